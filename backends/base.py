@@ -1,0 +1,87 @@
+"""What a backend is: it compiles a kernel of stage tasks, structured or adjoint, and runs it on memory.
+
+Backends know the IR and the passes, never the derivative rules. Memory is host memory in NumPy arrays here;
+a device backend keeps its own buffers behind the same calls.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from ..compiler.ir.nodes import Kernel
+
+Arrays = Mapping[str, np.ndarray]
+"""Array parameters by name: C-contiguous, of the parameter's dtype and rank, written in place."""
+
+Scalars = Mapping[str, "int | float | bool"]
+"""Scalar arguments by name."""
+
+SLABS = ("real", "integer", "flag")
+"""Adstack memory by kind of slot: f*, then i* and u*, then u1."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile. debug: check indices, asserts and divisions. precise: no contraction, no approximation."""
+
+    debug: bool = False
+    precise: bool = True
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Whether a backend can run here. If not: why, and how to get it."""
+
+    available: bool
+    version: str = ""
+    reason: str = ""
+    cure: str = ""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is known before a launch about the adstacks of a kernel.
+
+    capacities: slots by stack name. rows: iterations that need a row, by (task index, slab).
+    """
+
+    capacities: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[tuple[int, str], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Key of the random numbers of a launch."""
+
+    seed: int = 0
+    launch: int = 0
+
+
+class Executable(Protocol):
+    """A compiled kernel."""
+
+    kernel: Kernel
+
+    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
+        """Execute once. Raises OutOfBounds, KernelAssertionError, DivisionByZero, AdstackOverflow, DeviceError."""
+
+
+class Backend(Protocol):
+    """One way to execute kernels. One instance per process and name."""
+
+    name: str
+
+    def probe(self) -> Probe:
+        """Can it run here? Never raises."""
+
+    def compile(self, kernel: Kernel, options: Options) -> Executable:
+        """Compile a kernel. Raises Unsupported for what the backend declares it cannot do."""
+
+    def heap_report(self) -> dict[str, dict[str, int]]:
+        """Adstack memory by slab: {"real": {"current": bytes, "peak": bytes}, ...}."""
+
+    def reset(self) -> None:
+        """Give all adstack memory back."""

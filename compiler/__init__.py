@@ -1,0 +1,1 @@
+"""The compiler: IR, frontend, passes, reverse mode and sizing. Imports numpy only."""

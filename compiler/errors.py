@@ -1,0 +1,106 @@
+"""Every exception of the project, and how an error points at the user's source.
+
+The four located classes (`KernelSyntaxError`, `KernelTypeError`, `NotDifferentiable`, `Unsupported`) always carry
+a reason and a cure, and a `Span` wherever the kernel came from Python source.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Span:
+    """A place in a source file: 1-based line, 0-based columns, and the text of that line."""
+
+    file: str
+    line: int
+    column: int = 0
+    end_column: int = 0
+    text: str = ""
+
+    def render(self) -> str:
+        """`file:line:column`, then the line with carets under the columns concerned."""
+        head = f"{self.file}:{self.line}:{self.column + 1}"
+        if not self.text.strip():
+            return head
+        indent = len(self.text) - len(self.text.lstrip())
+        start = max(self.column - indent, 0)
+        width = max(1, min(self.end_column, len(self.text)) - self.column)
+        return f"{head}\n    {self.text.strip()}\n    {' ' * start}{'^' * width}"
+
+
+class StackgradError(Exception):
+    """Base class of everything this package raises on purpose."""
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding: where, what is wrong, and how to cure it."""
+
+    reason: str
+    cure: str = ""
+    span: Span | None = None
+
+    def render(self) -> str:
+        place = self.span.render() if self.span else "<kernel given as IR text>"
+        lines = place.splitlines()
+        body = [f"{lines[0]}: {self.reason}", *lines[1:]]
+        if self.cure:
+            body.append(f"    cure: {self.cure}")
+        return "\n".join(body)
+
+
+class LocatedError(StackgradError):
+    """An error about the user's kernel; may carry several diagnostics, all reported at once."""
+
+    def __init__(self, reason: str | list[Diagnostic], cure: str = "", span: Span | None = None) -> None:
+        self.diagnostics = [Diagnostic(reason, cure, span)] if isinstance(reason, str) else list(reason)
+        super().__init__("\n".join(d.render() for d in self.diagnostics))
+
+
+class KernelSyntaxError(LocatedError):
+    """A construct of Python that is not part of the kernel language."""
+
+
+class KernelTypeError(LocatedError):
+    """Operands, indices or arguments whose types do not fit."""
+
+
+class NotDifferentiable(LocatedError):
+    """The gradient does not exist, or would be silently wrong, for a stated reason."""
+
+
+class Unsupported(LocatedError):
+    """A valid program that this version, or this backend, cannot run yet."""
+
+
+class OutOfBounds(StackgradError, IndexError):
+    """An index outside its array, found on the reference or under `debug=True`."""
+
+
+class KernelAssertionError(StackgradError, AssertionError):
+    """An `assert` inside a kernel failed."""
+
+
+class DivisionByZero(StackgradError, ZeroDivisionError):
+    """An integer division or modulo by zero, found on the reference or under `debug=True`."""
+
+
+class AdstackOverflow(StackgradError):
+    """A push past the capacity of an adstack; nothing was written, the gradients of this launch are void."""
+
+
+class DeviceError(StackgradError):
+    """The device or its driver refused a request."""
+
+
+class VerifyError(StackgradError):
+    """The IR breaks a rule of its stage: a defect of a pass, or a bad text kernel."""
+
+
+class ParseError(StackgradError):
+    """IR text that does not parse; names line and column."""
+
+
+class InternalError(StackgradError):
+    """A defect of this compiler; carries the IR concerned."""

@@ -1,0 +1,1 @@
+"""The vocabulary of the IR: import nodes, types and tables from here."""

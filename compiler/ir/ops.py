@@ -1,0 +1,152 @@
+"""OPS: one row per scalar operation. This is the definition of an operation.
+
+A row says what the operation takes and gives, what may trap, how exact an implementation must be, where its
+inputs are safe to draw from, and what happens at the edges. Its meaning is one row in `reference/scalar.py`, its
+derivative one row in `compiler/ad/rules.py`; backends add a row each.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .types import Scalar, i32, u1
+
+TypeRule = Callable[[tuple[Scalar, ...]], Scalar | None]
+
+
+@dataclass(frozen=True)
+class Op:
+    """One scalar operation.
+
+    types: result type from operand types, None if they do not fit.
+    kind: 'smooth' (differentiable inside `safe`), 'kinked' (differentiable but at isolated points),
+    'flat' (zero derivative wherever it exists), 'opaque' (no derivative: integers, booleans, bits).
+    ulps: permitted error in units in the last place of f32 and f64 results, outside precise contexts.
+    safe: interval of each operand that generators may draw from without meeting a singularity.
+    traps: may trap on some operands. edges: one sentence on the edge cases.
+    """
+
+    name: str
+    arity: int
+    types: TypeRule
+    kind: str
+    edges: str
+    ulps: float = 0.0
+    safe: tuple[tuple[float, float], ...] = ()
+    traps: bool = False
+
+
+def _all(test: Callable[[Scalar], bool], result: Scalar | None = None) -> TypeRule:
+    """Operands of one type that passes `test`; the result has that type unless given."""
+
+    def rule(types: tuple[Scalar, ...]) -> Scalar | None:
+        if len(set(types)) != 1 or not test(types[0]):
+            return None
+        return result or types[0]
+
+    return rule
+
+
+def _select(types: tuple[Scalar, ...]) -> Scalar | None:
+    return types[1] if types[0] == u1 and types[1] == types[2] else None
+
+
+_real = _all(lambda t: t.is_real)
+_number = _all(lambda t: not t.is_bool)
+_integer = _all(lambda t: t.is_int)
+_count = _all(lambda t: t.is_int, i32)
+_exponent = _all(lambda t: t.is_real, i32)
+_bits = _all(lambda t: not t.is_real)
+_boolean = _all(lambda t: t.is_bool)
+_compare = _all(lambda t: True, u1)
+
+_ANY = (-1e3, 1e3)
+_UNIT = (-0.95, 0.95)
+_POSITIVE = (1e-3, 1e3)
+_NONZERO = (0.1, 1e3)
+
+_ROWS = (
+    # name, arity, types, kind, edges, ulps, safe
+    Op("neg", 1, _number, "smooth", "Flips the sign of zero; integers wrap at the least value.", 0, (_ANY,)),
+    Op("abs", 1, _number, "kinked", "abs(-0.0) is 0.0; the least integer maps to itself; derivative 0 at 0.", 0, (_NONZERO,)),
+    Op("sgn", 1, _number, "flat", "-1, 0 or 1 in the operand's type; sgn(NaN) is NaN, sgn(-0.0) is 0.0.", 0, (_NONZERO,)),
+    Op("floor", 1, _real, "flat", "Toward minus infinity; keeps -0.0, NaN and infinities.", 0, (_ANY,)),
+    Op("ceil", 1, _real, "flat", "Toward plus infinity; ceil(-0.5) is -0.0.", 0, (_ANY,)),
+    Op("round", 1, _real, "flat", "To nearest, halves to even; round(-0.5) is -0.0.", 0, (_ANY,)),
+    Op("sqrt", 1, _real, "smooth", "NaN below zero, sqrt(-0.0) is -0.0; derivative +inf at 0.", 0.5, (_POSITIVE,)),
+    Op("rsqrt", 1, _real, "smooth", "1/sqrt(x): +inf at 0.0, -inf at -0.0, NaN below zero.", 2, (_POSITIVE,)),
+    Op("inv", 1, _real, "smooth", "1/x: signed infinity at signed zero.", 0.5, (_NONZERO,)),
+    Op("rcp", 1, _real, "smooth", "Like inv, but a target may approximate.", 2, (_NONZERO,)),
+    Op("exp", 1, _real, "smooth", "Overflows to +inf, underflows to 0.", 2, ((-20.0, 20.0),)),
+    Op("log", 1, _real, "smooth", "-inf at zero of either sign, NaN below zero.", 2, (_POSITIVE,)),
+    Op("sin", 1, _real, "smooth", "NaN at infinities; keeps -0.0.", 4, ((-100.0, 100.0),)),
+    Op("cos", 1, _real, "smooth", "NaN at infinities; cos(±0) is 1.", 4, ((-100.0, 100.0),)),
+    Op("tan", 1, _real, "smooth", "NaN at infinities; keeps -0.0.", 4, ((-1.5, 1.5),)),
+    Op("asin", 1, _real, "smooth", "NaN outside [-1, 1]; derivative infinite at ±1.", 4, (_UNIT,)),
+    Op("acos", 1, _real, "smooth", "NaN outside [-1, 1]; derivative infinite at ±1.", 4, (_UNIT,)),
+    Op("tanh", 1, _real, "smooth", "±1 at infinities; keeps -0.0.", 4, ((-10.0, 10.0),)),
+    Op("frexp_mantissa", 1, _real, "flat", "m with x = m·2^e, 0.5 <= |m| < 1; zero, NaN, infinities map to themselves.", 0, (_NONZERO,)),
+    Op("frexp_exponent", 1, _exponent, "opaque", "e of x = m·2^e as i32; 0 for zero, NaN and infinities."),
+    Op("bit_not", 1, _bits, "opaque", "Flips every bit of an integer; logical not of a boolean."),
+    Op("logic_not", 1, _boolean, "opaque", "not x."),
+    Op("popcnt", 1, _count, "opaque", "Number of set bits of the two's complement, as i32."),
+    Op("clz", 1, _count, "opaque", "Leading zero bits, as i32; the width at 0."),
+    Op("ffs", 1, _count, "opaque", "1-based position of the lowest set bit, as i32; 0 at 0."),
+    Op("add", 2, _number, "smooth", "Integers wrap.", 0.5, (_ANY, _ANY)),
+    Op("sub", 2, _number, "smooth", "Integers wrap.", 0.5, (_ANY, _ANY)),
+    Op("mul", 2, _number, "smooth", "Integers wrap.", 0.5, (_ANY, _ANY)),
+    Op("div", 2, _real, "smooth", "IEEE division: x/0 is a signed infinity, 0/0 NaN.", 0.5, (_ANY, _NONZERO)),
+    Op("floordiv", 2, _number, "flat", "floor(x/y); an integer zero divisor traps (0 in a release build); least // -1 wraps.", 0,
+       (_ANY, _NONZERO), traps=True),
+    Op("mod", 2, _number, "kinked", "x - y·floor(x/y), sign of y; real x % 0 is NaN; an integer zero divisor traps.", 4,
+       (_ANY, _NONZERO), traps=True),
+    Op("pow", 2, _number, "smooth", "IEEE pow for reals (pow(x, 0) is 1); integers wrap, a negative exponent gives 1/x truncated.", 4,
+       (_POSITIVE, (-4.0, 4.0))),
+    Op("atan2", 2, _real, "smooth", "Signed zeros choose the branch as in IEEE; derivative undefined at the origin.", 4,
+       (_NONZERO, _NONZERO)),
+    Op("min", 2, _number, "kinked", "NaN if an operand is NaN; min(-0.0, 0.0) is -0.0; at a tie the right operand wins the derivative.",
+       0, (_ANY, _ANY)),
+    Op("max", 2, _number, "kinked", "NaN if an operand is NaN; max(-0.0, 0.0) is 0.0; at a tie the right operand wins the derivative.",
+       0, (_ANY, _ANY)),
+    Op("bit_and", 2, _bits, "opaque", "Bitwise; logical on booleans."),
+    Op("bit_or", 2, _bits, "opaque", "Bitwise; logical on booleans."),
+    Op("bit_xor", 2, _bits, "opaque", "Bitwise; inequality on booleans."),
+    Op("bit_shl", 2, _integer, "opaque", "The shift count is taken modulo the width; bits fall off."),
+    Op("bit_shr", 2, _integer, "opaque", "Logical shift right; count modulo the width."),
+    Op("bit_sar", 2, _integer, "opaque", "Arithmetic shift right of the bit pattern, also for unsigned types; count modulo the width."),
+    Op("cmp_lt", 2, _compare, "opaque", "False if an operand is NaN; -0.0 equals 0.0."),
+    Op("cmp_le", 2, _compare, "opaque", "False if an operand is NaN."),
+    Op("cmp_gt", 2, _compare, "opaque", "False if an operand is NaN."),
+    Op("cmp_ge", 2, _compare, "opaque", "False if an operand is NaN."),
+    Op("cmp_eq", 2, _compare, "opaque", "False if an operand is NaN; -0.0 equals 0.0."),
+    Op("cmp_ne", 2, _compare, "opaque", "True if an operand is NaN."),
+    Op("logical_and", 2, _boolean, "opaque", "Both operands are evaluated; the frontend lowers `and` to a branch."),
+    Op("logical_or", 2, _boolean, "opaque", "Both operands are evaluated; the frontend lowers `or` to a branch."),
+    Op("select", 3, _select, "smooth", "Both alternatives are evaluated; a NaN in the untaken one does not show.", 0,
+       ((0.0, 1.0), _ANY, _ANY)),
+)
+
+OPS: dict[str, Op] = {row.name: row for row in _ROWS}
+ATOMIC_OPS = ("add", "min", "max", "mul", "bit_and", "bit_or", "bit_xor", "exchange")
+COMPARISONS = tuple(name for name in OPS if name.startswith("cmp_"))
+
+
+def result_type(name: str, types: tuple[Scalar, ...]) -> Scalar | None:
+    """The type an operation gives, or None if it does not take these operands."""
+    row = OPS[name]
+    return row.types(types) if len(types) == row.arity else None
+
+
+def atomic_fits(name: str, dtype: Scalar) -> bool:
+    """Whether memory of this type supports the atomic."""
+    return name in ("add", "min", "max", "mul", "exchange") and not dtype.is_bool or not dtype.is_real and name.startswith("bit_")
+
+
+def ulp(dtype: Scalar, value: float) -> float:
+    """Distance from |value| to the next larger number of this real type."""
+    digits = {16: 11, 32: 24, 64: 53}[dtype.bits]
+    lowest = {16: -24, 32: -149, 64: -1074}[dtype.bits]
+    if value == 0 or not math.isfinite(value):
+        return 2.0**lowest
+    return 2.0 ** max(math.frexp(value)[1] - digits, lowest)

@@ -1,0 +1,241 @@
+"""Text to IR: the inverse of the printer, with errors that name line and column."""
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ParseError
+from . import form
+from .build import normal_constant
+from .nodes import Block, Const, Kernel, Op, Param, Stmt, Task, Temp, Value
+from .ops import OPS
+from .types import SCALARS, ArrayType, Scalar
+
+_LEXEME = re.compile(
+    r"(?P<space>\s+|//[^\n]*)|(?P<string>\"(?:[^\"\\]|\\.)*\")|(?P<value>%\d+)"
+    r"|(?P<number>-?(?:\d+(?:\.(?!\.)\d*)?(?:[eE][+-]?\d+)?|inf\b)|nan\b)|(?P<name>[A-Za-z_$][\w.$]*)|(?P<mark>\.\.|.)"
+)
+
+
+@dataclass(frozen=True)
+class _Lexeme:
+    kind: str
+    text: str
+    offset: int
+
+
+def parse_kernel(text: str) -> Kernel:
+    """The single kernel of the text. Raises ParseError; types and scopes are the verifier's business."""
+    parser = _Parser(text)
+    kernel = parser.kernel()
+    parser.expect_end()
+    return kernel
+
+
+def parse_kernels(text: str) -> list[Kernel]:
+    """All kernels of the text, in order."""
+    parser, found = _Parser(text), []
+    while parser.peek().kind != "end":
+        found.append(parser.kernel())
+    return found
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lexemes = [
+            _Lexeme(m.lastgroup or "", m.group(0), m.start()) for m in _LEXEME.finditer(text) if m.lastgroup != "space"
+        ]
+        self.lexemes.append(_Lexeme("end", "end of text", len(text)))
+        self.position = 0
+        self.values: dict[int, Value] = {}
+
+    # -- lexemes --------------------------------------------------------------------------------------------
+
+    def peek(self, ahead: int = 0) -> _Lexeme:
+        return self.lexemes[min(self.position + ahead, len(self.lexemes) - 1)]
+
+    def fail(self, message: str) -> ParseError:
+        at = self.peek().offset
+        line = self.text.count("\n", 0, at) + 1
+        column = at - self.text.rfind("\n", 0, at)
+        return ParseError(f"line {line}, column {column}: {message}, found {self.peek().text!r}")
+
+    def next(self, kind: str, what: str) -> str:
+        if self.peek().kind != kind:
+            raise self.fail(f"expected {what}")
+        self.position += 1
+        return self.lexemes[self.position - 1].text
+
+    def accept(self, text: str) -> bool:
+        if self.peek().text == text and self.peek().kind in ("name", "mark"):
+            self.position += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        if not self.accept(text):
+            raise self.fail(f"expected {text!r}")
+
+    def expect_end(self) -> None:
+        if self.peek().kind != "end":
+            raise self.fail("expected the end of the text")
+
+    def integer(self) -> int:
+        text = self.next("number", "an integer")
+        try:
+            return int(text)
+        except ValueError:
+            self.position -= 1
+            raise self.fail("expected an integer") from None
+
+    # -- kernels --------------------------------------------------------------------------------------------
+
+    def kernel(self) -> Kernel:
+        self.values = {}
+        self.expect("kernel")
+        name = self.next("name", "the kernel's name")
+        self.expect("(")
+        params: list[Param] = []
+        while not self.accept(")"):
+            if params:
+                self.expect(",")
+            params.append(self.param())
+        self.expect("{")
+        temps, tasks = [], []
+        while not self.accept("}"):
+            if self.accept("temp"):
+                temp = self.next("name", "a name")
+                self.expect(":")
+                temps.append(Temp(temp, self.scalar()))
+            else:
+                tasks.append(self.task())
+        return Kernel(name, tuple(params), tuple(tasks), tuple(temps))
+
+    def param(self) -> Param:
+        name = self.next("name", "a parameter")
+        self.expect(":")
+        dtype = self.scalar()
+        if not self.accept("["):
+            return Param(name, dtype)
+        ndim = self.integer()
+        self.expect("]")
+        return Param(name, ArrayType(dtype, ndim, self.accept("grad")))
+
+    def scalar(self) -> Scalar:
+        found = SCALARS.get(self.next("name", "a type"))
+        if found is None:
+            self.position -= 1
+            raise self.fail("expected a scalar type")
+        return found
+
+    def task(self) -> Task:
+        if self.accept("serial"):
+            return Task(self.block())
+        self.expect("bounds")
+        bounds = self.block()
+        self.expect("parallel")
+        indices = [self.definition()]
+        while self.accept(","):
+            indices.append(self.definition())
+        self.expect("in")
+        begin, end = [], []
+        for axis in range(len(indices)):
+            if axis:
+                self.expect(",")
+            begin.append(self.use())
+            self.expect("..")
+            end.append(self.use())
+        return Task(self.block(), tuple(indices), bounds, tuple(begin), tuple(end))
+
+    def block(self) -> Block:
+        self.expect("{")
+        body = []
+        while not self.accept("}"):
+            body.append(self.statement())
+        return tuple(body)
+
+    # -- values ---------------------------------------------------------------------------------------------
+
+    def definition(self) -> Value:
+        number = int(self.next("value", "a value")[1:])
+        self.expect(":")
+        if number in self.values:
+            raise self.fail(f"%{number} is defined twice")
+        self.values[number] = Value(number, self.scalar())
+        return self.values[number]
+
+    def use(self) -> Value:
+        number = int(self.next("value", "a value")[1:])
+        if number not in self.values:
+            self.position -= 1
+            raise self.fail(f"%{number} is used before it is defined")
+        return self.values[number]
+
+    # -- statements -----------------------------------------------------------------------------------------
+
+    def statement(self) -> Stmt:
+        ahead = 4 if self.peek().kind == "value" else 0
+        word = self.peek(ahead).text
+        cls = Op if word in OPS else form.keywords().get(word)
+        if cls is None:
+            self.position += ahead
+            raise self.fail("expected a statement or an operation")
+        found: dict[str, Any] = {}
+        for token in form.tokens(cls):
+            self._token(cls, token, found)
+        if self.accept("!"):
+            found["loc"] = self.integer()
+        return cls(**found)
+
+    def _token(self, cls: type[Stmt], token: form.Token, found: dict[str, Any]) -> None:
+        if isinstance(token, form.Word):
+            self.expect(token.text)
+        elif isinstance(token, form.Hole):
+            found[token.field] = self._hole(cls, token, found)
+        elif isinstance(token.tokens[0], form.Word) and self.peek().text == token.tokens[0].text:
+            for inner in token.tokens:
+                self._token(cls, inner, found)
+
+    def _hole(self, cls: type[Stmt], hole: form.Hole, found: dict[str, Any]) -> Any:
+        if hole.role == "result":
+            return self.definition()
+        if hole.role == "block":
+            return self.block()
+        if hole.role == "operand":
+            return self._uses() if hole.many else self.use()
+        if hole.field in form.QUOTED:
+            return json.loads(self.next("string", "a string"))
+        return self._attribute(cls, hole.field, found)
+
+    def _uses(self) -> tuple[Value, ...]:
+        found: list[Value] = []
+        if self.peek().kind == "value" and self.peek(1).text != ":":
+            found.append(self.use())
+            while self.accept(","):
+                found.append(self.use())
+        return tuple(found)
+
+    def _attribute(self, cls: type[Stmt], name: str, found: dict[str, Any]) -> Any:
+        if cls is Const:
+            return self._constant(found["result"].type)
+        if name == "dtype":
+            return self.scalar()
+        if name in ("descending", "adjoint"):
+            return True
+        if self.peek().kind == "number":
+            return self.integer()
+        return self.next("name", "a name")
+
+    def _constant(self, dtype: Scalar) -> float | int | bool:
+        if dtype.is_bool:
+            if self.accept("true"):
+                return True
+            self.expect("false")
+            return False
+        text = self.next("number", "a number")
+        value: float | int = float(text) if dtype.is_real else int(text)
+        return math.nan if value != value else normal_constant(value, dtype)
