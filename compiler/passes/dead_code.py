@@ -1,0 +1,328 @@
+"""Removes statements whose execution nothing can tell.
+
+    local x: f32                      local x: f32
+    set x, %0        // overwritten   set x, %1
+    set x, %1                         %2: f32 = get x
+    %2: f32 = get x                   store a[%3], %2
+    %4: f32 = exp %2 // unused
+    store a[%3], %2
+
+Two analyses alternate until neither finds anything. *Marking* starts at what is observable (stores to arrays,
+asserts, prints, draws, returns) and marks what that needs: operands, everything that writes a place read, enclosing
+statements, the jumps of a loop that stays. It ignores order, so cycles through locals, stacks and temporaries that
+feed only themselves vanish. *Liveness* follows order, and drops a `set` that no path reads.
+
+Invariant: occurrences are marked, never nodes, for equal statements may stand in several places. A trap is no
+effect: an unused division, load or element read goes, though it could have trapped.
+"""
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from ..ir import nodes as n
+from ..ir.effects import EFFECTS, Place, is_pinned, reads, writes
+from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.walk import blocks, map_blocks, operands, results, walk, walk_task
+
+Keep = Callable[[Stmt], bool]
+Exits = tuple[tuple[int, int], ...]
+_FRAMES = (n.For, n.While, n.Scope)
+
+
+def remove_dead_code(kernel: Kernel, keep_temps: Collection[str] = ()) -> Kernel:
+    """The kernel without dead statements and unused temporaries; the same object if there are none.
+
+    keep_temps: temporaries that somebody reads from outside. Tasks stay, even empty ones: their numbers key the
+    random draws and the rows of the adstacks.
+    """
+    private = {("array", t.name) for t in kernel.temps if t.name not in keep_temps}
+    crossing = _crossing_locals(kernel)
+    changed = True
+    while changed:
+        before = kernel
+        kernel = _sweep_kernel(_mark_kernel(kernel, private), crossing)
+        changed = kernel is not before
+    return _drop_temps(kernel, private)
+
+
+def clean_block(block: Block, live_values: Collection[Value] = (), keep: Keep | None = None,
+                private: Collection[Place] = ()) -> Block:  # fmt: skip
+    """The body of a task, or a part of one, without dead statements; the same object if there are none.
+
+    live_values: values of the block that are read after it. keep: statements that must stay (with what they need).
+    private: places declared elsewhere that only this block uses, e.g. ("array", "$t"). Other places that the block
+    does not declare count as read by others.
+    """
+    while True:
+        marking = _Marking(keep, private)
+        found = marking.enter(block)
+        marking.spread(live_values)
+        made = marking.rebuild(found, block)
+        made = _Liveness(made, (), keep).run(made)
+        if made is block:
+            return block
+        block = made
+
+
+# ---- marking ------------------------------------------------------------------------------------------------
+
+
+class _Occurrence:
+    """A statement at one position. children: occurrences of each nested block; jumps: those that aim at it."""
+
+    __slots__ = ("stmt", "parent", "children", "jumps", "needed")
+
+    def __init__(self, stmt: Stmt, parent: _Occurrence | None) -> None:
+        self.stmt = stmt
+        self.parent = parent
+        self.children: list[list[_Occurrence]] = []
+        self.jumps: list[_Occurrence] = []
+        self.needed = False
+
+
+class _Marking:
+    """The occurrences of some blocks, and the marks that spread over them.
+
+    Invariant of `spread`: whatever a marked occurrence needs in order to do the same as before is marked.
+    """
+
+    def __init__(self, keep: Keep | None, private: Collection[Place]) -> None:
+        self._keep = keep
+        self._private = set(private)
+        self._defs: dict[Value, _Occurrence] = {}
+        self._writers: defaultdict[Place, list[_Occurrence]] = defaultdict(list)
+        self._declarers: defaultdict[Place, list[_Occurrence]] = defaultdict(list)
+        self._read: set[Place] = set()
+        self.used: set[Value] = set()
+        self._all: list[_Occurrence] = []
+        self._work: list[_Occurrence] = []
+
+    def enter(self, block: Block, parent: _Occurrence | None = None,
+              frames: tuple[_Occurrence, ...] = ()) -> list[_Occurrence]:  # fmt: skip
+        """Register the statements of a block; what follows a jump in a nested block is left out."""
+        found = []
+        for stmt in block:
+            at = _Occurrence(stmt, parent)
+            found.append(at)
+            self._register(at, frames)
+            inside = (*frames, at) if isinstance(stmt, _FRAMES) else frames
+            at.children = [self.enter(inner, at, inside) for inner in blocks(stmt)]
+            if parent and EFFECTS[type(stmt)].jumps:
+                break
+        return found
+
+    def _register(self, at: _Occurrence, frames: tuple[_Occurrence, ...]) -> None:
+        stmt = at.stmt
+        self._all.append(at)
+        self._defs.update((value, at) for value in results(stmt))
+        for place in writes(stmt):
+            self._writers[place].append(at)
+            if EFFECTS[type(stmt)].declares:
+                self._declarers[place].append(at)
+        if isinstance(stmt, (n.Break, n.Continue)) and stmt.depth <= len(frames):
+            frames[-stmt.depth].jumps.append(at)
+
+    def spread(self, live_values: Iterable[Value]) -> None:
+        """Mark the roots and all that they need."""
+        self._need_values(live_values)
+        for at in self._all:
+            if self._is_root(at.stmt):
+                self._need(at)
+        targets = {id(jump) for at in self._all for jump in at.jumps}
+        for at in self._all:
+            if isinstance(at.stmt, (n.Break, n.Continue)) and id(at) not in targets:
+                self._need(at)
+        while self._work:
+            self._follow(self._work.pop())
+
+    def _is_root(self, stmt: Stmt) -> bool:
+        if self._keep and self._keep(stmt) or isinstance(stmt, n.Return):
+            return True
+        if is_pinned(stmt) and not EFFECTS[type(stmt)].jumps:
+            return True
+        return any(not self._is_private(place) for place in writes(stmt))
+
+    def _is_private(self, place: Place) -> bool:
+        return place in self._private or place in self._declarers
+
+    def _need(self, at: _Occurrence) -> None:
+        if not at.needed:
+            at.needed = True
+            self._work.append(at)
+
+    def _need_values(self, values: Iterable[Value]) -> None:
+        for value in values:
+            self.used.add(value)
+            if value in self._defs:
+                self._need(self._defs[value])
+
+    def _follow(self, at: _Occurrence) -> None:
+        self._need_values(operands(at.stmt))
+        for place in reads(at.stmt):
+            if place not in self._read:
+                self._read.add(place)
+                self._need_all(self._writers.get(place, ()))
+        for place in (*reads(at.stmt), *writes(at.stmt)):
+            self._need_all(self._declarers.get(place, ()))
+        self._need_all(at.jumps)
+        if at.parent:
+            self._need(at.parent)
+
+    def _need_all(self, found: Iterable[_Occurrence]) -> None:
+        for at in found:
+            self._need(at)
+
+
+    def rebuild(self, found: list[_Occurrence], block: Block) -> Block:
+        """The block with the marked occurrences alone; the same object if all are marked."""
+        made = tuple(self._rebuild_stmt(at) for at in found if at.needed)
+        return block if len(made) == len(block) and all(a is b for a, b in zip(made, block)) else made
+
+    def _rebuild_stmt(self, at: _Occurrence) -> Stmt:
+        inner: Iterator[list[_Occurrence]] = iter(at.children)
+        stmt = map_blocks(at.stmt, lambda block: self.rebuild(next(inner), block))
+        if isinstance(stmt, (n.For, n.While)) and stmt.trips and stmt.trips not in self.used:
+            return replace(stmt, trips=None)
+        return stmt
+
+
+def _mark_kernel(kernel: Kernel, private: Collection[Place]) -> Kernel:
+    marking = _Marking(None, private)
+    found = [(marking.enter(task.bounds), marking.enter(task.body)) for task in kernel.tasks]
+    marking.spread([v for task in kernel.tasks for v in (*task.begin, *task.end)])
+    return _with_blocks(kernel, [
+        (marking.rebuild(bounds, task.bounds), marking.rebuild(body, task.body))
+        for task, (bounds, body) in zip(kernel.tasks, found)
+    ])  # fmt: skip
+
+
+def _with_blocks(kernel: Kernel, made: list[tuple[Block, Block]]) -> Kernel:
+    """The kernel with new (bounds, body) of each task; the same object if none is new."""
+    tasks = tuple(
+        task if bounds is task.bounds and body is task.body else replace(task, bounds=bounds, body=body)
+        for task, (bounds, body) in zip(kernel.tasks, made)
+    )
+    return kernel if all(a is b for a, b in zip(tasks, kernel.tasks)) else replace(kernel, tasks=tasks)
+
+
+# ---- liveness -----------------------------------------------------------------------------------------------
+
+
+class _Liveness:
+    """Backward liveness of scalar locals, as bit sets.
+
+    The effect of a block on liveness is f(L) = A | (L - K), so for a loop that leaves to `after` the least
+    solution of head = f(head | after) is f(after): one look at the body gives the set at its end, a second one
+    rewrites it. shared: locals that other tasks use too; with those declared elsewhere they live at every exit.
+    """
+
+    def __init__(self, block: Block, shared: Collection[str], keep: Keep | None) -> None:
+        self._keep = keep
+        self._bits: dict[str, int] = {}
+        declared = {s.var for s in walk(block) if isinstance(s, n.Local)}
+        used = {name for s in walk(block) for space, name in (*reads(s), *writes(s)) if space == "local"}
+        self._outer = 0
+        for name in sorted(used):
+            if name not in declared or name in shared:
+                self._outer |= self._bit(name)
+
+    def run(self, block: Block) -> Block:
+        """The block without dead stores; the same object if there are none."""
+        return self._sweep(block, self._outer, (), True)[0]
+
+    def _bit(self, name: str | None) -> int:
+        return 0 if name is None else self._bits.setdefault(name, 1 << len(self._bits))
+
+    def _sweep(self, block: Block, live: int, frames: Exits, rewrite: bool) -> tuple[Block, int]:
+        """The block and what is live before it. frames: live after `break` and after `continue`, innermost last."""
+        made: list[Stmt] = []
+        for stmt in reversed(block):
+            if rewrite and isinstance(stmt, n.Set) and not live & self._bit(stmt.var) and not self._kept(stmt):
+                continue
+            new, live = self._step(stmt, live, frames, rewrite)
+            made.append(new)
+        made.reverse()
+        same = len(made) == len(block) and all(a is b for a, b in zip(made, block))
+        return (block if same else tuple(made)), live
+
+    def _kept(self, stmt: Stmt) -> bool:
+        return self._keep is not None and self._keep(stmt)
+
+    def _step(self, stmt: Stmt, live: int, frames: Exits, rewrite: bool) -> tuple[Stmt, int]:
+        if isinstance(stmt, (n.Set, n.Local)):
+            return stmt, live & ~self._bit(stmt.var)
+        if isinstance(stmt, n.Get):
+            return stmt, live | self._bit(stmt.var)
+        if isinstance(stmt, n.Return):
+            return stmt, self._outer
+        if isinstance(stmt, (n.Break, n.Continue)):
+            inside = stmt.depth <= len(frames)
+            return stmt, frames[-stmt.depth][isinstance(stmt, n.Continue)] if inside else self._outer
+        if isinstance(stmt, n.If):
+            then, before_then = self._sweep(stmt.then, live, frames, rewrite)
+            orelse, before_else = self._sweep(stmt.orelse, live, frames, rewrite)
+            return _changed(stmt, then=then, orelse=orelse), before_then | before_else
+        if isinstance(stmt, n.Scope):
+            body, live = self._sweep(stmt.body, live, (*frames, (live, live)), rewrite)
+            return _changed(stmt, body=body), live
+        if isinstance(stmt, n.For):
+            return self._step_for(stmt, live, frames, rewrite)
+        if isinstance(stmt, n.While):
+            return self._step_while(stmt, live, frames, rewrite)
+        return stmt, live
+
+    def _step_for(self, stmt: n.For, after: int, frames: Exits, rewrite: bool) -> tuple[Stmt, int]:
+        latch = after | self._bit(stmt.stop)
+        if rewrite:
+            latch |= self._sweep(stmt.body, latch, (*frames, (after, latch)), False)[1]
+        body, before = self._sweep(stmt.body, latch, (*frames, (after, latch)), rewrite)
+        return _changed(stmt, body=body), after | before
+
+    def _step_while(self, stmt: n.While, after: int, frames: Exits, rewrite: bool) -> tuple[Stmt, int]:
+        latch = after | self._bit(stmt.stop)
+        if rewrite:
+            latch |= self._step_while(stmt, after, frames, False)[1]
+        inside = (*frames, (after, latch))
+        body, before_body = self._sweep(stmt.body, latch, inside, rewrite)
+        condition, before = self._sweep(stmt.condition, after | before_body, inside, rewrite)
+        return _changed(stmt, condition=condition, body=body), before
+
+
+def _changed(stmt: Stmt, **new: Any) -> Stmt:
+    """The statement with these blocks; the same object if they are its own."""
+    return stmt if all(getattr(stmt, k) is block for k, block in new.items()) else replace(stmt, **new)
+
+
+def _sweep_kernel(kernel: Kernel, crossing: set[str]) -> Kernel:
+    return _with_blocks(kernel, [
+        (_Liveness(task.bounds, crossing, None).run(task.bounds), _Liveness(task.body, crossing, None).run(task.body))
+        for task in kernel.tasks
+    ])  # fmt: skip
+
+
+# ---- what crosses tasks -------------------------------------------------------------------------------------
+
+
+def _places(task: Task) -> set[Place]:
+    return {place for stmt in walk_task(task) for place in (*reads(stmt), *writes(stmt))}
+
+
+def _crossing_locals(kernel: Kernel) -> set[str]:
+    """Locals that several tasks use, as serial tasks of stage `source` may."""
+    seen: set[str] = set()
+    crossing: set[str] = set()
+    for task in kernel.tasks:
+        names = {name for space, name in _places(task) if space == "local"}
+        crossing |= names & seen
+        seen |= names
+    return crossing
+
+
+def _drop_temps(kernel: Kernel, private: Collection[Place]) -> Kernel:
+    """Without the private temporaries that no statement names."""
+    used = {place for task in kernel.tasks for place in _places(task)}
+    temps = tuple(t for t in kernel.temps if ("array", t.name) in used or ("array", t.name) not in private)
+    return kernel if len(temps) == len(kernel.temps) else replace(kernel, temps=temps)
