@@ -56,9 +56,13 @@ def _default(cls: type[Stmt], name: str) -> object:
     return None if found.default is MISSING else found.default
 
 
-@cache
 def tokens(cls: type[Stmt]) -> tuple[Token, ...]:
     """The form of a statement class as tokens."""
+    return _split(cls)  # type: ignore[arg-type]  # the checker takes the hash of instances for that of the class
+
+
+@cache
+def _split(cls: type[Stmt]) -> tuple[Token, ...]:
     out: list[Token] = []
     group: list[Word | Hole] | None = None
     for match in _TOKEN.finditer(cls.FORM):

@@ -7,7 +7,7 @@ never nodes. The `FORM` of a statement is its text: printer and parser both read
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from ..errors import Span
 from .types import ArrayType, Scalar
@@ -61,9 +61,12 @@ class Stmt:
 
 Block = tuple[Stmt, ...]
 STATEMENTS: dict[str, type[Stmt]] = {}
+ROLES: dict[type[Stmt], tuple[tuple[str, str], ...]] = {}
+S = TypeVar("S", bound=Stmt)
 
 
-def statement(cls: type[Stmt]) -> type[Stmt]:
+@dataclass_transform(frozen_default=True, field_specifiers=(result, operand, block))
+def statement(cls: type[S]) -> type[S]:
     """Freeze the class and enter it in STATEMENTS."""
     made = dataclass(frozen=True)(cls)
     STATEMENTS[made.__name__] = made
@@ -71,13 +74,10 @@ def statement(cls: type[Stmt]) -> type[Stmt]:
     return made
 
 
-ROLES: dict[type[Stmt], tuple[tuple[str, str], ...]] = {}
-
-
 # ---- values -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@statement
 class Const(Stmt):
     """A typed constant. NaNs are equal to each other here; zeros of different sign are not."""
 
@@ -93,10 +93,6 @@ class Const(Stmt):
 
     def __hash__(self) -> int:
         return hash(self._key())
-
-
-STATEMENTS["Const"] = Const
-ROLES[Const] = (("result", "result"),)
 
 
 @statement

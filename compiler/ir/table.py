@@ -6,12 +6,12 @@ them and compares with the keys that exist.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-TABLES: list[Table] = []
+TABLES: list[Table[Any, Any]] = []
 
 
 class Table(Generic[K, V]):

@@ -61,9 +61,9 @@ u1 = Scalar("u1", "b", 1)
 SCALARS: dict[str, Scalar] = {t.name: t for t in (f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64)}
 REALS = (f16, f32, f64)
 INTEGERS = (i8, i16, i32, i64, u8, u16, u32, u64)
+_NUMPY_KINDS = {"f": "float", "i": "int", "u": "uint"}
 _NUMPY_DTYPES = {
-    t.name: np.dtype(bool) if t.is_bool else np.dtype(f"{'float' if t.is_real else 'int' if t.kind == 'i' else 'uint'}{t.bits}")
-    for t in SCALARS.values()
+    t.name: np.dtype(bool) if t.is_bool else np.dtype(f"{_NUMPY_KINDS[t.kind]}{t.bits}") for t in SCALARS.values()
 }
 
 

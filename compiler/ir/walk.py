@@ -57,7 +57,7 @@ def walk_kernel(kernel: Kernel) -> Iterator[Stmt]:
 
 def map_blocks(stmt: Stmt, change: Callable[[Block], Block]) -> Stmt:
     """The statement with each nested block changed; the same object if none did."""
-    new = {}
+    new: dict[str, Any] = {}
     for name, kind in ROLES[type(stmt)]:
         if kind == "block":
             old = getattr(stmt, name)

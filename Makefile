@@ -1,0 +1,59 @@
+# Everything a clone needs: Python >= 3.11 and make. Each target creates its own environment in $(VENV).
+#
+#   make test       linters, type checkers and the whole test suite
+#   make check      judges every example: compiled, differentiated, compared with the oracles
+#   make bench      one quick run of the benchmarks, at this commit
+#   make dashboard  the same, published as a web page under asv_bench/.asv/html
+#   make matrix     every row of ci/matrix.toml whose machine this is
+#
+# PYTHON (the interpreter to build with) and VENV (where the environment lives) may be set.
+
+PYTHON ?= python3
+VENV ?= .venv
+
+BIN := $(abspath $(VENV))/bin
+DEV := $(VENV)/.installed-dev
+BENCH := $(VENV)/.installed-bench
+ASV := $(BIN)/asv
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help test lint check bench dashboard matrix clean
+
+help:
+	@sed -n '/^#   /s/^#   //p' Makefile
+
+test: lint
+	$(BIN)/python -m pytest -n auto
+
+lint: $(DEV)
+	BIN=$(BIN) ci/check.sh
+
+check: $(DEV)
+	$(BIN)/stackgrad check examples/*.py
+
+bench: $(BENCH)
+	cd asv_bench && $(ASV) machine --yes && $(ASV) run --quick --show-stderr
+
+dashboard: bench
+	cd asv_bench && $(ASV) publish
+	@echo "open asv_bench/.asv/html/index.html, or serve it: cd asv_bench && $(ASV) preview"
+
+matrix:
+	$(PYTHON) ci/run_matrix.py
+
+clean:
+	rm -rf $(VENV) .links .matrix .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info
+
+# A stamp is newer than pyproject.toml when everything that it asks for is installed.
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python >= 3.11 is needed, $(PYTHON) is " + sys.version.split()[0] + "; cure: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(DEV): pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+$(BENCH): pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+	@touch $@

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Linters and type checkers, under a minute. BIN names the folder of the environment's programs.
+# All of them run even if one fails, so that one look shows everything; the status is non-zero if any failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+BIN=${BIN:-.venv/bin}
+status=0
+
+step() {
+    echo "== $*" >&2
+    "$@" || { status=1; echo "FAILED: $*" >&2; }
+}
+
+# Messages name the real file, not the link that the checker followed.
+types() {
+    MYPYPATH=$PWD/.links "$BIN/mypy" "$@" 2>&1 \
+        | sed -E -e 's#^\.links/stackgrad/(compiler|reference|backends|harness)/#\1/#' -e 's#^\.links/stackgrad/#src/stackgrad/#'
+}
+
+step "$BIN/ruff" check .
+step "$BIN/python" ci/link_tree.py
+step types --strict --cache-dir .mypy_cache/strict -p stackgrad.compiler -p stackgrad.reference
+step types --cache-dir .mypy_cache/plain -p stackgrad
+step "$BIN/mypy" --cache-dir .mypy_cache/ci ci
+exit "$status"

@@ -1,0 +1,50 @@
+"""Makes `.links/stackgrad`, the package as one tree of symbolic links, for static checkers.
+
+The folders of a checkout are mapped into the package by pyproject.toml, and an editable install follows that map
+with an import hook that static checkers do not know. Invariant: the tree holds a link for each entry of the root
+package and one for each mapped folder, and nothing else; all links are relative.
+"""
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def package_folders(pyproject: Path) -> dict[str, str]:
+    """Folder of each mapped package, as pyproject.toml states it: {"stackgrad.compiler": "compiler", ...}."""
+    with pyproject.open("rb") as file:
+        return dict(tomllib.load(file)["tool"]["setuptools"]["package-dir"])
+
+
+def wanted_links(root: Path, folders: dict[str, str]) -> dict[str, Path]:
+    """Target of each link by its path below the tree: the root package's entries, then the mapped folders."""
+    top = next(name for name in folders if "." not in name)
+    entries = sorted(p for p in (root / folders[top]).iterdir() if p.name != "__pycache__")
+    links = {f"{top}/{entry.name}": entry for entry in entries}
+    for name, folder in folders.items():
+        if name != top:
+            links[name.replace(".", "/")] = root / folder
+    return links
+
+
+def make_links(tree: Path, links: dict[str, Path]) -> None:
+    """Bring the tree in step with `links`: stale links go, missing ones are made. Raises OSError where it cannot."""
+    for old in tree.glob("*/*"):
+        old.unlink()
+    for name, target in links.items():
+        link = tree / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(os.path.relpath(target, link.parent))
+
+
+def main() -> int:
+    make_links(ROOT / ".links", wanted_links(ROOT, package_folders(ROOT / "pyproject.toml")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
