@@ -1,0 +1,358 @@
+"""NUMPY: the meaning of every scalar operation, conversion included. The single definition; docs/ir.md in code.
+
+A row works on arrays of the operand dtypes (any shape, 0-d too, broadcast against each other) and gives an array of
+the result dtype. NumPy's own meaning is used only where it is the IR's: wraparound, divisions by zero, shift counts,
+NaN and signed zeros are spelled out here. f16 is computed in f32 and rounded; transcendental f32 in f64 and rounded,
+so that the result is nearly always the correctly rounded one.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..compiler.ir.ops import OPS, result_type
+from ..compiler.ir.table import Table
+from ..compiler.ir.types import Scalar
+
+Array = npt.NDArray[Any]
+Meaning = Callable[..., Array]
+Number = float | int | bool
+
+F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operation. `traps` tells the lanes that trap; `meaning` gives what a release build computes there.
+
+    Calling the row is silent; calling `meaning` or `traps` is silent only under `np.errstate(all="ignore")`.
+    """
+
+    meaning: Meaning
+    traps: Meaning | None = None
+
+    def __call__(self, *args: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return self.meaning(*args)
+
+
+NUMPY: Table[str, Row] = Table("reference.scalar", OPS)
+
+
+def _row(*names: str) -> Callable[[Meaning], Meaning]:
+    def add(meaning: Meaning) -> Meaning:
+        for name in names:
+            NUMPY[name] = Row(meaning)
+        return meaning
+
+    return add
+
+
+# ---- precision ----------------------------------------------------------------------------------------------
+
+
+def _in_f32(meaning: Meaning) -> Meaning:
+    """Exactly rounded operations: f16 operands take the way through f32."""
+
+    def widened(*args: Array) -> Array:
+        if args[0].dtype == F16:
+            return meaning(*(a.astype(F32) for a in args)).astype(F16)
+        return meaning(*args)
+
+    return widened
+
+
+def _in_f64(meaning: Meaning) -> Meaning:
+    """Transcendental operations: computed in f64, rounded to f32, then to f16 where that is the type."""
+
+    def widened(*args: Array) -> Array:
+        dtype = args[0].dtype
+        if dtype == F64:
+            return meaning(*args)
+        rounded = meaning(*(a.astype(F64) for a in args)).astype(F32)
+        return rounded if dtype == F32 else rounded.astype(F16)
+
+    return widened
+
+
+def _by_kind(real: Meaning, integer: Meaning) -> Meaning:
+    def either(*args: Array) -> Array:
+        return real(*args) if args[0].dtype.kind == "f" else integer(*args)
+
+    return either
+
+
+# ---- real functions -----------------------------------------------------------------------------------------
+
+
+def _rsqrt(x: Array) -> Array:
+    return 1.0 / np.sqrt(x)
+
+
+def _inv(x: Array) -> Array:
+    return np.divide(x.dtype.type(1), x)
+
+
+NUMPY.update({name: Row(_in_f32(f)) for name, f in {
+    "floor": np.floor, "ceil": np.ceil, "round": np.rint, "sqrt": np.sqrt, "inv": _inv, "rcp": _inv, "div": np.divide,
+}.items()})  # fmt: skip
+
+NUMPY.update({name: Row(_in_f64(f)) for name, f in {
+    "rsqrt": _rsqrt, "exp": np.exp, "log": np.log, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
+    "acos": np.arccos, "tanh": np.tanh, "atan2": np.arctan2,
+}.items()})  # fmt: skip
+
+
+@_row("frexp_mantissa")
+def _frexp_mantissa(x: Array) -> Array:
+    return np.where(np.isfinite(x), np.frexp(x)[0], x)
+
+
+@_row("frexp_exponent")
+def _frexp_exponent(x: Array) -> Array:
+    """C leaves the exponent of NaN and infinities open; here it is 0."""
+    return np.where(np.isfinite(x), np.frexp(x)[1], np.int32(0))
+
+
+# ---- arithmetic ---------------------------------------------------------------------------------------------
+
+NUMPY["neg"] = Row(np.negative)
+NUMPY["abs"] = Row(np.absolute)
+NUMPY["add"] = Row(_in_f32(np.add))
+NUMPY["sub"] = Row(_in_f32(np.subtract))
+NUMPY["mul"] = Row(_in_f32(np.multiply))
+
+
+@_row("sgn")
+def _sgn(x: Array) -> Array:
+    """x > 0 minus x < 0; NaN is passed on, and both zeros give +0."""
+    sign = (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+    return np.where(x != x, x, sign)
+
+
+def _zero_divisor(x: Array, y: Array) -> Array:
+    """Lanes where an integer division traps."""
+    return np.broadcast_to((y == 0) if y.dtype.kind != "f" else np.False_, np.broadcast_shapes(x.shape, y.shape))
+
+
+def _safe_divisor(y: Array) -> Array:
+    return np.where(y == 0, y.dtype.type(1), y)
+
+
+def _int_floordiv(x: Array, y: Array) -> Array:
+    """Division by -1 is a negation, which wraps at the least value; by zero, 0."""
+    quotient = np.floor_divide(x, _safe_divisor(y))
+    if x.dtype.kind == "i":
+        quotient = np.where(y == -1, np.negative(x), quotient)
+    return np.where(y == 0, x.dtype.type(0), quotient)
+
+
+def _int_mod(x: Array, y: Array) -> Array:
+    """The sign of y; 0 where y is 0 and, without a division that could overflow, where y is -1."""
+    trivial = (y == 0) | (y == -1) if x.dtype.kind == "i" else y == 0
+    divisor = np.where(trivial, y.dtype.type(1), y)
+    return np.where(trivial, x.dtype.type(0), np.remainder(x, divisor))
+
+
+def _real_floordiv(x: Array, y: Array) -> Array:
+    """floor of the rounded quotient, literally."""
+    return np.floor(np.divide(x, y))
+
+
+def _real_mod(x: Array, y: Array) -> Array:
+    """x - y·floor(x/y) for the exact quotient, rounded once; a zero has the sign of y."""
+    rest = np.fmod(x, y)
+    wrong = (rest != 0) & (np.signbit(rest) != np.signbit(y))
+    rest = np.where(wrong, rest + y, rest)
+    return np.where(rest == 0, np.copysign(x.dtype.type(0), y), rest)
+
+
+NUMPY["floordiv"] = Row(_by_kind(_in_f32(_real_floordiv), _int_floordiv), _zero_divisor)
+NUMPY["mod"] = Row(_by_kind(_in_f32(_real_mod), _int_mod), _zero_divisor)
+
+
+def _int_pow(x: Array, y: Array) -> Array:
+    """Square and multiply, wrapping. x^-n is 1/x^n truncated: ±1 for x = ±1, else 0, also for x = 0."""
+    base, power = np.broadcast_arrays(x, y)
+    one = x.dtype.type(1)
+    negative = power < 0
+    odd = (power & one) != 0
+    inverse = np.where(base == 1, base, np.where((base != 0) & (base == -1), np.where(odd, base, one), one - one))
+    left = np.where(negative, one - one, power)
+    product = np.full(base.shape, one)
+    while left.any():
+        product = np.where((left & one) != 0, product * base, product)
+        base = base * base
+        left = left >> one
+    return np.where(negative, inverse, product)
+
+
+NUMPY["pow"] = Row(_by_kind(_in_f64(np.power), _int_pow))
+
+
+@_row("min")
+def _min(x: Array, y: Array) -> Array:
+    """NumPy passes NaNs on; where the operands are equal (zeros of either sign) the negative one is less."""
+    least = np.minimum(x, y)
+    return least if x.dtype.kind != "f" else np.where(x == y, np.where(np.signbit(x), x, y), least)
+
+
+@_row("max")
+def _max(x: Array, y: Array) -> Array:
+    most = np.maximum(x, y)
+    return most if x.dtype.kind != "f" else np.where(x == y, np.where(np.signbit(x), y, x), most)
+
+
+# ---- bits ---------------------------------------------------------------------------------------------------
+
+
+def _unsigned(x: Array) -> Array:
+    return x.view(np.dtype(f"u{x.dtype.itemsize}"))
+
+
+def _count(bits: Array) -> Array:
+    """Set bits of u64 lanes: sums of neighbouring fields, twice as wide at each step."""
+    one, two, four = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
+    bits = bits - ((bits >> np.uint64(1)) & one)
+    bits = (bits & two) + ((bits >> np.uint64(2)) & two)
+    bits = (bits + (bits >> np.uint64(4))) & four
+    return ((bits * np.uint64(0x0101010101010101)) >> np.uint64(56)).astype(np.int32)
+
+
+def _bits64(x: Array) -> Array:
+    return _unsigned(x).astype(np.uint64)
+
+
+@_row("popcnt")
+def _popcnt(x: Array) -> Array:
+    return _count(_bits64(x))
+
+
+@_row("clz")
+def _clz(x: Array) -> Array:
+    """Smear the highest bit downwards; what stays clear above it is the answer."""
+    bits = _bits64(x)
+    for shift in (1, 2, 4, 8, 16, 32):
+        bits = bits | (bits >> np.uint64(shift))
+    return np.int32(8 * x.dtype.itemsize) - _count(bits)
+
+
+@_row("ffs")
+def _ffs(x: Array) -> Array:
+    """The bits below the lowest set one are those of (x - 1) & ~x."""
+    bits = _bits64(x)
+    return np.where(bits == 0, np.int32(0), _count((bits - np.uint64(1)) & ~bits) + np.int32(1))
+
+
+def _shift_count(x: Array, y: Array) -> Array:
+    return _unsigned(y) & _unsigned(y).dtype.type(8 * x.dtype.itemsize - 1)
+
+
+@_row("bit_shl")
+def _shl(x: Array, y: Array) -> Array:
+    return np.left_shift(_unsigned(x), _shift_count(x, y)).view(x.dtype)
+
+
+@_row("bit_shr")
+def _shr(x: Array, y: Array) -> Array:
+    return np.right_shift(_unsigned(x), _shift_count(x, y)).view(x.dtype)
+
+
+@_row("bit_sar")
+def _sar(x: Array, y: Array) -> Array:
+    signed = np.dtype(f"i{x.dtype.itemsize}")
+    return np.right_shift(x.view(signed), _shift_count(x, y).astype(signed)).view(x.dtype)
+
+
+NUMPY["bit_not"] = Row(np.invert)
+NUMPY["bit_and"] = Row(np.bitwise_and)
+NUMPY["bit_or"] = Row(np.bitwise_or)
+NUMPY["bit_xor"] = Row(np.bitwise_xor)
+NUMPY["logic_not"] = Row(np.logical_not)
+NUMPY["logical_and"] = Row(np.logical_and)
+NUMPY["logical_or"] = Row(np.logical_or)
+NUMPY["cmp_lt"] = Row(np.less)
+NUMPY["cmp_le"] = Row(np.less_equal)
+NUMPY["cmp_gt"] = Row(np.greater)
+NUMPY["cmp_ge"] = Row(np.greater_equal)
+NUMPY["cmp_eq"] = Row(np.equal)
+NUMPY["cmp_ne"] = Row(np.not_equal)
+NUMPY["select"] = Row(np.where)
+
+
+# ---- conversions --------------------------------------------------------------------------------------------
+
+
+def cast(array: Array, source: Scalar, target: Scalar) -> Array:
+    """Numeric conversion of `array` (dtype of `source`) to the dtype of `target`; never traps.
+
+    Real to integer truncates and saturates, NaN gives 0; integer to integer keeps the low bits; to u1 tests for
+    non-zero; anything to f16 goes through f32.
+    """
+    with np.errstate(all="ignore"):
+        if source == target:
+            return array
+        if target.is_bool:
+            return array != array.dtype.type(0)
+        if source.is_real and target.is_int:
+            return _saturate(array, target)
+        if target.dtype == F16:
+            array = array.astype(F32)
+        return array.astype(target.dtype)
+
+
+def _saturate(array: Array, target: Scalar) -> Array:
+    """low and limit = high + 1 are powers of two (or zero), so exact in f64; NaN passes neither comparison."""
+    make = target.dtype.type
+    info = np.iinfo(target.dtype)
+    low, limit = float(info.min), math.ldexp(1.0, target.bits - target.is_signed)
+    whole = np.trunc(array.astype(F64))
+    inside = np.where((whole >= low) & (whole < limit), whole, 0.0).astype(target.dtype)
+    inside = np.where(whole >= limit, make(info.max), inside)
+    return np.where(whole < low, make(info.min), inside)
+
+
+def bit_cast(array: Array, source: Scalar, target: Scalar) -> Array:
+    """The same bits under another type of equal width; ValueError if the widths differ."""
+    if source.bits != target.bits:
+        raise ValueError(f"bit_cast from {source} to {target}: {source.bits} bits are not {target.bits}")
+    return array.view(target.dtype)
+
+
+# ---- constants ----------------------------------------------------------------------------------------------
+
+
+def evaluate(op: str, *args: Number, types: tuple[Scalar, ...]) -> Number | None:
+    """The operation on Python numbers of the given operand types, as a Python number; None if it would trap.
+
+    Raises ValueError if the operation does not take these types.
+    """
+    if result_type(op, types) is None:
+        raise ValueError(f"{op} does not take ({', '.join(str(t) for t in types)})")
+    row = NUMPY[op]
+    operands = [t.dtype.type(a) for a, t in zip(args, types, strict=True)]
+    with np.errstate(all="ignore"):
+        if row.traps is not None and row.traps(*operands).any():
+            return None
+        return _python(row.meaning(*operands))
+
+
+def evaluate_cast(value: Number, source: Scalar, target: Scalar) -> Number:
+    """`cast` of one Python number."""
+    return _python(cast(source.dtype.type(value), source, target))
+
+
+def evaluate_bit_cast(value: Number, source: Scalar, target: Scalar) -> Number:
+    """`bit_cast` of one Python number; the bits of a NaN are those of `math.nan` rounded to the type."""
+    return _python(bit_cast(source.dtype.type(value), source, target))
+
+
+def _python(array: Array) -> Number:
+    """One NaN, as constants have."""
+    number: Number = np.asarray(array).item()
+    return math.nan if number != number else number
