@@ -1,0 +1,258 @@
+"""RULES: what the verifier demands of one statement of each class; one row per class.
+
+When a rule runs, the operands of the statement are known to be visible and its results are not yet defined. Whether
+the class is legal at the stage, and all about scopes, is the business of verify.py, which calls these rows.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from . import nodes as n
+from .build import normal_constant
+from .nodes import STATEMENTS, Stmt, Value
+from .ops import ATOMIC_OPS, OPS, atomic_fits, result_type
+from .table import Table
+from .types import ArrayType, Scalar, i32, i64, u1
+
+
+class Context(Protocol):
+    """What a rule may ask of the verifier; the look-ups fail if there is nothing of that name."""
+
+    scalars: dict[str, Scalar]
+    frames: tuple[Stmt | None, ...]
+
+    def check(self, holds: bool, rule: str) -> None: ...
+    def array(self, name: str) -> ArrayType: ...
+    def local(self, name: str) -> n.Local: ...
+    def local_array(self, name: str) -> n.LocalArray: ...
+    def stack(self, name: str) -> n.StackAlloca: ...
+    def declare(self, stmt: n.Local | n.LocalArray | n.StackAlloca) -> None: ...
+
+
+RULES: Table[type[Stmt], Callable[[Context, Any], None]] = Table("verify", STATEMENTS.values())
+
+
+def check_type(c: Context, value: Value, dtype: Scalar, what: str) -> None:
+    """The value has this type."""
+    c.check(value.type == dtype, f"{what} is {dtype}, but %{value.id} is {value.type}")
+
+
+def check_range(c: Context, index: Value, begin: Value, end: Value) -> None:
+    """Index and bounds of a range are integers of one type."""
+    c.check(index.type.is_int, f"the index of a range is an integer, but %{index.id} is {index.type}")
+    check_type(c, begin, index.type, "the begin of the range")
+    check_type(c, end, index.type, "the end of the range")
+
+
+def _index(c: Context, value: Value) -> None:
+    c.check(value.type.is_int, f"an index is an integer, but %{value.id} is {value.type}")
+
+
+def _element(c: Context, name: str, indices: tuple[Value, ...]) -> Scalar:
+    """The type of an element of an array, after a check of its indices."""
+    found = c.array(name)
+    c.check(len(indices) == found.ndim, f"{name} has rank {found.ndim}, but {len(indices)} indices are given")
+    for index in indices:
+        _index(c, index)
+    return found.dtype
+
+
+def _stop(c: Context, name: str | None) -> None:
+    if name is not None:
+        dtype = c.local(name).dtype
+        c.check(dtype == u1, f"the stop of a loop is a u1 local, but {name} is {dtype}")
+
+
+# ---- values -------------------------------------------------------------------------------------------------
+
+
+@RULES.row(n.Const)
+def _const(c: Context, s: n.Const) -> None:
+    normal = normal_constant(s.value, s.result.type)
+    same = type(normal) is type(s.value) and repr(normal) == repr(s.value)
+    c.check(same, f"the constant {s.value!r} is no {s.result.type}; its normal form is {normal!r}")
+
+
+@RULES.row(n.Arg)
+def _arg(c: Context, s: n.Arg) -> None:
+    c.check(s.name in c.scalars, f"there is no scalar parameter {s.name}")
+    check_type(c, s.result, c.scalars[s.name], f"the parameter {s.name}")
+
+
+@RULES.row(n.Shape)
+def _shape(c: Context, s: n.Shape) -> None:
+    rank = c.array(s.array).ndim
+    c.check(0 <= s.axis < rank, f"{s.array} has rank {rank} and so no axis {s.axis}")
+    c.check(s.result.type in (i32, i64), f"an extent is i32 or i64, not {s.result.type}")
+
+
+@RULES.row(n.Op)
+def _op(c: Context, s: n.Op) -> None:
+    c.check(s.op in OPS, f"there is no operation {s.op}")
+    types = tuple(a.type for a in s.args)
+    made = result_type(s.op, types)
+    taken = ", ".join(str(t) for t in types)
+    c.check(made is not None, f"{s.op} does not take ({taken})")
+    c.check(made == s.result.type, f"{s.op} of ({taken}) gives {made}, but %{s.result.id} is {s.result.type}")
+
+
+@RULES.row(n.Cast, n.Random)
+def _any_type(c: Context, s: n.Cast | n.Random) -> None:
+    """Every scalar type casts to every other, and can be drawn."""
+
+
+@RULES.row(n.BitCast)
+def _bit_cast(c: Context, s: n.BitCast) -> None:
+    c.check(s.arg.type.bits == s.result.type.bits, f"{s.arg.type} and {s.result.type} differ in width")
+
+
+# ---- memory -------------------------------------------------------------------------------------------------
+
+
+@RULES.row(n.Load)
+def _load(c: Context, s: n.Load) -> None:
+    check_type(c, s.result, _element(c, s.array, s.indices), f"an element of {s.array}")
+
+
+@RULES.row(n.Store)
+def _store(c: Context, s: n.Store) -> None:
+    check_type(c, s.value, _element(c, s.array, s.indices), f"an element of {s.array}")
+
+
+@RULES.row(n.Atomic)
+def _atomic(c: Context, s: n.Atomic) -> None:
+    dtype = _element(c, s.array, s.indices)
+    c.check(s.op in ATOMIC_OPS, f"there is no atomic {s.op}")
+    c.check(atomic_fits(s.op, dtype), f"there is no atomic {s.op} of {dtype}")
+    check_type(c, s.value, dtype, f"an element of {s.array}")
+    check_type(c, s.result, dtype, f"an element of {s.array}")
+
+
+@RULES.row(n.Local)
+def _local(c: Context, s: n.Local) -> None:
+    c.declare(s)
+
+
+@RULES.row(n.LocalArray)
+def _local_array(c: Context, s: n.LocalArray) -> None:
+    c.check(s.size >= 1, f"the local array {s.var} has no elements")
+    c.declare(s)
+
+
+@RULES.row(n.Get)
+def _get(c: Context, s: n.Get) -> None:
+    check_type(c, s.result, c.local(s.var).dtype, f"the local {s.var}")
+
+
+@RULES.row(n.Set)
+def _set(c: Context, s: n.Set) -> None:
+    check_type(c, s.value, c.local(s.var).dtype, f"the local {s.var}")
+
+
+@RULES.row(n.GetElement)
+def _get_element(c: Context, s: n.GetElement) -> None:
+    _index(c, s.index)
+    check_type(c, s.result, c.local_array(s.var).dtype, f"an element of {s.var}")
+
+
+@RULES.row(n.SetElement)
+def _set_element(c: Context, s: n.SetElement) -> None:
+    _index(c, s.index)
+    check_type(c, s.value, c.local_array(s.var).dtype, f"an element of {s.var}")
+
+
+# ---- control ------------------------------------------------------------------------------------------------
+
+
+@RULES.row(n.If, n.Assert)
+def _condition(c: Context, s: n.If | n.Assert) -> None:
+    check_type(c, s.cond, u1, "a condition")
+
+
+@RULES.row(n.For)
+def _for(c: Context, s: n.For) -> None:
+    check_range(c, s.index, s.begin, s.end)
+    c.check(s.step != 0, "the step of a range is not 0")
+    _stop(c, s.stop)
+    trips = s.trips.type if s.trips else i32
+    c.check(trips in (i32, i64), f"a trip count is i32 or i64, not {trips}")
+
+
+@RULES.row(n.While)
+def _while(c: Context, s: n.While) -> None:
+    check_type(c, s.test, u1, "the test of a while")
+    _stop(c, s.stop)
+    if s.trips:
+        check_type(c, s.trips, i32, "the trip count of a while")
+
+
+@RULES.row(n.Scope, n.Return)
+def _anything(c: Context, s: n.Scope | n.Return) -> None:
+    """Nothing but what the stage and the nested statements ask."""
+
+
+@RULES.row(n.Break)
+def _break(c: Context, s: n.Break) -> None:
+    _target(c, s.depth, "break")
+
+
+@RULES.row(n.Continue)
+def _continue(c: Context, s: n.Continue) -> None:
+    target = _target(c, s.depth, "continue")
+    c.check(not isinstance(target, n.Scope), f"continue {s.depth} aims at a scope, not at a loop")
+
+
+def _target(c: Context, depth: int, word: str) -> Stmt:
+    """The frame a jump aims at. A None among the frames is the wall around the condition of a while."""
+    c.check(1 <= depth <= len(c.frames), f"{word} {depth} in {len(c.frames)} enclosing frames")
+    crossed = c.frames[len(c.frames) - depth :]
+    c.check(None not in crossed, f"{word} {depth} leaves the condition of a while")
+    return crossed[0]  # type: ignore[return-value]
+
+
+# ---- effects and adstacks -----------------------------------------------------------------------------------
+
+
+@RULES.row(n.Print)
+def _print(c: Context, s: n.Print) -> None:
+    holes = s.template.count("{}")
+    c.check(holes == len(s.args), f"the template has {holes} places for {len(s.args)} arguments")
+
+
+@RULES.row(n.StackAlloca)
+def _alloca(c: Context, s: n.StackAlloca) -> None:
+    c.check(s.capacity is None or s.capacity >= 0, f"the adstack {s.stack} has a negative capacity")
+    c.check(s.dtype.is_real or not s.adjoint, f"an adstack of {s.dtype} has no adjoints")
+    c.declare(s)
+
+
+@RULES.row(n.StackPush)
+def _push(c: Context, s: n.StackPush) -> None:
+    check_type(c, s.value, c.stack(s.stack).dtype, f"a slot of {s.stack}")
+
+
+@RULES.row(n.StackPop)
+def _pop(c: Context, s: n.StackPop) -> None:
+    c.stack(s.stack)
+
+
+@RULES.row(n.StackTop)
+def _top(c: Context, s: n.StackTop) -> None:
+    check_type(c, s.result, c.stack(s.stack).dtype, f"a slot of {s.stack}")
+
+
+@RULES.row(n.StackTopAdjoint)
+def _top_adjoint(c: Context, s: n.StackTopAdjoint) -> None:
+    _adjoint(c, s.stack, s.result)
+
+
+@RULES.row(n.StackAccumulate)
+def _accumulate(c: Context, s: n.StackAccumulate) -> None:
+    _adjoint(c, s.stack, s.value)
+
+
+def _adjoint(c: Context, stack: str, value: Value) -> None:
+    found = c.stack(stack)
+    c.check(found.adjoint, f"the adstack {stack} is declared without adjoints")
+    check_type(c, value, found.dtype, f"an adjoint of {stack}")
