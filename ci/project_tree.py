@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -75,10 +75,11 @@ def syntax(path: Path) -> ast.Module:
 
 @dataclass(frozen=True)
 class Import:
-    """One module that a file loads, and the line that asks for it."""
+    """One module that a file loads, and the line that asks for it. for_types: under `if TYPE_CHECKING` alone."""
 
     target: str
     line: int
+    for_types: bool = False
 
 
 def _base(node: ast.ImportFrom, module: str, is_package: bool) -> str:
@@ -113,11 +114,22 @@ def _targets(node: ast.AST, module: str, is_package: bool, known: Iterable[str])
             yield _base(ast.ImportFrom(text.lstrip(".") or None, [], level), module, is_package)
 
 
+def _typing_nodes(tree: ast.AST) -> set[ast.AST]:
+    """Everything inside the bodies of `if TYPE_CHECKING:`."""
+    return {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+
+
 def imports(tree: ast.AST, module: str = "", is_package: bool = False, known: Iterable[str] = ()) -> list[Import]:
     """What the statements of a module load. `known` tells `from package import module` from an attribute."""
-    names = frozenset(known)
+    names, typing = frozenset(known), _typing_nodes(tree)
     found = {
-        Import(target, getattr(node, "lineno", 0))
+        Import(target, getattr(node, "lineno", 0), node in typing)
         for node in ast.walk(tree)
         for target in _targets(node, module, is_package, names)
     }
@@ -128,7 +140,8 @@ def internal_imports(module: str, path: Path) -> list[Import]:
     """What one of our modules loads of ours. A name that no file has counts for its nearest existing package."""
     known = modules()
     found = imports(syntax(path), module, path.name == "__init__.py", known)
-    return [Import(nearest(i.target, known), i.line) for i in found if i.target.split(".")[0] == PACKAGE]
+    ours = [i for i in found if i.target.split(".")[0] == PACKAGE]
+    return [replace(i, target=nearest(i.target, known)) for i in ours]
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -57,9 +57,9 @@ def cycle(graph: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def import_graph() -> dict[str, list[str]]:
-    """Modules by the modules they import. A package that imports its own modules is no circle by itself."""
+    """Modules by the modules they load, at once or inside a function. What only type checkers follow is no circle."""
     return {
-        name: sorted({i.target for i in tree.internal_imports(name, path)} - {name})
+        name: sorted({i.target for i in tree.internal_imports(name, path) if not i.for_types} - {name})
         for name, path in sorted(tree.modules().items())
     }
 
@@ -136,6 +136,13 @@ KNOWN = ("stackgrad", "stackgrad.a", "stackgrad.a.b", "stackgrad.a.c", "stackgra
 def test_imports_are_resolved(source: str, targets: list[str]) -> None:
     found = tree.imports(ast.parse(source), "stackgrad.a.b", is_package=False, known=KNOWN)
     assert [i.target for i in found] == targets
+
+
+def test_imports_for_types_are_told_apart() -> None:
+    source = "from . import c\nif TYPE_CHECKING:\n    from .. import d\nelse:\n    import stackgrad.a"
+    found = tree.imports(ast.parse(source), "stackgrad.a.b", known=KNOWN)
+    assert [(i.target, i.for_types) for i in found] == [
+        ("stackgrad.a.c", False), ("stackgrad.d", True), ("stackgrad.a", False)]
 
 
 def test_a_package_resolves_its_own_dots() -> None:
