@@ -1,0 +1,1 @@
+"""What the .kir collector is made of: reading the files, running kernels, comparing numbers."""

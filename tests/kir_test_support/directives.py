@@ -1,0 +1,244 @@
+"""Reading a .kir file: kernels in IR text, and the directive comments that say what must happen to them.
+
+A line that starts in column 0 with `//` is prose or a directive; a kernel runs from its first line to a `}` in
+column 0. `types`, `ulps` and `invalid` stand above the kernel they speak about, all other directives below it.
+A directive goes on in following lines that begin with `//` and at least three spaces. `NAME[a b]: ...` restricts
+it to the types, backends or lowerings listed. The meaning of each directive is in run_kir.py.
+"""
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+ABOVE = ("types", "ulps", "invalid")
+BELOW = ("run", "grad", "trap", "release")
+_DIRECTIVE = re.compile(r"//\s*(" + "|".join(ABOVE + BELOW) + r")(?:\[([^\]]*)\])?:\s*(.*)")
+_LEXEME = re.compile(
+    r"\s+|(?P<string>\"(?:[^\"\\]|\\.)*\")|(?P<arrow>->)"
+    r"|(?P<number>[-+]?(?:0x[0-9a-fA-F.]+(?:p[-+]?\d+)?|\d+\.?\d*(?:[eE][-+]?\d+)?|inf\b|nan\b)|true\b|false\b)"
+    r"|(?P<name>[A-Za-z_$][\w.$]*)|(?P<mark>[\[\]=,*])"
+)
+
+
+class KirFileError(Exception):
+    """The .kir file itself is malformed."""
+
+
+@dataclass(frozen=True)
+class Directive:
+    """One directive. only: types, backends or lowerings it is restricted to; empty: all."""
+
+    kind: str
+    only: tuple[str, ...]
+    text: str
+    line: int
+
+    def applies(self, *names: str) -> bool:
+        """Whether it concerns this type, backend and lowering: each group of names that it lists must match."""
+        groups = [set(self.only) & set(known) for known in (_TYPES, _LOWERINGS)]
+        groups.append(set(self.only) - set(_TYPES) - set(_LOWERINGS))
+        return all(not group or group & set(names) for group in groups)
+
+
+_TYPES = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64")
+_LOWERINGS = ("lean", "classic")
+
+
+@dataclass
+class Case:
+    """A kernel of the file with its directives. types: what `T` stands for; `("",)` if the text is no template."""
+
+    text: str
+    line: int
+    types: tuple[str, ...] = ("",)
+    ulps: float | None = None
+    invalid: tuple[Directive, ...] = ()
+    checks: list[Directive] = field(default_factory=list)
+
+    def source(self, dtype: str) -> str:
+        """The kernel's text with `T` replaced."""
+        return re.sub(r"\bT\b", dtype, self.text) if dtype else self.text
+
+
+# ---- lines --------------------------------------------------------------------------------------------------
+
+
+def read_cases(text: str) -> list[Case]:
+    """All kernels of a file with their directives. Raises KirFileError with the line number."""
+    return _Reader(text).cases()
+
+
+class _Reader:
+    """Walks the lines once: comments in column 0, and the kernels between them."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = text.splitlines()
+        self.at = 0
+
+    def cases(self) -> list[Case]:
+        found: list[Case] = []
+        above: list[Directive] = []
+        while self.at < len(self.lines):
+            line = self.lines[self.at]
+            if not line.strip():
+                self.at += 1
+            elif line.startswith("//"):
+                self._comment(found, above)
+            else:
+                found.append(self._kernel(above))
+                above = []
+        if above:
+            raise KirFileError(f"line {above[0].line}: no kernel follows this {above[0].kind} directive")
+        return found
+
+    def _comment(self, found: list[Case], above: list[Directive]) -> None:
+        directive = self._directive()
+        if directive is None:
+            self.at += 1
+        elif directive.kind in ABOVE:
+            above.append(directive)
+        elif found and not above:
+            found[-1].checks.append(directive)
+        else:
+            raise KirFileError(f"line {directive.line}: a {directive.kind} directive stands below its kernel")
+
+    def _directive(self) -> Directive | None:
+        match = _DIRECTIVE.match(self.lines[self.at])
+        if not match:
+            return None
+        start = self.at + 1
+        parts = [match.group(3)]
+        self.at += 1
+        while self.at < len(self.lines) and re.match(r"//\s{3,}\S", self.lines[self.at]):
+            parts.append(self.lines[self.at].lstrip("/").strip())
+            self.at += 1
+        return Directive(match.group(1), tuple((match.group(2) or "").split()), " ".join(parts), start)
+
+    def _kernel(self, above: list[Directive]) -> Case:
+        start = self.at
+        bad = tuple(d for d in above if d.kind == "invalid")
+        if not bad and not self.lines[start].startswith("kernel "):
+            raise KirFileError(f"line {start + 1}: neither a comment nor a kernel")
+        while self.at < len(self.lines) and not self.lines[self.at].startswith("//"):
+            self.at += 1
+            if self.lines[self.at - 1].rstrip() == "}":
+                break
+        case = Case("\n".join(self.lines[start : self.at]) + "\n", start + 1, invalid=bad)
+        for directive in above:
+            if directive.kind == "types":
+                case.types = tuple(directive.text.split())
+            elif directive.kind == "ulps":
+                case.ulps = float(directive.text)
+        return case
+
+
+# ---- contents -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Check:
+    """The content of a run, grad, trap or release directive; numbers are still text, lists nested.
+
+    values: arrays and scalars before. seeds: adjoints before. expected: arrays afterwards. prints: lines printed.
+    error, fragment: what a trap raises. draws: (seed, launch). no_jax: why the JAX oracle is not asked.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    seeds: dict[str, Any] = field(default_factory=dict)
+    expected: dict[str, Any] = field(default_factory=dict)
+    prints: list[str] | None = None
+    error: str = ""
+    fragment: str = ""
+    draws: tuple[int, int] = (0, 0)
+    no_jax: str = ""
+
+
+def read_check(directive: Directive) -> Check:
+    """Parse a directive that stands below a kernel. Raises KirFileError."""
+    text, _, reason = directive.text.partition("// no-jax:")
+    check = Check(no_jax=reason.strip())
+    try:
+        _Content(text, check).parse(directive.kind)
+    except ValueError as error:
+        raise KirFileError(f"line {directive.line}: {error}") from None
+    return check
+
+
+def quoted(directive: Directive) -> str:
+    """The string literal that is the whole text of an `invalid` directive."""
+    return str(json.loads(directive.text))
+
+
+class _Content:
+    def __init__(self, text: str, check: Check) -> None:
+        self.lexemes: list[tuple[str, str]] = []
+        self.check = check
+        at = 0
+        while at < len(text):
+            match = _LEXEME.match(text, at)
+            if not match:
+                raise ValueError(f"unexpected {text[at:at + 12]!r}")
+            if match.lastgroup:
+                self.lexemes.append((match.lastgroup, match.group(0)))
+            at = match.end()
+        self.lexemes.append(("end", "end of line"))
+        self.at = 0
+
+    def take(self, kind: str) -> str:
+        found, text = self.lexemes[self.at]
+        if found != kind:
+            raise ValueError(f"expected a {kind}, found {text!r}")
+        self.at += 1
+        return text
+
+    def accept(self, text: str) -> bool:
+        if self.lexemes[self.at][1] == text and self.lexemes[self.at][0] != "string":
+            self.at += 1
+            return True
+        return False
+
+    def parse(self, kind: str) -> None:
+        while not self.accept("->"):
+            self._before()
+            self.accept(",")
+        if kind == "trap":
+            self.check.error = self.take("name")
+            self.check.fragment = json.loads(self.take("string"))
+        while self.lexemes[self.at][0] != "end":
+            self._after()
+            self.accept(",")
+
+    def _before(self) -> None:
+        name = self.take("name")
+        if name == "draws":
+            self.check.draws = (int(self.take("number")), int(self.take("number")))
+        elif name == "seed" and self.lexemes[self.at][0] == "name":
+            self._assign(self.take("name"), self.check.seeds)
+        else:
+            self._assign(name, self.check.values)
+
+    def _after(self) -> None:
+        name = self.take("name")
+        if name == "prints":
+            self.check.prints = (self.check.prints or []) + [json.loads(self.take("string"))]
+        else:
+            self._assign(name, self.check.expected)
+
+    def _assign(self, name: str, into: dict[str, Any]) -> None:
+        if not self.accept("="):
+            raise ValueError(f"expected '=' after {name}")
+        if name in into:
+            raise ValueError(f"{name} is given twice")
+        into[name] = self._value()
+
+    def _value(self) -> Any:
+        if not self.accept("["):
+            return self.take("number")
+        found: list[Any] = []
+        while not self.accept("]"):
+            value = self._value()
+            found += [value] * (int(self.take("number")) if self.accept("*") else 1)
+            self.accept(",")
+        return found

@@ -1,0 +1,259 @@
+"""The pytest collector for .kir files: kernels in IR text with directive comments that say what they do.
+
+Below a kernel stand
+    run: x=[0.0, -0.0, inf], n=3, draws 7 1 -> y=[...], prints "..."
+        arrays and scalars before, key of the draws; arrays afterwards, lines printed (in any order)
+    grad: x=[...], seed y=[...] -> x.grad=[...]   // no-jax: reason
+        the forward kernel, then the reverse kernel with these adjoints, under both lowerings; JAX must agree
+    trap: x=[...] -> OutOfBounds "part of the message"
+        the error on the reference and in debug builds; AdstackOverflow in every build
+    release: x=[...] -> y=[...]
+        like run, in builds without checks alone
+and above it
+    types: f32 f64      the kernel is a template over `T`
+    ulps: 4             permitted error of the results
+    invalid: "part of the message"      parser or verifier must refuse it; invalid[adjoint]: at this stage
+
+Reals of a run agree within the ulps of the kernel: those of the row of OPS that the file is named after, else 0
+(equal), unless an `ulps` directive says otherwise. Adjoints agree within (2*ulps + 4) units in the last place of
+the expected value. An array that is not given before starts with a content unlike the one expected.
+
+Each directive makes one test per type and executor: `sin.kir::run3[cpu-f32]`. Each kernel is also verified and must
+survive printing and parsing: `sin.kir::text1[f32]`.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kir_test_support import gradients, numbers, running
+from kir_test_support.directives import Case, Check, Directive, KirFileError, quoted, read_cases, read_check
+from stackgrad.backends.base import Draws, Options
+from stackgrad.compiler.errors import ParseError, StackgradError, Unsupported, VerifyError
+from stackgrad.compiler.ir.nodes import STATEMENTS, Kernel
+from stackgrad.compiler.ir.ops import OPS
+from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.compiler.ir.printer import print_kernel
+from stackgrad.compiler.ir.verify import verify
+from stackgrad.compiler.ir.walk import walk_kernel
+
+STRICT = ("reference", "cpu")
+"""Backends that must take every kernel; others may declare one Unsupported."""
+
+
+class KirFailure(Exception):
+    """A check that does not hold; the message is the report."""
+
+
+class KirFile(pytest.File):
+    """One .kir file; parsed once."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        try:
+            cases = read_cases(self.path.read_text())
+        except KirFileError as error:
+            raise self.CollectError(f"{self.path}: {error}") from None
+        row = OPS.get(self.path.stem) if self.path.parent.name == "ops" else None
+        counts: dict[str, int] = {}
+        for number, case in enumerate(cases, 1):
+            if case.ulps is None:
+                case.ulps = row.ulps if row else 0.0
+            for directive in case.invalid:
+                yield self._item(InvalidItem, f"invalid{number}", case, directive)
+            if not case.invalid:
+                yield from self._kernel(case, number, counts)
+
+    def _kernel(self, case: Case, number: int, counts: dict[str, int]) -> Iterator[pytest.Item]:
+        for dtype in case.types:
+            yield self._item(TextItem, f"text{number}" + (f"[{dtype}]" if dtype else ""), case, None, dtype)
+        for directive in case.checks:
+            counts[directive.kind] = counts.get(directive.kind, 0) + 1
+            name = f"{directive.kind}{counts[directive.kind]}"
+            check = read_check(directive)
+            for backend in chosen_backends(self.config):
+                yield from self._checks(case, name, directive, check, backend)
+
+    def _checks(self, case: Case, name: str, directive: Directive, check: Check, backend: str) -> Iterator[pytest.Item]:
+        lowerings = ("lean", "classic") if directive.kind == "grad" else ("",)
+        if not running.builds(backend, directive.kind, check.error):
+            return
+        for dtype in case.types:
+            for lowering in lowerings:
+                if directive.applies(dtype or "any", backend, lowering or "any"):
+                    label = "-".join(part for part in (backend, dtype, lowering) if part)
+                    kind = GradItem if lowering else CheckItem
+                    made = self._item(kind, f"{name}[{label}]", case, directive, dtype)
+                    made.check, made.backend, made.lowering = check, backend, lowering
+                    yield made
+
+    def _item(
+        self, kind: type[KirItem], name: str, case: Case, directive: Directive | None = None, dtype: str = ""
+    ) -> KirItem:
+        made: KirItem = kind.from_parent(self, name=name)
+        made.case, made.directive, made.dtype = case, directive, dtype
+        return made
+
+
+class KirItem(pytest.Item):
+    """One check of one kernel."""
+
+    case: Case
+    directive: Directive | None = None
+    check: Check
+    dtype = ""
+    backend = ""
+    lowering = ""
+
+    @property
+    def line(self) -> int:
+        return self.directive.line if self.directive else self.case.line
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, self.line - 1, f"{self.path.name}::{self.name}"
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        if not isinstance(excinfo.value, (KirFailure, KirFileError)):
+            return super().repr_failure(excinfo, style)
+        return self.report(str(excinfo.value))
+
+    def report(self, message: str) -> str:
+        """The failure as the developer sees it: where, kernel, executor, what differs."""
+        lines = [f"{self.path}:{self.line}: {self.name}", ""]
+        lines += ["  " + line for line in self.case.source(self.dtype).splitlines()]
+        if self.directive:
+            lines += ["", f"  {self.directive.kind}: {self.directive.text}"]
+        return "\n".join([*lines, "", message])
+
+    def kernel(self) -> Kernel:
+        return running.parsed(self.case.source(self.dtype))
+
+
+class TextItem(KirItem):
+    """The kernel parses, is legal, and is the same after printing and parsing."""
+
+    def runtest(self) -> None:
+        kernel = parse_kernel(self.case.source(self.dtype))
+        verify(kernel, stage_of(kernel))
+        text = print_kernel(kernel)
+        if parse_kernel(text) != kernel:
+            raise KirFailure(f"printing and parsing changed the kernel to\n{text}")
+
+
+def stage_of(kernel: Kernel) -> str:
+    """The stage a kernel of a .kir file is in: adjoint if it has adstacks."""
+    stacks = [cls for name, cls in STATEMENTS.items() if name.startswith("Stack")]
+    return "adjoint" if any(isinstance(stmt, tuple(stacks)) for stmt in walk_kernel(kernel)) else "tasks"
+
+
+class InvalidItem(KirItem):
+    """Parser or verifier refuses the kernel with the message."""
+
+    def runtest(self) -> None:
+        assert self.directive
+        stage = self.directive.only[0] if self.directive.only else "tasks"
+        fragment = quoted(self.directive)
+        try:
+            verify(parse_kernel(self.case.text), stage)
+        except (ParseError, VerifyError) as error:
+            if fragment not in str(error):
+                raise KirFailure(f"refused, but {fragment!r} is not in the message:\n{error}") from None
+        else:
+            raise KirFailure(f"accepted at stage {stage}; expected an error with {fragment!r}")
+
+
+class CheckItem(KirItem):
+    """run, release and trap lines: one executor, all builds that the line speaks about."""
+
+    def runtest(self) -> None:
+        assert self.directive
+        kernel = self.kernel()
+        for options in running.builds(self.backend, self.directive.kind, self.check.error):
+            arrays, scalars = running.memory(kernel, self.check)
+            with running.captured() as lines:
+                error = self._launch(kernel, options, arrays, scalars)
+            if self.directive.kind == "trap":
+                self._expect_trap(error, options)
+            else:
+                self._expect_memory(error, options, arrays, lines)
+
+    def _launch(
+        self, kernel: Kernel, options: Options, arrays: dict[str, np.ndarray], scalars: dict[str, Any]
+    ) -> StackgradError | None:
+        try:
+            running.launch(self.backend, kernel, kernel_key(self), options, arrays, scalars, Draws(*self.check.draws))
+        except Unsupported as error:
+            if self.backend in STRICT:
+                raise
+            pytest.skip(str(error))
+        except StackgradError as error:
+            return error
+        return None
+
+    def _expect_trap(self, error: StackgradError | None, options: Options) -> None:
+        build = running.build_name(options)
+        if error is None:
+            raise KirFailure(f"{self.backend}, {build} build: nothing was raised; expected {self.check.error}")
+        if type(error).__name__ != self.check.error or self.check.fragment not in str(error):
+            raise KirFailure(
+                f"{self.backend}, {build} build: got {type(error).__name__}: {error}\n"
+                f"expected {self.check.error} with {self.check.fragment!r}"
+            )
+
+    def _expect_memory(
+        self, error: StackgradError | None, options: Options, arrays: dict[str, np.ndarray], lines: list[str]
+    ) -> None:
+        build = running.build_name(options)
+        if error is not None:
+            raise KirFailure(f"{self.backend}, {build} build: raised {type(error).__name__}: {error}")
+        kernel = self.kernel()
+        found = differences(kernel, self.check, arrays, self.case.ulps or 0.0)
+        if self.check.prints is not None and sorted(lines) != sorted(self.check.prints):
+            found.append(f"printed {lines}, expected {self.check.prints}")
+        if found:
+            raise KirFailure("\n".join([f"{self.backend}, {build} build:", *found]))
+
+
+class GradItem(KirItem):
+    """grad lines: forward and reverse kernel on one executor and lowering, and the JAX oracle once."""
+
+    def runtest(self) -> None:
+        kernel = self.kernel()
+        ulps = 2 * (self.case.ulps or 0.0) + 4
+        for options in running.builds(self.backend, "grad"):
+            try:
+                arrays = gradients.run_both(kernel, kernel_key(self), self.check, self.backend, self.lowering, options)
+            except Unsupported as error:
+                if self.backend in STRICT:
+                    raise
+                pytest.skip(str(error))
+            found = differences(kernel, self.check, arrays, ulps)
+            if found:
+                raise KirFailure("\n".join([f"{self.backend}, {running.build_name(options)} build:", *found]))
+        if self.backend == "reference" and self.lowering == "lean" and not self.check.no_jax:
+            found = differences(kernel, self.check, gradients.ask_jax(kernel, self.check), ulps)
+            if found:
+                raise KirFailure("\n".join(["the JAX oracle disagrees with the file:", *found]))
+
+
+def kernel_key(item: KirItem) -> str:
+    """Stands for the kernel in caches."""
+    return item.case.source(item.dtype)
+
+
+def differences(kernel: Kernel, check: Check, arrays: dict[str, np.ndarray], ulps: float) -> list[str]:
+    """Lines about every array that is not as the check expects."""
+    found: list[str] = []
+    for name, content in check.expected.items():
+        dtype, ndim = running.dtype_of(kernel, name)
+        expected = numbers.read_array(content, dtype, ndim, exact=False)
+        found += numbers.compare(name, arrays[name], expected, dtype, ulps)
+    return found
+
+
+def chosen_backends(config: pytest.Config) -> list[str]:
+    """Backends that can run here, restricted by --backend."""
+    only = config.getoption("--backend")
+    return [name for name, probe in running.probes().items() if probe.available and (not only or name in only)]
