@@ -105,7 +105,8 @@ def test_what_is_installed() -> None:
 
 
 def test_tests_are_told_the_required_backends() -> None:
-    assert matrix.environment_of_tests(ROW, {"HOME": "h"}) == {"HOME": "h", "STACKGRAD_REQUIRED_BACKENDS": "reference,cpu"}
+    variables = matrix.environment_of_tests(ROW, {"HOME": "h"})
+    assert variables == {"HOME": "h", "STACKGRAD_REQUIRED_BACKENDS": "reference,cpu"}
 
 
 @pytest.mark.parametrize(("outcomes", "status"), [
