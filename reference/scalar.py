@@ -95,17 +95,19 @@ def _rsqrt(x: Array) -> Array:
 
 
 def _inv(x: Array) -> Array:
-    return np.divide(x.dtype.type(1), x)
+    inverse: Array = np.divide(x.dtype.type(1), x)
+    return inverse
 
 
-NUMPY.update({name: Row(_in_f32(f)) for name, f in {
+_EXACT: dict[str, Meaning] = {
     "floor": np.floor, "ceil": np.ceil, "round": np.rint, "sqrt": np.sqrt, "inv": _inv, "rcp": _inv, "div": np.divide,
-}.items()})  # fmt: skip
-
-NUMPY.update({name: Row(_in_f64(f)) for name, f in {
+}  # fmt: skip
+_TRANSCENDENTAL: dict[str, Meaning] = {
     "rsqrt": _rsqrt, "exp": np.exp, "log": np.log, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
     "acos": np.arccos, "tanh": np.tanh, "atan2": np.arctan2,
-}.items()})  # fmt: skip
+}  # fmt: skip
+NUMPY.update({name: Row(_in_f32(meaning)) for name, meaning in _EXACT.items()})
+NUMPY.update({name: Row(_in_f64(meaning)) for name, meaning in _TRANSCENDENTAL.items()})
 
 
 @_row("frexp_mantissa")
@@ -266,7 +268,8 @@ def _shr(x: Array, y: Array) -> Array:
 @_row("bit_sar")
 def _sar(x: Array, y: Array) -> Array:
     signed = np.dtype(f"i{x.dtype.itemsize}")
-    return np.right_shift(x.view(signed), _shift_count(x, y).astype(signed)).view(x.dtype)
+    shifted: Array = np.right_shift(x.view(signed), _shift_count(x, y).astype(signed)).view(x.dtype)
+    return shifted
 
 
 NUMPY["bit_not"] = Row(np.invert)
@@ -295,15 +298,20 @@ def cast(array: Array, source: Scalar, target: Scalar) -> Array:
     non-zero; anything to f16 goes through f32.
     """
     with np.errstate(all="ignore"):
-        if source == target:
-            return array
-        if target.is_bool:
-            return array != array.dtype.type(0)
-        if source.is_real and target.is_int:
-            return _saturate(array, target)
-        if target.dtype == F16:
-            array = array.astype(F32)
-        return array.astype(target.dtype)
+        return convert(array, source, target)
+
+
+def convert(array: Array, source: Scalar, target: Scalar) -> Array:
+    """`cast`, silent only under `np.errstate(all="ignore")`."""
+    if source == target:
+        return array
+    if target.is_bool:
+        return np.not_equal(array, array.dtype.type(0))
+    if source.is_real and target.is_int:
+        return _saturate(array, target)
+    if target.dtype == F16:
+        array = array.astype(F32)
+    return array.astype(target.dtype)
 
 
 def _saturate(array: Array, target: Scalar) -> Array:
@@ -335,7 +343,7 @@ def evaluate(op: str, *args: Number, types: tuple[Scalar, ...]) -> Number | None
     if result_type(op, types) is None:
         raise ValueError(f"{op} does not take ({', '.join(str(t) for t in types)})")
     row = NUMPY[op]
-    operands = [t.dtype.type(a) for a, t in zip(args, types, strict=True)]
+    operands: list[Any] = [t.dtype.type(a) for a, t in zip(args, types, strict=True)]
     with np.errstate(all="ignore"):
         if row.traps is not None and row.traps(*operands).any():
             return None

@@ -1,0 +1,167 @@
+"""Handlers of control flow. Lanes of a loop go round in lockstep until the last one has left."""
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiler.ir import nodes as n
+from .frame import Frame, Vector, merge, number
+from .machine import RUN, Machine, Target
+
+
+@RUN.row(n.If)
+def _if(m: Machine, s: n.If, f: Frame) -> Frame | None:
+    cond = f.value(s.cond)
+    taken = int(np.count_nonzero(cond)) if cond.ndim else f.count * bool(cond)
+    if taken in (0, f.count):
+        return m.run(s.then if taken else s.orelse, f)
+    ends, whole = [], True
+    for block, picks in ((s.then, np.flatnonzero(cond)), (s.orelse, np.flatnonzero(np.logical_not(cond)))):
+        part = f.narrow(picks)
+        end = m.run(block, part)
+        whole = whole and end is part
+        ends.append(end)
+    return f if whole else f.keep(merge([e.numbers() for e in ends if e is not None]))
+
+
+@RUN.row(n.Break)
+def _break(m: Machine, s: n.Break, f: Frame) -> None:
+    m.chunk.targets[-s.depth].broken.append(f.numbers())
+
+
+@RUN.row(n.Continue)
+def _continue(m: Machine, s: n.Continue, f: Frame) -> None:
+    m.chunk.targets[-s.depth].continued.append(f.numbers())
+
+
+@RUN.row(n.Return)
+def _return(m: Machine, s: n.Return, f: Frame) -> None:
+    m.chunk.returned = True
+
+
+@RUN.row(n.Scope)
+def _scope(m: Machine, s: n.Scope, f: Frame) -> Frame | None:
+    target = Target()
+    m.chunk.targets.append(target)
+    end = m.run(s.body, f)
+    m.chunk.targets.pop()
+    if end is f:
+        return f
+    return f.keep(merge([*([] if end is None else [end.numbers()]), *target.broken]))
+
+
+class _Loop:
+    """A loop under way. `running`: the lanes inside; `rounds`: bodies started, the same for all of them.
+
+    Lanes that leave by the condition, `until` or a break wait in `exits`; those that return or leave for an outer
+    frame do not. Every `running` frame but the first has `entry` as its parent.
+    """
+
+    def __init__(self, m: Machine, entry: Frame, stop: str | None, trips: n.Value | None) -> None:
+        self.m = m
+        self.entry = entry
+        self.running: Frame | None = entry
+        self.rounds = 0
+        self.stop = stop
+        self.trips = trips
+        self.target = Target()
+        self._exits: list[tuple[Vector, int]] = []
+        m.chunk.targets.append(self.target)
+
+    def leave(self, frame: Frame, gone: Vector) -> Frame | None:
+        """Lanes of `frame`, all running, where `gone` go to the exits; the frame of the others."""
+        leaving = int(np.count_nonzero(gone)) if gone.ndim else frame.count * bool(gone)
+        if leaving == 0:
+            return frame
+        lanes = frame.numbers()
+        if leaving == frame.count:
+            self._exits.append((lanes, self.rounds))
+            return None
+        self._exits.append((lanes[gone], self.rounds))
+        return frame.narrow(np.flatnonzero(np.logical_not(gone)))
+
+    def collect(self) -> None:
+        """Lanes that broke out go to the exits."""
+        self._exits += [(lanes, self.rounds) for lanes in self.target.broken]
+        self.target.broken.clear()
+
+    def settle(self, end: Frame | None) -> None:
+        """After a body, whose end the lanes of `end` have reached: who goes round again."""
+        self.collect()
+        if end is not self.running or self.target.continued:
+            rest = merge([*([] if end is None else [end.numbers()]), *self.target.continued])
+            self.running = self.entry.keep(rest)
+            self.target.continued.clear()
+
+    def test_stop(self) -> None:
+        """`until`."""
+        if self.stop is not None and self.running is not None:
+            self.drop(self.m.chunk.locals[self.stop].get(self.running))
+
+    def drop(self, gone: Vector) -> None:
+        """Let running lanes leave."""
+        if self.running is not None:
+            rest = self.leave(self.running, gone)
+            if rest is not self.running:
+                self.running = None if rest is None else self.entry.keep(rest.numbers())
+
+    def finish(self) -> Frame | None:
+        """The lanes that go on after the loop, `trips` set."""
+        self.m.chunk.targets.pop()
+        if not self._exits:
+            return None
+        out = self.entry.keep(merge([lanes for lanes, _ in self._exits]))
+        if out is not None and self.trips is not None:
+            out.values[self.trips.id] = self._counts().astype(self.trips.type.dtype)
+        return out
+
+    def _counts(self) -> Vector:
+        """Bodies run, by lane in ascending order."""
+        if len(self._exits) == 1:
+            return number(self._exits[0][1])
+        lanes = np.concatenate([lanes for lanes, _ in self._exits])
+        rounds = np.repeat([r for _, r in self._exits], [lanes.size for lanes, _ in self._exits])
+        counts: Vector = rounds[np.argsort(lanes, kind="stable")]
+        return counts
+
+
+def trip_count(begin: Vector, end: Vector, step: int) -> Vector:
+    """max(0, ceil((end - begin)/step)) in i64."""
+    span = (end.astype(np.int64) - begin.astype(np.int64)) * np.int64(1 if step > 0 else -1)
+    return np.where(span > 0, (span - 1) // np.int64(abs(step)) + 1, np.int64(0))[()]
+
+
+@RUN.row(n.For)
+def _for(m: Machine, s: n.For, f: Frame) -> Frame | None:
+    begin, step = f.value(s.begin), number(s.step)
+    count = trip_count(begin, f.value(s.end), s.step)
+    first: Vector = begin.astype(np.int64)
+    if s.descending:
+        first, step = first + (count - 1) * step, -step
+    loop, dtype = _Loop(m, f, s.stop, s.trips), s.index.type.dtype
+    while loop.running is not None:
+        now = loop.running
+        loop.drop((now.gather(count) if now is not f else count) <= loop.rounds)
+        now = loop.running
+        if now is None:
+            break
+        index = (now.gather(first) if now is not f else first) + loop.rounds * step
+        now.values[s.index.id] = index.astype(dtype)
+        loop.rounds += 1
+        m.burn((s,))
+        loop.settle(m.run(s.body, now))
+        loop.test_stop()
+    return loop.finish()
+
+
+@RUN.row(n.While)
+def _while(m: Machine, s: n.While, f: Frame) -> Frame | None:
+    loop = _Loop(m, f, s.stop, s.trips)
+    while loop.running is not None:
+        m.burn((s,))
+        tested = m.run(s.condition, loop.running)
+        loop.collect()
+        inside = None if tested is None else loop.leave(tested, np.logical_not(tested.value(s.test)))
+        loop.rounds += 1
+        loop.settle(m.run(s.body, inside))
+        loop.test_stop()
+    return loop.finish()

@@ -1,0 +1,115 @@
+"""Launch: bind memory, run the tasks of a kernel in order, chunk by chunk."""
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..backends.base import Arrays, Draws, Scalars, Sizes
+from ..compiler.ir.nodes import Kernel, LocalArray, StackAlloca, Task, Value
+from ..compiler.ir.walk import walk
+from . import control, places, values
+from .frame import Frame, number
+from .machine import Chunk, Machine, Program
+from .memory import bind_arrays, bind_scalars
+from .order import VECTOR, Order, order_named
+from .storage import Heap
+
+FUEL = 100_000_000
+"""Statements a launch may execute unless told otherwise; one counts once for all lanes of a chunk."""
+
+WIDTH = 32_768
+"""Most lanes of a chunk: vectors stay in the cache, and the cost of a statement is spread thin."""
+
+CHUNK_BYTES = 64 << 20
+"""Most bytes that the local arrays and adstacks of a chunk should need, if capacities are known."""
+
+UNSIZED_WIDTH = 1_024
+"""Most lanes of a chunk with a stack whose capacity nobody knows."""
+
+HANDLERS = (values, places, control)
+"""The modules that fill the table RUN; imported for that."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a launch did. executed: statements, once a frame. deepest: the greatest depth of each adstack used."""
+
+    executed: int
+    deepest: Mapping[str, int] = field(default_factory=dict)
+
+
+def run(
+    kernel: Kernel | Program, arrays: Arrays, scalars: Scalars, sizes: Sizes = Sizes(), draws: Draws = Draws(),  # noqa: B008
+    order: str | Order = VECTOR, fuel: int = FUEL, heap: Heap | None = None,
+) -> Report:
+    """Execute a kernel of stage tasks, structured or adjoint once; arrays are written in place.
+
+    order: see `order_named`. Raises KernelTypeError for arguments that do not fit, else one of `traps.TRAPS`.
+    """
+    program = kernel if isinstance(kernel, Program) else Program(kernel)
+    kernel = program.kernel
+    machine = Machine(
+        program, bind_arrays(kernel, arrays), bind_scalars(kernel, scalars), sizes, draws, fuel, heap or Heap(),
+        Chunk(0, 0, 1),
+    )  # fmt: skip
+    schedule = order_named(order) if isinstance(order, str) else order
+    with np.errstate(all="ignore"):
+        for position, task in enumerate(kernel.tasks):
+            if task.is_parallel:
+                _run_parallel(machine, position, task, schedule)
+            elif _run_chunk(machine, task, Chunk(position, 0, 1)):
+                break
+    return Report(fuel - machine.fuel, machine.deepest)
+
+
+def _run_chunk(machine: Machine, task: Task, chunk: Chunk) -> bool:
+    """Execute the body for a chunk; whether a lane returned."""
+    machine.chunk = chunk
+    frame = Frame(chunk.width)
+    _set_indices(frame, task.indices, chunk)
+    try:
+        machine.run(task.body, frame)
+    finally:
+        machine.close()
+    return chunk.returned
+
+
+def _run_parallel(machine: Machine, position: int, task: Task, order: Order) -> None:
+    base, extents = _box(machine, position, task)
+    width = _width(machine, task)
+    for start, stop in order.chunks(math.prod(extents), width):
+        _run_chunk(machine, task, Chunk(position, start, stop - start, base, extents))
+
+
+def _box(machine: Machine, position: int, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """First point and extents of a parallel task, computed by one lane."""
+    machine.chunk = Chunk(position, 0, 1)
+    frame = Frame(1)
+    machine.run(task.bounds, frame)
+    begin = tuple(int(frame.value(v)) for v in task.begin)
+    end = tuple(int(frame.value(v)) for v in task.end)
+    return begin, tuple(max(e - b, 0) for b, e in zip(begin, end))
+
+
+def _set_indices(frame: Frame, indices: tuple[Value, ...], chunk: Chunk) -> None:
+    """The point of each lane: its number in the box written in the mixed radix of the extents, last axis fastest."""
+    place = number(chunk.start) if chunk.width == 1 else np.arange(chunk.start, chunk.start + chunk.width)
+    for value, base, extent in reversed(list(zip(indices, chunk.base, chunk.extents))):
+        place, digit = np.divmod(place, np.int64(extent)) if len(indices) > 1 else (place, place)
+        frame.values[value.id] = (digit + np.int64(base)).astype(value.type.dtype)
+
+
+def _width(machine: Machine, task: Task) -> int:
+    """Lanes of a chunk, so that it stays within CHUNK_BYTES."""
+    lane, most = 1, WIDTH
+    for stmt in walk(task.body):
+        if isinstance(stmt, LocalArray):
+            lane += stmt.size * stmt.dtype.size
+        elif isinstance(stmt, StackAlloca):
+            capacity = machine.capacity(stmt)
+            most = UNSIZED_WIDTH if capacity is None else most
+            lane += (capacity or 0) * stmt.dtype.size * (1 + stmt.adjoint)
+    return max(1, min(most, CHUNK_BYTES // lane))

@@ -1,0 +1,74 @@
+"""Memory of a launch: the caller's arrays and the temporaries, each seen as one flat vector.
+
+Binding checks names, dtypes, ranks and layout once, so that handlers need not.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..backends.base import Arrays, Scalars
+from ..compiler.errors import KernelTypeError
+from ..compiler.ir.build import normal_constant
+from ..compiler.ir.nodes import Atomic, Kernel, Load, Shape, Store
+from ..compiler.ir.types import ArrayType
+from ..compiler.ir.walk import walk_kernel
+from .frame import Vector
+
+
+@dataclass(frozen=True)
+class Memory:
+    """An array in C order. flat: its elements, written in place. shape: its extents."""
+
+    name: str
+    flat: Vector
+    shape: tuple[int, ...]
+
+
+def bind_arrays(kernel: Kernel, arrays: Arrays) -> dict[str, Memory]:
+    """Memory by name, zeroed temporaries included. Raises KernelTypeError for an array that does not fit."""
+    types = {p.name: p.type for p in kernel.params if isinstance(p.type, ArrayType)}
+    types |= {f"{name}.grad": type for name, type in types.items() if type.grad}
+    used = _arrays_used(kernel)
+    temps = {t.name: Memory(t.name, np.zeros(1, t.dtype.dtype), ()) for t in kernel.temps}
+    return temps | {
+        name: _bind(kernel, name, type, arrays, name in used)
+        for name, type in types.items() if name in arrays or name in used or "." not in name
+    }  # fmt: skip
+
+
+def _arrays_used(kernel: Kernel) -> dict[str, bool]:
+    """Names that statements mention; whether any of them writes there."""
+    used: dict[str, bool] = {}
+    for stmt in walk_kernel(kernel):
+        if isinstance(stmt, (Load, Store, Atomic, Shape)):
+            used[stmt.array] = used.get(stmt.array, False) or isinstance(stmt, (Store, Atomic))
+    return used
+
+
+def _bind(kernel: Kernel, name: str, type: ArrayType, arrays: Arrays, used: bool) -> Memory:
+    array = arrays.get(name)
+    if array is None:
+        raise KernelTypeError(f"kernel {kernel.name} needs the array `{name}`", f"pass an array of {type}")
+    if array.dtype != type.dtype.dtype or array.ndim != type.ndim:
+        raise KernelTypeError(
+            f"kernel {kernel.name} takes `{name}` as {type.dtype}[{type.ndim}], not {array.dtype}[{array.ndim}]",
+            f"convert it, e.g. with `.astype({str(type.dtype.dtype)!r})`",
+        )
+    if not array.flags.c_contiguous:
+        raise KernelTypeError(f"array `{name}` is not C-contiguous", "pass `numpy.ascontiguousarray(...)`")
+    if used and not array.flags.writeable and _arrays_used(kernel)[name]:
+        raise KernelTypeError(f"kernel {kernel.name} writes to `{name}`, which is read-only", "pass a writeable array")
+    return Memory(name, array.reshape(-1), array.shape)
+
+
+def bind_scalars(kernel: Kernel, scalars: Scalars) -> Mapping[str, Vector]:
+    """0-d values by name, rounded or wrapped to the parameter's type. Raises KernelTypeError for a missing one."""
+    bound: dict[str, Vector] = {}
+    for name, dtype in kernel.scalar_types().items():
+        if name not in scalars:
+            raise KernelTypeError(f"kernel {kernel.name} needs the scalar `{name}`", f"pass a number for {dtype}")
+        bound[name] = dtype.dtype.type(normal_constant(scalars[name], dtype))
+    return bound

@@ -1,0 +1,182 @@
+"""Handlers of memory, mutable locals, local arrays and adstacks."""
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiler.errors import AdstackOverflow, OutOfBounds
+from ..compiler.ir import nodes as n
+from . import atomics
+from .frame import Frame, Vector, number
+from .machine import RUN, Machine, at
+from .memory import Memory
+from .scalar import NUMPY
+from .storage import Local, Rows, Stack
+from .traps import EmptyStack
+
+Access = n.Load | n.Store | n.Atomic
+StackUse = n.StackPop | n.StackTop | n.StackTopAdjoint | n.StackAccumulate
+
+
+# ---- memory -------------------------------------------------------------------------------------------------
+
+
+def _outside(index: Vector, extent: int) -> bool:
+    """Whether any lane's index misses 0 .. extent; least and greatest suffice."""
+    return bool(index.size) and (int(index.min()) < 0 or int(index.max()) >= extent)
+
+
+def _check_index(m: Machine, s: n.Stmt, f: Frame, name: str, axis: int, index: Vector, extent: int) -> None:
+    if _outside(index, extent):
+        bad = (index < 0) | (index > extent - 1 if extent else True)
+        where = f" of axis {axis}" if axis >= 0 else ""
+        m.check(OutOfBounds, s, f, bad, lambda p: (
+            f"index {at(index, p)}{where} is outside `{name}`, whose extent there is {extent}"
+        ))  # fmt: skip
+
+
+def _locate(m: Machine, s: Access, f: Frame, memory: Memory) -> Vector:
+    """Flat element number of each lane, checked axis by axis; C order."""
+    flat = number(0)
+    for axis, (value, extent) in enumerate(zip(s.indices, memory.shape)):
+        index = f.value(value)
+        _check_index(m, s, f, s.array, axis, index, extent)
+        flat = flat * np.int64(extent) + index.astype(np.int64) if axis else index.astype(np.int64)
+    return flat
+
+
+@RUN.row(n.Load)
+def _load(m: Machine, s: n.Load, f: Frame) -> Frame:
+    memory = m.memory[s.array]
+    f.values[s.result.id] = memory.flat[_locate(m, s, f, memory)]
+    return f
+
+
+@RUN.row(n.Store)
+def _store(m: Machine, s: n.Store, f: Frame) -> Frame:
+    """Of lanes that store to one element the last wins: so NumPy assigns, and so here for a uniform index."""
+    memory = m.memory[s.array]
+    index, value = _locate(m, s, f, memory), f.value(s.value)
+    memory.flat[index] = value[-1] if index.ndim == 0 and value.ndim else value
+    return f
+
+
+@RUN.row(n.Atomic)
+def _atomic(m: Machine, s: n.Atomic, f: Frame) -> Frame:
+    memory = m.memory[s.array]
+    index, value = _locate(m, s, f, memory), f.value(s.value)
+    if m.chunk.width == 1:
+        f.values[s.result.id] = atomics.update_one(s.op, memory.flat, int(index), value)
+    elif s.result.id in m.program.used:
+        f.values[s.result.id] = atomics.fetch_and_update(s.op, memory.flat, f.spread(index), f.spread(value))
+    else:
+        atomics.update(s.op, memory.flat, f.spread(index), f.spread(value))
+    return f
+
+
+# ---- locals -------------------------------------------------------------------------------------------------
+
+
+@RUN.row(n.Local)
+def _local(m: Machine, s: n.Local, f: Frame) -> Frame:
+    """Lanes outside the frame have left the scope of an earlier execution, or keep what they have."""
+    found = m.chunk.locals.get(s.var)
+    if found is None:
+        found = m.chunk.locals[s.var] = Local(s.dtype, m.chunk.width)
+    found.clear(f)
+    return f
+
+
+@RUN.row(n.Get)
+def _get(m: Machine, s: n.Get, f: Frame) -> Frame:
+    f.values[s.result.id] = m.chunk.locals[s.var].get(f)
+    return f
+
+
+@RUN.row(n.Set)
+def _set(m: Machine, s: n.Set, f: Frame) -> Frame:
+    m.chunk.locals[s.var].set(f, f.value(s.value))
+    return f
+
+
+@RUN.row(n.LocalArray)
+def _local_array(m: Machine, s: n.LocalArray, f: Frame) -> Frame:
+    found = m.chunk.rows.get(s.var)
+    if found is None:
+        m.chunk.rows[s.var] = Rows(s.size, m.chunk.width, s.dtype)
+    else:
+        found.clear(f)
+    return f
+
+
+@RUN.row(n.GetElement)
+def _get_element(m: Machine, s: n.GetElement, f: Frame) -> Frame:
+    rows, index = m.chunk.rows[s.var], f.value(s.index)
+    _check_index(m, s, f, s.var, -1, index, len(rows.cells))
+    f.values[s.result.id] = rows.read(f, index.astype(np.int64))
+    return f
+
+
+@RUN.row(n.SetElement)
+def _set_element(m: Machine, s: n.SetElement, f: Frame) -> Frame:
+    rows, index = m.chunk.rows[s.var], f.value(s.index)
+    _check_index(m, s, f, s.var, -1, index, len(rows.cells))
+    rows.write(f, index.astype(np.int64), f.value(s.value))
+    return f
+
+
+# ---- adstacks -----------------------------------------------------------------------------------------------
+
+
+def _filled(m: Machine, s: StackUse, f: Frame) -> Stack:
+    """The stack, after a look whether every lane has a top slot."""
+    stack = m.stack(s.stack)
+    m.check(EmptyStack, s, f, np.equal(stack.top(f), 0), lambda _: f"{_described(stack)} is empty")
+    return stack
+
+
+def _described(stack: Stack) -> str:
+    of = f" (history of `{stack.decl.variable}`)" if stack.decl.variable else ""
+    return f"adstack `{stack.decl.stack}`{of}"
+
+
+@RUN.row(n.StackAlloca)
+def _alloca(m: Machine, s: n.StackAlloca, f: Frame) -> Frame:
+    m.stack(s.stack).move(f, 0)
+    return f
+
+
+@RUN.row(n.StackPush)
+def _push(m: Machine, s: n.StackPush, f: Frame) -> Frame:
+    stack = m.stack(s.stack)
+    if stack.capacity is not None:
+        m.check(AdstackOverflow, s, f, np.greater_equal(stack.top(f), stack.capacity), lambda _: (
+            f"{_described(stack)} holds {stack.capacity} of {stack.capacity} slots; one more is pushed"
+        ), "the capacity that was computed for this launch is too small: sizing and kernel disagree")  # fmt: skip
+    stack.push(f, f.value(s.value))
+    return f
+
+
+@RUN.row(n.StackPop)
+def _pop(m: Machine, s: n.StackPop, f: Frame) -> Frame:
+    stack = _filled(m, s, f)
+    stack.move(f, stack.top(f) - 1)
+    return f
+
+
+@RUN.row(n.StackTop)
+def _top(m: Machine, s: n.StackTop, f: Frame) -> Frame:
+    f.values[s.result.id] = _filled(m, s, f).primal(f)
+    return f
+
+
+@RUN.row(n.StackTopAdjoint)
+def _top_adjoint(m: Machine, s: n.StackTopAdjoint, f: Frame) -> Frame:
+    f.values[s.result.id] = _filled(m, s, f).adjoint(f)
+    return f
+
+
+@RUN.row(n.StackAccumulate)
+def _accumulate(m: Machine, s: n.StackAccumulate, f: Frame) -> Frame:
+    stack = _filled(m, s, f)
+    stack.set_adjoint(f, NUMPY["add"].meaning(stack.adjoint(f), f.value(s.value)))
+    return f

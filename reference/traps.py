@@ -1,0 +1,50 @@
+"""Traps: how a kernel ends early on the reference, and what its message says.
+
+A trap is raised at the statement, before that statement writes anything; memory holds what was written so far.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..compiler.errors import (
+    AdstackOverflow,
+    Diagnostic,
+    DivisionByZero,
+    KernelAssertionError,
+    OutOfBounds,
+    StackgradError,
+)
+from ..compiler.ir.nodes import Kernel, Stmt
+from ..compiler.ir.printer import print_statement
+
+
+class EmptyStack(StackgradError):
+    """A top, an accumulation or a pop on an adstack that holds nothing."""
+
+
+class OutOfFuel(StackgradError):
+    """More statements executed than the launch allows: most likely a loop that does not end."""
+
+
+TRAPS = (OutOfBounds, DivisionByZero, KernelAssertionError, AdstackOverflow, EmptyStack, OutOfFuel)
+"""Every exception by which a launch on the reference may end once its arguments are bound."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """An iteration of a task. point: its indices; empty in a serial task."""
+
+    kernel: Kernel
+    task: int
+    point: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        at = f", iteration ({', '.join(map(str, self.point))})" if self.point else ""
+        return f"kernel {self.kernel.name}, task {self.task}{at}"
+
+
+def trap(kind: type[StackgradError], place: Place, stmt: Stmt, reason: str, cure: str = "") -> StackgradError:
+    """The exception, to be raised: source line if the kernel has one, iteration, statement, reason and cure."""
+    head = print_statement(stmt).splitlines()[0]
+    text = f"{reason}\n    at `{head}` of {place}"
+    return kind(Diagnostic(text, cure, place.kernel.span(stmt.loc)).render())

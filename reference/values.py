@@ -1,0 +1,86 @@
+"""Handlers of statements that compute values, and of `assert` and `print`, which only look at them."""
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from ..compiler.errors import DivisionByZero, KernelAssertionError
+from ..compiler.ir import nodes as n
+from .frame import Frame, number
+from .machine import RUN, Machine, at
+from .random import uniform
+from .scalar import NUMPY, bit_cast, convert
+
+
+@RUN.row(n.Const)
+def _const(m: Machine, s: n.Const, f: Frame) -> Frame:
+    f.values[s.result.id] = s.result.type.dtype.type(s.value)
+    return f
+
+
+@RUN.row(n.Arg)
+def _arg(m: Machine, s: n.Arg, f: Frame) -> Frame:
+    f.values[s.result.id] = m.scalars[s.name]
+    return f
+
+
+@RUN.row(n.Shape)
+def _shape(m: Machine, s: n.Shape, f: Frame) -> Frame:
+    f.values[s.result.id] = number(m.memory[s.array].shape[s.axis]).astype(s.result.type.dtype)
+    return f
+
+
+@RUN.row(n.Op)
+def _op(m: Machine, s: n.Op, f: Frame) -> Frame:
+    row, args = NUMPY[s.op], [f.value(a) for a in s.args]
+    if row.traps is not None:
+        m.check(DivisionByZero, s, f, row.traps(*args), lambda at_: f"{s.op} of {at(args[0], at_)} by zero")
+    f.values[s.result.id] = row.meaning(*args)
+    return f
+
+
+@RUN.row(n.Cast)
+def _cast(m: Machine, s: n.Cast, f: Frame) -> Frame:
+    f.values[s.result.id] = convert(f.value(s.arg), s.arg.type, s.result.type)
+    return f
+
+
+@RUN.row(n.BitCast)
+def _bit_cast(m: Machine, s: n.BitCast, f: Frame) -> Frame:
+    f.values[s.result.id] = bit_cast(f.value(s.arg), s.arg.type, s.result.type)
+    return f
+
+
+@RUN.row(n.Random)
+def _random(m: Machine, s: n.Random, f: Frame) -> Frame:
+    """Draw numbers are counted lane by lane once lanes diverge."""
+    c = m.chunk
+    if f.lanes is not None and isinstance(c.drawn, int):
+        c.drawn = np.full(c.width, c.drawn, np.int64)
+    d = c.drawn if isinstance(c.drawn, int) or f.lanes is None else c.drawn[f.lanes]
+    iteration = number(c.start) if c.width == 1 else c.start + f.numbers()
+    f.values[s.result.id] = uniform(s.result.type, (m.draws.seed, m.draws.launch), c.task, iteration, d)
+    if isinstance(c.drawn, int) or f.lanes is None:
+        c.drawn = c.drawn + 1
+    else:
+        c.drawn[f.lanes] += 1
+    return f
+
+
+@RUN.row(n.Assert)
+def _assert(m: Machine, s: n.Assert, f: Frame) -> Frame:
+    m.check(KernelAssertionError, s, f, np.logical_not(f.value(s.cond)), lambda _: s.message or "assertion failed")
+    return f
+
+
+@RUN.row(n.Print)
+def _print(m: Machine, s: n.Print, f: Frame) -> Frame:
+    """One line a lane; numbers in the shortest form that reads back as the same value of their type."""
+    parts = s.template.split("{}")
+    columns = [f.spread(f.value(a)) for a in s.args]
+    for lane in range(f.count):
+        words = [str(column[lane]) for column in columns]
+        line = parts[0] + "".join(word + part for word, part in zip(words, parts[1:]))
+        sys.stdout.write(line + "\n")
+    return f
