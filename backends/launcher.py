@@ -1,0 +1,263 @@
+"""Launches one lowered kernel on one backend: compiles it at the first launch, sizes its adstacks before each.
+
+Invariant: a launch runs with the sizes that the counting kernel found for exactly this state. A size is reused only
+if everything that the counting kernel loads has the version it had then, and its scalars and shapes are the same.
+"""
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..compiler.errors import AdstackOverflow
+from ..compiler.ir.nodes import Arg, Atomic, Kernel, Load, Random, Shape, StackAlloca
+from ..compiler.ir.types import Scalar
+from ..compiler.ir.walk import walk_kernel, walk_task
+from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Scalars, Sizes
+
+if TYPE_CHECKING:
+    from ..compiler.driver import Lowered
+
+DEPTHS, ROWS = "$depths", "$rows"
+"""Arrays that the counting kernel fills: the depth of each stack in order of text; three rows a task, as SLABS."""
+
+NO_SIZES = Sizes()
+NO_DRAWS = Draws()
+_KEPT_SIZES = 1024
+"""Sizes kept per kernel: a program that steps through time asks for one per step, forward and back."""
+
+
+@dataclass
+class LaunchStats:
+    """Counters of one launcher since it was made. cache_hits: launches whose sizes were known."""
+
+    launches: int = 0
+    countings: int = 0
+    cache_hits: int = 0
+    compile_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class StackUse:
+    """One adstack: whose history it keeps, declared where, with how many slots of how many bytes."""
+
+    name: str
+    variable: str
+    place: str
+    capacity: int
+    slot_bytes: int
+
+
+@dataclass(frozen=True)
+class SlabUse:
+    """What one task needs of one slab: rows None means one row for each thread in flight."""
+
+    kernel: str
+    task: int
+    slab: str
+    rows: int | None
+    stride: int
+    source: str
+    stacks: tuple[StackUse, ...] = field(default=())
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all rows; of a single one if their number is the backend's choice."""
+        return self.stride * (1 if self.rows is None else self.rows)
+
+
+class Launcher:
+    """One lowered kernel on one backend.
+
+    `run` is the only way to launch; it may be called by several threads. `bound_arrays` names the arrays whose
+    content decides the sizes, in the order in which `run` wants their versions.
+    """
+
+    def __init__(self, lowered: Lowered, backend: Backend, options: Options) -> None:
+        self.lowered = lowered
+        self.kernel: Kernel = lowered.kernel
+        self.backend = backend
+        self.options = options
+        self.stats = LaunchStats()
+        self.bound_arrays: tuple[str, ...] = ()
+        self._executable: Executable | None = None
+        self._counting = None if lowered.counting is None else _Counting(lowered, backend, options)
+        self._sizes: dict[object, Sizes] = {}
+        self._last: Sizes = NO_SIZES
+        self._source = "fixed"
+        self._debug = os.environ.get("STACKGRAD_DEBUG_ADSTACK", "0") not in ("", "0")
+        if self._counting is not None:
+            self.bound_arrays = self._counting.loads
+
+    def run(
+        self,
+        arrays: Arrays,
+        scalars: Scalars,
+        draws: Draws = NO_DRAWS,
+        versions: tuple[int, ...] | None = None,
+    ) -> None:
+        """Launch once on these arrays, in place.
+
+        versions: of `bound_arrays`, each a number that no other content of any array has; None if the caller does
+        not keep them: then the stacks are counted before every launch. Raises what `Executable.run` raises.
+        """
+        executable = self._executable or self.compile()
+        self.stats.launches += 1
+        if self._counting is None and not self._debug:
+            executable.run(arrays, scalars, NO_SIZES, draws)
+            return
+        sizes = self._find_sizes(arrays, scalars, draws, versions)
+        if self._debug:
+            for use in self.usage():
+                print(_describe(use), file=sys.stderr)
+        try:
+            executable.run(arrays, scalars, sizes, draws)
+        except AdstackOverflow as overflow:
+            self._sizes.clear()
+            raise self._explain(overflow, sizes, arrays, scalars, draws) from overflow
+
+    def compile(self) -> Executable:
+        """The executable, compiled at the first call."""
+        if self._executable is None:
+            begin = time.perf_counter()
+            self._executable = self.backend.compile(self.kernel, self.options)
+            self.stats.compile_seconds += time.perf_counter() - begin
+        return self._executable
+
+    def _find_sizes(self, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None) -> Sizes:
+        counting = self._counting
+        if counting is None:
+            return NO_SIZES
+        key = counting.key(arrays, scalars, draws, versions)
+        known = None if key is None else self._sizes.get(key)
+        if known is not None:
+            self.stats.cache_hits += 1
+            self._last, self._source = known, "cached"
+            return known
+        begin = time.perf_counter() if counting.executable is None else None
+        counting.compile()
+        if begin is not None:
+            self.stats.compile_seconds += time.perf_counter() - begin
+        sizes = counting.count(arrays, scalars, draws)
+        self.stats.countings += 1
+        if key is not None:
+            if len(self._sizes) >= _KEPT_SIZES:
+                self._sizes.pop(next(iter(self._sizes)), None)
+            self._sizes[key] = sizes
+        self._last, self._source = sizes, "counted"
+        return sizes
+
+    # -- reports --------------------------------------------------------------------------------------------
+
+    def usage(self) -> list[SlabUse]:
+        """What the last launch needed, by task and slab; empty if the kernel has no adstacks."""
+        found = []
+        for index, task in enumerate(self.kernel.tasks):
+            stacks = [s for s in walk_task(task) if isinstance(s, StackAlloca)]
+            for slab in SLABS:
+                mine = tuple(self._stack_use(s) for s in stacks if slab_of(s.dtype) == slab)
+                if mine:
+                    stride = sum(s.capacity * s.slot_bytes for s in mine)
+                    rows = self._last.rows.get((index, slab))
+                    found.append(SlabUse(self.kernel.name, index, slab, rows, stride, self._source, mine))
+        return found
+
+    def _stack_use(self, stack: StackAlloca) -> StackUse:
+        span = self.kernel.span(stack.loc)
+        capacity = stack.capacity if stack.capacity is not None else self._last.capacities.get(stack.stack, 0)
+        slot = stack.dtype.size * (2 if stack.adjoint else 1)
+        place = f"{span.file}:{span.line}" if span else ""
+        return StackUse(stack.stack, stack.variable or stack.stack, place, capacity, slot)
+
+    def _explain(
+        self, overflow: AdstackOverflow, sizes: Sizes, arrays: Arrays, scalars: Scalars, draws: Draws
+    ) -> AdstackOverflow:
+        """The overflow with the capacities that were published and, if it can be counted again, what is needed."""
+        needed: Mapping[str, int] = {}
+        if self._counting is not None:
+            needed = self._counting.count(arrays, scalars, draws).capacities
+        lines = [str(overflow)]
+        for stack in (s for s in walk_kernel(self.kernel) if isinstance(s, StackAlloca)):
+            self._last = sizes
+            use = self._stack_use(stack)
+            count = f", a new count gives {needed[use.name]}" if use.name in needed else ""
+            lines.append(f"    adstack {use.name} of {use.variable} {use.place}: capacity {use.capacity}{count}")
+        if any(needed.get(name, 0) > capacity for name, capacity in sizes.capacities.items()):
+            lines.append("    cause: an array that a loop bound depends on was written behind the runtime's back")
+        return AdstackOverflow("\n".join(lines))
+
+
+class _Counting:
+    """The counting kernel of a launcher: what its result depends on, and how it is read."""
+
+    def __init__(self, lowered: Lowered, backend: Backend, options: Options) -> None:
+        assert lowered.counting is not None
+        kernel = lowered.counting
+        self.kernel = kernel
+        self.backend = backend
+        self.options = options
+        self.executable: Executable | None = None
+        self.shadow = tuple(sorted(lowered.shadow))
+        self.slots = [s for s in walk_kernel(lowered.kernel) if isinstance(s, StackAlloca)]
+        self.tasks = len(lowered.kernel.tasks)
+        types = kernel.array_types()
+        self.params = tuple(p.name for p in kernel.params if p.name in types and p.name not in (DEPTHS, ROWS))
+        statements = list(walk_kernel(kernel))
+        read = {s.array for s in statements if isinstance(s, (Load, Atomic))}
+        self.loads = tuple(name for name in self.params if name in read)
+        self.shapes = tuple(sorted({s.array for s in statements if isinstance(s, Shape)}))
+        scalars = kernel.scalar_types()
+        self.scalars = tuple(sorted({s.name for s in statements if isinstance(s, Arg)}))
+        self.reals = tuple(name for name in self.scalars if scalars[name].is_real)
+        self.draws = any(isinstance(s, Random) for s in statements)
+
+    def key(self, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None) -> object | None:
+        """Equal keys, equal sizes. None if the caller keeps no versions of what is loaded."""
+        if versions is None:
+            if self.loads:
+                return None
+            versions = ()
+        shapes = tuple([arrays[name].shape for name in self.shapes])
+        values = tuple([scalars[name] for name in self.scalars])
+        signs = tuple([math.copysign(1.0, scalars[name]) for name in self.reals])  # -0.0 == 0.0
+        return versions, shapes, values, signs, draws if self.draws else None
+
+    def compile(self) -> Executable:
+        if self.executable is None:
+            self.executable = self.backend.compile(self.kernel, self.options)
+        return self.executable
+
+    def count(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
+        """Run the counting kernel; what it stores to is a copy."""
+        depths = np.zeros(len(self.slots), np.int64)
+        rows = np.zeros(len(SLABS) * self.tasks, np.int64)
+        memory = {name: arrays[name] for name in self.params}
+        for name in self.shadow:
+            memory[name] = memory[name].copy()
+        self.compile().run({**memory, DEPTHS: depths, ROWS: rows}, scalars, NO_SIZES, draws)
+        capacities = {s.stack: int(d) for s, d in zip(self.slots, depths) if s.capacity is None}
+        counted = iter(rows.tolist())
+        return Sizes(capacities, {(task, slab): next(counted) for task in range(self.tasks) for slab in SLABS})
+
+
+def slab_of(dtype: Scalar) -> str:
+    """The slab that holds slots of this type."""
+    return SLABS[2] if dtype.is_bool else SLABS[0] if dtype.is_real else SLABS[1]
+
+
+def _describe(use: SlabUse) -> str:
+    """One line for a heap binding."""
+    stacks = ", ".join(f"{s.variable}[{s.capacity}]" for s in use.stacks)
+    rows = "one per thread" if use.rows is None else str(use.rows)
+    return (
+        f"stackgrad adstack: {use.kernel} task {use.task} slab {use.slab}: {stacks}; size {use.source}; "
+        f"rows {rows}, stride {use.stride} B, {use.bytes} B"
+    )
+
+

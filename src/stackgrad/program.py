@@ -1,0 +1,273 @@
+"""A source kernel made launchable: `Program` lowers and compiles it, `Binding` ties it to memory and launches it.
+
+Invariant: after a launch, also one that raised, every field it may have written has a new version; before it, every
+active tape has saved what the launch will destroy and an earlier gradient still reads.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .backends.base import Draws
+from .backends.launcher import NO_DRAWS, Launcher
+from .compiler.errors import NotDifferentiable, Span
+from .compiler.ir.nodes import Kernel, Random
+from .compiler.ir.types import ArrayType
+from .compiler.ir.walk import walk_kernel
+from .field import Field
+from .session import RUNTIME, stamp
+
+if TYPE_CHECKING:
+    from .backends.base import Scalars
+    from .compiler.driver import Lowered
+
+GRAD = ".grad"
+NOTHING: Mapping[str, np.ndarray] = {}
+_KEPT_DRAWS = 65536
+
+
+class Program:
+    """A source kernel under the settings of one generation. Lowered and compiled when first needed.
+
+    span: where the kernel is defined, for messages. Raises the located errors of the compiler on first use.
+    """
+
+    __slots__ = ("kernel", "span", "generation", "has_random", "_forward", "_reverse", "_draws")
+
+    def __init__(self, kernel: Kernel, span: Span | None = None) -> None:
+        RUNTIME.ensure()
+        self.kernel = kernel
+        self.span = span
+        self.generation = RUNTIME.generation
+        self.has_random = any(isinstance(s, Random) for s in walk_kernel(kernel))
+        self._forward: Launcher | None = None
+        self._reverse: Launcher | None = None
+        self._draws: dict[object, Draws] = {}
+
+    @property
+    def label(self) -> str:
+        """How messages name the kernel: its name, and file and line if it has them."""
+        return f"{self.kernel.name} ({self.span.file}:{self.span.line})" if self.span else self.kernel.name
+
+    @property
+    def forward(self) -> Launcher:
+        """Launches the kernel itself."""
+        if self._forward is None:
+            from .compiler.driver import prepare_forward
+
+            self._forward = self._launcher(prepare_forward(self.kernel), "forward")
+        return self._forward
+
+    @property
+    def reverse(self) -> Launcher:
+        """Launches its gradient. Raises NotDifferentiable and Unsupported, located."""
+        if self._reverse is None:
+            if not self.gradients:
+                raise NotDifferentiable(
+                    f"missing gradient: no array that kernel {self.kernel.name} uses has one",
+                    "make the fields to differentiate, and the results, with needs_grad=True",
+                    self.span,
+                )
+            from .compiler.driver import prepare_reverse
+
+            self._reverse = self._launcher(prepare_reverse(self.kernel), "reverse")
+        return self._reverse
+
+    @property
+    def launchers(self) -> tuple[Launcher | None, Launcher | None]:
+        """Forward and reverse, as far as they were needed."""
+        return self._forward, self._reverse
+
+    @property
+    def gradients(self) -> tuple[str, ...]:
+        """Array parameters that have an adjoint array."""
+        return tuple(p.name for p in self.kernel.params if isinstance(p.type, ArrayType) and p.type.grad)
+
+    def _launcher(self, lowered: Lowered, kind: str) -> Launcher:
+        dump_kernels(self.kernel, lowered, kind)
+        launcher = Launcher(lowered, RUNTIME.backend, RUNTIME.options)
+        RUNTIME.launchers.add(launcher)
+        return launcher
+
+    # -- random numbers -------------------------------------------------------------------------------------
+
+    def draws_forward(self, scalars: Scalars) -> Draws:
+        """The key of a new forward launch, kept for the gradient at the same arguments."""
+        if not self.has_random:
+            return NO_DRAWS
+        draws = RUNTIME.draws()
+        if len(self._draws) >= _KEPT_DRAWS:
+            self._draws.pop(next(iter(self._draws)))
+        self._draws[tuple(scalars.values())] = draws
+        return draws
+
+    def draws_reverse(self, scalars: Scalars) -> Draws:
+        """The key of the last forward launch with these arguments: the gradient replays its draws."""
+        if not self.has_random:
+            return NO_DRAWS
+        try:
+            return self._draws[tuple(scalars.values())]
+        except KeyError:
+            raise NotDifferentiable(
+                f"kernel {self.kernel.name} draws random numbers, and was not launched with these arguments before",
+                "launch the kernel with the same arguments before its grad",
+                self.span,
+            ) from None
+
+
+class Binding:
+    """A program and the memory it runs on.
+
+    arrays: a field, or a NumPy array, for each array parameter, and, only where it is not the field's own gradient,
+    for `x.grad`. The arrays fit their parameters (the maker of the binding has checked).
+    """
+
+    __slots__ = ("program", "arrays", "memory", "written", "backward", "_versions")
+
+    def __init__(self, program: Program, arrays: Mapping[str, Field | np.ndarray]) -> None:
+        self.program = program
+        self.arrays = dict(arrays)
+        launcher = program.forward
+        self.memory = self._memory_of(launcher.kernel)
+        self.written = self._fields(launcher.lowered.writes)
+        self._versions = _version_source(self, launcher)
+        self.backward: Backward | None = None
+
+    def launch(self, scalars: Scalars) -> None:
+        """Run the kernel. Scalars by name, of the parameters' types."""
+        if RUNTIME.tapes or RUNTIME.capture is not None:
+            self._launch_watched(scalars)
+            return
+        program = self.program
+        self.run(scalars, NO_DRAWS if not program.has_random else program.draws_forward(scalars))
+
+    def run(self, scalars: Scalars, draws: Draws) -> None:
+        """Run the kernel with this key of random numbers, unwatched."""
+        versions = self._versions
+        try:
+            self.program.forward.run(
+                self.memory, scalars, draws, None if versions is None else tuple([f.version for f in versions])
+            )
+        finally:
+            for field in self.written:
+                field.version = stamp()
+
+    def launch_grad(self, scalars: Scalars, draws: Draws | None = None) -> None:
+        """Run the gradient at the current content of all arrays; adjoints are in the `.grad` arrays.
+
+        draws: of the forward launch; None for those of the last launch with the same scalars.
+        """
+        backward = self.prepare_grad()
+        draws = self.program.draws_reverse(scalars) if draws is None else draws
+        if RUNTIME.capture is None:
+            backward.run(scalars, draws)
+        else:
+            with RUNTIME.capture.recorded(self, "reverse", scalars, draws):
+                backward.run(scalars, draws)
+
+    def prepare_grad(self) -> Backward:
+        """The gradient tied to memory, lowered at the first call."""
+        if self.backward is None:
+            self.backward = Backward(self)
+        return self.backward
+
+    def _launch_watched(self, scalars: Scalars) -> None:
+        """A launch under a tape, or while launches are captured."""
+        program = self.program
+        for tape in RUNTIME.tapes:
+            tape.before_launch(self, scalars)
+        draws = program.draws_forward(scalars)
+        if RUNTIME.capture is None:
+            self.run(scalars, draws)
+        else:
+            with RUNTIME.capture.recorded(self, "forward", scalars, draws):
+                self.run(scalars, draws)
+        if RUNTIME.tapes:
+            RUNTIME.tapes[-1].after_launch(self, scalars, draws)
+
+    # -- memory ---------------------------------------------------------------------------------------------
+
+    def _memory_of(self, kernel: Kernel) -> dict[str, np.ndarray]:
+        types = kernel.array_types()
+        return {p.name: self._array(p.name) for p in kernel.params if p.name in types}
+
+    def _array(self, name: str) -> np.ndarray:
+        found = self.lookup(name)
+        return found.memory if isinstance(found, Field) else found
+
+    def lookup(self, name: str) -> Field | np.ndarray:
+        """What a parameter of the kernel, or of its gradient, is bound to."""
+        found = self.arrays.get(name)
+        if found is None:
+            primal = self.arrays[name.removesuffix(GRAD)]
+            if not isinstance(primal, Field) or not primal.needs_grad:
+                raise NotDifferentiable(
+                    f"missing gradient: {name.removesuffix(GRAD)} of kernel {self.program.kernel.name} has none",
+                    f"bind a field with needs_grad=True, or give the array as {name!r}",
+                    self.program.span,
+                )
+            found = primal.grad
+        return found
+
+    def _fields(self, names: frozenset[str]) -> tuple[Field, ...]:
+        """The fields among these arrays, each once."""
+        found = [self.lookup(name) for name in sorted(names)]
+        return tuple({id(f): f for f in found if isinstance(f, Field)}.values())
+
+
+class Backward:
+    """The gradient of a binding: its memory, what it writes, and which primals it reads.
+
+    reads: fields whose content the gradient needs, by the sweep or by the count of its adstacks; adjoints are not
+    among them. foreign: names of NumPy arrays it needs, whose writes nobody sees.
+    """
+
+    __slots__ = ("launcher", "memory", "written", "reads", "foreign", "_versions")
+
+    def __init__(self, binding: Binding) -> None:
+        launcher = binding.program.reverse
+        self.launcher = launcher
+        self.memory = binding._memory_of(launcher.kernel)
+        self.written = binding._fields(launcher.lowered.writes)
+        names = set(launcher.lowered.reads) | set(launcher.bound_arrays)
+        primals = {name for name in names if name in binding.arrays and not name.endswith(GRAD)}
+        self.reads = binding._fields(frozenset(primals))
+        self.foreign = tuple(n for n in sorted(primals) if not isinstance(binding.arrays[n], Field))
+        self._versions = _version_source(binding, launcher)
+
+    def run(self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray] = NOTHING) -> None:
+        """Run the gradient once, unwatched; `replaced` are arrays that stand in for the bound ones."""
+        versions = self._versions
+        memory = {**self.memory, **replaced} if replaced else self.memory
+        try:
+            self.launcher.run(
+                memory, scalars, draws, None if versions is None else tuple([f.version for f in versions])
+            )
+        finally:
+            for field in self.written:
+                field.version = stamp()
+
+
+def _version_source(binding: Binding, launcher: Launcher) -> tuple[Field, ...] | None:
+    """The fields that decide the sizes, or None if a NumPy array, which has no version, is among them."""
+    found = [binding.lookup(name) for name in launcher.bound_arrays]
+    fields = tuple(f for f in found if isinstance(f, Field))
+    return fields if len(fields) == len(found) else None
+
+
+def dump_kernels(source: Kernel, lowered: Lowered, kind: str) -> None:
+    """Write the texts of a kernel into the folder STACKGRAD_DUMP_IR, if that is set."""
+    folder = os.environ.get("STACKGRAD_DUMP_IR")
+    if not folder:
+        return
+    from .compiler.ir.printer import print_kernel
+
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    texts = {"source": source, kind: lowered.kernel, f"{kind}.counting": lowered.counting}
+    for stage, kernel in texts.items():
+        if kernel is not None:
+            (Path(folder) / f"{source.name}.{stage}.ir").write_text(print_kernel(kernel))

@@ -1,0 +1,229 @@
+"""The runtime state: what `init` chose, the live fields, and who watches launches. One object, `RUNTIME`.
+
+Invariant: `generation` grows with every `init` and `reset`; a field or a compiled kernel of another generation is
+stale and never launched. `stamp()` never gives a number twice, so equal versions mean equal content.
+"""
+from __future__ import annotations
+
+import itertools
+import os
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .compiler.errors import DeviceError
+from .compiler.ir.types import SCALARS, Scalar, f32, f64, i32, i64
+from .usage import OptionError, close_names
+
+if TYPE_CHECKING:
+    from .ad import Tape
+    from .backends.base import Backend, Draws, Options
+    from .backends.launcher import Launcher
+    from .capture import Capture
+    from .field import Field
+
+ARCHES = ("cpu", "reference", "cuda")
+ALIASES = {"x64": "cpu", "arm64": "cpu", "gpu": "cuda"}
+
+stamp = itertools.count(1).__next__
+"""A version number that was never given before, in this process."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `init` was told.
+
+    arch: name of the backend. default_fp, default_ip: types of Python floats and ints in kernels. debug: check
+    indices, asserts and integer divisions, verify the IR after each pass. precise: no contraction, no
+    approximation. random_seed: key of the random numbers.
+    """
+
+    arch: str = "cpu"
+    default_fp: Scalar = f32
+    default_ip: Scalar = i32
+    debug: bool = False
+    precise: bool = False
+    random_seed: int = 0
+
+
+DIALECT: dict[str, str] = {
+    "ad_stack_experimental_enabled": "adstacks are always on",
+    "ad_stack_size": "depths are counted before each launch, never guessed",
+    "ad_stack_sparse_threshold_bytes": "rows are always claimed behind the gate",
+    "advanced_optimization": "the pipeline is fixed",
+    "cfg_optimization": "the pipeline is fixed",
+    "check_out_of_bound": "True is the same as debug=True",
+    "cpu_max_num_threads": "set STACKGRAD_NUM_THREADS before the first launch instead",
+    "default_cpu_block_dim": "the backend chooses",
+    "default_gpu_block_dim": "the backend chooses",
+    "device_memory_fraction": "memory is allocated as it is needed",
+    "device_memory_GB": "memory is allocated as it is needed",
+    "fast_math": "False is the same as precise=True",
+    "force_scalarize_matrix": "vectors are always scalars",
+    "kernel_profiler": "kernel.stats() is always on",
+    "log_level": "the runtime does not log; see STACKGRAD_DEBUG_ADSTACK and STACKGRAD_DUMP_IR",
+    "offline_cache": "kernels are compiled once per process",
+    "offline_cache_file_path": "kernels are compiled once per process",
+    "opt_level": "the pipeline is fixed",
+    "print_ir": "set STACKGRAD_DUMP_IR=DIR instead",
+    "short_circuit_operators": "`and` and `or` always short-circuit",
+    "unrolling_limit": "static loops are unrolled without a limit",
+    "validate_autodiff": "what a gradient reads is checked when it is compiled, and saved by a tape",
+    "verbose": "the runtime does not print",
+}
+"""Options that programs of this dialect pass to `init`, with what becomes of them here."""
+
+
+class Runtime:
+    """The state of the process. `tapes` and `capture` are what a launch looks at: empty and None cost nothing."""
+
+    __slots__ = (
+        "settings", "generation", "initialised", "fields", "launchers", "tapes", "capture", "launch_number",
+        "_backend", "__weakref__",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.settings = Settings()
+        self.generation = 0
+        self.initialised = False
+        self.fields: weakref.WeakSet[Field] = weakref.WeakSet()
+        self.launchers: weakref.WeakSet[Launcher] = weakref.WeakSet()
+        self.tapes: tuple[Tape, ...] = ()
+        self.capture: Capture | None = None
+        self.launch_number = 0
+        self._backend: Backend | None = None
+
+    def ensure(self) -> None:
+        """Initialise with the defaults unless `init` was called."""
+        if not self.initialised:
+            init()
+
+    def restart(self, settings: Settings) -> None:
+        """Drop everything of this generation, adstack memory included, and begin the next."""
+        if self._backend is not None:
+            self._backend.reset()
+        self.settings = settings
+        self.generation += 1
+        self.fields = weakref.WeakSet()
+        self.launchers = weakref.WeakSet()
+        self.tapes = ()
+        self.capture = None
+        self.launch_number = 0
+        self._backend = None
+
+    @property
+    def backend(self) -> Backend:
+        """The backend of `settings.arch`; DeviceError, one line, if it cannot run here."""
+        self.ensure()
+        if self._backend is None:
+            self._backend = available(self.settings.arch)
+        return self._backend
+
+    @property
+    def has_backend(self) -> bool:
+        """Whether a backend was chosen, which happens at `init`."""
+        return self._backend is not None
+
+    @property
+    def options(self) -> Options:
+        """How the backend compiles under these settings."""
+        from .backends.base import Options
+
+        return Options(debug=self.settings.debug, precise=self.settings.precise)
+
+    def draws(self) -> Draws:
+        """The key of the next forward launch that draws random numbers."""
+        from .backends.base import Draws
+
+        self.launch_number += 1
+        return Draws(self.settings.random_seed, self.launch_number)
+
+
+RUNTIME = Runtime()
+
+
+def available(arch: str) -> Backend:
+    """The backend of this name, probed. Raises DeviceError with reason and cure on one line."""
+    from .backends import registry
+
+    try:
+        backend: Backend = registry.get(arch)
+    except (ImportError, KeyError) as problem:
+        raise DeviceError(f"{arch} is not available here: {_first_line(problem)}; cure: use sg.cpu") from problem
+    probe = backend.probe()
+    if not probe.available:
+        cure = probe.cure or "use sg.cpu"
+        raise DeviceError(f"{arch} is not available here: {probe.reason}; cure: {cure}")
+    return backend
+
+
+def _first_line(problem: BaseException) -> str:
+    text = str(problem).splitlines()
+    return f"{type(problem).__name__}: {text[0] if text else ''}"
+
+
+def init(
+    arch: str | None = None,
+    default_fp: Scalar | type = f32,
+    default_ip: Scalar | type = i32,
+    debug: bool = False,
+    random_seed: int = 0,
+    precise: bool = False,
+    **dialect: Any,
+) -> None:
+    """Start the runtime, or start it afresh: fields and compiled kernels of before are stale afterwards.
+
+    arch: `sg.cpu` (default; the variable STACKGRAD_ARCH replaces the default), `sg.reference`, `sg.cuda`, `sg.gpu`.
+    default_fp, default_ip: types of Python floats (sg.f16, f32, f64) and ints (sg.i32, i64 or another) in kernels.
+    debug: index, assert and division checks in kernels. random_seed: key of `sg.random`. precise: no contraction
+    and no approximation of floating-point code. dialect: the options of `session.DIALECT` are accepted.
+    Raises OptionError for an unknown option and DeviceError, one line, if the backend cannot run here.
+    """
+    for name in dialect:
+        if name not in DIALECT:
+            known = [*DIALECT, *Settings.__dataclass_fields__]
+            raise OptionError(f"init has no option {name!r}", close_names(name, known) or f"known: {', '.join(known)}")
+    settings = Settings(
+        arch=_arch(arch if arch is not None else os.environ.get("STACKGRAD_ARCH", "cpu")),
+        default_fp=_default("default_fp", default_fp, real=True),
+        default_ip=_default("default_ip", default_ip, real=False),
+        debug=bool(debug or dialect.get("check_out_of_bound", False)),
+        precise=bool(precise or not dialect.get("fast_math", True)),
+        random_seed=int(random_seed),
+    )
+    backend = available(settings.arch)
+    RUNTIME.restart(settings)
+    RUNTIME._backend = backend
+    RUNTIME.initialised = True
+
+
+def reset() -> None:
+    """Forget fields, kernels and adstack memory; the next use initialises with the defaults."""
+    RUNTIME.restart(Settings())
+    RUNTIME.initialised = False
+
+
+def sync() -> None:
+    """Wait for all launches; errors found on a device surface here."""
+    wait = getattr(RUNTIME._backend, "sync", None)
+    if wait is not None:
+        wait()
+
+
+def _arch(arch: object) -> str:
+    name = ALIASES.get(str(arch), str(arch))
+    if name not in ARCHES:
+        known = [*ARCHES, *ALIASES]
+        raise OptionError(f"there is no arch {arch!r}", close_names(str(arch), known) or f"one of {', '.join(known)}")
+    return name
+
+
+_PYTHON_TYPES: dict[bool, dict[object, Scalar]] = {True: {float: f64}, False: {int: i64}}
+
+
+def _default(option: str, given: object, real: bool) -> Scalar:
+    found = _PYTHON_TYPES[real].get(given, given)
+    if isinstance(found, Scalar) and (found.is_real if real else found.is_int):
+        return found
+    fit = [f"sg.{t.name}" for t in SCALARS.values() if (t.is_real if real else t.is_int)]
+    raise OptionError(f"{option} cannot be {given!r}", f"one of {', '.join(fit)}")

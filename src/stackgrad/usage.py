@@ -1,0 +1,49 @@
+"""Errors of host code: what the caller of the runtime did wrong, and the cure, in the order cause, cure.
+
+Errors about a kernel's text live in `compiler/errors.py` and carry a source span; these point at no kernel, the
+Python traceback shows the line.
+"""
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from .compiler.errors import StackgradError
+
+
+class UsageError(StackgradError):
+    """A misuse of the runtime. The message is the reason, then how to cure it."""
+
+    def __init__(self, reason: str, cure: str = "") -> None:
+        self.reason = reason
+        self.cure = cure
+        super().__init__(f"{reason}\n    cure: {cure}" if cure else reason)
+
+
+class OptionError(UsageError, TypeError):
+    """An unknown option of `init`, or a value it does not take."""
+
+
+class FieldError(UsageError, ValueError):
+    """A field made, read or written with a wrong dtype, shape, rank or value."""
+
+
+class GradientError(UsageError, AttributeError):
+    """The gradient of a field that has none."""
+
+
+class StaleFieldError(UsageError):
+    """A field from before the last `init` or `reset`."""
+
+
+class ArgumentError(UsageError, TypeError):
+    """An argument of a kernel given as text that does not fit its parameter."""
+
+
+class TapeError(UsageError):
+    """A tape entered twice, with an unfit loss, or over its budget."""
+
+
+def close_names(name: str, known: list[str]) -> str:
+    """`did you mean a, b?`, or the empty string if nothing known is close."""
+    found = get_close_matches(name, known, n=3)
+    return f"did you mean {', '.join(found)}?" if found else ""
