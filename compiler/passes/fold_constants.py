@@ -1,0 +1,74 @@
+"""Computes what is known before the launch, by the scalar table of the reference.
+
+    %0: i32 = const 6                     %0: i32 = const 6
+    %1: i32 = const 7                     %1: i32 = const 7
+    %2: i32 = mul %0, %1                  %2: i32 = const 42
+    %3: u1 = cmp_lt %2, %0                %3: u1 = const false
+    if %3 { A } else { B }                B
+    for %4: i32 in %1 .. %0 { C }         // an empty range
+
+Invariant: a statement that would trap stays, so that it traps where it stands. Constants left unused are the
+business of remove_dead_code.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...reference.scalar import evaluate, evaluate_bit_cast, evaluate_cast
+from ..ir import nodes as n
+from ..ir.build import normal_constant
+from ..ir.nodes import Kernel, Stmt, Value
+from .rewrite import Rewriter
+
+
+def fold_constants(kernel: Kernel) -> Kernel:
+    """Constant operations, casts, branches and empty ranges folded; the same object if there are none."""
+    return _Folder(kernel).run()
+
+
+class _Folder(Rewriter):
+    def enter(self, stmt: Stmt) -> Iterable[Stmt] | None:
+        if isinstance(stmt, n.If):
+            known = self.constant(stmt.cond)
+            return None if known is None else stmt.then if known else stmt.orelse
+        if isinstance(stmt, n.For):
+            return self._empty_range(stmt)
+        return None
+
+    def leave(self, stmt: Stmt) -> Iterable[Stmt] | None:
+        if isinstance(stmt, n.Op):
+            return self._op(stmt)
+        if isinstance(stmt, n.Cast):
+            known = self.constant(stmt.arg)
+            return None if known is None else _const(stmt, evaluate_cast(known, stmt.arg.type, stmt.result.type))
+        if isinstance(stmt, n.BitCast):
+            known = self.constant(stmt.arg)
+            return None if known is None else _const(stmt, evaluate_bit_cast(known, stmt.arg.type, stmt.result.type))
+        if isinstance(stmt, n.While) and self.constant(stmt.test) is False:
+            return (*stmt.condition, *_no_trips(stmt.trips, stmt.loc))
+        return None
+
+    def _op(self, stmt: n.Op) -> Iterable[Stmt] | None:
+        if stmt.op == "select":
+            known = self.constant(stmt.args[0])
+            if known is not None:
+                return self.rename(stmt.result, stmt.args[1] if known else stmt.args[2])
+        numbers = [known for known in map(self.constant, stmt.args) if known is not None]
+        if len(numbers) < len(stmt.args):
+            return None
+        made = evaluate(stmt.op, *numbers, types=tuple(a.type for a in stmt.args))
+        return None if made is None else _const(stmt, made)
+
+    def _empty_range(self, stmt: n.For) -> Iterable[Stmt] | None:
+        begin, end = self.constant(stmt.begin), self.constant(stmt.end)
+        if begin is None or end is None or (begin < end if stmt.step > 0 else begin > end):
+            return None
+        return _no_trips(stmt.trips, stmt.loc)
+
+
+def _const(stmt: n.Op | n.Cast | n.BitCast, value: float | int | bool) -> tuple[Stmt, ...]:
+    return (n.Const(stmt.result, normal_constant(value, stmt.result.type), loc=stmt.loc),)
+
+
+def _no_trips(trips: Value | None, loc: int) -> tuple[Stmt, ...]:
+    return (n.Const(trips, 0, loc=loc),) if trips else ()

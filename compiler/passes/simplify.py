@@ -1,0 +1,276 @@
+"""Applies algebraic laws, from left to right, until none fits.
+
+    %2: i32 = const 0                     %2: i32 = const 0
+    %3: i32 = add %1, %2                  // %3 is %1
+    %4: i32 = neg %3                      %4: i32 = neg %1
+    %5: i32 = sub %0, %4                  %5: i32 = add %0, %1
+
+Invariant: a law holds for every operand, for reals bit by bit: signed zeros, infinities and rounding included, NaN up
+to its payload. Laws keep the derivative, also where it is a convention (ties of min and max). Divisions by constants
+and products with powers of two stay what they are: later passes read index arithmetic in them.
+"""
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ..ir import nodes as n
+from ..ir.build import normal_constant
+from ..ir.nodes import Kernel, Stmt
+from ..ir.types import Scalar
+from .rewrite import Equation, Rewriter, build, equation, match
+
+INVERSE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+COMMUTATIVE = frozenset(
+    {"add", "mul", "bit_and", "bit_or", "bit_xor", "logical_and", "logical_or", "cmp_eq", "cmp_ne"}
+)
+"""op(x, y) = op(y, x). Not min and max: the right operand wins the derivative of a tie."""
+
+
+def simplify(kernel: Kernel) -> Kernel:
+    """The kernel after all laws; the same object if none fits."""
+    return _Simplifier(kernel).run()
+
+
+# ---- equations ----------------------------------------------------------------------------------------------
+
+# kinds of the type of x, then the laws: left = right
+_LAWS = {
+    "fiu": (
+        "neg(neg(x)) = x",
+        "add(x, neg(y)) = sub(x, y)",
+        "add(neg(x), y) = sub(y, x)",
+        "sub(x, 0) = x",  # for reals +0.0: -0.0 - 0.0 is -0.0
+        "sub(x, neg(y)) = add(x, y)",
+        "mul(x, 1) = x",
+        "mul(x, -1) = neg(x)",
+        "mul(neg(x), neg(y)) = mul(x, y)",
+        "pow(x, 1) = x",
+        "pow(x, 0) = 1",
+        "pow(1, x) = 1",
+        "min(x, x) = x",
+        "max(x, x) = x",
+    ),
+    "f": (
+        "add(x, -0.0) = x",  # with +0.0 it would turn -0.0 into 0.0
+        "sub(-0.0, x) = neg(x)",
+        "div(x, 1) = x",
+        "div(x, -1) = neg(x)",
+        "div(neg(x), neg(y)) = div(x, y)",
+        "floordiv(x, 1) = floor(x)",
+        "floor(floor(x)) = floor(x)",
+        "floor(ceil(x)) = ceil(x)",
+        "floor(round(x)) = round(x)",
+        "ceil(floor(x)) = floor(x)",
+        "ceil(ceil(x)) = ceil(x)",
+        "ceil(round(x)) = round(x)",
+        "round(floor(x)) = floor(x)",
+        "round(ceil(x)) = ceil(x)",
+        "round(round(x)) = round(x)",
+    ),
+    "fi": (
+        "abs(abs(x)) = abs(x)",
+        "abs(neg(x)) = abs(x)",
+    ),
+    "iu": (
+        "add(x, 0) = x",
+        "add(sub(x, y), y) = x",
+        "add(y, sub(x, y)) = x",
+        "sub(x, x) = 0",
+        "sub(0, x) = neg(x)",
+        "sub(add(x, y), y) = x",
+        "sub(add(y, x), y) = x",
+        "neg(sub(x, y)) = sub(y, x)",
+        "mul(x, 0) = 0",
+        "floordiv(x, 1) = x",
+        "mod(x, 1) = 0",
+        "pow(x, 2) = mul(x, x)",
+        "bit_shl(x, 0) = x",
+        "bit_shr(x, 0) = x",
+        "bit_sar(x, 0) = x",
+    ),
+    "i": (
+        "floordiv(x, -1) = neg(x)",
+        "mod(x, -1) = 0",
+    ),
+    "u": (
+        "abs(x) = x",
+        "cmp_lt(x, 0) = False",
+        "cmp_ge(x, 0) = True",
+    ),
+    "iub": (
+        "bit_not(bit_not(x)) = x",
+        "bit_and(x, x) = x",
+        "bit_and(x, 0) = 0",
+        "bit_and(x, -1) = x",
+        "bit_or(x, x) = x",
+        "bit_or(x, 0) = x",
+        "bit_or(x, -1) = -1",
+        "bit_xor(x, x) = 0",
+        "bit_xor(x, 0) = x",
+        "bit_xor(x, -1) = bit_not(x)",
+        "cmp_le(x, x) = True",  # not for reals: NaN
+        "cmp_ge(x, x) = True",
+        "cmp_eq(x, x) = True",
+        "cmp_ne(x, x) = False",
+        *(f"logic_not(cmp_{a}(x, y)) = cmp_{b}(x, y)" for a, b in INVERSE.items()),
+    ),
+    "fiub": (
+        "cmp_lt(x, x) = False",
+        "cmp_gt(x, x) = False",
+        "logic_not(cmp_eq(x, y)) = cmp_ne(x, y)",
+        "logic_not(cmp_ne(x, y)) = cmp_eq(x, y)",
+        "select(c, x, x) = x",
+        "select(logic_not(c), x, y) = select(c, y, x)",
+        "select(c, select(c, x, y), z) = select(c, x, z)",
+        "select(c, x, select(c, y, z)) = select(c, x, z)",
+    ),
+    "b": (
+        "logic_not(logic_not(x)) = x",
+        "logical_and(x, x) = x",
+        "logical_and(x, True) = x",
+        "logical_and(x, False) = False",
+        "logical_and(x, logic_not(x)) = False",
+        "logical_or(x, x) = x",
+        "logical_or(x, True) = True",
+        "logical_or(x, False) = x",
+        "logical_or(x, logic_not(x)) = True",
+        "cmp_eq(x, True) = x",
+        "cmp_eq(x, False) = logic_not(x)",
+        "cmp_ne(x, True) = logic_not(x)",
+        "cmp_ne(x, False) = x",
+        "select(x, True, False) = x",
+        "select(x, False, True) = logic_not(x)",
+        "select(x, y, False) = logical_and(x, y)",
+        "select(x, True, y) = logical_or(x, y)",
+    ),
+}
+
+EQUATIONS: tuple[Equation, ...] = tuple(equation(text, kinds) for kinds, texts in _LAWS.items() for text in texts)
+_BY_OP: defaultdict[str, list[Equation]] = defaultdict(list)
+for _equated in EQUATIONS:
+    _BY_OP[_equated.left.op].append(_equated)
+
+
+# ---- the pass -----------------------------------------------------------------------------------------------
+
+
+class _Simplifier(Rewriter):
+    def leave(self, stmt: Stmt) -> Iterable[Stmt] | None:
+        made = self._settle(stmt)
+        return None if len(made) == 1 and made[0] is stmt else made
+
+    def _settle(self, stmt: Stmt) -> list[Stmt]:
+        """Apply laws to the statement and to what they make, until none fits."""
+        stmt = self._rename_operands(stmt)
+        made = self._once(stmt)
+        if made is not None:
+            return [inner for one in made for inner in self._settle(one)]
+        if isinstance(stmt, (n.Const, n.Op, n.Cast, n.BitCast)):
+            self.definitions[stmt.result] = stmt
+        return [stmt]
+
+    def _once(self, stmt: Stmt) -> Iterable[Stmt] | None:
+        if isinstance(stmt, n.Cast):
+            return self._cast(stmt)
+        if isinstance(stmt, n.BitCast):
+            return self._bit_cast(stmt)
+        if not isinstance(stmt, n.Op):
+            return None
+        for equated in _BY_OP[stmt.op]:
+            found = match(equated, stmt, self)
+            if found is not None:
+                return build(equated, stmt, found, self)
+        return self._calculated(stmt)
+
+    def _calculated(self, stmt: n.Op) -> Iterable[Stmt] | None:
+        """Laws that compute with their constants, or read casts."""
+        if len(stmt.args) != 2:
+            return None
+        x, y = stmt.args
+        c = self.constant(y)
+        # c op x = x op c: constants stand right
+        if stmt.op in COMMUTATIVE and c is None and self.constant(x) is not None:
+            return (replace(stmt, args=(y, x)),)
+        if c is None:
+            return None
+        if stmt.op in ("add", "mul") and y.type.is_signed:
+            return self._chain(stmt, int(c))
+        # x / 2^k = x * 2^-k: both round the same real number
+        if stmt.op == "div" and _has_exact_inverse(float(c), y.type):
+            return self._with_constant(stmt, "mul", 1.0 / float(c))
+        if stmt.op in ("cmp_ne", "cmp_eq") and c == 0:
+            return self._truth(stmt)
+        return None
+
+    def _chain(self, stmt: n.Op, c: int) -> Iterable[Stmt] | None:
+        """(x op b) op c = x op (b op c), modulo 2^bits."""
+        inner = self.definitions.get(stmt.args[0])
+        if not isinstance(inner, n.Op) or inner.op != stmt.op:
+            return None
+        b = self.constant(inner.args[1])
+        if b is None:
+            return None
+        both = int(b) + c if stmt.op == "add" else int(b) * c
+        return self._with_constant(replace(stmt, args=inner.args), stmt.op, both)
+
+    def _with_constant(self, stmt: n.Op, op: str, c: float | int) -> tuple[Stmt, ...]:
+        """op(first operand, c) for the result of the statement."""
+        right = self.fresh(stmt.result.type)
+        made = n.Const(right, normal_constant(c, right.type), loc=stmt.loc)
+        return made, replace(stmt, op=op, args=(stmt.args[0], right))
+
+    def _truth(self, stmt: n.Op) -> Iterable[Stmt] | None:
+        """cast(b) != 0 is b, and cast(b) == 0 is not b, for a boolean b."""
+        inner = self.definitions.get(stmt.args[0])
+        if not isinstance(inner, n.Cast) or not inner.arg.type.is_bool:
+            return None
+        if stmt.op == "cmp_ne":
+            return self.rename(stmt.result, inner.arg)
+        return (n.Op(stmt.result, "logic_not", (inner.arg,), loc=stmt.loc),)
+
+    def _cast(self, stmt: n.Cast) -> Iterable[Stmt] | None:
+        """cast(cast(x)) = cast(x) if the inner one loses nothing that the outer one keeps."""
+        if stmt.arg.type == stmt.result.type:
+            return self.rename(stmt.result, stmt.arg)
+        inner = self.definitions.get(stmt.arg)
+        if isinstance(inner, n.Cast) and _skips(inner.arg.type, stmt.arg.type, stmt.result.type):
+            return (replace(stmt, arg=inner.arg),)
+        return None
+
+    def _bit_cast(self, stmt: n.BitCast) -> Iterable[Stmt] | None:
+        """bit_cast(bit_cast(x)) = bit_cast(x); to its own type it is x."""
+        if stmt.arg.type == stmt.result.type:
+            return self.rename(stmt.result, stmt.arg)
+        inner = self.definitions.get(stmt.arg)
+        return (replace(stmt, arg=inner.arg),) if isinstance(inner, n.BitCast) else None
+
+
+def _skips(a: Scalar, b: Scalar, c: Scalar) -> bool:
+    """Whether casting from a over b to c is casting from a to c, for every value of a."""
+    if a.is_int and b.is_int and c.is_int and c.bits <= b.bits:
+        return True  # low bits of low bits
+    if a.is_int and b.is_real and c.is_int:
+        return _is_exact(a, b) and _is_exact(a, c)  # b to c saturates where a to c would wrap
+    return _is_exact(a, b)
+
+
+def _is_exact(a: Scalar, b: Scalar) -> bool:
+    """Whether b holds every value of a."""
+    if a == b or a.is_bool:
+        return True
+    if b.is_bool or a.is_real and b.is_int:
+        return False
+    if a.is_real:
+        return a.bits <= b.bits
+    if b.is_real:
+        return a.bits - a.is_signed <= {16: 11, 32: 24, 64: 53}[b.bits]
+    return a.bits + b.is_signed - a.is_signed <= b.bits and (b.is_signed or not a.is_signed)
+
+
+def _has_exact_inverse(c: float, dtype: Scalar) -> bool:
+    """A power of two whose inverse is a normal number of the type, as c itself."""
+    lowest = {16: -14, 32: -126, 64: -1022}[dtype.bits]
+    return c != 0 and math.isfinite(c) and abs(math.frexp(c)[0]) == 0.5 and abs(math.frexp(c)[1] - 1) <= -lowest
