@@ -1,0 +1,98 @@
+"""What reverse mode refuses, each with line, reason and cure: never a silently wrong gradient."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..errors import Diagnostic, NotDifferentiable, Unsupported
+from ..ir import nodes as n
+from ..ir.nodes import Kernel, Value
+from ..ir.types import ArrayType
+from ..ir.walk import used_values, walk_kernel, walk_task
+from .activity import Activity
+from .risk import Risk, RiskAnalysis
+
+HAND_CALLED = (
+    "store to another field, or read the value before it is overwritten in a kernel of its own;"
+    " the gradient is taken with memory as the kernel left it"
+)
+
+
+def check_kernel(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> None:
+    """Refuse what the transform cannot do yet or no transform can. Stage structured."""
+    wrong = [*_adjoint_clashes(kernel), *_atomics(kernel, activity, risks)]
+    if wrong:
+        raise NotDifferentiable(wrong)
+    missing = list(_unsupported(kernel, activity))
+    if missing:
+        raise Unsupported(missing)
+
+
+def check_state(grad: Kernel, forward: Kernel, at_risk: dict[Value, Risk]) -> None:
+    """Refuse a grad kernel that still reads elements that the forward kernel overwrites. Run after dead code."""
+    found: dict[tuple[int, int], Diagnostic] = {}
+    for stmt in walk_kernel(grad):
+        risk = at_risk.get(stmt.result) if isinstance(stmt, n.Load) else None
+        if risk:
+            found[(risk.load.loc, risk.write.loc)] = _overwritten(forward, risk)
+    if found:
+        raise NotDifferentiable(list(found.values()))
+
+
+def _overwritten(kernel: Kernel, risk: Risk) -> Diagnostic:
+    where = kernel.span(risk.write.loc)
+    place = f" (line {where.line})" if where else ""
+    name = risk.load.array.lstrip("$")
+    if risk.distance:
+        apart = risk.distance[0] if len(risk.distance) == 1 else risk.distance
+        reason = (
+            f"iteration i of this parallel loop reads the element of '{name}' that iteration i + {apart} writes{place}:"
+            " the iterations are not independent"
+        )
+        cure = "make the loop serial (an inner loop), or write to another field"
+        return Diagnostic(reason, cure, kernel.span(risk.load.loc))
+    reason = f"the gradient needs the value of '{name}' read here, which the kernel may overwrite later{place}"
+    return Diagnostic(reason, HAND_CALLED, kernel.span(risk.load.loc))
+
+
+def _adjoint_clashes(kernel: Kernel) -> Iterator[Diagnostic]:
+    """A kernel that handles x.grad itself cannot also have it updated by its own reverse."""
+    own = {f"{p.name}.grad" for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad}
+    for stmt in walk_kernel(kernel):
+        array = getattr(stmt, "array", "")
+        if array in own:
+            yield Diagnostic(f"'{array}' is used in a kernel that is differentiated with respect to '{array[:-5]}'",
+                             "copy the gradient to a field without gradient first", kernel.span(stmt.loc))  # fmt: skip
+
+
+def _atomics(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Iterator[Diagnostic]:
+    used = used_values(walk_kernel(kernel))
+    for t, task in enumerate(kernel.tasks):
+        for stmt in walk_task(task):
+            if not isinstance(stmt, n.Atomic) or stmt.array not in activity.arrays:
+                continue
+            span = kernel.span(stmt.loc)
+            if stmt.result in used and stmt.result in activity.values:
+                yield Diagnostic(f"the old value that the atomic on '{stmt.array}' returns depends on the order of iterations",
+                                 "do not use the returned value, or make the loop serial", span)  # fmt: skip
+            elif stmt.op in ("min", "max"):
+                write = risks.final_value_risk(stmt, t)
+                if write:
+                    where = kernel.span(write.loc)
+                    yield Diagnostic(f"'{stmt.array}' is written again after this atomic {stmt.op}"
+                                     + (f" (line {where.line})" if where else "") + ", so who won cannot be told",
+                                     "keep the result of the atomic in a field of its own", span)  # fmt: skip
+            elif stmt.op != "add":
+                yield Diagnostic(f"the gradient of an atomic {stmt.op} needs the values it overwrote",
+                                 "use a local and store it once, or an atomic add of logarithms", span)  # fmt: skip
+
+
+def _unsupported(kernel: Kernel, activity: Activity) -> Iterator[Diagnostic]:
+    for stmt in walk_kernel(kernel):
+        span = kernel.span(stmt.loc)
+        if isinstance(stmt, n.Random):
+            yield Diagnostic("random numbers in a kernel that is differentiated",
+                             "draw the numbers into a field in a kernel of its own", span)  # fmt: skip
+        elif isinstance(stmt, (n.GetElement, n.SetElement)) and stmt.var in activity.locals:
+            yield Diagnostic(f"reverse mode through the local array '{stmt.var}'", "use scalar locals or a field", span)
+        elif isinstance(stmt, n.For) and stmt.descending and stmt.stop:
+            yield Diagnostic("reverse mode through a descending loop with an early exit", "loop upwards", span)

@@ -1,0 +1,250 @@
+"""Memory at risk: loads whose element may be overwritten after them, in the kernel itself.
+
+A grad kernel runs after its kernel and finds memory as the kernel left it. A load is harmless if no store or atomic
+to its element can follow it: later in the text, in a later iteration of a common serial loop, in another iteration of
+the parallel loop, or in a later task. Index tuples are compared as affine forms: with equal coefficients, a write of
+iteration t + k hits the element read in t for one k only; it is harmless if k < 0, not whole, or 0 with the write first.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ..ir import nodes as n
+from ..ir.nodes import Kernel, Stmt, Task, Value
+from ..passes.affine import Affine, IndexForms, single_iteration, subtract
+from .structure import Occurrence, Path, Structure, inner_blocks
+
+Write = n.Store | n.Atomic
+NEVER, UNKNOWN = "never", "unknown"
+
+
+@dataclass(frozen=True)
+class Risk:
+    """The write that may follow a load. distance: of the parallel iterations, if that is what makes it one."""
+
+    load: n.Load
+    write: Write
+    distance: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class _Site:
+    task: int
+    occurrence: Occurrence
+    in_bounds: bool = False
+
+
+class RiskAnalysis:
+    """Risks of the loads of a kernel of stage structured."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.structures = [Structure(t) for t in kernel.tasks]
+        self.forms = [IndexForms(t) for t in kernel.tasks]
+        self.ranges = [_Ranges(t, f) for t, f in zip(kernel.tasks, self.forms)]
+        sites = [s for t in range(len(kernel.tasks)) for s in self._sites(t)]
+        self.writes = [s for s in sites if isinstance(s.occurrence.stmt, (n.Store, n.Atomic))]
+        self.loads = [s for s in sites if isinstance(s.occurrence.stmt, n.Load)]
+
+    def _sites(self, t: int) -> Iterator[_Site]:
+        for position, stmt in enumerate(self.kernel.tasks[t].bounds):
+            yield _Site(t, Occurrence((), position, stmt), in_bounds=True)
+        for occurrence in self.structures[t].occurrences():
+            yield _Site(t, occurrence)
+
+    def find(self) -> dict[Value, Risk]:
+        """Results of loads at risk, each with the first write that may follow."""
+        written = {s.occurrence.stmt.array for s in self.writes}  # type: ignore[attr-defined]
+        found = {}
+        for load in self.loads:
+            stmt = load.occurrence.stmt
+            assert isinstance(stmt, n.Load)
+            risk = self._risk(load) if stmt.array in written else None
+            if risk:
+                found[stmt.result] = risk
+        for site in self.writes:
+            atomic = site.occurrence.stmt
+            if isinstance(atomic, n.Atomic):  # what it returned cannot be read again
+                load = n.Load(atomic.result, atomic.array, atomic.indices, loc=atomic.loc)
+                found[atomic.result] = Risk(load, atomic)
+        return found
+
+    def final_value_risk(self, atomic: n.Atomic, task: int) -> Write | None:
+        """A write other than the same kind of atomic in this task, or any in a later one, to the array."""
+        for site in self.writes:
+            stmt = site.occurrence.stmt
+            assert isinstance(stmt, (n.Store, n.Atomic))
+            same = site.task == task and isinstance(stmt, n.Atomic) and stmt.op == atomic.op
+            if stmt.array == atomic.array and site.task >= task and not same:
+                return stmt
+        return None
+
+    def _risk(self, load: _Site) -> Risk | None:
+        stmt = load.occurrence.stmt
+        assert isinstance(stmt, n.Load)
+        for write in self.writes:
+            other = write.occurrence.stmt
+            assert isinstance(other, (n.Store, n.Atomic))
+            if other.array != stmt.array or write.task < load.task:
+                continue
+            distance = self._follows(load, write)
+            if distance is not None:
+                return Risk(stmt, other, distance or None)
+        return None
+
+    # -- one load, one write ------------------------------------------------------------------------------------
+
+    def _follows(self, load: _Site, write: _Site) -> tuple[int, ...] | None:
+        """None if the write cannot follow; else the distance of the parallel iterations, () if not that."""
+        pairs = self._pairs(load, write)
+        if self._disjoint(load, write, pairs):
+            return None
+        if write.task != load.task or load.in_bounds:
+            return ()
+        if self._same_iteration(load.occurrence, write.occurrence, pairs, load.task):
+            return ()
+        task = self.kernel.tasks[load.task]
+        if task.is_parallel and not single_iteration(task):
+            return self._other_iteration(task, load.task, pairs)
+        return None
+
+    def _pairs(self, load: _Site, write: _Site) -> list[tuple[Affine, Affine]]:
+        a, b = self.forms[load.task], self.forms[write.task]
+        p, q = load.occurrence.stmt, write.occurrence.stmt
+        return [(a.form(x), b.form(y)) for x, y in zip(p.indices, q.indices)]  # type: ignore[attr-defined]
+
+    def _disjoint(self, load: _Site, write: _Site, pairs: list[tuple[Affine, Affine]]) -> bool:
+        """Some axis never meets: a constant distance between launch constants, or ranges apart."""
+        for p, q in pairs:
+            difference = subtract(q, p)
+            launch = all(not isinstance(s, Value) for s in p.symbols() | q.symbols())
+            if launch and not difference.terms and difference.constant:
+                return True
+            low_p, high_p = self.ranges[load.task].of(p)
+            low_q, high_q = self.ranges[write.task].of(q)
+            if high_p < low_q or high_q < low_p:
+                return True
+        return False
+
+    def _same_iteration(self, load: Occurrence, write: Occurrence, pairs: list[tuple[Affine, Affine]], t: int) -> bool:
+        """Whether the write may follow the load within one iteration of the task."""
+        structure = self.structures[t]
+        common = _common(load.path, write.path)
+        loops = [(p, s) for p, s in structure.loops(common)]
+        varying = frozenset(v for v, home in structure.homes.items() if loops and home[: len(loops[0][0])] == loops[0][0])
+        steps = [self._steps(s, pairs, varying) for _, s in loops]
+        for step in steps:
+            if step == NEVER:
+                return False
+        if any(_constant_apart(p, q, varying) for p, q in pairs):
+            return False
+        for step in steps:
+            if step == UNKNOWN:
+                return True
+            if step != 0:
+                return isinstance(step, int) and step > 0
+        return _after(write, load, structure)
+
+    def _steps(self, loop: n.For | n.While, pairs: list[tuple[Affine, Affine]], varying: frozenset[Value]) -> int | str:
+        """Iterations of this loop from the load to the write of the same element; NEVER, UNKNOWN."""
+        if isinstance(loop, n.While):
+            return UNKNOWN
+        found: int | str = UNKNOWN
+        for p, q in pairs:
+            ratio = _meeting(p, q, loop.index, varying)
+            if ratio is None:
+                continue
+            steps = ratio / (-loop.step if loop.descending else loop.step)
+            if steps.denominator != 1 or found not in (UNKNOWN, int(steps)):
+                return NEVER
+            found = int(steps)
+        return found
+
+    def _other_iteration(self, task: Task, t: int, pairs: list[tuple[Affine, Affine]]) -> tuple[int, ...] | None:
+        """The distance of two parallel iterations that meet; () if unknown; None if they never do."""
+        varying = frozenset(self.structures[t].homes)
+        distance: list[int] = []
+        for index in task.indices:
+            ratios = {r for p, q in pairs if (r := _meeting(p, q, index, varying)) is not None}
+            if any(r.denominator != 1 for r in ratios) or len(ratios) > 1:
+                return None
+            if not ratios:
+                return None if any(_constant_apart(p, q, varying) for p, q in pairs) else ()
+            distance.append(int(ratios.pop()))
+        return tuple(distance) if any(distance) else None
+
+
+def _meeting(p: Affine, q: Affine, index: Value, varying: frozenset[Value]) -> Fraction | None:
+    """index_q - index_p for which p = q, if `index` is the only varying symbol of both and its coefficients agree."""
+    a = p.coefficient(index)
+    if a == 0 or q.coefficient(index) != a:
+        return None
+    own = frozenset((index,))
+    if (p.without(own).symbols() | q.without(own).symbols()) & varying:
+        return None
+    rest = subtract(p.without(own), q.without(own))
+    return None if rest.terms else Fraction(rest.constant, a)
+
+
+def _constant_apart(p: Affine, q: Affine, varying: frozenset[Value]) -> bool:
+    """Whether p and q differ by a non-zero constant in all iterations."""
+    if (p.symbols() | q.symbols()) & varying:
+        return False
+    difference = subtract(q, p)
+    return not difference.terms and difference.constant != 0
+
+
+def _common(a: Path, b: Path) -> Path:
+    length = 0
+    while length < min(len(a), len(b)) and a[length] == b[length]:
+        length += 1
+    return a[:length]
+
+
+def _after(later: Occurrence, earlier: Occurrence, structure: Structure) -> bool:
+    """Whether `later` may run after `earlier` in one pass over their common block."""
+    common = _common(later.path, earlier.path)
+    a, b = later.path[len(common) :], earlier.path[len(common) :]
+    place_a = a[0][0] if a else later.position
+    place_b = b[0][0] if b else earlier.position
+    if place_a != place_b:
+        return place_a > place_b
+    if a and b and isinstance(structure.blocks[common][place_a], n.If):
+        return False
+    return bool(a) and bool(b)
+
+
+class _Ranges:
+    """Least and greatest value of an index expression, from constant bounds of the loops around it."""
+
+    def __init__(self, task: Task, forms: IndexForms) -> None:
+        self.known: dict[Value, tuple[float, float]] = {}
+        for index, begin, end in zip(task.indices, task.begin, task.end):
+            self._enter(index, forms.form(begin), forms.form(end), 1)
+        for stmt in _loops(task.body):
+            self._enter(stmt.index, forms.form(stmt.begin), forms.form(stmt.end), stmt.step)
+
+    def _enter(self, index: Value, begin: Affine, end: Affine, step: int) -> None:
+        if step > 0 and not begin.terms and not end.terms:
+            self.known[index] = (begin.constant, end.constant - 1)
+
+    def of(self, form: Affine) -> tuple[float, float]:
+        """Closed interval; infinite where a symbol is unknown."""
+        low = high = float(form.constant)
+        for symbol, c in form.terms:
+            a, b = self.known.get(symbol, (-float("inf"), float("inf"))) if isinstance(symbol, Value) else (
+                -float("inf"), float("inf"))  # fmt: skip
+            low += min(c * a, c * b)
+            high += max(c * a, c * b)
+        return low, high
+
+
+def _loops(block: tuple[Stmt, ...]) -> Iterator[n.For]:
+    for stmt in block:
+        if isinstance(stmt, n.For):
+            yield stmt
+        for _, inner in inner_blocks(stmt):
+            yield from _loops(inner)
+

@@ -1,0 +1,133 @@
+"""VJP: the derivative of every operation, one row each, written with the IR builder.
+
+A row has one entry per operand: a function that gives the operand's share of the adjoint `g` of the result, or
+None where the derivative is zero or does not exist. It may read the operands and the result `r`; what it reads is
+found by running it (`needs.py`), so a rule must not branch in Python on its operands.
+
+Values at singular points: sqrt'(0) = inf, abs'(0) = 0, d(x^y)/dy = 0 at x = 0 and d(x^y)/dx = 0 at y = 0, and at a
+tie of min or max the right operand takes the whole adjoint.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ir.build import Builder
+from ..ir.nodes import Value
+from ..ir.ops import OPS
+from ..ir.table import Table
+
+Rule = Callable[[Builder, Value, tuple[Value, ...], Value], Value]
+"""(builder, adjoint of the result, operands, result) -> contribution to the operand's adjoint."""
+
+VJP: Table[str, tuple[Rule | None, ...]] = Table("vjp", OPS)
+
+
+def _real(b: Builder, value: float, like: Value) -> Value:
+    return b.const(value, like.type)
+
+
+def _square(b: Builder, x: Value) -> Value:
+    return b.op("mul", x, x)
+
+
+def _times(name: str) -> Rule:
+    """g · f(x) for a derivative that is itself an operation."""
+    return lambda b, g, a, r: b.op("mul", g, b.op(name, a[0]))
+
+
+def _one_minus_square(b: Builder, x: Value) -> Value:
+    return b.op("sub", _real(b, 1.0, x), _square(b, x))
+
+
+def _pow_base(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
+    """g · y · x^(y-1), and 0 where y = 0: x^0 is constant, also at x = 0."""
+    x, y = a
+    slope = b.op("mul", y, b.op("pow", x, b.op("sub", y, _real(b, 1.0, y))))
+    zero = _real(b, 0.0, y)
+    return b.op("mul", g, b.op("select", b.op("cmp_eq", y, zero), zero, slope))
+
+
+def _pow_exponent(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
+    """g · x^y · log x, and 0 at x = 0, the limit for y > 0."""
+    x = a[0]
+    zero = _real(b, 0.0, x)
+    slope = b.op("mul", r, b.op("log", x))
+    return b.op("mul", g, b.op("select", b.op("cmp_eq", x, zero), zero, slope))
+
+
+def _winner(comparison: str, first: bool) -> Rule:
+    """g to one operand of min or max; a tie (comparison false) goes to the second."""
+
+    def rule(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
+        won, zero = b.op(comparison, *a), _real(b, 0.0, g)
+        return b.op("select", won, g, zero) if first else b.op("select", won, zero, g)
+
+    return rule
+
+
+def _chosen(first: bool) -> Rule:
+    def rule(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
+        zero = _real(b, 0.0, g)
+        return b.op("select", a[0], g, zero) if first else b.op("select", a[0], zero, g)
+
+    return rule
+
+
+def _atan2(other: int, sign: str) -> Rule:
+    """atan2(y, x): g·x/(x²+y²) and -g·y/(x²+y²)."""
+
+    def rule(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
+        norm = b.op("add", _square(b, a[0]), _square(b, a[1]))
+        share = b.op("div", b.op("mul", g, a[other]), norm)
+        return b.op("neg", share) if sign == "-" else share
+
+    return rule
+
+
+def _frexp(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
+    """m = x·2^-e, so m' = m/x; at zero, where m = x, 1."""
+    x = a[0]
+    at_zero = b.op("cmp_eq", x, _real(b, 0.0, x))
+    return b.op("select", at_zero, g, b.op("mul", g, b.op("div", r, x)))
+
+
+def _minus_root(b: Builder, x: Value) -> Value:
+    return b.op("sqrt", _one_minus_square(b, x))
+
+
+VJP.update(
+    {
+        "neg": (lambda b, g, a, r: b.op("neg", g),),
+        "abs": (_times("sgn"),),
+        "sqrt": (lambda b, g, a, r: b.op("mul", g, b.op("div", _real(b, 0.5, r), r)),),
+        "rsqrt": (lambda b, g, a, r: b.op("mul", b.op("mul", g, _real(b, -0.5, r)), b.op("mul", r, _square(b, r))),),
+        "inv": (lambda b, g, a, r: b.op("neg", b.op("mul", g, _square(b, r))),),
+        "rcp": (lambda b, g, a, r: b.op("neg", b.op("mul", g, _square(b, r))),),
+        "exp": (lambda b, g, a, r: b.op("mul", g, r),),
+        "log": (lambda b, g, a, r: b.op("div", g, a[0]),),
+        "sin": (_times("cos"),),
+        "cos": (lambda b, g, a, r: b.op("neg", b.op("mul", g, b.op("sin", a[0]))),),
+        "tan": (lambda b, g, a, r: b.op("mul", g, b.op("add", _real(b, 1.0, r), _square(b, r))),),
+        "asin": (lambda b, g, a, r: b.op("div", g, _minus_root(b, a[0])),),
+        "acos": (lambda b, g, a, r: b.op("neg", b.op("div", g, _minus_root(b, a[0]))),),
+        "tanh": (lambda b, g, a, r: b.op("mul", g, _one_minus_square(b, r)),),
+        "frexp_mantissa": (_frexp,),
+        "add": (lambda b, g, a, r: g, lambda b, g, a, r: g),
+        "sub": (lambda b, g, a, r: g, lambda b, g, a, r: b.op("neg", g)),
+        "mul": (lambda b, g, a, r: b.op("mul", g, a[1]), lambda b, g, a, r: b.op("mul", g, a[0])),
+        "div": (
+            lambda b, g, a, r: b.op("div", g, a[1]),
+            lambda b, g, a, r: b.op("neg", b.op("mul", b.op("div", g, a[1]), r)),
+        ),
+        "mod": (
+            lambda b, g, a, r: g,
+            lambda b, g, a, r: b.op("neg", b.op("mul", g, b.op("floordiv", *a))),
+        ),
+        "pow": (_pow_base, _pow_exponent),
+        "atan2": (_atan2(1, "+"), _atan2(0, "-")),
+        "min": (_winner("cmp_lt", True), _winner("cmp_lt", False)),
+        "max": (_winner("cmp_gt", True), _winner("cmp_gt", False)),
+        "select": (None, _chosen(True), _chosen(False)),
+    }
+)
+VJP.update({name: (None,) * op.arity for name, op in OPS.items() if op.kind in ("flat", "opaque")})

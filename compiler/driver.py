@@ -1,0 +1,131 @@
+"""From a kernel of stage source to what a backend runs: the pipelines, as lists of names.
+
+`prepare_forward` and `prepare_reverse` give a `Lowered`: the executable kernel, the counting kernel that sizes its
+adstacks, and which arrays they touch.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .ad.driver import reverse
+from .ir.nodes import Atomic, Kernel, Load, Store
+from .ir.types import ArrayType
+from .ir.verify import verify
+from .ir.walk import renumber, walk_kernel
+from .passes.common_subexpressions import common_subexpressions
+from .passes.dead_code import remove_dead_code
+from .passes.fold_constants import fold_constants
+from .passes.lower_exits import lower_exits
+from .passes.number_loops import number_loops
+from .passes.promote_elements import promote_elements
+from .passes.rewrite_versions import rewrite_versions
+from .passes.simplify import simplify
+from .passes.split_tasks import split_tasks
+from .sizing.count import count_stacks, shadowed_arrays
+
+Pass = Callable[[Kernel], Kernel]
+Trace = Callable[[str, Kernel], None]
+"""Called with the name of each pass and the kernel after it."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """kernel: what a backend runs. counting: sizes its adstacks before the launch; None if nothing needs sizing.
+
+    reads, writes: array parameters whose content the kernel loads, stores or updates. shadow: array parameters that the
+    counting kernel stores to; it gets copies of them.
+    """
+
+    kernel: Kernel
+    counting: Kernel | None = None
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    counted: frozenset[str] = frozenset()
+    shadow: frozenset[str] = field(default=frozenset())
+
+
+TIDY: list[tuple[str, Pass]] = [
+    ("rewrite_versions", rewrite_versions),
+    ("fold_constants", fold_constants),
+    ("simplify", simplify),
+    ("common_subexpressions", common_subexpressions),
+    ("remove_dead_code", remove_dead_code),
+]
+"""Needs structured control flow."""
+
+FORWARD: list[tuple[str, Pass]] = [
+    ("split_tasks", split_tasks),
+    ("fold_constants", fold_constants),
+    ("simplify", simplify),
+    ("common_subexpressions", common_subexpressions),
+    ("remove_dead_code", remove_dead_code),
+]
+
+BEFORE_REVERSE: list[tuple[str, Pass]] = [
+    ("split_tasks", split_tasks),
+    ("lower_exits", lower_exits),
+    *TIDY,
+    ("promote_elements", promote_elements),
+    *TIDY,
+    ("number_loops", number_loops),
+]
+
+
+def run_passes(kernel: Kernel, passes: list[tuple[str, Pass]], trace: Trace | None = None, stage: str = "") -> Kernel:
+    """Apply passes in order. stage: verify after each (tests, debug)."""
+    for name, apply in passes:
+        kernel = apply(kernel)
+        if trace:
+            trace(name, kernel)
+        if stage:
+            verify(kernel, stage)
+    return kernel
+
+
+def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = False) -> Lowered:
+    """A kernel of stage source, tasks, structured or adjoint, ready to run. check: verify after each pass."""
+    if check:
+        verify(kernel, "source" if len(kernel.tasks) > 1 else "tasks") if not _has_stacks(kernel) else verify(kernel, "adjoint")
+    passes = FORWARD if not _has_stacks(kernel) else []
+    return _finish(run_passes(kernel, passes, trace, "tasks" if check else ""))
+
+
+def prepare_reverse(kernel: Kernel, lowering: str = "lean", trace: Trace | None = None, check: bool = False) -> Lowered:
+    """The grad kernel of a kernel of stage source. Raises NotDifferentiable or Unsupported, located."""
+    prepared = prepare_for_ad(kernel, trace, check)
+    grad = reverse(prepared, lowering)
+    if trace:
+        trace(f"reverse ({lowering})", grad)
+    if check:
+        verify(grad, "adjoint")
+    return _finish(renumber(run_passes(grad, TIDY, trace, "adjoint" if check else "")))
+
+
+def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = False) -> Kernel:
+    """The kernel that reverse mode starts from: structured, versions rewritten, own elements promoted."""
+    stages = {"split_tasks": "tasks"}
+    for name, apply in BEFORE_REVERSE:
+        kernel = run_passes(kernel, [(name, apply)], trace, stages.get(name, "structured") if check else "")
+    return kernel
+
+
+def _has_stacks(kernel: Kernel) -> bool:
+    return any(type(s).__name__ == "StackAlloca" for s in walk_kernel(kernel))
+
+
+def _finish(kernel: Kernel) -> Lowered:
+    params = {p.name for p in kernel.params if isinstance(p.type, ArrayType)}
+    reads = _arrays(kernel, (Load, Atomic)) & params
+    writes = _arrays(kernel, (Store, Atomic)) & params
+    counting = count_stacks(kernel)
+    if counting is None:
+        return Lowered(kernel, None, reads, writes)
+    counted = _arrays(counting, (Load,)) & params
+    return Lowered(kernel, counting, reads, writes, counted, shadowed_arrays(counting, params))
+
+
+def _arrays(kernel: Kernel, kinds: tuple[type, ...]) -> frozenset[str]:
+    return frozenset(s.array for s in walk_kernel(kernel) if isinstance(s, kinds))  # type: ignore[attr-defined]
+
+

@@ -1,0 +1,122 @@
+"""Index expressions as affine forms over symbols, and whether two of them can meet.
+
+A form is `constant + sum of coefficient * symbol`. Symbols are loop indices, arguments (by name), shapes, and, for all
+that is not affine, the value itself. Two forms over the same symbols differ by a known distance if the rest cancels.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..ir import nodes as n
+from ..ir.nodes import Kernel, Stmt, Task, Value
+from ..ir.walk import results, walk_task
+
+Symbol = Value | tuple[str, str] | tuple[str, str, int]
+
+
+@dataclass(frozen=True)
+class Affine:
+    """constant + sum(coefficient * symbol); coefficients are non-zero."""
+
+    constant: int
+    terms: tuple[tuple[Symbol, int], ...] = ()
+
+    def coefficient(self, symbol: Symbol) -> int:
+        return dict(self.terms).get(symbol, 0)
+
+    def symbols(self) -> frozenset[Symbol]:
+        return frozenset(s for s, _ in self.terms)
+
+    def without(self, symbols: frozenset[Symbol]) -> Affine:
+        return Affine(self.constant, tuple((s, c) for s, c in self.terms if s not in symbols))
+
+
+def _combine(a: Affine, b: Affine, scale: int) -> Affine:
+    terms = dict(a.terms)
+    for symbol, c in b.terms:
+        terms[symbol] = terms.get(symbol, 0) + scale * c
+    kept = tuple(sorted(((s, c) for s, c in terms.items() if c), key=lambda t: repr(t[0])))
+    return Affine(a.constant + scale * b.constant, kept)
+
+
+def subtract(a: Affine, b: Affine) -> Affine:
+    """a - b."""
+    return _combine(a, b, -1)
+
+
+class IndexForms:
+    """Affine forms of the values of one task, found on demand."""
+
+    def __init__(self, task: Task) -> None:
+        self.made: dict[Value, Stmt] = {v: s for s in walk_task(task) for v in results(s)}
+        self._forms: dict[Value, Affine] = {}
+
+    def form(self, value: Value) -> Affine:
+        """The form of an integer value; a value that is not affine is its own symbol."""
+        if value not in self._forms:
+            self._forms[value] = self._find(value)
+        return self._forms[value]
+
+    def _find(self, value: Value) -> Affine:
+        stmt = self.made.get(value)
+        if isinstance(stmt, n.Const):
+            return Affine(int(stmt.value))
+        if isinstance(stmt, n.Arg):
+            return Affine(0, ((("arg", stmt.name), 1),))
+        if isinstance(stmt, n.Shape):
+            return Affine(0, ((("shape", stmt.array, stmt.axis), 1),))
+        if isinstance(stmt, n.Cast) and stmt.arg.type.is_int and value.type.is_int and value.type.bits >= stmt.arg.type.bits:
+            return self.form(stmt.arg)
+        if isinstance(stmt, n.Op):
+            found = self._op(stmt)
+            if found:
+                return found
+        return Affine(0, ((value, 1),))
+
+    def _op(self, stmt: n.Op) -> Affine | None:
+        if stmt.op in ("add", "sub"):
+            return _combine(self.form(stmt.args[0]), self.form(stmt.args[1]), 1 if stmt.op == "add" else -1)
+        if stmt.op == "neg":
+            return _combine(Affine(0), self.form(stmt.args[0]), -1)
+        if stmt.op == "mul":
+            a, b = (self.form(v) for v in stmt.args)
+            if not a.terms:
+                return _combine(Affine(0), b, a.constant)
+            if not b.terms:
+                return _combine(Affine(0), a, b.constant)
+        return None
+
+
+def extents(task: Task) -> tuple[tuple[Affine, Affine], ...]:
+    """Begin and end of each axis of a parallel task's box."""
+    forms = IndexForms(task)
+    return tuple((forms.form(b), forms.form(e)) for b, e in zip(task.begin, task.end))
+
+
+def single_iteration(task: Task) -> bool:
+    """Whether the box is known to have at most one point."""
+    return all(not e.terms and not b.terms and e.constant - b.constant <= 1 for b, e in extents(task))
+
+
+def same_indices(a: tuple[Affine, ...], b: tuple[Affine, ...]) -> bool:
+    """Whether two index tuples are equal in every iteration that they share."""
+    return len(a) == len(b) and all(x == y for x, y in zip(a, b))
+
+
+def is_own(indices: tuple[Affine, ...], task: Task) -> bool:
+    """Whether different iterations of a parallel task surely have different index tuples.
+
+    Every axis of the box is the only varying symbol of some index: (i, 3, j + 1) is own in a box over (i, j).
+    """
+    owned = set()
+    for index in indices:
+        varying = [s for s in index.symbols() if isinstance(s, Value)]
+        if len(varying) == 1 and varying[0] in task.indices:
+            owned.add(varying[0])
+    return set(task.indices) <= owned
+
+
+def kernel_forms(kernel: Kernel) -> Mapping[int, IndexForms]:
+    """Forms of every task, by task number."""
+    return {t: IndexForms(task) for t, task in enumerate(kernel.tasks)}

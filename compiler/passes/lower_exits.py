@@ -1,0 +1,223 @@
+"""Remove break, continue, return and scope, so that every block runs to its end.
+
+    if c { A; break }; R                 →   if c { A; set brk, true } else { R }          one arm always leaves
+    if c { if d { break } }; R           →   if c { if d { set brk; set skip } }; if not skip { R }
+
+An exit of depth d sets `skip` of every frame it passes up to its target and `brk` of every loop it leaves. `skip` is
+declared at the head of a frame's body, `brk` before its loop, which tests it (`until brk`). Where an arm always
+leaves, what follows moves into the other arm and no flag is read; flags that nobody reads are dead code. A `return` in
+a serial task sets a temporary that later tasks test.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from ..ir import nodes as n
+from ..ir.build import Builder
+from ..ir.nodes import Block, Kernel, Stmt, Task, Temp
+from ..ir.types import u1
+from ..ir.walk import blocks, map_blocks, next_id, walk, walk_kernel
+
+EXITS = (n.Break, n.Continue, n.Return)
+
+
+def lower_exits(kernel: Kernel) -> Kernel:
+    """Stage tasks to stage structured."""
+    if not any(isinstance(s, (*EXITS, n.Scope)) for s in walk_kernel(kernel)):
+        return kernel
+    lowering = _Lowering(kernel)
+    tasks = tuple(lowering.task(t) for t in kernel.tasks)
+    return replace(kernel, tasks=tasks, temps=kernel.temps + tuple(lowering.temps))
+
+
+@dataclass
+class _Frame:
+    """A loop, a scope or the task. brk is None for what is not a loop. skip, brk: names of the flags."""
+
+    skip: str
+    brk: str | None = None
+    used: set[str] = field(default_factory=set)
+
+
+class _Lowering:
+    def __init__(self, kernel: Kernel) -> None:
+        self.next_id = next_id(kernel)
+        self.names = 0
+        self.temps: list[Temp] = []
+        self.returned: str | None = None
+        self.taken = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
+        self.serial = True
+
+    def _name(self, base: str) -> str:
+        while True:
+            self.names += 1
+            name = f"{base}.{self.names}"
+            if name not in self.taken:
+                return name
+
+    def _emit(self, loc: int) -> Builder:
+        b = Builder(self.next_id)
+        b.loc = loc
+        return b
+
+    def _done(self, b: Builder) -> Block:
+        self.next_id = b.next_id
+        return b.take()
+
+    # -- tasks --------------------------------------------------------------------------------------------------
+
+    def task(self, task: Task) -> Task:
+        guard = self.returned
+        self.serial = not task.is_parallel
+        if self.serial and any(isinstance(s, n.Return) for s in walk(task.body)) and not self.returned:
+            self.returned = "$returned"
+            self.temps.append(Temp(self.returned, u1))
+        frame = _Frame(self._name("skip"))
+        body = self._framed(task.body, [frame])
+        if guard is None:
+            return replace(task, body=body)
+        return self._guarded(replace(task, body=body), guard)
+
+    def _guarded(self, task: Task, flag: str) -> Task:
+        """Nothing runs if an earlier task returned."""
+        b = self._emit(task.loc)
+        done = b.load(flag, (), u1)
+        if task.is_parallel:
+            end = tuple(b.op("select", done, lo, hi) for lo, hi in zip(task.begin, task.end))
+            return replace(task, bounds=task.bounds + self._done(b), end=end)
+        b.if_(b.op("logic_not", done), list(task.body))
+        return replace(task, body=self._done(b))
+
+    # -- blocks -------------------------------------------------------------------------------------------------
+
+    def _framed(self, block: Block, frames: list[_Frame]) -> Block:
+        """A frame's body, its skip flag declared first if something reads it."""
+        frame = frames[-1]
+        body = self._block(block, frames)
+        if frame.skip not in frame.used:
+            return _without_set(body, frame.skip)
+        b = self._emit(block[0].loc if block else 0)
+        b.local(frame.skip, u1)
+        return self._done(b) + body
+
+    def _block(self, block: Block, frames: list[_Frame]) -> Block:
+        out: list[Stmt] = []
+        for position, stmt in enumerate(block):
+            rest = block[position + 1 :]
+            if isinstance(stmt, EXITS):
+                return (*out, *self._exit(stmt, frames))
+            if isinstance(stmt, n.If) and (_leaves(stmt.then) or _leaves(stmt.orelse)):
+                return (*out, self._absorb(stmt, rest, frames))
+            out += self._statement(stmt, frames)
+            if rest and _may_exit(stmt):
+                return (*out, *self._guard(rest, frames))
+        return tuple(out)
+
+    def _absorb(self, stmt: n.If, rest: Block, frames: list[_Frame]) -> Stmt:
+        """An arm always leaves, so what follows belongs to the other arm (to none if both leave)."""
+        then = stmt.then if _leaves(stmt.then) else stmt.then + rest
+        orelse = stmt.orelse if _leaves(stmt.orelse) else stmt.orelse + rest
+        return replace(stmt, then=self._block(then, frames), orelse=self._block(orelse, frames))
+
+    def _guard(self, rest: Block, frames: list[_Frame]) -> Block:
+        frame = frames[-1]
+        frame.used.add(frame.skip)
+        inner = self._block(rest, frames)
+        b = self._emit(rest[0].loc)
+        b.if_(b.op("logic_not", b.get(frame.skip, u1)), list(inner))
+        return self._done(b)
+
+    def _statement(self, stmt: Stmt, frames: list[_Frame]) -> Block:
+        if isinstance(stmt, n.Scope):
+            return self._scope(stmt, frames)
+        if isinstance(stmt, (n.For, n.While)):
+            return self._loop(stmt, frames)
+        return (map_blocks(stmt, lambda inner: self._block(inner, frames)),)
+
+    def _scope(self, stmt: n.Scope, frames: list[_Frame]) -> Block:
+        """The body joins the block around it. Its names are unique in the kernel, so nothing clashes."""
+        return self._framed(stmt.body, [*frames, _Frame(self._name("skip"))])
+
+    def _loop(self, stmt: n.For | n.While, frames: list[_Frame]) -> Block:
+        left = any(depth_left >= 1 for depth_left in _loops_left(stmt.body))
+        frame = _Frame(self._name("skip"), stmt.stop or self._name("brk"))
+        changes: dict[str, object] = {}
+        if isinstance(stmt, n.While):
+            changes["condition"] = self._block(stmt.condition, [*frames, frame])
+        changes["body"] = self._framed(stmt.body, [*frames, frame])
+        if not left or stmt.stop:
+            return (replace(stmt, **changes),)  # type: ignore[arg-type]
+        b = self._emit(stmt.loc)
+        b.local(frame.brk or "", u1)
+        return (*self._done(b), replace(stmt, stop=frame.brk, **changes))  # type: ignore[arg-type]
+
+    # -- exits --------------------------------------------------------------------------------------------------
+
+    def _exit(self, stmt: Stmt, frames: list[_Frame]) -> Block:
+        depth = len(frames) if isinstance(stmt, n.Return) else stmt.depth  # type: ignore[attr-defined]
+        passed = frames[len(frames) - depth :]
+        left = passed[1:] if isinstance(stmt, n.Continue) else passed
+        b = self._emit(stmt.loc)
+        true = b.const(True, u1)
+        for frame in reversed(passed):
+            b.set(frame.skip, true)
+        for frame in reversed(left):
+            if frame.brk:
+                b.set(frame.brk, true)
+        if isinstance(stmt, n.Return) and self.serial and self.returned:
+            b.store(self.returned, (), true)
+        return self._done(b)
+
+
+def _without_set(block: Block, var: str) -> Block:
+    """The block without stores to a flag that nobody reads and that is therefore not declared."""
+    kept = tuple(s for s in block if not (isinstance(s, n.Set) and s.var == var))
+    return tuple(map_blocks(s, lambda inner: _without_set(inner, var)) for s in kept)
+
+
+def _leaves(block: Block) -> bool:
+    """Whether every way through the block ends in an exit."""
+    if not block:
+        return False
+    last = block[-1]
+    if isinstance(last, EXITS):
+        return True
+    return isinstance(last, n.If) and _leaves(last.then) and _leaves(last.orelse)
+
+
+def _escapes(stmt: Stmt, depth: int) -> Iterator[int]:
+    """For each exit inside `stmt`, how many frames beyond the `depth` enclosing ones within it are passed."""
+    if isinstance(stmt, n.Return):
+        yield 1
+    elif isinstance(stmt, (n.Break, n.Continue)):
+        yield stmt.depth - depth
+    deeper = depth + isinstance(stmt, (n.For, n.While, n.Scope))
+    for inner in blocks(stmt):
+        for child in inner:
+            yield from _escapes(child, deeper)
+
+
+def _may_exit(stmt: Stmt) -> bool:
+    """Whether control may leave the block that holds `stmt` from inside it."""
+    return any(passed >= 1 for passed in _escapes(stmt, 0))
+
+
+def _loops_left(body: Block) -> Iterator[int]:
+    """1 for each exit in a loop's body that leaves the loop itself, 0 for one that does not."""
+    for stmt in body:
+        yield from (_left(stmt, 0))
+
+
+def _left(stmt: Stmt, depth: int) -> Iterator[int]:
+    if isinstance(stmt, n.Return):
+        yield 1
+    elif isinstance(stmt, n.Break):
+        yield int(stmt.depth > depth)
+    elif isinstance(stmt, n.Continue):
+        yield int(stmt.depth > depth + 1)
+    deeper = depth + isinstance(stmt, (n.For, n.While, n.Scope))
+    for inner in blocks(stmt):
+        for child in inner:
+            yield from _left(child, deeper)
+

@@ -1,0 +1,30 @@
+"""Give a trip count to every loop whose reverse needs one: while loops, and for loops that may stop early.
+
+    while { .. } test %1 until brk { .. }    →    while { .. } test %1 until brk trips %9: i32 { .. }
+"""
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir import nodes as n
+from ..ir.nodes import Block, Kernel, Stmt, Value
+from ..ir.types import i32
+from ..ir.walk import map_blocks, next_id
+
+
+def number_loops(kernel: Kernel) -> Kernel:
+    """Stage structured to structured."""
+    fresh = next_id(kernel)
+
+    def visit(block: Block) -> Block:
+        return tuple(number(map_blocks(s, visit)) for s in block)
+
+    def number(stmt: Stmt) -> Stmt:
+        nonlocal fresh
+        if isinstance(stmt, (n.For, n.While)) and stmt.trips is None and (isinstance(stmt, n.While) or stmt.stop):
+            fresh += 1
+            dtype = stmt.index.type if isinstance(stmt, n.For) else i32
+            return replace(stmt, trips=Value(fresh - 1, dtype))
+        return stmt
+
+    return replace(kernel, tasks=tuple(replace(t, body=visit(t.body)) for t in kernel.tasks))

@@ -1,0 +1,128 @@
+"""A parallel loop's own elements become locals.
+
+    y[i] = x[i]; for ..: y[i] = sin(y[i])    →    t = load y[i]; set v, ..; for ..: set v, sin v;  store y[i], v
+
+An array whose every access in the task has one index tuple, different in every iteration of the box, is private
+to the iteration: it is loaded at the head of the lowest block that holds all accesses and stored at its end. The block must
+access the element unconditionally, so that nothing is read that the kernel would not read.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..ir import nodes as n
+from ..ir.build import Builder
+from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.types import Scalar
+from ..ir.walk import blocks, map_blocks, next_id, results, used_values, walk
+from .affine import IndexForms, is_own, same_indices
+
+Access = n.Load | n.Store | n.Atomic
+
+
+def promote_elements(kernel: Kernel) -> Kernel:
+    """Stage structured to structured. Run common-subexpression and version rewriting afterwards."""
+    first_id = next_id(kernel)
+    types = kernel.array_types()
+    tasks = []
+    for t, task in enumerate(kernel.tasks):
+        if task.is_parallel:
+            for array in _written(task):
+                task, first_id = _promote(task, array, f"{array.replace('$', '')}.own{t}", types[array].dtype, first_id)
+        tasks.append(task)
+    return kernel if all(a is b for a, b in zip(tasks, kernel.tasks)) else replace(kernel, tasks=tuple(tasks))
+
+
+def _written(task: Task) -> list[str]:
+    return sorted({s.array for s in walk(task.body) if isinstance(s, (n.Store, n.Atomic)) and s.indices})
+
+
+def _touches(stmt: Stmt, array: str) -> bool:
+    return any(isinstance(s, (n.Load, n.Store, n.Atomic)) and s.array == array for s in walk((stmt,)))
+
+
+def _promote(task: Task, array: str, var: str, dtype: Scalar, first_id: int) -> tuple[Task, int]:
+    accesses = [s for s in walk(task.body) if isinstance(s, (n.Load, n.Store, n.Atomic)) and s.array == array]
+    forms = IndexForms(task)
+    tuples = [tuple(forms.form(v) for v in s.indices) for s in accesses]
+    if not is_own(tuples[0], task) or not all(same_indices(tuples[0], t) for t in tuples):
+        return task, first_id
+    if _only_adds(task.body, accesses):
+        return task, first_id
+    made = _Promotion(array, var, dtype, first_id)
+    body = made.block(task.body)
+    return (replace(task, body=body), made.next_id) if made.done else (task, first_id)
+
+
+def _only_adds(body: Block, accesses: list[Access]) -> bool:
+    """Elements that are only stored, or only added to, gain nothing: their reverse reads no content."""
+    if all(isinstance(s, n.Store) for s in accesses):
+        return True
+    used = used_values(walk(body))
+    return all(isinstance(s, n.Atomic) and s.op == "add" and s.result not in used for s in accesses)
+
+
+@dataclass
+class _Promotion:
+    array: str
+    var: str
+    dtype: Scalar
+    next_id: int
+    done: bool = False
+
+    def block(self, block: Block) -> Block:
+        """Rewrite the lowest block, going down through ifs, that holds all accesses."""
+        touching = [k for k, s in enumerate(block) if _touches(s, self.array)]
+        direct = [k for k in touching if isinstance(block[k], (n.Load, n.Store, n.Atomic))]
+        if direct:
+            return self._rewrite(block, touching[0], touching[-1], block[direct[0]])
+        if len(touching) == 1 and isinstance(block[touching[0]], n.If):
+            holder = block[touching[0]]
+            inside = [b for b in blocks(holder) if any(_touches(s, self.array) for s in b)]
+            if len(inside) == 1:
+                new = map_blocks(holder, lambda b: self.block(b) if b is inside[0] else b)
+                return (*block[: touching[0]], new, *block[touching[0] + 1 :])
+        return block
+
+    def _rewrite(self, block: Block, first: int, last: int, sample: Stmt) -> Block:
+        """Indices that the block defines too late must be constants, which move up."""
+        indices: tuple[Value, ...] = sample.indices  # type: ignore[attr-defined]
+        late = [s for s in block[first:] if any(v in indices for v in results(s))]
+        if not all(isinstance(s, n.Const) for s in late):
+            return block
+        head = Builder(self.next_id)
+        head.loc = sample.loc
+        loaded = head.load(self.array, indices, self.dtype)
+        head.local(self.var, self.dtype, loaded)
+        self.next_id = head.next_id
+        middle = self._replace(tuple(s for s in block[first : last + 1] if s not in late))
+        tail = Builder(self.next_id)
+        tail.loc = block[last].loc
+        tail.store(self.array, indices, tail.get(self.var, self.dtype))
+        self.next_id = tail.next_id
+        self.done = True
+        after = tuple(s for s in block[last + 1 :] if s not in late)
+        return (*block[:first], *late, *head.take(), *middle, *tail.take(), *after)
+
+    def _replace(self, block: Block) -> Block:
+        out: list[Stmt] = []
+        for stmt in block:
+            if isinstance(stmt, n.Load) and stmt.array == self.array:
+                out.append(n.Get(stmt.result, self.var, loc=stmt.loc))
+            elif isinstance(stmt, n.Store) and stmt.array == self.array:
+                out.append(n.Set(self.var, stmt.value, loc=stmt.loc))
+            elif isinstance(stmt, n.Atomic) and stmt.array == self.array:
+                out += self._atomic(stmt)
+            else:
+                out.append(map_blocks(stmt, self._replace))
+        return tuple(out)
+
+    def _atomic(self, stmt: n.Atomic) -> Block:
+        """old = get v; set v, op(old, value): no other iteration sees the element."""
+        b = Builder(self.next_id)
+        b.loc = stmt.loc
+        b.emit(n.Get(stmt.result, self.var, loc=stmt.loc))
+        b.set(self.var, stmt.value if stmt.op == "exchange" else b.op(stmt.op, stmt.result, stmt.value))
+        self.next_id = b.next_id
+        return b.take()
+

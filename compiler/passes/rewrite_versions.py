@@ -1,0 +1,121 @@
+"""Scalar locals into versions: a load stays only where control flow merges, so that a load is a value.
+
+    t = get v; set v, f(t); u = mul (get v), t      →      t = get v; a = f(t); set v, a; u = mul a, t
+
+A `get` remains at the head of a loop body, after a loop and after an if, for the variables written inside; every
+other read uses the value stored last. Each version of a variable then has exactly one name, and nothing that runs later
+(the reverse sweep least of all) reads a mutable scalar. Stores stay; the dead ones are dead code.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from ..ir import nodes as n
+from ..ir.build import Builder
+from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.types import Scalar
+from ..ir.walk import blocks, next_id, operands, rename, walk_kernel
+
+Versions = dict[str, Value]
+"""The value each variable in scope holds at this point."""
+
+
+def rewrite_versions(kernel: Kernel) -> Kernel:
+    """Stage structured or adjoint; exits must be gone. The same kernel if it has no locals."""
+    if not any(isinstance(s, n.Local) for s in walk_kernel(kernel)):
+        return kernel
+    rewriting = _Rewriting(next_id(kernel), {s.var: s.dtype for s in walk_kernel(kernel) if isinstance(s, n.Local)})
+    return replace(kernel, tasks=tuple(rewriting.task(t) for t in kernel.tasks))
+
+
+class _Rewriting:
+    def __init__(self, first_id: int, types: dict[str, Scalar]) -> None:
+        self.next_id = first_id
+        self.types = types
+        self.names: dict[Value, Value] = {}
+        self._written: dict[int, tuple[Stmt, frozenset[str]]] = {}
+
+    def task(self, task: Task) -> Task:
+        self.names = {}
+        bounds = self._block(task.bounds, {})
+        begin, end = ((tuple(self.names.get(v, v) for v in e)) for e in (task.begin, task.end))
+        self.names = {}
+        return replace(task, bounds=bounds, begin=begin, end=end, body=self._block(task.body, {}))
+
+    def _block(self, block: Block, known: Versions) -> Block:
+        """`known` is updated in place to what holds at the end of the block."""
+        out: list[Stmt] = []
+        for stmt in block:
+            if isinstance(stmt, n.Local):
+                out += (stmt, *self._zero(stmt, known))
+            elif isinstance(stmt, n.Set):
+                stored = self._operands(stmt)
+                known[stmt.var] = stored.value  # type: ignore[attr-defined]
+                out.append(stored)
+            elif isinstance(stmt, n.Get):
+                if stmt.var in known:
+                    self.names[stmt.result] = known[stmt.var]
+                else:
+                    known[stmt.var] = stmt.result
+                    out.append(stmt)
+            elif blocks(stmt):
+                out += self._container(stmt, known)
+            else:
+                out.append(self._operands(stmt))
+        return tuple(out)
+
+    def _operands(self, stmt: Stmt) -> Stmt:
+        if any(v in self.names for v in operands(stmt)):
+            return rename(stmt, self.names)
+        return stmt
+
+    def _zero(self, stmt: n.Local, known: Versions) -> Block:
+        b = Builder(self.next_id)
+        b.loc = stmt.loc
+        known[stmt.var] = b.const(0, stmt.dtype)
+        self.next_id = b.next_id
+        return b.take()
+
+    def _container(self, stmt: Stmt, known: Versions) -> Block:
+        """An if, for or while: its blocks, then a load of each variable written inside."""
+        written = [v for v in sorted(self.written(stmt)) if v in known]
+        loops = isinstance(stmt, (n.For, n.While))
+        changes: dict[str, Any] = {}
+        operand_changes = {k: self.names.get(v, v) for k, v in self._direct(stmt).items()}
+        for name in ("condition", "then", "orelse", "body"):
+            inner = getattr(stmt, name, None)
+            if inner is None or (not inner and name == "orelse"):
+                continue
+            inside = dict(known)
+            head = self._loads(written, inside, stmt.loc) if loops else ()
+            changes[name] = head + self._block(inner, inside)
+        if isinstance(stmt, n.While):
+            operand_changes["test"] = self.names.get(stmt.test, stmt.test)
+        made = replace(stmt, **operand_changes, **changes)
+        return (made, *self._loads(written, known, stmt.loc))
+
+    @staticmethod
+    def _direct(stmt: Stmt) -> dict[str, Value]:
+        names = {n.If: ("cond",), n.For: ("begin", "end")}.get(type(stmt), ())
+        return {k: getattr(stmt, k) for k in names}
+
+    def _loads(self, names: Iterable[str], known: Versions, loc: int) -> Block:
+        b = Builder(self.next_id)
+        b.loc = loc
+        for name in names:
+            known[name] = b.get(name, self.types[name])
+        self.next_id = b.next_id
+        return b.take()
+
+    def written(self, stmt: Stmt) -> frozenset[str]:
+        """Variables stored anywhere inside; memoised by object, which the memo keeps alive."""
+        found = self._written.get(id(stmt))
+        if found is None:
+            own = {stmt.var} if isinstance(stmt, n.Set) else set()
+            inner: set[str] = set().union(*(self.written(s) for b in blocks(stmt) for s in b), own)
+            found = self._written[id(stmt)] = (stmt, frozenset(inner))
+        return found[1]
+
+

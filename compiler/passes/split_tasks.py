@@ -1,0 +1,239 @@
+"""Make every task stand alone: what crosses from one task to a later one goes through temporaries.
+
+    serial { %0 = load n[] }                      serial { %0 = load n[]; store $v0[], %0 }
+    bounds {} parallel %i in 0 .. %0 { .. }   →   bounds { %7 = load $v0[] } parallel %i in 0 .. %7 { .. }
+
+Constants, arguments, shapes and what is computed from them alone are recomputed instead. A local of one task that
+later tasks use gets a new temporary for every task that writes it, so a temporary is written by one task only. In
+a parallel task a crossing local may only be reduced (`v = v + e`, min, max), which becomes an atomic.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..errors import Diagnostic, Unsupported
+from ..ir import nodes as n
+from ..ir.build import Builder
+from ..ir.nodes import Block, Kernel, Stmt, Task, Temp, Value
+from ..ir.types import Scalar
+from ..ir.walk import map_blocks, next_id, operands, rename_block, results, walk, walk_task
+
+PORTABLE = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast)
+REDUCTIONS = ("add", "min", "max")
+
+
+def split_tasks(kernel: Kernel) -> Kernel:
+    """Stage source to stage tasks. Raises Unsupported where a parallel loop overwrites a kernel-level local."""
+    return _Splitter(kernel).run()
+
+
+class _Splitter:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.next_id = next_id(kernel)
+        self.home: dict[Value, tuple[int, Stmt]] = {}
+        self.local_home: dict[str, tuple[int, Scalar]] = {}
+        for t, task in enumerate(kernel.tasks):
+            for stmt in task.body:
+                for value in results(stmt):
+                    self.home[value] = (t, stmt)
+                if isinstance(stmt, n.Local):
+                    self.local_home[stmt.var] = (t, stmt.dtype)
+        self.temps: list[Temp] = list(kernel.temps)
+        self.value_temp: dict[Value, str] = {}
+        self.latest: dict[str, str] = {}
+
+    def run(self) -> Kernel:
+        crossing = {t: self._crossing(t) for t in range(len(self.kernel.tasks))}
+        if not any(values or names for values, names in crossing.values()):
+            return self.kernel
+        wanted = self._wanted(crossing)
+        tasks: list[Task] = []
+        for t in range(len(self.kernel.tasks)):
+            tasks += self._task(t, crossing[t], wanted)
+        return replace(self.kernel, tasks=tuple(tasks), temps=tuple(self.temps))
+
+    # -- what crosses -----------------------------------------------------------------------------------------
+
+    def _crossing(self, t: int) -> tuple[set[Value], set[str]]:
+        """Values and locals of earlier tasks that task t uses."""
+        task = self.kernel.tasks[t]
+        used = {v for s in walk_task(task) for v in operands(s)} | set(task.begin) | set(task.end)
+        values = {v for v in used if self.home.get(v, (t,))[0] < t}
+        names = {s.var for s in walk_task(task) if isinstance(s, (n.Get, n.Set))}
+        return values, {v for v in names if v in self.local_home and self.local_home[v][0] < t}
+
+    def _wanted(self, crossing: dict[int, tuple[set[Value], set[str]]]) -> set[Value]:
+        """Values that must travel through memory, leaves of recomputation included."""
+        found: set[Value] = set()
+        pending = [v for values, _ in crossing.values() for v in values]
+        while pending:
+            value = pending.pop()
+            stmt = self.home[value][1]
+            if isinstance(stmt, PORTABLE):
+                pending += operands(stmt)
+            else:
+                found.add(value)
+        return found
+
+    def _used_later(self, var: str, t: int) -> bool:
+        later = (s for task in self.kernel.tasks[t + 1 :] for s in walk_task(task))
+        return any(isinstance(s, (n.Get, n.Set)) and s.var == var for s in later)
+
+    def _temp(self, name: str, dtype: Scalar) -> str:
+        taken = {t.name for t in self.temps}
+        unique, k = f"${name}", 0
+        while unique in taken:
+            k += 1
+            unique = f"${name}.{k}"
+        self.temps.append(Temp(unique, dtype))
+        return unique
+
+    # -- one task ---------------------------------------------------------------------------------------------
+
+    def _task(self, t: int, crossing: tuple[set[Value], set[str]], wanted: set[Value]) -> Iterator[Task]:
+        task = self.kernel.tasks[t]
+        values, names = crossing
+        if task.is_parallel:
+            yield from self._reductions(task, names)
+            task = self._atomics(task, names)
+            bounds = self._prologue(values, names, task.bounds, (*task.begin, *task.end))
+            body = self._prologue(values, names, task.body, ())
+            yield replace(task, bounds=bounds[0], begin=self._ends(task.begin, bounds[1]),
+                          end=self._ends(task.end, bounds[1]), body=body[0])  # fmt: skip
+            return
+        body, _ = self._prologue(values, names, task.body, ())
+        yield replace(task, body=self._epilogue(t, body, names, wanted))
+
+    @staticmethod
+    def _ends(ends: tuple[Value, ...], mapping: dict[Value, Value]) -> tuple[Value, ...]:
+        return tuple(mapping.get(v, v) for v in ends)
+
+    def _prologue(
+        self, values: set[Value], names: set[str], block: Block, extra: tuple[Value, ...]
+    ) -> tuple[Block, dict[Value, Value]]:
+        """The block with its crossing values recomputed or loaded, its crossing locals declared and loaded."""
+        used = {v for s in walk(block) for v in operands(s)} | set(extra)
+        touched = {s.var for s in walk(block) if isinstance(s, (n.Get, n.Set))}
+        b = Builder(self.next_id)
+        mapping: dict[Value, Value] = {}
+        for value in sorted(values & used, key=lambda v: v.id):
+            self._bring(b, value, mapping)
+        for name in sorted(names & touched):
+            dtype = self.local_home[name][1]
+            b.local(name, dtype, b.load(self.latest[name], (), dtype))
+        self.next_id = b.next_id
+        return b.take() + rename_block(block, mapping), mapping
+
+    def _bring(self, b: Builder, value: Value, mapping: dict[Value, Value]) -> Value:
+        if value in mapping:
+            return mapping[value]
+        stmt = self.home[value][1]
+        b.loc = stmt.loc
+        if isinstance(stmt, PORTABLE):
+            inputs = {v: self._bring(b, v, mapping) for v in operands(stmt)}
+            made = b.fresh(value.type)
+            b.emit(replace(rename_block((stmt,), inputs)[0], result=made))  # type: ignore[call-arg]
+        else:
+            made = b.load(self.value_temp[value], (), value.type)
+        mapping[value] = made
+        return made
+
+    def _epilogue(self, t: int, body: Block, names: set[str], wanted: set[Value]) -> Block:
+        """Store what later tasks need: each value after its definition, each local at the end."""
+        out: list[Stmt] = []
+        for stmt in body:
+            out.append(stmt)
+            for value in results(stmt):
+                if value in wanted and self.home[value][0] == t:
+                    self.value_temp[value] = self._temp("v", value.type)
+                    out.append(n.Store(self.value_temp[value], (), value, loc=stmt.loc))
+        b = Builder(self.next_id)
+        for name, (home, dtype) in self.local_home.items():
+            written = any(isinstance(s, n.Set) and s.var == name for s in walk(body))
+            if (home == t or name in names and written) and self._used_later(name, t):
+                current = b.get(name, dtype)
+                self.latest[name] = self._temp(name, dtype)
+                b.store(self.latest[name], (), current)
+        self.next_id = b.next_id
+        return tuple(out) + b.take()
+
+    # -- reductions -------------------------------------------------------------------------------------------
+
+    def _reductions(self, task: Task, names: set[str]) -> Iterator[Task]:
+        """A serial task that copies each reduced local into a temporary of its own."""
+        reduced = sorted({s.var for s in walk(task.body) if isinstance(s, n.Set)} & names)
+        if not reduced:
+            return
+        b = Builder(self.next_id)
+        b.loc = task.loc
+        for name in reduced:
+            dtype = self.local_home[name][1]
+            old = b.load(self.latest[name], (), dtype)
+            self.latest[name] = self._temp(name, dtype)
+            b.store(self.latest[name], (), old)
+        self.next_id = b.next_id
+        yield Task(b.take(), loc=task.loc)
+
+    def _atomics(self, task: Task, names: set[str]) -> Task:
+        reduced = {s.var for s in walk(task.body) if isinstance(s, n.Set)} & names
+        if not reduced:
+            return task
+        body = self._reduce_block(task.body, reduced)
+        left = [s for s in walk(body) if isinstance(s, (n.Get, n.Set)) and s.var in reduced]
+        if left:
+            raise Unsupported(
+                [
+                    Diagnostic(
+                        f"a parallel loop may only reduce into '{s.var}', declared outside it (v += e, min, max)",
+                        "declare the variable inside the loop, or reduce into a 0-d field",
+                        self.kernel.span(s.loc),
+                    )
+                    for s in left
+                ]
+            )
+        return replace(task, body=body)
+
+    def _reduce_block(self, block: Block, names: set[str]) -> Block:
+        """Replace `g = get v; x = op(g, e); set v, x` by an atomic, in this block and below."""
+        uses: dict[Value, int] = {}
+        for stmt in walk(block):
+            for value in operands(stmt):
+                uses[value] = uses.get(value, 0) + 1
+        made = {v: s for s in block for v in results(s)}
+        out: list[Stmt] = []
+        dropped: set[int] = set()
+        for stmt in block:
+            if isinstance(stmt, n.Set) and stmt.var in names:
+                found = _reduction(stmt, made, uses)
+                if found:
+                    get, op, kind, negated, term = found
+                    dropped |= {k for k, s in enumerate(block) if s is get or s is op}
+                    out.extend(self._atomic(stmt, kind, negated, term))
+                    continue
+            out.append(map_blocks(stmt, lambda inner: self._reduce_block(inner, names)))
+        removed = {id(block[k]) for k in dropped}
+        return tuple(s for s in out if id(s) not in removed)
+
+    def _atomic(self, stmt: n.Set, kind: str, negated: bool, term: Value) -> Block:
+        b = Builder(self.next_id)
+        b.loc = stmt.loc
+        b.atomic(kind, self.latest[stmt.var], (), b.op("neg", term) if negated else term)
+        self.next_id = b.next_id
+        return b.take()
+
+
+def _reduction(
+    stmt: n.Set, made: dict[Value, Stmt], uses: dict[Value, int]
+) -> tuple[Stmt, Stmt, str, bool, Value] | None:
+    """(get, op, kind, negated, term) of `set v, op(get v, term)`; None if it is something else."""
+    op = made.get(stmt.value)
+    if not isinstance(op, n.Op) or uses[op.result] != 1 or len(op.args) != 2:
+        return None
+    sides = [(0, 1)] if op.op == "sub" else [(0, 1), (1, 0)] if op.op in REDUCTIONS else []
+    for own, other in sides:
+        get = made.get(op.args[own])
+        if isinstance(get, n.Get) and get.var == stmt.var and uses[get.result] == 1:
+            return get, op, "add" if op.op == "sub" else op.op, op.op == "sub", op.args[other]
+    return None

@@ -1,0 +1,186 @@
+"""The counting kernel: how deep each adstack gets and how many iterations need one, found before the launch.
+
+    adstack_push s, %3      →      set c, c + 1; set m, max(m, c)
+    adstack_pop s           →      set c, c - 1
+    end of the body         →      atomic max $depths[k], m;  atomic add $rows[3·task + slab], m > 0
+
+It is the slice of a kernel that decides control flow, made by a pass, an ordinary kernel that every backend runs.
+Pops are left out where no push can follow one, so that the reverse sweep, which only pops, disappears. If control reads
+an array that the task itself writes, those stores stay and the launcher lets them write to copies.
+"""
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..errors import Diagnostic, Unsupported
+from ..ir import nodes as n
+from ..ir.build import Builder
+from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
+from ..ir.types import ArrayType, i64
+from ..ir.walk import blocks, map_blocks, next_id, operands, walk, walk_kernel
+from ..passes.dead_code import remove_dead_code
+
+DEPTHS, ROWS = "$depths", "$rows"
+SLABS = 3
+
+
+def stacks(kernel: Kernel) -> list[n.StackAlloca]:
+    """The adstacks of a kernel in order of text."""
+    return [s for s in walk_kernel(kernel) if isinstance(s, n.StackAlloca)]
+
+
+def stack_names(kernel: Kernel) -> list[str]:
+    """Names of the adstacks; the k-th is slot k of `$depths`."""
+    return [s.stack for s in stacks(kernel)]
+
+
+def slab_of(stack: n.StackAlloca) -> int:
+    """Index of the slab: real, integer, flag."""
+    return 0 if stack.dtype.is_real else 2 if stack.dtype.is_bool else 1
+
+
+def count_stacks(kernel: Kernel) -> Kernel | None:
+    """The counting kernel; None if the kernel has no adstacks.
+
+    Raises Unsupported if depth depends on what a stack holds and a stack has no capacity of its own.
+    """
+    declared = stacks(kernel)
+    if not declared:
+        return None
+    counter = _Counter(kernel, declared)
+    tasks = tuple(counter.task(k, t) for k, t in enumerate(kernel.tasks))
+    outputs = tuple(Param(name, ArrayType(i64, 1)) for name in (DEPTHS, ROWS))
+    counting = replace(kernel, name=f"{kernel.name}.count", params=kernel.params + outputs, tasks=tasks)
+    sliced = _slice(counting)
+    left = [s for s in walk_kernel(sliced) if isinstance(s, (n.StackTop, n.StackTopAdjoint))]
+    if left and any(s.capacity is None for s in declared):
+        raise Unsupported([Diagnostic(f"the depth of an adstack depends on the content of adstack '{s.stack}'",
+                                      "give the adstacks a capacity", kernel.span(s.loc)) for s in left])  # fmt: skip
+    return None if left else sliced
+
+
+def shadowed_arrays(counting: Kernel, params: set[str]) -> frozenset[str]:
+    """Arrays of the kernel that the counting kernel stores to."""
+    written = {s.array for s in walk_kernel(counting) if isinstance(s, (n.Store, n.Atomic))}
+    return frozenset(written & params)
+
+
+class _Counter:
+    def __init__(self, kernel: Kernel, declared: list[n.StackAlloca]) -> None:
+        self.next_id = next_id(kernel)
+        self.numbers = {s.stack: k for k, s in enumerate(declared)}
+        self.slabs = {s.stack: slab_of(s) for s in declared}
+
+    def task(self, number: int, task: Task) -> Task:
+        own = [s.stack for s in walk(task.body) if isinstance(s, n.StackAlloca)]
+        if not own:
+            return task
+        last_pop = _pushes_after_pops(task.body)
+        b = Builder(self.next_id)
+        for name in own:
+            for role in ("count", "depth"):
+                b.local(f"{role}.{name}", i64)
+        self.next_id = b.next_id
+        body = b.take() + self._block(task.body, last_pop)
+        return replace(task, body=body + self._results(number, own))
+
+    def _results(self, number: int, own: list[str]) -> Block:
+        b = Builder(self.next_id)
+        zero = b.const(0, i64)
+        needs: dict[int, Value] = {}
+        for name in own:
+            depth = b.get(f"depth.{name}", i64)
+            b.atomic("max", DEPTHS, (b.const(self.numbers[name], i64),), depth)
+            used = b.op("cmp_gt", depth, zero)
+            slab = self.slabs[name]
+            needs[slab] = b.op("logical_or", needs[slab], used) if slab in needs else used
+        for slab, used in needs.items():
+            b.atomic("add", ROWS, (b.const(SLABS * number + slab, i64),), b.cast(used, i64))
+        self.next_id = b.next_id
+        return b.take()
+
+    def _block(self, block: Block, exact: bool) -> Block:
+        out: list[Stmt] = []
+        for stmt in block:
+            if isinstance(stmt, n.StackPush):
+                out += self._move(stmt.stack, 1)
+            elif isinstance(stmt, n.StackPop):
+                out += self._move(stmt.stack, -1) if exact else ()
+            elif isinstance(stmt, n.StackAlloca):
+                out += self._reset(stmt.stack)
+            elif not isinstance(stmt, n.StackAccumulate):
+                out.append(map_blocks(stmt, lambda inner: self._block(inner, exact)))
+        return tuple(out)
+
+    def _move(self, stack: str, by: int) -> Block:
+        b = Builder(self.next_id)
+        count = b.op("add", b.get(f"count.{stack}", i64), b.const(by, i64))
+        if by < 0:
+            count = b.op("max", count, b.const(0, i64))
+        b.set(f"count.{stack}", count)
+        if by > 0:
+            b.set(f"depth.{stack}", b.op("max", b.get(f"depth.{stack}", i64), count))
+        self.next_id = b.next_id
+        return b.take()
+
+    def _reset(self, stack: str) -> Block:
+        b = Builder(self.next_id)
+        b.set(f"count.{stack}", b.const(0, i64))
+        self.next_id = b.next_id
+        return b.take()
+
+
+def _pushes_after_pops(body: Block) -> bool:
+    """Whether a push can follow a pop of the same stack within one iteration."""
+    popped: set[str] = set()
+
+    def visit(block: Block) -> bool:
+        for stmt in block:
+            if isinstance(stmt, n.StackPop):
+                popped.add(stmt.stack)
+            elif isinstance(stmt, n.StackPush) and stmt.stack in popped:
+                return True
+            loops = isinstance(stmt, (n.For, n.While))
+            if loops:
+                popped.update(s.stack for inner in blocks(stmt) for s in walk(inner) if isinstance(s, n.StackPop))
+            if any(visit(inner) for inner in blocks(stmt)):
+                return True
+        return False
+
+    return visit(body)
+
+
+def _slice(kernel: Kernel) -> Kernel:
+    """Only what the counters need: stores to arrays go, unless the slice loads from the array."""
+    kept = frozenset({DEPTHS, ROWS} | {t.name for t in kernel.temps})
+    while True:
+        sliced = remove_dead_code(_without_stores(kernel, kept))
+        read = {s.array for s in walk_kernel(sliced) if isinstance(s, n.Load)}
+        used = {v.id for s in walk_kernel(sliced) for v in operands(s)}
+        read |= {s.array for s in walk_kernel(sliced) if isinstance(s, n.Atomic) and s.result.id in used}
+        written = {s.array for s in walk_kernel(kernel) if isinstance(s, (n.Store, n.Atomic))}
+        wanted = kept | (read & written)
+        if wanted == kept:
+            return sliced
+        kept = wanted
+
+
+
+
+def _without_stores(kernel: Kernel, kept: frozenset[str]) -> Kernel:
+    """Atomics whose result is wanted become loads; they are restored if their array turns out to be read."""
+
+    def visit(block: Block) -> Block:
+        out: list[Stmt] = []
+        for stmt in block:
+            if isinstance(stmt, (n.Print, n.Assert)) or isinstance(stmt, n.Store) and stmt.array not in kept:
+                continue
+            if isinstance(stmt, n.Atomic) and stmt.array not in kept:
+                out.append(n.Load(stmt.result, stmt.array, stmt.indices, loc=stmt.loc))
+            else:
+                out.append(map_blocks(stmt, visit))
+        return tuple(out)
+
+    return replace(kernel, tasks=tuple(replace(t, body=visit(t.body)) for t in kernel.tasks))
+
+
