@@ -1,0 +1,1 @@
+"""The CUDA backend: PTX from the LLVM generator."""

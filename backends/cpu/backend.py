@@ -1,0 +1,142 @@
+"""CpuBackend: compiles kernels for the host and launches them through ctypes, which releases the GIL.
+
+A launch fills the kernel's argument block, calls one native function, and looks at its status. Launches of one
+kernel by several threads at once take a block each; launches that use adstacks share the heap and take turns.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Kernel
+from ..base import Arrays, Draws, Options, Probe, Scalars, Sizes
+from ..heap import Heap
+from ..llvm.errors import FAILED
+from ..llvm.layout import Layout, written
+from ..llvm.module import Generated, generate
+from ..llvm.target import CPU, Target
+from . import stacks
+from .block import Block
+from .jit import NativeCode, host, optimised
+from .report import exception, printed
+
+_LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+_PRINT = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
+
+
+@dataclass
+class CpuExecutable:
+    """A compiled kernel. Threads may run it at the same time."""
+
+    kernel: Kernel
+    generated: Generated
+    heap: Heap
+    layout: Layout = field(init=False)
+    _idle: list[Block] = field(default_factory=list)
+    _written: set[str] = field(init=False)
+    _raised: dict[int, BaseException] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.layout = self.generated.layout
+        self._written = written(self.kernel)
+        self._code = NativeCode(self.generated)
+        self._launch: Callable[[int], int] = _LAUNCH(self._code.address)
+        self._print = _PRINT(self._on_print)
+
+    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
+        """Execute once, arrays in place.
+
+        Raises KernelTypeError for arguments that do not fit and DeviceError for adstack memory that cannot be had,
+        both before anything runs; OutOfBounds, KernelAssertionError, DivisionByZero and AdstackOverflow afterwards.
+        """
+        try:
+            block = self._idle.pop()
+        except IndexError:
+            block = self._new_block()
+        try:
+            block.bind(arrays, scalars, draws)
+            if self.layout.stacks:
+                with self.heap.lock:
+                    stacks.bind(block, self.layout, sizes, self.heap, self.kernel.name)
+                    status = self._launch(block.address)
+            else:
+                status = self._launch(block.address)
+            if status == FAILED:
+                self._raise(block, sizes)
+        finally:
+            self._idle.append(block)
+        if self._raised:
+            self._raise_of_print()
+
+    def _new_block(self) -> Block:
+        block = Block(self.layout, self.kernel.name, self._written)
+        block.put(self.layout.print_at, ctypes.cast(self._print, ctypes.c_void_p).value or 0)
+        return block
+
+    def _raise(self, block: Block, sizes: Sizes) -> None:
+        published = [(s, stacks.capacity(s, sizes, self.kernel.name)) for s in self.layout.stacks]
+        raise exception(self.kernel, self.generated.sites, block.take_error(), published)
+
+    def _raise_of_print(self) -> None:
+        error = self._raised.pop(threading.get_ident(), None)
+        if error is not None:
+            raise error
+
+    def _on_print(self, site: int, arguments: int) -> None:
+        """Called by native code. What Python raises here surfaces when the launch is over."""
+        try:
+            stmt = self.generated.sites[site].stmt
+            assert isinstance(stmt, n.Print)
+            print(printed(stmt, arguments), flush=True)
+        except BaseException as error:
+            self._raised.setdefault(threading.get_ident(), error)
+
+
+class CpuBackend:
+    """Kernels on the host CPU."""
+
+    name = "cpu"
+
+    def __init__(self, target: Target = CPU) -> None:
+        self.target = target
+        self.heap = Heap()
+
+    def probe(self) -> Probe:
+        """Available wherever llvmlite can make code for the host."""
+        try:
+            cpu, _ = host()
+        except (RuntimeError, OSError) as error:
+            reason = f"LLVM has no target for this machine: {error}"
+            return Probe(False, reason=reason, cure="use the reference backend")
+        version = ".".join(map(str, llvm.llvm_version_info))
+        made_by = f"LLVM {version}, llvmlite {llvmlite.__version__}"
+        return Probe(True, version=f"{made_by}; {cpu}, {os.cpu_count()} cores")
+
+    def compile(self, kernel: Kernel, options: Options) -> CpuExecutable:
+        """Generate, optimise and load. Raises Unsupported for what backends/limits.py declares."""
+        return CpuExecutable(kernel, generate(kernel, options, self.target), self.heap)
+
+    def ir_text(self, kernel: Kernel, options: Options | None = None, optimise: bool = True) -> str:
+        """LLVM IR of a kernel, after LLVM's pipeline or before it."""
+        generated = generate(kernel, options or Options(), self.target)
+        return str(optimised(generated)[0]) if optimise else generated.text
+
+    def assembly(self, kernel: Kernel, options: Options | None = None) -> str:
+        """Machine code of a kernel as text."""
+        module, machine = optimised(generate(kernel, options or Options(), self.target), jit=False)
+        return str(machine.emit_assembly(module))
+
+    def heap_report(self) -> dict[str, dict[str, int]]:
+        """Adstack memory by slab: bytes held now, and the most since the last reset."""
+        return self.heap.report()
+
+    def reset(self) -> None:
+        """Give all adstack memory back."""
+        self.heap.reset()

@@ -1,0 +1,128 @@
+"""The argument block of a kernel in memory: bytes at a fixed address that `launch` reads and writes.
+
+Binding is incremental: an array that is the very object of the last launch, with the same shape, is in place
+already. The block remembers arrays by weak reference, so it keeps none alive and never mistakes a new array at an
+old address for the old one.
+"""
+from __future__ import annotations
+
+import ctypes
+import struct
+from weakref import ref
+
+import numpy as np
+
+from ...compiler.errors import KernelTypeError
+from ...compiler.ir.build import normal_constant
+from ...compiler.ir.types import Scalar
+from ..base import Arrays, Draws, Scalars
+from ..llvm.layout import ALIGN, Array, Layout
+
+_CODES = {"f16": "e6x", "f32": "f4x", "f64": "d", "i8": "b7x", "i16": "h6x", "i32": "i4x", "i64": "q",
+          "u1": "?7x", "u8": "B7x", "u16": "H6x", "u32": "I4x", "u64": "Q"}  # fmt: skip
+_WORD = struct.Struct("=q")
+_KEY = struct.Struct("=II")
+_RECORD = struct.Struct("=qqq")
+_MASK = 0xFFFFFFFF
+
+
+class Bound:
+    """The array that a slot of the block holds now."""
+
+    __slots__ = ("array", "held", "shape")
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.held: ref[np.ndarray] | None = None
+        self.shape: tuple[int, ...] = ()
+
+
+class Block:
+    """Memory of one launch at a time. written: arrays that the kernel writes, which must be writable."""
+
+    def __init__(self, layout: Layout, kernel: str, written: set[str]) -> None:
+        self.layout = layout
+        self.kernel = kernel
+        self.written = written
+        self._memory = ctypes.create_string_buffer(layout.size + ALIGN)
+        start = ctypes.addressof(self._memory)
+        self.address = -(-start // ALIGN) * ALIGN
+        self.view = memoryview(self._memory)[self.address - start : self.address - start + layout.size].cast("B")
+        self.bound = [Bound(array) for array in layout.arrays.values()]
+        self.names = tuple(layout.arrays)
+        self.scalar_names = tuple(layout.scalars)
+        self._scalars = {name: (at, struct.Struct("=" + _CODES[t.name]), t) for name, (at, t) in layout.scalars.items()}
+        self.stacks_key: object = None
+
+    def bind(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> None:
+        """Put arguments in place. KernelTypeError for a missing argument or an array that does not fit."""
+        changed = False
+        try:
+            for bound in self.bound:
+                array = arrays[bound.array.name]
+                if bound.held is None or bound.held() is not array or array.shape != bound.shape:
+                    self._place(bound, array)
+                    changed = True
+            for name in self.scalar_names:
+                at, form, t = self._scalars[name]
+                self._scalar(at, form, t, scalars[name])
+        except KeyError as error:
+            reason = f"kernel {self.kernel}: no argument {error}"
+            raise KernelTypeError(reason, "pass every parameter by name") from None
+        if changed:
+            self._check_adjoints()
+        _KEY.pack_into(self.view, self.layout.draws_at, draws.seed & _MASK, draws.launch & _MASK)
+
+    def _scalar(self, at: int, form: struct.Struct, t: Scalar, value: int | float | bool) -> None:
+        try:
+            form.pack_into(self.view, at, value)
+        except (struct.error, OverflowError):
+            form.pack_into(self.view, at, normal_constant(value, t))
+
+    def _place(self, bound: Bound, array: np.ndarray) -> None:
+        reason = self._misfit(bound.array, array)
+        if reason:
+            raise KernelTypeError(
+                f"kernel {self.kernel}: array {bound.array.name} is {reason}",
+                f"pass a C-contiguous, aligned NumPy array of dtype {bound.array.type.dtype.dtype}",
+            )
+        for axis, extent in enumerate(array.shape):
+            self.put(bound.array.shape_at + 8 * axis, extent)
+        self.put(bound.array.address_at, array.__array_interface__["data"][0])
+        bound.held, bound.shape = ref(array), array.shape
+
+    def _check_adjoints(self) -> None:
+        """An adjoint has the extents of its primal: both read the same slots."""
+        shapes = {bound.array.name: bound.shape for bound in self.bound}
+        for name, shape in shapes.items():
+            primal = shapes.get(name.removesuffix(".grad"), shape)
+            if primal != shape:
+                for bound in self.bound:
+                    bound.held = None
+                raise KernelTypeError(
+                    f"kernel {self.kernel}: {name} has shape {shape}, but its primal has {primal}",
+                    "give an array and its adjoint the same shape",
+                )
+
+    def _misfit(self, slot: Array, array: np.ndarray) -> str:
+        """What is wrong with an array; empty if nothing is."""
+        if not isinstance(array, np.ndarray):
+            return f"a {type(array).__name__}"
+        if array.dtype != slot.type.dtype.dtype or array.ndim != slot.type.ndim:
+            return f"{array.dtype} of rank {array.ndim}, not {slot.type.dtype.dtype} of rank {slot.type.ndim}"
+        if not (array.flags.c_contiguous and array.flags.aligned):
+            return "not contiguous and aligned"
+        if slot.name in self.written and not array.flags.writeable:
+            return "read-only, but the kernel writes it"
+        return ""
+
+    def put(self, at: int, word: int) -> None:
+        """Write one slot."""
+        _WORD.pack_into(self.view, at, word)
+
+    def take_error(self) -> tuple[int, int, int]:
+        """(site, first, second) of the error record, which is cleared."""
+        at = self.layout.error_at
+        site, first, second = _RECORD.unpack_from(self.view, at)
+        _RECORD.pack_into(self.view, at, 0, 0, 0)
+        return site - 1, first, second

@@ -1,0 +1,93 @@
+"""What native code reports, in words: error records as exceptions, prints as lines of text."""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...compiler.errors import (
+    AdstackOverflow,
+    Diagnostic,
+    DivisionByZero,
+    InternalError,
+    KernelAssertionError,
+    OutOfBounds,
+    StackgradError,
+)
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.printer import print_statement
+from ..llvm.emit import Site
+from ..llvm.layout import Stack
+
+
+def exception(
+    kernel: Kernel, sites: Sequence[Site], record: tuple[int, int, int], stacks: Sequence[tuple[Stack, int]]
+) -> StackgradError:  # fmt: skip
+    """The exception for an error record. stacks: every adstack with its published capacity."""
+    number, first, second = record
+    if not 0 <= number < len(sites):
+        return InternalError(f"kernel {kernel.name}: an error record without a site: {record}")
+    site = sites[number]
+    kind, reason, cure = _WORDING[site.kind](site, first, second, stacks)
+    head = print_statement(site.stmt).splitlines()[0]
+    text = f"{reason}\n    at `{head}` of kernel {kernel.name}, task {site.task}"
+    return kind(Diagnostic(text, cure, kernel.span(site.stmt.loc)).render())
+
+
+_Wording = tuple[type[StackgradError], str, str]
+
+
+def _index(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
+    array = site.stmt.array  # type: ignore[attr-defined]
+    reason = f"index {first} is outside axis {site.axis} of {array}, which has {second} elements"
+    return OutOfBounds, reason, "check the loop bounds and index arithmetic"
+
+
+def _element(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
+    reason = f"index {first} is outside local array {site.stmt.var}, which has {second} elements"  # type: ignore[attr-defined]
+    return OutOfBounds, reason, "check the index arithmetic"
+
+
+def _division(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
+    return DivisionByZero, "integer division or modulo by zero", "guard the division with an if"
+
+
+def _assert(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
+    assert isinstance(site.stmt, n.Assert)
+    return KernelAssertionError, f"assertion failed: {site.stmt.message}", ""
+
+
+def _overflow(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
+    assert isinstance(site.stmt, n.StackPush)
+    name = site.stmt.stack
+    mine = next(stack for stack, _ in stacks if stack.alloca.stack == name and stack.task == site.task)
+    history = f", the history of {mine.alloca.variable}," if mine.alloca.variable else ""
+    published = ", ".join(f"{stack.alloca.stack} {capacity}" for stack, capacity in stacks)
+    reason = (
+        f"adstack {name}{history} overflowed: it holds {second} values and a push made it {first}"
+        f"\n    published capacities: {published}"
+    )
+    return AdstackOverflow, reason, "declare the stack without a capacity: it is found before the launch then"
+
+
+_WORDING = {"index": _index, "element": _element, "division": _division, "assert": _assert, "overflow": _overflow}
+
+
+def printed(stmt: n.Print, arguments: int) -> str:
+    """The line of a print; arguments: address of its 8-byte slots."""
+    parts = stmt.template.split("{}")
+    out = [parts[0]]
+    for place, part in enumerate(parts[1:]):
+        out += [_argument(stmt, arguments, place), part]
+    return "".join(out)
+
+
+def _argument(stmt: n.Print, arguments: int, place: int) -> str:
+    """Reals in the shortest form that their type tells apart; an absent argument leaves the braces."""
+    if place >= len(stmt.args):
+        return "{}"
+    dtype = stmt.args[place].type.dtype
+    raw = ctypes.string_at(arguments + 8 * place, dtype.itemsize)
+    return str(np.frombuffer(raw, dtype)[0])

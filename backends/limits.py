@@ -1,0 +1,69 @@
+"""LIMITS: what a backend cannot do although the IR can say it. Each row names the reason and a cure.
+
+The list is strict: a test compiles the example of every row and fails when the backend no longer refuses it.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..compiler.errors import Diagnostic, Unsupported
+from ..compiler.ir.nodes import Kernel, LocalArray, Print, Stmt, Task
+from ..compiler.ir.walk import walk_task
+
+LOCAL_BYTES = 1 << 20
+"""Local arrays of one task, in bytes: they lie on the stack of the thread, which has 8 MiB or less."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One hole. find: the statement of a task that falls into it, or None. example: IR text that does."""
+
+    backend: str
+    name: str
+    find: Callable[[Task], Stmt | None]
+    reason: str
+    cure: str
+    example: str
+
+
+def _print(task: Task) -> Stmt | None:
+    return next((s for s in walk_task(task) if isinstance(s, Print)), None)
+
+
+def _large_local(task: Task) -> Stmt | None:
+    """The local array with which a task passes LOCAL_BYTES."""
+    used, seen = 0, set()
+    for stmt in walk_task(task):
+        if isinstance(stmt, LocalArray) and stmt.var not in seen:
+            seen.add(stmt.var)
+            used += stmt.size * stmt.dtype.size
+            if used > LOCAL_BYTES:
+                return stmt
+    return None
+
+
+_PRINT_EXAMPLE = """kernel k() { serial { print "hello" } }"""
+_LOCAL_EXAMPLE = """kernel k() { serial { local_array a: f64[131073] } }"""
+_LOCAL_REASON = f"local arrays of one task take more than {LOCAL_BYTES} bytes of the thread's stack"
+_LOCAL_CURE = "keep the data in a field or an ndarray, with one part for each iteration"
+
+LIMITS = (
+    Limit("cpu", "large local arrays", _large_local, _LOCAL_REASON, _LOCAL_CURE, _LOCAL_EXAMPLE),
+    Limit("nvptx", "large local arrays", _large_local, _LOCAL_REASON, _LOCAL_CURE, _LOCAL_EXAMPLE),
+    Limit("nvptx", "print", _print, "print is not available in GPU code", "print on the cpu or reference backend",
+          _PRINT_EXAMPLE),
+)  # fmt: skip
+
+
+def check(kernel: Kernel, backend: str) -> None:
+    """Raise Unsupported, with all findings at once, if the kernel falls into a hole of the backend."""
+    found = [
+        Diagnostic(f"kernel {kernel.name}: {limit.reason}", limit.cure, kernel.span(stmt.loc))
+        for limit in LIMITS
+        if limit.backend == backend
+        for task in kernel.tasks
+        if (stmt := limit.find(task)) is not None
+    ]
+    if found:
+        raise Unsupported(found)

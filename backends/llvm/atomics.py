@@ -1,0 +1,73 @@
+"""Read-modify-write of an element.
+
+Where iterations run at once: one atomic instruction if the machine has the operation with the right meaning, and a
+compare-and-swap loop over the row of LLVM otherwise (real min and max with their NaN, products, all of f16). Where
+they run one after another: a load and a store.
+"""
+from __future__ import annotations
+
+from llvmlite import ir
+
+from ...compiler.ir.types import Scalar, f16
+from .emit import Arith, Emitter
+from .ops import apply
+from .types import I8, I16, I32, I64, memory_type
+
+_INTEGER = {"add": "add", "bit_and": "and", "bit_or": "or", "bit_xor": "xor", "exchange": "xchg"}
+_EXTREMA = {("min", "i"): "min", ("max", "i"): "max", ("min", "u"): "umin", ("max", "u"): "umax"}
+_WORDS = {8: I8, 16: I16, 32: I32, 64: I64}
+
+
+def instruction(op: str, t: Scalar) -> str | None:
+    """The atomicrmw operation of this meaning, if there is one."""
+    if t.is_real:
+        return {"add": "fadd", "exchange": "xchg"}.get(op) if t != f16 else None
+    return _EXTREMA.get((op, t.kind)) or _INTEGER.get(op)
+
+
+def update(e: Emitter, op: str, t: Scalar, place: ir.Value, value: ir.Value) -> ir.Value:
+    """Apply the operation to the element at `place`; gives the old value."""
+    if t.is_bool:
+        value = e.b.zext(value, I8)
+    if not e.m.target.concurrent:
+        old = e.flow.load(memory_type(t), place)
+        e.flow.store(_combine(e, op, t, old, value), place)
+    elif (rmw := instruction(op, t)) is not None:
+        old = e.b.atomic_rmw(rmw, place, value, "monotonic")
+    else:
+        old = e.b.call(_loop(e, op, t, place.type), [place, value])
+    return e.b.icmp_unsigned("!=", old, e.const(old, 0)) if t.is_bool else old
+
+
+def _combine(e: Arith, op: str, t: Scalar, old: ir.Value, value: ir.Value) -> ir.Value:
+    """The new content. Booleans hold 0 or 1 in a byte, where the bit operations mean the same."""
+    return value if op == "exchange" else apply(e, op, (t, t), old, value)
+
+
+def _loop(e: Emitter, op: str, t: Scalar, pointer: ir.Type) -> ir.Function:
+    """A helper that repeats compare-and-swap on the bit pattern until no other iteration came between."""
+    memory = memory_type(t)
+    word = _WORDS[max(t.bits, 8)]
+
+    def body(a: Arith, function: ir.Function) -> None:
+        b = a.b
+        place, value = function.args
+        first = b.load(place, typ=word)
+        start = b.block
+        again, done = function.append_basic_block("again"), function.append_basic_block("done")
+        b.branch(again)
+        b.position_at_end(again)
+        seen = b.phi(word)
+        seen.add_incoming(first, start)
+        new = _combine(a, op, t, _as(a, seen, memory), value)
+        swapped = b.cmpxchg(place, seen, _as(a, new, word), "monotonic", "monotonic")
+        seen.add_incoming(b.extract_value(swapped, 0), b.block)
+        b.cbranch(b.extract_value(swapped, 1), done, again)
+        b.position_at_end(done)
+        b.ret(_as(a, seen, memory))
+
+    return e.m.helper(f"sg.atomic.{op}.{t}", memory, [pointer, memory], body)
+
+
+def _as(e: Arith, value: ir.Value, t: ir.Type) -> ir.Value:
+    return value if value.type == t else e.b.bitcast(value, t)

@@ -1,0 +1,196 @@
+"""The branching way to emit control flow: one iteration at a time, a branch wherever the IR has one.
+
+Everything that depends on how control flow is emitted is here: blocks, loops and jumps, access to memory, and traps.
+Rows of statements reach memory through `load`, `store` and `trap_if` of the flow, so another way (lanes of a vector
+under masks) offers the same methods and its own table in place of BRANCHING.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Block, Stmt, Value
+from ...compiler.ir.table import Table
+from .emit import Emitter
+from .errors import FAILED, failer
+from .types import I1, I32, I64, const
+
+CONTROL = (n.If, n.For, n.While, n.Scope, n.Break, n.Continue, n.Return)
+"""The statements whose meaning is control flow: each way to emit it has a row for each."""
+
+BRANCHING: Table[type[Stmt], Callable[..., None]] = Table("branching", CONTROL)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What `break` and `continue` may leave or repeat; a scope has no latch."""
+
+    exit: ir.Block
+    latch: ir.Block | None
+
+
+class Branching:
+    """Scalar control flow of one function. `leave`: emits what a `return` does there."""
+
+    def __init__(self, e: Emitter, rows: Table[type[Stmt], Callable[..., None]], leave: Callable[[], None]) -> None:
+        self.e = e
+        self.rows = rows
+        self.leave = leave
+        self.frames: list[Frame] = []
+
+    def block(self, body: Block) -> None:
+        """Emit statements in order; what follows a jump is never reached and not emitted."""
+        for stmt in body:
+            if self.e.b.block.is_terminated:
+                return
+            row = BRANCHING.get(type(stmt)) or self.rows[type(stmt)]
+            row(self.e, stmt)
+
+    def append(self, name: str) -> ir.Block:
+        return self.e.function.append_basic_block(name)
+
+    def go(self, target: ir.Block) -> None:
+        """Branch unless the open block has jumped already, and open the target."""
+        self.jump(target)
+        self.e.b.position_at_end(target)
+
+    def jump(self, target: ir.Block) -> None:
+        if not self.e.b.block.is_terminated:
+            self.e.b.branch(target)
+
+    # -- memory and traps -----------------------------------------------------------------------------------
+
+    def load(self, t: ir.Type, address: ir.Value) -> ir.Value:
+        return self.e.b.load(address, typ=t)
+
+    def store(self, value: ir.Value, address: ir.Value) -> None:
+        self.e.b.store(value, address)
+
+    def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
+        """Where `bad` holds: record the error with two numbers and end the launch."""
+        b = self.e.b
+        fail, go_on = self.append("fail"), self.append("checked")
+        b.cbranch(bad, fail, go_on).set_weights([1, 1 << 20])
+        b.position_at_end(fail)
+        b.call(failer(self.e.m), [self.e.argument_block, const(I64, site), first, second])
+        b.ret(const(I32, FAILED))
+        b.position_at_end(go_on)
+
+
+@BRANCHING.row(n.If)
+def _if(e: Emitter, stmt: n.If) -> None:
+    flow = e.flow
+    then, done = flow.append("then"), flow.append("endif")
+    orelse = flow.append("else") if stmt.orelse else done
+    e.b.cbranch(e.operand(stmt.cond), then, orelse)
+    e.b.position_at_end(then)
+    flow.block(stmt.then)
+    flow.jump(done)
+    if stmt.orelse:
+        e.b.position_at_end(orelse)
+        flow.block(stmt.orelse)
+        flow.jump(done)
+    e.b.position_at_end(done)
+
+
+def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.Value, ir.Value]:
+    """(begin, number of iterations) in 64 bits; the distance is taken unsigned, where it cannot overflow."""
+    b = e.b
+    begin, end = e.index(stmt.begin), e.index(stmt.end)
+    low, high = (begin, end) if stmt.step > 0 else (end, begin)
+    compare = b.icmp_signed if stmt.begin.type.is_signed else b.icmp_unsigned
+    last = b.sub(b.sub(high, low), const(I64, 1))
+    count = b.add(b.udiv(last, const(I64, abs(stmt.step))), const(I64, 1)) if abs(stmt.step) != 1 else b.sub(high, low)
+    return begin, b.select(compare("<", low, high), count, const(I64, 0))
+
+
+@BRANCHING.row(n.For)
+def _for(e: Emitter, stmt: n.For) -> None:
+    b, flow = e.b, e.flow
+    begin, count = trip_count(e, stmt)
+    header, body, latch, done = (flow.append(f"for.{part}") for part in ("head", "body", "latch", "exit"))
+    before = b.block
+    ran = _trip_counter(e, stmt.trips)
+    flow.go(header)
+    k = b.phi(I64)
+    k.add_incoming(const(I64, 0), before)
+    b.cbranch(b.icmp_unsigned("<", k, count), body, done)
+    b.position_at_end(body)
+    following = b.add(k, const(I64, 1))
+    if ran is not None:
+        b.store(following, ran)
+    place = b.sub(b.sub(count, k), const(I64, 1)) if stmt.descending else k
+    e.values[stmt.index] = e.from_i64(b.add(begin, b.mul(place, const(I64, stmt.step))), stmt.index.type)
+    _body(e, stmt, Frame(done, latch), header)
+    k.add_incoming(following, latch)
+    b.position_at_end(done)
+    _read_trips(e, stmt.trips, ran)
+
+
+@BRANCHING.row(n.While)
+def _while(e: Emitter, stmt: n.While) -> None:
+    b, flow = e.b, e.flow
+    header, body, latch, done = (flow.append(f"while.{part}") for part in ("head", "body", "latch", "exit"))
+    ran = _trip_counter(e, stmt.trips)
+    flow.go(header)
+    flow.block(stmt.condition)
+    b.cbranch(e.operand(stmt.test), body, done)
+    b.position_at_end(body)
+    if ran is not None:
+        b.store(b.add(b.load(ran, typ=I64), const(I64, 1)), ran)
+    _body(e, stmt, Frame(done, latch), header)
+    b.position_at_end(done)
+    _read_trips(e, stmt.trips, ran)
+
+
+def _body(e: Emitter, stmt: n.For | n.While, frame: Frame, header: ir.Block) -> None:
+    """The body and the latch, which tests `until` and goes back to the header."""
+    assert frame.latch is not None
+    e.flow.frames.append(frame)
+    e.flow.block(stmt.body)
+    e.flow.frames.pop()
+    e.flow.go(frame.latch)
+    if stmt.stop is None:
+        e.b.branch(header)
+    else:
+        e.b.cbranch(e.b.load(e.locals[stmt.stop].address, typ=I1), frame.exit, header)
+
+
+def _trip_counter(e: Emitter, trips: Value | None) -> ir.Value | None:
+    if trips is None:
+        return None
+    ran = e.alloca(I64)
+    e.b.store(const(I64, 0), ran)
+    return ran
+
+
+def _read_trips(e: Emitter, trips: Value | None, ran: ir.Value | None) -> None:
+    if trips is not None and ran is not None:
+        e.values[trips] = e.from_i64(e.b.load(ran, typ=I64), trips.type)
+
+
+@BRANCHING.row(n.Scope)
+def _scope(e: Emitter, stmt: n.Scope) -> None:
+    done = e.flow.append("scope.exit")
+    e.flow.frames.append(Frame(done, None))
+    e.flow.block(stmt.body)
+    e.flow.frames.pop()
+    e.flow.go(done)
+
+
+@BRANCHING.row(n.Break)
+def _break(e: Emitter, stmt: n.Break) -> None:
+    e.b.branch(e.flow.frames[-stmt.depth].exit)
+
+
+@BRANCHING.row(n.Continue)
+def _continue(e: Emitter, stmt: n.Continue) -> None:
+    e.b.branch(e.flow.frames[-stmt.depth].latch)
+
+
+@BRANCHING.row(n.Return)
+def _return(e: Emitter, stmt: n.Return) -> None:
+    e.flow.leave()

@@ -1,0 +1,197 @@
+"""The state of code generation: of a module, of straight-line arithmetic, and of a function being written.
+
+Rows of OPS see an `Arith` alone: a builder and the module. They are free of control flow, so they work on scalars
+and on vectors. Rows of statements see an `Emitter` and touch memory and control only through its `flow`, so that
+another way to branch can stand beside the present one.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from ...compiler.ir.nodes import Kernel, Stmt, Value
+from ...compiler.ir.types import Scalar
+from ..base import Options
+from .layout import Layout, lay_out
+from .target import Target
+from .types import I1, I8, I64, PTR, const, like, pointer, suffix, value_type
+
+if TYPE_CHECKING:
+    from .adstack import StackState
+    from .control import Branching
+
+PURE = ("nounwind", "willreturn", "memory(none)")
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place that can report an error or print: what the host needs to word the message."""
+
+    kind: str
+    task: int
+    stmt: Stmt
+    axis: int = 0
+
+
+@dataclass
+class ModuleState:
+    """What all functions of a kernel's module share."""
+
+    kernel: Kernel
+    options: Options
+    target: Target
+    layout: Layout = field(init=False)
+    module: ir.Module = field(init=False)
+    sites: list[Site] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.layout = lay_out(self.kernel)
+        self.module = ir.Module(name=self.kernel.name, context=ir.Context())
+
+    def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
+        """Enter a place in the site table; gives its number."""
+        self.sites.append(Site(kind, task, stmt, axis))
+        return len(self.sites) - 1
+
+    def declare(
+        self, name: str, result: ir.Type, params: Sequence[ir.Type], attributes: Sequence[str] = ()
+    ) -> ir.Function:  # fmt: skip
+        """The external function of this name, declared once."""
+        known = self.module.globals.get(name)
+        if known is None:
+            known = ir.Function(self.module, ir.FunctionType(result, list(params)), name)
+            give_attributes(known, attributes)
+        return known
+
+    def helper(
+        self, name: str, result: ir.Type, params: Sequence[ir.Type],
+        body: Callable[[Arith, ir.Function], None], attributes: Sequence[str] = ("nounwind",),
+    ) -> ir.Function:  # fmt: skip
+        """An internal function, written by `body` the first time it is asked for."""
+        known = self.module.globals.get(name)
+        if known is None:
+            known = ir.Function(self.module, ir.FunctionType(result, list(params)), name)
+            known.linkage = "internal"
+            give_attributes(known, attributes)
+            body(Arith(self, ir.IRBuilder(known.append_basic_block("entry"))), known)
+        return known
+
+
+def give_attributes(function: ir.Function, attributes: Sequence[str]) -> None:
+    """Set function attributes, also those that llvmlite's list of known ones lacks."""
+    for attribute in attributes:
+        set.add(function.attributes, attribute)
+
+
+class Arith:
+    """Straight-line arithmetic: a builder `b` and the module `m`."""
+
+    def __init__(self, m: ModuleState, b: ir.IRBuilder) -> None:
+        self.m = m
+        self.b = b
+        self.flags = () if m.options.precise else ("contract",)
+
+    def intrinsic(
+        self, name: str, *args: ir.Value, result: ir.Type | None = None, by: Sequence[ir.Type] | None = None
+    ) -> ir.Value:  # fmt: skip
+        """Call llvm.NAME; overloaded on `by`: if not given, on the result (where it differs) and the first operand."""
+        made = args[0].type if result is None else result
+        if by is None:
+            by = [args[0].type] if result is None else [made, args[0].type]
+        full = ".".join([f"llvm.{name}", *(suffix(t) for t in by)])
+        return self.b.call(self.m.declare(full, made, [a.type for a in args]), args)
+
+    def const(self, value: ir.Value, number: float | int | bool) -> ir.Constant:
+        """A constant of the type, and with the lanes, of `value`."""
+        return const(value.type, number)
+
+    def isnan(self, x: ir.Value) -> ir.Value:
+        return self.b.fcmp_unordered("uno", x, x)
+
+    def false(self, x: ir.Value) -> ir.Constant:
+        """A false condition of as many lanes as `x`."""
+        return const(like(x.type, I1), False)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A mutable scalar (size None) or array of the function: its stack memory."""
+
+    address: ir.Value
+    dtype: Scalar
+    size: int | None = None
+
+
+class Emitter(Arith):
+    """One function being written. `task` is the index of the task it belongs to.
+
+    values: LLVM value by IR value. locals: stack memory by name. Loads from the argument block stand in the entry
+    block, once each: the block does not change during a launch.
+    """
+
+    flow: Branching
+
+    def __init__(self, m: ModuleState, function: ir.Function, task: int) -> None:
+        self.entry = ir.IRBuilder(function.append_basic_block("entry"))
+        super().__init__(m, ir.IRBuilder(function.append_basic_block("start")))
+        self.function = function
+        self.task = task
+        self.argument_block = function.args[0]
+        self.values: dict[Value, ir.Value] = {}
+        self.locals: dict[str, Variable] = {}
+        self.draws: ir.Value | None = None
+        self.iteration: ir.Value = const(I64, 0)
+        self.row: ir.Value = const(I64, 0)
+        self.stacks: dict[str, StackState] = {}
+        self._slots: dict[tuple[int, str], ir.Value] = {}
+
+    # -- the argument block ---------------------------------------------------------------------------------
+
+    def slot_pointer(self, at: int, builder: ir.IRBuilder | None = None) -> ir.Value:
+        """Address of the slot at byte offset `at` of the argument block."""
+        return (builder or self.b).gep(self.argument_block, [const(I64, at)], inbounds=True, source_etype=I8)
+
+    def slot(self, at: int, t: ir.Type = I64) -> ir.Value:
+        """Content of a slot, read once at the head of the function."""
+        key = at, str(t)
+        if key not in self._slots:
+            self._slots[key] = self.entry.load(self.slot_pointer(at, self.entry), typ=t)
+        return self._slots[key]
+
+    def slot_address(self, at: int) -> ir.Value:
+        """A slot that holds the address of memory."""
+        return self.slot(at, pointer(self.m.target.space))
+
+    # -- values ---------------------------------------------------------------------------------------------
+
+    def operand(self, value: Value) -> ir.Value:
+        return self.values[value]
+
+    def alloca(self, t: ir.Type, count: int | None = None) -> ir.Value:
+        """Stack memory of the function; the entry block holds it, so that LLVM may promote it to registers."""
+        made = self.entry.alloca(t if count is None else ir.ArrayType(t, count))
+        made.type = PTR
+        return made
+
+    def to_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
+        """An integer value widened to 64 bits, by sign if its type has one."""
+        if t.bits == 64:
+            return value
+        wide = like(value.type, I64)
+        return self.b.sext(value, wide) if t.is_signed else self.b.zext(value, wide)
+
+    def index(self, value: Value) -> ir.Value:
+        """An index operand in 64 bits."""
+        return self.to_i64(self.operand(value), value.type)
+
+    def from_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
+        """The low bits of a 64-bit integer, as a value of an integer type."""
+        return value if t.bits == 64 else self.b.trunc(value, like(value.type, value_type(t)))
+
+    def finish(self) -> None:
+        """Join the entry block to the code."""
+        self.entry.branch(self.function.blocks[1])
+

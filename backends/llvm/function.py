@@ -1,0 +1,157 @@
+"""Functions of a kernel: the bounds of a task, its body over a run of iterations, and what starts them.
+
+`sg.bounds.N(block)` stores begin and extent of each axis in the block. `sg.task.N(block, first, last, stride, row)`
+runs iterations first, first + stride, ... < last of the box in row-major order, on adstack row `row`. Both give a
+status (errors.py). On a CPU one function `launch(block)` runs all tasks; a GPU gets entry points instead.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from ...compiler.ir.nodes import Block, Random, Task
+from ...compiler.ir.walk import walk
+from . import adstack, memory
+from .control import Branching
+from .emit import Emitter, ModuleState, give_attributes
+from .errors import FAILED, OK, RETURNED
+from .statements import LOWER
+from .types import I8, I32, I64, const, pointer
+
+assert adstack and memory, "they add their rows to LOWER"
+
+
+def _function(m: ModuleState, name: str, numbers: int) -> ir.Function:
+    params = [pointer(m.target.space), *[I64] * numbers]
+    made = ir.Function(m.module, ir.FunctionType(I32, params), name)
+    made.linkage = "internal"
+    give_attributes(made, ("nounwind",))
+    return made
+
+
+def _open(m: ModuleState, function: ir.Function, task: int, body: Block, leave: Callable[[Emitter], None]) -> Emitter:
+    e = Emitter(m, function, task)
+    e.flow = Branching(e, LOWER, lambda: leave(e))
+    if any(isinstance(stmt, Random) for stmt in walk(body)):
+        e.draws = e.alloca(I32)
+    return e
+
+
+def _start_iteration(e: Emitter) -> None:
+    if e.draws is not None:
+        e.b.store(const(I32, 0), e.draws)
+
+
+def _end(e: Emitter, status: int) -> None:
+    if not e.b.block.is_terminated:
+        e.b.ret(const(I32, status))
+
+
+def bounds_function(m: ModuleState, index: int, task: Task) -> ir.Function:
+    """Compute the box of a parallel task: per axis begin, and extent max(0, end - begin)."""
+    function = _function(m, f"sg.bounds.{index}", 0)
+    e = _open(m, function, index, task.bounds, lambda e: _end(e, OK))
+    _start_iteration(e)
+    e.flow.block(task.bounds)
+    for axis, (low, high) in enumerate(zip(task.begin, task.end)):
+        begin, end = e.index(low), e.index(high)
+        less = (e.b.icmp_signed if low.type.is_signed else e.b.icmp_unsigned)("<", begin, end)
+        extent = e.b.select(less, e.b.sub(end, begin), const(I64, 0))
+        at = m.layout.boxes[index] + 16 * axis
+        e.b.store(begin, e.slot_pointer(at))
+        e.b.store(extent, e.slot_pointer(at + 8))
+    _end(e, OK)
+    e.finish()
+    return function
+
+
+def task_function(m: ModuleState, index: int, task: Task) -> ir.Function:
+    """The body of a task over a run of its iterations."""
+    function = _function(m, f"sg.task.{index}", 4)
+    if task.is_parallel:
+        _parallel(m, function, index, task)
+        return function
+    e = _open(m, function, index, task.body, lambda e: _end(e, RETURNED))
+    e.row = function.args[4]
+    _start_iteration(e)
+    e.flow.block(task.body)
+    _end(e, OK)
+    e.finish()
+    return function
+
+
+def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task) -> None:
+    _, first, last, stride, row = function.args
+    latch: list[ir.Block] = []
+    e = _open(m, function, index, task.body, lambda e: e.flow.jump(latch[0]))
+    e.row, b = row, e.b
+    latch.append(e.flow.append("next"))
+    header, body, done = (e.flow.append(name) for name in ("iterations", "iteration", "done"))
+    before = b.block
+    e.flow.go(header)
+    k = b.phi(I64)
+    k.add_incoming(first, before)
+    b.cbranch(b.icmp_unsigned("<", k, last), body, done)
+    b.position_at_end(body)
+    e.iteration = k
+    _indices(e, index, task, k)
+    _start_iteration(e)
+    e.flow.block(task.body)
+    e.flow.go(latch[0])
+    k.add_incoming(b.add(k, stride), latch[0])
+    b.branch(header)
+    b.position_at_end(done)
+    _end(e, OK)
+    e.finish()
+
+
+def _indices(e: Emitter, index: int, task: Task, k: ir.Value) -> None:
+    """Loop indices from the row-major number of the iteration."""
+    b, rest = e.b, k
+    for axis in reversed(range(len(task.indices))):
+        at = e.m.layout.boxes[index] + 16 * axis
+        begin, extent = e.slot(at), e.slot(at + 8)
+        place = rest
+        if axis:
+            place, rest = b.urem(rest, extent), b.udiv(rest, extent)
+        value = task.indices[axis]
+        e.values[value] = e.from_i64(b.add(begin, place), value.type)
+
+
+def total(b: ir.IRBuilder, m: ModuleState, block: ir.Value, index: int, axes: int) -> ir.Value:
+    """Number of iterations of a parallel task, from the box in the block."""
+    out: ir.Value = const(I64, 1)
+    for axis in range(axes):
+        at = const(I64, m.layout.boxes[index] + 16 * axis + 8)
+        out = b.mul(out, b.load(b.gep(block, [at], inbounds=True, source_etype=I8), typ=I64))
+    return out
+
+
+def launch_function(m: ModuleState) -> ir.Function:
+    """launch(block): clear temporaries, run all tasks in order; FAILED if an error was recorded, else OK."""
+    function = ir.Function(m.module, ir.FunctionType(I32, [pointer(m.target.space)]), "launch")
+    give_attributes(function, ("nounwind",))
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    block = function.args[0]
+    for at, _ in m.layout.temps.values():
+        b.store(const(I64, 0), b.gep(block, [const(I64, at)], inbounds=True, source_etype=I8))
+    for index, task in enumerate(m.kernel.tasks):
+        count: ir.Value = const(I64, 1)
+        if task.is_parallel:
+            _unless(b, function, b.call(bounds_function(m, index, task), [block]))
+            count = total(b, m, block, index, len(task.indices))
+        run = task_function(m, index, task)
+        _unless(b, function, b.call(run, [block, const(I64, 0), count, const(I64, 1), const(I64, 0)]))
+    b.ret(const(I32, OK))
+    return function
+
+
+def _unless(b: ir.IRBuilder, function: ir.Function, status: ir.Value) -> None:
+    """Leave the launch on a status that is not OK; a kernel that returned has ended well."""
+    stop, go_on = function.append_basic_block("stop"), function.append_basic_block("next")
+    b.cbranch(b.icmp_unsigned("==", status, const(I32, OK)), go_on, stop)
+    b.position_at_end(stop)
+    failed = b.icmp_unsigned("==", status, const(I32, FAILED))
+    b.ret(b.select(failed, const(I32, FAILED), const(I32, OK)))
+    b.position_at_end(go_on)

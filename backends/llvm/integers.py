@@ -1,0 +1,154 @@
+"""Rows of LLVM on integers and booleans: wrap, floor division, shifts modulo the width, powers.
+
+Division never faults: a zero divisor, and the least integer over -1, divide by 1 instead, and a select puts the
+right result in place (0 for the zero divisor, which a debug build reports before it gets here).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from ...compiler.ir.types import Scalar
+from .emit import PURE, Arith
+from .types import I1, I32, const, like, suffix
+
+
+def neg(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+    return e.b.sub(e.const(x, 0), x)
+
+
+def absolute(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+    return e.b.select(e.b.icmp_signed("<", x, e.const(x, 0)), neg(e, t, x), x) if t.is_signed else x
+
+
+def sgn(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+    positive = e.b.select(e.b.icmp_unsigned("!=", x, e.const(x, 0)), e.const(x, 1), e.const(x, 0))
+    if not t.is_signed:
+        return positive
+    return e.b.select(e.b.icmp_signed("<", x, e.const(x, 0)), e.const(x, -1), positive)
+
+
+def bit_not(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+    return e.b.xor(x, e.const(x, -1))
+
+
+def _to_i32(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+    """A count as i32; the counts of an i8 fit it even unsigned."""
+    word = like(x.type, I32)
+    if t.bits == 32:
+        return x
+    return e.b.trunc(x, word) if t.bits > 32 else e.b.zext(x, word)
+
+
+def popcnt(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+    return _to_i32(e, t, e.intrinsic("ctpop", x))
+
+
+def clz(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+    return _to_i32(e, t, e.intrinsic("ctlz", x, const(I1, False)))
+
+
+def ffs(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+    place = e.b.add(_to_i32(e, t, e.intrinsic("cttz", x, const(I1, False))), const(like(x.type, I32), 1))
+    return e.b.select(e.b.icmp_unsigned("==", x, e.const(x, 0)), e.const(place, 0), place)
+
+
+def shift(name: str) -> Callable[..., ir.Value]:
+    """A shift whose count is taken modulo the width, which is a power of two."""
+
+    def row(e: Arith, t: Scalar, x: ir.Value, count: ir.Value) -> ir.Value:
+        return getattr(e.b, name)(x, e.b.and_(count, e.const(count, t.bits - 1)))
+
+    return row
+
+
+def extremum(name: str) -> Callable[..., ir.Value]:
+    """min or max by the sign of the type."""
+
+    def row(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+        return e.intrinsic(("s" if t.is_signed else "u") + name, x, y)
+
+    return row
+
+
+def _safe_divisor(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """(condition 'y is 0', a divisor that cannot fault)."""
+    zero = e.b.icmp_unsigned("==", y, e.const(y, 0))
+    bad = zero
+    if t.is_signed:
+        least = e.b.icmp_unsigned("==", x, e.const(x, -(1 << (t.bits - 1))))
+        bad = e.b.or_(zero, e.b.and_(least, e.b.icmp_unsigned("==", y, e.const(y, -1))))
+    return zero, e.b.select(bad, e.const(y, 1), y)
+
+
+def _floored(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """(x // y, x % y) toward minus infinity, for a divisor that cannot fault."""
+    b = e.b
+    if not t.is_signed:
+        return b.udiv(x, y), b.urem(x, y)
+    quotient, rest = b.sdiv(x, y), b.srem(x, y)
+    apart = b.icmp_signed("<", b.xor(rest, y), e.const(x, 0))
+    adjust = b.and_(apart, b.icmp_unsigned("!=", rest, e.const(x, 0)))
+    down = b.sub(quotient, b.zext(adjust, quotient.type))
+    return down, b.select(adjust, b.add(rest, y), rest)
+
+
+def floordiv(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+    zero, safe = _safe_divisor(e, t, x, y)
+    return e.b.select(zero, e.const(x, 0), _floored(e, t, x, safe)[0])
+
+
+def mod(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+    zero, safe = _safe_divisor(e, t, x, y)
+    return e.b.select(zero, e.const(x, 0), _floored(e, t, x, safe)[1])
+
+
+def power(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+    """x to the y by squaring, wrapping; a negative exponent gives 1/x truncated (0 for x = 0)."""
+    if isinstance(y, ir.Constant) and not isinstance(y.type, ir.VectorType) and y.constant >= 0:
+        return _constant_power(e, x, y.constant)
+    name = f"sg.pow.{t}.{suffix(x.type)}"
+    return e.b.call(e.m.helper(name, x.type, [x.type, x.type], lambda a, f: _power_body(a, t, f), PURE), [x, y])
+
+
+def _constant_power(e: Arith, x: ir.Value, exponent: int) -> ir.Value:
+    out: ir.Value = e.const(x, 1)
+    while exponent:
+        if exponent & 1:
+            out = e.b.mul(out, x)
+        exponent >>= 1
+        x = e.b.mul(x, x) if exponent else x
+    return out
+
+
+def _power_body(e: Arith, t: Scalar, function: ir.Function) -> None:
+    """A loop over the bits of the exponent; all lanes of a vector run as long as the longest."""
+    b = e.b
+    base, exponent = function.args
+    start = b.block
+    loop, done = function.append_basic_block("loop"), function.append_basic_block("done")
+    b.branch(loop)
+    b.position_at_end(loop)
+    x, y, out = b.phi(base.type), b.phi(base.type), b.phi(base.type)
+    taken = b.select(b.trunc(y, like(y.type, I1)), b.mul(out, x), out)
+    rest, square = b.lshr(y, e.const(y, 1)), b.mul(x, x)
+    for phi, first, later in ((x, base, square), (y, exponent, rest), (out, e.const(base, 1), taken)):
+        phi.add_incoming(first, start)
+        phi.add_incoming(later, loop)
+    more = b.icmp_unsigned("!=", rest, e.const(rest, 0))
+    if isinstance(x.type, ir.VectorType):
+        more = e.intrinsic("vector.reduce.or", more, result=I1, by=[more.type])
+    b.cbranch(more, loop, done)
+    b.position_at_end(done)
+    b.ret(_negative_power(e, base, exponent, taken) if t.is_signed else taken)
+
+
+def _negative_power(e: Arith, base: ir.Value, exponent: ir.Value, positive: ir.Value) -> ir.Value:
+    """1 for x = 1; ±1 by the exponent's parity for x = -1; 0 otherwise."""
+    b = e.b
+    one, minus = e.const(base, 1), e.const(base, -1)
+    odd = b.trunc(exponent, like(exponent.type, I1))
+    unit = b.select(b.icmp_unsigned("==", base, one), one, e.const(base, 0))
+    unit = b.select(b.icmp_unsigned("==", base, minus), b.select(odd, minus, one), unit)
+    return b.select(b.icmp_signed("<", exponent, e.const(exponent, 0)), unit, positive)

@@ -1,0 +1,156 @@
+"""The argument block: one run of 8-byte slots through which a launch passes everything to the native code.
+
+The generator reads slots at the byte offsets that this module assigns, and the launcher writes them there; neither
+knows another number. Slots: error record, status, draws, address of the print callback, base addresses of the three
+adstack slabs, stride and row count of each task's part of them, offset and capacity of each stack, data addresses
+and extents of arrays, scalar arguments, temporaries, and the box of each parallel task.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...compiler.ir.nodes import Atomic, Kernel, Load, StackAlloca, Store, Task
+from ...compiler.ir.types import ArrayType, Scalar
+from ...compiler.ir.walk import walk, walk_task
+from ..base import SLABS
+
+ALIGN = 64
+"""Alignment of a row and of the pad, in bytes: one cache line."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """An adstack of a task: where its numbers stand in the block, and how many bytes a slot of it takes."""
+
+    index: int
+    task: int
+    slab: str
+    alloca: StackAlloca
+    offset_at: int
+    capacity_at: int
+
+    @property
+    def slot_bytes(self) -> int:
+        return self.alloca.dtype.size * (2 if self.alloca.adjoint else 1)
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array name as Load and Store use it (`x`, or `x.grad`), and where its address and extents stand."""
+
+    name: str
+    type: ArrayType
+    address_at: int
+    shape_at: int
+
+
+@dataclass
+class Layout:
+    """Byte offsets into the block of one kernel; `size` in bytes."""
+
+    error_at: int = 0
+    status_at: int = 0
+    draws_at: int = 0
+    print_at: int = 0
+    pad_at: int = 0
+    temps_at: int = 0
+    size: int = 0
+    slabs: dict[str, int] = field(default_factory=dict)
+    rows: dict[tuple[int, str], int] = field(default_factory=dict)
+    strides: dict[tuple[int, str], int] = field(default_factory=dict)
+    stacks: list[Stack] = field(default_factory=list)
+    arrays: dict[str, Array] = field(default_factory=dict)
+    scalars: dict[str, tuple[int, Scalar]] = field(default_factory=dict)
+    temps: dict[str, tuple[int, Scalar]] = field(default_factory=dict)
+    boxes: dict[int, int] = field(default_factory=dict)
+
+
+def slab_of(dtype: Scalar) -> str:
+    """The slab that holds slots of this type."""
+    return "real" if dtype.is_real else "flag" if dtype.is_bool else "integer"
+
+
+def lay_out(kernel: Kernel) -> Layout:
+    """Assign every slot. The pad comes first so that it is aligned as the block is."""
+    out, take = Layout(), _Counter()
+    out.pad_at = take(ALIGN // 8)
+    out.error_at = take(4)
+    out.status_at = take(1)
+    out.draws_at = take(1)
+    out.print_at = take(1)
+    _stacks(kernel, out, take)
+    _parameters(kernel, out, take)
+    out.temps_at = take(0)
+    for temp in kernel.temps:
+        out.temps[temp.name] = (take(1), temp.dtype)
+    for index, task in enumerate(kernel.tasks):
+        if task.is_parallel:
+            out.boxes[index] = take(2 * len(task.indices))
+    out.size = take(0)
+    return out
+
+
+class _Counter:
+    """Hands out runs of slots; gives the byte offset of each."""
+
+    def __init__(self) -> None:
+        self.used = 0
+
+    def __call__(self, slots: int) -> int:
+        at = self.used * 8
+        self.used += slots
+        return at
+
+
+def stack_allocas(task: Task) -> Iterator[StackAlloca]:
+    """The adstacks a task declares, each once, in order of text."""
+    seen = set()
+    for stmt in walk(task.body):
+        if isinstance(stmt, StackAlloca) and stmt.stack not in seen:
+            seen.add(stmt.stack)
+            yield stmt
+
+
+def _stacks(kernel: Kernel, out: Layout, take: _Counter) -> None:
+    for index, task in enumerate(kernel.tasks):
+        for alloca in stack_allocas(task):
+            slab = slab_of(alloca.dtype)
+            if slab not in out.slabs:
+                out.slabs[slab] = take(1)
+            if (index, slab) not in out.rows:
+                out.rows[index, slab], out.strides[index, slab] = take(1), take(1)
+            out.stacks.append(Stack(len(out.stacks), index, slab, alloca, take(1), take(1)))
+    assert all(stack.slab in SLABS for stack in out.stacks)
+
+
+def _parameters(kernel: Kernel, out: Layout, take: _Counter) -> None:
+    """Arrays share the extents of the parameter with their adjoint, which is there only if the kernel touches it."""
+    used = accessed(kernel)
+    names = {p.name for p in kernel.params}
+    for param in kernel.params:
+        if isinstance(param.type, Scalar):
+            out.scalars[param.name] = (take(1), param.type)
+            continue
+        shape_at = take(param.type.ndim)
+        out.arrays[param.name] = Array(param.name, param.type, take(1), shape_at)
+        grad = f"{param.name}.grad"
+        if grad in used and grad not in names:
+            out.arrays[grad] = Array(grad, param.type, take(1), shape_at)
+
+
+def accessed(kernel: Kernel) -> set[str]:
+    """Names of memory that some statement reads or writes."""
+    return {
+        stmt.array
+        for task in kernel.tasks
+        for stmt in walk_task(task)
+        if isinstance(stmt, (Load, Store, Atomic))
+    }
+
+
+def written(kernel: Kernel) -> set[str]:
+    """Names of memory that some statement writes."""
+    return {
+        stmt.array for task in kernel.tasks for stmt in walk_task(task) if isinstance(stmt, (Store, Atomic))
+    }

@@ -1,0 +1,117 @@
+"""Rows of LOWER on memory: arrays, temporaries, local scalars and local arrays.
+
+Arrays are C-contiguous: element (i, j, ...) is at row-major number ((i·s1 + j)·s2 + ...), computed in 64 bits. In a
+debug build every index is checked; in a release build one outside an array is undefined, but one outside a local
+array reads 0 and writes nothing, because that would damage the stack.
+"""
+from __future__ import annotations
+
+from llvmlite import ir
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.types import Scalar
+from . import atomics
+from .emit import Emitter, Variable
+from .statements import LOWER, from_memory, to_memory
+from .types import I1, I8, I64, VOID, const, memory_type, value_type
+
+
+def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Scalar]:
+    """(address, dtype) of the element a statement accesses."""
+    temp = e.m.layout.temps.get(stmt.array)
+    if temp is not None:
+        return e.slot_pointer(temp[0]), temp[1]
+    array = e.m.layout.arrays[stmt.array]
+    indices = [e.index(i) for i in stmt.indices]
+    extents = [e.slot(array.shape_at + 8 * axis) for axis in range(array.type.ndim)]
+    if e.m.options.debug:
+        _check(e, stmt, indices, extents)
+    linear: ir.Value = const(I64, 0)
+    for axis, index in enumerate(indices):
+        linear = e.b.add(e.b.mul(linear, extents[axis]), index) if axis else index
+    base = e.slot_address(array.address_at)
+    return e.b.gep(base, [linear], source_etype=memory_type(array.type.dtype)), array.type.dtype
+
+
+def _check(e: Emitter, stmt: n.Stmt, indices: list[ir.Value], extents: list[ir.Value]) -> None:
+    for axis, (index, extent) in enumerate(zip(indices, extents)):
+        outside = e.b.icmp_unsigned(">=", index, extent)
+        e.flow.trap_if(outside, e.m.site("index", e.task, stmt, axis), index, extent)
+
+
+@LOWER.row(n.Load)
+def _load(e: Emitter, stmt: n.Load) -> None:
+    place, t = address(e, stmt)
+    e.values[stmt.result] = from_memory(e, e.flow.load(memory_type(t), place), t.is_bool)
+
+
+@LOWER.row(n.Store)
+def _store(e: Emitter, stmt: n.Store) -> None:
+    place, t = address(e, stmt)
+    e.flow.store(to_memory(e, e.operand(stmt.value), t.is_bool), place)
+
+
+@LOWER.row(n.Atomic)
+def _atomic(e: Emitter, stmt: n.Atomic) -> None:
+    place, t = address(e, stmt)
+    e.values[stmt.result] = atomics.update(e, stmt.op, t, place, e.operand(stmt.value))
+
+
+# ---- locals -------------------------------------------------------------------------------------------------
+
+
+@LOWER.row(n.Local)
+def _local(e: Emitter, stmt: n.Local) -> None:
+    t = value_type(stmt.dtype)
+    if stmt.var not in e.locals:
+        e.locals[stmt.var] = Variable(e.alloca(t), stmt.dtype)
+    e.flow.store(const(t, 0), e.locals[stmt.var].address)
+
+
+@LOWER.row(n.Get)
+def _get(e: Emitter, stmt: n.Get) -> None:
+    e.values[stmt.result] = e.flow.load(value_type(stmt.result.type), e.locals[stmt.var].address)
+
+
+@LOWER.row(n.Set)
+def _set(e: Emitter, stmt: n.Set) -> None:
+    e.flow.store(e.operand(stmt.value), e.locals[stmt.var].address)
+
+
+@LOWER.row(n.LocalArray)
+def _local_array(e: Emitter, stmt: n.LocalArray) -> None:
+    t = memory_type(stmt.dtype)
+    if stmt.var not in e.locals:
+        e.locals[stmt.var] = Variable(e.alloca(t, max(stmt.size, 1)), stmt.dtype, stmt.size)
+    place = e.locals[stmt.var].address
+    size = const(I64, max(stmt.size, 1) * stmt.dtype.size)
+    memset = e.m.declare("llvm.memset.p0.i64", VOID, [place.type, I8, I64, I1])
+    e.b.call(memset, [place, const(I8, 0), size, const(I1, False)])
+
+
+def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[ir.Value, ir.Value, Variable]:
+    """(address, condition 'the index is inside', variable); outside, the address is that of element 0."""
+    array = e.locals[stmt.var]
+    index, size = e.index(stmt.index), const(I64, array.size)
+    inside = e.b.icmp_unsigned("<", index, size)
+    if e.m.options.debug:
+        outside = e.b.xor(inside, const(I1, True))
+        e.flow.trap_if(outside, e.m.site("element", e.task, stmt), index, size)
+    safe = e.b.select(inside, index, const(I64, 0))
+    return e.b.gep(array.address, [safe], source_etype=memory_type(array.dtype)), inside, array
+
+
+@LOWER.row(n.GetElement)
+def _get_element(e: Emitter, stmt: n.GetElement) -> None:
+    place, inside, array = _element(e, stmt)
+    value = from_memory(e, e.flow.load(memory_type(array.dtype), place), array.dtype.is_bool)
+    e.values[stmt.result] = e.b.select(inside, value, e.const(value, 0))
+
+
+@LOWER.row(n.SetElement)
+def _set_element(e: Emitter, stmt: n.SetElement) -> None:
+    """Branch-free: outside, element 0 is overwritten by itself."""
+    place, inside, array = _element(e, stmt)
+    old = e.flow.load(memory_type(array.dtype), place)
+    new = to_memory(e, e.operand(stmt.value), array.dtype.is_bool)
+    e.flow.store(e.b.select(inside, new, old), place)

@@ -1,0 +1,50 @@
+"""From LLVM IR text to an optimised module, and to assembly. LLVM's own verifier runs on every module.
+
+A refusal of LLVM is a defect of the generator: InternalError carries the IR.
+"""
+from __future__ import annotations
+
+import threading
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from ...compiler.errors import InternalError
+
+SPEED_LEVEL = 2
+
+NO_TARGET = 'target triple = "unknown-unknown-unknown"\ntarget datalayout = ""'
+"""The head that llvmlite gives a module whose target is not set."""
+
+LOCK = threading.Lock()
+"""LLVM's global context is used by one thread at a time."""
+
+
+@cache
+def initialise() -> None:
+    """Make all targets and their assembly printers known; once per process."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    llvm.initialize_native_asmparser()
+
+
+def parse(text: str, triple: str, data_layout: str) -> llvm.ModuleRef:
+    """Parse and verify IR text for a target. The layout must be known to the parser: it chooses alignments by it."""
+    initialise()
+    head = f'target triple = "{triple}"\ntarget datalayout = "{data_layout}"'
+    text = text.replace(NO_TARGET, head, 1)
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"LLVM refuses the generated code: {error}\n{text}") from None
+    return module
+
+
+def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    """Run LLVM's standard pipeline for the machine; loops are vectorised, straight-line code is not."""
+    options = llvm.create_pipeline_tuning_options(speed_level=SPEED_LEVEL)
+    options.loop_vectorization = True
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)

@@ -1,0 +1,100 @@
+"""LOWER: how each statement that is no control flow becomes LLVM IR; one row per class.
+
+Values, assertions and prints are here; memory and adstacks add their rows from files of their own.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import STATEMENTS, Stmt
+from ...compiler.ir.table import Table
+from ...compiler.ir.types import u1, u8
+from . import casts, random
+from .control import CONTROL
+from .emit import Emitter
+from .ops import apply
+from .types import I32, I64, PTR, VOID, const, memory_type, value_type
+
+LOWER: Table[type[Stmt], Callable[..., None]] = Table("lower", [c for c in STATEMENTS.values() if c not in CONTROL])
+
+
+@LOWER.row(n.Const)
+def _const(e: Emitter, stmt: n.Const) -> None:
+    e.values[stmt.result] = const(value_type(stmt.result.type), stmt.value)
+
+
+@LOWER.row(n.Arg)
+def _arg(e: Emitter, stmt: n.Arg) -> None:
+    at, t = e.m.layout.scalars[stmt.name]
+    content = e.slot(at, memory_type(t))
+    e.values[stmt.result] = from_memory(e, content, t.is_bool)
+
+
+def from_memory(e: Emitter, content: ir.Value, is_bool: bool) -> ir.Value:
+    """A value from its form in memory: any non-zero byte is a true u1."""
+    return e.b.icmp_unsigned("!=", content, e.const(content, 0)) if is_bool else content
+
+
+def to_memory(e: Emitter, value: ir.Value, is_bool: bool) -> ir.Value:
+    """A value in the form it has in memory."""
+    return casts.cast(e, value, u1, u8) if is_bool else value
+
+
+@LOWER.row(n.Shape)
+def _shape(e: Emitter, stmt: n.Shape) -> None:
+    array = e.m.layout.arrays.get(stmt.array) or e.m.layout.arrays[stmt.array.removesuffix(".grad")]
+    e.values[stmt.result] = e.from_i64(e.slot(array.shape_at + 8 * stmt.axis), stmt.result.type)
+
+
+@LOWER.row(n.Op)
+def _op(e: Emitter, stmt: n.Op) -> None:
+    args = [e.operand(a) for a in stmt.args]
+    types = tuple(a.type for a in stmt.args)
+    if e.m.options.debug and stmt.op in ("floordiv", "mod") and types[0].is_int:
+        zero = e.b.icmp_unsigned("==", args[1], e.const(args[1], 0))
+        e.flow.trap_if(zero, e.m.site("division", e.task, stmt), const(I64, 0), const(I64, 0))
+    e.values[stmt.result] = apply(e, stmt.op, types, *args)
+
+
+@LOWER.row(n.Cast)
+def _cast(e: Emitter, stmt: n.Cast) -> None:
+    e.values[stmt.result] = casts.cast(e, e.operand(stmt.arg), stmt.arg.type, stmt.result.type)
+
+
+@LOWER.row(n.BitCast)
+def _bit_cast(e: Emitter, stmt: n.BitCast) -> None:
+    e.values[stmt.result] = casts.bit_cast(e, e.operand(stmt.arg), stmt.result.type)
+
+
+@LOWER.row(n.Random)
+def _random(e: Emitter, stmt: n.Random) -> None:
+    draws = e.draws
+    d = e.flow.load(I32, draws)
+    e.flow.store(e.b.add(d, e.const(d, 1)), draws)
+    key = (e.slot(e.m.layout.draws_at, I32), e.slot(e.m.layout.draws_at + 4, I32))
+    low = e.b.trunc(e.iteration, I32)
+    high = e.b.trunc(e.b.lshr(e.iteration, const(I64, 32)), I32)
+    both = random.words(e, key, (const(I32, e.task), low, high, d))
+    e.values[stmt.result] = random.draw(e, both, stmt.result.type)
+
+
+@LOWER.row(n.Assert)
+def _assert(e: Emitter, stmt: n.Assert) -> None:
+    if e.m.options.debug:
+        cond = e.operand(stmt.cond)
+        site = e.m.site("assert", e.task, stmt)
+        e.flow.trap_if(e.b.xor(cond, e.const(cond, True)), site, const(I64, 0), const(I64, 0))
+
+
+@LOWER.row(n.Print)
+def _print(e: Emitter, stmt: n.Print) -> None:
+    """callback(site, arguments): each argument lies in an 8-byte slot, in the form it has in memory."""
+    buffer = e.alloca(I64, max(len(stmt.args), 1))
+    for place, value in enumerate(stmt.args):
+        address = e.b.gep(buffer, [const(I64, place)], source_etype=I64)
+        e.b.store(to_memory(e, e.operand(value), value.type.is_bool), address)
+    callback = e.slot(e.m.layout.print_at, ir.PointerType(ir.FunctionType(VOID, [I64, PTR])))
+    e.b.call(callback, [const(I64, e.m.site("print", e.task, stmt)), buffer])

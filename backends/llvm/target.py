@@ -1,0 +1,27 @@
+"""What the generator must know about a machine, as one row of data per target; rows contain no code."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """space: address space of arrays and of the argument block. library: column of LIBRARY.
+
+    concurrent: iterations run at once, so atomics must be atomic. interleaved: adstack slots of neighbouring rows
+    are neighbours in memory (slot-major), rather than each row being contiguous. native_half: the machine converts
+    between f16 and f32 itself. entries: one entry point per task (GPUs) instead of one for the kernel.
+    """
+
+    name: str
+    library: str
+    space: int = 0
+    concurrent: bool = False
+    interleaved: bool = False
+    native_half: bool = True
+    entries: bool = False
+    prints: bool = True
+
+
+CPU = Target("cpu", "libm")
+NVPTX = Target("nvptx", "libdevice", space=1, concurrent=True, interleaved=True, entries=True, prints=False)
