@@ -50,8 +50,8 @@ def _arrays_used(kernel: Kernel) -> dict[str, bool]:
 
 def _bind(kernel: Kernel, name: str, type: ArrayType, arrays: Arrays, used: bool) -> Memory:
     array = arrays.get(name)
-    if array is None:
-        raise KernelTypeError(f"kernel {kernel.name} needs the array `{name}`", f"pass an array of {type}")
+    if not isinstance(array, np.ndarray):
+        raise KernelTypeError(f"kernel {kernel.name} needs the array `{name}`", f"pass a NumPy array for {type}")
     if array.dtype != type.dtype.dtype or array.ndim != type.ndim:
         raise KernelTypeError(
             f"kernel {kernel.name} takes `{name}` as {type.dtype}[{type.ndim}], not {array.dtype}[{array.ndim}]",

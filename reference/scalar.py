@@ -252,7 +252,8 @@ def _ffs(x: Array) -> Array:
 
 
 def _shift_count(x: Array, y: Array) -> Array:
-    return _unsigned(y) & _unsigned(y).dtype.type(8 * x.dtype.itemsize - 1)
+    count: Array = _unsigned(y) & _unsigned(y).dtype.type(8 * x.dtype.itemsize - 1)
+    return count
 
 
 @_row("bit_shl")
@@ -306,7 +307,8 @@ def convert(array: Array, source: Scalar, target: Scalar) -> Array:
     if source == target:
         return array
     if target.is_bool:
-        return np.not_equal(array, array.dtype.type(0))
+        truth: Array = np.not_equal(array, array.dtype.type(0))
+        return truth
     if source.is_real and target.is_int:
         return _saturate(array, target)
     if target.dtype == F16:

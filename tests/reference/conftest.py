@@ -1,0 +1,40 @@
+"""Fixtures for kernels given as IR text."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.reference.launch import Report, run
+
+
+@pytest.fixture
+def launch() -> Callable[..., Report]:
+    """launch(text, x=array, n=3, options...): parse and run; arrays are written in place.
+
+    Options of `launch.run` are given with a leading underscore.
+    """
+
+    def call(text: str, **given: Any) -> Report:
+        options = {name[1:]: value for name, value in given.items() if name.startswith("_")}
+        given = {name: value for name, value in given.items() if not name.startswith("_")}
+        arrays = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
+        scalars = {name: value for name, value in given.items() if name not in arrays}
+        return run(parse_kernel(text), arrays, scalars, **options)
+
+    return call
+
+
+@pytest.fixture
+def each() -> Callable[[str, str], str]:
+    """each(params, body): a kernel whose single task runs the body for every %0 in 0 .. shape of x."""
+
+    def text(params: str, body: str) -> str:
+        return (
+            f"kernel f({params}) {{ bounds {{ %90: i32 = const 0 %91: i32 = shape x, 0 }}"
+            f" parallel %0: i32 in %90 .. %91 {{ {body} }} }}"
+        )
+
+    return text
