@@ -60,6 +60,16 @@ def _pow(t: Scalar, x: Any, y: Any) -> Any:
     return {1: 1, -1: -1 if y % 2 else 1}.get(x, 0)
 
 
+def _mod(t: Scalar, x: Any, y: Any) -> Any:
+    """For reals x - y floor(x/y) with the exact quotient, as a rounded one could be a whole number too far."""
+    if not t.is_real:
+        return x % y
+    rest = np.fmod(x, y)
+    if rest == 0:
+        return math.copysign(0.0, y)
+    return rest + y if (rest < 0) != (y < 0) else rest
+
+
 def _frexp(x: Any) -> tuple[Any, int]:
     return math.frexp(x) if math.isfinite(x) else (x, 0)
 
@@ -114,7 +124,7 @@ DUAL.update({
     "asin": Row(lambda t, x: np.arcsin(x), (lambda x, r: 1 / np.cos(r),)),
     "acos": Row(lambda t, x: np.arccos(x), (lambda x, r: -1 / np.sin(r),)),
     "tanh": Row(lambda t, x: np.tanh(x), (lambda x, r: 1 / np.cosh(x) ** 2,)),
-    "frexp_mantissa": Row(lambda t, x: _frexp(x)[0]),
+    "frexp_mantissa": Row(lambda t, x: _frexp(x)[0], (lambda x, r: math.ldexp(1.0, -_frexp(x)[1]),)),
     "frexp_exponent": Row(lambda t, x: _frexp(x)[1]),
     "bit_not": Row(lambda t, x: not x if t.is_bool else ~x),
     "logic_not": Row(lambda t, x: not x),
@@ -126,8 +136,7 @@ DUAL.update({
     "mul": Row(lambda t, x, y: x * y, (lambda x, y, r: y, lambda x, y, r: x)),
     "div": Row(lambda t, x, y: x / y, (lambda x, y, r: 1 / y, lambda x, y, r: -r / y)),
     "floordiv": Row(lambda t, x, y: np.floor(x / y) if t.is_real else x // y),
-    "mod": Row(lambda t, x, y: x - y * np.floor(x / y) if t.is_real else x % y,
-               (_ONE, lambda x, y, r: -np.floor(x / y))),
+    "mod": Row(_mod, (_ONE, lambda x, y, r: np.rint((r - x) / y))),
     "pow": Row(_pow, (lambda x, y, r: y * np.float_power(x, y - 1), lambda x, y, r: np.log(x) * r)),
     "atan2": Row(lambda t, y, x: np.arctan2(y, x),
                  (lambda y, x, r: x / (x * x + y * y), lambda y, x, r: -y / (x * x + y * y))),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -70,6 +71,12 @@ def _frexp_exponent(x: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(x), np.frexp(x)[1], 0)
 
 
+def _traced_mantissa(x: Any) -> Any:
+    """x 2^-e; JAX's frexp takes bits apart, which it cannot differentiate."""
+    exponent = jnp.frexp(lax.stop_gradient(x))[1]
+    return lax.mul(x, jnp.ldexp(1.0, -exponent))
+
+
 def _floordiv(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.dtype.kind == "f":
         return np.floor(x / y)
@@ -80,9 +87,16 @@ def _floordiv(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _mod(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.dtype.kind == "f":
-        return x - y * np.floor(x / y)
+        return np.mod(x, y)
     trivial = (y == 0) | (y == -1) if x.dtype.kind == "i" else y == 0
     return np.where(trivial, 0, np.mod(x, np.where(trivial, 1, y).astype(y.dtype)))
+
+
+def _traced_mod(x: Any, y: Any) -> Any:
+    """rem has the sign of x and the derivative -trunc(x/y) in y; one divisor more gives the sign of y."""
+    rest = lax.rem(x, y)
+    other = lax.bitwise_and(lax.ne(rest, 0.0), lax.ne(lax.lt(rest, 0.0), lax.lt(y, 0.0)))
+    return lax.select(other, lax.add(rest, y), rest)
 
 
 def _pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -128,7 +142,7 @@ JAX.update({
     "asin": Row(np.arcsin, lax.asin),
     "acos": Row(np.arccos, lax.acos),
     "tanh": Row(np.tanh, lax.tanh),
-    "frexp_mantissa": Row(lambda x: np.frexp(x)[0]),
+    "frexp_mantissa": Row(lambda x: np.frexp(x)[0], _traced_mantissa),
     "frexp_exponent": Row(_frexp_exponent),
     "bit_not": Row(np.invert),
     "logic_not": Row(np.logical_not),
@@ -140,7 +154,7 @@ JAX.update({
     "mul": Row(np.multiply, lax.mul),
     "div": Row(np.true_divide, lax.div),
     "floordiv": Row(_floordiv),
-    "mod": Row(_mod, lambda x, y: lax.sub(x, lax.mul(y, lax.floor(lax.div(x, y))))),
+    "mod": Row(_mod, _traced_mod),
     "pow": Row(_pow, lax.pow),
     "atan2": Row(np.arctan2, lax.atan2),
     "min": Row(_extreme(np.minimum, True), lax.min),

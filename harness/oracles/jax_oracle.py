@@ -56,16 +56,18 @@ def vjp(
     arrays: Mapping[str, np.ndarray],
     scalars: Mapping[str, Any],
     cotangents: Mapping[str, np.ndarray],
-    wrt: Sequence[str],
+    wrt: Sequence[str] | None = None,
     draws: Draws = Draws(),  # noqa: B008 (immutable)
 ) -> dict[str, np.ndarray]:
-    """Cotangents (float64) of the initial content of the arrays `wrt`.
+    """Cotangents (float64) of the initial content of the arrays `wrt`: by default, of all with an adjoint.
 
     cotangents: of the final content, by name; an absent array has zero. Memory carries derivatives if its type has
     an adjoint, if it is in `wrt`, or if it is a temporary; a store to any other array stops them, and a cotangent of
     one is a ValueError. Otherwise raises as `run` does.
     """
     admit(kernel, arrays, scalars)
+    if wrt is None:
+        wrt = [p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad]
     carrying = carriers(kernel, wrt)
     outputs = [name for name in arrays if name in cotangents]
     if set(cotangents) - (set(outputs) & carrying):

@@ -1,4 +1,4 @@
-"""The Taylor test: does a claimed directional derivative belong to a function, judged by the function alone?"""
+"""The Taylor test: whether a directional derivative belongs to a function, judged by the function alone."""
 from __future__ import annotations
 
 import math
@@ -6,8 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-STEPS = tuple(2.0**-k for k in range(3, 27))
-_ROUNDING = 1024 * np.finfo(np.float64).eps
+STEPS = tuple(2.0**-k for k in range(3, 31))
+_ROUNDING = 1024 * float(np.finfo(np.float64).eps)
+_NOISE = 16.0
+_NOISIEST = 1e-6
+_FALL = 64.0
 
 
 def taylor_order(
@@ -22,19 +25,28 @@ def taylor_order(
         R(h) = |f(x + h v) - f(x) - h g.v| = O(h^p),   p = log(R(h) / R(h')) / log(h / h')
 
     for `gradient_dot_direction` = g.v. The right g.v gives p near 2 (more where the curvature along v vanishes), a
-    wrong one p near 1, a jump at x near 0. f is evaluated in float64. Remainders of the size of the rounding error of
-    f are dropped; p is the median slope over the three smallest steps that remain, so it is judged where the wrong
-    linear term, if there is one, outweighs the curvature. Fewer than two remain only if f is linear along v to within
-    rounding: then p is inf. NaN if f or g.v is not finite.
+    wrong one p near 1, a jump at x p near 0. f is evaluated in float64.
+
+    Dropped are steps that leave the domain of f (its value is not finite) and remainders that rounding of f may have
+    made: those near eps |f|, or near what the four smallest steps show if that is below 1e-6 |f|. p is the median slope over the smallest
+    four steps that remain, so it is judged where a wrong linear term outweighs the curvature: an error of g.v of
+    1e-4 of the curvature shows. inf: f is linear along v near x, to within rounding. NaN: f(x), g.v or f at
+    every step is not finite.
     """
     here = float(f(x))
-    kept = []
+    remainders = []
     for h in sorted(steps, reverse=True):
         there, slope = float(f(x + h * direction)), h * gradient_dot_direction
-        remainder = abs(there - here - slope)
-        if not math.isfinite(remainder):
-            return math.nan
-        if remainder > _ROUNDING * max(abs(there), abs(here), abs(slope)):
-            kept.append((h, remainder))
-    slopes = [math.log(r / s) / math.log(h / k) for (h, r), (k, s) in zip(kept, kept[1:])]
-    return float(np.median(slopes[-3:])) if slopes else math.inf
+        if math.isfinite(there - here - slope):
+            remainders.append((h, abs(there - here - slope), max(abs(there), abs(here), abs(slope))))
+    if not remainders:
+        return math.nan
+    noise = _NOISE * max(r for _, r, _ in remainders[-4:])
+    noise = min(noise, _NOISIEST * max(scale for _, _, scale in remainders))
+    kept = [(h, r, max(_ROUNDING * scale, noise)) for h, r, scale in remainders]
+    kept = [(h, r, floor) for h, r, floor in kept if r > floor]
+    # From far above rounding to below it in one step: a jump or kink lies between, and f is linear on this side.
+    if len(kept) < 2 or kept[-1][1] > _FALL * kept[-1][2]:
+        return math.inf
+    slopes = [math.log(r / s) / math.log(h / k) for (h, r, _), (k, s, _) in zip(kept, kept[1:])]
+    return float(np.median(slopes[-3:]))
