@@ -46,7 +46,8 @@ def taylor_order(
     kept = [(h, r, max(_ROUNDING * scale, noise)) for h, r, scale in remainders]
     kept = [(h, r, floor) for h, r, floor in kept if r > floor]
     # From far above rounding to below it in one step: a jump or kink lies between, and f is linear on this side.
-    if len(kept) < 2 or kept[-1][1] > _FALL * kept[-1][2]:
+    fell = bool(kept) and kept[-1][0] > remainders[-1][0] and kept[-1][1] > _FALL * kept[-1][2]
+    if len(kept) < 2 or fell:
         return math.inf
     slopes = [math.log(r / s) / math.log(h / k) for (h, r, _), (k, s, _) in zip(kept, kept[1:])]
     return float(np.median(slopes[-3:]))
