@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from ..compiler.ir.types import Scalar
 from ..compiler.ir.walk import walk_kernel, walk_task
 from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Scalars, Sizes
 
-if TYPE_CHECKING:
-    from ..compiler.driver import Lowered
-
 DEPTHS, ROWS = "$depths", "$rows"
 """Arrays that the counting kernel fills: the depth of each stack in order of text; three rows a task, as SLABS."""
 
@@ -31,6 +28,25 @@ NO_SIZES = Sizes()
 NO_DRAWS = Draws()
 _KEPT_SIZES = 1024
 """Sizes kept per kernel: a program that steps through time asks for one per step, forward and back."""
+
+
+class Lowered(Protocol):
+    """What the driver makes of a kernel.
+
+    kernel: what runs. counting: finds the depths of its adstacks, or None. reads, writes: array parameters whose
+    content the kernel loads, stores to. shadow: array parameters that the counting kernel stores to.
+    """
+
+    @property
+    def kernel(self) -> Kernel: ...
+    @property
+    def counting(self) -> Kernel | None: ...
+    @property
+    def reads(self) -> frozenset[str]: ...
+    @property
+    def writes(self) -> frozenset[str]: ...
+    @property
+    def shadow(self) -> frozenset[str]: ...
 
 
 @dataclass

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
         VerifyError,
     )
     from .compiler.ir.types import f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64
-    from .field import Field, field
-    from .kernel import Kernel, TextKernel, kernel, kernel_from_text
+    from .fields import Field, field
+    from .kernels import Kernel, TextKernel, kernel, kernel_from_text
     from .report import adstack_report
     from .session import init, reset, sync
     from .usage import UsageError
@@ -47,8 +47,8 @@ _TYPES = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u3
 
 _HOMES: dict[str, str] = {
     **dict.fromkeys(("init", "reset", "sync"), ".session"),
-    **dict.fromkeys(("field", "Field"), ".field"),
-    **dict.fromkeys(("kernel", "Kernel", "TextKernel", "KernelStats", "kernel_from_text"), ".kernel"),
+    **dict.fromkeys(("field", "Field"), ".fields"),
+    **dict.fromkeys(("kernel", "Kernel", "TextKernel", "KernelStats", "kernel_from_text"), ".kernels"),
     **dict.fromkeys(("adstack_report", "AdstackReport"), ".report"),
     **dict.fromkeys(_TYPES, ".compiler.ir.types"),
     **dict.fromkeys(_ERRORS, ".compiler.errors"),

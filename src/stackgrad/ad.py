@@ -12,7 +12,7 @@ from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .field import Field
+from .fields import Field
 from .session import RUNTIME
 from .tape_state import CustomRecord, Launch, Record, StateLog
 from .usage import TapeError
@@ -130,7 +130,7 @@ class Tape:
             self._log.reserve(array.nbytes, f"array {name!r}", why)
             foreign[name] = array.copy()
         versions = {array: array.version for array in backward.reads}
-        self._log.add(Record(binding, backward, scalars, draws, versions, foreign))
+        self._log.add(Record(binding, scalars, draws, versions, foreign))
 
     def before_host_write(self, array: Field) -> None:
         """Save what a write by the host will destroy."""

@@ -14,7 +14,7 @@ import numpy as np
 from .compiler.errors import KernelTypeError, Span
 from .compiler.ir.nodes import Param
 from .compiler.ir.types import ArrayType, Scalar
-from .field import Field
+from .fields import Field
 
 NO_SCALARS: dict[str, Any] = {}
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from .compiler.ir.nodes import Kernel
-from .field import Field
-from .program import GRAD, Binding, Program
+from .fields import Field
+from .program import GRAD, NOTHING, Binding, Program
 from .session import RUNTIME
 from .usage import UsageError
 
@@ -49,15 +49,17 @@ class Capture:
     _seen: dict[tuple[Program, Kind], int] = field(default_factory=dict)
 
     @contextmanager
-    def recorded(self, binding: Binding, kind: Kind, scalars: Scalars, draws: Draws) -> Iterator[None]:
-        """Around a launch."""
+    def recorded(
+        self, binding: Binding, kind: Kind, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray] = NOTHING
+    ) -> Iterator[None]:
+        """Around a launch; `replaced` are arrays that stand in for the bound ones."""
         key = binding.program, kind
         count = self._seen.get(key, 0)
         if count >= self.limit:
             yield
             return
         self._seen[key] = count + 1
-        before = _snapshot(binding)
+        before = _snapshot(binding, replaced)
         error: str | None = None
         try:
             yield
@@ -65,7 +67,7 @@ class Capture:
             error = f"{type(problem).__name__}: {problem}"
             raise
         finally:
-            after = _snapshot(binding)
+            after = _snapshot(binding, replaced)
             kernel = binding.program.kernel
             self.launches.append(CapturedLaunch(kernel, kind, dict(scalars), draws, before, after, error))
 
@@ -84,10 +86,10 @@ def capture(limit: int = 2) -> Iterator[Capture]:
         RUNTIME.capture = None
 
 
-def _snapshot(binding: Binding) -> dict[str, np.ndarray]:
-    """Copies of all arrays of a binding, adjoints included."""
+def _snapshot(binding: Binding, replaced: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Copies of all arrays of a launch, adjoints included."""
     found: dict[str, np.ndarray] = {}
-    for name, array in binding.arrays.items():
+    for name, array in (*binding.arrays.items(), *replaced.items()):
         if isinstance(array, Field):
             found[name] = array.memory.copy()
             if array.needs_grad:

@@ -18,12 +18,12 @@ from .compiler.errors import NotDifferentiable, Span
 from .compiler.ir.nodes import Kernel, Random
 from .compiler.ir.types import ArrayType
 from .compiler.ir.walk import walk_kernel
-from .field import Field
+from .fields import Field
 from .session import RUNTIME, stamp
 
 if TYPE_CHECKING:
     from .backends.base import Scalars
-    from .compiler.driver import Lowered
+    from .backends.launcher import Lowered
 
 GRAD = ".grad"
 NOTHING: Mapping[str, np.ndarray] = {}
@@ -59,7 +59,7 @@ class Program:
         if self._forward is None:
             from .compiler.driver import prepare_forward
 
-            self._forward = self._launcher(prepare_forward(self.kernel), "forward")
+            self._forward = self._launcher(prepare_forward(self.kernel, check=RUNTIME.settings.debug), "forward")
         return self._forward
 
     @property
@@ -74,7 +74,7 @@ class Program:
                 )
             from .compiler.driver import prepare_reverse
 
-            self._reverse = self._launcher(prepare_reverse(self.kernel), "reverse")
+            self._reverse = self._launcher(prepare_reverse(self.kernel, check=RUNTIME.settings.debug), "reverse")
         return self._reverse
 
     @property
@@ -156,18 +156,21 @@ class Binding:
             for field in self.written:
                 field.version = stamp()
 
-    def launch_grad(self, scalars: Scalars, draws: Draws | None = None) -> None:
+    def launch_grad(
+        self, scalars: Scalars, draws: Draws | None = None, replaced: Mapping[str, np.ndarray] = NOTHING
+    ) -> None:
         """Run the gradient at the current content of all arrays; adjoints are in the `.grad` arrays.
 
-        draws: of the forward launch; None for those of the last launch with the same scalars.
+        draws: of the forward launch; None for those of the last launch with the same scalars. replaced: arrays that
+        stand in for the bound ones.
         """
         backward = self.prepare_grad()
         draws = self.program.draws_reverse(scalars) if draws is None else draws
         if RUNTIME.capture is None:
-            backward.run(scalars, draws)
+            backward.run(scalars, draws, replaced)
         else:
-            with RUNTIME.capture.recorded(self, "reverse", scalars, draws):
-                backward.run(scalars, draws)
+            with RUNTIME.capture.recorded(self, "reverse", scalars, draws, replaced):
+                backward.run(scalars, draws, replaced)
 
     def prepare_grad(self) -> Backward:
         """The gradient tied to memory, lowered at the first call."""
@@ -239,8 +242,8 @@ class Backward:
         self.foreign = tuple(n for n in sorted(primals) if not isinstance(binding.arrays[n], Field))
         self._versions = _version_source(binding, launcher)
 
-    def run(self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray] = NOTHING) -> None:
-        """Run the gradient once, unwatched; `replaced` are arrays that stand in for the bound ones."""
+    def run(self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray]) -> None:
+        """Run the gradient once, unwatched; see `Binding.launch_grad`."""
         versions = self._versions
         memory = {**self.memory, **replaced} if replaced else self.memory
         try:

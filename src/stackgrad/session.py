@@ -9,6 +9,7 @@ import itertools
 import os
 import weakref
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .compiler.errors import DeviceError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from .backends.base import Backend, Draws, Options
     from .backends.launcher import Launcher
     from .capture import Capture
-    from .field import Field
+    from .fields import Field
 
 ARCHES = ("cpu", "reference", "cuda")
 ALIASES = {"x64": "cpu", "arm64": "cpu", "gpu": "cuda"}
@@ -163,7 +164,7 @@ def _first_line(problem: BaseException) -> str:
 
 
 def init(
-    arch: str | None = None,
+    arch: str | ModuleType | None = None,
     default_fp: Scalar | type = f32,
     default_ip: Scalar | type = i32,
     debug: bool = False,
@@ -211,6 +212,8 @@ def sync() -> None:
 
 
 def _arch(arch: object) -> str:
+    if isinstance(arch, ModuleType):  # `sg.reference` is the interpreter's package once that is loaded
+        arch = arch.__name__.rpartition(".")[2]
     name = ALIASES.get(str(arch), str(arch))
     if name not in ARCHES:
         known = [*ARCHES, *ALIASES]

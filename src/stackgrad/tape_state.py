@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .compiler.errors import InternalError
-from .field import Field
+from .fields import Field
 from .session import stamp
 from .usage import TapeError
 
 if TYPE_CHECKING:
     from .backends.base import Draws, Scalars
-    from .program import Backward, Binding
+    from .program import Binding
 
 Box = tuple[slice, ...]
 """A box of elements, one slice per axis."""
@@ -34,7 +34,6 @@ class Record:
     """
 
     binding: Binding
-    backward: Backward
     scalars: Scalars
     draws: Draws
     versions: dict[Field, int]
@@ -177,7 +176,7 @@ class StateLog:
             if array.version != version and array not in self._loose:
                 kernel = record.binding.program.label
                 raise InternalError(f"{array.label} is not what it was right after the launch of kernel {kernel}")
-        record.backward.run(record.scalars, record.draws, record.foreign)
+        record.binding.launch_grad(record.scalars, record.draws, record.foreign)
 
     def disturb(self, array: Field) -> None:
         """A user's gradient function is about to write a primal: keep its content of before, once."""

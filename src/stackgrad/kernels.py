@@ -15,13 +15,13 @@ from .backends.base import SLABS
 from .compiler.errors import Span, StackgradError
 from .compiler.ir.nodes import Kernel as KernelIR
 from .compiler.ir.types import ArrayType
-from .field import Field
+from .fields import Field
 from .program import GRAD, Binding, Program
 from .session import RUNTIME
 from .usage import ArgumentError, close_names
 
 if TYPE_CHECKING:
-    from .compiler.driver import Lowered
+    from .backends.launcher import Lowered
 
 _KEPT_BINDINGS = 64
 
@@ -120,11 +120,11 @@ class Kernel:
 
     def lowered(self) -> Lowered:
         """What a launch executes."""
-        return self.program.forward.lowered  # type: ignore[return-value]
+        return self.program.forward.lowered
 
     def lowered_grad(self) -> Lowered:
         """What a launch of the gradient executes."""
-        return self.program.reverse.lowered  # type: ignore[return-value]
+        return self.program.reverse.lowered
 
     @property
     def program(self) -> Program:
@@ -227,11 +227,11 @@ class TextKernel:
 
     def lowered(self) -> Lowered:
         """What a launch executes."""
-        return self.program.forward.lowered  # type: ignore[return-value]
+        return self.program.forward.lowered
 
     def lowered_grad(self) -> Lowered:
         """What a launch of the gradient executes."""
-        return self.program.reverse.lowered  # type: ignore[return-value]
+        return self.program.reverse.lowered
 
     def stats(self) -> KernelStats:
         """Counters of launches, countings and compilation."""

@@ -1,0 +1,20 @@
+"""Each test of the runtime starts with a fresh one on the reference, in double precision."""
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import stackgrad as sg
+
+_HERE = str(Path(__file__).parent)
+if _HERE not in sys.path:
+    sys.path.append(_HERE)
+
+
+@pytest.fixture(autouse=True)
+def fresh_runtime() -> Iterator[None]:
+    sg.init(arch=sg.reference, default_fp=sg.f64)
+    yield
+    sg.reset()

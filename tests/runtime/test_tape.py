@@ -1,0 +1,403 @@
+"""Tapes: order, the state a gradient is taken at, budget, exceptions, nesting, custom gradients, misuse."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from runtime_kernels import POWER, SHIFT, SQUARE, TOTAL
+from stackgrad import tape_state
+from stackgrad.fields import Field
+from stackgrad.session import RUNTIME
+
+
+class Program:
+    """loss = sum(y), y = a**2, over three elements."""
+
+    def __init__(self) -> None:
+        self.a, self.y = (sg.field(sg.f64, 3, needs_grad=True, name=n) for n in "ay")
+        self.loss = sg.field(sg.f64, needs_grad=True, name="loss")
+        self.a.from_numpy([1.0, 2.0, 3.0])
+        square, total, shift = (sg.kernel_from_text(text) for text in (SQUARE, TOTAL, SHIFT))
+        self.square: Callable[[], None] = lambda: square(a=self.a, y=self.y)
+        self.total: Callable[[], None] = lambda: total(y=self.y, loss=self.loss)
+        self.shift: Callable[[float], None] = lambda by: shift(a=self.a, by=by)
+        self.square_grad: Callable[[], None] = lambda: square.grad(a=self.a, y=self.y)
+
+    def gradient(self) -> list[float]:
+        values: list[float] = self.a.grad.to_numpy().tolist()
+        return values
+
+
+@pytest.fixture
+def p() -> Program:
+    return Program()
+
+
+def test_gradient_of_a_chain(p: Program) -> None:
+    with sg.ad.Tape(p.loss):
+        p.square()
+        p.total()
+    assert p.loss[None] == 14 and p.gradient() == [2, 4, 6]
+    assert p.y.grad.to_numpy().tolist() == [0, 0, 0], "the adjoint of what is overwritten is zeroed"
+
+
+def test_entry_clears_and_the_next_tape_gives_the_same(p: Program) -> None:
+    p.a.grad.fill(9)
+    for _ in range(2):
+        with sg.ad.Tape(p.loss):
+            p.square()
+            p.total()
+        assert p.loss[None] == 14 and p.gradient() == [2, 4, 6]
+
+
+def test_gradients_accumulate_on_request(p: Program) -> None:
+    for _ in range(2):
+        with sg.ad.Tape(p.loss, clear_gradients=False):
+            p.square()
+            p.total()
+    assert p.gradient() == [4, 8, 12]
+
+
+def test_loss_of_one_element() -> None:
+    loss, a, y = (sg.field(sg.f32, 1, needs_grad=True) for _ in range(3))
+    tape = sg.ad.Tape(loss)
+    assert tape.loss is loss
+    text = SQUARE.replace("f64", "f32")
+    with sg.ad.Tape(loss):
+        sg.kernel_from_text(text)(a=a, y=loss)
+    assert loss.grad.to_numpy().tolist() == [0]
+
+
+# ---- state --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("overwrite", ["kernel", "fill", "element", "from_numpy", "copy_from"])
+def test_what_is_overwritten_is_restored_for_the_gradient(p: Program, overwrite: str) -> None:
+    zeros = sg.field(sg.f64, 3)
+    write: dict[str, Callable[[], None]] = {
+        "kernel": lambda: p.shift(5.0), "fill": lambda: p.a.fill(7), "element": lambda: p.a.__setitem__(1, -1.0),
+        "from_numpy": lambda: p.a.from_numpy([4, 4, 4]), "copy_from": lambda: p.a.copy_from(zeros),
+    }  # fmt: skip
+    with sg.ad.Tape(p.loss) as tape:
+        p.square()
+        p.total()
+        write[overwrite]()
+        final = p.a.to_numpy()
+    assert p.gradient() == [2, 4, 6]
+    assert (p.a.to_numpy() == final).all(), "the primals hold their final values again"
+    assert tape.used_bytes == 24
+
+
+def test_each_launch_sees_its_own_state(p: Program) -> None:
+    """loss = sum over s of sum((a + 10 s)**2), so the gradient is sum over s of 2 (a + 10 s)."""
+    with sg.ad.Tape(p.loss) as tape:
+        for _ in range(4):
+            p.square()
+            p.total()
+            p.shift(10.0)
+    assert p.gradient() == [8 * a + 2 * (10 + 20 + 30) for a in (1, 2, 3)]
+    assert p.a.to_numpy().tolist() == [41, 42, 43]
+    assert tape.used_bytes == 4 * 24
+
+
+def test_writes_that_no_gradient_minds_save_nothing(p: Program) -> None:
+    with sg.ad.Tape(p.loss) as tape:
+        p.shift(1.0)
+        p.a.fill(2)
+        p.square()
+        p.total()
+        p.y.fill(0)
+    assert tape.used_bytes == 0 and p.gradient() == [4, 4, 4]
+
+
+def test_one_write_is_saved_once(p: Program) -> None:
+    with sg.ad.Tape(p.loss) as tape:
+        p.square()
+        p.total()
+        for i in range(10):
+            p.shift(1.0)
+            p.a[0] = i
+    assert tape.used_bytes == 24 and p.gradient() == [2, 4, 6]
+
+
+def test_restored_versions_find_their_sizes_again() -> None:
+    """A bound that changes between launches is counted once per value, not once per launch of a gradient."""
+    x, y = (sg.field(sg.f64, 3, needs_grad=True) for _ in range(2))
+    loss, n = sg.field(sg.f64, needs_grad=True), sg.field(sg.i32)
+    power, total = sg.kernel_from_text(POWER), sg.kernel_from_text(TOTAL)
+    x.from_numpy([0.1, 0.2, 0.3])
+    expected = np.zeros(3)
+    with sg.ad.Tape(loss) as tape:
+        for trips in (2, 5):
+            n[None] = trips
+            power(x=x, n=n, y=y)
+            total(y=y, loss=loss)
+            v, derivative = x.to_numpy(), np.ones(3)
+            for _ in range(trips):
+                v, derivative = np.sin(v), derivative * np.cos(v)
+            expected += derivative
+        n[None] = 1
+    assert np.allclose(x.grad.to_numpy(), expected, rtol=1e-13)
+    assert n[None] == 1 and tape.used_bytes == 8
+    assert power.stats().grad_launches == 2 and power.stats().countings == 2
+
+
+def test_versions_and_primals_are_the_final_ones_afterwards(p: Program) -> None:
+    with sg.ad.Tape(p.loss):
+        p.square()
+        p.total()
+        p.shift(1.0)
+        version = p.a.version
+    assert p.a.version == version
+
+
+def test_budget(p: Program) -> None:
+    tape = sg.ad.Tape(p.loss, budget_bytes=40)
+    with pytest.raises(sg.TapeError) as caught, tape:
+        p.square()
+        p.total()
+        p.shift(1.0)
+        p.square()
+        p.shift(1.0)
+    text = str(caught.value)
+    assert "over its budget" in text and "kernel shift overwrites what the gradient of kernel square reads" in text
+    assert "saving field 'a' takes 24 bytes, 24 of 40 are in use" in text and "budget_bytes" in text
+    assert p.a.to_numpy().tolist() == [2, 3, 4], "the launch over budget did not run"
+    tape = sg.ad.Tape(p.loss)
+    assert tape.budget_bytes == 1 << 30
+    with tape:
+        tape.budget_bytes = 24
+        p.square()
+        p.a.fill(0)
+
+
+def test_overlap_decides_what_is_saved(p: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str, Field]] = []
+
+    def overlap(record: Any, launch: Any, array: Field) -> bool | tuple[slice, ...]:
+        asked.append((record.binding.program.kernel.name, "host" if launch.binding is None else "kernel", array))
+        return (slice(1, 2),) if launch.binding is None else False
+
+    monkeypatch.setattr(tape_state, "overlap", overlap)
+    with sg.ad.Tape(p.loss) as tape:
+        p.square()
+        p.total()
+        p.a[1] = 50.0
+        p.a[1] = 60.0
+    assert asked == [("square", "host", p.a)] * 2
+    assert tape.used_bytes == 16 and p.gradient() == [2, 4, 6] and p.a.to_numpy().tolist() == [1, 60, 3]
+    with sg.ad.Tape(p.loss) as tape:
+        p.square()
+        p.shift(0.0)
+    assert tape.used_bytes == 0
+
+
+def test_boxes_of_several_readers_are_saved_together(p: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    boxes = iter([(slice(0, 1),), (slice(2, 3),)])
+    monkeypatch.setattr(tape_state, "overlap", lambda *_: next(boxes))
+    with sg.ad.Tape(p.loss) as tape:
+        p.square()
+        p.total()
+        p.square()
+        p.total()
+        p.a.from_numpy([0, 0, 0])
+    assert tape.used_bytes == 24 and p.gradient() == [4, 8, 12] and not p.a.to_numpy().any()
+
+
+def test_arrays_that_are_no_fields_are_copied() -> None:
+    y, loss = sg.field(sg.f64, 3, needs_grad=True), sg.field(sg.f64, needs_grad=True)
+    a, grad = np.array([1.0, 2.0, 3.0]), np.zeros(3)
+    square, total = sg.kernel_from_text(SQUARE), sg.kernel_from_text(TOTAL)
+    with sg.ad.Tape(loss) as tape:
+        square({"a": a, "a.grad": grad, "y": y})
+        total(y=y, loss=loss)
+        a[...] = 0
+    assert grad.tolist() == [2, 4, 6] and not a.any() and tape.used_bytes == 24
+
+
+# ---- exceptions and nesting ---------------------------------------------------------------------------------
+
+
+def test_nothing_runs_backward_if_the_body_raises(p: Program) -> None:
+    with pytest.raises(RuntimeError, match="mine"), sg.ad.Tape(p.loss):
+        p.square()
+        p.total()
+        raise RuntimeError("mine")
+    assert p.gradient() == [0, 0, 0] and p.loss.grad[None] == 0
+    assert RUNTIME.tapes == ()
+    p.square()
+
+
+def test_an_exception_while_running_backward_puts_primals_back(p: Program) -> None:
+    @sg.ad.grad_replaced
+    def step() -> None:
+        p.square()
+
+    @sg.ad.grad_for(step)
+    def step_grad() -> None:
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"), sg.ad.Tape(p.loss):
+        step()
+        p.square()
+        p.a.fill(5)
+    assert p.a.to_numpy().tolist() == [5, 5, 5] and RUNTIME.tapes == ()
+
+
+def test_only_the_innermost_tape_records(p: Program) -> None:
+    inner = sg.field(sg.f64, needs_grad=True)
+    total = sg.kernel_from_text(TOTAL)
+    with sg.ad.Tape(p.loss):
+        p.square()
+        with sg.ad.Tape(inner):
+            p.square()
+            p.square()
+            total(y=p.y, loss=inner)
+        assert p.gradient() == [2, 4, 6]
+        p.total()
+    assert p.gradient() == [2, 4, 6] and p.loss[None] == 14
+
+
+def test_the_outer_tape_sees_what_the_inner_one_overwrites(p: Program) -> None:
+    with sg.ad.Tape(p.loss):
+        p.square()
+        p.total()
+        with sg.ad.Tape(sg.field(sg.f64, needs_grad=True)):
+            p.shift(9.0)
+    assert p.gradient() == [2, 4, 6]
+
+
+def test_an_accumulating_tape_admits_no_inner_one(p: Program) -> None:
+    inner = sg.field(sg.f64, needs_grad=True)
+    with sg.ad.Tape(p.loss, clear_gradients=False), pytest.raises(sg.TapeError, match="clear_gradients=False"):
+        sg.ad.Tape(inner).__enter__()
+
+
+def test_a_tape_is_entered_once(p: Program) -> None:
+    tape = sg.ad.Tape(p.loss)
+    with tape:
+        pass
+    with pytest.raises(sg.TapeError, match="entered before"), tape:
+        pass
+
+
+def test_init_inside_a_tape(p: Program) -> None:
+    with pytest.raises(sg.TapeError, match="inside the tape"), sg.ad.Tape(p.loss):
+        sg.init(arch=sg.reference)
+    assert RUNTIME.tapes == ()
+
+
+# ---- functions with gradients of their own ------------------------------------------------------------------
+
+
+def test_no_grad(p: Program) -> None:
+    @sg.ad.no_grad
+    def prepare(by: float) -> str:
+        p.shift(by)
+        return "done"
+
+    with sg.ad.Tape(p.loss):
+        p.square()
+        p.total()
+        assert prepare(1.0) == "done"
+        p.square()
+    assert p.gradient() == [2, 4, 6]
+    assert prepare(1.0) == "done"
+
+
+def test_custom_gradient(p: Program) -> None:
+    calls: list[tuple[Any, ...]] = []
+
+    @sg.ad.grad_replaced
+    def step(s: int, scale: float = 1.0) -> None:
+        p.square()
+
+    @sg.ad.grad_for(step)
+    def step_grad(s: int, scale: float = 1.0) -> None:
+        calls.append((s, scale))
+        p.square_grad()
+
+    step(9)
+    with sg.ad.Tape(p.loss):
+        step(3, scale=2.0)
+        p.total()
+    assert calls == [(3, 2.0)] and p.gradient() == [2, 4, 6]
+
+
+def test_custom_gradients_may_rebuild_state(p: Program) -> None:
+    """The gradient function overwrites a field that the gradient of an earlier launch reads."""
+
+    @sg.ad.grad_replaced
+    def step() -> None:
+        pass
+
+    @sg.ad.grad_for(step)
+    def step_grad() -> None:
+        p.a.fill(100)
+        p.shift(1.0)
+
+    with sg.ad.Tape(p.loss):
+        p.square()
+        p.total()
+        step()
+        p.a[0] = 8.0
+        step()
+    assert p.gradient() == [2, 4, 6] and p.a.to_numpy().tolist() == [8, 2, 3]
+
+
+def test_what_a_custom_gradient_launches_is_not_recorded(p: Program) -> None:
+    @sg.ad.grad_replaced
+    def step() -> None:
+        p.square()
+
+    @sg.ad.grad_for(step)
+    def step_grad() -> None:
+        p.square()
+        p.square_grad()
+        with pytest.raises(sg.TapeError, match="runs backward"):
+            sg.ad.Tape(p.loss).__enter__()
+
+    outer = sg.field(sg.f64, needs_grad=True)
+    with sg.ad.Tape(outer), sg.ad.Tape(p.loss):
+        step()
+        p.total()
+    assert p.gradient() == [0, 0, 0], "the outer tape recorded nothing and cleared what the inner one left"
+
+
+def test_custom_gradient_misuse(p: Program) -> None:
+    with pytest.raises(sg.TapeError, match="not decorated"):
+        sg.ad.grad_for(lambda: None)
+
+    @sg.ad.grad_replaced
+    def lonely() -> None:
+        pass
+
+    with pytest.raises(sg.TapeError, match="lonely is grad_replaced, but has no gradient"), sg.ad.Tape(p.loss):
+        lonely()
+
+
+# ---- losses -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("loss", "words"), [
+    (lambda: None, "needs a loss, not None"),
+    (lambda: 3.0, "the loss is a field, not float"),
+    (lambda: np.zeros(()), "the loss is a field, not ndarray"),
+    (lambda: sg.field(sg.i32), "is of i32, which has no gradient"),
+    (lambda: sg.field(sg.f32, 2, needs_grad=True), "has shape (2,), not one element"),
+    (lambda: sg.field(sg.f32), "make it with needs_grad=True"),
+])  # fmt: skip
+def test_unfit_losses(loss: Callable[[], Any], words: str) -> None:
+    with pytest.raises(sg.TapeError) as caught:
+        sg.ad.Tape(loss())
+    assert words in str(caught.value)
+
+
+def test_stale_loss(p: Program) -> None:
+    tape = sg.ad.Tape(p.loss)
+    sg.init(arch=sg.reference)
+    with pytest.raises(sg.StaleFieldError), tape:
+        pass
