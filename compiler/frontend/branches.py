@@ -1,0 +1,134 @@
+"""Expressions that may skip a part of themselves: comparisons in a chain, `and`, `or`, `a if c else b`.
+
+They become branches, unless what they skip is cheap, cannot trap and reads no memory: then both parts are computed.
+"""
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from ..ir import nodes as n
+from ..ir.nodes import Stmt, Value
+from ..ir.types import u1
+from . import infer
+from .context import EXPRESSIONS, Tracer
+from .diagnostics import syntax
+from .expressions import apply_binary
+from .operands import Operand, Static, number
+
+
+@EXPRESSIONS.row(ast.Compare)
+def _compare(t: Tracer, node: ast.Compare) -> Operand:
+    """`a < b < c` is `a < b and b < c` with b evaluated once."""
+    left = t.expr(node.left)
+    middle = t.expr(node.comparators[0])
+    result = _compare_two(t, node.ops[0], left, middle)
+    for op, comparator in zip(node.ops[1:], node.comparators[1:]):
+        previous = middle
+
+        def link(op: ast.cmpop = op, comparator: ast.expr = comparator, previous: Operand = previous) -> Operand:
+            nonlocal middle
+            middle = t.clean(comparator)
+            return _compare_two(t, op, previous, middle)
+
+        result = short_circuit(t, True, result, link)
+    return result
+
+
+def _compare_two(t: Tracer, op: ast.cmpop, left: Operand, right: Operand) -> Operand:
+    if isinstance(left, Static) and isinstance(right, Static) and None in (number(left), number(right)):
+        return Static(bool(_PYTHON_COMPARE[type(op)](left.value, right.value)))
+    row = infer.COMPARE.get(type(op))
+    if row is None:
+        if number(left) is not None and number(right) is not None:
+            return Static(bool(_PYTHON_COMPARE[type(op)](number(left), number(right))))
+        raise syntax("`is` and `in` compare objects known at compile time alone", "compare numbers with `==`")
+    a, b = number(left), number(right)
+    if a is not None and b is not None:
+        return Static(bool(infer.fold(row, a, b)))
+    return apply_binary(t, row, left, right)
+
+
+_PYTHON_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Is: lambda a, b: a is b,
+    ast.IsNot: lambda a, b: a is not b,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+} | {key: infer.COMPARE[key].fold for key in infer.COMPARE}
+
+
+@EXPRESSIONS.row(ast.BoolOp)
+def _bool(t: Tracer, node: ast.BoolOp) -> Operand:
+    conjunction = isinstance(node.op, ast.And)
+    result: Operand = t.truth(t.clean(node.values[0]))
+    for value in node.values[1:]:
+        result = short_circuit(t, conjunction, result, lambda value=value: t.clean(value))
+    return result
+
+
+def short_circuit(t: Tracer, conjunction: bool, left: Operand, right: Callable[[], Operand]) -> Operand:
+    """`left and right()` or `left or right()`, where the right operand may have to be skipped."""
+    condition = t.truth(left)
+    if isinstance(condition, Static):
+        return t.truth(right()) if bool(condition.value) is conjunction else condition
+    with t.block() as body:
+        other = t.truth(right())
+    if isinstance(other, Static):
+        t.splice(body)
+        return condition if bool(other.value) is conjunction else other
+    if is_cheap(body):
+        t.splice(body)
+        return t.builder.op("logical_and" if conjunction else "logical_or", condition, other)
+    result = t.namer.unique("_and" if conjunction else "_or")
+    t.builder.local(result, u1, condition)
+    body.append(n.Set(result, other, loc=t.builder.loc))
+    t.builder.if_(condition, *((body,) if conjunction else ([], body)))
+    return t.builder.get(result, u1)
+
+
+_CHEAP_OPS = frozenset(
+    ["neg", "abs", "sgn", "floor", "ceil", "add", "sub", "mul", "min", "max", "bit_not", "bit_and", "bit_or", "bit_xor", "bit_shl", "bit_shr", "bit_sar", "logic_not", "logical_and", "logical_or", "select", "cmp_lt", "cmp_le", "cmp_gt", "cmp_ge", "cmp_eq", "cmp_ne"]
+)
+_CHEAP_LIMIT = 12
+
+
+def is_cheap(body: list[Stmt], linear: bool = False) -> bool:
+    """Whether statements may run although the program skips them: no memory, no effect, no trap, few.
+
+    linear: no real product of two unknowns either. An untaken alternative gets the adjoint 0, and 0 times an infinite
+    factor would make it NaN.
+    """
+    constants = {s.result for s in body if isinstance(s, n.Const)}
+    return len(body) <= _CHEAP_LIMIT and all(_is_cheap(s, constants, linear) for s in body)
+
+
+def _is_cheap(stmt: Stmt, constants: set[Value], linear: bool) -> bool:
+    if not isinstance(stmt, n.Op):
+        return isinstance(stmt, (n.Const, n.Arg, n.Shape, n.Get, n.Cast, n.BitCast))
+    if linear and stmt.op == "mul" and stmt.result.type.is_real:
+        return not constants.isdisjoint(stmt.args)
+    return stmt.op in _CHEAP_OPS
+
+
+@EXPRESSIONS.row(ast.IfExp)
+def _conditional(t: Tracer, node: ast.IfExp) -> Operand:
+    condition = t.truth(t.clean(node.test))
+    if isinstance(condition, Static):
+        return t.clean(node.body if condition.value else node.orelse)
+    with t.block() as then:
+        a = t.expr(node.body)
+    with t.block() as orelse:
+        b = t.expr(node.orelse)
+    dtype = infer.common_type(t.type_of(a), t.type_of(b))
+    with t.block() as then_end:
+        x = t.value(a, dtype)
+    with t.block() as orelse_end:
+        y = t.value(b, dtype)
+    then, orelse = then + then_end, orelse + orelse_end
+    if is_cheap(then, linear=True) and is_cheap(orelse, linear=True):
+        t.splice(then + orelse)
+        return t.builder.op("select", condition, x, y)
+    result = t.builder.local(t.namer.unique("_if"), dtype)
+    t.builder.if_(condition, [*then, n.Set(result, x, loc=t.builder.loc)], [*orelse, n.Set(result, y, loc=t.builder.loc)])
+    return t.builder.get(result, dtype)

@@ -1,0 +1,304 @@
+"""The tracer: what all handlers share while one kernel becomes IR.
+
+It owns the builder, the names, the captured arrays, the locations and the list of mistakes. Handlers of expressions
+and statements live in tables that the other modules fill; a mistake ends the innermost expression and no more.
+"""
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+from ..errors import Span
+from ..ir.build import Builder
+from ..ir.nodes import Stmt, Task, Value
+from ..ir.table import Table
+from ..ir.types import Scalar, u1
+from . import infer
+from .captures import Captures
+from .diagnostics import Diagnostics, Poisoned, Problem, mistyped, syntax
+from .infer import FrontendOptions
+from .operands import POISON, Operand, Pack, Poison, ShapeOf, Static, describe, integer, number, static
+from .scope import Fixed, Namer, Scopes
+from .source import Source, local_names
+
+
+@dataclass
+class LoopFrame:
+    """A loop of the program. break_to and continue_to are frame numbers of the IR; None at a parallel loop."""
+
+    kind: str
+    break_to: int | None = None
+    continue_to: int | None = None
+    broken: bool = False
+
+
+@dataclass
+class ReturnSite:
+    """A `return`: its operands, and the statements that store them and leave."""
+
+    items: tuple[Operand, ...]
+    values: tuple[Value, ...] | None
+    tail: list[Stmt]
+    node: ast.Return
+    is_tuple: bool
+
+
+@dataclass
+class Activation:
+    """One function being traced: the kernel, or a function inlined into it."""
+
+    function: FunctionType
+    source: Source
+    is_kernel: bool
+    scopes: Scopes = field(default_factory=Scopes)
+    loops: list[LoopFrame] = field(default_factory=list)
+    return_frame: int = 0
+    result_names: tuple[str, ...] = ()
+    returns: list[ReturnSite] = field(default_factory=list)
+    call_span: Span | None = None
+    locals: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.locals = local_names(self.function)
+
+
+class Tracer:
+    """State of one trace.
+
+    frames: loops and scopes of the IR open in the current task. nesting: blocks of the IR open around the current
+    statement; at 0 a loop is a parallel task.
+    """
+
+    def __init__(self, options: FrontendOptions) -> None:
+        self.options = options
+        self.builder = Builder()
+        self.namer = Namer()
+        self.captures = Captures(self.namer)
+        self.diagnostics = Diagnostics()
+        self.locations: dict[Span | None, int] = {None: 0}
+        self.tasks: list[Task] = []
+        self.activations: list[Activation] = []
+        self.poisoned: set[tuple[FunctionType, str]] = set()
+        self.frames = 0
+        self.nesting = 0
+        self.in_parallel = False
+        self.serialize_next = False
+
+    # -- places ---------------------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> Activation:
+        """The function being traced."""
+        return self.activations[-1]
+
+    @property
+    def scopes(self) -> Scopes:
+        return self.active.scopes
+
+    def locate(self, node: ast.AST) -> int:
+        """The location index of a node."""
+        return self.locations.setdefault(self.active.source.span(node), len(self.locations))
+
+    def report(self, problem: Problem, node: ast.AST) -> None:
+        """Record a mistake at its own node, or at the one being handled."""
+        span = self.active.source.span(problem.node or node)
+        call = self.active.call_span
+        name = self.active.function.__name__
+        context = f" (in `{name}`, called at {call.file}:{call.line})" if call else ""
+        self.diagnostics.error(problem, span, context)
+
+    def warn(self, reason: str, cure: str) -> None:
+        """Record a warning at the statement being built."""
+        span = list(self.locations)[self.builder.loc]
+        assert span is not None
+        self.diagnostics.warn(reason, cure, span)
+
+    # -- blocks ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def block(self) -> Iterator[list[Stmt]]:
+        """A block of the IR and of names."""
+        self.nesting += 1
+        try:
+            with self.builder.block() as body, self.scopes.inner():
+                yield body
+        finally:
+            self.nesting -= 1
+
+    @contextmanager
+    def frame(self, count: int = 1) -> Iterator[int]:
+        """Loops or scopes of the IR around what follows; gives the number of the innermost."""
+        self.frames += count
+        try:
+            yield self.frames
+        finally:
+            self.frames -= count
+
+    def depth(self, frame: int) -> int:
+        """How many frames up `frame` is; innermost 1."""
+        return self.frames - frame + 1
+
+    def splice(self, body: list[Stmt]) -> None:
+        """Append statements that were built apart."""
+        for stmt in body:
+            self.builder.emit(stmt)
+
+    # -- dispatch -------------------------------------------------------------------------------------------
+
+    def expr(self, node: ast.expr) -> Operand:
+        """Evaluate an expression; poison if it holds a mistake, which is then reported."""
+        outer = self.builder.loc
+        self.builder.loc = self.locate(node)
+        try:
+            handler = EXPRESSIONS.get(type(node))
+            if handler is None:
+                raise syntax(f"`{type(node).__name__}` is not part of the kernel language", "write it without")
+            return handler(self, node)
+        except Problem as problem:
+            self.report(problem, node)
+        except Poisoned:
+            pass
+        finally:
+            self.builder.loc = outer
+        return POISON
+
+    def clean(self, node: ast.expr) -> Value | Static | Pack:
+        """Like `expr`, but poison ends the expression around it too."""
+        return unpoisoned(self.expr(node))
+
+    def run(self, body: list[ast.stmt]) -> bool:
+        """Execute statements; true if control never passes their end. What follows such a statement is dropped."""
+        return any(self.statement(stmt) for stmt in body)
+
+    def statement(self, node: ast.stmt) -> bool:
+        outer = self.builder.loc
+        self.builder.loc = self.locate(node)
+        try:
+            handler = STATEMENTS.get(type(node))
+            if handler is None:
+                raise syntax(f"`{type(node).__name__}` is not part of the kernel language", "write it without")
+            return bool(handler(self, node))
+        except Problem as problem:
+            self.report(problem, node)
+        except Poisoned:
+            pass
+        finally:
+            self.builder.loc = outer
+        self.poison_targets(node)
+        return False
+
+    def poison_targets(self, node: ast.AST) -> None:
+        """Names that a faulty statement should have made are not reported as unknown."""
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store) and not self.scopes.find(inner.id):
+                self.poison(inner.id, inner.lineno)
+
+    def poison(self, name: str, line: int) -> None:
+        """Bind a name to nothing that is worth another report."""
+        self.scopes.declare(name, Fixed(POISON, "faulty"), line)
+
+    # -- operands -------------------------------------------------------------------------------------------
+
+    def type_of(self, operand: Operand) -> Scalar:
+        """The scalar type of a value or number."""
+        if isinstance(operand, Value):
+            return operand.type
+        found = number(unpoisoned(operand))
+        if found is None:
+            raise infer.not_numeric(describe(operand))
+        return infer.literal_type(found, self.options)
+
+    def value(self, operand: Operand, dtype: Scalar | None = None) -> Value:
+        """The operand as a value, of the given type; a number takes the type without passing through another."""
+        if isinstance(operand, Value):
+            return self.builder.cast(operand, dtype or operand.type)
+        own = self.type_of(operand)
+        found = number(operand)
+        assert found is not None
+        return self.builder.const(converted(found, dtype or own), dtype or own)
+
+    def stored(self, operand: Operand, dtype: Scalar, where: str) -> Value:
+        """The operand converted to the type of the memory it goes to; warns if a real loses its fraction."""
+        source, found = self.type_of(operand), number(operand)
+        whole = isinstance(found, float) and found.is_integer()
+        if source.is_real and dtype.is_int and not whole:
+            self.warn(f"a real value ({source}) is stored to {where} of type {dtype}: its fraction is lost",
+                      f"write `int(...)` if that is meant, or make {where} real")  # fmt: skip
+        if isinstance(found, int) and dtype.is_int and not infer.fits(found, dtype):
+            self.warn(f"{found} does not fit {where} of type {dtype}: it wraps", "use a wider type")
+        return self.value(operand, dtype)
+
+    def condition(self, operand: Operand) -> Value:
+        """The operand as a u1 value: integers test for non-zero."""
+        dtype = self.type_of(operand)
+        infer.check_condition(dtype)
+        found = number(operand)
+        return self.value(operand if found is None else Static(bool(found)), None if dtype.is_bool else u1)
+
+    def truth(self, operand: Operand) -> Static | Value:
+        """The operand as a condition: a Python boolean if it is known at compile time, else a u1 value."""
+        found = number(operand)
+        if found is None:
+            return self.condition(operand)
+        infer.check_condition(self.type_of(operand))
+        return Static(bool(found))
+
+    def index(self, operand: Operand) -> Value:
+        """The operand as an index: i32 or i64."""
+        if isinstance(operand, Static) and operand.value is None:
+            raise mistyped("`None` indexes a 0-d field alone", "give one integer per axis")
+        dtype = self.type_of(operand)
+        infer.check_index(dtype)
+        found = integer(operand)
+        if found is not None and found < 0:
+            raise mistyped(f"the index {found} is negative; indices do not count from the end", "write `n - 1`")
+        return self.value(operand, infer.index_type(dtype))
+
+    def items(self, operand: Operand) -> tuple[Operand, ...] | None:
+        """The parts of a tuple known at compile time, or None if it is none."""
+        if isinstance(operand, Pack):
+            return operand.items
+        if not isinstance(operand, Static):
+            return None
+        if isinstance(operand.value, ShapeOf):
+            return tuple(self.extent(operand.value, axis) for axis in range(len(operand.value.field.shape)))
+        if isinstance(operand.value, (tuple, list)):
+            return tuple(_element(operand, i) for i in range(len(operand.value)))
+        return None
+
+    def extent(self, shape: ShapeOf, axis: int) -> Value:
+        """An extent of a field, read at launch."""
+        return self.builder.shape(self.captures.array(shape.field, shape.hint), axis)
+
+
+def unpoisoned(operand: Operand) -> Value | Static | Pack:
+    """The operand; raises Poisoned if it is poison."""
+    if isinstance(operand, Poison):
+        raise Poisoned
+    return operand
+
+
+def converted(value: bool | int | float, dtype: Scalar) -> bool | int | float:
+    """A Python number cast as the IR casts: reals saturate in integers, NaN gives 0."""
+    if not isinstance(value, float) or not dtype.is_int:
+        return value
+    if value != value:
+        return 0
+    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+    high = low + (1 << dtype.bits) - 1
+    return low if value <= low else high if value >= high else int(value)
+
+
+def _element(operand: Static, index: int) -> Operand:
+    return static(operand.value[index], f"{operand.hint}_{index}" if operand.hint else "")
+
+
+Handler = Callable[[Tracer, Any], Operand]
+EXPRESSIONS: Table[type[ast.expr], Handler] = Table("frontend expressions", ast.expr.__subclasses__())
+STATEMENTS: Table[type[ast.stmt], Callable[[Tracer, Any], bool | None]] = Table(
+    "frontend statements", ast.stmt.__subclasses__()
+)

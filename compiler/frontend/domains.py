@@ -1,0 +1,159 @@
+"""What a loop runs over: a range, a box, the elements of a field.
+
+Recognising a domain evaluates its step alone; its bounds are evaluated later, in the block where the loop needs them.
+"""
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ..ir.nodes import Value
+from .arguments import positional
+from .context import Tracer
+from .diagnostics import mistyped, syntax, unsupported
+from .functions import NDRange, function_name
+from .operands import Operand, Pack, ShapeOf, Static, describe, integer
+from .protocols import FieldLike, is_field
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """One axis. node: where its bounds are written."""
+
+    begin: Operand
+    end: Operand
+    node: ast.expr
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The indices of a loop. descending: visit them from last to first."""
+
+    bounds: Callable[[Tracer], list[Bounds]]
+    rank: int
+    step: int = 1
+    descending: bool = False
+
+
+def target_names(node: ast.For) -> list[ast.Name]:
+    """The index names of a loop. Raises KernelSyntaxError for anything else."""
+    targets = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
+    for target in targets:
+        if not isinstance(target, ast.Name):
+            raise syntax("the index of a loop is a name", "assign other places inside the loop", target)
+    return [target for target in targets if isinstance(target, ast.Name)]
+
+
+def domain_of(t: Tracer, node: ast.For) -> Domain:
+    """The domain of a loop. Raises KernelTypeError or KernelSyntaxError if it is none."""
+    domain = _recognise(t, node.iter)
+    names = target_names(node)
+    if isinstance(node.target, ast.Name) and domain.rank != 1:
+        raise unsupported(f"this loop has {domain.rank} axes and one index; index vectors are not supported",
+                          f"name each axis, as in `for {', '.join('ijklmnop'[: domain.rank])} in ...`", node.target)  # fmt: skip
+    if len(names) != domain.rank:
+        raise mistyped(f"this loop has {domain.rank} {'axis' if domain.rank == 1 else 'axes'} and {len(names)} indices",
+                       "give one index for each axis", node.target)  # fmt: skip
+    return domain
+
+
+def _recognise(t: Tracer, node: ast.expr) -> Domain:
+    if isinstance(node, ast.Call):
+        callee = t.clean(node.func)
+        target = callee.value if isinstance(callee, Static) else None
+        if target is builtins.range:
+            return _range(t, node)
+        if target is builtins.reversed and len(node.args) == 1:
+            inner = _recognise(t, node.args[0])
+            return replace(inner, descending=not inner.descending)
+        if function_name(target) == "ndrange":
+            return _ndrange(t, node)
+    operand = t.clean(node)
+    if isinstance(operand, Static) and is_field(operand.value):
+        return _field(operand.value, operand.hint, node)
+    if isinstance(operand, Static) and isinstance(operand.value, range):
+        begin, end = Static(operand.value.start), Static(operand.value.stop)
+        return Domain(lambda t: [Bounds(begin, end, node)], 1, operand.value.step)
+    if isinstance(operand, Static) and isinstance(operand.value, NDRange):
+        axes = [Bounds(Static(begin), Static(end), node) for begin, end in operand.value.axes]
+        return Domain(lambda t: axes, len(axes))
+    cure = "loop over `range(n)`"
+    if isinstance(operand, Value):
+        cure = f"write `range({ast.unparse(node)})`"
+    elif isinstance(operand, (Static, Pack)):
+        cure = f"loop over `range(...)`, `sg.ndrange(...)`, a field, or `sg.static({ast.unparse(node)})` to unroll"
+    raise mistyped(f"{describe(operand)} is nothing that a kernel can loop over", cure)
+
+
+def _range(t: Tracer, node: ast.Call) -> Domain:
+    for keyword in node.keywords:
+        raise syntax("`range` takes no keywords", "write `range(begin, end, step)`", keyword.value)
+    if not 1 <= len(node.args) <= 3 or any(isinstance(a, ast.Starred) for a in node.args):
+        raise syntax("`range` takes 1 to 3 values", "write `range(begin, end, step)`")
+    step = 1 if len(node.args) < 3 else _step(t, node.args[2])
+    ends = node.args[:2]
+
+    def bounds(t: Tracer) -> list[Bounds]:
+        begin = t.expr(ends[0]) if len(ends) == 2 else Static(0)
+        return [Bounds(begin, t.expr(ends[-1]), ends[-1])]
+
+    return Domain(bounds, 1, step)
+
+
+def _step(t: Tracer, node: ast.expr) -> int:
+    operand = t.clean(node)
+    step = integer(operand)
+    if step is None:
+        raise mistyped("the step of a range is an integer known at compile time",
+                       "use a constant step, and compute the index in the loop", node)  # fmt: skip
+    if step == 0:
+        raise mistyped("the step of a range is zero", "use a step other than zero", node)
+    return step
+
+
+def _ndrange(t: Tracer, node: ast.Call) -> Domain:
+    for keyword in node.keywords:
+        raise syntax("`ndrange` takes no keywords", "give an extent or a pair for each axis", keyword.value)
+
+    def bounds(t: Tracer) -> list[Bounds]:
+        found: list[Bounds] = []
+        for argument in node.args:
+            operands = positional(t, [argument])
+            found.extend(_axis(t, operand, argument) for operand in operands)
+        return found
+
+    rank = sum(_length(t, a.value) if isinstance(a, ast.Starred) else 1 for a in node.args)
+    if rank == 0:
+        raise syntax("`ndrange` needs an axis", "give an extent or a pair for each axis")
+    return Domain(bounds, rank)
+
+
+def _length(t: Tracer, node: ast.expr) -> int:
+    """Number of axes that `*node` stands for; evaluated apart, so that nothing is emitted."""
+    with t.block():
+        items = t.items(t.clean(node))
+    if items is None:
+        raise syntax("`*` is taken only before a tuple of known length", "write the axes one by one", node)
+    return len(items)
+
+
+def _axis(t: Tracer, operand: Operand, node: ast.expr) -> Bounds:
+    items = t.items(operand)
+    if items is None:
+        return Bounds(Static(0), operand, node)
+    if len(items) != 2:
+        raise mistyped(f"an axis of `ndrange` is an extent or a pair, not {len(items)} values", "write `(begin, end)`", node)
+    return Bounds(items[0], items[1], node)
+
+
+def _field(field: FieldLike, hint: str, node: ast.expr) -> Domain:
+    if not field.shape:
+        raise mistyped(f"the 0-d field `{hint}` has no indices", f"use `{hint}[None]` without a loop", node)
+
+    def bounds(t: Tracer) -> list[Bounds]:
+        shape = ShapeOf(field, hint)
+        return [Bounds(Static(0), t.extent(shape, axis), node) for axis in range(len(field.shape))]
+
+    return Domain(bounds, len(field.shape))

@@ -1,0 +1,190 @@
+"""The functions of the language, as objects that kernels recognise and that also work on plain Python numbers.
+
+FUNCTIONS says what each does outside a kernel; what it becomes inside one is a row of `calls.LOWERINGS` under the same
+name. ALIASES are functions of Python, `math` and NumPy that mean the same.
+"""
+from __future__ import annotations
+
+import builtins
+import itertools
+import math
+import random as _random
+from collections.abc import Callable, Iterator
+from functools import update_wrapper
+from typing import Any
+
+import numpy as np
+
+from ..errors import KernelSyntaxError
+from ..ir.types import Scalar
+
+
+class Function:
+    """A function of the language. `python` is its meaning outside kernels; None: it has none."""
+
+    def __init__(self, name: str, python: Callable[..., Any] | None) -> None:
+        self.name = self.__name__ = name
+        self.python = python
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.python is None:
+            raise KernelSyntaxError(f"`{self.name}` works inside kernels only", "call it from a kernel")
+        return self.python(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<stackgrad function {self.name}>"
+
+
+class Func:
+    """What `@sg.func` makes: a function that is inlined where a kernel calls it, and plain Python elsewhere."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<stackgrad func {getattr(self.function, '__qualname__', self.function)}>"
+
+
+def func(function: Callable[..., Any]) -> Func:
+    """Decorator: the function may be called from kernels and is inlined there; arguments go by value."""
+    return Func(function)
+
+
+class NDRange:
+    """The points of a box in row-major order; each axis is an extent or a pair (begin, end)."""
+
+    def __init__(self, *axes: int | tuple[int, int]) -> None:
+        self.axes = tuple((0, a) if not isinstance(a, (tuple, list)) else (a[0], a[1]) for a in axes)
+
+    def __iter__(self) -> Iterator[Any]:
+        points = itertools.product(*(range(begin, end) for begin, end in self.axes))
+        return (p[0] for p in points) if len(self.axes) == 1 else iter(points)
+
+
+# ---- meaning outside kernels ------------------------------------------------------------------------------------
+
+
+def _numeric(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A NumPy function that gives Python numbers for numbers and is silent about NaN and infinities."""
+
+    def call(*args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            made = function(*args)
+        return made.item() if isinstance(made, np.generic) else made
+
+    return call
+
+
+def _extremum(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def call(first: Any, *rest: Any) -> Any:
+        for other in rest:
+            first = _numeric(function)(first, other)
+        return first
+
+    return call
+
+
+def _rounding(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    def call(x: Any, dtype: Any = None) -> Any:
+        made = x if isinstance(x, int) else _numeric(function)(x)
+        return made if dtype is None else dtype(made)
+
+    return call
+
+
+def _bit_cast(x: Any, dtype: Scalar) -> Any:
+    source = np.float64(x) if isinstance(x, float) and dtype.bits == 64 else np.float32(x)
+    whole = np.int64 if dtype.bits == 64 else np.int32
+    return (source if isinstance(x, float) else whole(x)).view(dtype.dtype).item()
+
+
+def _raw_div(a: Any, b: Any) -> Any:
+    if isinstance(a, int) and isinstance(b, int):
+        return (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1)
+    return a / b
+
+
+def _draw(dtype: Any = float) -> Any:
+    if dtype is int or (isinstance(dtype, Scalar) and not dtype.is_real):
+        return _random.getrandbits(31)
+    return _random.random()
+
+
+def _static(*values: Any) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def _static_assert(condition: Any, message: str = "static assertion failed") -> None:
+    if not condition:
+        raise AssertionError(message)
+
+
+_REAL: dict[str, Callable[..., Any]] = {
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "tanh": np.tanh,
+    "exp": np.exp, "log": np.log, "sqrt": np.sqrt,
+    "rsqrt": lambda x: np.float64(1.0) / np.sqrt(x), "inv": lambda x: np.float64(1.0) / x,
+    "rcp": lambda x: np.float64(1.0) / x,
+}  # fmt: skip
+_ATOMICS = ("add", "sub", "min", "max", "mul", "and", "or", "xor")
+
+FUNCTIONS: dict[str, Callable[..., Any] | None] = {
+    **{name: _numeric(function) for name, function in _REAL.items()},
+    "atan2": _numeric(np.arctan2),
+    "abs": builtins.abs,
+    "sgn": _numeric(np.sign),
+    "floor": _rounding(np.floor),
+    "ceil": _rounding(np.ceil),
+    "round": _rounding(np.rint),
+    "pow": lambda x, y: x**y,
+    "min": _extremum(np.minimum),
+    "max": _extremum(np.maximum),
+    "select": lambda condition, a, b: a if condition else b,
+    "cast": lambda x, dtype: dtype(x),
+    "bit_cast": _bit_cast,
+    "popcnt": lambda x: (x & 0xFFFFFFFF).bit_count(),
+    "clz": lambda x: 32 - (x & 0xFFFFFFFF).bit_length(),
+    "ffs": lambda x: (x & -x).bit_length(),
+    "bit_shr": lambda x, count: (x & 0xFFFFFFFF) >> (count % 32),
+    "raw_div": _raw_div,
+    "raw_mod": lambda a, b: a - b * _raw_div(a, b) if isinstance(a, int) and isinstance(b, int) else math.fmod(a, b),
+    "frexp": math.frexp,
+    "isnan": lambda x: x != x,
+    "isinf": lambda x: builtins.abs(x) == math.inf,
+    "random": _draw,
+    **{f"atomic_{name}": None for name in _ATOMICS},
+    "static": _static,
+    "static_assert": _static_assert,
+    "static_print": print,
+    "ndrange": NDRange,
+    "grouped": None,
+    "loop_config": lambda **options: None,
+}
+
+EXPORTS: dict[str, object] = {name: Function(name, python) for name, python in FUNCTIONS.items()} | {"func": func}
+
+ALIASES: dict[Any, str] = {
+    builtins.abs: "abs", builtins.min: "min", builtins.max: "max", builtins.round: "round", builtins.pow: "pow",
+    math.sin: "sin", math.cos: "cos", math.tan: "tan", math.asin: "asin", math.acos: "acos", math.atan2: "atan2",
+    math.tanh: "tanh", math.exp: "exp", math.log: "log", math.sqrt: "sqrt", math.fabs: "abs", math.pow: "pow",
+    math.isnan: "isnan", math.isinf: "isinf", math.frexp: "frexp", math.fmod: "raw_mod",
+    np.sin: "sin", np.cos: "cos", np.tan: "tan", np.arcsin: "asin", np.arccos: "acos", np.arctan2: "atan2",
+    np.tanh: "tanh", np.exp: "exp", np.log: "log", np.sqrt: "sqrt", np.abs: "abs", np.fabs: "abs", np.sign: "sgn",
+    np.floor: "floor", np.ceil: "ceil", np.rint: "round", np.round: "round", np.minimum: "min", np.maximum: "max",
+    np.power: "pow", np.where: "select", np.isnan: "isnan", np.isinf: "isinf", np.frexp: "frexp", np.fmod: "raw_mod",
+}  # fmt: skip
+"""Functions of Python and NumPy that mean a function of the language. `math.floor` and `math.ceil` give integers and
+have rows of their own in `calls`."""
+
+
+def function_name(target: Any) -> str | None:
+    """The name of the function of the language that an object means, or None."""
+    if isinstance(target, Function):
+        return target.name
+    try:
+        return ALIASES.get(target)
+    except TypeError:
+        return None

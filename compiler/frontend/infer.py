@@ -1,0 +1,228 @@
+"""Types of literals and of operations: the one place that decides promotion.
+
+Invariant: nothing here emits a statement. Given operand types, a rule names the operation of the IR and the type both
+operands take before it, or raises a located mistake.
+"""
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir.table import Table
+from ..ir.types import SCALARS, Scalar, f32, from_dtype, i32, i64, promote, u1, u64
+from .diagnostics import mistyped, syntax
+from .operands import Number
+
+
+@dataclass(frozen=True)
+class FrontendOptions:
+    """Types that literals and `int()`, `float()` take. debug is for the passes that follow."""
+
+    default_fp: Scalar = f32
+    default_ip: Scalar = i32
+    debug: bool = False
+
+
+def literal_type(value: Number, options: FrontendOptions) -> Scalar:
+    """The type a Python number has on its own: the default type, or i64, u64 for integers too large for it."""
+    if isinstance(value, bool):
+        return u1
+    if isinstance(value, float):
+        return options.default_fp
+    for dtype in (options.default_ip, i64, u64):
+        if fits(value, dtype):
+            return dtype
+    raise mistyped(f"the integer {value} does not fit 64 bits", "use a real number")
+
+
+def fits(value: int, dtype: Scalar) -> bool:
+    """Whether an integer type holds the value."""
+    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+    return low <= value < low + (1 << dtype.bits)
+
+
+def common_type(left: Scalar, right: Scalar) -> Scalar:
+    """The type two alternatives of one value share: booleans stay booleans, otherwise promotion."""
+    return u1 if left.is_bool and right.is_bool else promote(left, right)
+
+
+def index_type(dtype: Scalar) -> Scalar:
+    """The type in which an index of this type is computed: i32, or i64 where that could lose values."""
+    return i64 if dtype.bits == 64 or dtype.name == "u32" else i32
+
+
+def as_dtype(value: Any, options: FrontendOptions) -> Scalar | None:
+    """The scalar type an object names: a type of this package, of Python or of NumPy."""
+    if isinstance(value, Scalar):
+        return value
+    for python, dtype in ((int, options.default_ip), (float, options.default_fp), (bool, u1)):
+        if value is python:
+            return dtype
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        try:
+            return from_dtype(np.dtype(value))
+        except (KeyError, TypeError):
+            return None
+    return None
+
+
+def annotated_dtype(annotation: Any, options: FrontendOptions) -> Scalar | None:
+    """The scalar type of an annotation, which may be text: then its last name counts, as in `ti.f32`."""
+    if not isinstance(annotation, str):
+        return as_dtype(annotation, options)
+    name = annotation.rpartition(".")[2].strip()
+    python = {"int": options.default_ip, "float": options.default_fp, "bool": u1}
+    return python.get(name) or SCALARS.get(name)
+
+
+# ---- binary operators -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Binary:
+    """One operator of Python. family: how operand types become one. fold: its meaning on Python numbers."""
+
+    symbol: str
+    op: str
+    family: str
+    fold: Callable[[Any, Any], Any]
+
+
+BINARY: Table[type[ast.operator], Binary] = Table(
+    "frontend operators",
+    ast.operator.__subclasses__(),
+    holes={ast.MatMult: "there are no matrices in kernels; BinOp says so"},
+)
+BINARY.update({
+    ast.Add: Binary("+", "add", "number", operator.add),
+    ast.Sub: Binary("-", "sub", "number", operator.sub),
+    ast.Mult: Binary("*", "mul", "number", operator.mul),
+    ast.Div: Binary("/", "div", "real", operator.truediv),
+    ast.FloorDiv: Binary("//", "floordiv", "number", operator.floordiv),
+    ast.Mod: Binary("%", "mod", "number", operator.mod),
+    ast.Pow: Binary("**", "pow", "number", operator.pow),
+    ast.BitAnd: Binary("&", "bit_and", "bits", operator.and_),
+    ast.BitOr: Binary("|", "bit_or", "bits", operator.or_),
+    ast.BitXor: Binary("^", "bit_xor", "bits", operator.xor),
+    ast.LShift: Binary("<<", "bit_shl", "shift", operator.lshift),
+    ast.RShift: Binary(">>", "bit_sar", "shift", operator.rshift),
+})  # fmt: skip
+
+COMPARE: Table[type[ast.cmpop], Binary] = Table(
+    "frontend comparisons",
+    ast.cmpop.__subclasses__(),
+    holes={
+        c: "compares Python objects; allowed at compile time alone" for c in (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+    },
+)
+COMPARE.update({
+    ast.Lt: Binary("<", "cmp_lt", "compare", operator.lt),
+    ast.LtE: Binary("<=", "cmp_le", "compare", operator.le),
+    ast.Gt: Binary(">", "cmp_gt", "compare", operator.gt),
+    ast.GtE: Binary(">=", "cmp_ge", "compare", operator.ge),
+    ast.Eq: Binary("==", "cmp_eq", "compare", operator.eq),
+    ast.NotEq: Binary("!=", "cmp_ne", "compare", operator.ne),
+})  # fmt: skip
+
+RULES: dict[str, Callable[[Binary, Scalar, Scalar, FrontendOptions], Scalar]] = {}
+"""Operand types to the type of both operands, by family."""
+
+
+def operand_type(row: Binary, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
+    """The type that both operands of an operator take. Raises KernelTypeError with the operator's symbol."""
+    return RULES[row.family](row, left, right, options)
+
+
+def operation(row: Binary, dtype: Scalar) -> str:
+    """The operation of the IR on operands of this type: `>>` shifts in zeros on unsigned types."""
+    return "bit_shr" if row.op == "bit_sar" and dtype.kind == "u" else row.op
+
+
+def _number(row: Binary, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
+    return options.default_ip if left.is_bool and right.is_bool else promote(left, right)
+
+
+def _real(row: Binary, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
+    common = promote(left, right)
+    return common if common.is_real else options.default_fp
+
+
+def _bits(row: Binary, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
+    for side in (left, right):
+        if side.is_real:
+            raise mistyped(
+                f"`{row.symbol}` works on integers and booleans, not on {side}",
+                "convert with `int(...)`, or write `and`, `or` between conditions",
+            )
+    return common_type(left, right)
+
+
+def _shift(row: Binary, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
+    for side in (left, right):
+        if not side.is_int:
+            raise mistyped(f"`{row.symbol}` shifts integers, not {side}", "convert with `int(...)`")
+    return left
+
+
+def _compare(row: Binary, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
+    return common_type(left, right)
+
+
+RULES.update(number=_number, real=_real, bits=_bits, shift=_shift, compare=_compare)
+
+
+def fold(row: Binary, left: Any, right: Any) -> Any:
+    """An operator on Python numbers, as Python computes it."""
+    if row.op in ("pow", "bit_shl") and isinstance(right, int) and abs(right) > 4096 and isinstance(left, int):
+        raise mistyped(f"the constant {left} {row.symbol} {right} is too large", "use a real number")
+    try:
+        made = row.fold(left, right)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise mistyped(f"the constant expression {left} {row.symbol} {right} fails: {error}", "correct it") from None
+    if isinstance(made, complex):
+        raise mistyped(f"the constant expression {left} {row.symbol} {right} is complex", "use real numbers")
+    return made
+
+
+# ---- unary operators ------------------------------------------------------------------------------------------
+
+UNARY: Table[type[ast.unaryop], Callable[[Any], Any]] = Table("frontend unary operators", ast.unaryop.__subclasses__())
+UNARY.update({ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_})
+
+
+def check_unary(op: ast.unaryop, dtype: Scalar) -> None:
+    """Raises KernelTypeError if the operator does not take this type."""
+    if isinstance(op, ast.Invert) and dtype.is_real:
+        raise mistyped(f"`~` works on integers and booleans, not on {dtype}", "convert with `int(...)`")
+    if isinstance(op, (ast.USub, ast.UAdd)) and dtype.is_bool:
+        raise mistyped("a boolean has no sign", "convert it with `int(...)`, or write `not` to invert it")
+
+
+def check_condition(dtype: Scalar) -> None:
+    """Raises KernelTypeError if a value of this type cannot be a condition."""
+    if dtype.is_real:
+        raise mistyped(f"a condition is a boolean or an integer, not {dtype}", "compare it, as in `x != 0.0`")
+
+
+def check_index(dtype: Scalar) -> None:
+    """Raises KernelTypeError if a value of this type cannot be an index."""
+    if not dtype.is_int:
+        raise mistyped(f"an index is an integer, not {dtype}", "convert it with `int(...)`")
+
+
+def check_bound(dtype: Scalar) -> None:
+    """Raises KernelTypeError if a value of this type cannot bound a loop."""
+    if not dtype.is_int:
+        raise mistyped(
+            f"the bound of a loop is an integer, not {dtype}", "convert it with `int(...)` or `sg.cast(..., sg.i32)`"
+        )
+
+
+def not_numeric(what: str) -> Exception:
+    """The mistake of using something that is no number as one."""
+    return syntax(f"a number is expected here, not {what}", "use a number, or an element as in `x[i]`")

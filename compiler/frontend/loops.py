@@ -1,0 +1,243 @@
+"""Loops: parallel tasks outside all blocks of the kernel, serial loops inside, unrolled ones under `sg.static`.
+
+A parallel range with a step counts its iterations k = 0, 1, ...; its index is begin + k·step, computed in 64 bits.
+"""
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..ir import nodes as n
+from ..ir.nodes import Stmt, Task, Value
+from ..ir.types import Scalar, i32, i64
+from . import infer
+from .context import STATEMENTS, LoopFrame, Tracer
+from .diagnostics import Poisoned, Problem, mistyped, syntax
+from .domains import Bounds, Domain, domain_of, target_names
+from .operands import Operand, Static, integer
+from .scope import Fixed
+from .statements import bind_static, guarded_condition
+from .static import evaluate_static, static_call
+
+
+@STATEMENTS.row(ast.For)
+def _for(t: Tracer, node: ast.For) -> None:
+    if node.orelse:
+        t.report(syntax("`else` after a loop is not part of the kernel language", "set a flag in the loop"), node.orelse[0])
+    call = static_call(t, node.iter)
+    if call is not None:
+        _unrolled(t, node, evaluate_static(t, call).value)
+        return
+    serial, t.serialize_next = t.serialize_next or t.nesting > 0, False
+    try:
+        domain = domain_of(t, node)
+    except Problem as problem:
+        t.report(problem, node.iter)
+    except Poisoned:
+        pass
+    else:
+        (_serial if serial else _parallel)(t, node, domain)
+        return
+    with _body(t, "faulty"):
+        t.poison_targets(node.target)
+        t.run(node.body)
+
+
+@contextmanager
+def _body(t: Tracer, kind: str, frames: int = 1) -> Iterator[list[Stmt]]:
+    """The block of a loop's body, with what `break` and `continue` mean in it."""
+    with t.frame(frames) as innermost, t.block() as body:
+        t.active.loops.append(LoopFrame(kind, innermost - frames + 1, innermost))
+        try:
+            yield body
+        finally:
+            t.active.loops.pop()
+
+
+def _declare(t: Tracer, target: ast.Name, operand: Operand) -> None:
+    """Bind the index of a loop. It ends with the loop, so it cannot share its name with a variable of now."""
+    binding = t.scopes.find(target.id)
+    if target.id != "_" and binding is not None and not (isinstance(binding, Fixed) and binding.kind == "faulty"):
+        problem = syntax(f"`{target.id}` has a meaning here already and cannot be the index of this loop",
+                         "choose another name for the index")  # fmt: skip
+        t.report(problem, target)
+    t.scopes.declare(target.id, Fixed(operand, "loop index"), target.lineno)
+
+
+# ---- serial -------------------------------------------------------------------------------------------------------
+
+
+def _serial(t: Tracer, node: ast.For, domain: Domain) -> None:
+    bounds = domain.bounds(t)
+    types = [_index_type(t, b) for b in bounds]
+    ends = [(_bound(t, b.begin, dtype), _bound(t, b.end, dtype)) for b, dtype in zip(bounds, types)]
+    indices = [t.builder.fresh(dtype) for dtype in types]
+    with _body(t, "serial", frames=len(indices)) as body:
+        for target, index in zip(target_names(node), indices):
+            _declare(t, target, index)
+        t.run(node.body)
+    for index, (begin, end) in reversed(list(zip(indices, ends))):
+        loop = n.For(index, begin, end, tuple(body), domain.step, domain.descending, loc=t.builder.loc)
+        body = [loop]
+    t.splice(body)
+
+
+def _index_type(t: Tracer, bounds: Bounds) -> Scalar:
+    """i32, or i64 if a bound needs it. A faulty bound is reported here and counts as i32."""
+    dtype = i32
+    for operand in (bounds.begin, bounds.end):
+        found = integer(operand)
+        if found is not None:
+            dtype = dtype if infer.fits(found, i32) else i64
+            continue
+        try:
+            own = t.type_of(operand)
+            infer.check_bound(own)
+        except Problem as problem:
+            t.report(problem, bounds.node)
+        except Poisoned:
+            pass
+        else:
+            dtype = i64 if i64 in (dtype, infer.index_type(own)) else i32
+    return dtype
+
+
+def _bound(t: Tracer, operand: Operand, dtype: Scalar) -> Value:
+    """A bound of the index's type; a stand-in for a faulty one."""
+    usable = isinstance(operand, Value) and operand.type.is_int or integer(operand) is not None
+    return t.value(operand if usable else Static(0), dtype)
+
+
+@STATEMENTS.row(ast.While)
+def _while(t: Tracer, node: ast.While) -> bool:
+    if node.orelse:
+        t.report(syntax("`else` after a loop is not part of the kernel language", "set a flag in the loop"), node.orelse[0])
+    with t.block() as condition:
+        test = guarded_condition(t, node.test)
+    with _body(t, "serial") as body:
+        loop = t.active.loops[-1]
+        t.run(node.body)
+    t.builder.emit(n.While(tuple(condition), test, tuple(body), loc=t.builder.loc))
+    constant = condition[-1] if condition else None
+    return isinstance(constant, n.Const) and bool(constant.value) and len(condition) == 1 and not loop.broken
+
+
+# ---- parallel -----------------------------------------------------------------------------------------------------
+
+
+def _parallel(t: Tracer, node: ast.For, domain: Domain) -> None:
+    """A task: statements before it become a serial task."""
+    if domain.step != 1:
+        _parallel_steps(t, node, domain)
+        return
+    with t.block() as block:
+        bounds = domain.bounds(t)
+        types = [_index_type(t, b) for b in bounds]
+        begin = tuple(_bound(t, b.begin, dtype) for b, dtype in zip(bounds, types))
+        end = tuple(_bound(t, b.end, dtype) for b, dtype in zip(bounds, types))
+    indices = tuple(t.builder.fresh(dtype) for dtype in types)
+    with _task_body(t) as body:
+        for target, index in zip(target_names(node), indices):
+            _declare(t, target, index)
+        t.run(node.body)
+    t.tasks.append(Task(tuple(body), indices, tuple(block), begin, end, t.builder.loc))
+
+
+@contextmanager
+def _task_body(t: Tracer) -> Iterator[list[Stmt]]:
+    flush(t)
+    t.in_parallel = True
+    t.active.loops.append(LoopFrame("parallel"))
+    try:
+        with t.block() as body:
+            yield body
+    finally:
+        t.active.loops.pop()
+        t.in_parallel = False
+
+
+def flush(t: Tracer) -> None:
+    """What was emitted outside all loops becomes a serial task."""
+    body = t.builder.take()
+    if body:
+        t.tasks.append(Task(body, loc=body[0].loc))
+
+
+def _parallel_steps(t: Tracer, node: ast.For, domain: Domain) -> None:
+    """Task over k in 0 .. ceil((end - begin)/step). k is i64 where a step of -1 could count more than i32 holds."""
+    (bounds,) = domain.bounds(t)
+    dtype = _index_type(t, bounds)
+    begin, end = integer(bounds.begin), integer(bounds.end)
+    known = begin is not None and end is not None
+    first = begin if begin is not None else _bound(t, bounds.begin, i64)
+    last = end if end is not None else _bound(t, bounds.end, i64)
+    count_type = i64 if dtype == i64 or (abs(domain.step) == 1 and not known) else i32
+    with t.block() as block:
+        zero = t.builder.const(0, count_type)
+        if isinstance(first, int) and isinstance(last, int):
+            count = t.builder.const(len(range(first, last, domain.step)), count_type)
+        else:
+            count = t.builder.cast(_trip_count(t, _wide(t, first), _wide(t, last), domain.step), count_type)
+    k = t.builder.fresh(count_type)
+    with _task_body(t) as body:
+        step = t.builder.const(domain.step, i64)
+        offset = t.builder.op("mul", t.builder.cast(k, i64), step)
+        index = t.builder.cast(t.builder.op("add", _wide(t, first), offset), dtype)
+        _declare(t, target_names(node)[0], index)
+        t.run(node.body)
+    t.tasks.append(Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
+
+
+def _wide(t: Tracer, bound: int | Value) -> Value:
+    return bound if isinstance(bound, Value) else t.builder.const(bound, i64)
+
+
+def _trip_count(t: Tracer, begin: Value, end: Value, step: int) -> Value:
+    """max(0, ceil(distance/|step|)), all i64."""
+    op, size = t.builder.op, t.builder.const(abs(step), i64)
+    distance = op("sub", end, begin) if step > 0 else op("sub", begin, end)
+    rounded = op("add", distance, t.builder.const(abs(step) - 1, i64))
+    return op("max", op("floordiv", rounded, size), t.builder.const(0, i64))
+
+
+# ---- unrolled -----------------------------------------------------------------------------------------------------
+
+
+def _unrolled(t: Tracer, node: ast.For, values: Any) -> None:
+    """The body once per value; scopes only if the body leaves an iteration early."""
+    try:
+        items = list(values)
+    except TypeError:
+        raise mistyped(f"a {type(values).__name__} cannot be looped over", "write `sg.static(range(n))`") from None
+    if not _exits(node.body):
+        for item in items:
+            with t.scopes.inner():
+                bind_static(t, node.target, Static(item, "item"))
+                t.run(node.body)
+        return
+    with t.frame() as whole, t.block() as body:
+        for item in items:
+            with t.frame() as one, t.block() as iteration:
+                t.active.loops.append(LoopFrame("unrolled", whole, one))
+                try:
+                    bind_static(t, node.target, Static(item, "item"))
+                    t.run(node.body)
+                finally:
+                    t.active.loops.pop()
+            t.builder.emit(n.Scope(tuple(iteration), loc=t.builder.loc))
+    t.builder.emit(n.Scope(tuple(body), loc=t.builder.loc))
+
+
+def _exits(body: list[ast.stmt]) -> bool:
+    """Whether `break` or `continue` of this loop occurs in the body."""
+    for stmt in body:
+        if isinstance(stmt, (ast.Break, ast.Continue)):
+            return True
+        if isinstance(stmt, (ast.For, ast.While)):
+            continue
+        inner = [getattr(stmt, name, []) for name in ("body", "orelse")]
+        if any(_exits(block) for block in inner if isinstance(block, list)):
+            return True
+    return False

@@ -1,0 +1,93 @@
+"""Names of the program and what they stand for, block by block; unique names of the IR.
+
+Invariant: a name lives from its first assignment to the end of the block that holds it, as in the IR.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ..ir.types import Scalar
+from .operands import Operand
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A mutable scalar: a Local of the IR."""
+
+    name: str
+    dtype: Scalar
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A scalar argument of the kernel."""
+
+    name: str
+    dtype: Scalar
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A name that cannot be assigned. kind says why: 'loop index', 'static value', 'parameter', 'faulty'."""
+
+    operand: Operand
+    kind: str
+
+
+Binding = Variable | Argument | Fixed
+
+
+class Scopes:
+    """The blocks open in one function, innermost last."""
+
+    def __init__(self) -> None:
+        self._chain: list[dict[str, tuple[Binding, int]]] = [{}]
+        self.expired: dict[str, int] = {}
+
+    def find(self, name: str) -> Binding | None:
+        """What the name stands for here."""
+        for names in reversed(self._chain):
+            if name in names:
+                return names[name][0]
+        return None
+
+    def declare(self, name: str, binding: Binding, line: int) -> None:
+        """Bind a name in the innermost block."""
+        self._chain[-1][name] = (binding, line)
+
+    def visible(self) -> list[str]:
+        """Names that can be used here."""
+        return [name for names in self._chain for name in names]
+
+    @contextmanager
+    def inner(self) -> Iterator[None]:
+        """A block: its names expire at its end, remembering the line that made them."""
+        self._chain.append({})
+        try:
+            yield
+        finally:
+            for name, (_, line) in self._chain.pop().items():
+                self.expired[name] = line
+
+
+class Namer:
+    """Gives each local, array and argument of a kernel a name of its own: `v`, `v.1`, `v.2`."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._counts: dict[str, int] = {}
+
+    def unique(self, name: str) -> str:
+        """A new name that starts with the given one and that the text form can read back."""
+        base = re.sub(r"[^A-Za-z0-9_$.]", lambda m: f"u{ord(m[0]):x}", name)
+        if base in ("inf", "nan") or not re.match(r"[A-Za-z_$]", base):
+            base = "_" + base
+        made = base
+        while made in self._used:
+            self._counts[base] = self._counts.get(base, 0) + 1
+            made = f"{base}.{self._counts[base]}"
+        self._used.add(made)
+        return made

@@ -1,0 +1,133 @@
+"""From a Python function to its syntax tree, with positions that are those of the file.
+
+Indented functions are parsed under an `if True:` line of our own, never dedented, so that columns stay true and
+strings over several lines keep their text.
+"""
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import Any
+
+from ..errors import KernelSyntaxError, Span
+
+MISSING = object()
+
+
+@dataclass(frozen=True)
+class Source:
+    """The tree of one function. Line numbers are those of the file; columns are counted in UTF-8 bytes."""
+
+    file: str
+    first_line: int
+    lines: tuple[str, ...]
+    tree: ast.FunctionDef
+
+    def span(self, node: ast.AST) -> Span:
+        """The place of a node; only its first line is marked."""
+        line = getattr(node, "lineno", self.first_line)
+        start, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0) or 0
+        index = line - self.first_line
+        text = self.lines[index].rstrip("\n") if 0 <= index < len(self.lines) else ""
+        if getattr(node, "end_lineno", line) != line:
+            end = len(text.encode())
+        return Span(self.file, line, _characters(text, start), _characters(text, end), text)
+
+    def text(self, node: ast.AST) -> str:
+        """The node as written in the canonical style of `ast.unparse`."""
+        return ast.unparse(node)
+
+
+def _characters(text: str, offset: int) -> int:
+    return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
+
+
+def read_source(function: Any) -> Source:
+    """The source of a plain Python function. Raises KernelSyntaxError if there is none that can be parsed."""
+    if not isinstance(function, FunctionType):
+        raise KernelSyntaxError(
+            f"a kernel is made of a Python function, not of {type(function).__name__!r}",
+            "decorate a function written with `def`",
+        )
+    code = function.__code__
+    if function.__name__ == "<lambda>":
+        raise KernelSyntaxError(
+            "a lambda cannot be a kernel or a function of one", "write it with `def`", _place(code)
+        )
+    return _read(code, code.co_filename, function.__name__)
+
+
+def _place(code: CodeType) -> Span:
+    return Span(code.co_filename, code.co_firstlineno)
+
+
+@lru_cache(maxsize=512)
+def _read(code: CodeType, file: str, name: str) -> Source:
+    try:
+        found, first_line = inspect.getsourcelines(code)
+    except (OSError, TypeError, IndexError, SyntaxError) as error:
+        raise KernelSyntaxError(*_no_source(code, name), _place(code)) from error
+    lines = tuple(found)
+    indented = lines[0][:1] in " \t"
+    try:
+        module = ast.parse(("if True:\n" if indented else "") + "".join(lines))
+    except SyntaxError as error:
+        raise KernelSyntaxError(
+            f"the source found for `{name}` does not parse on its own: {error.msg}",
+            "write the function as a statement of its own lines",
+            _place(code),
+        ) from error
+    ast.increment_lineno(module, first_line - (2 if indented else 1))
+    tree = _definition(module, code, name)
+    return Source(file, first_line, lines, tree)
+
+
+def _no_source(code: CodeType, name: str) -> tuple[str, str]:
+    reason = f"the source of `{name}` is not available: kernels are compiled from their Python text"
+    if code.co_filename.startswith("<stdin"):
+        return reason, "put it into a file, use a notebook or IPython, or Python 3.13, whose prompt keeps the text"
+    if code.co_filename.startswith("<"):
+        return reason, "put it into a file, or register the text given to exec() in `linecache.cache`"
+    return reason, f"make {code.co_filename} readable where the kernel is first called"
+
+
+def _definition(module: ast.Module, code: CodeType, name: str) -> ast.FunctionDef:
+    """The definition at the code's first line; decorators stand above `def` but belong to it."""
+    candidates = [n for n in ast.walk(module) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    for node in candidates:
+        if node.name == code.co_name:
+            if isinstance(node, ast.AsyncFunctionDef):
+                raise KernelSyntaxError("a kernel cannot be asynchronous", "write `def` alone", _place(code))
+            return node
+    raise KernelSyntaxError(
+        f"the text at line {code.co_firstlineno} of {code.co_filename} does not define `{name}`",
+        "the file changed after it was imported: run the program again",
+        _place(code),
+    )
+
+
+def outer_name(function: FunctionType, name: str) -> Any:
+    """The object a free name means now: closure, then module, then builtins; MISSING if there is none."""
+    if name in function.__code__.co_freevars:
+        cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
+        try:
+            return cell.cell_contents
+        except ValueError:
+            return MISSING
+    if name in function.__globals__:
+        return function.__globals__[name]
+    return getattr(builtins, name, MISSING)
+
+
+def outer_names(function: FunctionType) -> list[str]:
+    """Every free name that means something, for suggestions."""
+    return [*function.__code__.co_freevars, *function.__globals__, *dir(builtins)]
+
+
+def local_names(function: FunctionType) -> frozenset[str]:
+    """Names that Python itself treats as local to the function."""
+    return frozenset((*function.__code__.co_varnames, *function.__code__.co_cellvars))

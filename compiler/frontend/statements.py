@@ -1,0 +1,212 @@
+"""Statements other than loops: one handler per class of syntax tree, in the closed table STATEMENTS.
+
+A handler gives True if control never passes the statement's end.
+"""
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from ..ir import nodes as n
+from ..ir.nodes import Value
+from . import infer
+from .context import STATEMENTS, ReturnSite, Tracer
+from .diagnostics import Poisoned, Problem, mistyped, syntax, unsupported
+from .expressions import VECTOR_CURE
+from .infer import as_dtype
+from .operands import Operand, Pack, Static, describe, number, static
+from .places import assign, place, update
+from .scope import Fixed
+from .static import evaluate_static, static_call
+from .text import assertion_text
+
+
+@STATEMENTS.row(ast.Expr)
+def _expression(t: Tracer, node: ast.Expr) -> None:
+    if not isinstance(node.value, ast.Constant):
+        t.expr(node.value)
+
+
+@STATEMENTS.row(ast.Pass)
+def _pass(t: Tracer, node: ast.Pass) -> None:
+    return None
+
+
+# ---- assignment ---------------------------------------------------------------------------------------------------
+
+
+@STATEMENTS.row(ast.Assign)
+def _assign(t: Tracer, node: ast.Assign) -> None:
+    call = static_call(t, node.value)
+    if call is not None:
+        operand: Operand = evaluate_static(t, call)
+        for target in node.targets:
+            bind_static(t, target, operand)
+        return
+    operand = t.clean(node.value)
+    for target in node.targets:
+        assign(t, target, operand)
+
+
+def bind_static(t: Tracer, target: ast.expr, operand: Operand) -> None:
+    """Names that stand for objects known at compile time; a tuple is taken apart."""
+    if isinstance(target, ast.Name):
+        t.scopes.declare(target.id, Fixed(operand, "static value"), target.lineno)
+        return
+    if not isinstance(target, (ast.Tuple, ast.List)):
+        raise syntax("a static value is bound to a name", "store it with a plain assignment", target)
+    try:
+        values = tuple(operand.value) if isinstance(operand, Static) else ()
+    except TypeError:
+        values = ()
+    if len(values) != len(target.elts):
+        raise mistyped(f"{len(target.elts)} names do not fit {describe(operand)}", "give one name for each value", target)
+    for inner, value in zip(target.elts, values):
+        bind_static(t, inner, static(value, inner.id if isinstance(inner, ast.Name) else ""))
+
+
+@STATEMENTS.row(ast.AnnAssign)
+def _annotated(t: Tracer, node: ast.AnnAssign) -> None:
+    declared = t.clean(node.annotation)
+    dtype = as_dtype(declared.value, t.options) if isinstance(declared, Static) else None
+    if dtype is None:
+        raise mistyped(f"`{ast.unparse(node.annotation)}` is not a scalar type", "annotate with `sg.f32`, `sg.i32`, ...")
+    if node.value is None:
+        raise syntax("a local needs a value where it is declared", f"write `{ast.unparse(node)} = 0`")
+    assign(t, node.target, t.stored(t.clean(node.value), dtype, f"`{ast.unparse(node.target)}`"))
+
+
+@STATEMENTS.row(ast.AugAssign)
+def _augmented(t: Tracer, node: ast.AugAssign) -> None:
+    row = infer.BINARY.get(type(node.op))
+    if row is None:
+        raise unsupported("`@=` multiplies matrices, which kernels do not have", VECTOR_CURE)
+    target = place(t, node.target)
+    update(t, target, row.op, t.expr(node.value), row)
+
+
+# ---- branches and exits ---------------------------------------------------------------------------------------------
+
+
+@STATEMENTS.row(ast.If)
+def _if(t: Tracer, node: ast.If) -> bool:
+    call = static_call(t, node.test)
+    if call is not None:
+        return t.run(node.body if evaluate_static(t, call).value else node.orelse)
+    condition = guarded_condition(t, node.test)
+    with t.block() as then:
+        ends = t.run(node.body)
+    with t.block() as orelse:
+        ends = t.run(node.orelse) and ends
+    t.builder.if_(condition, then, orelse)
+    return ends
+
+
+def guarded_condition(t: Tracer, node: ast.expr) -> Value:
+    """A condition; if it holds a mistake, a stand-in, so that mistakes of the body are found too."""
+    try:
+        return t.condition(t.expr(node))
+    except Problem as problem:
+        t.report(problem, node)
+    except Poisoned:
+        pass
+    return t.builder.const(False, infer.u1)
+
+
+@STATEMENTS.row(ast.Break)
+def _break(t: Tracer, node: ast.Break) -> bool:
+    loop = t.active.loops[-1]
+    loop.broken = True
+    if loop.break_to is None:
+        raise syntax("`break` cannot leave a parallel loop: its iterations run at once",
+                     "end one iteration with `continue`, or make the loop serial")  # fmt: skip
+    t.builder.emit(n.Break(t.depth(loop.break_to), loc=t.builder.loc))
+    return True
+
+
+@STATEMENTS.row(ast.Continue)
+def _continue(t: Tracer, node: ast.Continue) -> bool:
+    loop = t.active.loops[-1]
+    if loop.continue_to is None:
+        t.builder.emit(n.Return(loc=t.builder.loc))
+    elif loop.kind == "unrolled":
+        t.builder.emit(n.Break(t.depth(loop.continue_to), loc=t.builder.loc))
+    else:
+        t.builder.emit(n.Continue(t.depth(loop.continue_to), loc=t.builder.loc))
+    return True
+
+
+@STATEMENTS.row(ast.Return)
+def _return(t: Tracer, node: ast.Return) -> bool:
+    if not t.active.is_kernel:
+        return _return_from_function(t, node)
+    if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
+        raise unsupported("a kernel returns no value", "store it to a 0-d field, as in `result[None] = ...`")
+    if t.in_parallel:
+        raise syntax("`return` inside a parallel loop cannot end the other iterations",
+                     "end this iteration with `continue`")  # fmt: skip
+    if t.nesting:
+        t.builder.emit(n.Return(loc=t.builder.loc))
+    return True
+
+
+def _return_from_function(t: Tracer, node: ast.Return) -> bool:
+    """Store the results and leave the scope of the call; `inline` removes what turns out not to be needed."""
+    operand = Static(None) if node.value is None else t.expr(node.value)
+    is_tuple = isinstance(operand, Pack)
+    items = operand.items if isinstance(operand, Pack) else (operand,)
+    if isinstance(operand, Static) and operand.value is None:
+        items = ()
+    values, active = None, t.active
+    with t.builder.block() as tail:
+        if items and all(isinstance(i, Value) or number(i) is not None for i in items):
+            values = tuple(t.value(i) for i in items)
+            names = active.result_names
+            missing = len(values) - len(names)
+            active.result_names = names + tuple(t.namer.unique(active.function.__name__) for _ in range(missing))
+            for name, value in zip(active.result_names, values):
+                t.builder.set(name, value)
+        t.builder.emit(n.Break(t.depth(active.return_frame), loc=t.builder.loc))
+    t.splice(tail)
+    active.returns.append(ReturnSite(items, values, tail, node, is_tuple))
+    return True
+
+
+@STATEMENTS.row(ast.Assert)
+def _assert(t: Tracer, node: ast.Assert) -> None:
+    condition = t.condition(t.expr(node.test))
+    t.builder.emit(n.Assert(condition, assertion_text(t, node), loc=t.builder.loc))
+
+
+# ---- what the language does not have --------------------------------------------------------------------------------
+
+_REFUSED: dict[str, tuple[str, str]] = {
+    "FunctionDef": ("a function cannot be defined inside a kernel", "define it outside with `@sg.func`"),
+    "AsyncFunctionDef": ("a function cannot be defined inside a kernel", "define it outside with `@sg.func`"),
+    "ClassDef": ("a class cannot be defined inside a kernel", "define it outside"),
+    "Delete": ("a kernel cannot delete names", "leave the name alone: it ends with its block"),
+    "AsyncFor": ("a kernel cannot wait", "write a plain `for`"),
+    "With": ("`with` is not part of the kernel language", "open the context around the call of the kernel"),
+    "AsyncWith": ("`with` is not part of the kernel language", "open the context around the call of the kernel"),
+    "Match": ("`match` is not part of the kernel language", "write `if`, `elif`, `else`"),
+    "Raise": ("a kernel cannot raise", "write `assert condition, 'message'`"),
+    "Try": ("a kernel cannot catch exceptions", "test the condition with `if` before it goes wrong"),
+    "TryStar": ("a kernel cannot catch exceptions", "test the condition with `if` before it goes wrong"),
+    "Import": ("a kernel cannot import", "import at the top of the file"),
+    "ImportFrom": ("a kernel cannot import", "import at the top of the file"),
+    "Global": ("a kernel cannot rebind globals", "store to a 0-d field"),
+    "Nonlocal": ("a kernel cannot rebind names outside it", "store to a 0-d field"),
+    "TypeAlias": ("a kernel cannot define types", "define the alias outside"),
+}
+
+
+def _refusal(reason: str, cure: str) -> Callable[[Tracer, ast.stmt], None]:
+    def refuse(t: Tracer, node: ast.stmt) -> None:
+        raise syntax(reason, cure)
+
+    return refuse
+
+
+for _class in STATEMENTS.keys:
+    if _class.__name__ in _REFUSED:
+        STATEMENTS[_class] = _refusal(*_REFUSED[_class.__name__])
