@@ -86,8 +86,8 @@ def run_passes(kernel: Kernel, passes: list[tuple[str, Pass]], trace: Trace | No
 def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = False) -> Lowered:
     """A kernel of stage source, tasks, structured or adjoint, ready to run. check: verify after each pass."""
     if check:
-        verify(kernel, "source" if len(kernel.tasks) > 1 else "tasks") if not _has_stacks(kernel) else verify(kernel, "adjoint")
-    passes = FORWARD if not _has_stacks(kernel) else []
+        verify(kernel, "adjoint" if _has_stacks(kernel) else "source")
+    passes = [] if _has_stacks(kernel) else FORWARD
     return _finish(run_passes(kernel, passes, trace, "tasks" if check else ""))
 
 

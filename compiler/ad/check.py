@@ -72,8 +72,8 @@ def _atomics(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Iterato
                 continue
             span = kernel.span(stmt.loc)
             if stmt.result in used and stmt.result in activity.values:
-                yield Diagnostic(f"the old value that the atomic on '{stmt.array}' returns depends on the order of iterations",
-                                 "do not use the returned value, or make the loop serial", span)  # fmt: skip
+                yield Diagnostic(f"the old value that this atomic on '{stmt.array}' returns depends on the order"
+                                 " of iterations", "do not use it, or make the loop serial", span)  # fmt: skip
             elif stmt.op in ("min", "max"):
                 write = risks.final_value_risk(stmt, t)
                 if write:

@@ -14,9 +14,9 @@ from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Temp, Value
 from ..ir.types import ArrayType
 from ..ir.walk import map_blocks, next_id, results, walk
 from ..passes.affine import Affine, IndexForms, is_own, same_indices
-from ..passes.dead_code import remove_dead_code
 from .activity import Activity, find_activity
 from .check import check_kernel, check_state
+from .forget_primals import forget_primals
 from .plan import LOWERINGS, Planner, Policy
 from .reverse import TaskReverser
 from .risk import Risk, RiskAnalysis
@@ -32,15 +32,14 @@ def reverse(kernel: Kernel, lowering: str = "lean") -> Kernel:
     policy = LOWERINGS[lowering]
     activity = find_activity(kernel)
     if not any(t.grad for t in kernel.array_types().values()):
-        raise NotDifferentiable(
-            f"no array of kernel '{kernel.name}' has a gradient", "create the fields with needs_grad=True", _first_span(kernel)
-        )
+        reason = f"no array of kernel '{kernel.name}' has a gradient"
+        raise NotDifferentiable(reason, "create the fields with needs_grad=True", _first_span(kernel))
     risks = RiskAnalysis(kernel)
     check_kernel(kernel, activity, risks)
     at_risk = risks.find()
     raw = _reverse_tasks(kernel, activity, policy, at_risk)
     prelude = _temporaries(kernel, at_risk, next_id(raw))
-    grad = remove_dead_code(replace(raw, tasks=prelude + raw.tasks))
+    grad = forget_primals(replace(raw, tasks=prelude + raw.tasks))
     check_state(grad, kernel, at_risk)
     return replace(grad, tasks=tuple(t for t in grad.tasks if t.body) or grad.tasks[:1])
 
@@ -52,10 +51,9 @@ def _first_span(kernel: Kernel) -> Span | None:
 
 def _reverse_tasks(kernel: Kernel, activity: Activity, policy: Policy, at_risk: dict[Value, Risk]) -> Kernel:
     first_id, tasks = next_id(kernel), []
-    arrays = kernel.array_types()
     for t, task in reversed(list(enumerate(kernel.tasks))):
         structure = Structure(task)
-        plan = Planner(structure, activity, arrays, set(at_risk), policy).make()
+        plan = Planner(structure, activity, set(at_risk), policy).make()
         made = TaskReverser(structure, activity, plan, policy, first_id, own_arrays(task), f"t{t}")
         tasks.append(made.build())
         first_id = made.b.next_id
@@ -83,7 +81,8 @@ def own_arrays(task: Task) -> set[str]:
     for stmt in walk(task.body):
         if isinstance(stmt, (n.Load, n.Store, n.Atomic)):
             tuples.setdefault(stmt.array, []).append(tuple(forms.form(v) for v in stmt.indices))
-    return {a for a, found in tuples.items() if is_own(found[0], task) and all(same_indices(found[0], t) for t in found)}
+    alike = {a: t for a, t in tuples.items() if all(same_indices(t[0], other) for other in t)}
+    return {a for a, found in alike.items() if is_own(found[0], task)}
 
 
 # ---- temporaries --------------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 
 from ..ir import nodes as n
 from ..ir.nodes import Stmt, Value
-from ..ir.types import ArrayType
 from ..ir.walk import operands
 from .activity import Activity
 from .needs import needs
@@ -61,11 +60,10 @@ class Planner:
     """Makes the plan of one task. at_risk: results of loads whose memory may be overwritten after them."""
 
     def __init__(
-        self, structure: Structure, activity: Activity, arrays: dict[str, ArrayType], at_risk: set[Value], policy: Policy
+        self, structure: Structure, activity: Activity, at_risk: set[Value], policy: Policy
     ) -> None:
         self.structure = structure
         self.activity = activity
-        self.arrays = arrays
         self.at_risk = at_risk
         self.policy = policy
         self.plan = Plan()
@@ -155,13 +153,15 @@ class Planner:
 
     def is_recomputable(self, value: Value) -> bool:
         stmt = self.structure.made[value]
-        return self.policy.recompute and (isinstance(stmt, RECOMPUTED) or isinstance(stmt, n.Load) and value not in self.at_risk)
+        safe_load = isinstance(stmt, n.Load) and value not in self.at_risk
+        return self.policy.recompute and (isinstance(stmt, RECOMPUTED) or safe_load)
 
     def _choose(self, required: set[Value]) -> None:
         """One walk in order of definition: operands are decided before what is computed from them."""
         available: set[Value] = set(self.structure.task.indices)
         for value, stmt in self.structure.made.items():
-            if self.is_free(value) or self.is_kept(value) or self.is_recomputable(value) and available.issuperset(operands(stmt)):
+            again = self.is_recomputable(value) and available.issuperset(operands(stmt))
+            if again or self.is_free(value) or self.is_kept(value):
                 available.add(value)
             elif value in required:
                 self.plan.saved[value] = ()

@@ -41,7 +41,10 @@ REVERSE: Table[type[Stmt], Handler] = Table(
             n.StackTop, n.StackTopAdjoint, n.StackAccumulate,
         )
     }
-    | {cls: "has no derivative" for cls in (n.Const, n.Arg, n.Shape, n.BitCast, n.Random, n.Assert, n.Print, n.LocalArray)},
+    | {
+        cls: "has no derivative"
+        for cls in (n.Const, n.Arg, n.Shape, n.BitCast, n.Random, n.Assert, n.Print, n.LocalArray)
+    },
 )  # fmt: skip
 
 

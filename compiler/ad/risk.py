@@ -2,8 +2,9 @@
 
 A grad kernel runs after its kernel and finds memory as the kernel left it. A load is harmless if no store or atomic
 to its element can follow it: later in the text, in a later iteration of a common serial loop, in another iteration of
-the parallel loop, or in a later task. Index tuples are compared as affine forms: with equal coefficients, a write of
-iteration t + k hits the element read in t for one k only; it is harmless if k < 0, not whole, or 0 with the write first.
+the parallel loop, or in a later task. Index tuples are compared as affine forms: with equal coefficients, a write
+of iteration t + k hits the element read in t for one k only; it is harmless if k < 0, not whole, or 0 with the write
+first.
 """
 from __future__ import annotations
 
@@ -132,8 +133,9 @@ class RiskAnalysis:
         """Whether the write may follow the load within one iteration of the task."""
         structure = self.structures[t]
         common = _common(load.path, write.path)
-        loops = [(p, s) for p, s in structure.loops(common)]
-        varying = frozenset(v for v, home in structure.homes.items() if loops and home[: len(loops[0][0])] == loops[0][0])
+        loops = structure.loops(common)
+        outer = loops[0][0] if loops else None
+        varying = frozenset(v for v, home in structure.homes.items() if outer and home[: len(outer)] == outer)
         steps = [self._steps(s, pairs, varying) for _, s in loops]
         for step in steps:
             if step == NEVER:

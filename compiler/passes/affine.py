@@ -66,7 +66,7 @@ class IndexForms:
             return Affine(0, ((("arg", stmt.name), 1),))
         if isinstance(stmt, n.Shape):
             return Affine(0, ((("shape", stmt.array, stmt.axis), 1),))
-        if isinstance(stmt, n.Cast) and stmt.arg.type.is_int and value.type.is_int and value.type.bits >= stmt.arg.type.bits:
+        if isinstance(stmt, n.Cast) and _keeps_value(stmt):
             return self.form(stmt.arg)
         if isinstance(stmt, n.Op):
             found = self._op(stmt)
@@ -86,6 +86,11 @@ class IndexForms:
             if not b.terms:
                 return _combine(Affine(0), a, b.constant)
         return None
+
+
+def _keeps_value(cast: n.Cast) -> bool:
+    source, target = cast.arg.type, cast.result.type
+    return source.is_int and target.is_int and target.bits >= source.bits
 
 
 def extents(task: Task) -> tuple[tuple[Affine, Affine], ...]:

@@ -3,8 +3,8 @@
     y[i] = x[i]; for ..: y[i] = sin(y[i])    →    t = load y[i]; set v, ..; for ..: set v, sin v;  store y[i], v
 
 An array whose every access in the task has one index tuple, different in every iteration of the box, is private
-to the iteration: it is loaded at the head of the lowest block that holds all accesses and stored at its end. The block must
-access the element unconditionally, so that nothing is read that the kernel would not read.
+to the iteration: it is loaded at the head of the lowest block that holds all accesses and stored at its end. The
+block must access the element unconditionally, so that nothing is read that the kernel would not read.
 """
 from __future__ import annotations
 

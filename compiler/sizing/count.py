@@ -5,8 +5,9 @@
     end of the body         →      atomic max $depths[k], m;  atomic add $rows[3·task + slab], m > 0
 
 It is the slice of a kernel that decides control flow, made by a pass, an ordinary kernel that every backend runs.
-Pops are left out where no push can follow one, so that the reverse sweep, which only pops, disappears. If control reads
-an array that the task itself writes, those stores stay and the launcher lets them write to copies.
+Where no push can follow a pop, pops are left out, so that the reverse sweep, which only pops, disappears, and the top
+of a stack, as far as pushes depend on it, is what was pushed last, kept in a local. If control reads an array that
+the task itself writes, those stores stay and the launcher lets them write to copies.
 """
 from __future__ import annotations
 
@@ -69,19 +70,21 @@ class _Counter:
     def __init__(self, kernel: Kernel, declared: list[n.StackAlloca]) -> None:
         self.next_id = next_id(kernel)
         self.numbers = {s.stack: k for k, s in enumerate(declared)}
+        self.types = {s.stack: s.dtype for s in declared}
         self.slabs = {s.stack: slab_of(s) for s in declared}
 
     def task(self, number: int, task: Task) -> Task:
         own = [s.stack for s in walk(task.body) if isinstance(s, n.StackAlloca)]
         if not own:
             return task
-        last_pop = _pushes_after_pops(task.body)
+        exact = _pushes_after_pops(task.body)
         b = Builder(self.next_id)
         for name in own:
             for role in ("count", "depth"):
                 b.local(f"{role}.{name}", i64)
+            b.local(f"top.{name}", self.types[name])
         self.next_id = b.next_id
-        body = b.take() + self._block(task.body, last_pop)
+        body = b.take() + self._block(task.body, exact)
         return replace(task, body=body + self._results(number, own))
 
     def _results(self, number: int, own: list[str]) -> Block:
@@ -103,7 +106,9 @@ class _Counter:
         out: list[Stmt] = []
         for stmt in block:
             if isinstance(stmt, n.StackPush):
-                out += self._move(stmt.stack, 1)
+                out += (*self._move(stmt.stack, 1), n.Set(f"top.{stmt.stack}", stmt.value, loc=stmt.loc))
+            elif isinstance(stmt, n.StackTop) and not exact:
+                out.append(n.Get(stmt.result, f"top.{stmt.stack}", loc=stmt.loc))
             elif isinstance(stmt, n.StackPop):
                 out += self._move(stmt.stack, -1) if exact else ()
             elif isinstance(stmt, n.StackAlloca):
@@ -130,24 +135,17 @@ class _Counter:
         return b.take()
 
 
-def _pushes_after_pops(body: Block) -> bool:
-    """Whether a push can follow a pop of the same stack within one iteration."""
-    popped: set[str] = set()
-
-    def visit(block: Block) -> bool:
-        for stmt in block:
-            if isinstance(stmt, n.StackPop):
-                popped.add(stmt.stack)
-            elif isinstance(stmt, n.StackPush) and stmt.stack in popped:
-                return True
+def _pushes_after_pops(block: Block, popped: bool = False) -> bool:
+    """Whether a push of any stack can follow a pop, or a second alloca, of any within one iteration."""
+    for stmt in block:
+        inside = [type(s) for s in walk((stmt,))]
+        drops = n.StackPop in inside or n.StackAlloca in inside and bool(blocks(stmt))
+        if n.StackPush in inside:
             loops = isinstance(stmt, (n.For, n.While))
-            if loops:
-                popped.update(s.stack for inner in blocks(stmt) for s in walk(inner) if isinstance(s, n.StackPop))
-            if any(visit(inner) for inner in blocks(stmt)):
+            if popped or loops and drops or any(_pushes_after_pops(inner) for inner in blocks(stmt)):
                 return True
-        return False
-
-    return visit(body)
+        popped = popped or drops
+    return False
 
 
 def _slice(kernel: Kernel) -> Kernel:
