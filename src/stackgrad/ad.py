@@ -234,7 +234,7 @@ def grad_for(primal: Callable[..., Any]) -> Callable[[F], F]:
         )
 
     def attach(function: F) -> F:
-        primal.gradient = function  # type: ignore[attr-defined]
+        primal.gradient = function
         return function
 
     return attach

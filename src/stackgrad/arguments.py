@@ -106,13 +106,14 @@ class Signature:
 
     def array(self, name: str, wanted: ArrayType, value: Any) -> Field | np.ndarray:
         """An array argument, checked. Raises KernelTypeError."""
-        if isinstance(value, Field):
-            value.check_alive()
-            memory = value.memory
-        elif isinstance(value, np.ndarray):
-            memory = value
-        else:
+        if not isinstance(value, (Field, np.ndarray)):
             raise self._misfit(name, wanted, value)
+        found: Field | np.ndarray = value
+        if isinstance(found, Field):
+            found.check_alive()
+            memory = found.memory
+        else:
+            memory = found
         if memory.dtype != wanted.dtype.dtype or memory.ndim != wanted.ndim:
             raise self.error(
                 f"the parameter {name}: {wanted} cannot take an array of {memory.dtype} with {memory.ndim} axes",
@@ -122,4 +123,4 @@ class Signature:
             raise self.error(
                 f"the array given for {name} is not C-contiguous and writable", "give numpy.ascontiguousarray(...)"
             )
-        return value
+        return found

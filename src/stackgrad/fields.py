@@ -190,7 +190,7 @@ def scalar_type(dtype: object) -> Scalar:
     named = {float: settings.default_fp, int: settings.default_ip, bool: SCALARS["u1"]}
     try:
         if dtype in named:
-            return named[dtype]  # type: ignore[index]
+            return named[dtype]
         return dtype if isinstance(dtype, Scalar) else from_dtype(np.dtype(dtype))  # type: ignore[call-overload]
     except (TypeError, KeyError):
         raise FieldError(f"{dtype!r} is not a scalar type", f"one of {', '.join('sg.' + s for s in SCALARS)}") from None
@@ -198,7 +198,7 @@ def scalar_type(dtype: object) -> Scalar:
 
 def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     try:
-        extents = tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))  # type: ignore[arg-type]
+        extents = tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))
     except TypeError:
         raise FieldError(f"{shape!r} is not a shape", "give an int or a tuple of ints") from None
     if any(extent < 0 for extent in extents):

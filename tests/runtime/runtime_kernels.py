@@ -2,6 +2,9 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
+
+import stackgrad as sg
 
 
 def over_array(name: str, params: str, array: str, body: str) -> str:
@@ -78,3 +81,21 @@ TYPES = """kernel types(flag: u1, k: u8, n: i64, h: f16, out: f64[1]) {
 }
 """
 """Writes each of its scalar arguments to an element of `out`."""
+
+
+class Program:
+    """loss = sum(y), y = a**2, over three elements."""
+
+    def __init__(self) -> None:
+        self.a, self.y = (sg.field(sg.f64, 3, needs_grad=True, name=n) for n in "ay")
+        self.loss = sg.field(sg.f64, needs_grad=True, name="loss")
+        self.a.from_numpy([1.0, 2.0, 3.0])
+        square, total, shift = (sg.kernel_from_text(text) for text in (SQUARE, TOTAL, SHIFT))
+        self.square: Callable[[], None] = lambda: square(a=self.a, y=self.y)
+        self.total: Callable[[], None] = lambda: total(y=self.y, loss=self.loss)
+        self.shift: Callable[[float], None] = lambda by: shift(a=self.a, by=by)
+        self.square_grad: Callable[[], None] = lambda: square.grad(a=self.a, y=self.y)
+
+    def gradient(self) -> list[float]:
+        values: list[float] = self.a.grad.to_numpy().tolist()
+        return values

@@ -1,4 +1,4 @@
-"""Tapes: order, the state a gradient is taken at, budget, exceptions, nesting, custom gradients, misuse."""
+"""Tapes: order, the state a gradient is taken at, budget, exceptions, nesting, misuse."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -7,33 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
-from runtime_kernels import POWER, SHIFT, SQUARE, TOTAL
+from runtime_kernels import POWER, SQUARE, TOTAL, Program
 from stackgrad import tape_state
 from stackgrad.fields import Field
 from stackgrad.session import RUNTIME
-
-
-class Program:
-    """loss = sum(y), y = a**2, over three elements."""
-
-    def __init__(self) -> None:
-        self.a, self.y = (sg.field(sg.f64, 3, needs_grad=True, name=n) for n in "ay")
-        self.loss = sg.field(sg.f64, needs_grad=True, name="loss")
-        self.a.from_numpy([1.0, 2.0, 3.0])
-        square, total, shift = (sg.kernel_from_text(text) for text in (SQUARE, TOTAL, SHIFT))
-        self.square: Callable[[], None] = lambda: square(a=self.a, y=self.y)
-        self.total: Callable[[], None] = lambda: total(y=self.y, loss=self.loss)
-        self.shift: Callable[[float], None] = lambda by: shift(a=self.a, by=by)
-        self.square_grad: Callable[[], None] = lambda: square.grad(a=self.a, y=self.y)
-
-    def gradient(self) -> list[float]:
-        values: list[float] = self.a.grad.to_numpy().tolist()
-        return values
-
-
-@pytest.fixture
-def p() -> Program:
-    return Program()
 
 
 def test_gradient_of_a_chain(p: Program) -> None:
@@ -288,95 +265,6 @@ def test_init_inside_a_tape(p: Program) -> None:
     with pytest.raises(sg.TapeError, match="inside the tape"), sg.ad.Tape(p.loss):
         sg.init(arch=sg.reference)
     assert RUNTIME.tapes == ()
-
-
-# ---- functions with gradients of their own ------------------------------------------------------------------
-
-
-def test_no_grad(p: Program) -> None:
-    @sg.ad.no_grad
-    def prepare(by: float) -> str:
-        p.shift(by)
-        return "done"
-
-    with sg.ad.Tape(p.loss):
-        p.square()
-        p.total()
-        assert prepare(1.0) == "done"
-        p.square()
-    assert p.gradient() == [2, 4, 6]
-    assert prepare(1.0) == "done"
-
-
-def test_custom_gradient(p: Program) -> None:
-    calls: list[tuple[Any, ...]] = []
-
-    @sg.ad.grad_replaced
-    def step(s: int, scale: float = 1.0) -> None:
-        p.square()
-
-    @sg.ad.grad_for(step)
-    def step_grad(s: int, scale: float = 1.0) -> None:
-        calls.append((s, scale))
-        p.square_grad()
-
-    step(9)
-    with sg.ad.Tape(p.loss):
-        step(3, scale=2.0)
-        p.total()
-    assert calls == [(3, 2.0)] and p.gradient() == [2, 4, 6]
-
-
-def test_custom_gradients_may_rebuild_state(p: Program) -> None:
-    """The gradient function overwrites a field that the gradient of an earlier launch reads."""
-
-    @sg.ad.grad_replaced
-    def step() -> None:
-        pass
-
-    @sg.ad.grad_for(step)
-    def step_grad() -> None:
-        p.a.fill(100)
-        p.shift(1.0)
-
-    with sg.ad.Tape(p.loss):
-        p.square()
-        p.total()
-        step()
-        p.a[0] = 8.0
-        step()
-    assert p.gradient() == [2, 4, 6] and p.a.to_numpy().tolist() == [8, 2, 3]
-
-
-def test_what_a_custom_gradient_launches_is_not_recorded(p: Program) -> None:
-    @sg.ad.grad_replaced
-    def step() -> None:
-        p.square()
-
-    @sg.ad.grad_for(step)
-    def step_grad() -> None:
-        p.square()
-        p.square_grad()
-        with pytest.raises(sg.TapeError, match="runs backward"):
-            sg.ad.Tape(p.loss).__enter__()
-
-    outer = sg.field(sg.f64, needs_grad=True)
-    with sg.ad.Tape(outer), sg.ad.Tape(p.loss):
-        step()
-        p.total()
-    assert p.gradient() == [0, 0, 0], "the outer tape recorded nothing and cleared what the inner one left"
-
-
-def test_custom_gradient_misuse(p: Program) -> None:
-    with pytest.raises(sg.TapeError, match="not decorated"):
-        sg.ad.grad_for(lambda: None)
-
-    @sg.ad.grad_replaced
-    def lonely() -> None:
-        pass
-
-    with pytest.raises(sg.TapeError, match="lonely is grad_replaced, but has no gradient"), sg.ad.Tape(p.loss):
-        lonely()
 
 
 # ---- losses -------------------------------------------------------------------------------------------------
