@@ -1,0 +1,124 @@
+"""Integer intervals of the values of a task, for given arguments and shapes.
+
+An interval (low, high) is closed and sound: the value lies inside in every execution. What is not understood is
+(-inf, inf). Loop indices are bounded by the intervals of their ends.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ..ir import nodes as n
+from ..ir.nodes import Stmt, Task, Value
+from ..ir.walk import results, walk_task
+
+Number = int | float
+Interval = tuple[Number, Number]
+INFINITY = float("inf")
+ALL: Interval = (-INFINITY, INFINITY)
+EMPTY: Interval = (INFINITY, -INFINITY)
+
+
+def is_empty(interval: Interval) -> bool:
+    """Whether the interval holds no number: the value is never computed."""
+    return interval[0] > interval[1]
+
+
+def union(a: Interval, b: Interval) -> Interval:
+    """The smallest interval that holds both."""
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def _products(a: Interval, b: Interval, op: Callable[[Number, Number], Number]) -> Interval:
+    if ALL in (a, b) or any(abs(v) == INFINITY for v in (*a, *b)):
+        return ALL
+    ends = [op(x, y) for x in a for y in b]
+    return min(ends), max(ends)
+
+
+def _mod(a: Interval, b: Interval) -> Interval:
+    """x mod m of a positive m: x itself if it is inside already, else [0, m-1]."""
+    if b[0] <= 0:
+        return ALL
+    return a if 0 <= a[0] and a[1] < b[0] else (0, b[1] - 1)
+
+
+def _floordiv(a: Interval, b: Interval) -> Interval:
+    return _products(a, b, lambda x, y: x // y) if b[0] > 0 else ALL
+
+
+OPERATIONS: dict[str, Callable[[Interval, Interval], Interval]] = {
+    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "mul": lambda a, b: _products(a, b, lambda x, y: x * y),
+    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "mod": _mod,
+    "floordiv": _floordiv,
+}
+"""Operations whose interval follows from those of two operands; every other one gives ALL."""
+
+
+class Intervals:
+    """Intervals of the values of one task in one launch.
+
+    scalars: arguments by name. shapes: extents by array name.
+    """
+
+    def __init__(self, task: Task, scalars: Mapping[str, Number], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self.scalars = scalars
+        self.shapes = shapes
+        self.made: dict[Value, Stmt] = {v: s for s in walk_task(task) for v in results(s)}
+        self.known: dict[Value, Interval] = {}
+        for index, begin, end in zip(task.indices, task.begin, task.end):
+            self.known[index] = (self.of(begin)[0], self.of(end)[1] - 1)
+
+    def of(self, value: Value) -> Interval:
+        """The interval of an integer value; the type's wrap-around is taken as unknown."""
+        if value not in self.known:
+            self.known[value] = self._within(value, self._find(value))
+        return self.known[value]
+
+    @staticmethod
+    def _within(value: Value, found: Interval) -> Interval:
+        """A result that may leave its type wraps, so nothing is known of it."""
+        if not value.type.is_int or is_empty(found) or found == ALL:
+            return found
+        low, high = (-(2 ** (value.type.bits - 1)), 2 ** (value.type.bits - 1) - 1)
+        if not value.type.is_signed:
+            low, high = 0, 2**value.type.bits - 1
+        return found if low <= found[0] and found[1] <= high else ALL
+
+    def _find(self, value: Value) -> Interval:
+        stmt = self.made.get(value)
+        if not value.type.is_int:
+            return ALL
+        if isinstance(stmt, n.Const):
+            return int(stmt.value), int(stmt.value)
+        if isinstance(stmt, n.Arg):
+            known = self.scalars.get(stmt.name)
+            return ALL if known is None else (int(known), int(known))
+        if isinstance(stmt, n.Shape):
+            extent = self.shapes[stmt.array][stmt.axis]
+            return extent, extent
+        if isinstance(stmt, n.Cast):
+            return self.of(stmt.arg) if stmt.arg.type.is_int else ALL
+        if isinstance(stmt, n.For) and value == stmt.index:
+            return self._index(stmt)
+        return self._op(stmt) if isinstance(stmt, n.Op) else ALL
+
+    def _index(self, loop: n.For) -> Interval:
+        begin, end = self.of(loop.begin), self.of(loop.end)
+        return (begin[0], end[1] - 1) if loop.step > 0 else (end[0] + 1, begin[1])
+
+    def _op(self, stmt: n.Op) -> Interval:
+        if stmt.op == "select":
+            return union(self.of(stmt.args[1]), self.of(stmt.args[2]))
+        if stmt.op == "neg":
+            low, high = self.of(stmt.args[0])
+            return -high, -low
+        if stmt.op not in OPERATIONS:
+            return ALL
+        a, b = (self.of(v) for v in stmt.args)
+        if is_empty(a) or is_empty(b):
+            return EMPTY
+        return OPERATIONS[stmt.op](a, b)
