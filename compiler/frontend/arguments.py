@@ -26,8 +26,9 @@ def arguments(t: Tracer, node: ast.Call, name: str, *params: str) -> list[Operan
     """Operands by parameter. A parameter that ends in `=` is optional and `Static(None)` if not given."""
     given = positional(t, node.args)
     names = [p.rstrip("=") for p in params]
+    wrong = syntax(f"`{name}` takes {_number_of(params)}, {len(given)} given", f"call it as {_form(name, params)}")
     if len(given) > len(params):
-        raise syntax(f"`{name}` takes {_number_of(params)}, {len(given)} given", f"call it as {_form(name, params)}")
+        raise wrong
     found = dict(zip(names, given))
     for keyword in node.keywords:
         if keyword.arg is None or keyword.arg not in names or keyword.arg in found:
@@ -36,7 +37,7 @@ def arguments(t: Tracer, node: ast.Call, name: str, *params: str) -> list[Operan
         found[keyword.arg] = t.expr(keyword.value)
     for param in params:
         if param not in found and not param.endswith("="):
-            raise syntax(f"`{name}` takes {_number_of(params)}, {len(given)} given", f"call it as {_form(name, params)}")
+            raise wrong
     return [unpoisoned(found.get(p, Static(None))) for p in names]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..ir import nodes as n
 from ..ir.nodes import Stmt, Value
+from ..ir.ops import COMPARISONS
 from ..ir.types import u1
 from . import infer
 from .context import EXPRESSIONS, Tracer
@@ -87,9 +88,10 @@ def short_circuit(t: Tracer, conjunction: bool, left: Operand, right: Callable[[
     return t.builder.get(result, u1)
 
 
-_CHEAP_OPS = frozenset(
-    ["neg", "abs", "sgn", "floor", "ceil", "add", "sub", "mul", "min", "max", "bit_not", "bit_and", "bit_or", "bit_xor", "bit_shl", "bit_shr", "bit_sar", "logic_not", "logical_and", "logical_or", "select", "cmp_lt", "cmp_le", "cmp_gt", "cmp_ge", "cmp_eq", "cmp_ne"]
-)
+_CHEAP_OPS = frozenset({
+    "neg", "abs", "sgn", "floor", "ceil", "add", "sub", "mul", "min", "max", "bit_not", "bit_and", "bit_or", "bit_xor",
+    "bit_shl", "bit_shr", "bit_sar", "logic_not", "logical_and", "logical_or", "select", *COMPARISONS,
+})  # fmt: skip
 _CHEAP_LIMIT = 12
 
 
@@ -130,5 +132,7 @@ def _conditional(t: Tracer, node: ast.IfExp) -> Operand:
         t.splice(then + orelse)
         return t.builder.op("select", condition, x, y)
     result = t.builder.local(t.namer.unique("_if"), dtype)
-    t.builder.if_(condition, [*then, n.Set(result, x, loc=t.builder.loc)], [*orelse, n.Set(result, y, loc=t.builder.loc)])
+    then.append(n.Set(result, x, loc=t.builder.loc))
+    orelse.append(n.Set(result, y, loc=t.builder.loc))
+    t.builder.if_(condition, then, orelse)
     return t.builder.get(result, dtype)

@@ -17,7 +17,7 @@ from ..ir.table import Table
 from ..ir.types import Scalar
 from . import infer
 from .arguments import arguments, positional
-from .context import EXPRESSIONS, Tracer, unpoisoned
+from .context import EXPRESSIONS, Tracer, converted, unpoisoned
 from .diagnostics import mistyped, syntax, unsupported
 from .expressions import VECTOR_CURE, apply_binary
 from .functions import FUNCTIONS, Func, function_name
@@ -44,6 +44,9 @@ def _call(t: Tracer, node: ast.Call) -> Operand:
     dtype = infer.as_dtype(target.value, t.options)
     if dtype is not None:
         (x,) = arguments(t, node, ast.unparse(node.func), "x")
+        found = number(x)
+        if found is not None and isinstance(target.value, type) and target.value in (int, float, bool):
+            return Static(target.value(converted(found, dtype)))
         return cast_to(t, x, dtype)
     return _python_call(t, target, node)
 
@@ -245,7 +248,10 @@ def _isinf(t: Tracer, node: ast.Call) -> Operand:
     dtype = number_type(t, "isinf", x)
     if not dtype.is_real:
         return Static(False)
-    return _fold("isinf", x) or t.builder.op("cmp_eq", t.builder.op("abs", t.value(x)), t.builder.const(math.inf, dtype))
+    folded = _fold("isinf", x)
+    if folded is not None:
+        return folded
+    return t.builder.op("cmp_eq", t.builder.op("abs", t.value(x)), t.builder.const(math.inf, dtype))
 
 
 @LOWERINGS.row("select")

@@ -51,11 +51,15 @@ def domain_of(t: Tracer, node: ast.For) -> Domain:
     domain = _recognise(t, node.iter)
     names = target_names(node)
     if isinstance(node.target, ast.Name) and domain.rank != 1:
-        raise unsupported(f"this loop has {domain.rank} axes and one index; index vectors are not supported",
-                          f"name each axis, as in `for {', '.join('ijklmnop'[: domain.rank])} in ...`", node.target)  # fmt: skip
+        raise unsupported(
+            f"this loop has {domain.rank} axes and one index; index vectors are not supported",
+            f"name each axis, as in `for {', '.join('ijklmnop'[: domain.rank])} in ...`",
+            node.target,
+        )
     if len(names) != domain.rank:
-        raise mistyped(f"this loop has {domain.rank} {'axis' if domain.rank == 1 else 'axes'} and {len(names)} indices",
-                       "give one index for each axis", node.target)  # fmt: skip
+        axes = "axis" if domain.rank == 1 else "axes"
+        raise mistyped(f"this loop has {domain.rank} {axes} and {len(names)} indices", "give one index for each axis",
+                       node.target)  # fmt: skip
     return domain
 
 
@@ -144,7 +148,8 @@ def _axis(t: Tracer, operand: Operand, node: ast.expr) -> Bounds:
     if items is None:
         return Bounds(Static(0), operand, node)
     if len(items) != 2:
-        raise mistyped(f"an axis of `ndrange` is an extent or a pair, not {len(items)} values", "write `(begin, end)`", node)
+        raise mistyped(f"an axis of `ndrange` is an extent or a pair, not {len(items)} values",
+                       "write `(begin, end)`", node)  # fmt: skip
     return Bounds(items[0], items[1], node)
 
 

@@ -56,7 +56,7 @@ def _in_place(t: Tracer, active: Activation) -> Static:
 
 
 def _bind(t: Tracer, active: Activation, node: ast.Call) -> None:
-    """Bind parameters in the scopes of the call. What the function assigns becomes a local, all else keeps its value."""
+    """Bind parameters in the scopes of the call: what the function assigns becomes a local."""
     tree, function = active.source.tree, active.function
     name = function.__name__
     refuse_variadic(tree.args, f"the function `{name}`")
@@ -64,8 +64,8 @@ def _bind(t: Tracer, active: Activation, node: ast.Call) -> None:
     params = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
     for key in given:
         if isinstance(key, int) and key >= len(params) or isinstance(key, str) and key not in [p.arg for p in params]:
-            raise syntax(f"`{name}` does not take {f'the keyword `{key}`' if isinstance(key, str) else f'{key + 1} arguments'}",
-                         f"its parameters are ({', '.join(p.arg for p in params)})")  # fmt: skip
+            what = f"the keyword `{key}`" if isinstance(key, str) else f"{key + 1} arguments"
+            raise syntax(f"`{name}` does not take {what}", f"its parameters are ({', '.join(p.arg for p in params)})")
     defaults = inspect.signature(function).parameters
     assigned = {x.id for x in ast.walk(tree) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)}
     for position, param in enumerate(params):
@@ -141,8 +141,8 @@ def _check_returns(t: Tracer, active: Activation, ended: bool) -> None:
     """All returns give the same number of values, and control cannot pass the end of a function that gives some."""
     name, counts = active.function.__name__, {len(site.items) for site in active.returns}
     if len(counts) > 1:
-        raise mistyped(f"`{name}` returns {' or '.join(map(str, sorted(counts)))} values", "return as many on every path",
-                       active.returns[-1].node)  # fmt: skip
+        text = " or ".join(map(str, sorted(counts)))
+        raise mistyped(f"`{name}` returns {text} values", "return as many on every path", active.returns[-1].node)
     if active.returns and active.returns[0].items and not ended:
         raise syntax(f"`{name}` can end without returning a value", "return a value on every path", active.source.tree)
 

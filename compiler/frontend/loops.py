@@ -12,6 +12,7 @@ from typing import Any
 from ..ir import nodes as n
 from ..ir.nodes import Stmt, Task, Value
 from ..ir.types import Scalar, i32, i64
+from ..ir.walk import walk
 from . import infer
 from .context import STATEMENTS, LoopFrame, Tracer
 from .diagnostics import Poisoned, Problem, mistyped, syntax
@@ -21,11 +22,14 @@ from .scope import Fixed
 from .statements import bind_static, guarded_condition
 from .static import evaluate_static, static_call
 
+_NOT_IN_BOUNDS = (n.Store, n.Atomic, n.Random, n.Return)
+"""Bounds read and compute alone; what has effects runs in the serial task before."""
+
 
 @STATEMENTS.row(ast.For)
 def _for(t: Tracer, node: ast.For) -> None:
     if node.orelse:
-        t.report(syntax("`else` after a loop is not part of the kernel language", "set a flag in the loop"), node.orelse[0])
+        t.report(_no_else(), node.orelse[0])
     call = static_call(t, node.iter)
     if call is not None:
         _unrolled(t, node, evaluate_static(t, call).value)
@@ -43,6 +47,10 @@ def _for(t: Tracer, node: ast.For) -> None:
     with _body(t, "faulty"):
         t.poison_targets(node.target)
         t.run(node.body)
+
+
+def _no_else() -> Problem:
+    return syntax("`else` after a loop is not part of the kernel language", "set a flag in the loop and test it")
 
 
 @contextmanager
@@ -113,7 +121,7 @@ def _bound(t: Tracer, operand: Operand, dtype: Scalar) -> Value:
 @STATEMENTS.row(ast.While)
 def _while(t: Tracer, node: ast.While) -> bool:
     if node.orelse:
-        t.report(syntax("`else` after a loop is not part of the kernel language", "set a flag in the loop"), node.orelse[0])
+        t.report(_no_else(), node.orelse[0])
     with t.block() as condition:
         test = guarded_condition(t, node.test)
     with _body(t, "serial") as body:
@@ -137,6 +145,9 @@ def _parallel(t: Tracer, node: ast.For, domain: Domain) -> None:
         types = [_index_type(t, b) for b in bounds]
         begin = tuple(_bound(t, b.begin, dtype) for b, dtype in zip(bounds, types))
         end = tuple(_bound(t, b.end, dtype) for b, dtype in zip(bounds, types))
+    if any(isinstance(s, _NOT_IN_BOUNDS) for s in walk(tuple(block))):
+        t.splice(block)
+        block = []
     indices = tuple(t.builder.fresh(dtype) for dtype in types)
     with _task_body(t) as body:
         for target, index in zip(target_names(node), indices):
@@ -166,32 +177,32 @@ def flush(t: Tracer) -> None:
 
 
 def _parallel_steps(t: Tracer, node: ast.For, domain: Domain) -> None:
-    """Task over k in 0 .. ceil((end - begin)/step). k is i64 where a step of -1 could count more than i32 holds."""
+    """Task over k in 0 .. ceil((end - begin)/step).
+
+    begin + k·step wraps in the index's type, so it is exact wherever the index itself fits. k is i64 where a step of
+    -1 could count more iterations than i32 holds.
+    """
     (bounds,) = domain.bounds(t)
     dtype = _index_type(t, bounds)
-    begin, end = integer(bounds.begin), integer(bounds.end)
-    known = begin is not None and end is not None
-    first = begin if begin is not None else _bound(t, bounds.begin, i64)
-    last = end if end is not None else _bound(t, bounds.end, i64)
-    count_type = i64 if dtype == i64 or (abs(domain.step) == 1 and not known) else i32
+    ends = integer(bounds.begin), integer(bounds.end)
+    begin, end = (e if e is not None else _bound(t, o, dtype) for e, o in zip(ends, (bounds.begin, bounds.end)))
+    count_type = i64 if domain.step == -1 and None in ends else dtype
     with t.block() as block:
         zero = t.builder.const(0, count_type)
-        if isinstance(first, int) and isinstance(last, int):
-            count = t.builder.const(len(range(first, last, domain.step)), count_type)
+        if isinstance(begin, int) and isinstance(end, int):
+            count = t.builder.const(len(range(begin, end, domain.step)), count_type)
         else:
-            count = t.builder.cast(_trip_count(t, _wide(t, first), _wide(t, last), domain.step), count_type)
+            count = t.builder.cast(_trip_count(t, _as(t, begin, i64), _as(t, end, i64), domain.step), count_type)
     k = t.builder.fresh(count_type)
     with _task_body(t) as body:
-        step = t.builder.const(domain.step, i64)
-        offset = t.builder.op("mul", t.builder.cast(k, i64), step)
-        index = t.builder.cast(t.builder.op("add", _wide(t, first), offset), dtype)
-        _declare(t, target_names(node)[0], index)
+        offset = t.builder.op("mul", t.builder.cast(k, dtype), t.builder.const(domain.step, dtype))
+        _declare(t, target_names(node)[0], t.builder.op("add", _as(t, begin, dtype), offset))
         t.run(node.body)
     t.tasks.append(Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
 
 
-def _wide(t: Tracer, bound: int | Value) -> Value:
-    return bound if isinstance(bound, Value) else t.builder.const(bound, i64)
+def _as(t: Tracer, bound: int | Value, dtype: Scalar) -> Value:
+    return t.builder.cast(bound, dtype) if isinstance(bound, Value) else t.builder.const(bound, dtype)
 
 
 def _trip_count(t: Tracer, begin: Value, end: Value, step: int) -> Value:

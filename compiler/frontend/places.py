@@ -142,6 +142,9 @@ def _atomic(t: Tracer, target: Element, op: str, operand: Operand, row: infer.Bi
     if op == "mul" and dtype.is_int and source.is_real:
         raise mistyped(f"`{target.text}` of type {dtype} cannot be multiplied in place by a real value",
                        f"write `{target.text} = ...` with `int(...)`")  # fmt: skip
+    found = number(operand)
+    if op == "sub" and found is not None and not isinstance(found, bool):
+        op, operand = "add", Static(-found)
     value = t.stored(operand, dtype, f"`{target.text}`")
     if op == "sub":
         value = t.builder.op("neg", value)

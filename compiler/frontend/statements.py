@@ -60,7 +60,8 @@ def bind_static(t: Tracer, target: ast.expr, operand: Operand) -> None:
     except TypeError:
         values = ()
     if len(values) != len(target.elts):
-        raise mistyped(f"{len(target.elts)} names do not fit {describe(operand)}", "give one name for each value", target)
+        raise mistyped(f"{len(target.elts)} names do not fit {describe(operand)}", "give one name for each value",
+                       target)  # fmt: skip
     for inner, value in zip(target.elts, values):
         bind_static(t, inner, static(value, inner.id if isinstance(inner, ast.Name) else ""))
 
@@ -70,7 +71,7 @@ def _annotated(t: Tracer, node: ast.AnnAssign) -> None:
     declared = t.clean(node.annotation)
     dtype = as_dtype(declared.value, t.options) if isinstance(declared, Static) else None
     if dtype is None:
-        raise mistyped(f"`{ast.unparse(node.annotation)}` is not a scalar type", "annotate with `sg.f32`, `sg.i32`, ...")
+        raise mistyped(f"`{ast.unparse(node.annotation)}` is not a scalar type", "annotate with `sg.f32` or another")
     if node.value is None:
         raise syntax("a local needs a value where it is declared", f"write `{ast.unparse(node)} = 0`")
     assign(t, node.target, t.stored(t.clean(node.value), dtype, f"`{ast.unparse(node.target)}`"))

@@ -84,7 +84,8 @@ def assertion_text(t: Tracer, node: ast.Assert) -> str:
     made = Template()
     template_of(t, node.msg, made)
     if made.values:
-        raise unsupported("the message of an assertion is known at compile time", "print the values before it", node.msg)
+        raise unsupported("the message of an assertion is known at compile time", "print the values before it",
+                          node.msg)  # fmt: skip
     return made.finished()
 
 

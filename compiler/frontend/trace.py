@@ -90,7 +90,8 @@ def _parameters(t: Tracer, tree: ast.FunctionDef, function: FunctionType) -> tup
 
 def _annotation(t: Tracer, param: ast.arg, function: FunctionType) -> Scalar:
     if param.annotation is None:
-        raise syntax(f"the argument `{param.arg}` of the kernel has no type", f"annotate it, as in `{param.arg}: sg.f32`")
+        raise syntax(f"the argument `{param.arg}` of the kernel has no type",
+                     f"annotate it, as in `{param.arg}: sg.f32`")  # fmt: skip
     annotation = function.__annotations__.get(param.arg)
     dtype = annotated_dtype(annotation, t.options)
     if dtype is None:
