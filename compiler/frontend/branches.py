@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..ir import nodes as n
@@ -64,7 +65,7 @@ def _bool(t: Tracer, node: ast.BoolOp) -> Operand:
     conjunction = isinstance(node.op, ast.And)
     result: Operand = t.truth(t.clean(node.values[0]))
     for value in node.values[1:]:
-        result = short_circuit(t, conjunction, result, lambda value=value: t.clean(value))
+        result = short_circuit(t, conjunction, result, partial(t.clean, value))
     return result
 
 

@@ -52,12 +52,14 @@ class Diagnostics:
 
     def __init__(self) -> None:
         self._errors: dict[Diagnostic, type[LocatedError]] = {}
+        self._places: set[tuple[str, Span]] = set()
         self._warnings: dict[Diagnostic, None] = {}
 
     def error(self, problem: Problem, span: Span, context: str = "") -> None:
         """Record a mistake; `context` says which call it was inlined by."""
-        made = Diagnostic(problem.reason + context, problem.cure, span)
-        self._errors.setdefault(made, problem.kind)
+        if (problem.reason, span) not in self._places:
+            self._places.add((problem.reason, span))
+            self._errors[Diagnostic(problem.reason + context, problem.cure, span)] = problem.kind
 
     def warn(self, reason: str, cure: str, span: Span) -> None:
         """Record a warning."""

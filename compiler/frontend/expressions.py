@@ -170,7 +170,7 @@ def _static_item(t: Tracer, base: Operand, index: Operand, node: ast.Subscript) 
                        "loop with `for i in sg.static(range(n))`, or copy it into a field")  # fmt: skip
     try:
         if isinstance(base, Pack):
-            return base.items[index.value]
+            return base.items[int(index.value)]
         assert isinstance(base, Static)
         if isinstance(base.value, ShapeOf):
             return t.extent(base.value, range(len(base.value.field.shape))[index.value])

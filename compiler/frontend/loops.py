@@ -1,6 +1,6 @@
 """Loops: parallel tasks outside all blocks of the kernel, serial loops inside, unrolled ones under `sg.static`.
 
-A parallel range with a step counts its iterations k = 0, 1, ...; its index is begin + k·step, computed in 64 bits.
+A parallel range with a step counts its iterations k = 0, 1, ...; its index is begin + k·step.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from . import infer
 from .context import STATEMENTS, LoopFrame, Tracer
 from .diagnostics import Poisoned, Problem, mistyped, syntax
 from .domains import Bounds, Domain, domain_of, target_names
-from .operands import Operand, Static, integer
+from .operands import Operand, Static, integer, static
 from .scope import Fixed
 from .statements import bind_static, guarded_condition
 from .static import evaluate_static, static_call
@@ -27,15 +27,14 @@ _NOT_IN_BOUNDS = (n.Store, n.Atomic, n.Random, n.Return)
 
 
 @STATEMENTS.row(ast.For)
-def _for(t: Tracer, node: ast.For) -> None:
+def _for(t: Tracer, node: ast.For) -> bool:
     if node.orelse:
         t.report(_no_else(), node.orelse[0])
-    call = static_call(t, node.iter)
-    if call is not None:
-        _unrolled(t, node, evaluate_static(t, call).value)
-        return
     serial, t.serialize_next = t.serialize_next or t.nesting > 0, False
+    call = static_call(t, node.iter)
     try:
+        if call is not None:
+            return _unrolled(t, node, _static_items(t, call))
         domain = domain_of(t, node)
     except Problem as problem:
         t.report(problem, node.iter)
@@ -43,10 +42,11 @@ def _for(t: Tracer, node: ast.For) -> None:
         pass
     else:
         (_serial if serial else _parallel)(t, node, domain)
-        return
+        return False
     with _body(t, "faulty"):
         t.poison_targets(node.target)
         t.run(node.body)
+    return False
 
 
 def _no_else() -> Problem:
@@ -68,9 +68,7 @@ def _declare(t: Tracer, target: ast.Name, operand: Operand) -> None:
     """Bind the index of a loop. It ends with the loop, so it cannot share its name with a variable of now."""
     binding = t.scopes.find(target.id)
     if target.id != "_" and binding is not None and not (isinstance(binding, Fixed) and binding.kind == "faulty"):
-        problem = syntax(f"`{target.id}` has a meaning here already and cannot be the index of this loop",
-                         "choose another name for the index")  # fmt: skip
-        t.report(problem, target)
+        t.report(_taken(target), target)
     t.scopes.declare(target.id, Fixed(operand, "loop index"), target.lineno)
 
 
@@ -216,29 +214,52 @@ def _trip_count(t: Tracer, begin: Value, end: Value, step: int) -> Value:
 # ---- unrolled -----------------------------------------------------------------------------------------------------
 
 
-def _unrolled(t: Tracer, node: ast.For, values: Any) -> None:
-    """The body once per value; scopes only if the body leaves an iteration early."""
+def _static_items(t: Tracer, call: ast.Call) -> list[Any]:
+    values = evaluate_static(t, call).value
     try:
-        items = list(values)
+        return list(values)
     except TypeError:
         raise mistyped(f"a {type(values).__name__} cannot be looped over", "write `sg.static(range(n))`") from None
-    if not _exits(node.body):
-        for item in items:
-            with t.scopes.inner():
-                bind_static(t, node.target, Static(item, "item"))
-                t.run(node.body)
-        return
+
+
+def _unrolled(t: Tracer, node: ast.For, items: list[Any]) -> bool:
+    """The body once per value; scopes only if the body leaves an iteration early."""
+    if _exits(node.body):
+        _unrolled_in_scopes(t, node, items)
+        return False
+    for item in items:
+        with t.scopes.inner(dynamic=False):
+            _bind_item(t, node, item)
+            if t.run(node.body):
+                return True
+    return False
+
+
+def _unrolled_in_scopes(t: Tracer, node: ast.For, items: list[Any]) -> None:
     with t.frame() as whole, t.block() as body:
         for item in items:
             with t.frame() as one, t.block() as iteration:
                 t.active.loops.append(LoopFrame("unrolled", whole, one))
                 try:
-                    bind_static(t, node.target, Static(item, "item"))
+                    _bind_item(t, node, item)
                     t.run(node.body)
                 finally:
                     t.active.loops.pop()
             t.builder.emit(n.Scope(tuple(iteration), loc=t.builder.loc))
     t.builder.emit(n.Scope(tuple(body), loc=t.builder.loc))
+
+
+def _bind_item(t: Tracer, node: ast.For, item: Any) -> None:
+    """Bind the names of an unrolled loop; they end with the iteration, so they must be new."""
+    for target in ast.walk(node.target):
+        if isinstance(target, ast.Name) and target.id != "_" and t.scopes.find(target.id) is not None:
+            raise _taken(target)
+    bind_static(t, node.target, static(item, ast.unparse(node.target) if isinstance(node.target, ast.Name) else ""))
+
+
+def _taken(target: ast.Name) -> Problem:
+    return syntax(f"`{target.id}` has a meaning here already and cannot be the index of this loop",
+                  "choose another name for the index", target)  # fmt: skip
 
 
 def _exits(body: list[ast.stmt]) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..ir.nodes import Value
 from ..ir.ops import atomic_fits
-from ..ir.types import Scalar
+from ..ir.types import Scalar, promote
 from . import infer
 from .context import Tracer
 from .diagnostics import mistyped, syntax
@@ -126,7 +126,7 @@ def update(t: Tracer, target: Place, op: str, operand: Operand, row: infer.Binar
         return _atomic(t, target, op, operand, row)
     old = load(t, target)
     if row is None:
-        dtype = infer.promote(target.dtype, t.type_of(operand))
+        dtype = promote(target.dtype, t.type_of(operand))
         store(t, target, t.builder.op(op, t.value(old, dtype), t.value(operand, dtype)))
     else:
         store(t, target, apply_binary(t, row, old, operand))

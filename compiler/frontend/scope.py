@@ -45,6 +45,7 @@ class Scopes:
 
     def __init__(self) -> None:
         self._chain: list[dict[str, tuple[Binding, int]]] = [{}]
+        self._dynamic: list[bool] = [False]
         self.expired: dict[str, int] = {}
 
     def find(self, name: str) -> Binding | None:
@@ -58,17 +59,32 @@ class Scopes:
         """Bind a name in the innermost block."""
         self._chain[-1][name] = (binding, line)
 
+    def rebind(self, name: str, binding: Binding, line: int) -> bool:
+        """Change what a name stands for where it was bound; false if a block between may run or not."""
+        for depth in range(len(self._chain) - 1, -1, -1):
+            if name in self._chain[depth]:
+                self._chain[depth][name] = (binding, line)
+                return True
+            if self._dynamic[depth]:
+                return False
+        return False
+
     def visible(self) -> list[str]:
         """Names that can be used here."""
         return [name for names in self._chain for name in names]
 
     @contextmanager
-    def inner(self) -> Iterator[None]:
-        """A block: its names expire at its end, remembering the line that made them."""
+    def inner(self, dynamic: bool = True) -> Iterator[None]:
+        """A block: its names expire at its end, remembering the line that made them.
+
+        dynamic: whether the block runs is decided at launch.
+        """
         self._chain.append({})
+        self._dynamic.append(dynamic)
         try:
             yield
         finally:
+            self._dynamic.pop()
             for name, (_, line) in self._chain.pop().items():
                 self.expired[name] = line
 

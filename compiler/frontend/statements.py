@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from ..ir import nodes as n
 from ..ir.nodes import Value
+from ..ir.types import u1
 from . import infer
 from .context import STATEMENTS, ReturnSite, Tracer
 from .diagnostics import Poisoned, Problem, mistyped, syntax, unsupported
@@ -51,7 +52,7 @@ def _assign(t: Tracer, node: ast.Assign) -> None:
 def bind_static(t: Tracer, target: ast.expr, operand: Operand) -> None:
     """Names that stand for objects known at compile time; a tuple is taken apart."""
     if isinstance(target, ast.Name):
-        t.scopes.declare(target.id, Fixed(operand, "static value"), target.lineno)
+        _bind_name(t, target, Fixed(operand, "static value"))
         return
     if not isinstance(target, (ast.Tuple, ast.List)):
         raise syntax("a static value is bound to a name", "store it with a plain assignment", target)
@@ -64,6 +65,19 @@ def bind_static(t: Tracer, target: ast.expr, operand: Operand) -> None:
                        target)  # fmt: skip
     for inner, value in zip(target.elts, values):
         bind_static(t, inner, static(value, inner.id if isinstance(inner, ast.Name) else ""))
+
+
+def _bind_name(t: Tracer, target: ast.Name, binding: Fixed) -> None:
+    """A static name may change only where the program text alone decides that it does."""
+    found = t.scopes.find(target.id)
+    if found is None or target.id == "_":
+        t.scopes.declare(target.id, binding, target.lineno)
+    elif not isinstance(found, Fixed) or found.kind not in ("static value", "faulty"):
+        raise syntax(f"`{target.id}` is known at launch only and cannot become a static value", "choose another name",
+                     target)  # fmt: skip
+    elif not t.scopes.rebind(target.id, binding, target.lineno):
+        raise syntax(f"the static value `{target.id}` cannot change in a block that may run or not",
+                     "use a plain local, without `sg.static`", target)  # fmt: skip
 
 
 @STATEMENTS.row(ast.AnnAssign)
@@ -111,7 +125,7 @@ def guarded_condition(t: Tracer, node: ast.expr) -> Value:
         t.report(problem, node)
     except Poisoned:
         pass
-    return t.builder.const(False, infer.u1)
+    return t.builder.const(False, u1)
 
 
 @STATEMENTS.row(ast.Break)

@@ -92,6 +92,6 @@ def known(operand: Operand) -> Any:
 
 def _refuse_elements(node: ast.expr, namespace: dict[str, Any]) -> None:
     for inner in ast.walk(node):
-        named = isinstance(inner, ast.Subscript) and isinstance(inner.value, ast.Name)
-        if named and is_field(namespace.get(inner.value.id)):
+        base = inner.value if isinstance(inner, ast.Subscript) else None
+        if isinstance(base, ast.Name) and is_field(namespace.get(base.id)):
             raise mistyped("an element of a field is not known at compile time", "read it outside `static`", inner)

@@ -14,7 +14,7 @@ from ..errors import Diagnostic
 from ..ir.nodes import Kernel, Param, Task
 from ..ir.types import Scalar
 from ..ir.walk import renumber
-from . import branches, calls, loops, statements  # noqa: F401  (they fill the tables)
+from . import branches, loops, mathematics, statements  # noqa: F401  (they fill the tables)
 from .context import Activation, Tracer
 from .diagnostics import Problem, syntax, unsupported
 from .infer import FrontendOptions, annotated_dtype
