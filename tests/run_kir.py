@@ -12,27 +12,31 @@ Below a kernel stand
 and above it
     types: f32 f64      the kernel is a template over `T`
     ulps: 4             permitted error of the results
-    invalid: "part of the message"      parser or verifier must refuse it; invalid[adjoint]: at this stage
+    invalid: "part of the message"      parser or verifier must refuse it; invalid[adjoint]: at this stage;
+                        invalid[grad]: legal, but the reverse transform must refuse it
 
 Reals of a run agree within the ulps of the kernel: those of the row of OPS that the file is named after, else 0
 (equal), unless an `ulps` directive says otherwise. Adjoints agree within (2*ulps + 4) units in the last place of
-the expected value. An array that is not given before starts with a content unlike the one expected.
+the expected value, zeros of either sign being equal. An array that is not given before starts with a content unlike
+the one expected.
 
-Each directive makes one test per type and executor: `sin.kir::run3[cpu-f32]`. Each kernel is also verified and must
-survive printing and parsing: `sin.kir::text1[f32]`.
+Each directive makes one test per type and executor: `sin.kir::run3[cpu-f32]`; see running.py for the builds in which
+it must hold. Each kernel is also verified and must survive printing and parsing: `sin.kir::text1[f32]`.
 """
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from kir_test_support import gradients, numbers, running
+from kir_test_support import numbers, running
 from kir_test_support.directives import Case, Check, Directive, KirFileError, quoted, read_cases, read_check
-from stackgrad.backends.base import Draws, Options
-from stackgrad.compiler.errors import ParseError, StackgradError, Unsupported, VerifyError
+from kir_test_support.running import Build
+from stackgrad.backends.base import Draws
+from stackgrad.compiler.driver import prepare_reverse
+from stackgrad.compiler.errors import NotDifferentiable, ParseError, StackgradError, Unsupported, VerifyError
 from stackgrad.compiler.ir.nodes import STATEMENTS, Kernel
 from stackgrad.compiler.ir.ops import OPS
 from stackgrad.compiler.ir.parser import parse_kernel
@@ -130,6 +134,26 @@ class KirItem(pytest.Item):
     def kernel(self) -> Kernel:
         return running.parsed(self.case.source(self.dtype))
 
+    def differences(self, arrays: dict[str, np.ndarray], ulps: float, signed_zero: bool = True) -> list[str]:
+        """Lines about every array of `arrays` that is not as the check expects."""
+        found: list[str] = []
+        for name, content in self.check.expected.items():
+            if name in arrays:
+                dtype, ndim = running.dtype_of(self.kernel(), name)
+                expected = numbers.read_array(content, dtype, ndim, exact=False)
+                found += numbers.compare(name, arrays[name], expected, dtype, ulps, signed_zero)
+        return found
+
+    def expect_none(self, differences: list[str], head: str) -> None:
+        if differences:
+            raise KirFailure("\n".join([head, *differences]))
+
+    def unsupported(self, error: Unsupported) -> NoReturn:
+        """A declared limit of a backend; no limits are accepted of the strict ones."""
+        if self.backend in STRICT:
+            raise error
+        pytest.skip(str(error))
+
 
 class TextItem(KirItem):
     """The kernel parses, is legal, and is the same after printing and parsing."""
@@ -149,19 +173,27 @@ def stage_of(kernel: Kernel) -> str:
 
 
 class InvalidItem(KirItem):
-    """Parser or verifier refuses the kernel with the message."""
+    """Parser, verifier or reverse transform refuses the kernel with the message."""
 
     def runtest(self) -> None:
         assert self.directive
         stage = self.directive.only[0] if self.directive.only else "tasks"
         fragment = quoted(self.directive)
         try:
-            verify(parse_kernel(self.case.text), stage)
-        except (ParseError, VerifyError) as error:
+            refuse(self.case.text, stage)
+        except (ParseError, VerifyError, NotDifferentiable, Unsupported) as error:
             if fragment not in str(error):
                 raise KirFailure(f"refused, but {fragment!r} is not in the message:\n{error}") from None
         else:
             raise KirFailure(f"accepted at stage {stage}; expected an error with {fragment!r}")
+
+
+def refuse(text: str, stage: str) -> None:
+    """What must fail: the verifier at a stage, or at `grad` the reverse transform of a kernel that is legal."""
+    kernel = parse_kernel(text)
+    verify(kernel, "tasks" if stage == "grad" else stage)
+    if stage == "grad":
+        prepare_reverse(kernel)
 
 
 class CheckItem(KirItem):
@@ -169,88 +201,63 @@ class CheckItem(KirItem):
 
     def runtest(self) -> None:
         assert self.directive
-        kernel = self.kernel()
-        for options in running.builds(self.backend, self.directive.kind, self.check.error):
-            arrays, scalars = running.memory(kernel, self.check)
+        for build in running.builds(self.backend, self.directive.kind, self.check.error):
+            arrays, scalars = running.memory(self.kernel(), self.check)
             with running.captured() as lines:
-                error = self._launch(kernel, options, arrays, scalars)
+                error = self._launch(build, arrays, scalars)
             if self.directive.kind == "trap":
-                self._expect_trap(error, options)
+                self._expect_trap(error, build)
             else:
-                self._expect_memory(error, options, arrays, lines)
+                self._expect_memory(error, build, arrays, lines)
 
-    def _launch(
-        self, kernel: Kernel, options: Options, arrays: dict[str, np.ndarray], scalars: dict[str, Any]
-    ) -> StackgradError | None:
+    def _launch(self, build: Build, arrays: dict[str, np.ndarray], scalars: dict[str, Any]) -> StackgradError | None:
         try:
-            running.launch(self.backend, kernel, kernel_key(self), options, arrays, scalars, Draws(*self.check.draws))
+            ready = running.launcher(self.case.source(self.dtype), self.backend, build)
+            ready.run(arrays, scalars, Draws(*self.check.draws))
         except Unsupported as error:
-            if self.backend in STRICT:
-                raise
-            pytest.skip(str(error))
+            self.unsupported(error)
         except StackgradError as error:
             return error
         return None
 
-    def _expect_trap(self, error: StackgradError | None, options: Options) -> None:
-        build = running.build_name(options)
+    def _expect_trap(self, error: StackgradError | None, build: Build) -> None:
         if error is None:
-            raise KirFailure(f"{self.backend}, {build} build: nothing was raised; expected {self.check.error}")
+            raise KirFailure(f"{self.backend}, {build.name} build: nothing was raised; expected {self.check.error}")
         if type(error).__name__ != self.check.error or self.check.fragment not in str(error):
             raise KirFailure(
-                f"{self.backend}, {build} build: got {type(error).__name__}: {error}\n"
+                f"{self.backend}, {build.name} build: got {type(error).__name__}: {error}\n"
                 f"expected {self.check.error} with {self.check.fragment!r}"
             )
 
     def _expect_memory(
-        self, error: StackgradError | None, options: Options, arrays: dict[str, np.ndarray], lines: list[str]
+        self, error: StackgradError | None, build: Build, arrays: dict[str, np.ndarray], lines: list[str]
     ) -> None:
-        build = running.build_name(options)
         if error is not None:
-            raise KirFailure(f"{self.backend}, {build} build: raised {type(error).__name__}: {error}")
-        kernel = self.kernel()
-        found = differences(kernel, self.check, arrays, self.case.ulps or 0.0)
+            raise KirFailure(f"{self.backend}, {build.name} build: raised {type(error).__name__}: {error}")
+        found = self.differences(arrays, self.case.ulps or 0.0)
         if self.check.prints is not None and sorted(lines) != sorted(self.check.prints):
             found.append(f"printed {lines}, expected {self.check.prints}")
-        if found:
-            raise KirFailure("\n".join([f"{self.backend}, {build} build:", *found]))
+        self.expect_none(found, f"{self.backend}, {build.name} build:")
 
 
 class GradItem(KirItem):
-    """grad lines: forward and reverse kernel on one executor and lowering, and the JAX oracle once."""
+    """grad lines: kernel and grad kernel on one executor and lowering, and the JAX oracle once."""
 
     def runtest(self) -> None:
-        kernel = self.kernel()
         ulps = 2 * (self.case.ulps or 0.0) + 4
-        for options in running.builds(self.backend, "grad"):
+        for build in running.builds(self.backend, "grad"):
             try:
-                arrays = gradients.run_both(kernel, kernel_key(self), self.check, self.backend, self.lowering, options)
+                arrays = running.run_gradient(
+                    self.case.source(self.dtype), self.check, self.backend, build, self.lowering
+                )
             except Unsupported as error:
-                if self.backend in STRICT:
-                    raise
-                pytest.skip(str(error))
-            found = differences(kernel, self.check, arrays, ulps)
-            if found:
-                raise KirFailure("\n".join([f"{self.backend}, {running.build_name(options)} build:", *found]))
+                self.unsupported(error)
+            found = self.differences(arrays, ulps, signed_zero=False)
+            self.expect_none(found, f"{self.backend}, {build.name} build:")
         if self.backend == "reference" and self.lowering == "lean" and not self.check.no_jax:
-            found = differences(kernel, self.check, gradients.ask_jax(kernel, self.check), ulps)
-            if found:
-                raise KirFailure("\n".join(["the JAX oracle disagrees with the file:", *found]))
-
-
-def kernel_key(item: KirItem) -> str:
-    """Stands for the kernel in caches."""
-    return item.case.source(item.dtype)
-
-
-def differences(kernel: Kernel, check: Check, arrays: dict[str, np.ndarray], ulps: float) -> list[str]:
-    """Lines about every array that is not as the check expects."""
-    found: list[str] = []
-    for name, content in check.expected.items():
-        dtype, ndim = running.dtype_of(kernel, name)
-        expected = numbers.read_array(content, dtype, ndim, exact=False)
-        found += numbers.compare(name, arrays[name], expected, dtype, ulps)
-    return found
+            adjoints = running.ask_jax(self.kernel(), self.check)
+            found = self.differences(adjoints, ulps, signed_zero=False)
+            self.expect_none(found, "the JAX oracle disagrees with the file:")
 
 
 def chosen_backends(config: pytest.Config) -> list[str]:

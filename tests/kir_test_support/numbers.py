@@ -78,9 +78,9 @@ def _flatten(content: Any, shape: tuple[int, ...], dtype: Scalar, out: list[floa
 def unlike(expected: np.ndarray, dtype: Scalar) -> np.ndarray:
     """An array that differs from `expected` in every element: a store that is left out shows."""
     if dtype.is_bool:
-        return ~expected
+        return np.asarray(~expected)
     if dtype.is_int:
-        return expected ^ dtype.dtype.type(0x55)
+        return np.asarray(expected ^ dtype.dtype.type(0x55))
     return np.where(expected == -77.5, 77.5, -77.5).astype(dtype.dtype)
 
 
@@ -105,8 +105,12 @@ def error_in_ulps(got: float, expected: float, dtype: Scalar) -> float:
     return abs(got - expected) / ulp(dtype, expected)
 
 
-def compare(name: str, got: np.ndarray, expected: np.ndarray, dtype: Scalar, ulps: float) -> list[str]:
+def compare(
+    name: str, got: np.ndarray, expected: np.ndarray, dtype: Scalar, ulps: float, signed_zero: bool = True
+) -> list[str]:
     """One line for every element that is not as expected; an empty list if all agree."""
+    if not signed_zero:
+        got, expected = got + 0, expected + 0
     if got.shape != expected.shape:
         return [f"{name}: shape {got.shape}, expected {expected.shape}"]
     found = []

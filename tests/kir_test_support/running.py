@@ -1,7 +1,8 @@
 """Running the checks of a .kir file on one executor.
 
-Every check runs in each *build* of an executor that it must hold in: the reference has one; a compiled backend has
-precise and default code, and debug code for traps. Kernels are parsed and compiled once per (text, backend, build).
+A check runs in every *build* of an executor that it must hold in. `plain`: precise code of the kernel as it stands;
+`debug`: with checks; `default`: what a user gets, that is, after the passes of the forward pipeline (verified after
+each) and with code that may contract. Kernels are parsed and compiled once per (text, backend, build).
 """
 from __future__ import annotations
 
@@ -11,47 +12,61 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
+from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options, Probe
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.backends.launcher import Launcher
+from stackgrad.compiler.driver import Lowered, prepare_forward, prepare_reverse
+from stackgrad.compiler.ir.nodes import Kernel, StackAlloca
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import ArrayType, Scalar
+from stackgrad.compiler.ir.walk import walk_kernel
 
 from .directives import Check, KirFileError
 from .numbers import is_exact, read_array, read_number, unlike
 
-PRECISE, DEFAULT, DEBUG = Options(precise=True), Options(precise=False), Options(debug=True, precise=True)
+
+@dataclass(frozen=True)
+class Build:
+    """How a kernel is made ready. passes: through the forward pipeline first."""
+
+    name: str
+    options: Options
+    passes: bool = False
+
+
+PLAIN = Build("plain", Options(precise=True))
+DEBUG = Build("debug", Options(debug=True, precise=True))
+DEFAULT = Build("default", Options(precise=False), passes=True)
+
+
+def builds(backend: str, kind: str, error: str = "") -> tuple[Build, ...]:
+    """The builds in which a check of this kind must hold on this backend.
+
+    Passes may drop a trap whose value is not used, so traps are looked for in the kernel as it stands.
+    """
+    if kind == "trap":
+        overflow = error == "AdstackOverflow" and backend != "reference"
+        return (DEBUG, PLAIN) if overflow else (DEBUG,)
+    if kind == "release":
+        return () if backend == "reference" else (PLAIN, DEFAULT)
+    return (PLAIN, DEFAULT)
 
 
 @cache
 def probes() -> dict[str, Probe]:
     """Every backend with its probe, in the order of the registry."""
-    from stackgrad.backends import registry
-
-    return dict(registry.probe_all())
+    return registry.probe_all()
 
 
 @cache
 def parsed(text: str) -> Kernel:
     """The kernel of a text."""
     return parse_kernel(text)
-
-
-def builds(backend: str, kind: str, error: str = "") -> tuple[Options, ...]:
-    """The builds in which a check of this kind must hold on this backend."""
-    if backend == "reference":
-        return () if kind == "release" else (DEBUG,)
-    if kind == "trap":
-        return (DEBUG, PRECISE) if error == "AdstackOverflow" else (DEBUG,)
-    return (PRECISE, DEFAULT)
-
-
-def build_name(options: Options) -> str:
-    """For messages."""
-    return "debug" if options.debug else "precise" if options.precise else "default"
 
 
 # ---- memory -------------------------------------------------------------------------------------------------
@@ -113,26 +128,43 @@ def dtype_of(kernel: Kernel, name: str) -> tuple[Scalar, int]:
 
 
 @cache
-def _backend(name: str) -> Any:
-    from stackgrad.backends import registry
+def launcher(text: str, backend: str, build: Build, lowering: str = "") -> Launcher:
+    """The kernel of a text on a backend; with a lowering, its grad kernel."""
+    kernel = parsed(text)
+    if lowering:
+        lowered = prepare_reverse(kernel, lowering, check=True)
+    elif build.passes or _is_unsized(kernel):
+        lowered = prepare_forward(kernel, check=True)
+    else:
+        lowered = Lowered(kernel)
+    return Launcher(lowered, registry.get(backend), build.options)
 
-    return registry.get(name)
+
+def _is_unsized(kernel: Kernel) -> bool:
+    return any(isinstance(s, StackAlloca) and s.capacity is None for s in walk_kernel(kernel))
 
 
-_LAUNCHERS: dict[tuple[str, str, Options], Any] = {}
+def run_gradient(
+    text: str, check: Check, backend: str, build: Build, lowering: str
+) -> dict[str, np.ndarray]:
+    """Memory after the kernel and then its grad kernel; the seeds are the adjoints of the final content."""
+    arrays, scalars = memory(parsed(text), check)
+    draws = Draws(*check.draws)
+    launcher(text, backend, build).run(arrays, scalars, draws)
+    launcher(text, backend, build, lowering).run(arrays, scalars, draws)
+    return arrays
 
 
-def launch(
-    backend: str, kernel: Kernel, key: str, options: Options, arrays: dict[str, np.ndarray], scalars: dict[str, Any],
-    draws: Draws,
-) -> None:
-    """Execute once, in place. key: a text that stands for the kernel."""
-    from stackgrad.backends.launcher import Launcher
+def ask_jax(kernel: Kernel, check: Check) -> dict[str, np.ndarray]:
+    """The adjoints that the check expects, as doubles, by the JAX oracle: from the forward kernel alone."""
+    from stackgrad.harness.oracles import jax_oracle  # here, for a run without grad lines loads no JAX
 
-    made = _LAUNCHERS.get((key, backend, options))
-    if made is None:
-        made = _LAUNCHERS[key, backend, options] = Launcher(kernel, _backend(backend), options)
-    made.run(arrays, scalars, draws)
+    arrays, scalars = memory(kernel, check)
+    primals = {name: array for name, array in arrays.items() if not name.endswith(".grad")}
+    seeds = {name: arrays[f"{name}.grad"] for name in check.seeds}
+    wrt = [name.removesuffix(".grad") for name in check.expected if name.endswith(".grad")]
+    found = jax_oracle.vjp(kernel, primals, scalars, seeds, wrt, Draws(*check.draws))
+    return {f"{name}.grad": adjoint for name, adjoint in found.items()}
 
 
 @contextlib.contextmanager
