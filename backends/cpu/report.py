@@ -40,13 +40,19 @@ _Wording = tuple[type[StackgradError], str, str]
 
 
 def _index(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
-    array = site.stmt.array  # type: ignore[attr-defined]
-    reason = f"index {first} is outside axis {site.axis} of {array}, which has {second} elements"
+    array, value = site.stmt.array, site.stmt.indices[site.axis]  # type: ignore[attr-defined]
+    reason = f"index {_number(value, first)} is outside axis {site.axis} of {array}, which has {second} elements"
     return OutOfBounds, reason, "check the loop bounds and index arithmetic"
 
 
+def _number(value: n.Value, word: int) -> int:
+    """An index from its 64 bits: they are a signed number unless the type is unsigned."""
+    return word if value.type.is_signed else word & ((1 << 64) - 1)
+
+
 def _element(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
-    reason = f"index {first} is outside local array {site.stmt.var}, which has {second} elements"  # type: ignore[attr-defined]
+    array, value = site.stmt.var, site.stmt.index  # type: ignore[attr-defined]
+    reason = f"index {_number(value, first)} is outside local array {array}, which has {second} elements"
     return OutOfBounds, reason, "check the index arithmetic"
 
 

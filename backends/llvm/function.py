@@ -95,10 +95,16 @@ def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task) -> 
     b.cbranch(b.icmp_unsigned("<", k, last), body, done)
     b.position_at_end(body)
     e.iteration = k
-    _indices(e, index, task, k)
+    box = _extents(e, index, task)
+    point = _Odometer(e, box, header) if _counts_up(m, task) else None
+    places = point.places if point else _decode(b, box, k)
+    for value, place, at in zip(task.indices, places, range(m.layout.boxes[index], m.layout.size, 16)):
+        e.values[value] = e.from_i64(b.add(e.slot(at), place), value.type)
     _start_iteration(e)
     e.flow.block(task.body)
     e.flow.go(latch[0])
+    if point:
+        point.step(first, before, latch[0])
     k.add_incoming(b.add(k, stride), latch[0])
     b.branch(header)
     b.position_at_end(done)
@@ -106,17 +112,45 @@ def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task) -> 
     e.finish()
 
 
-def _indices(e: Emitter, index: int, task: Task, k: ir.Value) -> None:
-    """Loop indices from the row-major number of the iteration."""
-    b, rest = e.b, k
-    for axis in reversed(range(len(task.indices))):
-        at = e.m.layout.boxes[index] + 16 * axis
-        begin, extent = e.slot(at), e.slot(at + 8)
-        place = rest
-        if axis:
-            place, rest = b.urem(rest, extent), b.udiv(rest, extent)
-        value = task.indices[axis]
-        e.values[value] = e.from_i64(b.add(begin, place), value.type)
+def _extents(e: Emitter, index: int, task: Task) -> list[ir.Value]:
+    return [e.slot(e.m.layout.boxes[index] + 16 * axis + 8) for axis in range(len(task.indices))]
+
+
+def _decode(b: ir.IRBuilder, box: list[ir.Value], k: ir.Value) -> list[ir.Value]:
+    """Place along each axis from the row-major number. A box that has iterations has no extent of 0."""
+    places = [k]
+    for extent in reversed(box[1:]):
+        places[0:1] = [b.udiv(places[0], extent), b.urem(places[0], extent)]
+    return places
+
+
+def _counts_up(m: ModuleState, task: Task) -> bool:
+    """Whether places advance one by one: then carrying is cheaper than dividing."""
+    return len(task.indices) > 1 and not m.target.entries
+
+
+class _Odometer:
+    """Places along the axes as loop variables: the last one counts up, and each that is full carries."""
+
+    def __init__(self, e: Emitter, box: list[ir.Value], header: ir.Block) -> None:
+        self.e, self.box = e, box
+        at_head = ir.IRBuilder(header)
+        at_head.position_at_start(header)
+        self.places = [at_head.phi(I64) for _ in box]
+
+    def step(self, first: ir.Value, before: ir.Block, latch: ir.Block) -> None:
+        """Advance in the latch; before the loop, decode the first iteration (dividing by no 0)."""
+        b, carry = self.e.b, const(I64, 1)
+        for place, extent in reversed(list(zip(self.places, self.box))):
+            moved = b.add(place, carry)
+            full = b.icmp_unsigned("==", moved, extent)
+            place.add_incoming(b.select(full, const(I64, 0), moved), latch)
+            carry = b.zext(full, I64)
+        head = ir.IRBuilder(before)
+        head.position_before(before.terminator)
+        some = [head.select(head.icmp_unsigned("==", x, const(I64, 0)), const(I64, 1), x) for x in self.box]
+        for place, start in zip(self.places, _decode(head, some, first)):
+            place.add_incoming(start, before)
 
 
 def total(b: ir.IRBuilder, m: ModuleState, block: ir.Value, index: int, axes: int) -> ir.Value:

@@ -92,7 +92,7 @@ def _local_array(e: Emitter, stmt: n.LocalArray) -> None:
 def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[ir.Value, ir.Value, Variable]:
     """(address, condition 'the index is inside', variable); outside, the address is that of element 0."""
     array = e.locals[stmt.var]
-    index, size = e.index(stmt.index), const(I64, array.size)
+    index, size = e.index(stmt.index), const(I64, array.size or 0)
     inside = e.b.icmp_unsigned("<", index, size)
     if e.m.options.debug:
         outside = e.b.xor(inside, const(I1, True))

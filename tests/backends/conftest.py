@@ -1,0 +1,63 @@
+"""Fixtures: kernels given as text, run on a CPU backend of the test's own."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from stackgrad.backends.base import Draws, Options, Sizes
+from stackgrad.backends.cpu.backend import CpuBackend, CpuExecutable
+from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.parser import parse_kernel
+
+
+@dataclass
+class Bench:
+    """A backend and the kernels compiled on it so far."""
+
+    backend: CpuBackend
+    made: dict[tuple[str, Options], CpuExecutable] = field(default_factory=dict)
+
+    def compile(self, text: str | Kernel, **options: bool) -> CpuExecutable:
+        kernel = parse_kernel(text) if isinstance(text, str) else text
+        key = repr(kernel), Options(**options)
+        if key not in self.made:
+            self.made[key] = self.backend.compile(kernel, key[1])
+        return self.made[key]
+
+    def run(
+        self, text: str | Kernel, arrays: dict[str, np.ndarray] | None = None, scalars: dict[str, Any] | None = None,
+        capacities: dict[str, int] | None = None, rows: dict[tuple[int, str], int] | None = None,
+        draws: Draws | None = None, **options: bool,
+    ) -> dict[str, np.ndarray]:  # fmt: skip
+        """Compile, launch, and give the arrays back."""
+        arrays = arrays or {}
+        sizes = Sizes(capacities or {}, rows or {})
+        self.compile(text, **options).run(arrays, scalars or {}, sizes, draws or Draws())
+        return arrays
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """A fresh backend: nothing is shared with other tests."""
+    return Bench(CpuBackend())
+
+
+@pytest.fixture(scope="module")
+def shared() -> Bench:
+    """One backend for the tests of a module that only compute."""
+    return Bench(CpuBackend())
+
+
+@pytest.fixture
+def count() -> Callable[..., list[int]]:
+    """count(bench, body): runs serial code in which `atomic add log[...]` counts visits; gives the counts."""
+
+    def run(bench: Bench, body: str, size: int = 8, **options: bool) -> list[int]:
+        log = np.zeros(size, np.int32)
+        bench.run(f"kernel k(log: i32[1]) {{ serial {{ {body} }} }}", {"log": log}, **options)
+        return [int(x) for x in log]
+
+    return run

@@ -1,0 +1,183 @@
+"""PTX: kernels of every kind are generated and assembled by ptxas; precise arithmetic stays unfused."""
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from stackgrad.backends.base import Options
+from stackgrad.backends.cuda.ptx import ptx
+from stackgrad.backends.cuda.toolkit import libdevice_path, ptxas_path
+from stackgrad.compiler.ir.nodes import Kernel, Op
+from stackgrad.compiler.ir.ops import ATOMIC_OPS, OPS, atomic_fits, result_type
+from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.compiler.ir.types import SCALARS, u1
+
+FORWARD = """kernel sim.step(n: i32, x: f32[1], y: f64[2], b: u1[1]) {
+  temp $t: f32
+  bounds { %0: i32 = const 0 %1: i32 = arg n } parallel %2: i32, %3: i32 in %0 .. %1, %0 .. %1 {
+    local v: f32
+    local_array a: f32[4]
+    %4: f32 = load x[%2]
+    set v, %4
+    for %5: i32 in %2 .. %3 {
+      %6: f32 = get v
+      %7: f32 = sin %6
+      %8: f32 = mul %7, %4
+      %9: f32 = add %8, %6
+      set v, %9
+      set_element a[%5], %9
+      %10: u1 = cmp_gt %9, %7
+      if %10 { return }
+    }
+    %11: f32 = get_element a[%3]
+    %12: f32 = atomic add $t[], %11
+    %13: f64 = random
+    store y[%2, %3], %13
+  }
+  serial {
+    %20: f32 = load $t[]
+    %21: i32 = const 0
+    store x[%21], %20
+    %22: u1 = load b[%21]
+    if %22 { return }
+    assert %22, "never"
+  }
+}"""
+
+ADSTACK = """kernel back(n: i32, x: f32[1] grad, k: i64[1]) {
+  bounds { %0: i32 = const 0 %1: i32 = arg n } parallel %2: i32 in %0 .. %1 {
+    adstack_alloca v: f32 adjoint of v
+    adstack_alloca f: u1
+    adstack_alloca i: i64 capacity 7
+    %3: f32 = load x[%2]
+    %4: i32 = const 0
+    %5: i32 = arg n
+    %6: i64 = load k[%2]
+    %7: u1 = cmp_gt %3, %3
+    for %8: i32 in %4 .. %5 {
+      adstack_push v, %3
+      adstack_push f, %7
+      adstack_push i, %6
+    }
+    for %9: i32 in %4 .. %5 descending {
+      %10: f32 = adstack_load_top v
+      %11: f32 = adstack_load_top_adj v
+      adstack_acc_adj v, %10
+      %12: f32 = cos %10
+      %13: f32 = mul %12, %11
+      %14: f32 = atomic add x.grad[%2], %13
+      %15: u1 = adstack_load_top f
+      %16: i64 = adstack_load_top i
+      if %15 { %17: i64 = atomic max k[%2], %16 }
+      adstack_pop v
+      adstack_pop f
+      adstack_pop i
+    }
+  }
+}"""
+
+
+def assemble(text: str, folder: Path, arch: str = "sm_90") -> None:
+    """Run ptxas; its complaint is the failure."""
+    tool = ptxas_path()
+    assert tool, "ptxas is part of the development dependencies: pip install nvidia-cuda-nvcc"
+    source = folder / "kernel.ptx"
+    source.write_text(text)
+    command = [tool, f"-arch={arch}", "-O0", str(source), "-o", str(folder / "kernel.cubin")]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert made.returncode == 0, f"{made.stderr}\n{text}"
+    assert (folder / "kernel.cubin").stat().st_size > 500
+
+
+def entries(text: str) -> list[str]:
+    return re.findall(r"\.visible \.entry (\w+)", text)
+
+
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+def test_forward(tmp_path: Path, arch: str, debug: bool) -> None:
+    text = ptx(parse_kernel(FORWARD), arch, Options(debug=debug))
+    assert entries(text) == ["sim_step_bounds_0", "sim_step_task_0", "sim_step_task_1"]
+    assert f".target {arch}" in text
+    assemble(text, tmp_path, arch)
+
+
+def test_adstacks(tmp_path: Path) -> None:
+    text = ptx(parse_kernel(ADSTACK))
+    assert entries(text) == ["back_bounds_0", "back_task_0"]
+    assemble(text, tmp_path)
+
+
+def test_libdevice_is_linked_and_stripped() -> None:
+    """No function stays external, none is kept unused, and no reflection is left to the driver."""
+    assert libdevice_path()
+    text = ptx(parse_kernel(FORWARD))
+    assert ".extern" not in text and "reflect" not in text
+    assert len(re.findall(r"^\.func|^\.visible \.func", text, re.M)) <= 3
+    assert "__nv_" not in ptx(parse_kernel("kernel k(x: f32[0]) { serial { %0: f32 = load x[] store x[], %0 } }"))
+
+
+def test_precise_code_is_not_fused() -> None:
+    """What ptxas may contract is spelled without a rounding mode; precise code spells it."""
+    kernel = parse_kernel("""kernel k(x: f32[1]) {
+      bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
+        %3: f32 = load x[%2]
+        %4: f32 = mul %3, %3
+        %5: f32 = add %4, %3
+        %6: f32 = div %5, %3
+        %7: f32 = sqrt %6
+        store x[%2], %7
+      }
+    }""")
+    precise = ptx(kernel)
+    assert "mul.rn.f32" in precise and "add.rn.f32" in precise and "fma" not in precise
+    assert "div.rn.f32" in precise and "sqrt.rn.f32" in precise and ".ftz" not in precise
+    assert "fma.rn.f32" in ptx(kernel, options=Options(precise=False))
+
+
+def every_op() -> Kernel:
+    """One serial task with each operation on each type it takes, and each cast; results go to arrays of their type."""
+    lines, next_id = ["%0: i32 = const 0"], 1000
+    for number, t in enumerate(SCALARS.values(), 1):
+        lines.append(f"%{number}: {t} = load m_{t}[%0]")
+    value = {t: number for number, t in enumerate(SCALARS.values(), 1)}
+    for op, t in ((op, t) for op in OPS.values() for t in SCALARS.values()):
+        types = (u1, t, t) if op.arity == 3 else (t,) * op.arity
+        out = result_type(op.name, types)
+        if out is not None:
+            lines.append(f"%{next_id}: {out} = {op.name} {', '.join(f'%{value[x]}' for x in types)}")
+            lines.append(f"store m_{out}[%0], %{next_id}")
+            next_id += 1
+    for a in SCALARS.values():
+        for b in SCALARS.values():
+            if a != b:
+                lines += [f"%{next_id}: {b} = cast %{value[a]}", f"store m_{b}[%0], %{next_id}"]
+                next_id += 1
+    return _with_arrays("ops", lines)
+
+
+def every_atomic() -> Kernel:
+    lines, next_id = ["%0: i32 = const 0"], 1000
+    for number, t in enumerate(SCALARS.values(), 1):
+        lines.append(f"%{number}: {t} = load m_{t}[%0]")
+        for op in ATOMIC_OPS:
+            if atomic_fits(op, t):
+                lines.append(f"%{next_id}: {t} = atomic {op} m_{t}[%0], %{number}")
+                lines.append(f"store m_{t}[%0], %{next_id}")
+                next_id += 1
+    return _with_arrays("atomics", lines)
+
+
+def _with_arrays(name: str, lines: list[str]) -> Kernel:
+    params = ", ".join(f"m_{t}: {t}[1]" for t in SCALARS.values())
+    return parse_kernel(f"kernel {name}({params}) {{ serial {{ {chr(10).join(lines)} }} }}")
+
+
+@pytest.mark.parametrize("make", [every_op, every_atomic])
+def test_every_operation(tmp_path: Path, make: object) -> None:
+    kernel = make()  # type: ignore[operator]
+    if make is every_op:
+        assert {s.op for s in kernel.tasks[0].body if isinstance(s, Op)} == set(OPS)
+    assemble(ptx(kernel), tmp_path)
