@@ -28,10 +28,10 @@ def taylor_order(
     wrong one p near 1, a jump at x p near 0. f is evaluated in float64.
 
     Dropped are steps that leave the domain of f (its value is not finite) and remainders that rounding of f may have
-    made: those near eps |f|, or near what the four smallest steps show if that is below 1e-6 |f|. p is the median slope over the smallest
-    four steps that remain, so it is judged where a wrong linear term outweighs the curvature: an error of g.v of
-    1e-4 of the curvature shows. inf: f is linear along v near x, to within rounding. NaN: f(x), g.v or f at
-    every step is not finite.
+    made: those near eps |f|, or near what the four smallest steps show if that is below 1e-6 |f|. p is the median
+    slope over the smallest four steps that remain, so it is judged where a wrong linear term outweighs the
+    curvature: an error of g.v of 1e-4 of the curvature shows. inf: f is linear along v near x, to within rounding.
+    NaN: f(x), g.v or f at every step is not finite.
     """
     here = float(f(x))
     remainders = []

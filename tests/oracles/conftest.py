@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import ArrayType
 from stackgrad.harness.oracles import dual, jax_oracle
 from stackgrad.harness.oracles.taylor import taylor_order
@@ -53,3 +54,26 @@ def compare(
 @pytest.fixture(name="compare")
 def _compare() -> Compare:
     return compare
+
+
+def parallel(params: str, body: str, temps: str = "", before: str = "", after: str = "") -> Kernel:
+    """A kernel with one parallel task over x; %0 is 0, %1 the extent, %2 the index. before, after: more tasks."""
+    return parse_kernel(f"""
+        kernel k({params}) {{
+          {temps}
+          {before}
+          bounds {{
+            %90000: i32 = const 0
+            %90001: i32 = shape x, 0
+          }} parallel %2: i32 in %90000 .. %90001 {{
+            %0: i32 = const 0
+            %1: i32 = shape x, 0
+            {body}
+          }}
+          {after}
+        }}""")
+
+
+@pytest.fixture(name="parallel")
+def _parallel() -> Callable[..., Kernel]:
+    return parallel
