@@ -120,9 +120,14 @@ ATOMIC_FORMS = {
 """Operations on elements that are atomic, and the atomic of each; `sub` adds the negated value."""
 
 
+def is_atomic(target: Place, op: str) -> bool:
+    """Whether `target op= value` is one atomic: on elements, for operations that have one."""
+    return isinstance(target, Element) and op in ATOMIC_FORMS
+
+
 def update(t: Tracer, target: Place, op: str, operand: Operand, row: infer.Binary | None) -> Value:
     """`target op= operand`; gives the old value. Elements are updated atomically where ATOMIC_FORMS says so."""
-    if isinstance(target, Element) and op in ATOMIC_FORMS:
+    if isinstance(target, Element) and is_atomic(target, op):
         return _atomic(t, target, op, operand, row)
     old = load(t, target)
     if row is None:

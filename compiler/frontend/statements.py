@@ -13,10 +13,10 @@ from ..ir.types import u1
 from . import infer
 from .context import STATEMENTS, ReturnSite, Tracer
 from .diagnostics import Poisoned, Problem, mistyped, syntax, unsupported
-from .expressions import VECTOR_CURE
+from .expressions import VECTOR_CURE, apply_binary
 from .infer import as_dtype
 from .operands import Operand, Pack, Static, describe, number, static
-from .places import assign, place, update
+from .places import assign, is_atomic, load, place, store, update
 from .scope import Fixed
 from .static import evaluate_static, static_call
 from .text import assertion_text
@@ -97,7 +97,11 @@ def _augmented(t: Tracer, node: ast.AugAssign) -> None:
     if row is None:
         raise unsupported("`@=` multiplies matrices, which kernels do not have", VECTOR_CURE)
     target = place(t, node.target)
-    update(t, target, row.op, t.expr(node.value), row)
+    if is_atomic(target, row.op):
+        update(t, target, row.op, t.expr(node.value), row)
+        return
+    old = load(t, target)
+    store(t, target, apply_binary(t, row, old, t.expr(node.value)))
 
 
 # ---- branches and exits ---------------------------------------------------------------------------------------------
