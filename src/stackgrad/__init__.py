@@ -48,7 +48,7 @@ _TYPES = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u3
 _HOMES: dict[str, str] = {
     **dict.fromkeys(("init", "reset", "sync"), ".session"),
     **dict.fromkeys(("field", "Field"), ".fields"),
-    **dict.fromkeys(("kernel", "Kernel", "TextKernel", "KernelStats", "kernel_from_text"), ".kernels"),
+    **dict.fromkeys(("kernel", "Kernel", "TextKernel", "KernelStats", "KernelWarning", "kernel_from_text"), ".kernels"),
     **dict.fromkeys(("adstack_report", "AdstackReport"), ".report"),
     **dict.fromkeys(_TYPES, ".compiler.ir.types"),
     **dict.fromkeys(_ERRORS, ".compiler.errors"),

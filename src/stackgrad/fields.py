@@ -53,8 +53,14 @@ class Field:
 
     @property
     def grad(self) -> Field:
-        """The adjoint field. Raises GradientError if the field was made without needs_grad."""
+        """The adjoint field. Raises GradientError if the field was made without needs_grad.
+
+        While a kernel is traced the answer is None instead: the frontend asks every field, and reports a use in the
+        kernel's text at its line.
+        """
         if self._grad is None:
+            if RUNTIME.tracing:
+                return None  # type: ignore[return-value]
             raise GradientError(
                 f"{self.label} has no gradient",
                 "it is a gradient itself" if self.is_grad else "make it with needs_grad=True",

@@ -4,9 +4,11 @@ Invariant: what a call launches was traced under the present settings, on live f
 """
 from __future__ import annotations
 
+import threading
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from .arguments import Signature
 from .backends.base import SLABS
 from .compiler.errors import Span, StackgradError
 from .compiler.ir.nodes import Kernel as KernelIR
+from .compiler.ir.nodes import Param
 from .compiler.ir.types import ArrayType
 from .fields import Field
 from .program import GRAD, Binding, Program
@@ -22,8 +25,14 @@ from .usage import ArgumentError, close_names
 
 if TYPE_CHECKING:
     from .backends.launcher import Lowered
+    from .compiler.frontend.trace import Traced
 
-_KEPT_BINDINGS = 64
+_TRACING = threading.RLock()
+
+
+class KernelWarning(UserWarning):
+    """A kernel means something that its author may not have meant."""
+
 
 
 @dataclass(frozen=True)
@@ -70,19 +79,14 @@ class Kernel:
     KernelTypeError, at the function's `def`, for arguments that do not fit.
     """
 
-    __slots__ = (
-        "__wrapped__", "__name__", "_generation", "_program", "_signature", "_captured", "_binding", "_bindings",
-    )  # fmt: skip
+    __slots__ = ("__wrapped__", "__name__", "_generation", "_signature", "_binding")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.__wrapped__ = function
         self.__name__ = getattr(function, "__name__", "kernel")
         self._generation = -1
-        self._program: Program | None = None
         self._signature: Signature | None = None
-        self._captured: dict[str, Field | np.ndarray] = {}
         self._binding: Binding | None = None
-        self._bindings: dict[tuple[int, ...], Binding] = {}
 
     def __repr__(self) -> str:
         return f"<sg.kernel {self.__name__}>"
@@ -94,8 +98,7 @@ class Kernel:
         signature: Signature = self._signature  # type: ignore[assignment]
         if keywords:
             args = signature.positional(args, keywords)
-        scalars = signature.scalars(args)
-        (self._binding or self._bind(args)).launch(scalars)
+        self._binding.launch(signature.scalars(args))  # type: ignore[union-attr]
 
     def grad(self, *args: Any, **keywords: Any) -> None:
         """Launch the gradient at the present content of all fields.
@@ -109,8 +112,7 @@ class Kernel:
         signature: Signature = self._signature  # type: ignore[assignment]
         if keywords:
             args = signature.positional(args, keywords)
-        scalars = signature.scalars(args)
-        (self._binding or self._bind(args)).launch_grad(scalars)
+        self._binding.launch_grad(signature.scalars(args))  # type: ignore[union-attr]
 
     # -- what the compiler made -----------------------------------------------------------------------------
 
@@ -131,48 +133,43 @@ class Kernel:
         """The traced kernel; traces it if need be."""
         if self._generation != RUNTIME.generation:
             self._trace()
-        assert self._program is not None
-        return self._program
+        assert self._binding is not None
+        return self._binding.program
 
     def stats(self) -> KernelStats:
         """Counters of launches, countings and compilation."""
-        return stats_of(self._program if self._generation == RUNTIME.generation else None)
+        return stats_of(self.program if self._generation == RUNTIME.generation else None)
 
     # -- tracing --------------------------------------------------------------------------------------------
 
     def _trace(self) -> None:
-        """Trace under the present settings; a failure leaves the kernel untraced."""
-        from .compiler.frontend.trace import FrontendOptions, trace
-
+        """Trace under the present settings, in one thread at a time; a failure leaves the kernel untraced."""
         RUNTIME.ensure()
-        settings = RUNTIME.settings
-        options = FrontendOptions(settings.default_fp, settings.default_ip, settings.debug)
-        traced = trace(self.__wrapped__, options)
-        for array in traced.arrays.values():
-            array.check_alive()
-        span = definition_span(self.__wrapped__)
-        program = Program(traced.kernel, span)
-        types = {p.name: p for p in traced.kernel.params}
-        self._signature = Signature(self.__name__, [types[name] for name in traced.arguments], span)
-        self._captured = dict(traced.arrays)
-        self._program = program
-        self._bindings = {}
-        self._binding = None if self._signature.arrays else Binding(program, self._captured)
-        self._generation = RUNTIME.generation
+        with _TRACING:
+            if self._generation == RUNTIME.generation:
+                return
+            traced = _traced(self.__wrapped__)
+            for warning in traced.warnings:
+                warnings.warn(warning.render(), KernelWarning, stacklevel=3)
+            arrays = cast("dict[str, Field]", traced.arrays)
+            for array in arrays.values():
+                array.check_alive()
+            span = definition_span(self.__wrapped__)
+            self._signature = Signature(self.__name__, [Param(a.name, a.type) for a in traced.arguments], span)
+            self._binding = Binding(Program(traced.kernel, span), arrays)
+            self._generation = RUNTIME.generation
 
-    def _bind(self, args: tuple[Any, ...]) -> Binding:
-        """The binding of a call with array arguments; kept while all of them are fields."""
-        assert self._signature is not None and self._program is not None
-        arrays = self._signature.bound(args)
-        key = tuple(map(id, arrays.values()))
-        found = self._bindings.get(key)
-        if found is None:
-            found = Binding(self._program, {**self._captured, **arrays})
-            if all(isinstance(a, Field) for a in arrays.values()):
-                if len(self._bindings) >= _KEPT_BINDINGS:
-                    self._bindings.pop(next(iter(self._bindings)))
-                self._bindings[key] = found
-        return found
+
+def _traced(function: Callable[..., Any]) -> Traced:
+    from .compiler.frontend.infer import FrontendOptions
+    from .compiler.frontend.trace import trace
+
+    settings = RUNTIME.settings
+    RUNTIME.tracing = True
+    try:
+        return trace(function, FrontendOptions(settings.default_fp, settings.default_ip, settings.debug))
+    finally:
+        RUNTIME.tracing = False
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

@@ -80,7 +80,7 @@ class Runtime:
 
     __slots__ = (
         "settings", "generation", "initialised", "fields", "launchers", "tapes", "capture", "launch_number",
-        "_backend", "__weakref__",
+        "tracing",        "_backend", "__weakref__",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -92,6 +92,7 @@ class Runtime:
         self.tapes: tuple[Tape, ...] = ()
         self.capture: Capture | None = None
         self.launch_number = 0
+        self.tracing = False
         self._backend: Backend | None = None
 
     def ensure(self) -> None:
