@@ -81,7 +81,7 @@ class CpuExecutable:
         return block
 
     def _raise(self, block: Block, sizes: Sizes) -> None:
-        published = [(s, stacks.capacity(s, sizes, self.kernel.name)) for s in self.layout.stacks]
+        published = [(s, stacks.capacity(s, sizes)) for s in self.layout.stacks]
         raise exception(self.kernel, self.generated.sites, block.take_error(), published)
 
     def _raise_of_print(self) -> None:

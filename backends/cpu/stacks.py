@@ -5,7 +5,6 @@ none, and its stacks have capacity 0: a push onto one is an overflow, not a stra
 """
 from __future__ import annotations
 
-from ...compiler.errors import InternalError
 from ..base import Sizes
 from ..heap import Heap
 from ..llvm.layout import ALIGN, Layout, Stack
@@ -15,14 +14,14 @@ THREADS = 1
 """Rows in flight at once."""
 
 
-def capacity(stack: Stack, sizes: Sizes, kernel: str) -> int:
-    """Slots of a stack: what the sizes say, else the literal of its declaration."""
+def capacity(stack: Stack, sizes: Sizes) -> int:
+    """Slots of a stack: what the sizes say, else the literal of its declaration, else none.
+
+    A stack of which nothing is known is one that no push was counted on: a push overflows and is reported.
+    """
     if sizes.rows.get((stack.task, stack.slab)) == 0:
         return 0
-    found = sizes.capacities.get(stack.alloca.stack, stack.alloca.capacity)
-    if found is None:
-        raise InternalError(f"kernel {kernel}: nothing says how deep adstack {stack.alloca.stack} gets")
-    return max(found, 0)
+    return max(sizes.capacities.get(stack.alloca.stack, stack.alloca.capacity or 0), 0)
 
 
 def bind(block: Block, layout: Layout, sizes: Sizes, heap: Heap, kernel: str) -> None:
@@ -40,7 +39,7 @@ def bind(block: Block, layout: Layout, sizes: Sizes, heap: Heap, kernel: str) ->
         offset = 0
         for stack in layout.stacks:
             if (stack.task, stack.slab) == (task, slab):
-                slots = capacity(stack, sizes, kernel)
+                slots = capacity(stack, sizes)
                 size = -(-slots * stack.slot_bytes // 8) * 8
                 block.put(stack.capacity_at, min(slots, (1 << 63) - 1))
                 block.put(stack.offset_at, (offset if slots else 0) & ((1 << 63) - 1))

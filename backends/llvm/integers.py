@@ -15,14 +15,17 @@ from .types import I1, I32, const, like, suffix
 
 
 def neg(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+    """0 - x, which wraps at the least value."""
     return e.b.sub(e.const(x, 0), x)
 
 
 def absolute(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+    """The least integer maps to itself."""
     return e.b.select(e.b.icmp_signed("<", x, e.const(x, 0)), neg(e, t, x), x) if t.is_signed else x
 
 
 def sgn(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+    """-1, 0 or 1."""
     positive = e.b.select(e.b.icmp_unsigned("!=", x, e.const(x, 0)), e.const(x, 1), e.const(x, 0))
     if not t.is_signed:
         return positive
@@ -30,6 +33,7 @@ def sgn(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
 
 
 def bit_not(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+    """Every bit flipped; of a boolean, logical not."""
     return e.b.xor(x, e.const(x, -1))
 
 
@@ -42,14 +46,17 @@ def _to_i32(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
 
 
 def popcnt(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+    """Set bits, as i32."""
     return _to_i32(e, t, e.intrinsic("ctpop", x))
 
 
 def clz(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+    """Leading zero bits, as i32; the width at 0."""
     return _to_i32(e, t, e.intrinsic("ctlz", x, const(I1, False)))
 
 
 def ffs(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+    """1-based position of the lowest set bit, as i32; 0 at 0."""
     place = e.b.add(_to_i32(e, t, e.intrinsic("cttz", x, const(I1, False))), const(like(x.type, I32), 1))
     return e.b.select(e.b.icmp_unsigned("==", x, e.const(x, 0)), e.const(place, 0), place)
 
@@ -95,11 +102,13 @@ def _floored(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> tuple[ir.Value, i
 
 
 def floordiv(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Quotient toward minus infinity; 0 for a zero divisor."""
     zero, safe = _safe_divisor(e, t, x, y)
     return e.b.select(zero, e.const(x, 0), _floored(e, t, x, safe)[0])
 
 
 def mod(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Remainder with the sign of y; 0 for a zero divisor."""
     zero, safe = _safe_divisor(e, t, x, y)
     return e.b.select(zero, e.const(x, 0), _floored(e, t, x, safe)[1])
 

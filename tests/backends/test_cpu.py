@@ -189,8 +189,8 @@ COPY = """kernel copy(a: {t}, x: f32[1] grad, y: f32[1]) {{
 
 
 @pytest.mark.parametrize(("t", "value", "want"), [
-    ("f32", 1.5, 1.5), ("f16", 1.5, 1.5), ("f64", 1e300, np.inf), ("f32", 1e39, np.inf), ("i8", 300, 44), ("u8", -1, 255),
-    ("u1", True, 1), ("u1", False, 0), ("i64", -(2**63), -(2.0**63)), ("u64", 2**64 - 1, 2.0**64), ("i32", -5, -5),
+    ("f32", 1.5, 1.5), ("f16", 1.5, 1.5), ("f64", 1e300, np.inf), ("f32", 1e39, np.inf), ("i8", 300, 44),
+    ("u8", -1, 255), ("u1", True, 1), ("u1", False, 0), ("i64", -(2**63), -(2.0**63)), ("u64", 2**64 - 1, 2.0**64), ("i32", -5, -5),
 ])  # fmt: skip
 def test_scalars(shared: Any, t: str, value: Any, want: float) -> None:
     arrays = {"x": np.zeros(2, np.float32), "x.grad": np.zeros(2, np.float32), "y": np.zeros(2, np.float32)}
@@ -203,7 +203,7 @@ def test_arrays_are_rebound_when_they_change(bench: Any) -> None:
     kept = {name: np.full(3, 1, np.float32) for name in ("x", "x.grad", "y")}
     for n in (3, 5, 1, 3):
         for _ in range(50):
-            fresh = {"x": np.zeros(n, np.float32), "x.grad": np.arange(n, dtype=np.float32), "y": np.zeros(n, np.float32)}
+            fresh = {name: np.zeros(n, np.float32) for name in ("x", "y")} | {"x.grad": np.arange(n, dtype=np.float32)}
             executable.run(fresh, {"a": 1.0}, Sizes(), Draws())
             assert fresh["y"].tolist() == [i + 1.0 for i in range(n)]
         kept["x.grad"] += 1

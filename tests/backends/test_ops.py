@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stackgrad.backends.base import Options, Sizes
-from stackgrad.backends.base import Draws
+from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.cpu.backend import CpuBackend
 from stackgrad.backends.llvm.libcall import LIBRARY
 from stackgrad.backends.llvm.ops import LLVM
@@ -97,6 +96,9 @@ def test_against_reference(name: str) -> None:
         assert_within(got, want.astype(result.dtype), result, ulps, f"{name} {types[-1]}")
 
 
+BYTE_OPS = ("floordiv", "mod", "pow", "bit_shl", "bit_shr", "bit_sar", "add", "sub", "mul", "min", "max")
+
+
 def _wrapped(value: int, t: Scalar) -> int:
     value &= (1 << t.bits) - 1
     return value - (1 << t.bits) if t.is_signed and value >> (t.bits - 1) else value
@@ -119,7 +121,7 @@ def _exact(name: str, x: int, y: int, t: Scalar) -> int:
 
 
 @pytest.mark.parametrize("t", [i8, u8], ids=str)
-@pytest.mark.parametrize("name", ["floordiv", "mod", "pow", "bit_shl", "bit_shr", "bit_sar", "add", "sub", "mul", "min", "max"])
+@pytest.mark.parametrize("name", BYTE_OPS)
 def test_all_pairs_of_bytes(name: str, t: Scalar) -> None:
     """All 65536 pairs of operands against Python's integers."""
     info = np.iinfo(t.dtype)
@@ -149,7 +151,8 @@ def test_casts(source: Scalar) -> None:
     backend, rng = CpuBackend(), np.random.default_rng(3)
     x = values(source, rng, 60)
     if source.is_real:
-        limits = [s * 2.0**p + d for t in INTEGERS for p in (t.bits - 1, t.bits) for s in (1, -1) for d in (-1, -0.5, 0, 1)]
+        ends = [sign * 2.0**power for t in INTEGERS for power in (t.bits - 1, t.bits) for sign in (1, -1)]
+        limits = [end + d for end in ends for d in (-1, -0.5, 0, 1)]
         with np.errstate(over="ignore"):
             x = np.concatenate([x, np.array(limits).astype(source.dtype)])
     for target in SCALARS.values():
