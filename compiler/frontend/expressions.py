@@ -140,9 +140,19 @@ def element(t: Tracer, field: FieldLike, hint: str, node: ast.Subscript) -> tupl
     parts = _index_parts(t, node.slice)
     if len(parts) != len(field.shape):
         raise mistyped(f"`{hint}` has {_count(len(field.shape), 'axis', 'axes')}, but is indexed with {len(parts)}",
-                       _index_cure(hint, len(field.shape)))  # fmt: skip
+                       _index_cure(hint, len(field.shape)), node)  # fmt: skip
     array = t.captures.array(field, hint)
-    return array, tuple(t.index(p) for p in parts)
+    written = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    places = written if len(written) == len(parts) else [node] * len(parts)
+    return array, tuple(_index(t, part, at) for part, at in zip(parts, places))
+
+
+def _index(t: Tracer, part: Operand, node: ast.expr) -> Value:
+    try:
+        return t.index(part)
+    except Problem as problem:
+        problem.node = problem.node or node
+        raise
 
 
 def _index_parts(t: Tracer, node: ast.expr) -> tuple[Operand, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..ir.table import Table
 from ..ir.types import SCALARS, Scalar, f32, from_dtype, i32, i64, promote, u1, u64
-from .diagnostics import mistyped, syntax
+from .diagnostics import mistyped
 from .operands import Number
 
 
@@ -225,4 +225,4 @@ def check_bound(dtype: Scalar) -> None:
 
 def not_numeric(what: str) -> Exception:
     """The mistake of using something that is no number as one."""
-    return syntax(f"a number is expected here, not {what}", "use a number, or an element as in `x[i]`")
+    return mistyped(f"a number is expected here, not {what}", "use a number, or an element as in `x[i]`")

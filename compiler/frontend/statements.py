@@ -11,11 +11,11 @@ from ..ir import nodes as n
 from ..ir.nodes import Value
 from ..ir.types import u1
 from . import infer
-from .context import STATEMENTS, ReturnSite, Tracer
+from .context import STATEMENTS, ReturnSite, Tracer, unpoisoned
 from .diagnostics import Poisoned, Problem, mistyped, syntax, unsupported
 from .expressions import VECTOR_CURE, apply_binary
 from .infer import as_dtype
-from .operands import Operand, Pack, Static, describe, number, static
+from .operands import Operand, Pack, Poison, Static, describe, number, static
 from .places import assign, is_atomic, load, place, store, update
 from .scope import Fixed
 from .static import evaluate_static, static_call
@@ -44,9 +44,12 @@ def _assign(t: Tracer, node: ast.Assign) -> None:
         for target in node.targets:
             bind_static(t, target, operand)
         return
-    operand = t.clean(node.value)
+    operand = t.expr(node.value)
     for target in node.targets:
-        assign(t, target, operand)
+        if isinstance(operand, Poison) and isinstance(target, ast.Subscript):
+            place(t, target)  # for the mistakes in it
+    for target in node.targets:
+        assign(t, target, unpoisoned(operand))
 
 
 def bind_static(t: Tracer, target: ast.expr, operand: Operand) -> None:
