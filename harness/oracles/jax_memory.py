@@ -64,7 +64,7 @@ def permute(source: Pair, index: np.ndarray) -> Pair:
 
 
 class Cells:
-    """Flat memory: an array parameter, a temporary, or a local array of all lanes.
+    """Flat memory: an array parameter or a temporary.
 
     carries: stores keep the traced half; otherwise they drop it, which stops the derivative.
     """

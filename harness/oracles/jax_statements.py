@@ -49,14 +49,18 @@ class Frame:
 
 @dataclass
 class Lanes:
-    """A group of iterations of a task. points: (count,) row-major numbers in the box; more lanes pad to a bucket."""
+    """A group of iterations of a task.
+
+    points: (count,) row-major numbers in the box; more lanes, never alive, pad them to a bucket.
+    arrays: local arrays by element, so that an index that all lanes share costs JAX nothing.
+    """
 
     launch: Launch
     task: int
     points: np.ndarray
     values: dict[n.Value, Pair] = field(default_factory=dict)
     locals: dict[str, Pair] = field(default_factory=dict)
-    arrays: dict[str, Cells] = field(default_factory=dict)
+    arrays: dict[str, list[Pair]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.size = bucket(self.points.size)
@@ -245,26 +249,26 @@ def _set(run: Lanes, stmt: n.Set, mask: np.ndarray) -> None:
 
 @TRANSLATE.row("LocalArray")
 def _local_array(run: Lanes, stmt: n.LocalArray, mask: np.ndarray) -> None:
-    content = np.zeros((run.size, stmt.size), storage(stmt.dtype, run.launch.widen))
-    run.arrays[stmt.var] = Cells(content, carries=stmt.dtype.is_real)
-
-
-def _element(run: Lanes, stmt: n.GetElement | n.SetElement, mask: np.ndarray) -> tuple[Cells, np.ndarray]:
-    cells = run.arrays[stmt.var]
-    size = cells.shape[1]
-    return cells, np.arange(run.size) * size + run.address(stmt, (size,), (stmt.index,), mask)
+    run.arrays[stmt.var] = [run.full(0, stmt.dtype)] * stmt.size
 
 
 @TRANSLATE.row("GetElement")
 def _get_element(run: Lanes, stmt: n.GetElement, mask: np.ndarray) -> None:
-    cells, index = _element(run, stmt, mask)
-    run.values[stmt.result] = cells.load(index)
+    parts = run.arrays[stmt.var]
+    index = run.address(stmt, (len(parts),), (stmt.index,), mask)
+    first, *others = np.unique(index[mask])
+    found = parts[first]
+    for i in others:
+        found = blend(mask & (index == i), parts[i], found)
+    run.values[stmt.result] = found
 
 
 @TRANSLATE.row("SetElement")
 def _set_element(run: Lanes, stmt: n.SetElement, mask: np.ndarray) -> None:
-    cells, index = _element(run, stmt, mask)
-    cells.store(index, run.values[stmt.value], mask)
+    parts, new = run.arrays[stmt.var], run.values[stmt.value]
+    index = run.address(stmt, (len(parts),), (stmt.index,), mask)
+    for i in np.unique(index[mask]):
+        parts[i] = run.blended(mask & (index == i), new, parts[i])
 
 
 # ---- control ------------------------------------------------------------------------------------------------
