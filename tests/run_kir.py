@@ -201,7 +201,7 @@ class CheckItem(KirItem):
 
     def runtest(self) -> None:
         assert self.directive
-        for build in running.builds(self.backend, self.directive.kind, self.check.error):
+        for build in self._builds():
             arrays, scalars = running.memory(self.kernel(), self.check)
             with running.captured() as lines:
                 error = self._launch(build, arrays, scalars)
@@ -209,6 +209,13 @@ class CheckItem(KirItem):
                 self._expect_trap(error, build)
             else:
                 self._expect_memory(error, build, arrays, lines)
+
+    def _builds(self) -> list[Build]:
+        assert self.directive
+        found = list(running.builds(self.backend, self.directive.kind, self.check.error))
+        if running.DEFAULT in found and running.is_covered_by_default(self.case.source(self.dtype)):
+            found.remove(running.PLAIN)
+        return found
 
     def _launch(self, build: Build, arrays: dict[str, np.ndarray], scalars: dict[str, Any]) -> StackgradError | None:
         try:

@@ -21,10 +21,10 @@ from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options, Probe
 from stackgrad.backends.launcher import Launcher
 from stackgrad.compiler.driver import Lowered, prepare_forward, prepare_reverse
-from stackgrad.compiler.ir.nodes import Kernel, StackAlloca
+from stackgrad.compiler.ir.nodes import Kernel, Op, StackAlloca
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import ArrayType, Scalar
-from stackgrad.compiler.ir.walk import walk_kernel
+from stackgrad.compiler.ir.walk import renumber, walk_kernel
 
 from .directives import Check, KirFileError
 from .numbers import is_exact, read_array, read_number, unlike
@@ -45,7 +45,7 @@ DEFAULT = Build("default", Options(precise=False), passes=True)
 
 
 def builds(backend: str, kind: str, error: str = "") -> tuple[Build, ...]:
-    """The builds in which a check of this kind must hold on this backend.
+    """The builds in which a check of this kind must hold on this backend; none if it says nothing about it.
 
     Passes may drop a trap whose value is not used, so traps are looked for in the kernel as it stands.
     """
@@ -55,6 +55,14 @@ def builds(backend: str, kind: str, error: str = "") -> tuple[Build, ...]:
     if kind == "release":
         return () if backend == "reference" else (PLAIN, DEFAULT)
     return (PLAIN, DEFAULT)
+
+
+@cache
+def is_covered_by_default(text: str) -> bool:
+    """Whether plain code is the code of the default build: no pass changes the kernel and nothing can contract."""
+    kernel = parsed(text)
+    computes = any(isinstance(s, Op) and s.result.type.is_real for s in walk_kernel(kernel))
+    return not computes and renumber(prepare_forward(kernel).kernel) == renumber(kernel)
 
 
 @cache
