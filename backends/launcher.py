@@ -10,12 +10,13 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from ..compiler.errors import AdstackOverflow
+from ..compiler.errors import AdstackOverflow, StackgradError
 from ..compiler.ir.nodes import Arg, Atomic, Kernel, Load, Random, Shape, StackAlloca
 from ..compiler.ir.types import Scalar
 from ..compiler.ir.walk import walk_kernel, walk_task
@@ -197,10 +198,11 @@ class Launcher:
         """The overflow with the capacities that were published and, if it can be counted again, what is needed."""
         needed: Mapping[str, int] = {}
         if self._counting is not None:
-            needed = self._counting.count(arrays, scalars, draws).capacities
+            with suppress(StackgradError):
+                needed = self._counting.count(arrays, scalars, draws).capacities
+        self._last = sizes
         lines = [str(overflow)]
         for stack in (s for s in walk_kernel(self.kernel) if isinstance(s, StackAlloca)):
-            self._last = sizes
             use = self._stack_use(stack)
             count = f", a new count gives {needed[use.name]}" if use.name in needed else ""
             lines.append(f"    adstack {use.name} of {use.variable} {use.place}: capacity {use.capacity}{count}")

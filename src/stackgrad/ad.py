@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .fields import Field
-from .session import RUNTIME
+from .session import RUNTIME, Watcher
 from .tape_state import CustomRecord, Launch, Record, StateLog
 from .usage import TapeError
 
@@ -93,7 +93,7 @@ class Tape:
         if self._had_inner:
             clear_all_gradients()
         self.loss.grad.fill(1)
-        RUNTIME.tapes = (*RUNTIME.tapes, _BackwardWatch(self._log))
+        RUNTIME.tapes = (*RUNTIME.tapes, BackwardPass(self._log))
         try:
             self._log.run_backward()
         finally:
@@ -141,24 +141,34 @@ class Tape:
         self._log.add(CustomRecord(run))
 
 
-class _BackwardWatch(Tape):
-    """Stands in for a tape while it runs backward: gradient functions write primals, which are put back later."""
+class BackwardPass:
+    """Watches while a tape runs backward: gradient functions write primals, which are put back later."""
+
+    recording = False
 
     def __init__(self, log: StateLog) -> None:
-        self.recording = False
         self._log = log
 
     def admit_inner(self) -> None:
+        """Refuse: a tape would clear the adjoints under way."""
         raise TapeError(
             "a tape cannot be entered while another one runs backward", "use kernel.grad() in gradient functions"
         )
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
+        """Keep the primals that the launch will overwrite."""
         for array in binding.written:
             self._log.disturb(array)
 
+    def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
+        """Nothing is recorded."""
+
     def before_host_write(self, array: Field) -> None:
+        """Keep the primal that the host will overwrite."""
         self._log.disturb(array)
+
+    def add_custom(self, run: Callable[[], Any]) -> None:
+        """Nothing is recorded."""
 
 
 def _check_loss(loss: object) -> None:
@@ -182,7 +192,7 @@ def clear_all_gradients() -> None:
 
 
 @contextmanager
-def _unrecorded() -> Iterator[Tape | None]:
+def _unrecorded() -> Iterator[Watcher | None]:
     """Launches inside are watched, not recorded; gives the tape that would have recorded."""
     tape = RUNTIME.tapes[-1] if RUNTIME.tapes else None
     if tape is None or not tape.recording:

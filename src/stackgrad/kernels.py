@@ -16,10 +16,11 @@ from .arguments import Signature
 from .backends.base import SLABS
 from .compiler.errors import Span, StackgradError
 from .compiler.ir.nodes import Kernel as KernelIR
-from .compiler.ir.nodes import Param
+from .compiler.ir.nodes import Param, StackAlloca
 from .compiler.ir.types import ArrayType
+from .compiler.ir.walk import walk_kernel
 from .fields import Field
-from .program import GRAD, Binding, Program
+from .program import GRAD, Binding, Program, implicit_adjoints
 from .session import RUNTIME
 from .usage import ArgumentError, close_names
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .backends.launcher import Lowered
     from .compiler.frontend.trace import Traced
 
+_KEPT_BINDINGS = 16
 _TRACING = threading.RLock()
 
 
@@ -87,6 +89,11 @@ class Kernel:
         self._generation = -1
         self._signature: Signature | None = None
         self._binding: Binding | None = None
+
+    @staticmethod
+    def from_text(text: str) -> TextKernel:
+        """A kernel from IR text; see `kernel_from_text`."""
+        return kernel_from_text(text)
 
     def __repr__(self) -> str:
         return f"<sg.kernel {self.__name__}>"
@@ -197,13 +204,14 @@ class TextKernel:
     `**{"x.grad": array}`; the gradient of a field is its own unless given.
     """
 
-    __slots__ = ("__name__", "kernel", "_program", "_signature")
+    __slots__ = ("__name__", "kernel", "_program", "_signature", "_bindings")
 
     def __init__(self, source: KernelIR) -> None:
         self.kernel = source
         self.__name__ = source.name
         self._signature = Signature(source.name, source.params, None)
         self._program: Program | None = None
+        self._bindings: dict[tuple[tuple[str, int], ...], Binding] = {}
 
     def __repr__(self) -> str:
         return f"<sg.kernel_from_text {self.__name__}>"
@@ -244,17 +252,22 @@ class TextKernel:
         RUNTIME.ensure()
         if not self._fresh:
             self._program = Program(self.kernel)
+            self._bindings = {}
         assert self._program is not None
         return self._program
 
     def _bind(self, given: dict[str, Any]) -> tuple[Binding, dict[str, Any]]:
-        names = [p.name for p in self.kernel.params]
+        names = self._signature.names
         adjoints = {p.name + GRAD: p.type for p in self.kernel.params if isinstance(p.type, ArrayType) and p.type.grad}
         unknown = [name for name in given if name not in names and name not in adjoints]
-        missing = [name for name in names if name not in given]
         if unknown:
-            cure = close_names(unknown[0], names) or f"parameters: {', '.join(names)}"
+            cure = close_names(unknown[0], [*names]) or f"parameters: {', '.join(names)}"
             raise ArgumentError(f"kernel {self.__name__} has no parameter {unknown[0]!r}", cure)
+        for name in (n for n in names if n in adjoints and n not in given):
+            primal = given.get(name.removesuffix(GRAD))
+            if isinstance(primal, Field) and primal.needs_grad:
+                given[name] = primal.grad
+        missing = [name for name in names if name not in given]
         if missing:
             raise ArgumentError(f"kernel {self.__name__} needs {', '.join(missing)}", "give each parameter by its name")
         args = tuple(given[name] for name in names)
@@ -264,7 +277,20 @@ class TextKernel:
             if name in given:
                 arrays[name] = self._signature.array(name, wanted, given[name])
         self._check_shapes(arrays)
-        return Binding(self.program, arrays), scalars
+        return self._binding(arrays), scalars
+
+    def _binding(self, arrays: dict[str, Field | np.ndarray]) -> Binding:
+        """The binding to these arrays; kept for the next call if all of them are fields."""
+        program = self.program
+        key = tuple([(name, id(array)) for name, array in arrays.items()])
+        found = self._bindings.get(key)
+        if found is None:
+            found = Binding(program, arrays)
+            if all(isinstance(array, Field) for array in arrays.values()):
+                if len(self._bindings) >= _KEPT_BINDINGS:
+                    self._bindings.pop(next(iter(self._bindings)))
+                self._bindings[key] = found
+        return found
 
     def _check_shapes(self, arrays: Mapping[str, Field | np.ndarray]) -> None:
         for name in (n for n in arrays if n.endswith(GRAD)):
@@ -276,10 +302,15 @@ class TextKernel:
 
 
 def kernel_from_text(text: str) -> TextKernel:
-    """The kernel of an IR text, verified. Raises ParseError and VerifyError."""
+    """The kernel of an IR text, verified; adstacks and `x.grad` may appear. Raises ParseError and VerifyError."""
     from .compiler.ir.parser import parse_kernel
     from .compiler.ir.verify import verify
 
     parsed = parse_kernel(text)
-    verify(parsed, "source")
+    verify(parsed, "adjoint" if _is_adjoint(parsed) else "source")
     return TextKernel(parsed)
+
+
+def _is_adjoint(source: KernelIR) -> bool:
+    """Whether the text is a gradient already: it has adstacks, or uses `x.grad` without declaring it."""
+    return bool(implicit_adjoints(source)) or any(isinstance(s, StackAlloca) for s in walk_kernel(source))

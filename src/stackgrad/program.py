@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,12 @@ import numpy as np
 from .backends.base import Draws
 from .backends.launcher import NO_DRAWS, Launcher
 from .compiler.errors import NotDifferentiable, Span
-from .compiler.ir.nodes import Kernel, Random
+from .compiler.ir.nodes import Atomic, Kernel, Load, Random, Store
 from .compiler.ir.types import ArrayType
 from .compiler.ir.walk import walk_kernel
 from .fields import Field
 from .session import RUNTIME, stamp
+from .usage import ArgumentError
 
 if TYPE_CHECKING:
     from .backends.base import Scalars
@@ -133,7 +135,7 @@ class Binding:
         self.arrays = dict(arrays)
         launcher = program.forward
         self.memory = self._memory_of(launcher.kernel)
-        self.written = self._fields(launcher.lowered.writes)
+        self.written = self._fields(launcher.lowered.writes | implicit_adjoints(launcher.kernel))
         self._versions = _version_source(self, launcher)
         self.backward: Backward | None = None
 
@@ -195,8 +197,10 @@ class Binding:
     # -- memory ---------------------------------------------------------------------------------------------
 
     def _memory_of(self, kernel: Kernel) -> dict[str, np.ndarray]:
-        types = kernel.array_types()
-        return {p.name: self._array(p.name) for p in kernel.params if p.name in types}
+        names = [p.name for p in kernel.params if isinstance(p.type, ArrayType)]
+        memory = {name: self._array(name) for name in (*names, *implicit_adjoints(kernel))}
+        _refuse_aliases(kernel.name, memory)
+        return memory
 
     def _array(self, name: str) -> np.ndarray:
         found = self.lookup(name)
@@ -235,7 +239,7 @@ class Backward:
         launcher = binding.program.reverse
         self.launcher = launcher
         self.memory = binding._memory_of(launcher.kernel)
-        self.written = binding._fields(launcher.lowered.writes)
+        self.written = binding._fields(launcher.lowered.writes | implicit_adjoints(launcher.kernel))
         names = set(launcher.lowered.reads) | set(launcher.bound_arrays)
         primals = {name for name in names if name in binding.arrays and not name.endswith(GRAD)}
         self.reads = binding._fields(frozenset(primals))
@@ -253,6 +257,23 @@ class Backward:
         finally:
             for field in self.written:
                 field.version = stamp()
+
+
+def implicit_adjoints(kernel: Kernel) -> frozenset[str]:
+    """Adjoint arrays that a kernel of stage adjoint uses by the name `x.grad` without a parameter of that name."""
+    named = {p.name for p in kernel.params}
+    adjoints = {p.name + GRAD for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad} - named
+    used = {s.array for s in walk_kernel(kernel) if isinstance(s, (Load, Store, Atomic))}
+    return frozenset(used & adjoints)
+
+
+def _refuse_aliases(kernel: str, memory: Mapping[str, np.ndarray]) -> None:
+    """Arrays of different names are different memory to the compiler. Raises ArgumentError if two overlap."""
+    spans = sorted((a.ctypes.data, a.ctypes.data + a.nbytes, name) for name, a in memory.items() if a.nbytes)
+    for (_, end, first), (begin, _, second) in pairwise(spans):
+        if begin < end:
+            reason = f"kernel {kernel}: {first} and {second} are the same memory"
+            raise ArgumentError(reason, "give each parameter an array of its own")
 
 
 def _version_source(binding: Binding, launcher: Launcher) -> tuple[Field, ...] | None:

@@ -8,26 +8,51 @@ from __future__ import annotations
 import itertools
 import os
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .compiler.errors import DeviceError
 from .compiler.ir.types import SCALARS, Scalar, f32, f64, i32, i64
 from .usage import OptionError, close_names
 
 if TYPE_CHECKING:
-    from .ad import Tape
-    from .backends.base import Backend, Draws, Options
+    from .backends.base import Backend, Draws, Options, Scalars
     from .backends.launcher import Launcher
     from .capture import Capture
     from .fields import Field
+    from .program import Binding
 
 ARCHES = ("cpu", "reference", "cuda")
 ALIASES = {"x64": "cpu", "arm64": "cpu", "gpu": "cuda"}
 
 stamp = itertools.count(1).__next__
 """A version number that was never given before, in this process."""
+
+
+class Watcher(Protocol):
+    """Who is told of launches and host writes while it is in `RUNTIME.tapes`: a tape, or its backward pass.
+
+    recording: launches are recorded, so that `after_launch` and `add_custom` do something.
+    """
+
+    recording: bool
+
+    def admit_inner(self) -> None:
+        """A tape is about to be entered inside; may refuse."""
+
+    def before_launch(self, binding: Binding, scalars: Scalars) -> None:
+        """A kernel is about to run; may raise."""
+
+    def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
+        """A kernel has run; called on the innermost watcher."""
+
+    def before_host_write(self, array: Field) -> None:
+        """The host is about to write a field; may raise."""
+
+    def add_custom(self, run: Callable[[], Any]) -> None:
+        """A function with a gradient of its own has run; called on the innermost watcher."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +114,7 @@ class Runtime:
         self.initialised = False
         self.fields: weakref.WeakSet[Field] = weakref.WeakSet()
         self.launchers: weakref.WeakSet[Launcher] = weakref.WeakSet()
-        self.tapes: tuple[Tape, ...] = ()
+        self.tapes: tuple[Watcher, ...] = ()
         self.capture: Capture | None = None
         self.launch_number = 0
         self.tracing = False

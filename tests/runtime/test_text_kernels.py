@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
-from runtime_kernels import LOOKUP, POWER, RANDOM, SHIFT, SQUARE, TYPES
+from runtime_kernels import LOOKUP, POWER, RANDOM, SHIFT, SQUARE, TYPES, over_array
 from stackgrad.compiler.ir.parser import parse_kernel
 
 
@@ -129,6 +129,40 @@ def test_missing_gradients() -> None:
         sg.kernel_from_text(SQUARE).grad(a=three(grad=False), y=three())
     with pytest.raises(sg.NotDifferentiable, match="give the array as 'a.grad'"):
         sg.kernel_from_text(SQUARE).grad(a=np.zeros(3), y=three())
+
+
+def test_one_memory_under_two_names_is_refused() -> None:
+    a, y = three(2), three()
+    square = sg.kernel_from_text(SQUARE)
+    with pytest.raises(sg.ArgumentError, match="a and y are the same memory"):
+        square(a=a, y=a)
+    whole = np.zeros(5)
+    with pytest.raises(sg.ArgumentError, match="same memory"):
+        square(a=whole[:3], y=whole[2:])
+    square(a=whole[:2], y=whole[3:])
+    square(a=a, y=a.grad)
+    assert a.grad.to_numpy().tolist() == [4] * 3
+    with pytest.raises(sg.ArgumentError, match="a.grad and y are the same memory|y and a.grad are the same memory"):
+        square.grad({"a": a, "y": a.grad, "y.grad": np.zeros(3)})
+    y.fill(0)
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "implied"])
+def test_a_gradient_as_text(declared: bool) -> None:
+    """x.grad += x, by way of an adstack; the adjoint array is a parameter, or implied."""
+    params = "x: f64[1] grad" + (", x.grad: f64[1]" if declared else "")
+    text = over_array("pull", params, "x", """\
+adstack_alloca s: f64 capacity 1
+%3: f64 = load x[%2]
+adstack_push s, %3
+%4: f64 = adstack_load_top s
+adstack_pop s
+%5: f64 = atomic add x.grad[%2], %4""")
+    x = three(2)
+    before = x.grad.version
+    sg.kernel_from_text(text)(x=x)
+    assert x.grad.to_numpy().tolist() == [2] * 3 and x.grad.version != before
+    assert sg.Kernel.from_text(text).ir().name == "pull"
 
 
 def test_bad_texts() -> None:
