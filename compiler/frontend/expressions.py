@@ -13,7 +13,7 @@ from ..ir.types import Scalar
 from . import infer
 from .context import EXPRESSIONS, Handler, Tracer
 from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax, unsupported
-from .operands import Operand, Pack, ShapeOf, Static, describe, integer, number, static
+from .operands import UNKNOWN, Operand, Pack, ShapeOf, Static, describe, integer, known, number, static
 from .protocols import FieldLike, is_field
 from .scope import Argument, Fixed, Variable
 from .source import MISSING, outer_name, outer_names
@@ -175,16 +175,17 @@ def _static_item(t: Tracer, base: Operand, index: Operand, node: ast.Subscript) 
     """An item of something known at compile time: the index must be known too."""
     if isinstance(base, Value):
         raise mistyped("a number cannot be indexed", VECTOR_CURE)
-    if not isinstance(index, Static):
+    key = known(index)
+    if key is UNKNOWN:
         raise mistyped(f"{describe(base)} is indexed with a value that is not known at compile time",
                        "loop with `for i in sg.static(range(n))`, or copy it into a field")  # fmt: skip
     try:
         if isinstance(base, Pack):
-            return base.items[int(index.value)]
+            return base.items[int(key)]
         assert isinstance(base, Static)
         if isinstance(base.value, ShapeOf):
-            return t.extent(base.value, range(len(base.value.field.shape))[index.value])
-        return static(base.value[index.value], f"{base.hint}_{index.value}")
+            return t.extent(base.value, range(len(base.value.field.shape))[key])
+        return static(base.value[key], f"{base.hint}_{key}")
     except (TypeError, KeyError, IndexError, AttributeError) as error:
         raise mistyped(f"{describe(base)} cannot be indexed so: {error}", "index a field or a sequence") from None
 

@@ -72,7 +72,7 @@ def as_dtype(value: Any, options: FrontendOptions) -> Scalar | None:
 
 
 def annotated_dtype(annotation: Any, options: FrontendOptions) -> Scalar | None:
-    """The scalar type of an annotation, which may be text: then its last name counts, as in `ti.f32`."""
+    """The scalar type of an annotation; of one that is left as text, the last name counts, as in `ti.f32`."""
     if not isinstance(annotation, str):
         return as_dtype(annotation, options)
     name = annotation.rpartition(".")[2].strip()

@@ -22,7 +22,7 @@ from .diagnostics import Poisoned, Problem, mistyped, syntax
 from .functions import Func
 from .operands import Operand, Pack, Poison, Static, number, static
 from .scope import Fixed, Scopes, Variable
-from .source import read_source
+from .source import annotation_of, read_source
 
 
 def inline(t: Tracer, function: Func, node: ast.Call) -> Operand:
@@ -96,8 +96,7 @@ def refuse_variadic(args: ast.arguments, what: str) -> None:
 
 def _annotated(t: Tracer, function: Any, param: ast.arg, operand: Operand) -> Operand:
     """The argument, converted if its parameter is annotated with a scalar type."""
-    annotation = function.__annotations__.get(param.arg)
-    dtype = infer.annotated_dtype(annotation, t.options)
+    dtype = infer.annotated_dtype(annotation_of(function, param.arg), t.options)
     if dtype is None or isinstance(operand, Poison):
         return operand
     return t.stored(operand, dtype, f"the parameter `{param.arg}`")
@@ -170,8 +169,7 @@ def _leave_scope(t: Tracer, active: Activation, body: list[Stmt]) -> Operand:
 def _result(t: Tracer, active: Activation, items: tuple[Operand, ...], is_tuple: bool) -> Operand:
     if not items:
         return Static(None, active.function.__name__)
-    annotation = active.function.__annotations__.get("return")
-    dtype = infer.annotated_dtype(annotation, t.options)
+    dtype = infer.annotated_dtype(annotation_of(active.function, "return"), t.options)
     if dtype is not None and not is_tuple:
         return t.stored(items[0], dtype, f"the result of `{active.function.__name__}`")
     return Pack(items) if is_tuple else items[0]

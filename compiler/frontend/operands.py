@@ -74,6 +74,20 @@ def integer(operand: Operand) -> int | None:
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
+UNKNOWN = object()
+"""What `known` gives for an operand that is known at launch only."""
+
+
+def known(operand: Operand) -> Any:
+    """The Python object of an operand, or UNKNOWN."""
+    if isinstance(operand, Static):
+        return operand.value.field.shape if isinstance(operand.value, ShapeOf) else operand.value
+    if isinstance(operand, Pack):
+        items = tuple(known(item) for item in operand.items)
+        return UNKNOWN if any(item is UNKNOWN for item in items) else items
+    return UNKNOWN
+
+
 def describe(operand: Operand) -> str:
     """The operand in words, for messages."""
     if isinstance(operand, Value):

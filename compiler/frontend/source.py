@@ -10,7 +10,7 @@ import builtins
 import inspect
 from dataclasses import dataclass
 from functools import lru_cache
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from ..errors import KernelSyntaxError, Span
@@ -114,10 +114,7 @@ def outer_name(function: FunctionType, name: str) -> Any:
     """The object a free name means now: closure, then module, then builtins; MISSING if there is none."""
     if name in function.__code__.co_freevars:
         cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
-        try:
-            return cell.cell_contents
-        except ValueError:
-            return MISSING
+        return _cell(cell)
     if name in function.__globals__:
         return function.__globals__[name]
     return getattr(builtins, name, MISSING)
@@ -126,6 +123,26 @@ def outer_name(function: FunctionType, name: str) -> Any:
 def outer_names(function: FunctionType) -> list[str]:
     """Every free name that means something, for suggestions."""
     return [*function.__code__.co_freevars, *function.__globals__, *dir(builtins)]
+
+
+def annotation_of(function: FunctionType, name: str) -> Any:
+    """What a parameter, or 'return', is annotated with; text if it cannot be evaluated, None if there is nothing."""
+    found: Any = function.__annotations__.get(name)
+    for _ in range(2):  # a quoted annotation in a module that keeps annotations as text
+        if isinstance(found, str):
+            names = dict(zip(function.__code__.co_freevars, (_cell(c) for c in function.__closure__ or ())))
+            try:
+                found = eval(found, function.__globals__, names)
+            except Exception:
+                return found.strip("'\"")
+    return found
+
+
+def _cell(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
 
 
 def local_names(function: FunctionType) -> frozenset[str]:

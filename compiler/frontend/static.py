@@ -12,7 +12,7 @@ from .context import Tracer
 from .diagnostics import Poisoned, mistyped
 from .expressions import outer
 from .functions import Function
-from .operands import Operand, Pack, Poison, ShapeOf, Static, static
+from .operands import UNKNOWN, Poison, Static, known, static
 from .protocols import is_field
 from .scope import Fixed
 
@@ -72,22 +72,9 @@ def _object(t: Tracer, name: ast.Name) -> Any:
         if isinstance(binding.operand, Poison):
             raise Poisoned
         found = known(binding.operand)
-        if found is not _UNKNOWN:
+        if found is not UNKNOWN:
             return found
     raise mistyped(f"`{name.id}` is not known at compile time", "use constants and `sg.static(range(...))` loops", name)
-
-
-_UNKNOWN = object()
-
-
-def known(operand: Operand) -> Any:
-    """The Python object of an operand, or a marker if it is known at launch only."""
-    if isinstance(operand, Static):
-        return operand.value.field.shape if isinstance(operand.value, ShapeOf) else operand.value
-    if isinstance(operand, Pack):
-        items = tuple(known(item) for item in operand.items)
-        return _UNKNOWN if any(item is _UNKNOWN for item in items) else items
-    return _UNKNOWN
 
 
 def _refuse_elements(node: ast.expr, namespace: dict[str, Any]) -> None:

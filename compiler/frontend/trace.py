@@ -21,7 +21,7 @@ from .infer import FrontendOptions, annotated_dtype
 from .inline import refuse_variadic
 from .scope import Argument as ArgumentBinding
 from .scope import Namer
-from .source import read_source
+from .source import annotation_of, read_source
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,7 @@ def _annotation(t: Tracer, param: ast.arg, function: FunctionType) -> Scalar:
     if param.annotation is None:
         raise syntax(f"the argument `{param.arg}` of the kernel has no type",
                      f"annotate it, as in `{param.arg}: sg.f32`")  # fmt: skip
-    annotation = function.__annotations__.get(param.arg)
-    dtype = annotated_dtype(annotation, t.options)
+    dtype = annotated_dtype(annotation_of(function, param.arg), t.options)
     if dtype is None:
         raise unsupported(
             f"the annotation `{ast.unparse(param.annotation)}` of `{param.arg}` is no scalar type",

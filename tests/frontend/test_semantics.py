@@ -95,7 +95,7 @@ def test_struct_for_and_ndrange() -> None:
             grid[i, j] = i * 10 + j
         for i, j in sg.ndrange((1, 3), 4):
             out[i, j] = grid[i, j] - grid[i - 1, 3 - j]
-        for i in range(1):
+        for _ in range(1):
             for j, m in sg.ndrange(3, (0, 2)):
                 out[j, m] += 1.0
             for j, m in grid:
@@ -208,8 +208,8 @@ def test_right_operand_with_an_effect() -> None:
 
     def k():
         for _ in range(1):
-            for i in range(4):
-                if i > 1 and sg.atomic_add(out[0], 1) >= 0:
+            for j in range(4):
+                if j > 1 and sg.atomic_add(out[0], 1) >= 0:
                     out[1] += 1
 
     execute(k)

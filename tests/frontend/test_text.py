@@ -194,7 +194,7 @@ def test_short_circuit_is_a_branch_only_if_it_must_be() -> None:
             flags[0] = 1
 
     def cheap(i: sg.i32):
-        if i > 0 and i * 2 < 8 or not i != 5:
+        if i > 0 and i * 2 < 8 or not i > 5:
             flags[0] = 1
 
     def divides(i: sg.i32):
@@ -251,8 +251,8 @@ def test_literals_take_the_type_of_what_they_meet() -> None:
         z[0, 2] = h * 2
         z[1, 0] = 5000000000
 
-    constants = [s for s in walk_kernel(traced(k, SINGLE).kernel) if isinstance(s, n.Const) and s.value not in (0, 1, 2)]
-    assert [(c.value, c.result.type) for c in constants] == [(0.1, sg.f64), (5e9, sg.f64)]
+    constants = [s for s in walk_kernel(traced(k, SINGLE).kernel) if isinstance(s, n.Const)]
+    assert [(c.value, c.result.type) for c in constants if c.value not in (0, 1, 2)] == [(0.1, sg.f64), (5e9, sg.f64)]
     assert "%1: f64 = const 0.1" in body(k, SINGLE) and "f16 = const 2.0" in body(k, SINGLE)
 
 
@@ -495,7 +495,7 @@ def test_loop_indices_are_i32_unless_a_bound_is_wider(options: FrontendOptions) 
     def k(m: sg.i64):
         for i in range(3):
             flags[i] = 1
-        for i in range(0, m):
+        for i in range(1, m):
             flags[i] = 1
         for i in range(3000000000):
             flags[i] = 1
