@@ -1,0 +1,71 @@
+"""The same kernel in double precision: every real value, local, temporary, array and adstack becomes f64.
+
+    %1: f32 = load x[%0]; %2: f32 = sin %1      →      %1: f64 = load x[%0]; %2: f64 = sin %1
+
+It tells rounding from meaning: what a kernel computes here differs from what it computes in its own precision by
+rounding alone. A cast between real types disappears. Bits of reals have no wider twin.
+"""
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..errors import Unsupported
+from ..ir import nodes as n
+from ..ir.nodes import ROLES, Block, Kernel, Stmt, Task, Value
+from ..ir.types import ArrayType, Scalar, f64
+from ..ir.walk import rename, walk_kernel
+
+
+def widen(kernel: Kernel) -> Kernel:
+    """Any stage to the same stage. Raises Unsupported for kernels that look at the bits of reals."""
+    for stmt in walk_kernel(kernel):
+        if isinstance(stmt, n.BitCast) and (stmt.arg.type.is_real or stmt.result.type.is_real):
+            reason = "the bits of a real have no meaning in double precision"
+            raise Unsupported(reason, "compare this kernel in its own precision", kernel.span(stmt.loc))
+    params = tuple(replace(p, type=_wide_param(p.type)) for p in kernel.params)
+    temps = tuple(replace(t, dtype=_wide(t.dtype)) for t in kernel.temps)
+    return replace(kernel, params=params, temps=temps, tasks=tuple(_task(t) for t in kernel.tasks))
+
+
+def _wide(dtype: Scalar) -> Scalar:
+    return f64 if dtype.is_real else dtype
+
+
+def _wide_param(dtype: Scalar | ArrayType) -> Scalar | ArrayType:
+    return replace(dtype, dtype=_wide(dtype.dtype)) if isinstance(dtype, ArrayType) else _wide(dtype)
+
+
+def _value(value: Value | None) -> Value | None:
+    return None if value is None else Value(value.id, _wide(value.type))
+
+
+def _values(content: Any) -> Any:
+    return tuple(_value(v) for v in content) if isinstance(content, tuple) else _value(content)
+
+
+def _task(task: Task) -> Task:
+    ends = {k: _values(getattr(task, k)) for k in ("indices", "begin", "end")}
+    return replace(task, bounds=_block(task.bounds, {}), body=_block(task.body, {}), **ends)
+
+
+def _block(block: Block, same: dict[Value, Value]) -> Block:
+    """`same` maps the result of a cast that disappeared to its operand."""
+    out: list[Stmt] = []
+    for stmt in block:
+        made = rename(_statement(stmt, same), same) if same else _statement(stmt, same)
+        if isinstance(made, n.Cast) and made.arg.type == made.result.type:
+            same[made.result] = made.arg
+        else:
+            out.append(made)
+    return tuple(out)
+
+
+def _statement(stmt: Stmt, same: dict[Value, Value]) -> Stmt:
+    changes: dict[str, Any] = {}
+    for name, role in ROLES[type(stmt)]:
+        old = getattr(stmt, name)
+        changes[name] = _block(old, same) if role == "block" else _values(old)
+    if isinstance(stmt, (n.Local, n.LocalArray, n.StackAlloca)):
+        changes["dtype"] = _wide(stmt.dtype)
+    return replace(stmt, **changes)
