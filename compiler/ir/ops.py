@@ -86,7 +86,7 @@ _ROWS = (
     Op("asin", 1, _real, "smooth", "NaN outside [-1, 1]; derivative infinite at ±1.", 4, (_UNIT,)),
     Op("acos", 1, _real, "smooth", "NaN outside [-1, 1]; derivative infinite at ±1.", 4, (_UNIT,)),
     Op("tanh", 1, _real, "smooth", "±1 at infinities; keeps -0.0.", 4, ((-10.0, 10.0),)),
-    Op("frexp_mantissa", 1, _real, "flat", "m with x = m·2^e, 0.5 <= |m| < 1; zero, NaN, infinities map to themselves.", 0, (_NONZERO,)),
+    Op("frexp_mantissa", 1, _real, "kinked", "m with x = m·2^e, 0.5 <= |m| < 1; zero, NaN, infinities map to themselves.", 0, (_NONZERO,)),
     Op("frexp_exponent", 1, _exponent, "opaque", "e of x = m·2^e as i32; 0 for zero, NaN and infinities."),
     Op("bit_not", 1, _bits, "opaque", "Flips every bit of an integer; logical not of a boolean."),
     Op("logic_not", 1, _boolean, "opaque", "not x."),

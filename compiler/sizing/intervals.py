@@ -39,7 +39,7 @@ def _mod(a: Interval, b: Interval) -> Interval:
     """x mod m of a positive m: x itself if it is inside already, else [0, m-1]."""
     if b[0] <= 0:
         return ALL
-    return a if 0 <= a[0] and a[1] < b[0] else (0, b[1] - 1)
+    return a if a[0] >= 0 and a[1] < b[0] else (0, b[1] - 1)
 
 
 def _floordiv(a: Interval, b: Interval) -> Interval:
