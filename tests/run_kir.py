@@ -118,10 +118,11 @@ class KirItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self.line - 1, f"{self.path.name}::{self.name}"
 
-    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        if not isinstance(excinfo.value, (KirFailure, KirFileError)):
-            return super().repr_failure(excinfo, style)
-        return self.report(str(excinfo.value))
+    def repr_failure(self, excinfo: Any, style: Any = None) -> str:
+        if isinstance(excinfo.value, (KirFailure, KirFileError)):
+            return self.report(str(excinfo.value))
+        frames = [str(entry) for entry in excinfo.traceback.cut(path=__file__)]
+        return self.report("\n".join([*frames, f"{excinfo.typename}: {excinfo.value}"]))
 
     def report(self, message: str) -> str:
         """The failure as the developer sees it: where, kernel, executor, what differs."""
