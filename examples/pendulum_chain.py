@@ -1,0 +1,86 @@
+"""Kick a chain of coupled pendulums so that it stands at a given place at a given time.
+
+Three pendulums on one shaft, joined by torsion springs, obey
+    a_i'' = -sin(a_i) + K (a_{i-1} - 2 a_i + a_{i+1}) - C a_i'          (free ends)
+in units of the pendulum's own frequency. Each chain picks its own time step: fast motion gets shorter sub-steps, so
+how many there are depends on the data, chain by chain. The unknowns are the three initial speeds of each chain, found
+by gradient descent through all sub-steps. Chains differ in their coupling.
+
+    python examples/pendulum_chain.py
+"""
+from __future__ import annotations
+
+import numpy as np
+
+import stackgrad as sg
+
+DAMPING = 0.05
+LONGEST = 0.04
+TARGET = (0.6, 0.2, -0.4)
+CHECK = {"chains": 6, "duration": 1.0, "iterations": 3}
+"""What `stackgrad check` runs."""
+
+
+def main(
+    chains: int = 64, duration: float = 2.0, iterations: int = 120, arch: object = None, report: bool = True
+) -> list[float]:
+    """Optimise; the mean squared distance from the target angles after each iteration, in rad²."""
+    sg.init(arch=arch or sg.cpu, default_fp=sg.f64)
+    kick = sg.field(sg.f64, shape=(chains, 3), needs_grad=True)
+    coupling = sg.field(sg.f64, shape=chains)
+    loss = sg.field(sg.f64, shape=(), needs_grad=True)
+    substeps = sg.field(sg.i32, shape=chains)
+    coupling.from_numpy(np.linspace(0.2, 2.0, chains))
+
+    @sg.func
+    def pull(left, own, right, k):
+        """Angular acceleration of a pendulum, damping apart."""
+        return k * (left - 2.0 * own + right) - sg.sin(own)
+
+    @sg.kernel
+    def swing():
+        for c in range(chains):
+            k = coupling[c]
+            a0 = 0.0
+            a1 = 0.0
+            a2 = 0.0
+            w0 = kick[c, 0]
+            w1 = kick[c, 1]
+            w2 = kick[c, 2]
+            left = duration
+            count = 0
+            while left > 0.0:
+                fastest = sg.max(abs(w0), sg.max(abs(w1), abs(w2)))
+                h = sg.min(left, LONGEST / (1.0 + fastest))
+                w0 += h * (pull(a0, a0, a1, k) - DAMPING * w0)
+                w1 += h * (pull(a0, a1, a2, k) - DAMPING * w1)
+                w2 += h * (pull(a1, a2, a2, k) - DAMPING * w2)
+                a0 += h * w0
+                a1 += h * w1
+                a2 += h * w2
+                left -= h
+                count += 1
+            substeps[c] = count
+            d0 = a0 - TARGET[0]
+            d1 = a1 - TARGET[1]
+            d2 = a2 - TARGET[2]
+            loss[None] += (d0 * d0 + d1 * d1 + d2 * d2) / chains
+
+    kick.from_numpy(np.random.default_rng(0).normal(0.0, 1.0, (chains, 3)))
+    momentum = np.zeros((chains, 3))
+    history = []
+    for iteration in range(iterations):
+        with sg.ad.Tape(loss):
+            swing()
+        history.append(float(loss[None]))
+        momentum = 0.8 * momentum - 0.1 * chains * kick.grad.to_numpy()
+        kick.from_numpy(kick.to_numpy() + momentum)
+        if report and iteration % 20 == 0:
+            steps = substeps.to_numpy()
+            print(f"iteration {iteration:3d}  error {history[-1]:.2e}  sub-steps {steps.min()} to {steps.max()}")
+    return history
+
+
+if __name__ == "__main__":
+    losses = main()
+    print(f"mean squared error {losses[0]:.2e} at first, {losses[-1]:.2e} after {len(losses)} iterations")
