@@ -38,7 +38,8 @@ class NativeCode:
 
 def optimised(generated: Generated, jit: bool = True) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
     """The optimised module and its machine, for reading."""
-    owner = machine(jit)
-    module = parse(generated.text, owner.triple, str(owner.target_data))
-    optimise(module, owner)
-    return module, owner
+    with LOCK:
+        owner = machine(jit)
+        module = parse(generated.text, owner.triple, str(owner.target_data))
+        optimise(module, owner)
+        return module, owner
