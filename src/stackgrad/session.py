@@ -79,7 +79,7 @@ DIALECT: dict[str, str] = {
     "advanced_optimization": "the pipeline is fixed",
     "cfg_optimization": "the pipeline is fixed",
     "check_out_of_bound": "True is the same as debug=True",
-    "cpu_max_num_threads": "set STACKGRAD_NUM_THREADS before the first launch instead",
+    "cpu_max_num_threads": "the backend chooses",
     "default_cpu_block_dim": "the backend chooses",
     "default_gpu_block_dim": "the backend chooses",
     "device_memory_fraction": "memory is allocated as it is needed",

@@ -126,6 +126,23 @@ def test_tape_over_kernels_and_a_bound_that_changes(s: Sines) -> None:
     assert s.n[None] == 0 and tape.used_bytes == 8
 
 
+def test_the_default_arch_runs_tape_and_count_alike() -> None:
+    sg.init(default_fp=sg.f64, precise=True)
+    s = Sines()
+    with sg.ad.Tape(s.loss):
+        for times in (2, 5):
+            s.n[None] = times
+            s.bounded()
+            s.total()
+        s.n[None] = 0
+    assert RUNTIME.backend.name == "cpu"
+    assert np.allclose(s.x.grad.to_numpy(), s.derivative(2) + s.derivative(5), rtol=1e-13)
+    assert s.bounded.stats().countings == 2 and s.bounded.stats().compile_seconds > 0
+    assert sg.adstack_report().peak > 0
+    sg.reset()
+    assert sg.adstack_report().current == 0
+
+
 def test_kernels_are_traced_once_per_init(s: Sines) -> None:
     s.bounded()
     program = s.bounded.program
