@@ -1,0 +1,1 @@
+"""Kernels for the tests of the IR and of the passes."""
