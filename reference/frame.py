@@ -50,7 +50,7 @@ class Frame:
 
     def numbers(self) -> Vector:
         """The lane numbers as a vector."""
-        return np.arange(self.count) if self.lanes is None else self.lanes
+        return np.arange(self.count, dtype=np.int64) if self.lanes is None else self.lanes
 
     def narrow(self, picks: Vector) -> Frame:
         """The frame of the lanes at these ascending positions."""

@@ -96,7 +96,8 @@ def _box(machine: Machine, position: int, task: Task) -> tuple[tuple[int, ...], 
 
 def _set_indices(frame: Frame, indices: tuple[Value, ...], chunk: Chunk) -> None:
     """The point of each lane: its number in the box written in the mixed radix of the extents, last axis fastest."""
-    place = number(chunk.start) if chunk.width == 1 else np.arange(chunk.start, chunk.start + chunk.width)
+    stop = chunk.start + chunk.width
+    place = number(chunk.start) if chunk.width == 1 else np.arange(chunk.start, stop, dtype=np.int64)
     for value, base, extent in reversed(list(zip(indices, chunk.base, chunk.extents))):
         place, digit = np.divmod(place, np.int64(extent)) if len(indices) > 1 else (place, place)
         frame.values[value.id] = (digit + np.int64(base)).astype(value.type.dtype)

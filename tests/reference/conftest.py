@@ -1,7 +1,8 @@
 """Fixtures for kernels given as IR text."""
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -38,3 +39,11 @@ def each() -> Callable[[str, str], str]:
         )
 
     return text
+
+
+@pytest.fixture
+def silent() -> Iterator[None]:
+    """Whatever NumPy would warn of is an error."""
+    with warnings.catch_warnings(), np.errstate(all="warn"):
+        warnings.simplefilter("error")
+        yield

@@ -101,6 +101,15 @@ def test_local_keeps_lanes_apart(launch: Launch, each: Each, order: str) -> None
     assert y.tolist() == [0, 1, 2, 3, 4, 5], "a value read before is not changed by a later set"
 
 
+def test_a_value_read_between_divergent_sets_stays(launch: Launch, each: Each, order: str) -> None:
+    x, y = np.zeros((2, 4), np.int32)
+    launch(each("x: i32[1], y: i32[1]", f"""{ODD} local v: i32  if %3 {{ set v, %0 }}  %4: i32 = get v
+        if %3 {{ %5: i32 = const 7  set v, %5 }}  %6: i32 = get v  store x[%0], %4  store y[%0], %6"""),
+        x=x, y=y, _order=order)  # fmt: skip
+    assert x.tolist() == [0, 1, 0, 3]
+    assert y.tolist() == [0, 7, 0, 7]
+
+
 def test_local_declared_again_in_some_lanes(launch: Launch, each: Each, order: str) -> None:
     """In each round a smaller set of lanes declares, sets and reads the variable."""
     x = np.zeros(8, np.int32)
