@@ -1,0 +1,1 @@
+"""From Python functions to IR: kernels are traced once, with every mistake reported at its place."""

@@ -91,7 +91,8 @@ def check_text(found: str, expected: str) -> None:
 def execute(function: Callable[..., Any], *args: Any, options: FrontendOptions = DOUBLE) -> Traced:
     """Run the traced function on the reference, on the memory of the fields it captures."""
     made = traced(function, options)
-    run(split_tasks(made.kernel), {k: f.data for k, f in made.arrays.items()}, dict(zip((a.name for a in made.arguments), args)))
+    memory = {k: f.data for k, f in made.arrays.items()}
+    run(split_tasks(made.kernel), memory, dict(zip((a.name for a in made.arguments), args)))
     return made
 
 

@@ -1,0 +1,40 @@
+"""Kernels with one mistake each, and what is checked of the error.
+
+The line that holds the mistake ends in the comment `# here`; where it is in a function, `at` tells.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from frontend_support import failure, marked
+from stackgrad.compiler.errors import LocatedError
+
+
+class Mistakes(list[Any]):
+    """The cases of one module; an instance decorates their kernels."""
+
+    def __call__(self, kind: type[LocatedError], reason: str, at: str, cure: str = "") -> Callable[[Any], Any]:
+        """kind: the class. reason, cure: parts of the texts. at: the source text under the carets."""
+
+        def enter(function: Any) -> Any:
+            self.append(pytest.param(function, kind, reason, at, cure, id=function.__name__))
+            return function
+
+        return enter
+
+
+def check_mistake(function: Any, kind: type[LocatedError], reason: str, at: str, cure: str) -> None:
+    """One diagnostic, with these parts, at the marked line of the file of the function."""
+    error = failure(function, kind)
+    (found,) = error.diagnostics
+    assert reason in found.reason
+    assert cure in found.cure
+    assert at in (marked(error), marked(error).partition("  #")[0])
+    file = function.__code__.co_filename
+    assert found.span is not None and found.span.file == file
+    line = Path(file).read_text(encoding="utf-8").splitlines()[found.span.line - 1]
+    assert line == found.span.text and line.endswith("# here")
+    assert found.span.render().splitlines()[1:] == str(error).splitlines()[1:-1]
