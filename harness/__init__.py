@@ -1,0 +1,1 @@
+"""The harness: executors, oracles, comparison."""

@@ -1,0 +1,1 @@
+"""Reverse mode: IR to IR, one pass a file."""

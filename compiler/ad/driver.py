@@ -7,6 +7,7 @@ one body. It has the parameters of the kernel and `x.grad` for every array `x` w
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from ..errors import NotDifferentiable, Span
 from ..ir import nodes as n
@@ -128,7 +129,7 @@ class _Copier:
         return not isinstance(stmt, n.Store) or stmt.array in self.temps
 
     def stmt(self, stmt: Stmt) -> Stmt:
-        changes = {}
+        changes: dict[str, Any] = {}
         for name in ("result", "index", "trips"):
             value = getattr(stmt, name, None)
             if isinstance(value, Value) and value in results(stmt):
@@ -140,13 +141,13 @@ class _Copier:
                 changes[name] = self.prefix + getattr(stmt, name)
         if isinstance(stmt, n.Atomic) and stmt.array not in self.temps:
             return n.Load(changes["result"], stmt.array, self.renamed(stmt.indices), loc=stmt.loc)
-        return self._operands(replace(map_blocks(stmt, self.block), **changes))  # type: ignore[arg-type]
+        return self._operands(replace(map_blocks(stmt, self.block), **changes))
 
     def renamed(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         return tuple(self.names.get(v, v) for v in values)
 
     def _operands(self, stmt: Stmt) -> Stmt:
-        own = {}
+        own: dict[str, Any] = {}
         for name, role in n.ROLES[type(stmt)]:
             if role == "operand":
                 old = getattr(stmt, name)

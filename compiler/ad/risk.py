@@ -68,8 +68,8 @@ class RiskAnalysis:
         for site in self.writes:
             atomic = site.occurrence.stmt
             if isinstance(atomic, n.Atomic):  # what it returned cannot be read again
-                load = n.Load(atomic.result, atomic.array, atomic.indices, loc=atomic.loc)
-                found[atomic.result] = Risk(load, atomic)
+                again = n.Load(atomic.result, atomic.array, atomic.indices, loc=atomic.loc)
+                found[atomic.result] = Risk(again, atomic)
         return found
 
     def final_value_risk(self, atomic: n.Atomic, task: int) -> Write | None:

@@ -1,0 +1,1 @@
+"""Passes: kernel to kernel, one a file."""

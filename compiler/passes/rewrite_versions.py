@@ -83,7 +83,7 @@ class _Rewriting:
         written = [v for v in sorted(self.written(stmt)) if v in known]
         loops = isinstance(stmt, (n.For, n.While))
         changes: dict[str, Any] = {}
-        operand_changes = {k: self.names.get(v, v) for k, v in self._direct(stmt).items()}
+        operand_changes: dict[str, Any] = {k: self.names.get(v, v) for k, v in self._direct(stmt).items()}
         for name in ("condition", "then", "orelse", "body"):
             inner = getattr(stmt, name, None)
             if inner is None or (not inner and name == "orelse"):

@@ -103,8 +103,8 @@ class _Splitter:
             yield replace(task, bounds=bounds[0], begin=self._ends(task.begin, bounds[1]),
                           end=self._ends(task.end, bounds[1]), body=body[0])  # fmt: skip
             return
-        body, _ = self._prologue(values, names, task.body, ())
-        yield replace(task, body=self._epilogue(t, body, names, wanted))
+        serial, _ = self._prologue(values, names, task.body, ())
+        yield replace(task, body=self._epilogue(t, serial, names, wanted))
 
     @staticmethod
     def _ends(ends: tuple[Value, ...], mapping: dict[Value, Value]) -> tuple[Value, ...]:

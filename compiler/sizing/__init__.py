@@ -1,0 +1,1 @@
+"""Sizing: what is known of adstacks and memory before a launch."""

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
 import stackgrad as sg
 
 BACKENDS = ("reference", "cpu")

@@ -8,11 +8,10 @@ from __future__ import annotations
 import random
 
 import numpy as np
-
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.build import Builder
 from stackgrad.compiler.ir.nodes import Kernel, Param, Task, Value
-from stackgrad.compiler.ir.types import ArrayType, f64, i32, u1
+from stackgrad.compiler.ir.types import ArrayType, f64, i32
 
 LANES = 5
 REALS = ("x", "w", "y", "z")
@@ -43,7 +42,10 @@ class _Generator:
         """Own index, a gather, or a constant: always inside the arrays."""
         b = self.b
         return self.pick(
-            lambda: self.lane, lambda: self.lane, lambda: b.load("c", (self.lane,), i32), lambda: b.const(self.r.randrange(LANES), i32)
+            lambda: self.lane,
+            lambda: self.lane,
+            lambda: b.load("c", (self.lane,), i32),
+            lambda: b.const(self.r.randrange(LANES), i32),
         )
 
     def integer(self) -> Value:
@@ -98,11 +100,11 @@ class _Generator:
     def statement(self, depth: int) -> None:
         simple = [self.set_real] * 4 + [self.declare] * 2 + [self.set_int, self.scatter, self.own, self.read_own]
         nested = [self.if_] * 3 + [self.for_] * 4 + [self.while_] * 2 + [self.scope, self.exit, self.exit]
-        self.r.choice(simple + (nested if depth > 0 else [self.exit]))() if depth == 0 else self._deep(simple, nested, depth)
-
-    def _deep(self, simple, nested, depth: int) -> None:  # type: ignore[no-untyped-def]
-        chosen = self.r.choice(simple + nested)
-        chosen() if chosen in simple or chosen == self.exit else chosen(depth - 1)
+        chosen = self.r.choice(simple + (nested if depth > 0 else [self.exit]))
+        if chosen in simple or chosen == self.exit:
+            chosen()
+        else:
+            chosen(depth - 1)
 
     def declare(self) -> None:
         if self.r.random() < 0.75:
@@ -222,5 +224,3 @@ def make_arrays(seed: int) -> dict[str, np.ndarray]:
     arrays = {a: rng.uniform(-1.2, 1.2, LANES) for a in REALS}
     return arrays | {"c": rng.integers(0, 4, LANES).astype(np.int32)}
 
-
-__all__ = ["LANES", "REALS", "make_arrays", "make_kernel", "u1"]

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 import stackgrad as sg
 
 
@@ -156,8 +155,8 @@ def test_statements_between_sibling_loops(machine, backward):
                 s = s * x[i]
             t = n[i]
             f = s + x[i]
-            for j in range(2):
-                for k in range(t):
+            for _j in range(2):
+                for _k in range(t):
                     s += f * s * 0.125
             y[i] = s
 
@@ -170,6 +169,18 @@ def test_statements_between_sibling_loops(machine, backward):
 
     (gx,) = backward(run, {y: 1.0}, [x])
     np.testing.assert_allclose(gx, [slope(0.5, 2), slope(0.8, 3)], rtol=machine.rtol)
+
+
+def invariant_slope(x, n):
+    c = [1.0, 0.5, 0.3][:n]
+    a, b = 2 * x, np.sin(x)
+    da, db = 2.0, np.cos(x)
+    ab = da * b + a * db
+    z, dz = a, da
+    for _ in range(n):
+        z, dz = z * a + b, dz * a + z * da + db
+    inner = sum(sum(c[:k]) for k in range(n))
+    return da * sum(c) + db * sum(c) + 4 * x**3 * sum(c) + ab * inner + da * sum(c[1:]) + ab * sum(c) + dz
 
 
 def test_loop_invariant_values(machine, backward):
@@ -200,23 +211,12 @@ def test_loop_invariant_values(machine, backward):
                     y[4, i] += a * c[k]
             y[5, i] = weighted(a * b, n[i])
             z = a
-            for k in range(n[i]):
+            for _k in range(n[i]):
                 z = z * a + b
             y[6, i] = z
 
-    def expected(x, n):
-        c = [1.0, 0.5, 0.3][:n]
-        a, b = 2 * x, np.sin(x)
-        da, db = 2.0, np.cos(x)
-        ab = da * b + a * db
-        z, dz = a, da
-        for _ in range(n):
-            z, dz = z * a + b, dz * a + z * da + db
-        inner = sum(sum(c[:k]) for k in range(n))
-        return da * sum(c) + db * sum(c) + 4 * x**3 * sum(c) + ab * inner + da * sum(c[1:]) + ab * sum(c) + dz
-
     (gx,) = backward(run, {y: 1.0}, [x])
-    np.testing.assert_allclose(gx, [expected(0.5, 3), expected(-0.3, 2)], rtol=machine.rtol)
+    np.testing.assert_allclose(gx, [invariant_slope(0.5, 3), invariant_slope(-0.3, 2)], rtol=machine.rtol)
 
 
 @pytest.mark.parametrize("extra", [0, 1])
@@ -247,15 +247,15 @@ def test_bounds_by_subtraction_and_negative_begins(machine, backward):
         for i in range(3):
             u = x[i]
             for j in range(n[None]):
-                for k in range(n[None] - j):
+                for _k in range(n[None] - j):
                     u = u * x[i]
             y[0, i] = u
             v = x[i]
-            for k in range(6 - a[i]):
+            for _k in range(6 - a[i]):
                 v = v * x[i]
             y[1, i] = v
             w = x[i]
-            for k in range(begin[i], end[i]):
+            for _k in range(begin[i], end[i]):
                 w = w * x[i]
             y[2, i] = w
 
@@ -275,7 +275,7 @@ def test_no_read_that_the_kernel_does_not_do(machine, backward):
         for i in range(lanes):
             if i < 4:
                 v = x[i]
-                for j in range(a[i]):
+                for _j in range(a[i]):
                     v = v * x[i]
                 y[i] = v
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from stackgrad.backends import registry
 from stackgrad.backends.base import Options
 from stackgrad.backends.launcher import Launcher

@@ -1,0 +1,90 @@
+"""The forward sweep inside a grad task: the body again, without its effects, with what the reverse sweep needs kept.
+
+Stores, prints and asserts are left out: the kernel itself did them. A saved value is pushed after its definition or at
+the head of the branch that reads it; a kept value inside a branch is put in a local of the task.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ..ir import nodes as n
+from ..ir.build import Builder
+from ..ir.nodes import Block, Stmt, Value
+from ..ir.types import Scalar
+from .plan import Plan
+from .structure import Path, Structure, inner_blocks
+
+
+def stack_name(prefix: str, thing: Value | str) -> str:
+    """Name of the adstack of a saved value, or of an active local in the classic lowering."""
+    return f"{prefix}.{thing}" if isinstance(thing, str) else f"{prefix}.s{thing.id}"
+
+
+def defined_here(stmt: Stmt) -> tuple[Value, ...]:
+    """Results visible in the block of the statement: not the index of a loop."""
+    found = [getattr(stmt, "result", None), getattr(stmt, "trips", None)]
+    return tuple(v for v in found if v is not None)
+
+
+class ForwardSweep:
+    """Rewrites the body of one task.
+
+    stack_locals: locals that live on adstacks with adjoints, with their types. kept_locals: the local of each kept
+    value that a branch defines.
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        plan: Plan,
+        stack_locals: Mapping[str, Scalar],
+        kept_locals: Mapping[Value, str],
+        prefix: str,
+        builder: Builder,
+    ) -> None:
+        self.structure = structure
+        self.plan = plan
+        self.stack_locals = stack_locals
+        self.kept_locals = kept_locals
+        self.prefix = prefix
+        self.b = builder
+
+    def block(self, block: Block, path: Path) -> Block:
+        """The statements of a block, what it saves and keeps included."""
+        entered = (v for v, place in self.plan.saved.items() if place == path != self.structure.homes[v])
+        out: list[Stmt] = [self._push(v) for v in entered]
+        for position, stmt in enumerate(block):
+            out += self._statement(stmt, path, position)
+            for value in defined_here(stmt):
+                if self.plan.saved.get(value) == path:
+                    out.append(self._push(value))
+                if value in self.kept_locals:
+                    out.append(n.Set(self.kept_locals[value], value, loc=stmt.loc))
+        return tuple(out)
+
+    def _push(self, value: Value) -> Stmt:
+        return n.StackPush(stack_name(self.prefix, value), value, loc=self.structure.made[value].loc)
+
+    def _statement(self, stmt: Stmt, path: Path, position: int) -> Iterator[Stmt]:
+        if isinstance(stmt, (n.Store, n.Print, n.Assert)):
+            return
+        if isinstance(stmt, n.Atomic):
+            # What it returned is gone; a load in its place is at risk, and refused if anything still reads it.
+            yield n.Load(stmt.result, stmt.array, stmt.indices, loc=stmt.loc)
+        elif isinstance(stmt, (n.Local, n.Get, n.Set)) and stmt.var in self.stack_locals:
+            yield from self._on_stack(stmt)
+        else:
+            bodies = {name: self.block(b, (*path, (position, name))) for name, b in inner_blocks(stmt)}
+            yield replace(stmt, **bodies) if bodies else stmt  # type: ignore[arg-type]
+
+    def _on_stack(self, stmt: n.Local | n.Get | n.Set) -> Iterator[Stmt]:
+        stack = stack_name(self.prefix, stmt.var)
+        if isinstance(stmt, n.Get):
+            yield n.StackTop(stmt.result, stack, loc=stmt.loc)
+        elif isinstance(stmt, n.Set):
+            yield n.StackPush(stack, stmt.value, loc=stmt.loc)
+        else:
+            zero = self.b.fresh(stmt.dtype)
+            yield n.Const(zero, 0.0, loc=stmt.loc)
+            yield n.StackPush(stack, zero, loc=stmt.loc)

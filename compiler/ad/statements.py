@@ -1,0 +1,153 @@
+"""REVERSE: the adjoint of each statement, one handler a class.
+
+Each emits the reverse of one statement, its primals through `primal`, its adjoints through `take` and `add`, so that no
+handler knows how a value is kept.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..ir import nodes as n
+from ..ir.nodes import Stmt
+from ..ir.table import Table
+from ..ir.types import i32
+from .forward import stack_name
+from .needs import needs
+from .rules import VJP
+from .structure import Path
+
+if TYPE_CHECKING:
+    from .reverse import TaskReverser
+
+Handler = Callable[["TaskReverser", Any, Path, int], None]
+"""(reverser, statement, its block, its position)."""
+
+UNREACHED = "removed before reverse mode, or refused by it"
+REVERSE: Table[type[Stmt], Handler] = Table(
+    "reverse",
+    n.STATEMENTS.values(),
+    {
+        cls: UNREACHED
+        for cls in (
+            n.Scope, n.Break, n.Continue, n.Return, n.GetElement, n.SetElement, n.StackAlloca, n.StackPush, n.StackPop,
+            n.StackTop, n.StackTopAdjoint, n.StackAccumulate,
+        )
+    }
+    | {
+        cls: "has no derivative"
+        for cls in (n.Const, n.Arg, n.Shape, n.BitCast, n.Random, n.Assert, n.Print, n.LocalArray)
+    },
+)  # fmt: skip
+
+
+
+@REVERSE.row(n.Op)
+def _op(r: TaskReverser, stmt: n.Op, path: Path, position: int) -> None:
+    adjoint = r.take(stmt.result)
+    if adjoint is None:
+        return
+    for k, operand in enumerate(stmt.args):
+        rule = VJP[stmt.op][k]
+        if rule is not None and r.activity.operand(stmt, k):
+            read = needs(stmt.op, tuple(a.type for a in stmt.args), stmt.result.type, k)
+            assert read is not None
+            args = tuple(r.primal(a) if j in read.operands else a for j, a in enumerate(stmt.args))
+            result = r.primal(stmt.result) if read.result else stmt.result
+            r.add(operand, rule(r.b, adjoint, args, result))
+
+
+@REVERSE.row(n.Cast)
+def _cast(r: TaskReverser, stmt: n.Cast, path: Path, position: int) -> None:
+    r.add(stmt.arg, r.take(stmt.result))
+
+
+@REVERSE.row(n.Get)
+def _get(r: TaskReverser, stmt: n.Get, path: Path, position: int) -> None:
+    adjoint = r.take(stmt.result)
+    if adjoint is not None:
+        r.add_local(stmt.var, adjoint)
+
+
+@REVERSE.row(n.Set)
+def _set(r: TaskReverser, stmt: n.Set, path: Path, position: int) -> None:
+    r.add(stmt.value, r.take_local(stmt.var, stmt.value.type))
+
+
+@REVERSE.row(n.Local)
+def _local(r: TaskReverser, stmt: n.Local, path: Path, position: int) -> None:
+    """On an adstack the declaration pushed a zero. A register ends here."""
+    if stmt.var in r.stack_locals:
+        r.b.pop(stack_name(r.prefix, stmt.var))
+
+
+@REVERSE.row(n.Load)
+def _load(r: TaskReverser, stmt: n.Load, path: Path, position: int) -> None:
+    adjoint = r.take(stmt.result)
+    if adjoint is not None and stmt.array in r.activity.arrays:
+        r.add_element(stmt.array, r.primals(stmt.indices), adjoint)
+
+
+@REVERSE.row(n.Store)
+def _store(r: TaskReverser, stmt: n.Store, path: Path, position: int) -> None:
+    """Take, zero, add: the content before the store has no influence on what follows."""
+    indices, grad = r.primals(stmt.indices), f"{stmt.array}.grad"
+    if stmt.value in r.activity.values:
+        r.add(stmt.value, r.b.load(grad, indices, stmt.value.type))
+    r.b.store(grad, indices, r.b.const(0.0, stmt.value.type))
+
+
+@REVERSE.row(n.Atomic)
+def _atomic(r: TaskReverser, stmt: n.Atomic, path: Path, position: int) -> None:
+    """add: the share of the value is the adjoint. min, max: whoever holds the final value takes the adjoint, once."""
+    indices, grad = r.primals(stmt.indices), f"{stmt.array}.grad"
+    if stmt.op == "add":
+        r.add(stmt.value, r.b.load(grad, indices, stmt.value.type))
+        return
+    value = r.primal(stmt.value)
+    final = r.b.load(stmt.array, indices, value.type)
+    won = r.b.op("cmp_eq", value, final)
+    share = f"{r.prefix}.won{r.b.next_id}"
+    r.b.local(share, value.type)
+    with r.b.block() as then:
+        r.b.set(share, r.b.atomic("exchange", grad, indices, r.b.const(0.0, value.type)))
+    r.b.if_(won, then)
+    r.add(stmt.value, r.b.get(share, value.type))
+
+
+@REVERSE.row(n.If)
+def _if(r: TaskReverser, stmt: n.If, path: Path, position: int) -> None:
+    cond = r.primal(stmt.cond)
+    with r.b.block() as then:
+        r.reverse_block((*path, (position, "then")), stmt.then)
+    with r.b.block() as orelse:
+        r.reverse_block((*path, (position, "orelse")), stmt.orelse)
+    r.b.loc = stmt.loc
+    r.b.if_(cond, then, orelse)
+
+
+@REVERSE.row(n.For)
+def _for(r: TaskReverser, stmt: n.For, path: Path, position: int) -> None:
+    """The same indices, last to first: b .. e, or b .. b + trips·step if the loop may stop early."""
+    begin = r.primal(stmt.begin)
+    if stmt.stop and stmt.trips:
+        span = r.b.op("mul", r.primal(stmt.trips), r.b.const(stmt.step, begin.type))
+        end = r.b.op("add", begin, span)
+    else:
+        end = r.primal(stmt.end)
+    index = r.b.fresh(begin.type)
+    with r.b.block() as body:
+        r.reverse_block((*path, (position, "body")), stmt.body, {stmt.index: index})
+    made = n.For(index, begin, end, tuple(body), step=stmt.step, descending=not stmt.descending, loc=stmt.loc)
+    r.b.emit(made)
+
+
+@REVERSE.row(n.While)
+def _while(r: TaskReverser, stmt: n.While, path: Path, position: int) -> None:
+    """As often as the body ran. The condition block has no derivative."""
+    assert stmt.trips is not None
+    trips, zero = r.primal(stmt.trips), r.b.const(0, i32)
+    index = r.b.fresh(i32)
+    with r.b.block() as body:
+        r.reverse_block((*path, (position, "body")), stmt.body)
+    r.b.emit(n.For(index, zero, trips, tuple(body), loc=stmt.loc))
