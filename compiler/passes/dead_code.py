@@ -10,7 +10,8 @@
 Two analyses alternate until neither finds anything. *Marking* starts at what is observable (stores to arrays,
 asserts, prints, draws, returns) and marks what that needs: operands, everything that writes a place read, enclosing
 statements, the jumps of a loop that stays. It ignores order, so cycles through locals, stacks and temporaries that
-feed only themselves vanish. *Liveness* follows order, and drops a `set` that no path reads.
+feed only themselves vanish. *Liveness* follows order: it drops a `set` that no path reads, and with it the values
+that this one alone used, so that a chain of them goes at once.
 
 Invariant: occurrences are marked, never nodes, for equal statements may stand in several places. A trap is no
 effect: an unused division, load or element read goes, though it could have trapped.
@@ -61,7 +62,7 @@ def clean_block(block: Block, live_values: Collection[Value] = (), keep: Keep | 
         found = marking.enter(block)
         marking.spread(live_values)
         made = marking.rebuild(found, block)
-        made = _Liveness(made, (), keep).run(made)
+        made = _Liveness(made, live_values, (), keep).run(made)
         if made is block:
             return block
         block = made
@@ -212,15 +213,21 @@ def _with_blocks(kernel: Kernel, made: list[tuple[Block, Block]]) -> Kernel:
 
 
 class _Liveness:
-    """Backward liveness of scalar locals, as bit sets.
+    """Backward liveness: of scalar locals as bit sets, of values as the set of those used.
 
-    The effect of a block on liveness is f(L) = A | (L - K), so for a loop that leaves to `after` the least
-    solution of head = f(head | after) is f(after): one look at the body gives the set at its end, a second one
-    rewrites it. shared: locals that other tasks use too; with those declared elsewhere they live at every exit.
+    The effect of a block on the live locals is f(L) = A | (L - K), so for a loop that leaves to `after` the least
+    solution of head = f(head | after) is f(after): one look at the body gives the set at its end, a second walk
+    rewrites it. In a look every get counts; in a rewriting walk only one whose value is used.
+
+    live_values: values used behind the block. shared: locals that other tasks use too; they, and those declared
+    elsewhere, live at every exit.
     """
 
-    def __init__(self, block: Block, shared: Collection[str], keep: Keep | None) -> None:
+    def __init__(
+        self, block: Block, live_values: Collection[Value], shared: Collection[str], keep: Keep | None
+    ) -> None:
         self._keep = keep
+        self._used = set(live_values)
         self._bits: dict[str, int] = {}
         declared = {s.var for s in walk(block) if isinstance(s, n.Local)}
         used = {name for s in walk(block) for space, name in (*reads(s), *writes(s)) if space == "local"}
@@ -240,16 +247,26 @@ class _Liveness:
         """The block and what is live before it. frames: live after `break` and after `continue`, innermost last."""
         made: list[Stmt] = []
         for stmt in reversed(block):
-            if rewrite and isinstance(stmt, n.Set) and not live & self._bit(stmt.var) and not self._kept(stmt):
-                continue
+            if rewrite:
+                if self._is_dead(stmt, live):
+                    continue
+                self._used.update(operands(stmt))
             new, live = self._step(stmt, live, frames, rewrite)
             made.append(new)
         made.reverse()
         same = len(made) == len(block) and all(a is b for a, b in zip(made, block))
         return (block if same else tuple(made)), live
 
-    def _kept(self, stmt: Stmt) -> bool:
-        return self._keep is not None and self._keep(stmt)
+    def _is_dead(self, stmt: Stmt, live: int) -> bool:
+        """A set of a local that is not live, or a value that is not used."""
+        if self._keep and self._keep(stmt):
+            return False
+        if isinstance(stmt, n.Set):
+            return not live & self._bit(stmt.var)
+        row = EFFECTS[type(stmt)]
+        if row.writes or row.observable or row.jumps or blocks(stmt):
+            return False
+        return self._used.isdisjoint(results(stmt))
 
     def _step(self, stmt: Stmt, live: int, frames: Exits, rewrite: bool) -> tuple[Stmt, int]:
         if isinstance(stmt, (n.Set, n.Local)):
@@ -297,10 +314,12 @@ def _changed(stmt: Stmt, **new: Any) -> Stmt:
 
 
 def _sweep_kernel(kernel: Kernel, crossing: set[str]) -> Kernel:
-    return _with_blocks(kernel, [
-        (_Liveness(task.bounds, crossing, None).run(task.bounds), _Liveness(task.body, crossing, None).run(task.body))
-        for task in kernel.tasks
-    ])  # fmt: skip
+    foreign = {v for task in kernel.tasks for v in _foreign_values(task)}
+
+    def sweep(block: Block, ends: tuple[Value, ...] = ()) -> Block:
+        return _Liveness(block, foreign.union(ends), crossing, None).run(block)
+
+    return _with_blocks(kernel, [(sweep(t.bounds, (*t.begin, *t.end)), sweep(t.body)) for t in kernel.tasks])
 
 
 # ---- what crosses tasks -------------------------------------------------------------------------------------
@@ -308,6 +327,13 @@ def _sweep_kernel(kernel: Kernel, crossing: set[str]) -> Kernel:
 
 def _places(task: Task) -> set[Place]:
     return {place for stmt in walk_task(task) for place in (*reads(stmt), *writes(stmt))}
+
+
+def _foreign_values(task: Task) -> set[Value]:
+    """Values that the task uses and another one defines."""
+    own = {v for stmt in walk_task(task) for v in results(stmt)}
+    used = {v for stmt in walk_task(task) for v in operands(stmt)}
+    return (used | {*task.begin, *task.end}) - own
 
 
 def _crossing_locals(kernel: Kernel) -> set[str]:

@@ -1,0 +1,61 @@
+"""Kernels before and after a pass, as text."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.compiler.ir.printer import print_kernel
+from stackgrad.compiler.ir.verify import verify
+from stackgrad.compiler.ir.walk import renumber
+
+from .random_kernels import execute, random_kernel, same
+
+Pass = Callable[[Kernel], Kernel]
+
+HEAD = """\
+kernel k(a: f32[1] grad, b: f32[1], m: i32[1], flags: u1[1], n: i32, x: f32, p: u1) {
+  temp $t: f32
+  temp $u: i32
+  serial {
+    %0: i32 = arg n
+    %1: f32 = arg x
+    %2: u1 = arg p
+"""
+
+
+def serial(text: str) -> Kernel:
+    """A kernel with one serial task that knows n as %0: i32, x as %1: f32 and p as %2: u1; `;` separates statements."""
+    return parse_kernel(HEAD + text.replace(";", "\n") + "\n  }\n}")
+
+
+def stage_of(text: str) -> str:
+    """The stage that has what the text uses."""
+    return "adjoint" if "adstack" in text or ".grad" in text else "tasks"
+
+
+def check(change: Pass, before: str, after: str) -> None:
+    """The pass makes the second body of the first one, up to the numbers of values; what it makes is a fixed point."""
+    given, wanted, stage = serial(before), serial(after), stage_of(before)
+    verify(given, stage)
+    verify(wanted, stage)
+    made = change(given)
+    verify(made, stage)
+    assert print_kernel(renumber(made)) == print_kernel(renumber(wanted))
+    assert change(made) is made
+
+
+def check_unchanged(change: Pass, text: str) -> None:
+    """The pass gives the very kernel back."""
+    given = serial(text)
+    verify(given, stage_of(text))
+    assert change(given) is given
+
+
+def check_meaning(change: Pass, seed: int) -> None:
+    """A random kernel does the same after the pass, bit by bit, is valid, and is a fixed point of the pass."""
+    kernel = random_kernel(seed)
+    verify(kernel, "tasks")
+    made = change(kernel)
+    verify(made, "tasks")
+    assert made is kernel or same(execute(kernel, seed), execute(made, seed)), print_kernel(kernel)
