@@ -63,9 +63,18 @@ _PYTHON_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 @EXPRESSIONS.row(ast.BoolOp)
 def _bool(t: Tracer, node: ast.BoolOp) -> Operand:
     conjunction = isinstance(node.op, ast.And)
-    result: Operand = t.truth(t.clean(node.values[0]))
+    operands: list[Operand] = []
+
+    def evaluate(value: ast.expr) -> Operand:
+        operands.append(t.clean(value))
+        return operands[-1]
+
+    result: Operand = t.truth(evaluate(node.values[0]))
     for value in node.values[1:]:
-        result = short_circuit(t, conjunction, result, partial(t.clean, value))
+        result = short_circuit(t, conjunction, result, partial(evaluate, value))
+    if any(isinstance(o, Value) and o.type.is_int for o in operands) and node not in t.active.conditions:
+        word = "and" if conjunction else "or"
+        t.warn(f"`{word}` gives a boolean here, not one of its operands", "write `a if c else b` to choose a number")
     return result
 
 

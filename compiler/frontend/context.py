@@ -23,7 +23,7 @@ from .diagnostics import Diagnostics, Poisoned, Problem, mistyped, syntax
 from .infer import FrontendOptions
 from .operands import POISON, Operand, Pack, Poison, ShapeOf, Static, describe, integer, number, static
 from .scope import Fixed, Namer, Scopes
-from .source import Source, local_names
+from .source import Source, condition_nodes, local_names
 
 
 @dataclass
@@ -61,9 +61,11 @@ class Activation:
     returns: list[ReturnSite] = field(default_factory=list)
     call_span: Span | None = None
     locals: frozenset[str] = frozenset()
+    conditions: frozenset[ast.AST] = frozenset()
 
     def __post_init__(self) -> None:
         self.locals = local_names(self.function)
+        self.conditions = condition_nodes(self.source.tree)
 
 
 class Tracer:

@@ -145,6 +145,19 @@ def _cell(cell: CellType) -> Any:
         return MISSING
 
 
+def condition_nodes(tree: ast.AST) -> frozenset[ast.AST]:
+    """Expressions of which only the truth counts: tests, and operands of `not`, `and`, `or` within them."""
+    found: set[ast.AST] = set()
+    for node in ast.walk(tree):  # from the outside in
+        if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+            found.add(node.test)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            found.add(node.operand)
+        elif isinstance(node, ast.BoolOp) and node in found:
+            found.update(node.values)
+    return frozenset(found)
+
+
 def local_names(function: FunctionType) -> frozenset[str]:
     """Names that Python itself treats as local to the function."""
     return frozenset((*function.__code__.co_varnames, *function.__code__.co_cellvars))
