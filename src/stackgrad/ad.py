@@ -114,7 +114,7 @@ class Tape:
         """Lower the gradient, so that its errors show here, and save what the launch will destroy."""
         if self is RUNTIME.tapes[-1] and self.recording and binding.program.gradients:
             binding.prepare_grad()
-        launch = Launch(binding, scalars)
+        launch = Launch(binding, binding.write_boxes(scalars))
         for array in binding.written:
             self._log.before_write(array, launch)
 
@@ -130,7 +130,7 @@ class Tape:
             self._log.reserve(array.nbytes, f"array {name!r}", why)
             foreign[name] = array.copy()
         versions = {array: array.version for array in backward.reads}
-        self._log.add(Record(binding, scalars, draws, versions, foreign))
+        self._log.add(Record(binding, scalars, draws, versions, backward.read_boxes(scalars), foreign))
 
     def before_host_write(self, array: Field) -> None:
         """Save what a write by the host will destroy."""

@@ -19,6 +19,7 @@ from .compiler.errors import NotDifferentiable, Span
 from .compiler.ir.nodes import Atomic, Kernel, Load, Random, Store
 from .compiler.ir.types import ArrayType
 from .compiler.ir.walk import walk_kernel
+from .compiler.sizing.regions import Box, Regions
 from .fields import Field
 from .session import RUNTIME, stamp
 from .usage import ArgumentError
@@ -38,7 +39,10 @@ class Program:
     span: where the kernel is defined, for messages. Raises the located errors of the compiler on first use.
     """
 
-    __slots__ = ("kernel", "span", "generation", "has_random", "_forward", "_reverse", "_draws")
+    __slots__ = (
+        "kernel", "span", "generation", "has_random", "_forward", "_reverse", "_draws", "_forward_regions",
+        "_reverse_regions",
+    )  # fmt: skip
 
     def __init__(self, kernel: Kernel, span: Span | None = None) -> None:
         RUNTIME.ensure()
@@ -49,6 +53,8 @@ class Program:
         self._forward: Launcher | None = None
         self._reverse: Launcher | None = None
         self._draws: dict[object, Draws] = {}
+        self._forward_regions: Regions | None = None
+        self._reverse_regions: Regions | None = None
 
     @property
     def label(self) -> str:
@@ -78,6 +84,20 @@ class Program:
 
             self._reverse = self._launcher(prepare_reverse(self.kernel, check=RUNTIME.settings.debug), "reverse")
         return self._reverse
+
+    @property
+    def forward_regions(self) -> Regions:
+        """Which elements a forward launch touches."""
+        if self._forward_regions is None:
+            self._forward_regions = Regions(self.forward.kernel)
+        return self._forward_regions
+
+    @property
+    def reverse_regions(self) -> Regions:
+        """Which elements a gradient launch touches."""
+        if self._reverse_regions is None:
+            self._reverse_regions = Regions(self.reverse.kernel)
+        return self._reverse_regions
 
     @property
     def launchers(self) -> tuple[Launcher | None, Launcher | None]:
@@ -174,6 +194,11 @@ class Binding:
             with RUNTIME.capture.recorded(self, "reverse", scalars, draws, replaced):
                 backward.run(scalars, draws, replaced)
 
+    def write_boxes(self, scalars: Scalars) -> dict[Field, list[Box]]:
+        """Which elements of which fields a launch with these arguments may write."""
+        boxes = self.program.forward_regions.write_boxes(scalars, shapes_of(self.memory))
+        return boxes_by_field(self, boxes, self.written)
+
     def prepare_grad(self) -> Backward:
         """The gradient tied to memory, lowered at the first call."""
         if self.backward is None:
@@ -233,10 +258,11 @@ class Backward:
     among them. foreign: names of NumPy arrays it needs, whose writes nobody sees.
     """
 
-    __slots__ = ("launcher", "memory", "written", "reads", "foreign", "_versions")
+    __slots__ = ("binding", "launcher", "memory", "written", "reads", "foreign", "_versions")
 
     def __init__(self, binding: Binding) -> None:
         launcher = binding.program.reverse
+        self.binding = binding
         self.launcher = launcher
         self.memory = binding._memory_of(launcher.kernel)
         self.written = binding._fields(launcher.lowered.writes | implicit_adjoints(launcher.kernel))
@@ -245,6 +271,11 @@ class Backward:
         self.reads = binding._fields(frozenset(primals))
         self.foreign = tuple(n for n in sorted(primals) if not isinstance(binding.arrays[n], Field))
         self._versions = _version_source(binding, launcher)
+
+    def read_boxes(self, scalars: Scalars) -> dict[Field, list[Box]]:
+        """Which elements of which primals the gradient with these arguments may read."""
+        boxes = self.binding.program.reverse_regions.read_boxes(scalars, shapes_of(self.memory))
+        return boxes_by_field(self.binding, boxes, self.reads)
 
     def run(self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray]) -> None:
         """Run the gradient once, unwatched; see `Binding.launch_grad`."""
@@ -274,6 +305,23 @@ def _refuse_aliases(kernel: str, memory: Mapping[str, np.ndarray]) -> None:
         if begin < end:
             reason = f"kernel {kernel}: {first} and {second} are the same memory"
             raise ArgumentError(reason, "give each parameter an array of its own")
+
+
+def shapes_of(memory: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    """Shapes by array name."""
+    return {name: array.shape for name, array in memory.items()}
+
+
+def boxes_by_field(
+    binding: Binding, boxes: Mapping[str, list[Box]], wanted: tuple[Field, ...]
+) -> dict[Field, list[Box]]:
+    """Boxes of parameters as boxes of the fields bound to them; wanted fields that no box touches get none."""
+    found: dict[Field, list[Box]] = {field: [] for field in wanted}
+    for name, own in boxes.items():
+        field = binding.lookup(name)
+        if isinstance(field, Field) and field in found:
+            found[field] += own
+    return found
 
 
 def _version_source(binding: Binding, launcher: Launcher) -> tuple[Field, ...] | None:

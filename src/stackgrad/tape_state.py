@@ -1,18 +1,22 @@
 """The state a gradient is taken at: what a tape saves before a write destroys it, and how it is swapped back in.
 
+Launches know what they read and overwrite as boxes of elements, found from their arguments, so a program that is
+indexed by time (step t reads x[t], writes x[t + 1]) saves nothing.
+
 The log is a list of recorded launches and saved contents, in order of time. Going backward, a saved content is
 swapped with the present one before the gradients of earlier launches run; going forward again swaps once more, which
 puts the final contents back exactly, as every swap is its own inverse.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .compiler.errors import InternalError
+from .compiler.sizing.regions import Box, hull, meet
 from .fields import Field
 from .session import stamp
 from .usage import TapeError
@@ -21,22 +25,19 @@ if TYPE_CHECKING:
     from .backends.base import Draws, Scalars
     from .program import Binding
 
-Box = tuple[slice, ...]
-"""A box of elements, one slice per axis."""
-
-
 @dataclass(eq=False, slots=True)
 class Record:
     """A launch whose gradient the tape will run.
 
-    versions: of the fields that the gradient reads, right after the launch. foreign: copies of the NumPy arrays it
-    reads, as nobody sees who writes those.
+    versions: of the fields that the gradient reads, right after the launch. reads: the boxes it reads of each. foreign:
+    copies of the NumPy arrays it reads, as nobody sees who writes those.
     """
 
     binding: Binding
     scalars: Scalars
     draws: Draws
     versions: dict[Field, int]
+    reads: Mapping[Field, list[Box]]
     foreign: dict[str, np.ndarray]
 
 
@@ -49,10 +50,14 @@ class CustomRecord:
 
 @dataclass(eq=False, slots=True)
 class Launch:
-    """A launch about to run, or a write by the host (binding None)."""
+    """A launch about to run, or a write by the host (binding None): the boxes that it may write of each field."""
 
     binding: Binding | None
-    scalars: Scalars
+    writes: Mapping[Field, list[Box]]
+
+    def boxes(self, array: Field) -> list[Box]:
+        """Boxes of the array that may be written; the whole array where nothing is known."""
+        return self.writes.get(array, [whole(array)])
 
 
 @dataclass(eq=False, slots=True)
@@ -84,13 +89,47 @@ class Saved:
         self.content = present
 
 
-def overlap(record: Record, launch: Launch, array: Field) -> bool | Box:
-    """Which elements of `array`, that the gradient of `record` reads, `launch` may overwrite.
+def whole(array: Field) -> Box:
+    """The box of all elements of a field."""
+    return tuple(slice(0, extent) for extent in array.memory.shape)
 
-    False: none. A box: those inside it. True: any. This is the one place that decides what a tape saves; whole
-    arrays are the granularity here.
-    """
-    return True
+
+def covers(outer: Box, inner: Box) -> bool:
+    """Whether every element of `inner` is in `outer`."""
+    return all(a.start <= b.start and b.stop <= a.stop for a, b in zip(outer, inner))
+
+
+class Watched:
+    """The boxes of one field that gradients of recorded launches still read and that no saved content covers yet."""
+
+    def __init__(self) -> None:
+        self.boxes: dict[tuple[tuple[int, int], ...], tuple[Box, Record]] = {}
+        self.around: Box | None = None
+
+    def add(self, boxes: list[Box], record: Record) -> None:
+        """A launch was recorded whose gradient reads these."""
+        for box in boxes:
+            self.boxes.setdefault(tuple((s.start, s.stop) for s in box), (box, record))
+            self.around = hull([self.around, box]) if self.around is not None else box
+
+    def endangered(self, writes: list[Box]) -> tuple[list[Box], Record | None]:
+        """What of these boxes the writes may destroy, and a record that reads it.
+
+        A box that is written as a whole is forgotten: what is saved now is what its readers need.
+        """
+        if self.around is None or all(meet(self.around, w) is None for w in writes):
+            return [], None
+        lost: list[Box] = []
+        reader: Record | None = None
+        for key, (box, record) in list(self.boxes.items()):
+            common = [m for w in writes if (m := meet(box, w)) is not None]
+            lost += common
+            reader = reader or (record if common else None)
+            if any(covers(w, box) for w in writes):
+                del self.boxes[key]
+        if lost:
+            self.around = hull([box for box, _ in self.boxes.values()]) if self.boxes else None
+        return lost, reader
 
 
 @dataclass
@@ -100,7 +139,7 @@ class StateLog:
     budget: int
     used: int = 0
     events: list[Record | CustomRecord | Saved] = field(default_factory=list)
-    _readers: dict[Field, list[Record]] = field(default_factory=dict)
+    _watched: dict[Field, Watched] = field(default_factory=dict)
     _loose: set[Field] = field(default_factory=set)
     _disturbed: dict[Field, Saved] = field(default_factory=dict)
 
@@ -110,26 +149,21 @@ class StateLog:
         """Append a launch, or a call, that has run."""
         self.events.append(event)
         if isinstance(event, Record):
-            for array in event.versions:
-                self._readers.setdefault(array, []).append(event)
+            for array, boxes in event.reads.items():
+                self._watched.setdefault(array, Watched()).add(boxes, event)
 
     def before_write(self, array: Field, launch: Launch) -> None:
         """Save what the launch will destroy and the gradient of a recorded launch still reads."""
-        readers = self._readers.get(array)
-        if not readers:
+        watched = self._watched.get(array)
+        if watched is None:
             return
-        boxes: list[Box] = []
-        for record in readers:
-            found = overlap(record, launch, array)
-            if found is True:
-                self._save(array, None, record, launch)
-                readers.clear()
-                return
-            if found is not False:
-                boxes.append(found)
-        self._loose.add(array)
-        if boxes:
-            self._save(array, _hull(boxes), readers[0], launch)
+        lost, reader = watched.endangered(launch.boxes(array))
+        if reader is not None and covers(hull(lost), whole(array)):
+            self._save(array, None, reader, launch)
+        else:  # part of the array is written without being saved: its version no longer tells its content
+            self._loose.add(array)
+            if reader is not None:
+                self._save(array, hull(lost), reader, launch)
 
     def reserve(self, size: int, array: str, why: str) -> None:
         """Count bytes against the budget. Raises TapeError, before anything is written, if they do not fit."""
@@ -193,7 +227,3 @@ class StateLog:
             array.version = saved.version
             self.used -= saved.content.nbytes
 
-
-def _hull(boxes: list[Box]) -> Box:
-    """The smallest box that holds all."""
-    return tuple(slice(min(s.start for s in axis), max(s.stop for s in axis)) for axis in zip(*boxes))

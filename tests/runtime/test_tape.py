@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from runtime_kernels import POWER, SQUARE, TOTAL, Program
-from stackgrad import tape_state
 from stackgrad.fields import Field
 from stackgrad.session import RUNTIME
 
@@ -151,37 +150,50 @@ def test_budget(p: Program) -> None:
         p.a.fill(0)
 
 
-def test_overlap_decides_what_is_saved(p: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, str, Field]] = []
+STEP = """kernel step(x: f64[2] grad, t: i32) {
+  bounds { %0: i32 = const 0  %1: i32 = shape x, 1 } parallel %2: i32 in %0 .. %1 {
+    %3: i32 = arg t
+    %4: f64 = load x[%3, %2]
+    %5: f64 = mul %4, %4
+    %6: i32 = const 1
+    %7: i32 = add %3, %6
+    store x[%7, %2], %5
+  }
+}"""
+LAST = """kernel last(x: f64[2] grad, t: i32, loss: f64[0] grad) {
+  bounds { %0: i32 = const 0  %1: i32 = shape x, 1 } parallel %2: i32 in %0 .. %1 {
+    %3: i32 = arg t
+    %4: f64 = load x[%3, %2]
+    %5: f64 = atomic add loss[], %4
+  }
+}"""
 
-    def overlap(record: Any, launch: Any, array: Field) -> bool | tuple[slice, ...]:
-        asked.append((record.binding.program.kernel.name, "host" if launch.binding is None else "kernel", array))
-        return (slice(1, 2),) if launch.binding is None else False
 
-    monkeypatch.setattr(tape_state, "overlap", overlap)
-    with sg.ad.Tape(p.loss) as tape:
-        p.square()
-        p.total()
-        p.a[1] = 50.0
-        p.a[1] = 60.0
-    assert asked == [("square", "host", p.a)] * 2
-    assert tape.used_bytes == 16 and p.gradient() == [2, 4, 6] and p.a.to_numpy().tolist() == [1, 60, 3]
-    with sg.ad.Tape(p.loss) as tape:
-        p.square()
-        p.shift(0.0)
+def run_steps(times: list[int], rows: int) -> tuple[sg.ad.Tape, Field, np.ndarray]:
+    """Squares row t into row t + 1 for each t, then sums the row after the last; gradient of the first row."""
+    x, loss = sg.field(sg.f64, (rows, 2), needs_grad=True), sg.field(sg.f64, needs_grad=True)
+    step, last = sg.kernel_from_text(STEP), sg.kernel_from_text(LAST)
+    x.from_numpy(np.full((rows, 2), [0.5, 2.0]))
+    with sg.ad.Tape(loss) as tape:
+        for t in times:
+            step(x=x, t=t)
+        last(x=x, t=times[-1] + 1, loss=loss)
+    return tape, x, x.grad.to_numpy()
+
+
+def test_time_indexed_programs_save_nothing() -> None:
+    tape, x, grad = run_steps([0, 1, 2], 4)
     assert tape.used_bytes == 0
+    assert np.allclose(grad[0], 8 * np.array([0.5, 2.0]) ** 7, rtol=1e-14)
+    assert np.allclose(x.to_numpy()[3], np.array([0.5, 2.0]) ** 8, rtol=1e-14)
 
 
-def test_boxes_of_several_readers_are_saved_together(p: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    boxes = iter([(slice(0, 1),), (slice(2, 3),)])
-    monkeypatch.setattr(tape_state, "overlap", lambda *_: next(boxes))
-    with sg.ad.Tape(p.loss) as tape:
-        p.square()
-        p.total()
-        p.square()
-        p.total()
-        p.a.from_numpy([0, 0, 0])
-    assert tape.used_bytes == 24 and p.gradient() == [4, 8, 12] and not p.a.to_numpy().any()
+def test_a_row_that_is_written_again_is_saved_alone() -> None:
+    """Step 0 runs again, over row 1 that the gradient of step 1 reads. Row 2 is written again too; no gradient reads it."""
+    tape, x, grad = run_steps([0, 1, 0, 1], 4)
+    assert tape.used_bytes == 16, "row 1 before its second write"
+    assert np.allclose(grad[0], 4 * np.array([0.5, 2.0]) ** 3, rtol=1e-14)
+    assert np.allclose(x.to_numpy()[2], np.array([0.5, 2.0]) ** 4, rtol=1e-14)
 
 
 def test_arrays_that_are_no_fields_are_copied() -> None:
