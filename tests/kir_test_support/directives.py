@@ -1,7 +1,7 @@
 """Reading a .kir file: kernels in IR text, and the directive comments that say what must happen to them.
 
 A line that starts in column 0 with `//` is prose or a directive; a kernel runs from its first line to a `}` in
-column 0. `types`, `ulps` and `invalid` stand above the kernel they speak about, all other directives below it.
+column 0, or to an empty line if it is there to be refused. `types`, `ulps` and `invalid` stand above the kernel they speak about, all other directives below it.
 A directive goes on in following lines that begin with `//` and at least three spaces. `NAME[a b]: ...` restricts
 it to the types, backends or lowerings listed. The meaning of each directive is in run_kir.py.
 """
@@ -123,7 +123,7 @@ class _Reader:
             raise KirFileError(f"line {start + 1}: neither a comment nor a kernel")
         while self.at < len(self.lines) and not self.lines[self.at].startswith("//"):
             self.at += 1
-            if self.lines[self.at - 1].rstrip() == "}":
+            if self.at == len(self.lines) or (not self.lines[self.at] if bad else self.lines[self.at - 1] == "}"):
                 break
         case = Case("\n".join(self.lines[start : self.at]) + "\n", start + 1, invalid=bad)
         for directive in above:
