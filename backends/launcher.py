@@ -73,11 +73,16 @@ class StackUse:
 
 @dataclass(frozen=True)
 class SlabUse:
-    """What one task needs of one slab: rows None means one row for each thread in flight."""
+    """What one task needs of one slab.
+
+    passing: iterations that need a row, None if they were not counted. rows: those held at once, which the backend
+    bounds by what it has in flight; None if neither is known. A row is taken again by later iterations.
+    """
 
     kernel: str
     task: int
     slab: str
+    passing: int | None
     rows: int | None
     stride: int
     source: str
@@ -85,7 +90,7 @@ class SlabUse:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all rows; of a single one if their number is the backend's choice."""
+        """Bytes of all rows held at once; of a single one if their number is not known."""
         return self.stride * (1 if self.rows is None else self.rows)
 
 
@@ -177,12 +182,14 @@ class Launcher:
         found = []
         for index, task in enumerate(self.kernel.tasks):
             stacks = [s for s in walk_task(task) if isinstance(s, StackAlloca)]
+            bound = self.backend.rows_in_flight(self.kernel, index, self._last) if stacks else None
             for slab in SLABS:
                 mine = tuple(self._stack_use(s) for s in stacks if slab_of(s.dtype) == slab)
                 if mine:
                     stride = sum(s.capacity * s.slot_bytes for s in mine)
-                    rows = self._last.rows.get((index, slab))
-                    found.append(SlabUse(self.kernel.name, index, slab, rows, stride, self._source, mine))
+                    passing = self._last.rows.get((index, slab))
+                    rows = min((n for n in (passing, bound) if n is not None), default=None)
+                    found.append(SlabUse(self.kernel.name, index, slab, passing, rows, stride, self._source, mine))
         return found
 
     def _stack_use(self, stack: StackAlloca) -> StackUse:
@@ -272,7 +279,7 @@ def slab_of(dtype: Scalar) -> str:
 def _describe(use: SlabUse) -> str:
     """One line for a heap binding."""
     stacks = ", ".join(f"{s.variable}[{s.capacity}]" for s in use.stacks)
-    rows = "one per thread" if use.rows is None else str(use.rows)
+    rows = "unknown" if use.rows is None else str(use.rows)
     return (
         f"stackgrad adstack: {use.kernel} task {use.task} slab {use.slab}: {stacks}; size {use.source}; "
         f"rows {rows}, stride {use.stride} B, {use.bytes} B"

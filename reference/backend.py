@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backends.base import Arrays, Draws, Options, Probe, Scalars, Sizes
 from ..compiler.ir.nodes import Kernel
-from .launch import FUEL, run
+from .launch import FUEL, most_lanes, run
 from .machine import Program
 from .order import VECTOR, Order, order_named
 from .storage import Heap
@@ -46,6 +46,10 @@ class ReferenceBackend:
     def compile(self, kernel: Kernel, options: Options) -> ReferenceExecutable:
         """Look up what launches need; nothing is translated."""
         return ReferenceExecutable(kernel, Program(kernel), self)
+
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes) -> int:
+        """One for each lane of a chunk."""
+        return most_lanes(kernel.tasks[task], sizes)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Adstack memory by slab; current is zero between launches."""

@@ -79,7 +79,7 @@ def _run_chunk(machine: Machine, task: Task, chunk: Chunk) -> bool:
 
 def _run_parallel(machine: Machine, position: int, task: Task, order: Order) -> None:
     base, extents = _box(machine, position, task)
-    width = _width(machine, task)
+    width = most_lanes(task, machine.sizes)
     for start, stop in order.chunks(math.prod(extents), width):
         _run_chunk(machine, task, Chunk(position, start, stop - start, base, extents))
 
@@ -103,14 +103,16 @@ def _set_indices(frame: Frame, indices: tuple[Value, ...], chunk: Chunk) -> None
         frame.values[value.id] = (digit + np.int64(base)).astype(value.type.dtype)
 
 
-def _width(machine: Machine, task: Task) -> int:
-    """Lanes of a chunk, so that it stays within CHUNK_BYTES."""
+def most_lanes(task: Task, sizes: Sizes) -> int:
+    """Lanes of a chunk: one in a serial task, else as many as stay within CHUNK_BYTES."""
+    if not task.is_parallel:
+        return 1
     lane, most = 1, WIDTH
     for stmt in walk(task.body):
         if isinstance(stmt, LocalArray):
             lane += stmt.size * stmt.dtype.size
         elif isinstance(stmt, StackAlloca):
-            capacity = machine.capacity(stmt)
+            capacity = sizes.capacities.get(stmt.stack) if stmt.capacity is None else stmt.capacity
             most = UNSIZED_WIDTH if capacity is None else most
             lane += (capacity or 0) * stmt.dtype.size * (1 + stmt.adjoint)
     return max(1, min(most, CHUNK_BYTES // lane))

@@ -133,6 +133,10 @@ class CpuBackend:
         module, machine = optimised(generate(kernel, options or Options(), self.target), jit=False)
         return str(machine.emit_assembly(module))
 
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes) -> int:
+        """One for each thread: an iteration begins when the one before it on its thread has given the row back."""
+        return stacks.THREADS
+
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Adstack memory by slab: bytes held now, and the most since the last reset."""
         return self.heap.report()

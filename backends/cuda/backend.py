@@ -27,6 +27,9 @@ class CudaBackend:
         """PTX of a kernel; see `ptx.ptx`."""
         return ptx(kernel, arch, options)
 
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes) -> None:
+        """Nothing is ever in flight."""
+
     def heap_report(self) -> dict[str, dict[str, int]]:
         """No device memory is ever held."""
         return {slab: {"current": 0, "peak": 0} for slab in SLABS}

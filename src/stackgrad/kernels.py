@@ -43,7 +43,7 @@ class KernelStats:
 
     launches, grad_launches: forward and reverse. countings: runs of the counting kernel. cache_hits: launches whose
     adstack sizes were known. compile_seconds: code generation, all directions. bytes: adstack memory by slab that
-    the last gradient needed.
+    the last gradient needed; its tasks run one after another and share a slab.
     """
 
     launches: int = 0
@@ -63,7 +63,7 @@ def stats_of(program: Program | None) -> KernelStats:
     need = dict.fromkeys(SLABS, 0)
     for launcher in found:
         for use in launcher.usage():
-            need[use.slab] += use.bytes
+            need[use.slab] = max(need[use.slab], use.bytes)
     return KernelStats(
         launches=forward.stats.launches if forward else 0,
         grad_launches=reverse.stats.launches if reverse else 0,

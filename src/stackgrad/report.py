@@ -14,7 +14,7 @@ class AdstackReport:
     """Adstack memory of the runtime.
 
     slabs: {"real": {"current": bytes, "peak": bytes}, ...} as the backend holds it. tasks: for each kernel, task and
-    slab with stacks, what its last launch needed: rows, stride and bytes, and each stack's capacity, variable, line.
+    slab with stacks, what its last launch needed: rows held at once, stride and bytes, and each stack's capacity, variable, line.
     """
 
     slabs: Mapping[str, Mapping[str, int]]
@@ -36,7 +36,8 @@ class AdstackReport:
             slab = self.slabs.get(name, {})
             lines.append(f"{name:10s}{slab.get('current', 0):>12d} B{slab.get('peak', 0):>12d} B")
         for use in self.tasks:
-            rows = "one a thread" if use.rows is None else f"{use.rows}"
+            rows = "unknown" if use.rows is None else f"{use.rows}"
+            rows += "" if use.passing in (None, use.rows) else f" for {use.passing} iterations"
             lines.append(f"{use.kernel} task {use.task} {use.slab}: rows {rows}, stride {use.stride} B, {use.bytes} B")
             for stack in use.stacks:
                 slots = f"{stack.capacity} slots of {stack.slot_bytes} B"
