@@ -81,7 +81,7 @@ class Backend(Protocol):
         """Compile a kernel. Raises Unsupported for what the backend declares it cannot do."""
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes) -> int | None:
-        """Most rows that a task of this index holds at once in a slab, however many iterations need one; None: no bound."""
+        """Most rows of a slab that a task holds at once, however many iterations need one; None: no bound."""
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Adstack memory by slab: {"real": {"current": bytes, "peak": bytes}, ...}."""

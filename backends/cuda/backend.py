@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ...compiler.errors import Unsupported
 from ...compiler.ir.nodes import Kernel
-from ..base import SLABS, Executable, Options, Probe
+from ..base import SLABS, Executable, Options, Probe, Sizes
 from .ptx import ptx
 
 _REASON = "this version generates PTX but has no launcher for NVIDIA GPUs"

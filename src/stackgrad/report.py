@@ -14,7 +14,8 @@ class AdstackReport:
     """Adstack memory of the runtime.
 
     slabs: {"real": {"current": bytes, "peak": bytes}, ...} as the backend holds it. tasks: for each kernel, task and
-    slab with stacks, what its last launch needed: rows held at once, stride and bytes, and each stack's capacity, variable, line.
+    slab with stacks, what its last launch needed: rows held at once, stride and bytes, and each stack's capacity,
+    variable and line.
     """
 
     slabs: Mapping[str, Mapping[str, int]]

@@ -91,8 +91,8 @@ def test_the_report_says_how_many_iterations_share_the_rows() -> None:
 
 
 def test_lanes_of_the_reference() -> None:
-    head = "kernel k(n: i32) {\n  bounds {\n    %0: i32 = const 0\n    %1: i32 = arg n\n  } parallel %2: i32 in %0 .. %1 "
-    plain = parse_kernel(head + "{\n  }\n}\n").tasks[0]
-    assert most_lanes(plain, Sizes()) == WIDTH
+    bounds = "  bounds {\n    %0: i32 = const 0\n    %1: i32 = arg n\n  } "
+    parallel = parse_kernel(f"kernel k(n: i32) {{\n{bounds}parallel %2: i32 in %0 .. %1 {{\n  }}\n}}\n").tasks[0]
+    assert most_lanes(parallel, Sizes()) == WIDTH
     serial = parse_kernel("kernel k() {\n  serial {\n  }\n}\n").tasks[0]
     assert most_lanes(serial, Sizes()) == 1
