@@ -89,6 +89,18 @@ def rename_block(block: Block, mapping: Mapping[Value, Value]) -> Block:
     return block if all(a is b for a, b in zip(made, block)) else made
 
 
+def rename_locals(block: Block, names: Mapping[str, str]) -> Block:
+    """The block with locals renamed wherever they are declared, read, written or tested."""
+
+    def change(stmt: Stmt) -> Stmt:
+        stmt = map_blocks(stmt, lambda inner: rename_locals(inner, names))
+        new = {k: names[old] for k in ("var", "stop") if (old := getattr(stmt, k, None)) in names}
+        return replace(stmt, **new) if new else stmt
+
+    made = tuple(change(s) for s in block)
+    return block if all(a is b for a, b in zip(made, block)) else made
+
+
 def next_id(kernel: Kernel) -> int:
     """An id greater than every value of the kernel."""
     highest = -1

@@ -17,7 +17,17 @@ from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Temp, Value
 from ..ir.types import Scalar
-from ..ir.walk import map_blocks, next_id, operands, rename_block, results, walk, walk_task
+from ..ir.walk import (
+    map_blocks,
+    next_id,
+    operands,
+    rename_block,
+    rename_locals,
+    results,
+    walk,
+    walk_kernel,
+    walk_task,
+)  # fmt: skip
 
 PORTABLE = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast)
 REDUCTIONS = ("add", "min", "max")
@@ -41,6 +51,7 @@ class _Splitter:
                 if isinstance(stmt, n.Local):
                     self.local_home[stmt.var] = (t, stmt.dtype)
         self.temps: list[Temp] = list(kernel.temps)
+        self.taken = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
         self.value_temp: dict[Value, str] = {}
         self.latest: dict[str, str] = {}
 
@@ -103,8 +114,8 @@ class _Splitter:
             yield replace(task, bounds=bounds[0], begin=self._ends(task.begin, bounds[1]),
                           end=self._ends(task.end, bounds[1]), body=body[0])  # fmt: skip
             return
-        serial, _ = self._prologue(values, names, task.body, ())
-        yield replace(task, body=self._epilogue(t, serial, names, wanted))
+        serial, _, renamed = self._prologue(values, names, task.body, ())
+        yield replace(task, body=self._epilogue(t, serial, renamed, wanted))
 
     @staticmethod
     def _ends(ends: tuple[Value, ...], mapping: dict[Value, Value]) -> tuple[Value, ...]:
@@ -112,19 +123,32 @@ class _Splitter:
 
     def _prologue(
         self, values: set[Value], names: set[str], block: Block, extra: tuple[Value, ...]
-    ) -> tuple[Block, dict[Value, Value]]:
-        """The block with its crossing values recomputed or loaded, its crossing locals declared and loaded."""
+    ) -> tuple[Block, dict[Value, Value], dict[str, str]]:
+        """The block with its crossing values recomputed or loaded, its crossing locals declared and loaded.
+
+        Also gives the new names of the values and of the locals.
+        """
         used = {v for s in walk(block) for v in operands(s)} | set(extra)
         touched = {s.var for s in walk(block) if isinstance(s, (n.Get, n.Set))}
         b = Builder(self.next_id)
         mapping: dict[Value, Value] = {}
+        renamed: dict[str, str] = {}
         for value in sorted(values & used, key=lambda v: v.id):
             self._bring(b, value, mapping)
         for name in sorted(names & touched):
             dtype = self.local_home[name][1]
-            b.local(name, dtype, b.load(self.latest[name], (), dtype))
+            renamed[name] = self._local(name)
+            b.local(renamed[name], dtype, b.load(self.latest[name], (), dtype))
         self.next_id = b.next_id
-        return b.take() + rename_block(block, mapping), mapping
+        return b.take() + rename_locals(rename_block(block, mapping), renamed), mapping, renamed
+
+    def _local(self, name: str) -> str:
+        """A name for the copy of a crossing local: names are declared once in a kernel."""
+        k = 1
+        while f"{name}.{k}" in self.taken:
+            k += 1
+        self.taken.add(f"{name}.{k}")
+        return f"{name}.{k}"
 
     def _bring(self, b: Builder, value: Value, mapping: dict[Value, Value]) -> Value:
         if value in mapping:
@@ -140,7 +164,7 @@ class _Splitter:
         mapping[value] = made
         return made
 
-    def _epilogue(self, t: int, body: Block, names: set[str], wanted: set[Value]) -> Block:
+    def _epilogue(self, t: int, body: Block, renamed: dict[str, str], wanted: set[Value]) -> Block:
         """Store what later tasks need: each value after its definition, each local at the end."""
         out: list[Stmt] = []
         for stmt in body:
@@ -151,9 +175,10 @@ class _Splitter:
                     out.append(n.Store(self.value_temp[value], (), value, loc=stmt.loc))
         b = Builder(self.next_id)
         for name, (home, dtype) in self.local_home.items():
-            written = any(isinstance(s, n.Set) and s.var == name for s in walk(body))
-            if (home == t or name in names and written) and self._used_later(name, t):
-                current = b.get(name, dtype)
+            own = name if home == t else renamed.get(name)
+            written = any(isinstance(s, n.Set) and s.var == own for s in walk(body))
+            if own and (home == t or written) and self._used_later(name, t):
+                current = b.get(own, dtype)
                 self.latest[name] = self._temp(name, dtype)
                 b.store(self.latest[name], (), current)
         self.next_id = b.next_id

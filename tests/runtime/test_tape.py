@@ -189,7 +189,7 @@ def test_time_indexed_programs_save_nothing() -> None:
 
 
 def test_a_row_that_is_written_again_is_saved_alone() -> None:
-    """Step 0 runs again, over row 1 that the gradient of step 1 reads. Row 2 is written again too; no gradient reads it."""
+    """Step 0 runs again, over row 1, which the gradient of step 1 reads. No gradient reads row 2."""
     tape, x, grad = run_steps([0, 1, 0, 1], 4)
     assert tape.used_bytes == 16, "row 1 before its second write"
     assert np.allclose(grad[0], 4 * np.array([0.5, 2.0]) ** 3, rtol=1e-14)
