@@ -58,7 +58,7 @@ def test_unknown_name():
             x[i] = value + valeu  # noqa: F821
 
     text = message_of(sg.StackgradError, run)
-    assert "'valeu'" in text and "'value'" in text
+    assert "`valeu`" in text and "`value`" in text
 
 
 def test_type_clash():
