@@ -1,0 +1,96 @@
+"""The check: recorded launches of a program, replayed on every executor, made into a report.
+
+Invariant: each kernel specialisation has a row in both directions, whatever its launches came to.
+"""
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ..compiler.ir.nodes import Kernel
+from ..compiler.ir.printer import print_kernel
+from ..compiler.ir.walk import renumber
+from .launch import Captured
+from .replay import Case, Direction, Panel, replay
+from .report import REFERENCE, Finding, Report, Row, make_row
+
+Progress = Callable[[int, int, str], None]
+"""Called with the number of launches done, of all, and what is replayed now."""
+
+
+def specialisations(launches: Iterable[Captured]) -> dict[str, list[Captured]]:
+    """Launches by kernel; kernels of one name and different text are told apart by a number."""
+    texts: dict[str, str] = {}
+    found: dict[str, list[Captured]] = {}
+    for launch in launches:
+        text = print_kernel(renumber(launch.kernel))
+        if text not in texts:
+            taken = sum(name.partition("#")[0] == launch.kernel.name for name in texts.values())
+            texts[text] = f"{launch.kernel.name}#{taken + 1}" if taken else launch.kernel.name
+        found.setdefault(texts[text], []).append(launch)
+    return found
+
+
+def check_launches(
+    program: str,
+    launches: Sequence[Captured],
+    panel: Panel,
+    totals: Mapping[tuple[str, str], int] | None = None,
+    findings: Sequence[Finding] = (),
+    error: str | None = None,
+    absent: Mapping[str, str] | None = None,
+    progress: Progress = lambda done, total, text: None,
+) -> Report:
+    """Replay launches and judge them.
+
+    totals: launches of the program by (kernel name, kind), where it made more than were recorded. findings, error:
+    what was seen while the program ran. Raises nothing: what goes wrong is in the report.
+    """
+    report = Report(program, findings=list(findings), error=error, absent=absent or {})
+    done = 0
+    for name, recorded in specialisations(launches).items():
+        cases: list[Case] = []
+        for launch in recorded:
+            progress(done, len(launches), f"{name} ({launch.kind})")
+            cases += replay(_shared(launch, recorded[0].kernel), panel)
+            report.findings += _trapped(launch)
+            done += 1
+        report.counts.update(c.verdict for case in cases for c in case.comparisons)
+        report.rows += _rows(name, recorded, cases, totals or {})
+    progress(done, len(launches), "")
+    names = [n for row in report.rows for n in row.cells]
+    report.executors = tuple(dict.fromkeys((REFERENCE, *(e.name for e in panel.judged), panel.oracle.name, *names)))
+    return report
+
+
+class _Shared:
+    """A launch under an equal kernel, so that all launches of a specialisation are compiled once."""
+
+    def __init__(self, launch: Captured, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.kind, self.scalars, self.draws = launch.kind, launch.scalars, launch.draws
+        self.before, self.after, self.error = launch.before, launch.after, launch.error
+
+
+def _shared(launch: Captured, kernel: Kernel) -> Captured:
+    return launch if launch.kernel is kernel or launch.kernel != kernel else _Shared(launch, kernel)
+
+
+def _trapped(launch: Captured) -> list[Finding]:
+    if launch.error is None:
+        return []
+    return [Finding(f"{launch.kernel.name} ({launch.kind}) raised: {launch.error}", launch.kernel.name)]
+
+
+def _rows(
+    name: str, recorded: Sequence[Captured], cases: Sequence[Case], totals: Mapping[tuple[str, str], int]
+) -> list[Row]:
+    rows = []
+    kinds = Counter(launch.kind for launch in recorded)
+    directions: tuple[Direction, ...] = ("forward", "reverse")
+    for direction in directions:
+        mine = [c for c in cases if c.direction == direction]
+        if mine:
+            launches = totals.get((recorded[0].kernel.name, direction), kinds[direction])
+            rows.append(make_row(name, mine, launches))
+    return rows

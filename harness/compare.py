@@ -1,0 +1,95 @@
+"""Comparisons: does what an executor computed agree with the reference, array by array, within the measured bound?"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from .outcome import Arrays, Ok, Outcome, Poisoned, Trap, Undecided
+from .rounding import Precision, Sensitivity, difference
+
+Verdict = Literal["ok", "unsupported", "refused", "poisoned", "undecided", "trap", "disagree"]
+SEVERITY: tuple[Verdict, ...] = ("ok", "unsupported", "refused", "poisoned", "undecided", "trap", "disagree")
+"""From harmless to worst."""
+
+FAILURES: frozenset[Verdict] = frozenset({"disagree", "trap"})
+OPEN: frozenset[Verdict] = frozenset({"undecided", "poisoned"})
+"""Verdicts that decide nothing; counted."""
+
+DECIDED: frozenset[Verdict] = frozenset({"ok", *FAILURES})
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One executor against the reference. error: largest difference over its bound, so at most 1 where they agree.
+
+    seconds: one launch, median of three where it is fast; None if not measured.
+    """
+
+    executor: str
+    verdict: Verdict
+    reason: str = ""
+    error: float = 0.0
+    seconds: float | None = None
+
+
+def worst(verdicts: list[Verdict]) -> Verdict:
+    """The worst of some verdicts; ok if there are none."""
+    return max(verdicts, key=SEVERITY.index, default="ok")
+
+
+@dataclass(frozen=True)
+class Standard:
+    """What the reference computed, and how exact that is."""
+
+    arrays: Arrays
+    sensitivity: Mapping[str, Sensitivity]
+    precision: Precision
+
+    def judge(self, executor: str, outcome: Outcome, seconds: float | None = None) -> Comparison:
+        """Compare one outcome."""
+        if isinstance(outcome, Ok):
+            return self._arrays(executor, outcome.arrays, seconds)
+        if isinstance(outcome, Trap):
+            return Comparison(executor, "disagree", f"ended with {outcome}, the reference ran to its end", np.inf)
+        if isinstance(outcome, Undecided):
+            return Comparison(executor, "undecided", outcome.reason)
+        if isinstance(outcome, Poisoned):
+            return Comparison(executor, "poisoned", outcome.reason)
+        return Comparison(executor, "unsupported", outcome.reason)
+
+    def _arrays(self, executor: str, found: Arrays, seconds: float | None) -> Comparison:
+        parts = [self._array(executor, name, found[name]) for name in self.arrays if name in found]
+        verdict = worst([p.verdict for p in parts])
+        errors = [p.error for p in parts if p.verdict in DECIDED]
+        reason = next((p.reason for p in parts if p.verdict == verdict), "")
+        return Comparison(executor, verdict, reason, max(errors, default=0.0), seconds)
+
+    def _array(self, executor: str, name: str, found: np.ndarray) -> Comparison:
+        known, sensitive = self.arrays[name], self.sensitivity[name]
+        if known.shape != found.shape:
+            return Comparison(executor, "disagree", f"{name} has shape {found.shape}, not {known.shape}", np.inf)
+        gap, alike = difference(known, found)
+        bound = sensitive.bound(self.precision)
+        if sensitive.poisoned:
+            return Comparison(executor, "poisoned", f"{name}: NaN or infinity comes and goes with rounding")
+        if not sensitive.decides:
+            share = f"rounding moves it by {sensitive.delta:.1e} of {sensitive.size:.1e}"
+            return Comparison(executor, "undecided", f"{name}: {share}")
+        if alike and gap <= bound:
+            return Comparison(executor, "ok", "", gap / bound if gap else 0.0)
+        error = gap / bound if alike and bound else np.inf
+        return Comparison(executor, "disagree", f"{name}{_place(known, found, executor)}, bound {bound:.1e}", error)
+
+
+def _place(known: np.ndarray, found: np.ndarray, executor: str) -> str:
+    """Where two arrays differ most, and by what."""
+    a, b = known.astype(np.float64), found.astype(np.float64)
+    with np.errstate(all="ignore"):
+        gaps = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+    gaps = np.where(np.isnan(gaps), np.inf, gaps)
+    at = np.unravel_index(int(np.argmax(gaps)), gaps.shape)
+    index = f"[{', '.join(map(str, at))}]" if at else ""
+    return f"{index}: {executor} has {b[at]:.9g}, the reference {a[at]:.9g}"

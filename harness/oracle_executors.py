@@ -1,0 +1,85 @@
+"""The independent judges: JAX as an executor, and dual numbers along one direction.
+
+JAX is imported when it is first asked. Where it is absent, or a launch is too long for it, the dual numbers judge one
+random direction v of the initial content by  <cotangent, J v> = <gradient, v>.
+"""
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+
+from ..backends.base import Draws, Scalars
+from ..compiler.ir.nodes import Kernel
+from .executors import lower_plainly
+from .launch import is_forward, primals
+from .outcome import Arrays
+
+
+@dataclass
+class JaxExecutor:
+    """The forward kernel by eager JAX in float64, and its derivative by JAX's own rules."""
+
+    name: str = "jax"
+    seconds: float | None = None
+
+    def supports(self, kernel: Kernel) -> str | None:
+        """Whether JAX is installed and the kernel is a forward one."""
+        if find_spec("jax") is None:
+            return "jax is not installed; cure: pip install 'stackgrad[harness]'"
+        return None if is_forward(kernel) else "not a forward kernel: it uses adjoints itself"
+
+    def forward(self, kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> Arrays:
+        """The final content of all array parameters, reals in float64."""
+        from .oracles import jax_oracle
+
+        begin = time.perf_counter()
+        found = jax_oracle.run(lower_plainly(kernel).kernel, _chosen(kernel, arrays), scalars, draws)
+        self.seconds = time.perf_counter() - begin
+        return found
+
+    def gradient(
+        self, kernel: Kernel, before: Arrays, after: Arrays, scalars: Scalars, draws: Draws, seeds: Arrays
+    ) -> Arrays:
+        """`jax.vjp` of the forward kernel at the initial content."""
+        from .oracles import jax_oracle
+
+        begin = time.perf_counter()
+        found = jax_oracle.vjp(lower_plainly(kernel).kernel, _chosen(kernel, before), scalars, seeds, draws=draws)
+        self.seconds = time.perf_counter() - begin
+        return found
+
+
+def _chosen(kernel: Kernel, arrays: Arrays) -> dict[str, np.ndarray]:
+    return {name: arrays[name] for name in primals(kernel)}
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Both sides of the identity, and the sum of the magnitudes of their terms."""
+
+    forward: float
+    reverse: float
+    size: float
+
+
+def along(
+    kernel: Kernel,
+    before: Arrays,
+    scalars: Scalars,
+    draws: Draws,
+    seeds: Arrays,
+    gradient: Arrays,
+    tangents: Mapping[str, np.ndarray],
+) -> Direction:
+    """<seeds, J tangents> by dual numbers, and <gradient, tangents>. Raises what the launch raises."""
+    from .oracles import dual
+
+    _, moved = dual.jvp(lower_plainly(kernel).kernel, _chosen(kernel, before), scalars, tangents, draws)
+    left = [np.asarray(seeds[name] * moved[name], np.float64).ravel() for name in seeds]
+    right = [np.asarray(gradient[name] * tangents[name], np.float64).ravel() for name in tangents]
+    size = sum(float(np.abs(terms).sum()) for terms in (*left, *right))
+    return Direction(sum(float(t.sum()) for t in left), sum(float(t.sum()) for t in right), size)

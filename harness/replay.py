@@ -1,0 +1,323 @@
+"""Replays: one recorded launch on every executor, forward and reverse, in double and in its own precision.
+
+The widened kernel (double precision throughout) is where JAX judges and bounds are tight; the kernel's own precision
+is where the backends run the code that the program ran. A forward launch also gives a gradient test: random cotangents
+for the final content, our grad kernel at the final content against JAX's vjp from the initial content. A recorded
+reverse launch is repeated as it was, adjoints included, so that what the program itself obtained is judged too.
+"""
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from ..backends.launcher import SlabUse
+from ..compiler.errors import StackgradError
+from ..compiler.errors import Unsupported as UnsupportedError
+from ..compiler.ir.nodes import Kernel
+from ..compiler.passes.widen import widen
+from .compare import FAILURES, Comparison, Standard, Verdict, worst
+from .cost import Cost, measure
+from .executors import Executor, LaunchExecutor, lower_plainly, reference, reordered, twin
+from .launch import GRAD, Captured, Setting, is_forward, with_gradient
+from .oracle_executors import JaxExecutor, along
+from .outcome import Arrays, Ok, Outcome, Poisoned, Refused, Trap, Undecided, Unsupported, attempt, one_line
+from .rounding import DECIDABLE, Precision, generator, moved, moved_scalars, narrowest, nudged, sensitivity, signs
+
+FAST = 0.05
+"""Launches below this many seconds are timed three times."""
+
+Direction = Literal["forward", "reverse"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One launch in one direction and precision. reference: "ok", or what the reference itself came to; reason: why.
+
+    seconds: one launch on the reference. adstacks: of the reference's gradient.
+    """
+
+    kernel: Kernel
+    direction: Direction
+    precision: str
+    reference: Verdict
+    reason: str = ""
+    comparisons: tuple[Comparison, ...] = ()
+    seconds: float | None = None
+    adstacks: tuple[SlabUse, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of the reference's and of all comparisons'; an executor that declares a limit harms nothing."""
+        if self.reference != "ok":
+            return self.reference
+        return worst([c.verdict for c in self.comparisons if c.verdict != "unsupported"])
+
+
+@dataclass
+class Panel:
+    """The executors of a check. Kernels are lowered and compiled once per panel."""
+
+    backends: Sequence[LaunchExecutor]
+    reference: LaunchExecutor = field(default_factory=reference)
+    twin: LaunchExecutor = field(default_factory=twin)
+    reordered: LaunchExecutor = field(default_factory=reordered)
+    oracle: Executor = field(default_factory=JaxExecutor)
+    _wide: dict[int, tuple[Kernel, Kernel]] = field(default_factory=dict)
+
+    @property
+    def judged(self) -> tuple[LaunchExecutor, ...]:
+        """Executors that are compared in every precision."""
+        return self.twin, *self.backends
+
+    def widen(self, kernel: Kernel) -> Kernel:
+        """The kernel in double precision: the same object for the same kernel. Raises Unsupported."""
+        if id(kernel) not in self._wide:
+            wide = widen(kernel)
+            self._wide[id(kernel)] = kernel, kernel if wide == kernel else wide
+        return self._wide[id(kernel)][1]
+
+
+def replay(launch: Captured, panel: Panel) -> Iterator[Case]:
+    """All cases of one recorded launch."""
+    own = Setting.of(launch)
+    label = str(narrowest(own.kernel) or "exact")
+    if launch.kind == "reverse":
+        yield Replay(panel, own, label, launch.after).reverse_as_run()
+        return
+    try:
+        wide = panel.widen(own.kernel)
+    except UnsupportedError as error:
+        yield Case(own.kernel, "forward", "f64", "unsupported", one_line(error))
+    else:
+        if wide is not own.kernel:
+            arrays = {k: a.astype(np.float64) if a.dtype.kind == "f" else a for k, a in own.arrays.items()}
+            yield from Replay(panel, replace(own, kernel=wide, arrays=arrays), "f64", None, own.kernel).cases()
+    yield from Replay(panel, own, label, launch.after).cases()
+
+
+class Replay:
+    """One launch in one precision. after: what the program obtained; None in another precision than its own.
+
+    source: the kernel to report, where `setting` holds a twin of it.
+    """
+
+    def __init__(
+        self, panel: Panel, setting: Setting, precision: str, after: Arrays | None, source: Kernel | None = None
+    ) -> None:
+        self.panel = panel
+        self.kernel = setting.kernel
+        self.setting = setting
+        self.label = precision
+        self.after = after
+        self.source = source or setting.kernel
+        self.precision = Precision.of(setting.kernel)
+        self.names = with_gradient(setting.kernel)
+        self.judges = (*panel.judged, panel.oracle) if self._is_double else panel.judged
+
+    @property
+    def _is_double(self) -> bool:
+        return self.label in ("f64", "exact")
+
+    def cases(self) -> Iterator[Case]:
+        """The forward case, and the gradient test if the forward kernel ran."""
+        outcome, seconds = timed(self.panel.reference, lambda: self._forward(self.panel.reference, self.setting))
+        if not isinstance(outcome, Ok):
+            yield self._stopped("forward", outcome, self._traps(outcome))
+            return
+        cost = self._cost()
+        yield self._forward_case(outcome, seconds, cost)
+        yield self._gradient_case(outcome, cost)
+
+    # -- forward --------------------------------------------------------------------------------------------
+
+    def _forward(self, executor: Executor, at: Setting) -> Arrays:
+        return executor.forward(at.kernel, at.arrays, at.scalars, at.draws)
+
+    def _forward_case(self, base: Ok, seconds: float | None, cost: Cost | None) -> Case:
+        reruns = [attempt(partial(self._forward, self.panel.reference, s)) for s in self._moved()]
+        reruns.append(attempt(lambda: self._forward(self.panel.reordered, self.setting)))
+        standard = self._standard(base.arrays, reruns)
+        found = [self._judge(standard, e, cost, partial(self._forward, e, self.setting)) for e in self.judges]
+        if self.after is not None:
+            found.append(standard.judge("program", Ok(self.after)))
+        return Case(self.source, "forward", self.label, "ok", "", tuple(found), seconds)
+
+    def _traps(self, expected: Outcome) -> list[Comparison]:
+        """Backends with checks on, where the reference trapped: they must trap in the same way."""
+        found = []
+        for executor in self.panel.backends if isinstance(expected, Trap) else ():
+            outcome = attempt(partial(self._forward, executor.checked(), self.setting))
+            kind = outcome.kind if isinstance(outcome, Trap) else "no trap"
+            same = isinstance(expected, Trap) and kind == expected.kind
+            found.append(Comparison(executor.name, "ok" if same else "disagree", "" if same else f"{kind} here"))
+        return found
+
+    # -- reverse --------------------------------------------------------------------------------------------
+
+    def _gradient(self, executor: Executor, at: Setting, after: Arrays, seeds: Arrays) -> Arrays:
+        return executor.gradient(at.kernel, at.arrays, after, at.scalars, at.draws, seeds)
+
+    def _gradient_from(self, executor: LaunchExecutor, at: Setting, seeds: Arrays) -> Arrays:
+        """Forward and gradient by one executor."""
+        return self._gradient(executor, at, self._forward(executor, at), seeds)
+
+    def _gradient_case(self, final: Ok, cost: Cost | None) -> Case:
+        seeds = self._seeds()
+        ours, u = self.panel.reference, self.precision.u
+        outcome, seconds = timed(ours, lambda: self._gradient(ours, self.setting, final.arrays, seeds))
+        if not isinstance(outcome, Ok):
+            return self._stopped("reverse", outcome)
+        reruns = [
+            attempt(partial(self._gradient_from, ours, s, moved(seeds, u, ("seed", k))))
+            for k, s in enumerate(self._moved())
+        ]
+        reruns.append(attempt(lambda: self._gradient_from(self.panel.reordered, self.setting, seeds)))
+        standard = self._standard(outcome.arrays, reruns, seeds)
+        at = (self.setting, final.arrays, seeds)
+        found = [self._judge(standard, e, cost, partial(self._gradient, e, *at)) for e in self.judges]
+        if self._is_double:
+            found += self._settle(found.pop(), standard, seeds, reruns, cost)
+        return self._reverse_case(found, seconds)
+
+    def _reverse_case(self, found: list[Comparison], seconds: float | None) -> Case:
+        stacks = tuple(self.panel.reference.adstacks(self.kernel))
+        return Case(self.source, "reverse", self.label, "ok", "", tuple(found), seconds, stacks)
+
+    def reverse_as_run(self) -> Case:
+        """A recorded reverse launch, from the adjoints that the program had."""
+        assert self.after is not None
+        arrays, ours, u = self.setting.arrays, self.panel.reference, self.precision.u
+        seeds = {name: arrays[name + GRAD] for name in self.names if name + GRAD in arrays}
+        state = {name: array for name, array in arrays.items() if not name.endswith(GRAD)}
+
+        def run(e: Executor, s: Arrays = state, c: Arrays = seeds) -> Callable[[], Arrays]:
+            return partial(self._gradient, e, self.setting, s, c)
+
+        outcome, seconds = timed(ours, run(ours))
+        if not isinstance(outcome, Ok):
+            return self._stopped("reverse", outcome)
+        reruns = [attempt(run(ours, moved(state, u, k), moved(seeds, u, ("seed", k)))) for k in range(2)]
+        standard = self._standard(outcome.arrays, [*reruns, attempt(run(self.panel.reordered))], seeds)
+        found = [self._judge(standard, e, None, run(e)) for e in self.panel.judged]
+        program = {name: self.after[name + GRAD] for name in seeds}
+        return self._reverse_case([*found, standard.judge("program", Ok(program))], seconds)
+
+    # -- the independent judge ------------------------------------------------------------------------------
+
+    def _settle(
+        self, jax: Comparison, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome], cost: Cost | None
+    ) -> list[Comparison]:
+        """JAX's comparison; where JAX cannot be asked or has conventions of its own, that of dual numbers too."""
+        if jax.verdict == "disagree" and self._at_kink(standard, seeds):
+            jax = replace(jax, verdict="poisoned", reason="at a kink, where JAX has conventions of its own")
+        if jax.verdict not in ("unsupported", "poisoned") or not is_forward(self.kernel):
+            return [jax]
+        refusal = cost.dual_refusal() if cost else "its cost is not known"
+        if refusal:
+            return [replace(jax, verdict="undecided", reason=f"no oracle: {jax.reason}; {refusal}")]
+        along_one = self._directional(standard, seeds, reruns)
+        return [replace(jax, verdict="unsupported"), along_one]
+
+    def _at_kink(self, standard: Standard, seeds: Arrays) -> bool:
+        """Whether the gradient jumps within rounding of this state, also where values are zero or equal."""
+        for side in (1.0, -1.0):
+            there = replace(self.setting, arrays=nudged(self.setting.arrays, self.precision.u, "kink", side))
+            outcome = attempt(partial(self._gradient_from, self.panel.reference, there, seeds))
+            if not isinstance(outcome, Ok):
+                return True
+            jumps = sensitivity(standard.arrays, [outcome.arrays], seeds)
+            if any(s.poisoned or s.delta > DECIDABLE * s.size for s in jumps.values()):
+                return True
+        return False
+
+    def _directional(self, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome]) -> Comparison:
+        """<seeds, J v> against <gradient, v> along one random direction v."""
+        at = self.setting
+        tangents = {n: signs(generator("tangent", n), at.arrays[n].shape) for n in self.names}
+        try:
+            sides = along(at.kernel, at.arrays, at.scalars, at.draws, seeds, standard.arrays, tangents)
+        except StackgradError as error:
+            return Comparison("dual", "disagree", f"ended with {one_line(error)}, the reference ran to its end", np.inf)
+        others = [r.arrays for r in reruns if isinstance(r, Ok)]
+        values = [sum(float(np.sum(arrays[n] * tangents[n])) for n in self.names) for arrays in others]
+        both = {"derivative": np.array(sides.reverse)}
+        runs = [{"derivative": np.array(v)} for v in values]
+        known = sensitivity(both, runs, {"derivative": np.array(sides.size)})
+        return Standard(both, known, self.precision).judge("dual", Ok({"derivative": np.array(sides.forward)}))
+
+    # -- parts ----------------------------------------------------------------------------------------------
+
+    def _moved(self) -> list[Setting]:
+        at, u = self.setting, self.precision.u
+        return [
+            replace(at, arrays=moved(at.arrays, u, k), scalars=moved_scalars(at.scalars, self.kernel, u, k))
+            for k in range(2)
+        ]
+
+    def _seeds(self) -> dict[str, np.ndarray]:
+        """Cotangents of magnitude 0.5 to 1.5 and random sign for every array with a gradient."""
+        found = {}
+        for name in self.names:
+            random = generator("cotangent", self.kernel.name, name)
+            like = self.setting.arrays[name]
+            content = signs(random, like.shape) * random.uniform(0.5, 1.5, like.shape)
+            found[name] = np.asarray(content, like.dtype, order="C")
+        return found
+
+    def _standard(self, base: Arrays, reruns: Sequence[Outcome], floors: Arrays | None = None) -> Standard:
+        """A rerun that did not end as the reference did poisons everything."""
+        known = sensitivity(base, [r.arrays for r in reruns if isinstance(r, Ok)], floors)
+        if not all(isinstance(r, Ok) for r in reruns):
+            known = {name: replace(s, poisoned=True) for name, s in known.items()}
+        return Standard(base, known, self.precision)
+
+    def _judge(
+        self, standard: Standard, executor: Executor, cost: Cost | None, run: Callable[[], Arrays]
+    ) -> Comparison:
+        refusal = executor.supports(self.kernel)
+        if refusal is None and executor is self.panel.oracle:
+            refusal = cost.jax_refusal() if cost else "its cost is not known"
+        if refusal is not None:
+            return Comparison(executor.name, "unsupported", refusal)
+        outcome, seconds = timed(executor, run)
+        return standard.judge(executor.name, outcome, seconds)
+
+    def _cost(self) -> Cost | None:
+        """Of the forward kernel as an oracle runs it; None if it cannot be run so."""
+        at = self.setting
+        if not self._is_double or not is_forward(self.kernel):
+            return None
+        try:
+            return measure(lower_plainly(at.kernel).kernel, at.arrays, at.scalars, at.draws)
+        except StackgradError:
+            return None
+
+    def _stopped(self, direction: Direction, outcome: Outcome, found: Sequence[Comparison] = ()) -> Case:
+        """A case that ends with the reference."""
+        if isinstance(outcome, Trap):
+            return Case(self.source, direction, self.label, "trap", str(outcome), tuple(found))
+        assert isinstance(outcome, Unsupported | Refused | Poisoned | Undecided)
+        refused = direction == "reverse" or isinstance(outcome, Refused)
+        return Case(self.source, direction, self.label, "refused" if refused else "unsupported", outcome.reason)
+
+
+def timed(executor: Executor, run: Callable[[], Arrays]) -> tuple[Outcome, float | None]:
+    """(outcome, seconds of a launch): fast launches of backends run three times, and the median counts."""
+    outcome = attempt(run)
+    measured = [executor.seconds]
+    if isinstance(outcome, Ok) and isinstance(executor, LaunchExecutor) and (executor.seconds or 0.0) < FAST:
+        for _ in range(2):
+            attempt(run)
+            measured.append(executor.seconds)
+    known = [s for s in measured if s is not None]
+    return outcome, statistics.median(known) if known and isinstance(outcome, Ok) else None
+
+
+def is_failure(case: Case) -> bool:
+    """Whether a case fails a check by itself."""
+    return case.verdict in FAILURES
