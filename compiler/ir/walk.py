@@ -8,31 +8,36 @@ from typing import Any
 from .nodes import ROLES, Block, Kernel, Stmt, Task, Value
 
 
-def _values(content: Any) -> tuple[Value, ...]:
-    if content is None:
-        return ()
-    return content if isinstance(content, tuple) else (content,)
+def _fields(role: str) -> dict[type[Stmt], tuple[str, ...]]:
+    """Names of the fields of this role, by class: walks are most of a compilation, so they look them up once."""
+    return {cls: tuple(name for name, kind in roles if kind == role) for cls, roles in ROLES.items()}
 
 
-def _of_role(stmt: Stmt, role: str) -> Iterator[Any]:
-    for name, kind in ROLES[type(stmt)]:
-        if kind == role:
-            yield getattr(stmt, name)
+_RESULTS, _OPERANDS, _BLOCKS = _fields("result"), _fields("operand"), _fields("block")
+
+
+def _values(stmt: Stmt, names: tuple[str, ...]) -> tuple[Value, ...]:
+    found: tuple[Value, ...] = ()
+    for name in names:
+        content = getattr(stmt, name)
+        if content is not None:
+            found += content if isinstance(content, tuple) else (content,)
+    return found
 
 
 def results(stmt: Stmt) -> tuple[Value, ...]:
     """Values the statement defines, loop indices and trip counts included."""
-    return tuple(v for content in _of_role(stmt, "result") for v in _values(content))
+    return _values(stmt, _RESULTS[type(stmt)])
 
 
 def operands(stmt: Stmt) -> tuple[Value, ...]:
     """Values the statement itself reads, not those read inside its blocks."""
-    return tuple(v for content in _of_role(stmt, "operand") for v in _values(content))
+    return _values(stmt, _OPERANDS[type(stmt)])
 
 
 def blocks(stmt: Stmt) -> tuple[Block, ...]:
     """Nested blocks in order."""
-    return tuple(_of_role(stmt, "block"))
+    return tuple([getattr(stmt, name) for name in _BLOCKS[type(stmt)]])
 
 
 def walk(block: Block) -> Iterator[Stmt]:
@@ -57,14 +62,13 @@ def walk_kernel(kernel: Kernel) -> Iterator[Stmt]:
 
 def map_blocks(stmt: Stmt, change: Callable[[Block], Block]) -> Stmt:
     """The statement with each nested block changed; the same object if none did."""
-    new: dict[str, Any] = {}
-    for name, kind in ROLES[type(stmt)]:
-        if kind == "block":
-            old = getattr(stmt, name)
-            made = change(old)
-            if made is not old:
-                new[name] = made
-    return replace(stmt, **new) if new else stmt
+    new = {}
+    for name in _BLOCKS[type(stmt)]:
+        old = getattr(stmt, name)
+        made = change(old)
+        if made is not old:
+            new[name] = made
+    return replace(stmt, **new) if new else stmt  # type: ignore[arg-type]
 
 
 def rename(stmt: Stmt, mapping: Mapping[Value, Value]) -> Stmt:
