@@ -1,0 +1,91 @@
+"""The command line: `stackgrad check`, `doctor` and `ir`.
+
+Every command imports what it needs when it runs, so that `doctor` works where almost nothing is installed. Exit
+status: 0 all is well, 1 something is wrong with the user's program, 2 the command was not understood.
+"""
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+
+from ..compiler.errors import StackgradError
+
+STAGES = ("source", "tasks", "structured", "adjoint", "final", "counting", "all", "llvm", "asm", "ptx")
+
+_COMMANDS = {"check": ".check", "doctor": ".doctor", "ir": ".ir"}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command; argv without the program's name, by default that of the process. Returns the exit status."""
+    parser = build_parser()
+    given = parser.parse_args(argv)
+    command = import_module(_COMMANDS[given.command], __name__)
+    try:
+        status: int = command.run(given)
+        sys.stdout.flush()
+    except CommandError as error:
+        print(f"stackgrad {given.command}: {error}", file=sys.stderr)
+        return error.status
+    except StackgradError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stdout = None  # type: ignore[assignment]
+        return 1
+    return status
+
+
+class CommandError(Exception):
+    """A command that cannot be carried out; the message is all the user sees. status: of the process."""
+
+    def __init__(self, message: str, status: int = 2) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def version() -> str:
+    """Of the installed package."""
+    return str(sys.modules[__name__.partition(".")[0]].__version__)  # type: ignore[attr-defined]
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The arguments of all commands."""
+    parser = argparse.ArgumentParser("stackgrad", description="Differentiable parallel kernels: checks and tools.")
+    parser.add_argument("--version", action="version", version=f"stackgrad {version()}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    _check(commands.add_parser("check", help="run programs and judge every gradient by independent executors"))
+    commands.add_parser("doctor", help="what is installed, which backends can run here, and how to get the others")
+    _ir(commands.add_parser("ir", help="print a kernel after each pass, or the code made of it"))
+    return parser
+
+
+def _check(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Run each program, record its launches, replay them on every executor, and compare. A program that defines "
+        "a dict CHECK is imported and its main(**CHECK) is called; any other runs as a script."
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a Python program")
+    parser.add_argument("--json", metavar="OUT", help="write the report as JSON to this file, - for standard output")
+    parser.add_argument("--limit", type=_positive, default=2, metavar="N", help="launches kept per kernel (default 2)")
+    parser.add_argument("--backends", metavar="A,B", help="compare these backends (default: all that can run here)")
+
+
+def _ir(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Print kernels of a program or of IR text. Stages: source; tasks, structured, adjoint (after the passes that "
+        "lead there); final (what a backend runs); counting (what sizes its adstacks); all (source, then the kernel "
+        "after each pass); llvm, asm, ptx."
+    )
+    parser.add_argument("file", metavar="FILE[:KERNEL]", help="a .py program or a .kir file; all kernels unless named")
+    parser.add_argument("--stage", choices=STAGES, default="final")
+    parser.add_argument("--direction", choices=("forward", "reverse"), default="forward")
+    parser.add_argument("--lowering", choices=("lean", "classic"), default="lean", help="of the gradient")
+    parser.add_argument("--arch", default="sm_90", help="of --stage ptx (default sm_90)")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number

@@ -1,0 +1,70 @@
+"""`stackgrad check FILE…`: run programs, replay what they launched on every executor, and say whether all agree."""
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..backends.registry import UnknownBackend
+from ..harness.check import check_launches
+from ..harness.executors import present_backends
+from ..harness.replay import Panel
+from ..harness.report import Report
+from . import CommandError, version
+from .programs import run_program
+from .tables import Display
+
+
+def run(given: argparse.Namespace) -> int:
+    """The command. Returns 1 if any program fails."""
+    to_stdout = given.json == "-"
+    display = Display(sys.stderr if to_stdout else sys.stdout)
+    names = None if given.backends is None else [n.strip() for n in given.backends.split(",") if n.strip()]
+    reports = []
+    for file in given.files:
+        report = check_program(Path(file), given.limit, names, display)
+        display.report(report)
+        reports.append(report)
+    if given.json:
+        _write_json(given.json, reports)
+    return 0 if all(report.passed for report in reports) else 1
+
+
+def check_program(
+    path: Path, limit: int = 2, backends: list[str] | None = None, display: Display | None = None
+) -> Report:
+    """Run a program and judge it. backends: the names wanted; None for all that can run here.
+
+    Raises CommandError for a file that is not there and for a wanted backend that cannot run here.
+    """
+    display = display or Display(sys.stderr)
+    try:
+        executors, absent = present_backends(backends)
+    except UnknownBackend as error:
+        raise CommandError(str(error)) from None
+    if backends is not None and absent:
+        raise CommandError("; ".join(f"{name} cannot run here: {why}" for name, why in absent.items()))
+    display.running(str(path))
+    ran = run_program(path, limit, display.stream)
+    with display.progress(str(path)) as progress:
+        return check_launches(
+            str(path), ran.launches, Panel(executors), ran.totals, ran.findings, ran.error, absent, progress
+        )
+
+
+def _write_json(where: str, reports: list[Report]) -> None:
+    content: dict[str, Any] = {
+        "stackgrad": version(),
+        "passed": all(report.passed for report in reports),
+        "programs": [report.to_json() for report in reports],
+    }
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    if where == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(where).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot write {where}: {error.strerror}") from None

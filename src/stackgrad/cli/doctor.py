@@ -1,0 +1,69 @@
+"""`stackgrad doctor`: versions, and each backend with what it has found or what is missing. Needs nothing installed."""
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+
+from . import version
+
+LIBRARIES = (
+    ("numpy", "fields and the reference", "pip install numpy"),
+    ("llvmlite", "the cpu backend, PTX", "pip install llvmlite"),
+    ("jax", "the oracle of `stackgrad check`", "pip install 'stackgrad[harness]'"),
+    ("rich", "tables of `stackgrad check`", "pip install 'stackgrad[harness]'"),
+    ("nvidia-nvvm", "libdevice for PTX", "pip install nvidia-nvvm"),
+)
+"""(distribution, what it is for, how to get it)."""
+
+
+def run(given: argparse.Namespace) -> int:
+    """The command; finds, never fails."""
+    print("\n".join([*_system(), "", "libraries", *_libraries(), "", "backends", *_backends()]))
+    return 0
+
+
+def _system() -> Iterator[str]:
+    yield f"stackgrad {version()}"
+    yield f"Python {platform.python_version()} ({sys.executable}), {platform.system()} {platform.machine()}"
+
+
+def _libraries() -> Iterator[str]:
+    for name, use, cure in LIBRARIES:
+        try:
+            yield f"  {name:12} {metadata.version(name)}"
+        except metadata.PackageNotFoundError:
+            yield f"  {name:12} absent: needed for {use}; cure: {cure}"
+    yield from _llvm()
+
+
+def _llvm() -> Iterator[str]:
+    try:
+        import llvmlite.binding as llvm
+    except ImportError:
+        return
+    yield f"  {'LLVM':12} {'.'.join(map(str, llvm.llvm_version_info))}"
+    try:
+        features = llvm.get_host_cpu_features()
+        names = " ".join(sorted(name for name, present in features.items() if present))
+        yield f"  {'CPU':12} {llvm.get_host_cpu_name()}, {os.cpu_count()} cores: {names}"
+    except RuntimeError as error:
+        yield f"  {'CPU':12} LLVM does not know its features: {error}"
+
+
+def _backends() -> Iterator[str]:
+    try:
+        from ..backends.registry import probe_all
+    except ImportError as error:
+        yield f"  none: {error}"
+        return
+    for name, probe in probe_all().items():
+        if probe.available:
+            yield f"  {name:12} present: {probe.version}"
+        else:
+            yield f"  {name:12} absent: {probe.reason}"
+            if probe.cure:
+                yield f"  {'':12} cure: {probe.cure}"

@@ -1,0 +1,180 @@
+"""`stackgrad ir FILE[:KERNEL]`: a kernel after each pass, or the code that is made of it.
+
+Kernels of a program are its module attributes; if none of them is the one wanted the program runs, and the kernels
+that it launched are found by watching. What it prints goes to standard error.
+"""
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..compiler.driver import Lowered, prepare_forward, prepare_reverse
+from ..compiler.errors import StackgradError
+from ..compiler.ir.nodes import Kernel
+from ..compiler.ir.parser import parse_kernels
+from ..compiler.ir.printer import print_kernel
+from ..compiler.ir.stages import STAGES as IR_STAGES
+from ..compiler.ir.verify import verify
+from ..harness.launch import is_forward
+from ..kernels import Kernel as PythonKernel
+from ..kernels import TextKernel
+from ..session import reset
+from . import CommandError
+from .programs import describe, read, run_module, run_program
+
+_LAST_PASS = {"tasks": "split_tasks", "structured": "lower_exits", "adjoint": "reverse"}
+"""The pass after which a kernel is of a stage."""
+
+
+def run(given: argparse.Namespace) -> int:
+    """The command."""
+    path, name = split_name(given.file)
+    kernels = find_kernels(path, name)
+    for kernel in kernels:
+        for title, text in shown(kernel, given):
+            if given.stage not in _CODE:
+                print(f"// {kernel.name}: {title}")
+            print(text.rstrip("\n"))
+    return 0
+
+
+def split_name(text: str) -> tuple[Path, str | None]:
+    """FILE and KERNEL of `FILE:KERNEL`; a colon inside the path of an existing file is part of it."""
+    if Path(text).exists():
+        return Path(text), None
+    file, colon, name = text.rpartition(":")
+    return (Path(file), name) if colon and file else (Path(text), None)
+
+
+# ---- finding ------------------------------------------------------------------------------------------------
+
+
+def find_kernels(path: Path, name: str | None) -> list[Kernel]:
+    """The kernels of a file, or the one of this name. Raises CommandError if there is none."""
+    known = _of_text(path) if path.suffix == ".kir" else _of_program(path, name)
+    wanted = [k for k in known if name in (None, k.name)]
+    if not wanted:
+        listed = ", ".join(dict.fromkeys(k.name for k in known)) or "none"
+        raise CommandError(f"{path} has no kernel {name or ''}; kernels: {listed}".replace("  ", " "), 1)
+    return wanted
+
+
+def _of_text(path: Path) -> list[Kernel]:
+    kernels = parse_kernels(read(path))
+    for kernel in kernels:
+        verify(kernel, "source" if is_forward(kernel) else "adjoint")
+    return kernels
+
+
+def _of_program(path: Path, name: str | None) -> list[Kernel]:
+    read(path)
+    found, mistakes = _of_module(path)
+    if not [k for k in found if name in (None, k.name)]:
+        ran = run_program(path, limit=1, stdout=sys.stderr)
+        for launch in ran.launches:
+            if launch.kernel not in found:
+                found.append(launch.kernel)
+        if not found and mistakes:
+            raise mistakes[0]
+        if not found and ran.error:
+            raise CommandError(f"the program failed: {ran.error}", 1)
+    return found
+
+
+def _of_module(path: Path) -> tuple[list[Kernel], list[StackgradError]]:
+    """Kernels among the attributes of a program, traced, and the mistakes of those that could not be."""
+    reset()
+    try:
+        try:
+            names = run_module(path, stdout=sys.stderr)
+        except Exception as error:
+            raise CommandError(f"the program failed: {describe(error, path)}", 1) from None
+        found: list[Kernel] = []
+        mistakes: list[StackgradError] = []
+        for kernel in {id(v): v for v in names.values() if isinstance(v, PythonKernel | TextKernel)}.values():
+            try:
+                found.append(kernel.ir())
+            except StackgradError as error:  # it may capture what only a run makes
+                mistakes.append(error)
+        return found, mistakes
+    finally:
+        reset()
+
+
+# ---- showing ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Passes:
+    """The kernel after each pass."""
+
+    seen: list[tuple[str, Kernel]] = field(default_factory=list)
+
+    def __call__(self, name: str, kernel: Kernel) -> None:
+        self.seen.append((name, kernel))
+
+
+def shown(kernel: Kernel, given: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """(title, text) of everything a stage shows. Raises CommandError for a stage that the direction does not have."""
+    if given.stage == "source":
+        yield "source", print_kernel(kernel)
+        return
+    passes = _Passes()
+    lowered = lower(kernel, given.direction, given.lowering, passes)
+    if given.stage == "all":
+        yield "source", print_kernel(kernel)
+        yield from ((f"after {name}", print_kernel(k)) for name, k in passes.seen)
+        yield from _result(lowered, ("final", "counting"))
+    elif given.stage in IR_STAGES:
+        last = _LAST_PASS[given.stage]
+        found = [k for name, k in passes.seen if name.split(" ")[0] == last]
+        if not found:
+            cure = "use --direction reverse" if given.direction == "forward" else "it is a gradient already"
+            raise CommandError(f"{given.direction} kernel {kernel.name} has no stage {given.stage}; {cure}", 1)
+        yield f"stage {given.stage}", print_kernel(found[0])
+    elif given.stage in _CODE:
+        yield given.stage, _CODE[given.stage](lowered.kernel, given.arch)
+    else:
+        yield from _result(lowered, (given.stage,))
+
+
+def lower(kernel: Kernel, direction: str, lowering: str, trace: Callable[[str, Kernel], None]) -> Lowered:
+    """What a backend runs in a direction. Raises the located errors of the compiler."""
+    if direction == "forward":
+        return prepare_forward(kernel, trace)
+    if not is_forward(kernel):
+        raise CommandError(f"kernel {kernel.name} uses adjoints itself; use --direction forward", 1)
+    return prepare_reverse(kernel, lowering, trace)
+
+
+def _result(lowered: Lowered, stages: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    if "final" in stages:
+        yield "final", print_kernel(lowered.kernel)
+    if "counting" in stages and lowered.counting is not None:
+        yield "counting", print_kernel(lowered.counting)
+    elif stages == ("counting",):
+        raise CommandError(f"kernel {lowered.kernel.name} needs no counting kernel: all its sizes are known", 1)
+
+
+def _llvm(kernel: Kernel, arch: str) -> str:
+    from ..backends.cpu.backend import CpuBackend
+
+    return CpuBackend().ir_text(kernel)
+
+
+def _asm(kernel: Kernel, arch: str) -> str:
+    from ..backends.cpu.backend import CpuBackend
+
+    return CpuBackend().assembly(kernel)
+
+
+def _ptx(kernel: Kernel, arch: str) -> str:
+    from ..backends.cuda.ptx import ptx
+
+    return ptx(kernel, arch)
+
+
+_CODE: dict[str, Callable[[Kernel, str], str]] = {"llvm": _llvm, "asm": _asm, "ptx": _ptx}

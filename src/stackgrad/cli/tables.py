@@ -1,0 +1,145 @@
+"""How a check is shown: progress and tables by rich; without it, the same content as plain text."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, TextIO
+
+from ..harness.compare import SEVERITY, Verdict
+from ..harness.report import Cell, Report, Row
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PLAIN_WIDTH = 200
+"""Columns where the output is no terminal: tables are not folded there."""
+
+STYLES: dict[Verdict, str] = {
+    "ok": "green", "unsupported": "dim", "refused": "cyan", "poisoned": "yellow", "undecided": "yellow",
+    "trap": "bold red", "disagree": "bold red",
+}  # fmt: skip
+NO_RICH = "rich is not installed, so tables are plain text; cure: pip install 'stackgrad[harness]'"
+
+Table = tuple[list[str], list[list[str]]]
+
+
+class Display:
+    """Writes to a stream."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self._console: Console | None = None
+        if find_spec("rich"):
+            from rich.console import Console
+
+            self._console = Console(file=stream, width=None if stream.isatty() else PLAIN_WIDTH, highlight=False)
+        else:
+            self.line(NO_RICH)
+
+    def line(self, text: str, style: str = "") -> None:
+        """One line, or several."""
+        if self._console is None:
+            print(text, file=self.stream)
+        else:
+            self._console.print(text, style=style or None, markup=False, soft_wrap=True)
+
+    def running(self, name: str) -> None:
+        """A program is about to run; what it prints follows."""
+        self.line(f"running {name}", "bold")
+
+    @contextmanager
+    def progress(self, title: str) -> Iterator[Callable[[int, int, str], None]]:
+        """A function that shows how far the replays of a program are; silent where nobody watches."""
+        if self._console is None or not self._console.is_terminal:
+            yield lambda done, total, text: None
+            return
+        from rich.progress import Progress
+
+        with Progress(console=self._console, transient=True) as bar:
+            task = bar.add_task(title, total=None)
+            yield lambda done, total, text: bar.update(task, completed=done, total=total, description=text or title)
+
+    def report(self, report: Report) -> None:
+        """The whole report of one program."""
+        if report.rows:
+            self._table(table_of(report), report)
+        for text in notes(report):
+            self.line(text)
+        self.line(summary(report))
+        for text in report.failures:
+            self.line(f"FAILED: {text}", "bold red")
+        verdict = "passed" if report.passed else "FAILED"
+        self.line(f"{verdict}: {report.program}", "bold green" if report.passed else "bold red")
+
+    def _table(self, table: Table, report: Report) -> None:
+        if self._console is None:
+            self.line(plain_table(table))
+            return
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        heads, lines = table
+        made = RichTable(*heads, box=box.SIMPLE_HEAD, title=report.program, title_justify="left")
+        for cells in lines:
+            made.add_row(*(Text(text, style=style_of(text)) for text in cells))
+        self._console.print(made)
+
+
+def style_of(text: str) -> str:
+    """The style of a cell: that of the verdict it starts with."""
+    return next((STYLES[verdict] for verdict in SEVERITY if text.split(" ")[0] == verdict), "")
+
+
+def table_of(report: Report) -> Table:
+    """Heads, and one line per row of the report."""
+    heads = ["kernel", "direction", "verdict", *report.executors, "error/bound", "precisions", "adstacks", "launches"]
+    return heads, [_line(row, report.executors) for row in report.rows]
+
+
+def _line(row: Row, executors: Sequence[str]) -> list[str]:
+    cells = [cell_text(row.cells.get(name)) for name in executors]
+    bytes_text = f"{row.adstack_bytes} B" if row.adstack_bytes else "-"
+    end = [f"{row.error:.2g}", " ".join(row.precisions), bytes_text, str(row.launches)]
+    return [row.kernel, row.direction, row.verdict, *cells, *end]
+
+
+def cell_text(cell: Cell | None) -> str:
+    """Verdict and time of one executor; a dash where it had nothing to do."""
+    if cell is None:
+        return "-"
+    return cell.verdict if cell.seconds is None else f"{cell.verdict} {duration(cell.seconds)}"
+
+
+def duration(seconds: float) -> str:
+    """Three digits with a unit: 12.3 us."""
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def plain_table(table: Table) -> str:
+    """Columns padded to one width each."""
+    heads, lines = table
+    widths = [max(len(line[k]) for line in (heads, *lines)) for k in range(len(heads))]
+    return "\n".join("  ".join(text.ljust(w) for text, w in zip(line, widths)).rstrip() for line in (heads, *lines))
+
+
+def notes(report: Report) -> list[str]:
+    """Why a cell says anything but ok, what the adstacks are, and which backends are absent."""
+    found = []
+    for row in report.rows:
+        for name, cell in row.cells.items():
+            if cell.verdict not in ("ok", "disagree", "trap"):
+                found += [f"{row.kernel} ({row.direction}), {name}: {cell.verdict}: {why}" for why in cell.reasons]
+        found += [f"{row.kernel} ({row.direction}), adstacks of {text}" for text in row.adstacks]
+    return found + [f"backend {name} is absent: {why}" for name, why in report.absent.items()]
+
+
+def summary(report: Report) -> str:
+    """How many comparisons came to which verdict."""
+    counted = [f"{report.counts[verdict]} {verdict}" for verdict in SEVERITY if report.counts[verdict]]
+    total = sum(report.counts.values())
+    return f"{total} comparisons: {', '.join(counted) or 'none'}; {report.open_share:.0%} decided nothing"

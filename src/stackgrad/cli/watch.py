@@ -1,0 +1,110 @@
+"""Watches a whole program: records launches of every kernel, counts all of them, and sees the first NaN.
+
+Of each kernel specialisation and direction the first launches are kept, and one later: that whose number is the
+greatest power of two, so at least half way through the program, at the price of log2(launches) copies.
+"""
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..capture import Capture, CapturedLaunch, Kind
+from ..fields import Field
+from ..harness.finite import is_finite, nonfinite
+from ..harness.report import Finding
+from ..program import GRAD, NOTHING, Binding, Program
+from ..session import RUNTIME, Runtime, Settings
+
+if TYPE_CHECKING:
+    from ..backends.base import Draws, Scalars
+
+
+@dataclass
+class Watch(Capture):
+    """A capture of at most `limit` launches for each kernel and direction. totals: all launches, by (name, kind)."""
+
+    totals: Counter[tuple[str, str]] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+    _counts: Counter[tuple[Program, Kind]] = field(default_factory=Counter)
+    _kept: dict[tuple[Program, Kind], list[CapturedLaunch]] = field(default_factory=dict)
+    _told: set[tuple[str, str, str]] = field(default_factory=set)
+
+    @contextmanager
+    def recorded(
+        self, binding: Binding, kind: Kind, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray] = NOTHING
+    ) -> Iterator[None]:
+        """Around a launch."""
+        key = binding.program, kind
+        self.totals[binding.program.kernel.name, kind] += 1
+        self._counts[key] += 1
+        arrays = _results(binding, kind, replaced)
+        clean = {name for name, array in arrays.items() if is_finite(array)}
+        with ExitStack() as around:
+            if self._keeps(key):
+                around.callback(self._keep, key)
+                around.enter_context(super().recorded(binding, kind, scalars, draws, replaced))
+            yield
+        for name, array in arrays.items():
+            if not is_finite(array):
+                self._tell(binding.program.kernel.name, kind, name, array, self._counts[key], name not in clean)
+
+    def recordings(self) -> list[CapturedLaunch]:
+        """All launches kept, kernel by kernel."""
+        return [launch for kept in self._kept.values() for launch in kept]
+
+    def _keeps(self, key: tuple[Program, Kind]) -> bool:
+        count = self._counts[key]
+        self._seen[key] = 0  # the limit of `Capture` is on first launches only
+        return count <= self.limit or self.limit > 1 and count & (count - 1) == 0
+
+    def _keep(self, key: tuple[Program, Kind]) -> None:
+        """File what `Capture` has just appended."""
+        kept = self._kept.setdefault(key, [])
+        del kept[self.limit - 1 :]
+        kept.append(self.launches.pop())
+
+    def _tell(self, kernel: str, kind: Kind, name: str, array: np.ndarray, launch: int, before: bool) -> None:
+        if (kernel, kind, name) not in self._told:
+            self._told.add((kernel, kind, name))
+            self.findings.append(nonfinite(kernel, kind, name, array, launch, before))
+
+
+def _results(binding: Binding, kind: Kind, replaced: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays with a gradient that a forward launch writes, or the adjoints that a reverse one does."""
+    program = binding.program
+    launcher = program.forward if kind == "forward" else program.reverse
+    names = [name if kind == "forward" else name + GRAD for name in program.gradients]
+    found = {}
+    for name in (n for n in names if n in launcher.lowered.writes):
+        array = replaced[name] if name in replaced else binding.lookup(name)
+        found[name] = array.memory if isinstance(array, Field) else array
+    return found
+
+
+class _WatchedRuntime(Runtime):
+    """The runtime while it is watched: `init` starts the program's fields and kernels afresh, not the watch."""
+
+    __slots__ = ()
+
+    def restart(self, settings: Settings) -> None:
+        watch = self.capture
+        super().restart(settings)
+        self.capture = watch
+
+
+@contextmanager
+def watching(limit: int) -> Iterator[Watch]:
+    """Watch every launch inside, across `init` and `reset`. Not to be nested."""
+    watch = Watch(limit)
+    RUNTIME.capture = watch
+    RUNTIME.__class__ = _WatchedRuntime
+    try:
+        yield watch
+    finally:
+        RUNTIME.__class__ = Runtime
+        RUNTIME.capture = None
