@@ -123,10 +123,12 @@ def test_growth_stops_at_the_capacity(launch: Launch, each: Each) -> None:
     }
 
 
-def test_deep_stacks_take_narrow_chunks(launch: Launch, each: Each) -> None:
-    """2000 lanes of 30,000 slots would be 240 MB at once."""
-    heap = Heap()
-    launch(each("x: f32[1]", """%1: i32 = const 0  %2: i32 = const 300  adstack_alloca s: f32 capacity 30000
-        for %3: i32 in %1 .. %2 { %4: f32 = cast %3  adstack_push s, %4 }"""),
-        x=np.zeros(2000, np.float32), _heap=heap)  # fmt: skip
-    assert 0 < heap.peak["real"] <= 64 << 20
+def test_deep_stacks_take_narrow_chunks(launch: Launch, each: Each, monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 lanes of 16 slots would be 6400 bytes at once; 63 lanes fit."""
+    monkeypatch.setattr("stackgrad.reference.launch.CHUNK_BYTES", 4096)
+    heap, x = Heap(), np.zeros(100, np.int32)
+    launch(each("x: i32[1]", """%1: i32 = const 0  %2: i32 = const 16  adstack_alloca s: i32 capacity 16
+        for %3: i32 in %1 .. %2 { adstack_push s, %0 }  %4: i32 = adstack_load_top s  store x[%0], %4"""),
+        x=x, _heap=heap)  # fmt: skip
+    assert x.tolist() == list(range(100))
+    assert heap.peak["integer"] == 63 * 16 * 4

@@ -67,6 +67,14 @@ def test_empty_box(launch: Launch, begin: int, end: int) -> None:
     assert not x.any()
 
 
+def test_box_empty_along_two_axes(launch: Launch) -> None:
+    """The product of two negative extents is no number of iterations."""
+    x = np.zeros(4, np.int32)
+    launch("""kernel f(x: i32[1]) { bounds { %0: i32 = const 3  %1: i32 = const 1 }
+        parallel %2: i32, %3: i32 in %0 .. %1, %0 .. %1 { store x[%2], %2 } }""", x=x)
+    assert not x.any()
+
+
 def test_negative_begin(launch: Launch, order: str) -> None:
     x = np.zeros(5, np.int32)
     launch("""kernel f(x: i32[1]) { bounds { %0: i32 = const -2  %1: i32 = const 3 }
