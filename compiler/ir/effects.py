@@ -73,19 +73,25 @@ EFFECTS.update({
 })  # fmt: skip
 
 
+# Rows looked up once by class, since passes ask for them at every statement.
+_READS = {cls: EFFECTS[cls].reads for cls in EFFECTS}
+_WRITES = {cls: EFFECTS[cls].writes for cls in EFFECTS}
+
+
 def _places(stmt: Stmt, rows: tuple[Place, ...]) -> tuple[Place, ...]:
-    named = ((space, getattr(stmt, field)) for space, field in rows)
-    return tuple((space, name) for space, name in named if name is not None)
+    return tuple([(space, name) for space, field in rows if (name := getattr(stmt, field)) is not None])
 
 
 def reads(stmt: Stmt) -> tuple[Place, ...]:
     """Places the statement itself reads."""
-    return _places(stmt, EFFECTS[type(stmt)].reads)
+    rows = _READS[type(stmt)]
+    return _places(stmt, rows) if rows else ()
 
 
 def writes(stmt: Stmt) -> tuple[Place, ...]:
     """Places the statement itself writes or declares."""
-    return _places(stmt, EFFECTS[type(stmt)].writes)
+    rows = _WRITES[type(stmt)]
+    return _places(stmt, rows) if rows else ()
 
 
 def may_trap(stmt: Stmt) -> bool:

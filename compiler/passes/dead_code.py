@@ -7,7 +7,7 @@
     %4: f32 = exp %2 // unused
     store a[%3], %2
 
-Two analyses alternate until neither finds anything. *Marking* starts at what is observable (stores to arrays,
+Two analyses alternate until nothing is found. *Marking* starts at what is observable (stores to arrays,
 asserts, prints, draws, returns) and marks what that needs: operands, everything that writes a place read, enclosing
 statements, the jumps of a loop that stays. It ignores order, so cycles through locals, stacks and temporaries that
 feed only themselves vanish. *Liveness* follows order: it drops a `set` that no path reads, and with it the values
@@ -24,13 +24,22 @@ from dataclasses import replace
 from typing import Any
 
 from ..ir import nodes as n
-from ..ir.effects import EFFECTS, Place, is_pinned, reads, writes
+from ..ir.effects import EFFECTS, Place, reads, writes
 from ..ir.nodes import Block, Kernel, Stmt, Task, Value
 from ..ir.walk import blocks, map_blocks, operands, results, walk, walk_task
 
 Keep = Callable[[Stmt], bool]
 Exits = tuple[tuple[int, int], ...]
 _FRAMES = (n.For, n.While, n.Scope)
+_COMPOUND = (n.If, *_FRAMES)
+# What is asked of every statement is looked up once. _VALUES: what goes if its result is not used.
+_VALUES = frozenset(
+    cls for cls in EFFECTS
+    if not (EFFECTS[cls].writes or EFFECTS[cls].observable or EFFECTS[cls].jumps or issubclass(cls, _COMPOUND))
+)  # fmt: skip
+_DECLARE = frozenset(cls for cls in EFFECTS if EFFECTS[cls].declares)
+_JUMPS = frozenset(cls for cls in EFFECTS if EFFECTS[cls].jumps)
+_PINNED = frozenset(cls for cls in EFFECTS if EFFECTS[cls].observable) | {n.Return}
 
 
 def remove_dead_code(kernel: Kernel, keep_temps: Collection[str] = ()) -> Kernel:
@@ -40,12 +49,11 @@ def remove_dead_code(kernel: Kernel, keep_temps: Collection[str] = ()) -> Kernel
     random draws and the rows of the adstacks.
     """
     private = {("array", t.name) for t in kernel.temps if t.name not in keep_temps}
+    foreign = {v for task in kernel.tasks for v in _foreign_values(task)}
     crossing = _crossing_locals(kernel)
-    changed = True
-    while changed:
-        before = kernel
-        kernel = _sweep_kernel(_mark_kernel(kernel, private), crossing)
-        changed = kernel is not before
+    kernel = _mark_kernel(kernel, private)
+    while (swept := _sweep_kernel(kernel, foreign, crossing)) is not kernel:
+        kernel = _mark_kernel(swept, private)
     return _drop_temps(kernel, private)
 
 
@@ -57,15 +65,10 @@ def clean_block(block: Block, live_values: Collection[Value] = (), keep: Keep | 
     private: places declared elsewhere that only this block uses, e.g. ("array", "$t"). Other places that the block
     does not declare count as read by others.
     """
-    while True:
-        marking = _Marking(keep, private)
-        found = marking.enter(block)
-        marking.spread(live_values)
-        made = marking.rebuild(found, block)
-        made = _Liveness(made, live_values, (), keep).run(made)
-        if made is block:
-            return block
-        block = made
+    block = _mark_block(block, live_values, keep, private)
+    while (swept := _Liveness(block, live_values, (), keep).run(block)) is not block:
+        block = _mark_block(swept, live_values, keep, private)
+    return block
 
 
 # ---- marking ------------------------------------------------------------------------------------------------
@@ -97,6 +100,7 @@ class _Marking:
         self._writers: defaultdict[Place, list[_Occurrence]] = defaultdict(list)
         self._declarers: defaultdict[Place, list[_Occurrence]] = defaultdict(list)
         self._read: set[Place] = set()
+        self._written: set[Place] = set()
         self.used: set[Value] = set()
         self._all: list[_Occurrence] = []
         self._work: list[_Occurrence] = []
@@ -109,19 +113,21 @@ class _Marking:
             at = _Occurrence(stmt, parent)
             found.append(at)
             self._register(at, frames)
-            inside = (*frames, at) if isinstance(stmt, _FRAMES) else frames
-            at.children = [self.enter(inner, at, inside) for inner in blocks(stmt)]
-            if parent and EFFECTS[type(stmt)].jumps:
+            if isinstance(stmt, _COMPOUND):
+                inside = (*frames, at) if isinstance(stmt, _FRAMES) else frames
+                at.children = [self.enter(inner, at, inside) for inner in blocks(stmt)]
+            elif parent and type(stmt) in _JUMPS:
                 break
         return found
 
     def _register(self, at: _Occurrence, frames: tuple[_Occurrence, ...]) -> None:
         stmt = at.stmt
         self._all.append(at)
-        self._defs.update((value, at) for value in results(stmt))
+        for value in results(stmt):
+            self._defs[value] = at
         for place in writes(stmt):
             self._writers[place].append(at)
-            if EFFECTS[type(stmt)].declares:
+            if type(stmt) in _DECLARE:
                 self._declarers[place].append(at)
         if isinstance(stmt, (n.Break, n.Continue)) and stmt.depth <= len(frames):
             frames[-stmt.depth].jumps.append(at)
@@ -140,9 +146,7 @@ class _Marking:
             self._follow(self._work.pop())
 
     def _is_root(self, stmt: Stmt) -> bool:
-        if self._keep and self._keep(stmt) or isinstance(stmt, n.Return):
-            return True
-        if is_pinned(stmt) and not EFFECTS[type(stmt)].jumps:
+        if type(stmt) in _PINNED or self._keep and self._keep(stmt):
             return True
         return any(not self._is_private(place) for place in writes(stmt))
 
@@ -161,13 +165,16 @@ class _Marking:
                 self._need(self._defs[value])
 
     def _follow(self, at: _Occurrence) -> None:
+        """A place once read or written needs no second look."""
         self._need_values(operands(at.stmt))
         for place in reads(at.stmt):
             if place not in self._read:
                 self._read.add(place)
                 self._need_all(self._writers.get(place, ()))
-        for place in (*reads(at.stmt), *writes(at.stmt)):
-            self._need_all(self._declarers.get(place, ()))
+        for place in writes(at.stmt):
+            if place not in self._written:
+                self._written.add(place)
+                self._need_all(self._declarers.get(place, ()))
         self._need_all(at.jumps)
         if at.parent:
             self._need(at.parent)
@@ -183,11 +190,20 @@ class _Marking:
         return block if len(made) == len(block) and all(a is b for a, b in zip(made, block)) else made
 
     def _rebuild_stmt(self, at: _Occurrence) -> Stmt:
+        if not at.children:
+            return at.stmt
         inner: Iterator[list[_Occurrence]] = iter(at.children)
         stmt = map_blocks(at.stmt, lambda block: self.rebuild(next(inner), block))
         if isinstance(stmt, (n.For, n.While)) and stmt.trips and stmt.trips not in self.used:
             return replace(stmt, trips=None)
         return stmt
+
+
+def _mark_block(block: Block, live_values: Collection[Value], keep: Keep | None, private: Collection[Place]) -> Block:
+    marking = _Marking(keep, private)
+    found = marking.enter(block)
+    marking.spread(live_values)
+    return marking.rebuild(found, block)
 
 
 def _mark_kernel(kernel: Kernel, private: Collection[Place]) -> Kernel:
@@ -229,12 +245,9 @@ class _Liveness:
         self._keep = keep
         self._used = set(live_values)
         self._bits: dict[str, int] = {}
-        declared = {s.var for s in walk(block) if isinstance(s, n.Local)}
-        used = {name for s in walk(block) for space, name in (*reads(s), *writes(s)) if space == "local"}
         self._outer = 0
-        for name in sorted(used):
-            if name not in declared or name in shared:
-                self._outer |= self._bit(name)
+        for name in _outer_locals(block, shared):
+            self._outer |= self._bit(name)
 
     def run(self, block: Block) -> Block:
         """The block without dead stores; the same object if there are none."""
@@ -263,10 +276,7 @@ class _Liveness:
             return False
         if isinstance(stmt, n.Set):
             return not live & self._bit(stmt.var)
-        row = EFFECTS[type(stmt)]
-        if row.writes or row.observable or row.jumps or blocks(stmt):
-            return False
-        return self._used.isdisjoint(results(stmt))
+        return type(stmt) in _VALUES and self._used.isdisjoint(results(stmt))
 
     def _step(self, stmt: Stmt, live: int, frames: Exits, rewrite: bool) -> tuple[Stmt, int]:
         if isinstance(stmt, (n.Set, n.Local)):
@@ -308,14 +318,23 @@ class _Liveness:
         return _changed(stmt, condition=condition, body=body), before
 
 
+def _outer_locals(block: Block, shared: Collection[str]) -> list[str]:
+    """Locals that the block uses and that somebody else uses too."""
+    declared, used = set(), set()
+    for stmt in walk(block):
+        if isinstance(stmt, n.Local):
+            declared.add(stmt.var)
+        elif isinstance(stmt, (n.Get, n.Set)):
+            used.add(stmt.var)
+    return sorted(name for name in used | declared if name not in declared or name in shared)
+
+
 def _changed(stmt: Stmt, **new: Any) -> Stmt:
     """The statement with these blocks; the same object if they are its own."""
     return stmt if all(getattr(stmt, k) is block for k, block in new.items()) else replace(stmt, **new)
 
 
-def _sweep_kernel(kernel: Kernel, crossing: set[str]) -> Kernel:
-    foreign = {v for task in kernel.tasks for v in _foreign_values(task)}
-
+def _sweep_kernel(kernel: Kernel, foreign: set[Value], crossing: set[str]) -> Kernel:
     def sweep(block: Block, ends: tuple[Value, ...] = ()) -> Block:
         return _Liveness(block, foreign.union(ends), crossing, None).run(block)
 
