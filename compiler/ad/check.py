@@ -75,15 +75,21 @@ def _atomics(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Iterato
                 yield Diagnostic(f"the old value that this atomic on '{stmt.array}' returns depends on the order"
                                  " of iterations", "do not use it, or make the loop serial", span)  # fmt: skip
             elif stmt.op in ("min", "max"):
-                write = risks.final_value_risk(stmt, t)
-                if write:
-                    where = kernel.span(write.loc)
-                    yield Diagnostic(f"'{stmt.array}' is written again after this atomic {stmt.op}"
-                                     + (f" (line {where.line})" if where else "") + ", so who won cannot be told",
-                                     "keep the result of the atomic in a field of its own", span)  # fmt: skip
+                yield from _unclear_winner(kernel, stmt, risks.final_value_risk(stmt, t), "written")
+                yield from _unclear_winner(kernel, stmt, risks.read_between(stmt, t, activity.values), "read")
             elif stmt.op != "add":
                 yield Diagnostic(f"the gradient of an atomic {stmt.op} needs the values it overwrote",
                                  "use a local and store it once, or an atomic add of logarithms", span)  # fmt: skip
+
+
+def _unclear_winner(kernel: Kernel, atomic: n.Atomic, other: n.Stmt | None, access: str) -> Iterator[Diagnostic]:
+    """The winner is who holds the final value: not if something else changes it, or uses what it was before."""
+    if other is not None:
+        where = kernel.span(other.loc)
+        line = f" (line {where.line})" if where else ""
+        yield Diagnostic(f"'{atomic.array.lstrip('$')}' is {access} again after this atomic {atomic.op}{line},"
+                         " so who won cannot be told", "keep the result of the atomic in a field of its own that a"
+                         " later loop reads", kernel.span(atomic.loc))  # fmt: skip
 
 
 def _unsupported(kernel: Kernel, activity: Activity) -> Iterator[Diagnostic]:

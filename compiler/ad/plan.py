@@ -104,8 +104,8 @@ class Planner:
             return stmt.result in active
         if isinstance(stmt, n.Store):
             return self.has_adjoint(stmt.array)
-        if isinstance(stmt, n.Atomic):
-            return self.has_adjoint(stmt.array) and stmt.value in active
+        if isinstance(stmt, n.Atomic):  # an extreme that wins takes the adjoint, also if it has no use for it
+            return self.has_adjoint(stmt.array) and (stmt.value in active or stmt.op != "add")
         return False
 
     # -- requirement ----------------------------------------------------------------------------------------------

@@ -82,6 +82,17 @@ class RiskAnalysis:
                 return stmt
         return None
 
+    def read_between(self, atomic: n.Atomic, task: int, active: frozenset[Value]) -> n.Load | None:
+        """An active load of the same task that may find what the atomic left, and not the final value."""
+        sites = [s for s in self.writes if s.task == task and s.occurrence.stmt is atomic]
+        for load in self.loads:
+            stmt = load.occurrence.stmt
+            assert isinstance(stmt, n.Load)
+            near = stmt.array == atomic.array and load.task == task and stmt.result in active
+            if near and any(self._follows(site, load) is not None for site in sites):
+                return stmt
+        return None
+
     def _risk(self, load: _Site) -> Risk | None:
         stmt = load.occurrence.stmt
         assert isinstance(stmt, n.Load)
@@ -136,7 +147,7 @@ class RiskAnalysis:
         loops = structure.loops(common)
         outer = loops[0][0] if loops else None
         varying = frozenset(v for v, home in structure.homes.items() if outer and home[: len(outer)] == outer)
-        steps = [self._steps(s, pairs, varying) for _, s in loops]
+        steps = [self._steps(s, pairs, varying, t) for _, s in loops]
         for step in steps:
             if step == NEVER:
                 return False
@@ -149,20 +160,23 @@ class RiskAnalysis:
                 return isinstance(step, int) and step > 0
         return _after(write, load, structure)
 
-    def _steps(self, loop: n.For | n.While, pairs: list[tuple[Affine, Affine]], varying: frozenset[Value]) -> int | str:
+    def _steps(
+        self, loop: n.For | n.While, pairs: list[tuple[Affine, Affine]], varying: frozenset[Value], t: int
+    ) -> int | str:
         """Iterations of this loop from the load to the write of the same element; NEVER, UNKNOWN."""
         if isinstance(loop, n.While):
             return UNKNOWN
-        found: int | str = UNKNOWN
-        for p, q in pairs:
-            ratio = _meeting(p, q, loop.index, varying)
-            if ratio is None:
-                continue
-            steps = ratio / (-loop.step if loop.descending else loop.step)
-            if steps.denominator != 1 or found not in (UNKNOWN, int(steps)):
-                return NEVER
-            found = int(steps)
-        return found
+        ratios = {r for p, q in pairs if (r := _meeting(p, q, loop.index, varying)) is not None}
+        if not ratios:
+            return UNKNOWN
+        distance = ratios.pop()
+        if ratios or distance.denominator != 1:
+            return NEVER
+        steps = distance / (-loop.step if loop.descending else loop.step)
+        if steps.denominator == 1:
+            return int(steps)
+        # Indices of two runs of the loop differ by a multiple of its step only if the begin stays.
+        return UNKNOWN if self.forms[t].form(loop.begin).symbols() & varying else NEVER
 
     def _other_iteration(self, task: Task, t: int, pairs: list[tuple[Affine, Affine]]) -> tuple[int, ...] | None:
         """The distance of two parallel iterations that meet; () if unknown; None if they never do."""

@@ -1,0 +1,111 @@
+"""Judges the gradient of a whole kernel by dual numbers on the kernel as it was traced.
+
+One random direction t and one random seed c: <c, J t> by dual numbers equals <Jᵀ c, t> by the grad kernel, for both
+lowerings on the reference and for the CPU backend. Nothing that the compiler does after tracing is shared.
+"""
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from stackgrad.backends import registry
+from stackgrad.backends.base import Options
+from stackgrad.backends.launcher import Launcher
+from stackgrad.compiler.driver import prepare_forward, prepare_reverse
+from stackgrad.compiler.ir.types import ArrayType
+from stackgrad.harness.oracles import dual
+
+WAYS = (("lean", "reference"), ("classic", "reference"), ("lean", "cpu"))
+EPS = np.finfo(np.float64).eps
+
+
+def setup():
+    """Double precision on the reference; fields come after this."""
+    sg.init(arch=sg.reference, default_fp=sg.f64)
+
+
+def real(*values, dtype=sg.f64, grad=True):
+    """A field of these values (or of one array) with a gradient."""
+    content = np.asarray(values[0] if len(values) == 1 and np.ndim(values[0]) else values, dtype.dtype)
+    field = sg.field(dtype, shape=content.shape, needs_grad=grad)
+    field.from_numpy(content)
+    return field
+
+
+def ints(*values, dtype=sg.i32):
+    """An integer field of these values, or of one array."""
+    return real(*values, dtype=dtype, grad=False)
+
+
+def source_jvp(kernel, arrays, scalars, tangents):
+    """`dual.jvp` for a kernel of stage source: values and locals of a task are seen by later tasks."""
+    memory = dual._memory(kernel, arrays, tangents)
+    values, variables, key = {}, {}, (0, 0)
+    with np.errstate(all="ignore"):
+        for number, task in enumerate(kernel.tasks):
+            run = dual.Iteration(kernel, memory, scalars, key, number, 0, values, variables)
+            if not task.is_parallel:
+                if run.block(task.body) is not None:
+                    break
+                continue
+            run.block(task.bounds)
+            ends = [range(values[b][0], values[e][0]) for b, e in zip(task.begin, task.end)]
+            for k, point in enumerate(itertools.product(*ends)):
+                values.update({index: (at, dual.ZERO) for index, at in zip(task.indices, point)})
+                dual.Iteration(kernel, memory, scalars, key, number, k, values, variables).block(task.body)
+    moved = {name: memory[name].tangent for name in arrays if memory[name].tangent is not None}
+    return {name: memory[name].value for name in arrays}, moved
+
+
+def launch(lowered, arrays, scalars, backend):
+    Launcher(lowered, registry.get(backend), Options(debug=True)).run(arrays, scalars)
+
+
+def judge_ir(kernel, arrays, scalars, seed=0, tolerance=1e6 * EPS):
+    """Assert that forward and gradient are right. Raises NotDifferentiable and Unsupported."""
+    rng = np.random.default_rng(seed)
+    names = [p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad]
+    tangents, cotangents = ({k: rng.normal(size=arrays[k].shape) for k in names} for _ in range(2))
+    final, moved = source_jvp(kernel, arrays, scalars, tangents)
+    want = sum(np.sum(cotangents[k] * moved[k]) for k in names)
+    for lowering, backend in WAYS:
+        state = {k: v.copy() for k, v in arrays.items()}
+        launch(prepare_forward(kernel, check=True), state, scalars, backend)
+        for name in arrays:
+            np.testing.assert_allclose(state[name], final[name], rtol=tolerance, atol=tolerance, err_msg=name)
+        state |= {f"{k}.grad": v.astype(arrays[k].dtype) for k, v in cotangents.items()}
+        left = {k: state[k].copy() for k in arrays}
+        launch(prepare_reverse(kernel, lowering, check=True), state, scalars, backend)
+        for name in arrays:
+            np.testing.assert_array_equal(state[name], left[name], err_msg=f"primal {name}, {lowering} on {backend}")
+        shares = [state[f"{k}.grad"] * tangents[k] for k in names]
+        size = 1 + sum(np.abs(s).sum() for s in shares)
+        got = sum(s.sum() for s in shares)
+        assert abs(got - want) < tolerance * size, f"{lowering} on {backend}: {got}, by dual numbers {want}"
+
+
+def contents(kernel):
+    """The IR of a kernel of fields, and what the fields hold."""
+    source = kernel.ir()
+    names = [p.name for p in source.params if isinstance(p.type, ArrayType)]
+    return source, {name: kernel._binding.arrays[name].to_numpy() for name in names}
+
+
+def judge(kernel, *args, **options):
+    """Assert that forward and gradient of a kernel of fields are right at what the fields hold now."""
+    source, arrays = contents(kernel)
+    names = [p.name for p in source.params if not isinstance(p.type, ArrayType)]
+    judge_ir(source, arrays, dict(zip(names, args)), **options)
+
+
+def refused(kernel, *fragments, kind=sg.NotDifferentiable):
+    """Assert that there is no gradient, by a located error that says these things."""
+    for lowering in ("lean", "classic"):
+        with pytest.raises(kind) as caught:
+            prepare_reverse(kernel.ir(), lowering)
+        message = str(caught.value)
+        assert "test_hostile" in message and "^" in message and "cure: " in message, message
+        for fragment in fragments:
+            assert fragment in message, message
