@@ -6,7 +6,7 @@
 An exit of depth d sets `skip` of every frame it passes up to its target and `brk` of every loop it leaves. `skip` is
 declared at the head of a frame's body, `brk` before its loop, which tests it (`until brk`). Where an arm always
 leaves, what follows moves into the other arm and no flag is read; flags that nobody reads are dead code. A `return` in
-a serial task sets a temporary that later tasks test.
+a serial task sets a temporary of that task, which later tasks test.
 """
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Lowering:
         self.next_id = next_id(kernel)
         self.names = 0
         self.temps: list[Temp] = []
-        self.returned: str | None = None
+        self.returned: list[str] = []
         self.taken = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
         self.serial = True
 
@@ -68,21 +68,21 @@ class _Lowering:
     # -- tasks --------------------------------------------------------------------------------------------------
 
     def task(self, task: Task) -> Task:
-        guard = self.returned
+        guards = tuple(self.returned)
         self.serial = not task.is_parallel
-        if self.serial and any(isinstance(s, n.Return) for s in walk(task.body)) and not self.returned:
-            self.returned = "$returned"
-            self.temps.append(Temp(self.returned, u1))
+        if self.serial and any(isinstance(s, n.Return) for s in walk(task.body)):
+            self.returned.append(f"$returned.{len(guards)}" if guards else "$returned")
+            self.temps.append(Temp(self.returned[-1], u1))
         frame = _Frame(self._name("skip"))
-        body = self._framed(task.body, [frame])
-        if guard is None:
-            return replace(task, body=body)
-        return self._guarded(replace(task, body=body), guard)
+        lowered = replace(task, body=self._framed(task.body, [frame]))
+        return self._guarded(lowered, guards) if guards else lowered
 
-    def _guarded(self, task: Task, flag: str) -> Task:
+    def _guarded(self, task: Task, flags: tuple[str, ...]) -> Task:
         """Nothing runs if an earlier task returned."""
         b = self._emit(task.loc)
-        done = b.load(flag, (), u1)
+        done = b.load(flags[0], (), u1)
+        for flag in flags[1:]:
+            done = b.op("logical_or", done, b.load(flag, (), u1))
         if task.is_parallel:
             end = tuple(b.op("select", done, lo, hi) for lo, hi in zip(task.begin, task.end))
             return replace(task, bounds=task.bounds + self._done(b), end=end)
@@ -165,8 +165,8 @@ class _Lowering:
         for frame in reversed(left):
             if frame.brk:
                 b.set(frame.brk, true)
-        if isinstance(stmt, n.Return) and self.serial and self.returned:
-            b.store(self.returned, (), true)
+        if isinstance(stmt, n.Return) and self.serial:
+            b.store(self.returned[-1], (), true)
         return self._done(b)
 
 

@@ -1,0 +1,75 @@
+"""Loops and exits whose shape misleads what is known of memory."""
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stackgrad as sg
+
+_spec = importlib.util.spec_from_file_location("hostile_support", Path(__file__).with_name("hostile_support.py"))
+assert _spec and _spec.loader
+support = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(support)
+ints, judge, real, refused = support.ints, support.judge, support.real, support.refused
+
+
+@pytest.fixture(autouse=True)
+def machine():
+    support.setup()
+
+
+def test_strided_loop_whose_begin_moves():
+    """for j in range(t, 6, 2): step t = 1 writes the odd elements that t = 0 read, though 1 is no multiple of 2."""
+    s, y = real(np.linspace(0.3, 0.9, 8)), real(0.0)
+
+    @sg.kernel
+    def run():
+        for _ in range(1):
+            total = 0.0
+            for t in range(2):
+                for j in range(t, 6, 2):
+                    total += s[j + 1] * s[j + 1]
+                    s[j] = total
+            y[0] = total
+
+    refused(run, "'s'", "overwrite")
+
+
+def test_strided_loop_whose_begin_stays():
+    """Evens are read and odds written, in every step of the outer loop."""
+    s, y, first = real(np.linspace(0.3, 0.9, 8)), real(0.0), ints(1)
+
+    @sg.kernel
+    def run():
+        for _ in range(1):
+            total = 0.0
+            b = first[0]
+            for _ in range(2):
+                for j in range(b, 6, 2):
+                    total += s[j + 1] * s[j + 1]
+                    s[j] = total
+            y[0] = total
+
+    judge(run)
+
+
+@pytest.mark.parametrize("flags", [(0, 0), (1, 0), (0, 1)])
+def test_two_places_where_the_kernel_may_end(flags):
+    """Each early return of the kernel has a flag of its own: the second does not undo what the first let pass."""
+    x, y, z, c = real(1.0, 2.0), real(0.0, 0.0), real(0.5, 0.0), ints(*flags)
+
+    @sg.kernel
+    def run():
+        if c[0] > 0:
+            return
+        for i in x:
+            y[i] = x[i] * x[i]
+        if c[1] > 0:
+            return
+        z[0] += y[0] * x[1]
+        for i in x:
+            z[i] = z[i] + x[i] * y[i]
+
+    judge(run)
