@@ -1,18 +1,23 @@
 """A soft walker learns to run: masses, springs that act as muscles, and the ground as a branch.
 
-Masses obey m a = sum of spring forces + gravity, with semi-implicit Euler steps. A spring between masses at p and q pulls
-with k (|p - q| - l) along its direction; its rest length l is moved by a muscle, a sine wave with an amplitude and a
-phase of its own. A mass that would sink into the ground sticks to it for that step. The loss is minus the distance that
-the centre of mass has moved; gradient descent finds the amplitudes and phases.
+Masses of 1 kg obey a = sum of spring forces + gravity, with semi-implicit Euler steps. A spring from a mass at p to one
+at q pulls it along q - p with the force
+
+    k (|p - q| - l) + c (speed at which they part),    l = rest length (1 + STRENGTH tanh(amplitude) sin(f t + phase)):
+
+its length l is moved by a muscle with an amplitude and a phase of its own. A mass that would sink into the ground
+sticks to it for that step. The loss is minus the distance that the centre of mass has moved; gradient descent finds the
+amplitudes and phases. Every step is kept in memory (fields are indexed by time), so a tape saves nothing beside.
 
     python examples/mass_spring_walker.py
 """
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
-
 import stackgrad as sg
 
 DT = 0.004
@@ -26,97 +31,144 @@ CHECK = {"steps": 48, "iterations": 3}
 
 
 def body() -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Three boxes in a row with two legs: positions (n, 2) in metres, and the springs as pairs of masses."""
-    tops = [(0.1 * k, 0.2) for k in range(4)]
-    bottoms = [(0.1 * k, 0.1) for k in range(4)]
-    feet = [(0.0, 0.0), (0.1, 0.0), (0.2, 0.0), (0.3, 0.0)]
-    points = np.array(tops + bottoms + feet)
-    springs = []
-    for row in (0, 4):
-        springs += [(row + k, row + k + 1) for k in range(3)]
-    springs += [(k, k + 4) for k in range(4)] + [(k, k + 5) for k in range(3)] + [(k + 1, k + 4) for k in range(3)]
-    for left in (0, 2):
-        springs += [(4 + left, 8 + left), (5 + left, 9 + left), (4 + left, 9 + left), (5 + left, 8 + left),
-                    (8 + left, 9 + left)]  # fmt: skip
+    """Three boxes in a row with two legs: positions (n, 2) in metres, and the springs as pairs of masses.
+
+        0 - 1 - 2 - 3
+        | x | x | x |      every box has both diagonals
+        4 - 5 - 6 - 7
+        | x |   | x |
+        8 - 9   10 - 11
+    """
+    points = np.array([(0.1 * k, height) for height in (0.2, 0.1, 0.0) for k in range(4)])
+    springs = [(k, k + 1) for k in (0, 1, 2, 4, 5, 6, 8, 10)]
+    springs += [(k, k + 4) for k in range(8)]
+    springs += [(k, k + 5) for k in (0, 1, 2, 4, 6)] + [(k + 1, k + 4) for k in (0, 1, 2, 4, 6)]
     return points, springs
 
 
-def neighbours(count: int, springs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row starts (count + 1), and for each end of each spring the mass at its other end and the spring's number."""
-    rows: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+@dataclass
+class Springs:
+    """The springs, mass by mass: those of mass i are entries first[i] .. first[i + 1] of mass and number.
+
+    first (n + 1,); mass: the one at the other end (2 m,); number: of the spring (2 m,); rest: its length (m,).
+    """
+
+    first: sg.Field
+    mass: sg.Field
+    number: sg.Field
+    rest: sg.Field
+
+
+def make_springs(points: np.ndarray, springs: list[tuple[int, int]]) -> Springs:
+    """The fields of a body."""
+    rows: list[list[tuple[int, int]]] = [[] for _ in points]
     for s, (a, b) in enumerate(springs):
         rows[a].append((b, s))
         rows[b].append((a, s))
-    starts = np.cumsum([0] + [len(r) for r in rows])
-    flat = [pair for row in rows for pair in row]
-    return starts, np.array([m for m, _ in flat]), np.array([s for _, s in flat])
+    ends = np.array([end for row in rows for end in row])
+    integers = [np.cumsum([0] + [len(row) for row in rows]), ends[:, 0], ends[:, 1]]
+    made = Springs(*(sg.field(sg.i32, shape=len(a)) for a in integers), sg.field(sg.f64, shape=len(springs)))
+    for field, values in zip((made.first, made.mass, made.number), integers):
+        field.from_numpy(values)
+    made.rest.from_numpy(np.array([np.linalg.norm(points[a] - points[b]) for a, b in springs]))
+    return made
 
 
-def main(steps: int = 256, iterations: int = 40, arch: object = None, report: bool = True) -> list[float]:
-    """Optimise; the loss of each iteration, in metres."""
-    sg.init(arch=arch or sg.cpu, default_fp=sg.f64)
-    points, springs = body()
-    n, m = len(points), len(springs)
-    px, py, vx, vy = (sg.field(sg.f64, shape=(steps + 1, n), needs_grad=True) for _ in range(4))
-    amplitude, phase = (sg.field(sg.f64, shape=m, needs_grad=True) for _ in range(2))
-    rest = sg.field(sg.f64, shape=m)
-    loss = sg.field(sg.f64, shape=(), needs_grad=True)
-    starts, others, numbers = neighbours(n, springs)
-    start, other, number = (sg.field(sg.i32, shape=len(a)) for a in (starts, others, numbers))
-    for field, values in ((start, starts), (other, others), (number, numbers)):
-        field.from_numpy(values.astype(np.int32))
-    rest.from_numpy(np.array([np.linalg.norm(points[a] - points[b]) for a, b in springs]))
+def motion(x: sg.Field, v: sg.Field, amplitude: sg.Field, phase: sg.Field, springs: Springs) -> sg.Kernel:
+    """The kernel step(t): from x[t], v[t] to x[t + 1], v[t + 1], of shape (steps + 1, n, 2)."""
+    n = x.shape[1]
+    first, mass, number, rest = springs.first, springs.mass, springs.number, springs.rest
 
     @sg.kernel
     def step(t: sg.i32):
         for i in range(n):
-            fx = 0.0
-            fy = GRAVITY
-            for k in range(start[i], start[i + 1]):
-                j = other[k]
+            ax = 0.0
+            ay = GRAVITY
+            for k in range(first[i], first[i + 1]):
+                j = mass[k]
                 s = number[k]
-                dx = px[t, j] - px[t, i]
-                dy = py[t, j] - py[t, i]
+                dx = x[t, j, 0] - x[t, i, 0]
+                dy = x[t, j, 1] - x[t, i, 1]
                 length = sg.sqrt(dx * dx + dy * dy)
+                parting = ((v[t, j, 0] - v[t, i, 0]) * dx + (v[t, j, 1] - v[t, i, 1]) * dy) / length
                 muscle = STRENGTH * sg.tanh(amplitude[s]) * sg.sin(FREQUENCY * t * DT + phase[s])
-                target = rest[s] * (1.0 + muscle)
-                along = (vx[t, j] - vx[t, i]) * dx / length + (vy[t, j] - vy[t, i]) * dy / length
-                pull = STIFFNESS * (length - target) + DAMPING * along
-                fx += pull * dx / length
-                fy += pull * dy / length
-            u = vx[t, i] + DT * fx
-            w = vy[t, i] + DT * fy
-            if py[t, i] + DT * w < 0.0:
-                u = 0.0
-                w = 0.0
-            vx[t + 1, i] = u
-            vy[t + 1, i] = w
-            px[t + 1, i] = px[t, i] + DT * u
-            py[t + 1, i] = py[t, i] + DT * w
+                pull = STIFFNESS * (length - rest[s] * (1.0 + muscle)) + DAMPING * parting
+                ax += pull * dx / length
+                ay += pull * dy / length
+            vx = v[t, i, 0] + DT * ax
+            vy = v[t, i, 1] + DT * ay
+            if x[t, i, 1] + DT * vy < 0.0:
+                vx = 0.0
+                vy = 0.0
+            v[t + 1, i, 0] = vx
+            v[t + 1, i, 1] = vy
+            x[t + 1, i, 0] = x[t, i, 0] + DT * vx
+            x[t + 1, i, 1] = x[t, i, 1] + DT * vy
+
+    return step
+
+
+def build(steps: int) -> tuple[tuple[sg.Field, sg.Field], Callable[[], float]]:
+    """The unknowns, amplitudes (m,) and phases (m,), and a function that gives the loss and leaves its gradients in
+    them.
+    """
+    points, pairs = body()
+    n, m = len(points), len(pairs)
+    x, v = (sg.field(sg.f64, shape=(steps + 1, n, 2), needs_grad=True) for _ in range(2))
+    amplitude, phase = (sg.field(sg.f64, shape=m, needs_grad=True) for _ in range(2))
+    loss = sg.field(sg.f64, shape=(), needs_grad=True)
+    x.from_numpy(np.concatenate([points[None], np.zeros((steps, n, 2))]))
+    rng = np.random.default_rng(3)
+    amplitude.from_numpy(rng.normal(0.0, 0.4, m))
+    phase.from_numpy(rng.uniform(-math.pi, math.pi, m))
+    step = motion(x, v, amplitude, phase, make_springs(points, pairs))
 
     @sg.kernel
     def distance():
         for i in range(n):
-            loss[None] -= (px[steps, i] - px[0, i]) / n
+            loss[None] -= (x[steps, i, 0] - x[0, i, 0]) / n
 
-    rng = np.random.default_rng(3)
-    amplitude.from_numpy(rng.normal(0.0, 0.4, m))
-    phase.from_numpy(rng.uniform(-math.pi, math.pi, m))
-    first = {px: points[:, 0], py: points[:, 1]}
-    for field, values in first.items():
-        state = np.zeros((steps + 1, n))
-        state[0] = values
-        field.from_numpy(state)
-    history = []
-    for iteration in range(iterations):
+    def evaluate() -> float:
         with sg.ad.Tape(loss):
             for t in range(steps):
                 step(t)
             distance()
-        history.append(float(loss[None]))
-        for parameter in (amplitude, phase):
-            slope = parameter.grad.to_numpy()
-            parameter.from_numpy(parameter.to_numpy() - 0.3 * slope / (1e-9 + np.linalg.norm(slope)))
+        return float(loss[None])
+
+    return (amplitude, phase), evaluate
+
+
+class Adam:
+    """Kingma and Ba's method, on one field: the ground makes slopes steep here and flat there, so only the ratio of
+    their running mean and root mean square counts.
+    """
+
+    def __init__(self, field: sg.Field) -> None:
+        self.field = field
+        self.count = 0
+        self.mean, self.square = np.zeros(field.shape), np.zeros(field.shape)
+
+    def step(self, rate: float = 0.1, keep_mean: float = 0.9, keep_square: float = 0.99) -> None:
+        """Move the field against its gradient."""
+        slope = self.field.grad.to_numpy()
+        self.count += 1
+        self.mean += (1.0 - keep_mean) * (slope - self.mean)
+        self.square += (1.0 - keep_square) * (slope * slope - self.square)
+        mean = self.mean / (1.0 - keep_mean**self.count)
+        square = self.square / (1.0 - keep_square**self.count)
+        self.field.from_numpy(self.field.to_numpy() - rate * mean / (np.sqrt(square) + 1e-12))
+
+
+def main(steps: int = 256, iterations: int = 40, arch: object = None, report: bool = True) -> list[float]:
+    """Optimise; the loss at each iteration, in metres."""
+    sg.init(arch=arch or sg.cpu, default_fp=sg.f64)
+    unknowns, evaluate = build(steps)
+    optimisers = [Adam(unknown) for unknown in unknowns]
+    history = []
+    for iteration in range(iterations):
+        history.append(evaluate())
+        for optimiser in optimisers:
+            optimiser.step()
         if report and iteration % 5 == 0:
             print(f"iteration {iteration:3d}  moved {-history[-1]:+.3f} m")
     return history
