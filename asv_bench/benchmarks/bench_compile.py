@@ -1,0 +1,168 @@
+"""Compile time by phase: tracing, each pass of the pipeline, code generation, LLVM.
+
+The inputs of a pass are those it gets in the pipeline of the version that is measured; a pass that occurs several times
+counts with all its occurrences. A phase that a version does not have is skipped. Nothing is launched.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stackgrad.backends import registry
+from stackgrad.backends.base import Options
+from stackgrad.backends.llvm.module import generate
+from stackgrad.backends.llvm.target import CPU
+from stackgrad.compiler import driver
+from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.compiler.ir.printer import print_kernel
+from stackgrad.compiler.ir.verify import verify
+from stackgrad.compiler.ir.walk import walk_kernel
+from stackgrad.kernels import _traced
+
+from .common import Bench, start
+from .workloads import WORKLOADS
+
+KERNELS = ("three_fields", "sin_recurrence", "gated_nested", "csr_gather", "triangular", "walker")
+"""The first kernel of each workload. Append only."""
+
+PASSES = (
+    "split_tasks", "lower_exits", "rewrite_versions", "fold_constants", "simplify", "common_subexpressions",
+    "remove_dead_code", "promote_elements", "number_loops", "reverse", "count_stacks",
+)  # fmt: skip
+"""Names of the pipeline of the gradient, with the reverse transform and the counting kernel. Append only."""
+
+PRODUCTS = ("forward", "reverse", "counting")
+"""What is handed to a backend. Append only."""
+
+Step = Callable[[], object]
+
+
+class Compile(Bench):
+    """Base: kernels are traced under a runtime that compiles nothing by itself. Sizes do not matter."""
+
+    repeat = (5, 15, 2.0)
+
+    def trace(self, workload: str) -> None:
+        """Leave the Python function and the traced kernel in `self`."""
+        start("reference")
+        kernel = WORKLOADS[workload].build("small").kernels[0]
+        self.function: Callable[..., object] = kernel.__wrapped__
+        self.source: Kernel = kernel.ir()
+
+
+class Whole(Compile):
+    """The path of a kernel from Python to what a backend gets."""
+
+    workloads = KERNELS
+    params = (KERNELS,)
+    param_names = ("workload",)
+
+    def setup(self, workload: str) -> None:
+        """Traced."""
+        self.trace(workload)
+        self.grad = driver.prepare_reverse(self.source).kernel
+        self.text = print_kernel(self.grad)
+
+    def time_trace(self, workload: str) -> None:
+        """Python to IR."""
+        _traced(self.function)
+
+    def time_forward(self, workload: str) -> None:
+        """IR to the kernel that is launched."""
+        driver.prepare_forward(self.source)
+
+    def time_reverse(self, workload: str) -> None:
+        """IR to the gradient and its counting kernel."""
+        driver.prepare_reverse(self.source)
+
+    def time_verify(self, workload: str) -> None:
+        """The verifier on the gradient; it runs after every pass in debug mode."""
+        verify(self.grad, "adjoint")
+
+    def time_print(self, workload: str) -> None:
+        """The gradient as text."""
+        print_kernel(self.grad)
+
+    def time_parse(self, workload: str) -> None:
+        """The gradient from text."""
+        parse_kernel(self.text)
+
+
+class Passes(Compile):
+    """One pass, in all its places in the pipeline of the gradient."""
+
+    workloads = KERNELS
+    params = (KERNELS, PASSES)
+    param_names = ("workload", "pass")
+
+    def setup(self, workload: str, name: str) -> None:
+        """The pass and its inputs."""
+        self.trace(workload)
+        self.steps = steps(self.source, name)
+
+    def time_pass(self, workload: str, name: str) -> None:
+        """The sum over its occurrences."""
+        for step in self.steps:
+            step()
+
+
+class Native(Compile):
+    """From the lowered kernel to machine code of this CPU."""
+
+    workloads = KERNELS
+    params = (KERNELS, PRODUCTS)
+    param_names = ("workload", "product")
+
+    def setup(self, workload: str, product: str) -> None:
+        """Lowered; one other kernel was compiled, so that LLVM is loaded."""
+        self.trace(workload)
+        self.kernel = lowered(self.source, product)
+        self.backend = registry.get("cpu")
+        self.options = Options(precise=False)
+        self.backend.compile(driver.prepare_forward(self.source).kernel, self.options)
+
+    def time_generate(self, workload: str, product: str) -> None:
+        """To LLVM IR."""
+        generate(self.kernel, self.options, CPU)
+
+    def time_compile(self, workload: str, product: str) -> None:
+        """To code that can be called; LLVM IR is made in it too."""
+        self.backend.compile(self.kernel, self.options)
+
+    def track_statements(self, workload: str, product: str) -> int:
+        """Statements of the lowered kernel: an exact number."""
+        return sum(1 for _ in walk_kernel(self.kernel))
+
+    track_statements.unit = "statements"  # type: ignore[attr-defined]
+
+
+def steps(source: Kernel, name: str) -> list[Step]:
+    """The calls of a pass that `prepare_reverse` makes. Raises NotImplementedError if it makes none."""
+    passes = dict([*driver.BEFORE_REVERSE, *driver.TIDY])
+    passes["reverse"] = driver.reverse
+    found: list[Step] = []
+    last = source
+
+    def watch(step: str, after: Kernel) -> None:
+        nonlocal last
+        if step.partition(" ")[0] == name:
+            found.append(lambda before=last: passes[name](before))  # type: ignore[misc]
+        last = after
+
+    grad = driver.prepare_reverse(source, trace=watch).kernel
+    if name == "count_stacks":
+        found.append(lambda: driver.count_stacks(grad))
+    if not found:
+        raise NotImplementedError(f"this version has no pass {name}")
+    return found
+
+
+def lowered(source: Kernel, product: str) -> Kernel:
+    """What a backend is given. Raises NotImplementedError where nothing is counted."""
+    if product == "forward":
+        return driver.prepare_forward(source).kernel
+    reverse = driver.prepare_reverse(source)
+    kernel = reverse.counting if product == "counting" else reverse.kernel
+    if kernel is None:
+        raise NotImplementedError("this gradient needs no counting kernel")
+    return kernel

@@ -1,0 +1,37 @@
+"""What a program pays before its first kernel: `import stackgrad`, and the start of a backend, in a fresh process.
+
+The floor is `bench_control.Processes`. The import must stay free of NumPy and of code generators.
+"""
+from __future__ import annotations
+
+import subprocess
+import sys
+
+COUNT = "import sys; before = len(sys.modules); import stackgrad; print(len(sys.modules) - before)"
+
+
+class Import:
+    """Each sample is an interpreter of its own."""
+
+    repeat = (3, 10, 6.0)
+    rounds = 2
+    number = 1
+
+    def timeraw_import(self) -> str:
+        """`import stackgrad` alone."""
+        return "import stackgrad"
+
+    def timeraw_init_reference(self) -> str:
+        """Import and start the interpreter backend."""
+        return "import stackgrad as sg\nsg.init(arch='reference')"
+
+    def timeraw_init_cpu(self) -> str:
+        """Import and start the CPU backend, which loads LLVM."""
+        return "import stackgrad as sg\nsg.init(arch='cpu')"
+
+    def track_modules(self) -> int:
+        """Modules that `import stackgrad` loads."""
+        run = subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, check=True)
+        return int(run.stdout)
+
+    track_modules.unit = "modules"  # type: ignore[attr-defined]

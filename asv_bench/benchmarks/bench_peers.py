@@ -1,0 +1,138 @@
+"""Other systems on the same work, in the same run: forward and gradient of the sine recurrence, on the CPU.
+
+A peer that is not installed is skipped; README.md says how to add some. Each runs in a process of its own, as all
+benchmarks do. The work is that of `workloads.sin_recurrence`, full size, but for JAX the trip count is a constant
+(it cannot differentiate a loop whose length it does not know). Results are checked against each other in `setup`.
+"""
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .common import Bench, median_ratio, start
+from .workloads import WORKLOADS
+
+PEERS = ("stackgrad", "jax", "quadrants", "taichi")
+"""Systems by the name of their package. Append only."""
+
+Pair = tuple[Callable[[], Any], Callable[[], Any], Callable[[], np.ndarray]]
+"""Forward, gradient, and the gradient as an array (n,) after it ran."""
+
+
+class Recurrence(Bench):
+    """One launch: 2^17 elements, 64 steps, single precision."""
+
+    params = (PEERS,)
+    param_names = ("peer",)
+
+    def setup(self, peer: str) -> None:
+        """Compiled, run once, and right."""
+        if importlib.util.find_spec(peer) is None:
+            raise NotImplementedError(f"{peer} is not installed")
+        size, trips = WORKLOADS["sin_recurrence"].sizes["full"]
+        x = np.random.default_rng(2).uniform(-1, 1, size).astype(np.float32)
+        self.forward, self.gradient, result = MAKERS[peer](x, trips)
+        self.forward()
+        self.gradient()
+        np.testing.assert_allclose(result(), expected(x, trips), rtol=1e-3)
+
+    def time_forward(self, peer: str) -> None:
+        """All elements."""
+        self.forward()
+
+    def time_gradient(self, peer: str) -> None:
+        """Derivative of the sum of the results, at all elements. JAX runs forward again inside."""
+        self.gradient()
+
+    def track_ratio(self, peer: str) -> float:
+        """Median over interleaved pairs of time of gradient over time of forward."""
+        return median_ratio(self.gradient, self.forward)
+
+    track_ratio.unit = "gradient/forward"  # type: ignore[attr-defined]
+
+
+def expected(x: np.ndarray, trips: int) -> np.ndarray:
+    """The product of 0.95 cos v over all steps, in double precision."""
+    v, slope = x.astype(np.float64), np.ones(len(x))
+    for _ in range(trips):
+        slope *= 0.95 * np.cos(v)
+        v = 0.95 * np.sin(v) + 0.01
+    return slope
+
+
+def of_stackgrad(x: np.ndarray, trips: int) -> Pair:
+    """This project."""
+    start("cpu")
+    program = WORKLOADS["sin_recurrence"].build("full")
+    (source,) = program.inputs
+
+    def gradient() -> None:
+        source.grad.fill(0)
+        program.reverse()
+
+    return program.forward, gradient, lambda: source.grad.to_numpy()
+
+
+def of_jax(x: np.ndarray, trips: int) -> Pair:
+    """One compiled function each; vmap is implicit, every operation is by element."""
+    jax = importlib.import_module("jax")
+    jax.config.update("jax_platforms", "cpu")
+
+    def run(v: Any) -> Any:
+        return jax.lax.fori_loop(0, trips, lambda _, u: 0.95 * jax.numpy.sin(u) + 0.01, v)
+
+    forward, gradient = jax.jit(run), jax.jit(jax.grad(lambda v: run(v).sum()))
+    source = jax.numpy.asarray(x)
+    return (
+        lambda: forward(source).block_until_ready(),
+        lambda: gradient(source).block_until_ready(),
+        lambda: np.asarray(gradient(source)),
+    )
+
+
+def of_dialect(name: str, **options: Any) -> Callable[[np.ndarray, int], Pair]:
+    """Systems of our dialect of kernels."""
+
+    def make(x: np.ndarray, trips: int) -> Pair:
+        peer = importlib.import_module(name)
+        peer.init(arch=peer.cpu, default_fp=peer.f32, offline_cache=False, log_level=peer.ERROR, **options)
+        n = len(x)
+        source, target = (peer.field(peer.f32, shape=n, needs_grad=True) for _ in range(2))
+        bound = peer.field(peer.i32, shape=())
+        bound[None] = trips
+        source.from_numpy(x)
+
+        @peer.kernel
+        def recurrence():  # type: ignore[no-untyped-def]
+            for i in range(n):
+                v = source[i]
+                for _ in range(bound[None]):
+                    v = 0.95 * peer.sin(v) + 0.01
+                target[i] = v
+
+        def gradient() -> None:
+            source.grad.fill(0)
+            target.grad.fill(1)
+            recurrence.grad()
+            peer.sync()
+
+        def forward() -> None:
+            recurrence()
+            peer.sync()
+
+        return forward, gradient, lambda: source.grad.to_numpy()
+
+    return make
+
+
+MAKERS: dict[str, Callable[[np.ndarray, int], Pair]] = {
+    "stackgrad": of_stackgrad,
+    "jax": of_jax,
+    "quadrants": of_dialect("quadrants", ad_stack_experimental_enabled=True),
+    "taichi": of_dialect("taichi", ad_stack_size=64 + 1),
+}
+"""One row for each of PEERS."""

@@ -1,0 +1,101 @@
+"""What every benchmark shares: a fresh runtime, absent backends skipped with the reason, medians of interleaved runs.
+
+Rules. Parameters are literals: they never depend on the version that is measured, or results could not be compared
+across commits. The first value of each parameter is the cheapest. Whatever is compiled, allocated or counted at the
+first call happens in `setup`, outside the timed part, unless that is what is measured.
+"""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any, ClassVar
+
+import stackgrad as sg
+from stackgrad.compiler.errors import DeviceError, StackgradError
+
+from .workloads import WORKLOADS, Program
+
+ARCHES = ("cpu", "cuda")
+"""Backends to measure, by name. Append only; one that cannot run here is skipped."""
+
+SLABS = ("real", "integer", "flag")
+DIRECTIONS = ("forward", "reverse")
+
+BATCH = 1000
+"""Launches in one timed call: a single one takes a few microseconds, less than a timer and a cold cache blur."""
+
+USED: set[str] = set()
+"""Names of workloads that some benchmark measures."""
+
+
+class Bench:
+    """Base of all benchmarks that launch kernels: the runtime is fresh before, and nothing is left after.
+
+    workloads: the names in `workloads.WORKLOADS` that the class measures. Subclasses take parameters as asv gives
+    them, in the order of `param_names`; the first is the backend.
+    """
+
+    workloads: ClassVar[tuple[str, ...]] = ()
+    timeout = 180
+    repeat = (3, 15, 4.0)
+    rounds = 2
+    warmup_time = 0.1
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        unknown = set(cls.workloads) - set(WORKLOADS)
+        if unknown:
+            raise ValueError(f"{cls.__name__} measures workloads that there are not: {', '.join(sorted(unknown))}")
+        USED.update(cls.workloads)
+
+    def teardown(self, *parameters: Any) -> None:
+        """Stop the runtime: fields, kernels and adstack memory go."""
+        sg.reset()
+
+
+def start(arch: str) -> None:
+    """A fresh runtime on this backend. Raises NotImplementedError, which asv takes for a skip, with the reason."""
+    try:
+        sg.init(arch=arch, default_fp=sg.f32, default_ip=sg.i32, random_seed=0)
+    except DeviceError as absent:
+        raise NotImplementedError(str(absent)) from absent
+    except StackgradError as unknown:
+        raise NotImplementedError(f"this version has no backend {arch}: {unknown}") from unknown
+
+
+def started(arch: str, workload: str, size: str) -> Program:
+    """A workload under a fresh runtime, launched forward and in reverse once: compiled, sized, allocated."""
+    start(arch)
+    program = WORKLOADS[workload].build(size)
+    program.forward()
+    program.reverse()
+    return program
+
+
+def repeated(call: Callable[[], Any], times: int = BATCH) -> None:
+    """Call so many times, then wait for the device."""
+    for _ in range(times):
+        call()
+    sg.sync()
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """Duration of one call with everything it started."""
+    begin = time.perf_counter()
+    call()
+    sg.sync()
+    return time.perf_counter() - begin
+
+
+def median_ratio(numerator: Callable[[], Any], denominator: Callable[[], Any], budget: float = 1.5) -> float:
+    """Median over pairs of calls of the ratio of their durations, at least five pairs and about `budget` seconds.
+
+    Both calls of a pair run one right after the other, so a slow phase of the machine divides out.
+    """
+    ratios: list[float] = []
+    end = time.perf_counter() + budget
+    while len(ratios) < 5 or (time.perf_counter() < end and len(ratios) < 101):
+        below = seconds(denominator)
+        ratios.append(seconds(numerator) / below)
+    return median(ratios)

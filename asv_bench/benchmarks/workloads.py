@@ -1,0 +1,303 @@
+"""Every kernel that a benchmark runs, by name, with its sizes. Append only.
+
+A kernel or a size that changes gets a new name: results under the old one would no longer compare. Kernels keep to
+what the dialect has had from the beginning, so that old versions can be measured too. Inputs are drawn from fixed
+seeds. Single precision, unless a workload says otherwise.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import stackgrad as sg
+
+
+@dataclass(frozen=True)
+class Program:
+    """A workload in memory.
+
+    kernels: what it launches. inputs, outputs: fields with a gradient. forward: one launch, or one pass of a program of
+    many. reverse: seeds the gradients of the outputs with 1 and runs the gradient. bound: the trip count of the loop,
+    if that is one number in a field. tape: bytes that the tape saved in the last reverse pass, if there is one.
+    """
+
+    kernels: tuple[sg.Kernel, ...]
+    inputs: tuple[sg.Field, ...]
+    outputs: tuple[sg.Field, ...]
+    forward: Callable[[], None]
+    reverse: Callable[[], None]
+    bound: sg.Field | None = None
+    tape: Callable[[], int] | None = None
+
+
+@dataclass(frozen=True)
+class Workload:
+    """make: gives the program, from the values of one size. sizes: by name; "small" is for tests and overheads."""
+
+    name: str
+    make: Callable[..., Any]
+    sizes: Mapping[str, tuple[int, ...]]
+
+    def build(self, size: str) -> Program:
+        """The program in this size, under the present runtime."""
+        return self.make(*self.sizes[size])
+
+
+WORKLOADS: dict[str, Workload] = {}
+
+
+Maker = Callable[..., Program]
+
+
+def workload(small: tuple[int, ...], full: tuple[int, ...]) -> Callable[[Maker], Maker]:
+    """Enter a function in WORKLOADS under its name."""
+
+    def enter(make: Maker) -> Maker:
+        WORKLOADS[make.__name__] = Workload(make.__name__, make, {"small": small, "full": full})
+        return make
+
+    return enter
+
+
+def of_kernel(
+    kernel: sg.Kernel, inputs: tuple[sg.Field, ...], outputs: tuple[sg.Field, ...], *args: Any,
+    bound: sg.Field | None = None,
+) -> Program:  # fmt: skip
+    """The program that launches one kernel with these arguments."""
+
+    def reverse() -> None:
+        for field in outputs:
+            field.grad.fill(1)
+        kernel.grad(*args)
+
+    return Program((kernel,), inputs, outputs, lambda: kernel(*args), reverse, bound)
+
+
+def real(shape: Any, values: np.ndarray | None = None) -> sg.Field:
+    """A field with a gradient, filled if values are given."""
+    field = sg.field(sg.f32, shape, needs_grad=True)
+    if values is not None:
+        field.from_numpy(values.astype(np.float32))
+    return field
+
+
+def whole(values: np.ndarray) -> sg.Field:
+    """A field of 32-bit integers."""
+    field = sg.field(sg.i32, values.shape)
+    field.from_numpy(values.astype(np.int32))
+    return field
+
+
+# -- launches ---------------------------------------------------------------------------------------------------
+
+
+@workload(small=(), full=())
+def empty() -> Program:
+    """No statement, no argument, no field: what a launch costs by itself. It has no gradient."""
+
+    @sg.kernel
+    def empty() -> None:
+        pass
+
+    return Program((empty,), (), (), empty, lambda: None)
+
+
+@workload(small=(), full=())
+def one_scalar() -> Program:
+    """y = a x, a scalar argument."""
+    x, y = real(1, np.array([0.5])), real(1)
+
+    @sg.kernel
+    def scale(a: sg.f32) -> None:
+        for i in range(1):
+            y[i] = a * x[i]
+
+    return of_kernel(scale, (x,), (y,), 2.0)
+
+
+@workload(small=(4,), full=(4,))
+def three_fields(n: int) -> Program:
+    """z = x y, element by element."""
+    rng = np.random.default_rng(1)
+    x, y, z = real(n, rng.uniform(-1, 1, n)), real(n, rng.uniform(-1, 1, n)), real(n)
+
+    @sg.kernel
+    def multiply() -> None:
+        for i in range(n):
+            z[i] = x[i] * y[i]
+
+    return of_kernel(multiply, (x, y), (z,))
+
+
+@workload(small=(4, 3), full=(4, 3))
+def tiny_loop(n: int, trips: int) -> Program:
+    """The sine recurrence over a few elements: its gradient has an adstack, whose depth is counted and then known."""
+    return sin_recurrence(n, trips)
+
+
+# -- reverse mode through loops ---------------------------------------------------------------------------------
+
+
+@workload(small=(64, 8), full=(1 << 17, 64))
+def sin_recurrence(n: int, trips: int) -> Program:
+    """v = 0.95 sin v + 0.01, a number of times that a field says: one value saved per step."""
+    x, y, bound = real(n, np.random.default_rng(2).uniform(-1, 1, n)), real(n), whole(np.array(trips))
+
+    @sg.kernel
+    def recurrence() -> None:
+        for i in range(n):
+            v = x[i]
+            for _ in range(bound[None]):
+                v = 0.95 * sg.sin(v) + 0.01
+            y[i] = v
+
+    return of_kernel(recurrence, (x,), (y,), bound=bound)
+
+
+@workload(small=(96, 3, 4), full=(1 << 17, 9, 12))
+def gated_nested(n: int, outer: int, inner: int) -> Program:
+    """Two nested loops with three carried values behind a gate that one element in thirteen passes."""
+    rng = np.random.default_rng(3)
+    x, y = real((n, 3), rng.uniform(-1, 1, (n, 3))), real(n)
+    gate, rows, columns = whole(np.arange(n) % 13 == 5), whole(np.array(outer)), whole(rng.integers(1, inner + 1, n))
+
+    @sg.kernel
+    def gated() -> None:
+        for i in range(n):
+            if gate[i] == 1:
+                a = x[i, 0]
+                b = x[i, 1]
+                c = x[i, 2]
+                for j in range(rows[None]):
+                    for _ in range(columns[i]):
+                        t = a * b - 0.3 * c
+                        c = 0.9 * c + 0.1 * sg.sin(a)
+                        b = 0.9 * b + 0.05 * a * c
+                        a = t
+                    b = b + 0.01 * j
+                y[i] = a + b * c
+
+    return of_kernel(gated, (x,), (y,))
+
+
+@workload(small=(48, 3), full=(1 << 16, 16))
+def csr_gather(n: int, degree: int) -> Program:
+    """A sparse matrix times sin x, rows of 0 to 2 * degree entries: loads through indices, scattered atomics back."""
+    rng = np.random.default_rng(4)
+    starts = np.concatenate([[0], np.cumsum(rng.integers(0, 2 * degree + 1, n))])
+    entries = int(starts[-1])
+    x, y, a = real(n, rng.uniform(-1, 1, n)), real(n), real(entries, rng.uniform(-1, 1, entries))
+    start, column = whole(starts), whole(rng.integers(0, n, entries))
+
+    @sg.kernel
+    def gather() -> None:
+        for i in range(n):
+            total = 0.0
+            for k in range(start[i], start[i + 1]):
+                total += a[k] * sg.sin(x[column[k]])
+            y[i] = total
+
+    return of_kernel(gather, (a, x), (y,))
+
+
+@workload(small=(24,), full=(1024,))
+def triangular(n: int) -> Program:
+    """y[i] from x[0..i], by a recurrence that is not linear: i values saved in row i."""
+    x, y = real(n, np.random.default_rng(5).uniform(0.2, 0.9, n)), real(n)
+
+    @sg.kernel
+    def below() -> None:
+        for i in range(n):
+            v = x[i]
+            for j in range(i):
+                v = 0.9 * v + 0.1 * v * v * x[j]
+            y[i] = v
+
+    return of_kernel(below, (x,), (y,))
+
+
+# -- a program ---------------------------------------------------------------------------------------------------
+
+
+@workload(small=(3, 6), full=(24, 64))
+def walker(boxes: int, steps: int) -> Program:
+    """A strip of boxes of masses and springs that falls onto the ground, step by step, under a tape."""
+    points, springs = _strip(boxes)
+    n = len(points)
+    starts, others, numbers = _neighbours(n, springs)
+    start, other, number = whole(starts), whole(others), whole(numbers)
+    state = np.zeros((2, steps + 1, n))
+    state[:, 0] = points.T
+    shape, m = (steps + 1, n), len(springs)
+    px, py, vx, vy = real(shape, state[0]), real(shape, state[1]), real(shape), real(shape)
+    muscle = real(m, np.random.default_rng(6).normal(0, 0.4, m))
+    rest = real(m, np.array([math.dist(points[a], points[b]) for a, b in springs]))
+    loss = real(())
+    used = [0]
+
+    @sg.kernel
+    def step(t: sg.i32) -> None:
+        for i in range(n):
+            fx = 0.0
+            fy = -9.8
+            for k in range(start[i], start[i + 1]):
+                j = other[k]
+                s = number[k]
+                dx = px[t, j] - px[t, i]
+                dy = py[t, j] - py[t, i]
+                now = sg.sqrt(dx * dx + dy * dy)
+                target = rest[s] * (1.0 + 0.1 * sg.tanh(muscle[s]) * sg.sin(0.04 * t))
+                along = ((vx[t, j] - vx[t, i]) * dx + (vy[t, j] - vy[t, i]) * dy) / now
+                pull = (3000.0 * (now - target) + 12.0 * along) / now
+                fx += pull * dx
+                fy += pull * dy
+            u = vx[t, i] + 0.004 * fx
+            w = vy[t, i] + 0.004 * fy
+            if py[t, i] + 0.004 * w < 0.0:
+                u = 0.0
+                w = 0.0
+            vx[t + 1, i] = u
+            vy[t + 1, i] = w
+            px[t + 1, i] = px[t, i] + 0.004 * u
+            py[t + 1, i] = py[t, i] + 0.004 * w
+
+    @sg.kernel
+    def distance() -> None:
+        for i in range(n):
+            loss[None] -= (px[steps, i] - px[0, i]) / n
+
+    def forward() -> None:
+        for t in range(steps):
+            step(t)
+        distance()
+
+    def reverse() -> None:
+        with sg.ad.Tape(loss) as tape:
+            forward()
+        used[0] = tape.used_bytes
+
+    return Program((step, distance), (muscle,), (loss,), forward, reverse, tape=lambda: used[0])
+
+
+def _strip(boxes: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """Two rows of masses a tenth apart: positions (n, 2), and the springs as pairs of masses."""
+    row = boxes + 1
+    points = np.array([(0.1 * k, 0.1 * level) for level in (0, 1) for k in range(row)])
+    springs = [(k, row + k) for k in range(row)]
+    for k in range(boxes):
+        springs += [(k, k + 1), (row + k, row + k + 1), (k, row + k + 1), (k + 1, row + k)]
+    return points, springs
+
+
+def _neighbours(count: int, springs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Row starts (count + 1), and for each end of each spring the mass at its other end and the spring's number."""
+    rows: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+    for s, (a, b) in enumerate(springs):
+        rows[a].append((b, s))
+        rows[b].append((a, s))
+    flat = [pair for row in rows for pair in row]
+    starts = np.cumsum([0] + [len(row) for row in rows])
+    return starts, np.array([mass for mass, _ in flat]), np.array([spring for _, spring in flat])
