@@ -6,7 +6,8 @@
 #   make dashboard  the same, published as a web page under asv_bench/.asv/html
 #   make matrix     every row of ci/matrix.toml whose machine this is
 #
-# PYTHON (the interpreter to build with) and VENV (where the environment lives) may be set.
+# PYTHON (the interpreter to build with) and VENV (where the environment lives) may be set. PEERS=1 makes `bench` and
+# `dashboard` measure other systems too.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -15,6 +16,8 @@ BIN := $(abspath $(VENV))/bin
 DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
 ASV := $(BIN)/asv
+ASV_CONFIG := $(if $(PEERS),asv.peers.conf.json,asv.conf.json)
+BENCH_ARGS ?= --quick
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -36,11 +39,14 @@ lint: $(DEV)
 check: $(DEV)
 	$(BIN)/stackgrad check examples/*.py
 
+# What is measured is the commit that is checked out, built into an environment of its own: edits that are not committed
+# are left out. BENCH_ARGS are for asv (`make bench BENCH_ARGS="--bench Launch"`); without --quick, results are medians.
 bench: $(BENCH)
-	cd asv_bench && $(ASV) machine --yes && $(ASV) run --quick --show-stderr
+	cd asv_bench && $(ASV) machine --yes
+	cd asv_bench && $(ASV) run --config $(ASV_CONFIG) --launch-method forkserver --show-stderr $(BENCH_ARGS) 'HEAD^!'
 
 dashboard: bench
-	cd asv_bench && $(ASV) publish
+	cd asv_bench && $(ASV) publish --config $(ASV_CONFIG)
 	@echo "open asv_bench/.asv/html/index.html, or serve it: cd asv_bench && $(ASV) preview"
 
 matrix:
@@ -59,5 +65,5 @@ $(DEV): pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(BENCH): pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	@touch $@

@@ -133,6 +133,6 @@ MAKERS: dict[str, Callable[[np.ndarray, int], Pair]] = {
     "stackgrad": of_stackgrad,
     "jax": of_jax,
     "quadrants": of_dialect("quadrants", ad_stack_experimental_enabled=True),
-    "taichi": of_dialect("taichi", ad_stack_size=64 + 1),
+    "taichi": of_dialect("taichi", ad_stack_size=128),  # not found by itself; 64 steps push 66 values
 }
 """One row for each of PEERS."""
