@@ -98,7 +98,8 @@ def rename_locals(block: Block, names: Mapping[str, str]) -> Block:
 
     def change(stmt: Stmt) -> Stmt:
         stmt = map_blocks(stmt, lambda inner: rename_locals(inner, names))
-        new = {k: names[old] for k in ("var", "stop") if (old := getattr(stmt, k, None)) in names}
+        held = ((k, getattr(stmt, k, None)) for k in ("var", "stop"))
+        new: dict[str, Any] = {k: names[old] for k, old in held if old in names}
         return replace(stmt, **new) if new else stmt
 
     made = tuple(change(s) for s in block)
