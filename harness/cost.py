@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 from ..backends.base import Draws, Scalars
-from ..compiler.ad.driver import own_arrays
-from ..compiler.ir.nodes import Atomic, Kernel, Load, Store, Task
+from ..compiler.ir.nodes import Atomic, Kernel, Load, Store, Task, Value
 from ..compiler.ir.walk import used_values, walk_task
+from ..compiler.passes.affine import Affine, IndexForms, is_own
 from ..reference.launch import WIDTH, run
 from ..reference.order import Order
 from .outcome import Arrays
 
-JAX_STATEMENTS = 20_000
+JAX_STATEMENTS = 10_000
 JAX_WORK = 50_000_000
 DUAL_WORK = 400_000
 """Limits: statements executed, and statements times lanes. Each is a few seconds; JAX keeps 8 bytes a unit of work."""
@@ -68,16 +69,34 @@ def measure(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> C
 
 
 def may_serialise(task: Task) -> bool:
-    """Whether lanes of a task may see what others do: by an atomic's old value, or by mixed accesses to one array."""
+    """Whether lanes of a task may see what others do: by an atomic's old value, or by mixed accesses to one cell."""
     if not task.is_parallel:
         return False
-    own, used = own_arrays(task), used_values(walk_task(task))
-    kinds: dict[str, set[str]] = {}
+    forms, used = IndexForms(task), used_values(walk_task(task))
+    accesses: dict[str, list[_Access]] = {}
     for stmt in walk_task(task):
-        if isinstance(stmt, Atomic):
-            if stmt.result in used:
-                return True
-            kinds.setdefault(stmt.array, set()).add(stmt.op)
-        elif isinstance(stmt, (Load, Store)):
-            kinds.setdefault(stmt.array, set()).add(type(stmt).__name__)
-    return any(len(found) > 1 for array, found in kinds.items() if array not in own)
+        if isinstance(stmt, (Load, Store, Atomic)):
+            indices = tuple(forms.form(v) for v in stmt.indices)
+            kind = stmt.op if isinstance(stmt, Atomic) and stmt.result not in used else type(stmt).__name__
+            accesses.setdefault(stmt.array, []).append((kind, indices))
+    pairs = (pair for found in accesses.values() for pair in combinations_with_replacement(found, 2))
+    return any((a[0] != b[0] or a[0] in _ORDERED) and not lanes_apart(a[1], b[1], task) for a, b in pairs)
+
+
+_Access = tuple[str, tuple[Affine, ...]]
+_ORDERED = ("Store", "Atomic")
+"""Kinds of access that do not commute with themselves: stores, and atomics whose old value is used."""
+
+
+def lanes_apart(a: tuple[Affine, ...], b: tuple[Affine, ...], task: Task) -> bool:
+    """Whether the cell of one access in one iteration is surely not that of the other in another iteration.
+
+    Either every axis of the box decides an index alike in both, as in (i, j, 0) and (i, j, k); or some index is the
+    same in all iterations and different in the two, as in (s, i) and (s + 1, 0) for an argument s.
+    """
+    if is_own(tuple(x for x, y in zip(a, b) if x == y), task):
+        return True
+    return any(
+        x.terms == y.terms and x.constant != y.constant and not any(isinstance(s, Value) for s in x.symbols())
+        for x, y in zip(a, b)
+    )
