@@ -33,10 +33,12 @@ MU, LAMBDA = 25.0, 50.0 / 3.0
 """Lamé parameters of Young's modulus 60 and Poisson's ratio 0.2."""
 WIDTH = 0.2
 START = (0.22, 0.35)
+SPIN = -3.0
+"""Angular velocity of the block at first, rad/s."""
 TARGET = (0.75, 0.5)
 MARGIN = 3
 """Nodes this near to the border of the unit square are wall or floor."""
-CHECK = {"side": 6, "cells": 16, "steps": 32, "iterations": 1}
+CHECK = {"side": 3, "cells": 16, "steps": 32, "iterations": 1}
 """What `stackgrad check` runs."""
 
 
@@ -216,16 +218,18 @@ def grid_to_particles(s: State) -> sg.Kernel:
 
 
 def throw_and_miss(s: State, throw: sg.Field, loss: sg.Field) -> tuple[sg.Kernel, sg.Kernel]:
-    """The kernels that give all particles the velocity of the throw, and that measure the squared distance (m²)
+    """The kernels that set the spinning block in motion, and that measure the squared distance (m²)
     of the centre of mass from the target at the end.
     """
-    n, steps, x, v = s.n, s.steps, s.x, s.v
+    n, steps, x, v, C = s.n, s.steps, s.x, s.v, s.C
 
     @sg.kernel
     def launch():
         for p in range(n):
-            v[0, p, 0] = throw[0]
-            v[0, p, 1] = throw[1]
+            v[0, p, 0] = throw[0] - SPIN * (x[0, p, 1] - START[1])
+            v[0, p, 1] = throw[1] + SPIN * (x[0, p, 0] - START[0])
+            C[0, p, 1] = -SPIN
+            C[0, p, 2] = SPIN
 
     @sg.kernel
     def miss():
