@@ -253,7 +253,7 @@ class GradItem(KirItem):
 
     def runtest(self) -> None:
         ulps = 2 * (self.case.ulps or 0.0) + 4
-        for build in running.builds(self.backend, "grad"):
+        for build in running.builds(self.backend, "grad", lowering=self.lowering):
             try:
                 arrays = running.run_gradient(
                     self.case.source(self.dtype), self.check, self.backend, build, self.lowering

@@ -1,9 +1,10 @@
 """Reading a .kir file: kernels in IR text, and the directive comments that say what must happen to them.
 
 A line that starts in column 0 with `//` is prose or a directive; a kernel runs from its first line to a `}` in
-column 0, or to an empty line if it is there to be refused. `types`, `ulps` and `invalid` stand above the kernel they speak about, all other directives below it.
-A directive goes on in following lines that begin with `//` and at least three spaces. `NAME[a b]: ...` restricts
-it to the types, backends or lowerings listed. The meaning of each directive is in run_kir.py.
+column 0, or to an empty line if it is there to be refused. `types`, `ulps` and `invalid` stand above the kernel they
+speak about, all other directives below it. A directive goes on in following lines that begin with `//` and at least
+three spaces. `NAME[a b]: ...` restricts it to the types, backends or lowerings listed. The meaning of each directive
+is in run_kir.py.
 """
 from __future__ import annotations
 
@@ -100,6 +101,9 @@ class _Reader:
         elif directive.kind in ABOVE:
             above.append(directive)
         elif found and not above:
+            unknown = set(directive.only) & set(_TYPES) - set(found[-1].types)
+            if unknown:
+                raise KirFileError(f"line {directive.line}: the kernel has no type {', '.join(sorted(unknown))}")
             found[-1].checks.append(directive)
         else:
             raise KirFileError(f"line {directive.line}: a {directive.kind} directive stands below its kernel")

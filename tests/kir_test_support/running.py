@@ -2,7 +2,8 @@
 
 A check runs in every *build* of an executor that it must hold in. `plain`: precise code of the kernel as it stands;
 `debug`: with checks; `default`: what a user gets, that is, after the passes of the forward pipeline (verified after
-each) and with code that may contract. Kernels are parsed and compiled once per (text, backend, build).
+each) and with code that may contract. A kernel is parsed once per text, and compiled once per (text, backend, build)
+as long as its checks follow each other.
 """
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,16 +45,19 @@ DEBUG = Build("debug", Options(debug=True, precise=True))
 DEFAULT = Build("default", Options(precise=False), passes=True)
 
 
-def builds(backend: str, kind: str, error: str = "") -> tuple[Build, ...]:
+def builds(backend: str, kind: str, error: str = "", lowering: str = "") -> tuple[Build, ...]:
     """The builds in which a check of this kind must hold on this backend; none if it says nothing about it.
 
-    Passes may drop a trap whose value is not used, so traps are looked for in the kernel as it stands.
+    Passes may drop a trap whose value is not used, so traps are looked for in the kernel as it stands. Of the two
+    lowerings of a gradient, the one that users get runs in their build.
     """
     if kind == "trap":
         overflow = error == "AdstackOverflow" and backend != "reference"
         return (DEBUG, PLAIN) if overflow else (DEBUG,)
     if kind == "release":
         return () if backend == "reference" else (PLAIN, DEFAULT)
+    if kind == "grad":
+        return (PLAIN,) if lowering == "classic" else (DEFAULT,)
     return (PLAIN, DEFAULT)
 
 
@@ -135,7 +139,7 @@ def dtype_of(kernel: Kernel, name: str) -> tuple[Scalar, int]:
 # ---- launching ----------------------------------------------------------------------------------------------
 
 
-@cache
+@lru_cache(64)
 def launcher(text: str, backend: str, build: Build, lowering: str = "") -> Launcher:
     """The kernel of a text on a backend; with a lowering, its grad kernel."""
     kernel = parsed(text)
@@ -152,9 +156,7 @@ def _is_unsized(kernel: Kernel) -> bool:
     return any(isinstance(s, StackAlloca) and s.capacity is None for s in walk_kernel(kernel))
 
 
-def run_gradient(
-    text: str, check: Check, backend: str, build: Build, lowering: str
-) -> dict[str, np.ndarray]:
+def run_gradient(text: str, check: Check, backend: str, build: Build, lowering: str) -> dict[str, np.ndarray]:
     """Memory after the kernel and then its grad kernel; the seeds are the adjoints of the final content."""
     arrays, scalars = memory(parsed(text), check)
     draws = Draws(*check.draws)
