@@ -55,7 +55,7 @@ class KirFailure(Exception):
 class KirFile(pytest.File):
     """One .kir file; parsed once."""
 
-    def collect(self) -> Iterator[pytest.Item]:
+    def collect(self) -> Iterator[KirItem]:
         try:
             cases = read_cases(self.path.read_text())
         except KirFileError as error:
@@ -70,7 +70,7 @@ class KirFile(pytest.File):
             if not case.invalid:
                 yield from self._kernel(case, number, counts)
 
-    def _kernel(self, case: Case, number: int, counts: dict[str, int]) -> Iterator[pytest.Item]:
+    def _kernel(self, case: Case, number: int, counts: dict[str, int]) -> Iterator[KirItem]:
         for dtype in case.types:
             yield self._item(TextItem, f"text{number}" + (f"[{dtype}]" if dtype else ""), case, None, dtype)
         for directive in case.checks:
@@ -80,7 +80,7 @@ class KirFile(pytest.File):
             for backend in chosen_backends(self.config):
                 yield from self._checks(case, name, directive, check, backend)
 
-    def _checks(self, case: Case, name: str, directive: Directive, check: Check, backend: str) -> Iterator[pytest.Item]:
+    def _checks(self, case: Case, name: str, directive: Directive, check: Check, backend: str) -> Iterator[KirItem]:
         lowerings = ("lean", "classic") if directive.kind == "grad" else ("",)
         if not running.builds(backend, directive.kind, check.error):
             return
