@@ -1,13 +1,14 @@
 """A soft walker learns to run: masses, springs that act as muscles, and the ground as a branch.
 
-Masses of 1 kg obey a = sum of spring forces + gravity, with semi-implicit Euler steps. A spring from a mass at p to one
-at q pulls it along q - p with the force
+Masses of 1 kg obey a = sum of spring forces + gravity, with semi-implicit Euler steps. A spring from a mass
+at p to one at q pulls it along q - p with the force
 
-    k (|p - q| - l) + c (speed at which they part),    l = rest length (1 + STRENGTH tanh(amplitude) sin(f t + phase)):
+    STIFFNESS (|p - q| - l) + DAMPING (speed at which they part)
+    l = rest length (1 + STRENGTH tanh(amplitude) sin(FREQUENCY time + phase)):
 
-its length l is moved by a muscle with an amplitude and a phase of its own. A mass that would sink into the ground
-sticks to it for that step. The loss is minus the distance that the centre of mass has moved; gradient descent finds the
-amplitudes and phases. Every step is kept in memory (fields are indexed by time), so a tape saves nothing beside.
+a muscle with an amplitude and a phase of its own moves its length l. A mass that would sink into the ground
+sticks to it for that step. The loss is minus the distance that the centre of mass has moved; gradient descent
+finds the amplitudes and phases. Fields are indexed by time, so the tape needs no copies of overwritten state.
 
     python examples/mass_spring_walker.py
 """
@@ -48,9 +49,10 @@ def body() -> tuple[np.ndarray, list[tuple[int, int]]]:
 
 @dataclass
 class Springs:
-    """The springs, mass by mass: those of mass i are entries first[i] .. first[i + 1] of mass and number.
+    """The m springs, mass by mass: those of mass i are entries first[i] .. first[i + 1] - 1 of mass and number.
 
-    first (n + 1,); mass: the one at the other end (2 m,); number: of the spring (2 m,); rest: its length (m,).
+    first (n + 1,). mass: the one at the other end (2 m,). number: of the spring (2 m,). rest: length by number
+    of the spring (m,).
     """
 
     first: sg.Field
@@ -109,8 +111,8 @@ def motion(x: sg.Field, v: sg.Field, amplitude: sg.Field, phase: sg.Field, sprin
 
 
 def build(steps: int) -> tuple[tuple[sg.Field, sg.Field], Callable[[], float]]:
-    """The unknowns, amplitudes (m,) and phases (m,), and a function that gives the loss and leaves its gradients in
-    them.
+    """The unknowns, amplitudes (m,) and phases (m,), at a first guess; a function that runs the program and its
+    gradient: it gives the loss and leaves d loss in `unknown.grad`.
     """
     points, pairs = body()
     n, m = len(points), len(pairs)
@@ -139,8 +141,8 @@ def build(steps: int) -> tuple[tuple[sg.Field, sg.Field], Callable[[], float]]:
 
 
 class Adam:
-    """Kingma and Ba's method, on one field: the ground makes slopes steep here and flat there, so only the ratio of
-    their running mean and root mean square counts.
+    """Kingma and Ba's method, on one field: the ground makes slopes steep here and flat there, so only the
+    ratio of their running mean and root mean square counts.
     """
 
     def __init__(self, field: sg.Field) -> None:

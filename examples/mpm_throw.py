@@ -1,19 +1,20 @@
 """Throw an elastic block so that it bounces off the floor and meets a target: the material point method.
 
-Method: the moving-least-squares material point method with affine transfers (Hu et al., 2018; Jiang et al., 2015).
-Particles carry position x, velocity v, velocity gradient C and deformation F; a grid exists only within a time step.
+Method: the moving-least-squares material point method (Hu et al., 2018) with affine transfers (Jiang et al.,
+2015). Particles carry position x, velocity v, velocity gradient C and deformation F; a grid exists only within
+a time step.
 
-    p2g          F' = (1 + dt C) F;  each of the 3 x 3 nodes at distance r gets, with its quadratic B-spline weight w,
-                 w m of mass and w (m (v + C r) - dt V 4/dx² K r) of momentum; K is the Kirchhoff stress
+    p2g          F' = (1 + dt C) F; each of the 3 x 3 nodes, at r from the particle and with the quadratic
+                 B-spline weight w, gets the mass w m and the momentum w (m (v + C r) - dt V 4/dx² K r)
     grid_update  velocity = momentum / mass, with gravity; nodes in the floor hold what moves downward
     g2p          v' = sum of w u over the nodes, C' = 4/dx² sum of w u r^T, x' = x + dt v'
 
-with K = P F^T of the fixed-corotated solid, 2 mu (F - R) F^T + lambda (J - 1) J, R the rotation of the polar
-decomposition of F and J = det F. The kernels spell the 2 x 2 matrices a b / c d out in scalars.
+K is the Kirchhoff stress P F^T of the fixed-corotated solid, 2 mu (F - R) F^T + lambda (J - 1) J, with R the
+rotation of the polar decomposition of F and J = det F. Kernels spell the 2 x 2 matrices out in scalars.
 
-Particles are kept for every step, the grid for one. So the backward pass is written by hand: it goes through the steps
-in reverse, rebuilds the grid of each from its particles, and calls the three gradients. It may, because no kernel
-overwrites what its own gradient reads: momentum and velocity of the grid are two fields.
+Particles are kept for every step, the grid for one. So the backward pass is written by hand: it goes through
+the steps in reverse, rebuilds the grid of each from its particles, and calls the three gradients. It may,
+because no kernel overwrites what its own gradient reads: momentum and velocity of the grid are two fields.
 
     python examples/mpm_throw.py
 """
@@ -218,8 +219,8 @@ def grid_to_particles(s: State) -> sg.Kernel:
 
 
 def throw_and_miss(s: State, throw: sg.Field, loss: sg.Field) -> tuple[sg.Kernel, sg.Kernel]:
-    """The kernels that set the spinning block in motion, and that measure the squared distance (m²)
-    of the centre of mass from the target at the end.
+    """The kernels that set the spinning block in motion, and that measure the squared distance (m²) of its
+    centre of mass from the target at the end.
     """
     n, steps, x, v, C = s.n, s.steps, s.x, s.v, s.C
 
@@ -244,11 +245,12 @@ def throw_and_miss(s: State, throw: sg.Field, loss: sg.Field) -> tuple[sg.Kernel
 
 
 def build(side: int, cells: int, steps: int, fp: object) -> tuple[tuple[sg.Field], Callable[[], float]]:
-    """The unknowns, here one field of two numbers (m/s), and a function that runs the program forward and backward:
-    it gives the loss and leaves the gradients in the unknowns.
+    """The unknowns, one field of two numbers (m/s), at a first guess; a function that runs the program and its
+    gradient: it gives the loss and leaves d loss in `unknown.grad`.
     """
     s = make_state(side, cells, steps, fp)
     throw = sg.field(fp, shape=2, needs_grad=True)
+    throw.from_numpy(np.array([1.0, -1.0]))
     loss = sg.field(fp, shape=(), needs_grad=True)
     p2g, g2p = particles_to_grid(s), grid_to_particles(s)
     clear_grid, grid_update = grid_kernels(s)
@@ -293,12 +295,12 @@ def main(
     """Optimise; the distance of the centre of mass from the target at each iteration, in metres."""
     sg.init(arch=arch or sg.cpu, default_fp=sg.f32)
     (throw,), evaluate = build(side, cells, steps, sg.f32)
-    throw.from_numpy(np.array([1.0, -1.0]))
     history = []
     for iteration in range(iterations):
         history.append(evaluate() ** 0.5)
         if report and iteration % 5 == 0:
-            print(f"iteration {iteration:3d}  throw {throw[0]:+.3f} {throw[1]:+.3f} m/s  misses by {history[-1]:.4f} m")
+            thrown = f"{throw[0]:+.3f} {throw[1]:+.3f} m/s"
+            print(f"iteration {iteration:3d}  thrown with {thrown}  misses by {history[-1]:.4f} m")
         throw.from_numpy(throw.to_numpy() - 4.0 * throw.grad.to_numpy())
     return history
 

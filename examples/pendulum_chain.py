@@ -2,12 +2,13 @@
 
 Three pendulums on one shaft, joined by torsion springs, obey
     a_i'' = -sin(a_i) + K (a_{i-1} - 2 a_i + a_{i+1}) - C a_i'          (free ends)
-in units of the pendulum's own frequency. Each chain picks its own time step: fast motion gets shorter sub-steps, so
-how many there are depends on the data, chain by chain. The unknowns are the three initial speeds of each chain, found
-by gradient descent through all sub-steps. Chains differ in their coupling K.
+in units of the pendulum's own frequency. Each chain picks its own time step: fast motion gets shorter sub-steps,
+so how many there are depends on the data, chain by chain. The unknowns are the three initial speeds of each
+chain, found by gradient descent through all sub-steps. Chains differ in their coupling K.
 
-A small kick brings a mode of frequency w back to rest height after a time pi / w, however strong it was: at such a time
-some targets are out of reach. The fastest mode has w = sqrt(1 + 3 K), so with K up to 0.8 times below 1.7 are safe.
+A small kick brings a mode of frequency w back to rest height after a time pi / w, however strong it was: at such
+a time some targets are out of reach. The fastest mode has w = sqrt(1 + 3 K), so with K up to 0.8 all times below
+1.7 are safe.
 
     python examples/pendulum_chain.py
 """
@@ -22,7 +23,7 @@ COUPLINGS = (0.1, 0.8)
 DAMPING = 0.05
 LONGEST = 0.04
 TARGET = (0.6, 0.2, -0.4)
-CHECK = {"chains": 6, "duration": 1.0, "iterations": 3}
+CHECK = {"chains": 6, "duration": 0.5, "iterations": 2}
 """What `stackgrad check` runs."""
 
 
@@ -32,7 +33,9 @@ def pull(left, own, right, k):
     return k * (left - 2.0 * own + right) - sg.sin(own)
 
 
-def motion(kick: sg.Field, coupling: sg.Field, substeps: sg.Field, loss: sg.Field, duration: float) -> sg.Kernel:
+def motion(
+    kick: sg.Field, coupling: sg.Field, substeps: sg.Field, loss: sg.Field, duration: float
+) -> sg.Kernel:
     """The kernel: all chains from the kick to the end, by semi-implicit Euler steps."""
     (chains,) = coupling.shape
 
@@ -69,8 +72,8 @@ def motion(kick: sg.Field, coupling: sg.Field, substeps: sg.Field, loss: sg.Fiel
 
 
 def build(chains: int, duration: float) -> tuple[tuple[sg.Field], Callable[[], float], sg.Field]:
-    """The unknowns, one field of kicks (chains, 3); a function that gives the loss and leaves the gradient in the
-    unknowns; how many sub-steps each chain took (chains,).
+    """The unknowns, one field of kicks (chains, 3), at a first guess; a function that runs the program and its
+    gradient: it gives the loss and leaves d loss in `unknown.grad`; the sub-steps each chain took (chains,).
     """
     kick = sg.field(sg.f64, shape=(chains, 3), needs_grad=True)
     coupling = sg.field(sg.f64, shape=chains)
@@ -108,8 +111,8 @@ def main(
         kick.from_numpy(x - step * slope)
         x_before, slope_before = x, slope
         if report and iteration % 5 == 0:
-            steps = substeps.to_numpy()
-            print(f"iteration {iteration:3d}  error {history[-1]:.2e}  sub-steps {steps.min()} to {steps.max()}")
+            taken = substeps.to_numpy()
+            print(f"iteration {iteration:3d}  error {history[-1]:.2e}  sub-steps {taken.min()} to {taken.max()}")
     return history
 
 
