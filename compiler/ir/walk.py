@@ -98,8 +98,11 @@ def rename_locals(block: Block, names: Mapping[str, str]) -> Block:
 
     def change(stmt: Stmt) -> Stmt:
         stmt = map_blocks(stmt, lambda inner: rename_locals(inner, names))
-        held = ((k, getattr(stmt, k, None)) for k in ("var", "stop"))
-        new: dict[str, Any] = {k: names[old] for k, old in held if old in names}
+        new: dict[str, Any] = {}
+        for k in ("var", "stop"):
+            old = getattr(stmt, k, None)
+            if old is not None and old in names:
+                new[k] = names[old]
         return replace(stmt, **new) if new else stmt
 
     made = tuple(change(s) for s in block)
