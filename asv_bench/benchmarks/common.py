@@ -59,7 +59,7 @@ def start(arch: str) -> None:
     try:
         sg.init(arch=arch, default_fp=sg.f32, default_ip=sg.i32, random_seed=0)
     except DeviceError as absent:
-        raise NotImplementedError(str(absent)) from absent
+        raise NotImplementedError(str(absent).partition("; cure:")[0]) from absent
     except StackgradError as unknown:
         raise NotImplementedError(f"this version has no backend {arch}: {unknown}") from unknown
 
