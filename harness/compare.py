@@ -75,7 +75,7 @@ class Standard:
         bound = sensitive.bound(self.precision)
         if sensitive.poisoned:
             return Comparison(executor, "poisoned", f"{name}: NaN or infinity comes and goes with rounding")
-        if not sensitive.decides:
+        if not sensitive.decides(self.precision):
             share = f"rounding moves it by {sensitive.delta:.1e} of {sensitive.size:.1e}"
             return Comparison(executor, "undecided", f"{name}: {share}")
         if alike and gap <= bound:

@@ -26,7 +26,7 @@ from .executors import Executor, LaunchExecutor, lower_plainly, reference, reord
 from .launch import GRAD, Captured, Setting, is_forward, with_gradient
 from .oracle_executors import JaxExecutor, along
 from .outcome import Arrays, Ok, Outcome, Poisoned, Refused, Trap, Undecided, Unsupported, attempt, one_line
-from .rounding import DECIDABLE, Precision, generator, moved, moved_scalars, narrowest, nudged, sensitivity, signs
+from .rounding import Precision, generator, moved, moved_scalars, narrowest, nudged, sensitivity, signs
 
 FAST = 0.05
 """Launches below this many seconds are timed three times."""
@@ -231,7 +231,7 @@ class Replay:
             if not isinstance(outcome, Ok):
                 return True
             jumps = sensitivity(standard.arrays, [outcome.arrays], seeds)
-            if any(s.poisoned or s.delta > DECIDABLE * s.size for s in jumps.values()):
+            if not all(s.decides(self.precision) for s in jumps.values()):
                 return True
         return False
 

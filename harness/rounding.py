@@ -12,7 +12,8 @@ adjoint, of the cotangent given too, as adjoints are added to it). Two execution
     |a - b| <= 64 delta + 64 u size + 64 (least subnormal),
 
 NaN meets NaN and an infinity the same infinity; of integers |a - b| <= 64 delta, so where rounding changes none they
-are equal. If delta exceeds 1e-3 size the array decides nothing: *undecided*. If a NaN or an infinity comes or
+are equal. If delta exceeds 1e-3 size (64 u size in half precision, where that is more) the array decides nothing:
+*undecided*. If a NaN or an infinity comes or
 goes in these runs the array is *poisoned*. The first 64 stands for the roundings inside the kernel, of which the runs
 see those of the inputs only, the second for at most 64 roundings of the result; a wrong derivative is off by the size
 of a contribution, in double precision 1e12 times the bound.
@@ -126,10 +127,9 @@ class Sensitivity:
     poisoned: bool = False
     exact: bool = False
 
-    @property
-    def decides(self) -> bool:
+    def decides(self, precision: Precision) -> bool:
         """Whether a comparison of this array can say anything."""
-        return not self.poisoned and self.delta <= DECIDABLE * self.size
+        return not self.poisoned and self.delta <= max(DECIDABLE, SAFETY * precision.u) * self.size
 
     def bound(self, precision: Precision) -> float:
         """The largest difference between two right executions."""

@@ -1,0 +1,19 @@
+"""Recorded launches made by hand, and the panel that judges them."""
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from stackgrad.harness.executors import present_backends
+from stackgrad.harness.replay import Panel
+
+_HERE = str(Path(__file__).parent)
+if _HERE not in sys.path:
+    sys.path.append(_HERE)
+
+
+@pytest.fixture
+def panel() -> Panel:
+    """The cpu beside the reference, judged by JAX."""
+    return Panel(present_backends(["cpu"])[0])
