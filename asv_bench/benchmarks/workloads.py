@@ -226,43 +226,15 @@ def triangular(n: int) -> Program:
 def walker(boxes: int, steps: int) -> Program:
     """A strip of boxes of masses and springs that falls onto the ground, step by step, under a tape."""
     points, springs = _strip(boxes)
-    n = len(points)
-    starts, others, numbers = _neighbours(n, springs)
-    start, other, number = whole(starts), whole(others), whole(numbers)
-    state = np.zeros((2, steps + 1, n))
+    n, m, shape = len(points), len(springs), (steps + 1, len(points))
+    graph = tuple(whole(a) for a in _neighbours(n, springs))
+    state = np.zeros((2, *shape))
     state[:, 0] = points.T
-    shape, m = (steps + 1, n), len(springs)
     px, py, vx, vy = real(shape, state[0]), real(shape, state[1]), real(shape), real(shape)
     muscle = real(m, np.random.default_rng(6).normal(0, 0.4, m))
     rest = real(m, np.array([math.dist(points[a], points[b]) for a, b in springs]))
-    loss = real(())
-    used = [0]
-
-    @sg.kernel
-    def step(t: sg.i32) -> None:
-        for i in range(n):
-            fx = 0.0
-            fy = -9.8
-            for k in range(start[i], start[i + 1]):
-                j = other[k]
-                s = number[k]
-                dx = px[t, j] - px[t, i]
-                dy = py[t, j] - py[t, i]
-                now = sg.sqrt(dx * dx + dy * dy)
-                target = rest[s] * (1.0 + 0.1 * sg.tanh(muscle[s]) * sg.sin(0.04 * t))
-                along = ((vx[t, j] - vx[t, i]) * dx + (vy[t, j] - vy[t, i]) * dy) / now
-                pull = (3000.0 * (now - target) + 12.0 * along) / now
-                fx += pull * dx
-                fy += pull * dy
-            u = vx[t, i] + 0.004 * fx
-            w = vy[t, i] + 0.004 * fy
-            if py[t, i] + 0.004 * w < 0.0:
-                u = 0.0
-                w = 0.0
-            vx[t + 1, i] = u
-            vy[t + 1, i] = w
-            px[t + 1, i] = px[t, i] + 0.004 * u
-            py[t + 1, i] = py[t, i] + 0.004 * w
+    loss, used = real(()), [0]
+    step = _step((px, py, vx, vy), (muscle, rest), graph)
 
     @sg.kernel
     def distance() -> None:
@@ -280,6 +252,38 @@ def walker(boxes: int, steps: int) -> Program:
         used[0] = tape.used_bytes
 
     return Program((step, distance), (muscle,), (loss,), forward, reverse, tape=lambda: used[0])
+
+
+def _step(state: tuple[sg.Field, ...], springs: tuple[sg.Field, ...], graph: tuple[sg.Field, ...]) -> sg.Kernel:
+    """Row t + 1 of positions and speeds from row t: springs with damping and muscles, gravity, a ground that holds."""
+    px, py, vx, vy = state
+    muscle, rest = springs
+    start, other, number = graph
+    n = px.shape[1]
+
+    @sg.kernel
+    def step(t: sg.i32) -> None:
+        for i in range(n):
+            fx = 0.0
+            fy = -9.8
+            for k in range(start[i], start[i + 1]):
+                j = other[k]
+                s = number[k]
+                dx = px[t, j] - px[t, i]
+                dy = py[t, j] - py[t, i]
+                now = sg.sqrt(dx * dx + dy * dy)
+                target = rest[s] * (1.0 + 0.1 * sg.tanh(muscle[s]) * sg.sin(0.04 * t))
+                along = ((vx[t, j] - vx[t, i]) * dx + (vy[t, j] - vy[t, i]) * dy) / now
+                pull = (3000.0 * (now - target) + 12.0 * along) / now
+                fx += pull * dx
+                fy += pull * dy
+            ground = py[t, i] + 0.004 * (vy[t, i] + 0.004 * fy) < 0.0
+            vx[t + 1, i] = 0.0 if ground else vx[t, i] + 0.004 * fx
+            vy[t + 1, i] = 0.0 if ground else vy[t, i] + 0.004 * fy
+            px[t + 1, i] = px[t, i] + 0.004 * vx[t + 1, i]
+            py[t + 1, i] = py[t, i] + 0.004 * vy[t + 1, i]
+
+    return step
 
 
 def _strip(boxes: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
