@@ -78,8 +78,13 @@ def used_arrays(kernel: Kernel) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*primals(kernel), *sorted(mentioned))))
 
 
-def is_forward(kernel: Kernel) -> bool:
-    """Whether a kernel is one that can be differentiated: no adstacks, and no adjoint array that it uses itself."""
+def is_plain(kernel: Kernel) -> bool:
+    """Whether a kernel has no adstacks, and every array that it uses is a parameter: what an oracle can run."""
     stacks = any(isinstance(s, StackAlloca) for s in walk_kernel(kernel))
+    return not stacks and set(used_arrays(kernel)) <= set(primals(kernel))
+
+
+def is_forward(kernel: Kernel) -> bool:
+    """Whether a kernel is one that can be differentiated: plain, and no adjoint array among its parameters."""
     adjoints = {name + GRAD for name in with_gradient(kernel)}
-    return not stacks and not adjoints & set(used_arrays(kernel))
+    return is_plain(kernel) and not adjoints & set(used_arrays(kernel))

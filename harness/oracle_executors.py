@@ -15,7 +15,7 @@ import numpy as np
 from ..backends.base import Draws, Scalars
 from ..compiler.ir.nodes import Kernel
 from .executors import lower_plainly
-from .launch import is_forward, primals
+from .launch import is_plain, primals
 from .outcome import Arrays
 
 
@@ -27,10 +27,10 @@ class JaxExecutor:
     seconds: float | None = None
 
     def supports(self, kernel: Kernel) -> str | None:
-        """Whether JAX is installed and the kernel is a forward one."""
+        """Whether JAX is installed, and the kernel no gradient already."""
         if find_spec("jax") is None:
             return "jax is not installed; cure: pip install 'stackgrad[harness]'"
-        return None if is_forward(kernel) else "not a forward kernel: it uses adjoints itself"
+        return None if is_plain(kernel) else "the kernel is a gradient already"
 
     def forward(self, kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> Arrays:
         """The final content of all array parameters, reals in float64."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..compiler.errors import NotDifferentiable
+from ..compiler.errors import LocatedError, NotDifferentiable
 from ..compiler.errors import Unsupported as UnsupportedError
 
 Arrays = Mapping[str, np.ndarray]
@@ -79,5 +79,9 @@ def attempt(run: Callable[[], Arrays]) -> Outcome:
 
 def one_line(error: BaseException) -> str:
     """The first line of a message that says something: place and reason, without the source line and the cure."""
+    if isinstance(error, LocatedError):
+        first = error.diagnostics[0]
+        place = f"{first.span.render().splitlines()[0]}: " if first.span else ""
+        return place + first.reason.splitlines()[0]
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

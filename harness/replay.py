@@ -23,7 +23,7 @@ from ..compiler.passes.widen import widen
 from .compare import FAILURES, Comparison, Standard, Verdict, worst
 from .cost import Cost, measure
 from .executors import Executor, LaunchExecutor, lower_plainly, reference, reordered, twin
-from .launch import GRAD, Captured, Setting, is_forward, with_gradient
+from .launch import GRAD, Captured, Setting, is_plain, with_gradient
 from .oracle_executors import JaxExecutor, along
 from .outcome import Arrays, Ok, Outcome, Poisoned, Refused, Trap, Undecided, Unsupported, attempt, one_line
 from .rounding import Precision, generator, moved, moved_scalars, narrowest, nudged, sensitivity, signs
@@ -215,7 +215,7 @@ class Replay:
         """JAX's comparison; where JAX cannot be asked or has conventions of its own, that of dual numbers too."""
         if jax.verdict == "disagree" and self._at_kink(standard, seeds):
             jax = replace(jax, verdict="poisoned", reason="at a kink, where JAX has conventions of its own")
-        if jax.verdict not in ("unsupported", "poisoned") or not is_forward(self.kernel):
+        if jax.verdict not in ("unsupported", "poisoned"):
             return [jax]
         refusal = cost.dual_refusal() if cost else "its cost is not known"
         if refusal:
@@ -290,7 +290,7 @@ class Replay:
     def _cost(self) -> Cost | None:
         """Of the forward kernel as an oracle runs it; None if it cannot be run so."""
         at = self.setting
-        if not self._is_double or not is_forward(self.kernel):
+        if not self._is_double or not is_plain(self.kernel):
             return None
         try:
             return measure(lower_plainly(at.kernel).kernel, at.arrays, at.scalars, at.draws)

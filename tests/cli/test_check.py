@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from stackgrad.cli import tables
 from stackgrad.compiler.ad.rules import VJP
+from stackgrad.harness import oracle_executors
 from stackgrad.harness.executors import LaunchExecutor
 from stackgrad.session import RUNTIME, Runtime
 
@@ -181,7 +182,8 @@ def test_check_without_main(command: Any, write: Any) -> None:
 
 
 def test_exit_statuses_of_programs(command: Any, write: Any) -> None:
-    assert command("check", write("raise SystemExit")).status == 0
+    found = command("check", write("raise SystemExit"))
+    assert found.status == 0 and "it launched no kernel" in found.out
     found = command("check", write("import sys\nsys.exit(3)"))
     assert found.status == 1 and "it exited with status 3" in found.out
     found = command("check", write("def f(:"))
@@ -224,6 +226,18 @@ def test_limit_must_be_positive(command: Any, capsys: pytest.CaptureFixture[str]
 def test_the_runtime_is_left_as_it_was_found(command: Any, write: Any) -> None:
     command("check", write(CHECKED))
     assert type(RUNTIME) is Runtime and RUNTIME.capture is None and not RUNTIME.initialised
+
+
+def test_without_jax(command: Any, double_program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oracle_executors, "find_spec", lambda name: None)
+    found = command("check", double_program)
+    assert found.status == 0 and "dual" in found.out
+    assert "power (reverse), jax: unsupported: f64: jax is not installed; cure: pip install" in found.out
+
+
+def test_interrupts(command: Any, write: Any) -> None:
+    found = command("check", write("raise KeyboardInterrupt"))
+    assert found.status == 130 and found.err == "interrupted\n"
 
 
 def test_without_rich(command: Any, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ def _raising(error: Exception) -> Outcome:
     (OutOfBounds("index 3"), Trap("OutOfBounds", "index 3")),
     (NotDifferentiable("no", "cure", _SPAN), Refused("p.py:3:5: no")),
     (UnsupportedError("not yet", "cure", _SPAN), Unsupported("p.py:3:5: not yet")),
+    (NotDifferentiable("no", "cure"), Refused("no")),
     (KeyError("x"), Trap("KeyError", "'x'")),
 ])
 def test_exceptions_become_outcomes(error: Exception, outcome: Outcome) -> None:

@@ -211,6 +211,12 @@ def test_at_a_kink_jax_is_not_asked(panel: Panel) -> None:
     assert verdicts(case)["dual"] == "ok" and case.verdict == "ok"
 
 
+def test_at_a_kink_dual_numbers_see_what_is_wrong(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(VJP._rows, "max", VJP._rows["min"])
+    case = cases_of(recorded(pointwise(RELU), of([-1.0, 0.0, 1.0])), panel)["reverse", "f64"]
+    assert verdicts(case)["dual"] == "disagree" and case.verdict == "disagree"
+
+
 def test_beside_a_kink_jax_decides(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(VJP._rows, "max", VJP._rows["min"])
     case = cases_of(recorded(pointwise(RELU), of([-1.0, 0.5, 1.0])), panel)["reverse", "f64"]
@@ -258,6 +264,13 @@ def test_a_pole_within_rounding_poisons() -> None:
     assert found["forward", "f64"].verdict == "poisoned"
 
 
+def test_races_decide_nothing() -> None:
+    launch = recorded(over("x: f64[1], y: f64[0]", "%3: f64 = load x[%2]\nstore y[], %3"),
+                      {"x": np.arange(3.0), "y": np.zeros(())})  # fmt: skip
+    case = cases_of(launch, quiet())["forward", "f64"]
+    assert verdicts(case)["cpu"] == "undecided" and case.verdict == "undecided"
+
+
 def test_a_trap_on_the_reference_is_a_trap_everywhere() -> None:
     kernel = over("x: f64[1], at: i32", "%3: i32 = arg at\n%4: f64 = load x[%3]\nstore x[%2], %4")
     launch = Launch(kernel, "forward", {"at": 9}, Draws(), {"x": np.zeros(3)}, {"x": np.zeros(3)})
@@ -278,10 +291,10 @@ store x[%2], %6""", array="y")
     assert case.verdict == "refused" and case.reason and "\n" not in case.reason
 
 
-def test_kernels_that_use_adjoints_themselves() -> None:
+def test_kernels_that_use_adjoints_themselves(panel: Panel) -> None:
     kernel = over("x: f64[1] grad, x.grad: f64[1]", "%3: f64 = load x.grad[%2]\nstore x[%2], %3")
-    found = cases_of(recorded(kernel, {"x": np.zeros(2), "x.grad": np.ones(2)}), quiet())
-    assert found["forward", "f64"].verdict == "ok"
+    found = cases_of(recorded(kernel, {"x": np.zeros(2), "x.grad": np.ones(2)}), panel)
+    assert set(verdicts(found["forward", "f64"]).values()) == {"ok"}
     assert found["reverse", "f64"].verdict == "refused" and "adjoints" in found["reverse", "f64"].reason
 
 

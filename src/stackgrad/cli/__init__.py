@@ -1,7 +1,7 @@
 """The command line: `stackgrad check`, `doctor` and `ir`.
 
 Every command imports what it needs when it runs, so that `doctor` works where almost nothing is installed. Exit
-status: 0 all is well, 1 something is wrong with the user's program, 2 the command was not understood.
+status: 0 all is well, 1 something is wrong with the user's program, 2 the command was not understood, 130 interrupted.
 """
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ def main(argv: list[str] | None = None) -> int:
     except StackgradError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stdout = None  # type: ignore[assignment]
         return 1

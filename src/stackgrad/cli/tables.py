@@ -129,7 +129,7 @@ def plain_table(table: Table) -> str:
 
 def notes(report: Report) -> list[str]:
     """Why a cell says anything but ok, what the adstacks are, and which backends are absent."""
-    found = []
+    found = [] if report.rows else ["it launched no kernel: nothing was judged"]
     for row in report.rows:
         for name, cell in row.cells.items():
             if cell.verdict not in ("ok", "disagree", "trap"):
