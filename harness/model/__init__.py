@@ -1,0 +1,10 @@
+"""The program model: kernels of the user's language as data, rendered to source of three dialects and to IR."""
+from __future__ import annotations
+
+from .codec import from_json, to_json
+from .ir import render_ir
+from .loading import load, run_python, trace_program
+from .nodes import Program
+from .source import render_source
+
+__all__ = ["Program", "from_json", "load", "render_ir", "render_source", "run_python", "to_json", "trace_program"]

@@ -1,0 +1,19 @@
+"""A program as IR of stage `source`: all rows of the lowering together."""
+from __future__ import annotations
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.types import ArrayType
+from . import lower_expressions, lower_functions, lower_statements  # noqa: F401  (they fill the tables)
+from . import nodes as m
+from .lowering import Lowerer
+
+
+def render_ir(program: m.Program) -> Kernel:
+    """The kernel of stage `source` that the program means; its arrays and arguments have the program's names."""
+    t = Lowerer(program)
+    t.run(program.kernel.body)
+    t.flush()
+    params = [n.Param(p.name, p.dtype) for p in program.arguments if p.dtype]
+    params += [n.Param(f.name, ArrayType(f.dtype, len(f.shape), f.grad)) for f in program.fields]
+    return Kernel(program.kernel.name, tuple(params), tuple(t.tasks))

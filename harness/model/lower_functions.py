@@ -1,0 +1,98 @@
+"""Calls of the program's own functions: inlined, arguments by value, early returns by leaving a scope."""
+from __future__ import annotations
+
+from functools import reduce
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.build import Builder
+from ...compiler.ir.types import Scalar
+from . import nodes as m
+from .lowering import EXPRESSIONS, Activation, Local, Lowerer, Operand, common_type
+from .walk import walk
+
+
+@EXPRESSIONS.row(m.Invoke)
+def _invoke(t: Lowerer, e: m.Invoke) -> Operand:
+    function = t.functions[e.function]
+    args = [t.expr(a) for a in e.args]
+    active = Activation([{}])
+    _bind_arguments(t, active, function, args)
+    made = _run_function(t, active, function)
+    if function.result and not isinstance(made, tuple):
+        return t.value(made, function.result)
+    return made
+
+
+def _bind_arguments(t: Lowerer, active: Activation, function: m.Function, args: list[Operand]) -> None:
+    """Parameters mean their arguments; those that the function assigns become locals of the call."""
+    assigned = _assigned(function.body)
+    for param, operand in zip(function.params, args, strict=True):
+        operand = t.value(operand, param.dtype) if param.dtype else operand
+        if param.name in assigned:
+            value = t.value(operand)
+            operand_local = Local(t.builder.local(t.unique(param.name), value.type, value), value.type)
+            active.scopes[0][param.name] = operand_local
+        else:
+            active.scopes[0][param.name] = operand
+
+
+def _assigned(body: m.Block) -> set[str]:
+    """Names that a body assigns."""
+    found: set[str] = set()
+    for node in walk(body):
+        if isinstance(node, m.Assign):
+            found |= {target.name for target in node.targets if isinstance(target, m.Name)}
+        elif isinstance(node, m.Augment) and isinstance(node.target, m.Name):
+            found.add(node.target.name)
+        elif isinstance(node, (m.Declare, m.Walrus)):
+            found.add(node.name)
+    return found
+
+
+def _run_function(t: Lowerer, active: Activation, function: m.Function) -> Operand:
+    """The result of a call: nothing, the operands of the only `return` at its end, or locals set before each exit."""
+    returns = [s for s in walk(function.body) if isinstance(s, m.Return)]
+    t.stack.append(active)
+    try:
+        if not returns:
+            t.run(function.body)
+            return ()
+        if len(returns) == 1 and function.body[-1] is returns[0]:
+            return _run_to_the_end(t, function, returns[0])
+        return _run_with_exits(t, active, function)
+    finally:
+        t.stack.pop()
+
+
+def _run_to_the_end(t: Lowerer, function: m.Function, last: m.Return) -> Operand:
+    t.nesting += 1
+    t.run(function.body[:-1])
+    values = tuple(t.expr(v) for v in last.values)
+    t.nesting -= 1
+    return values[0] if len(values) == 1 else values
+
+
+def _run_with_exits(t: Lowerer, active: Activation, function: m.Function) -> Operand:
+    types = _measure(t, active, function)
+    active.results = tuple(Local(t.builder.local(t.unique("result"), dtype), dtype) for dtype in types)
+    active.return_frame = t.frames + 1
+    with t.block(frames=1) as body:
+        t.run(function.body)
+    t.builder.emit(n.Scope(tuple(body)))
+    values = tuple(t.builder.get(r.var, r.dtype) for r in active.results)
+    return values[0] if len(values) == 1 else values
+
+
+def _measure(t: Lowerer, active: Activation, function: m.Function) -> list[Scalar]:
+    """The common types of all returns, found by lowering the body for nothing."""
+    kept, t.builder = t.builder, Builder(t.builder.next_id)
+    dry = Activation([dict(active.scopes[0])], returned=[])
+    t.stack.append(dry)
+    try:
+        with t.block(frames=1):
+            t.run(function.body)
+    finally:
+        t.stack.pop()
+        t.builder = kept
+    assert dry.returned
+    return [reduce(common_type, types) for types in zip(*dry.returned, strict=True)]

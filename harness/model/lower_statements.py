@@ -1,0 +1,270 @@
+"""Rows of STATEMENTS: assignments, branches, exits, loops."""
+from __future__ import annotations
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Task, Value
+from ...compiler.ir.types import i32, i64
+from ...compiler.ir.walk import walk as walk_ir
+from . import nodes as m
+from .lower_expressions import ATOMICS, binary, update
+from .lowering import EXPRESSIONS, STATEMENTS, Local, Loop, Lowerer, Operand, index_type
+
+# ---- assignment -------------------------------------------------------------------------------------------------
+
+
+def assign_name(t: Lowerer, name: str, operand: Operand) -> None:
+    """Store to a local; the first assignment declares it with the type of its value."""
+    found = t.find(name)
+    if isinstance(found, Local):
+        t.builder.set(found.var, t.value(operand, found.dtype))
+    else:
+        t.declare(name, operand)
+
+
+@EXPRESSIONS.row(m.Walrus)
+def _walrus(t: Lowerer, e: m.Walrus) -> Operand:
+    assign_name(t, e.name, t.expr(e.value))
+    return t.expr(m.Name(e.name))
+
+
+def _indices(t: Lowerer, place: m.Element) -> tuple[Value, ...]:
+    return tuple(t.index(t.expr(i)) for i in place.indices)
+
+
+def _store(t: Lowerer, place: m.Element, indices: tuple[Value, ...], operand: Operand) -> None:
+    t.builder.store(place.field, indices, t.value(operand, t.fields[place.field].dtype))
+
+
+@STATEMENTS.row(m.Assign)
+def _assign(t: Lowerer, s: m.Assign) -> None:
+    """All values first, then the targets from left to right, each with its indices."""
+    operands: tuple[Operand, ...] = tuple(t.expr(v) for v in s.values)
+    if len(operands) == 1 and isinstance(operands[0], tuple):
+        operands = operands[0]
+    for target, operand in zip(s.targets, operands, strict=True):
+        if isinstance(target, m.Name):
+            assign_name(t, target.name, operand)
+        else:
+            _store(t, target, _indices(t, target), operand)
+
+
+@STATEMENTS.row(m.Declare)
+def _declare(t: Lowerer, s: m.Declare) -> None:
+    assign_name(t, s.name, t.value(t.expr(s.value), s.dtype))
+
+
+@STATEMENTS.row(m.Augment)
+def _augment(t: Lowerer, s: m.Augment) -> None:
+    if isinstance(s.target, m.Name):
+        old = t.expr(s.target)
+        assign_name(t, s.target.name, binary(t, s.op, old, t.expr(s.value)))
+        return
+    indices = _indices(t, s.target)
+    if s.op in ATOMICS:
+        update(t, ATOMICS[s.op], s.target, indices, t.expr(s.value))
+        return
+    old = t.builder.load(s.target.field, indices, t.fields[s.target.field].dtype)
+    _store(t, s.target, indices, binary(t, s.op, old, t.expr(s.value)))
+
+
+@STATEMENTS.row(m.Evaluate)
+def _evaluate(t: Lowerer, s: m.Evaluate) -> None:
+    t.expr(s.value)
+
+
+@STATEMENTS.row(m.Pass)
+def _pass(t: Lowerer, s: m.Pass) -> None:
+    return None
+
+
+# ---- branches and exits -----------------------------------------------------------------------------------------
+
+
+@STATEMENTS.row(m.If)
+def _if(t: Lowerer, s: m.If) -> None:
+    condition = t.condition(t.expr(s.condition))
+    with t.block() as then:
+        t.run(s.then)
+    with t.block() as orelse:
+        t.run(s.orelse)
+    t.builder.if_(condition, then, orelse)
+
+
+@STATEMENTS.row(m.Assert)
+def _assert(t: Lowerer, s: m.Assert) -> None:
+    t.builder.emit(n.Assert(t.condition(t.expr(s.condition)), s.message))
+
+
+@STATEMENTS.row(m.Break)
+def _break(t: Lowerer, s: m.Break) -> None:
+    t.leave(t.active.loops[-1].break_to)
+
+
+@STATEMENTS.row(m.Continue)
+def _continue(t: Lowerer, s: m.Continue) -> None:
+    loop = t.active.loops[-1]
+    if loop.continue_to is None:
+        t.builder.emit(n.Return())
+    elif loop.unrolled:
+        t.leave(loop.continue_to)
+    else:
+        t.builder.emit(n.Continue(t.frames - loop.continue_to + 1))
+
+
+@STATEMENTS.row(m.Return)
+def _return(t: Lowerer, s: m.Return) -> None:
+    active = t.active
+    if len(t.stack) == 1:
+        if t.nesting:
+            t.builder.emit(n.Return())
+        return
+    values = [t.value(t.expr(v)) for v in s.values]
+    if active.returned is not None:
+        active.returned.append(tuple(v.type for v in values))
+        return
+    for result, value in zip(active.results, values, strict=True):
+        t.builder.set(result.var, t.value(value, result.dtype))
+    t.leave(active.return_frame)
+
+
+# ---- loops ------------------------------------------------------------------------------------------------------
+
+
+@STATEMENTS.row(m.While)
+def _while(t: Lowerer, s: m.While) -> None:
+    with t.block() as condition:
+        test = t.condition(t.expr(s.condition))
+    with t.block(frames=1) as body:
+        _loop_body(t, s.body, Loop(t.frames, t.frames))
+    t.builder.emit(n.While(tuple(condition), test, tuple(body)))
+
+
+@STATEMENTS.row(m.For)
+def _for(t: Lowerer, s: m.For) -> None:
+    if isinstance(s.domain, m.Unrolled):
+        _unrolled(t, s, s.domain)
+    elif t.nesting or s.serialize:
+        _serial(t, s)
+    elif isinstance(s.domain, m.Range) and s.domain.step != 1:
+        _parallel_steps(t, s, s.domain)
+    else:
+        _parallel(t, s)
+
+
+def _loop_body(t: Lowerer, body: m.Block, loop: Loop) -> None:
+    t.active.loops.append(loop)
+    t.run(body)
+    t.active.loops.pop()
+
+
+Axis = tuple[Value, Value]
+
+
+def _axes(t: Lowerer, domain: m.Domain) -> list[Axis]:
+    """Begin and end of each axis, of the type of its index."""
+    if isinstance(domain, m.Over):
+        rank = len(t.fields[domain.field].shape)
+        return [(t.builder.const(0, i32), t.builder.shape(domain.field, axis)) for axis in range(rank)]
+    ends = domain.axes if isinstance(domain, m.Box) else ((domain.begin, domain.end),)  # type: ignore[attr-defined]
+    return [_axis(t, begin, end) for begin, end in [(_bound(t, b), t.expr(e)) for b, e in ends]]
+
+
+def _bound(t: Lowerer, begin: m.Expr | None) -> Operand:
+    return 0 if begin is None else t.expr(begin)
+
+
+def _axis(t: Lowerer, begin: Operand, end: Operand) -> Axis:
+    wide = i64 in (index_type(t.type_of(begin)), index_type(t.type_of(end)))
+    dtype = i64 if wide else i32
+    return t.value(begin, dtype), t.value(end, dtype)
+
+
+def _serial(t: Lowerer, s: m.For) -> None:
+    """Nested loops; `break` leaves all of them, `continue` goes on with the innermost."""
+    axes = _axes(t, s.domain)
+    indices = [t.builder.fresh(begin.type) for begin, _ in axes]
+    with t.block(frames=len(axes)) as body:
+        for name, index in zip(s.indices, indices, strict=True):
+            t.bind(name, index)
+        _loop_body(t, s.body, Loop(t.frames - len(axes) + 1, t.frames))
+    step, reverse = (s.domain.step, s.domain.reverse) if isinstance(s.domain, m.Range) else (1, False)
+    for index, (begin, end) in reversed(list(zip(indices, axes))):
+        body = [n.For(index, begin, end, tuple(body), step, reverse)]
+    t.builder.emit(body[0])
+
+
+_NOT_IN_BOUNDS = (n.Store, n.Atomic, n.Random)
+
+
+def _parallel(t: Lowerer, s: m.For) -> None:
+    """A task. Bounds with an effect belong to the serial code before it."""
+    with t.block() as bounds:
+        axes = _axes(t, s.domain)
+    if any(isinstance(stmt, _NOT_IN_BOUNDS) for stmt in walk_ir(tuple(bounds))):
+        for stmt in bounds:
+            t.builder.emit(stmt)
+        bounds = []
+    indices = tuple(t.builder.fresh(begin.type) for begin, _ in axes)
+    body = _task_body(t, s, dict(zip(s.indices, indices, strict=True)))
+    begin, end = zip(*axes)
+    t.tasks.append(Task(body, indices, tuple(bounds), begin, end))
+
+
+def _task_body(t: Lowerer, s: m.For, indices: dict[str, Value]) -> n.Block:
+    t.flush()
+    t.in_parallel = True
+    with t.block() as body:
+        for name, index in indices.items():
+            t.bind(name, index)
+        _loop_body(t, s.body, Loop())
+    t.in_parallel = False
+    return tuple(body)
+
+
+def _parallel_steps(t: Lowerer, s: m.For, domain: m.Range) -> None:
+    """A task over k in 0 .. max(0, ceil((end - begin)/step)); the index begin + k·step is computed in 64 bits."""
+    ends = _bound(t, domain.begin), t.expr(domain.end)
+    dtype = i64 if i64 in (index_type(t.type_of(e)) for e in ends) else i32
+    begin, end = (t.value(e, dtype) if isinstance(e, Value) else e for e in ends)
+    b = t.builder
+    with t.block() as bounds:
+        size = b.const(abs(domain.step), i64)
+        first, last = (t.value(e, i64) for e in ((begin, end) if domain.step > 0 else (end, begin)))
+        count = b.op("floordiv", b.op("sub", b.op("add", b.op("sub", last, first), size), b.const(1, i64)), size)
+        zero = b.const(0, i64)
+        count = b.op("max", zero, count)
+    k = b.fresh(i64)
+    t.flush()
+    with b.block() as head:
+        index = b.cast(b.op("add", t.value(begin, i64), b.op("mul", k, b.const(domain.step, i64))), dtype)
+    body = tuple(head) + _task_body(t, s, {s.indices[0]: index})
+    t.tasks.append(Task(body, (k,), tuple(bounds), (zero,), (count,)))
+
+
+def _unrolled(t: Lowerer, s: m.For, domain: m.Unrolled) -> None:
+    """The body once for each number; each copy in a scope of its own if it may leave early."""
+    numbers = range(domain.begin, domain.end, domain.step)
+    if not _exits(s.body):
+        for number in numbers:
+            t.active.scopes.append({s.indices[0]: number})
+            t.run(s.body)
+            t.active.scopes.pop()
+        return
+    with t.block(frames=1) as whole:
+        outer = t.frames
+        for number in numbers:
+            with t.block(frames=1) as one:
+                t.bind(s.indices[0], number)
+                _loop_body(t, s.body, Loop(outer, t.frames, unrolled=True))
+            t.builder.emit(n.Scope(tuple(one)))
+    t.builder.emit(n.Scope(tuple(whole)))
+
+
+def _exits(body: m.Block) -> bool:
+    """Whether `break` or `continue` of the loop around this block occurs in it."""
+    for stmt in body:
+        if isinstance(stmt, (m.Break, m.Continue)):
+            return True
+        if isinstance(stmt, m.If) and (_exits(stmt.then) or _exits(stmt.orelse)):
+            return True
+    return False

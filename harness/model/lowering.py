@@ -1,0 +1,190 @@
+"""From a program to a kernel of stage `source`, without the frontend: a second opinion on what a program means.
+
+This module holds what all rows share: names, frames, conversions. A number of the text stays a Python number until it
+meets a type. Short circuits and choices always branch here; the frontend may compute both sides, to the same values.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.build import Builder
+from ...compiler.ir.nodes import Task, Value
+from ...compiler.ir.table import Table
+from ...compiler.ir.types import Scalar, i32, i64, promote, u1, u64
+from . import nodes as m
+
+Operand = Value | bool | int | float | tuple[Any, ...]
+"""A value, a number of the text, or several of them (what `frexp` and some functions give)."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """A mutable scalar of the IR."""
+
+    var: str
+    dtype: Scalar
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Where `break` and `continue` go: frames of the IR; continue_to None: a parallel loop."""
+
+    break_to: int = 0
+    continue_to: int | None = None
+    unrolled: bool = False
+
+
+@dataclass
+class Activation:
+    """The kernel, or a function while it is inlined. returned: types of each `return` met while measuring."""
+
+    scopes: list[dict[str, Any]]
+    loops: list[Loop] = field(default_factory=list)
+    results: tuple[Local, ...] = ()
+    return_frame: int = 0
+    returned: list[tuple[Scalar, ...]] | None = None
+
+
+class Lowerer:
+    """State of one lowering: the open block, what names mean, how deep control is nested."""
+
+    def __init__(self, program: m.Program) -> None:
+        self.program = program
+        self.fields = {f.name: f for f in program.fields}
+        self.functions = {f.name: f for f in program.kernel.functions}
+        self.arguments = {p.name: p.dtype for p in program.arguments}
+        self.builder = Builder()
+        self.tasks: list[Task] = []
+        self.stack = [Activation([{}])]
+        self.frames = 0
+        self.nesting = 0
+        self.in_parallel = False
+        self.names = 0
+
+    # -- names and blocks -----------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> Activation:
+        """What is being lowered."""
+        return self.stack[-1]
+
+    def find(self, name: str) -> Any:
+        """What a name means here: a Local, an operand, or None."""
+        for scope in reversed(self.active.scopes):
+            if name in scope:
+                return scope[name]
+        return None
+
+    def bind(self, name: str, meaning: Any) -> None:
+        """Give a name a meaning until the end of this block."""
+        self.active.scopes[-1][name] = meaning
+
+    def unique(self, name: str) -> str:
+        """A name that no other local of the kernel has."""
+        self.names += 1
+        return f"{name}_{self.names}"
+
+    def declare(self, name: str, operand: Operand, dtype: Scalar | None = None) -> None:
+        """A new local of the program."""
+        value = self.value(operand, dtype)
+        self.bind(name, Local(self.builder.local(self.unique(name), value.type, value), value.type))
+
+    @contextmanager
+    def block(self, frames: int = 0) -> Iterator[list[n.Stmt]]:
+        """A block of statements and of names, inside so many new frames."""
+        self.nesting += 1
+        self.frames += frames
+        self.active.scopes.append({})
+        try:
+            with self.builder.block() as body:
+                yield body
+        finally:
+            self.active.scopes.pop()
+            self.frames -= frames
+            self.nesting -= 1
+
+    def leave(self, frame: int) -> None:
+        """Go on after a frame."""
+        self.builder.emit(n.Break(self.frames - frame + 1))
+
+    def flush(self) -> None:
+        """What was emitted outside all loops becomes a serial task."""
+        body = self.builder.take()
+        if body:
+            self.tasks.append(Task(body))
+
+    # -- operands -------------------------------------------------------------------------------------------
+
+    def type_of(self, operand: Operand) -> Scalar:
+        """The type of a value; of a number on its own, the default of its kind that holds it."""
+        if isinstance(operand, Value):
+            return operand.type
+        if isinstance(operand, bool):
+            return u1
+        if isinstance(operand, float):
+            return self.program.default_fp
+        if isinstance(operand, int):
+            return i32 if -(2**31) <= operand < 2**31 else i64 if operand < 2**63 else u64
+        raise TypeError(f"{operand!r} has no scalar type")
+
+    def value(self, operand: Operand, dtype: Scalar | None = None) -> Value:
+        """The operand as a value of a type; a number takes that type directly."""
+        dtype = dtype or self.type_of(operand)
+        if isinstance(operand, Value):
+            return self.builder.cast(operand, dtype)
+        assert isinstance(operand, (bool, int, float))
+        return self.builder.const(_converted(operand, dtype), dtype)
+
+    def truth(self, operand: Operand) -> bool | Value:
+        """The operand as a condition; a number of the text is known."""
+        return self.value(operand, u1) if isinstance(operand, Value) else bool(operand)
+
+    def condition(self, operand: Operand) -> Value:
+        """The operand as a u1 value."""
+        return self.value(self.truth(operand), u1)
+
+    def index(self, operand: Operand) -> Value:
+        """The operand as an index."""
+        return self.value(operand, index_type(self.type_of(operand)))
+
+    # -- dispatch -------------------------------------------------------------------------------------------
+
+    def expr(self, node: m.Expr) -> Operand:
+        """Evaluate an expression."""
+        return EXPRESSIONS[type(node)](self, node)
+
+    def run(self, body: m.Block) -> None:
+        """Execute statements as far as control goes."""
+        for stmt in body:
+            STATEMENTS[type(stmt)](self, stmt)
+            if isinstance(stmt, (m.Break, m.Continue, m.Return)):
+                return
+
+
+EXPRESSIONS: Table[type[m.Expr], Callable[[Lowerer, Any], Operand]] = Table("model lowering of expressions", m.EXPRESSIONS)
+STATEMENTS: Table[type[m.Stmt], Callable[[Lowerer, Any], None]] = Table("model lowering of statements", m.STATEMENTS)
+
+
+def index_type(dtype: Scalar) -> Scalar:
+    """Indices and bounds are i32, or i64 where i32 could lose values."""
+    return i64 if dtype.bits == 64 or dtype.name == "u32" else i32
+
+
+def common_type(a: Scalar, b: Scalar) -> Scalar:
+    """The type of two alternatives of one value."""
+    return u1 if a.is_bool and b.is_bool else promote(a, b)
+
+
+def _converted(value: bool | int | float, dtype: Scalar) -> bool | int | float:
+    """A real number of the text in an integer type: toward zero, within the range, NaN gives 0."""
+    if not isinstance(value, float) or not dtype.is_int:
+        return value
+    if value != value:
+        return 0
+    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+    high = low + (1 << dtype.bits) - 1
+    return int(min(max(value, float(low)), float(high))) if low < value < high else low if value <= low else high

@@ -1,0 +1,334 @@
+"""From a program to Python text: the functions and the kernel alone, or a file that runs by itself.
+
+Invariant: every compound operand is in parentheses, so the text has exactly the tree of the model.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...compiler.ir.table import Table
+from . import nodes as m
+from .dialects import DIALECTS, Dialect
+
+Expression = Callable[["Writer", Any], str]
+Lines = Callable[["Writer", Any], Iterator[str]]
+TEXT: Table[type[m.Expr], Expression] = Table("model text of expressions", m.EXPRESSIONS)
+DOMAIN_TEXT: Table[type[m.Domain], Expression] = Table("model text of domains", m.DOMAINS)
+LINES: Table[type[m.Stmt], Lines] = Table("model text of statements", m.STATEMENTS)
+_ATOMS = (m.Name, m.Element, m.Extent, m.Call, m.Invoke, m.Cast, m.BitCast, m.Random, m.AtomicCall, m.Walrus)
+
+
+class Writer:
+    """Text in one dialect."""
+
+    def __init__(self, program: m.Program, dialect: Dialect) -> None:
+        self.program = program
+        self.dialect = dialect
+
+    def expr(self, node: m.Expr) -> str:
+        """An expression on its own."""
+        return TEXT[type(node)](self, node)
+
+    def operand(self, node: m.Expr) -> str:
+        """An expression inside another."""
+        text = self.expr(node)
+        plain = isinstance(node, _ATOMS) or isinstance(node, m.Number) and not text.startswith("-")
+        return text if plain else f"({text})"
+
+    def list(self, nodes: tuple[m.Expr, ...]) -> str:
+        """Expressions with commas between."""
+        return ", ".join(map(self.expr, nodes))
+
+    def function(self, name: str, *args: str) -> str:
+        """A call of a function of the language."""
+        return f"{self.dialect.function(name)}({', '.join(args)})"
+
+    def dtype(self, dtype: Any) -> str:
+        """A scalar type."""
+        return f"{self.dialect.alias}.{dtype}"
+
+    def block(self, body: m.Block) -> Iterator[str]:
+        """Indented lines; `pass` for a block without statements."""
+        for stmt in body or (m.Pass(),):
+            for line in LINES[type(stmt)](self, stmt):
+                yield "    " + line
+
+
+# ---- expressions ------------------------------------------------------------------------------------------------
+
+
+@TEXT.row(m.Number)
+def _number(w: Writer, e: m.Number) -> str:
+    return repr(e.value)
+
+
+@TEXT.row(m.Name)
+def _name(w: Writer, e: m.Name) -> str:
+    return e.name
+
+
+@TEXT.row(m.Element)
+def _element(w: Writer, e: m.Element) -> str:
+    return f"{e.field}[{w.list(e.indices) or None}]"
+
+
+@TEXT.row(m.Extent)
+def _extent(w: Writer, e: m.Extent) -> str:
+    return f"{e.field}.shape[{e.axis}]"
+
+
+@TEXT.row(m.Unary)
+def _unary(w: Writer, e: m.Unary) -> str:
+    return ("not " if e.op == "not" else e.op) + w.operand(e.arg)
+
+
+@TEXT.row(m.Binary)
+def _binary(w: Writer, e: m.Binary) -> str:
+    return f"{w.operand(e.left)} {e.op} {w.operand(e.right)}"
+
+
+@TEXT.row(m.Compare)
+def _compare(w: Writer, e: m.Compare) -> str:
+    text = w.operand(e.operands[0])
+    for op, operand in zip(e.ops, e.operands[1:]):
+        text += f" {op} {w.operand(operand)}"
+    return text
+
+
+@TEXT.row(m.Logic)
+def _logic(w: Writer, e: m.Logic) -> str:
+    return f" {e.op} ".join(map(w.operand, e.operands))
+
+
+@TEXT.row(m.Choice)
+def _choice(w: Writer, e: m.Choice) -> str:
+    return f"{w.operand(e.then)} if {w.operand(e.condition)} else {w.operand(e.orelse)}"
+
+
+_BUILTINS = ("abs", "min", "max", "round")
+"""Functions that are also Python's: written as such, so that both spellings are met (`abs(x)`, `sg.sin(x)`)."""
+
+
+@TEXT.row(m.Call)
+def _call(w: Writer, e: m.Call) -> str:
+    args = [w.expr(a) for a in e.args] + ([w.dtype(e.dtype)] if e.dtype else [])
+    if e.function in _BUILTINS and not e.dtype and len(e.args) % 2:
+        return f"{e.function}({', '.join(args)})"
+    return w.function(e.function, *args)
+
+
+@TEXT.row(m.Cast)
+def _cast(w: Writer, e: m.Cast) -> str:
+    if e.spelling == "cast":
+        return w.function("cast", w.expr(e.arg), w.dtype(e.dtype))
+    return f"{w.dtype(e.dtype) if e.spelling == 'type' else e.spelling}({w.expr(e.arg)})"
+
+
+@TEXT.row(m.BitCast)
+def _bit_cast(w: Writer, e: m.BitCast) -> str:
+    return w.function("bit_cast", w.expr(e.arg), w.dtype(e.dtype))
+
+
+@TEXT.row(m.Random)
+def _random(w: Writer, e: m.Random) -> str:
+    return w.function("random", *([w.dtype(e.dtype)] if e.dtype else []))
+
+
+@TEXT.row(m.AtomicCall)
+def _atomic(w: Writer, e: m.AtomicCall) -> str:
+    return w.function(f"atomic_{e.op}", w.expr(e.target), w.expr(e.value))
+
+
+@TEXT.row(m.Invoke)
+def _invoke(w: Writer, e: m.Invoke) -> str:
+    return f"{e.function}({w.list(e.args)})"
+
+
+@TEXT.row(m.Walrus)
+def _walrus(w: Writer, e: m.Walrus) -> str:
+    return f"({e.name} := {w.expr(e.value)})"
+
+
+# ---- domains ----------------------------------------------------------------------------------------------------
+
+
+@DOMAIN_TEXT.row(m.Range)
+def _range(w: Writer, d: m.Range) -> str:
+    parts = [] if d.begin is None and d.step == 1 else [w.expr(d.begin or m.Number(0))]
+    parts.append(w.expr(d.end))
+    parts += [str(d.step)] if d.step != 1 else []
+    text = f"range({', '.join(parts)})"
+    return f"reversed({text})" if d.reverse else text
+
+
+@DOMAIN_TEXT.row(m.Box)
+def _box(w: Writer, d: m.Box) -> str:
+    return w.function("ndrange", *(w.expr(e) if b is None else f"({w.expr(b)}, {w.expr(e)})" for b, e in d.axes))
+
+
+@DOMAIN_TEXT.row(m.Over)
+def _over(w: Writer, d: m.Over) -> str:
+    return d.field
+
+
+@DOMAIN_TEXT.row(m.Unrolled)
+def _unrolled(w: Writer, d: m.Unrolled) -> str:
+    return w.function("static", f"range({d.begin}, {d.end}, {d.step})")
+
+
+# ---- statements -------------------------------------------------------------------------------------------------
+
+
+@LINES.row(m.Assign)
+def _assign(w: Writer, s: m.Assign) -> Iterator[str]:
+    yield f"{w.list(s.targets)} = {w.list(s.values)}"
+
+
+@LINES.row(m.Declare)
+def _declare(w: Writer, s: m.Declare) -> Iterator[str]:
+    yield f"{s.name}: {w.dtype(s.dtype)} = {w.expr(s.value)}"
+
+
+@LINES.row(m.Augment)
+def _augment(w: Writer, s: m.Augment) -> Iterator[str]:
+    yield f"{w.expr(s.target)} {s.op}= {w.expr(s.value)}"
+
+
+@LINES.row(m.If)
+def _if(w: Writer, s: m.If, word: str = "if") -> Iterator[str]:
+    yield f"{word} {w.expr(s.condition)}:"
+    yield from w.block(s.then)
+    if len(s.orelse) == 1 and isinstance(s.orelse[0], m.If):
+        yield from _if(w, s.orelse[0], "elif")
+    elif s.orelse:
+        yield "else:"
+        yield from w.block(s.orelse)
+
+
+@LINES.row(m.For)
+def _for(w: Writer, s: m.For) -> Iterator[str]:
+    if s.serialize:
+        yield w.function("loop_config", "serialize=True")
+    yield f"for {', '.join(s.indices)} in {DOMAIN_TEXT[type(s.domain)](w, s.domain)}:"
+    yield from w.block(s.body)
+
+
+@LINES.row(m.While)
+def _while(w: Writer, s: m.While) -> Iterator[str]:
+    yield f"while {w.expr(s.condition)}:"
+    yield from w.block(s.body)
+
+
+@LINES.row(m.Break, m.Continue, m.Pass)
+def _word(w: Writer, s: m.Stmt) -> Iterator[str]:
+    yield type(s).__name__.lower()
+
+
+@LINES.row(m.Return)
+def _return(w: Writer, s: m.Return) -> Iterator[str]:
+    yield f"return {w.list(s.values)}".rstrip()
+
+
+@LINES.row(m.Assert)
+def _assert(w: Writer, s: m.Assert) -> Iterator[str]:
+    yield f"assert {w.expr(s.condition)}, {s.message!r}"
+
+
+@LINES.row(m.Evaluate)
+def _evaluate(w: Writer, s: m.Evaluate) -> Iterator[str]:
+    yield w.expr(s.value)
+
+
+# ---- files ------------------------------------------------------------------------------------------------------
+
+
+def definitions(program: m.Program, dialect: str = "stackgrad") -> str:
+    """The functions and the kernel, decorated; fields and the package are names from outside."""
+    return "\n".join(_definitions(Writer(program, DIALECTS[dialect])))
+
+
+def _definitions(w: Writer) -> Iterator[str]:
+    for function in w.program.kernel.functions:
+        result = f" -> {w.dtype(function.result)}" if function.result else ""
+        yield f"@{w.dialect.alias}.func"
+        yield f"def {function.name}({_parameters(w, function.params)}){result}:"
+        yield from w.block(function.body)
+        yield ""
+    yield f"@{w.dialect.alias}.kernel"
+    yield f"def {w.program.kernel.name}({_parameters(w, w.program.arguments)}):"
+    yield from w.block(w.program.kernel.body)
+    yield ""
+
+
+def _parameters(w: Writer, params: tuple[m.Param, ...]) -> str:
+    return ", ".join(f"{p.name}: {w.dtype(p.dtype)}" if p.dtype else p.name for p in params)
+
+
+def render_source(program: m.Program, dialect: str = "stackgrad") -> str:
+    """A file that runs the kernel forward, then its gradient, and prints the results as JSON.
+
+    Its argument names the arch (default cpu). The line printed holds `forward`: final content by field, and
+    `gradient`: adjoints of the initial content, or `error`. Reals are hexadecimal. Raises NotInDialect.
+    """
+    w = Writer(program, DIALECTS[dialect])
+    return "\n".join([*_head(w), "", *_definitions(w), *_foot(w)])
+
+
+_HEAD = '''\
+import json
+import sys
+
+import numpy as np
+import {package} as {alias}
+
+arch = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+{alias}.init(arch=getattr({alias}, arch), default_fp={alias}.{fp}{options})
+
+
+def fill(field, values, dtype):
+    field.from_numpy(np.array(values, dtype).reshape(field.shape))
+
+
+def numbers(field):
+    return [v.hex() if isinstance(v, float) else v for v in field.to_numpy().ravel().tolist()]
+
+'''
+
+
+def _head(w: Writer) -> Iterator[str]:
+    d = w.dialect
+    yield _HEAD.format(package=d.package, alias=d.alias, fp=w.program.default_fp, options=d.options)
+    for field in w.program.fields:
+        grad = ", needs_grad=True" if field.grad else ""
+        yield f"{field.name} = {d.alias}.field({w.dtype(field.dtype)}, shape={field.shape}{grad})"
+    for name, content in w.program.inputs.arrays:
+        yield f"fill({name}, {_content(content)}, '{w.program.field(name).dtype.dtype}')"
+
+
+def _content(content: m.Content) -> str:
+    return f"[{', '.join(map(_exact, content))}]"
+
+
+def _exact(value: bool | int | float) -> str:
+    text = repr(value)
+    return f'float("{text}")' if text.lstrip("-") in ("inf", "nan") else text
+
+
+def _foot(w: Writer) -> Iterator[str]:
+    program = w.program
+    args = ", ".join(_exact(dict(program.inputs.scalars)[p.name]) for p in program.arguments)
+    everything = ", ".join(f'"{f.name}": {f.name}' for f in program.fields)
+    with_grad = ", ".join(f'"{f.name}": {f.name}' for f in program.fields if f.grad)
+    yield "result = {}"
+    yield "try:"
+    yield f"    {program.kernel.name}({args})"
+    yield f"    result['forward'] = {{name: numbers(f) for name, f in {{{everything}}}.items()}}"
+    for name, content in program.inputs.seeds:
+        yield f"    fill({name}.grad, {_content(content)}, '{program.field(name).dtype.dtype}')"
+    yield f"    {program.kernel.name}.grad({args})"
+    yield f"    result['gradient'] = {{name: numbers(f.grad) for name, f in {{{with_grad}}}.items()}}"
+    yield "except Exception as error:"
+    yield "    result['error'] = f'{type(error).__name__}: {error}'"
+    yield "print(json.dumps(result))"
+    yield ""

@@ -1,0 +1,52 @@
+"""Walks over programs: every node of a block, and every node with the statements around it."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+from . import nodes as m
+
+
+@cache
+def _names(cls: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(cls))
+
+
+def walk(node: Any) -> Iterator[m.Expr | m.Stmt | m.Domain]:
+    """Every expression, statement and domain at and below a node or a tuple of nodes, outer before inner."""
+    if isinstance(node, tuple):
+        for item in node:
+            yield from walk(item)
+    elif isinstance(node, (m.Expr, m.Stmt, m.Domain)):
+        yield node
+        for name in _names(type(node)):
+            yield from walk(getattr(node, name))
+
+
+def walk_program(program: m.Program) -> Iterator[m.Expr | m.Stmt | m.Domain]:
+    """Every node of the functions and of the kernel."""
+    for function in program.kernel.functions:
+        yield from walk(function.body)
+    yield from walk(program.kernel.body)
+
+
+def blocks(stmt: m.Stmt) -> tuple[m.Block, ...]:
+    """The blocks of a statement."""
+    if isinstance(stmt, m.If):
+        return stmt.then, stmt.orelse
+    return (stmt.body,) if isinstance(stmt, (m.For, m.While)) else ()
+
+
+def nested(block: Iterable[m.Stmt], outer: tuple[m.Stmt, ...] = ()) -> Iterator[tuple[m.Stmt, tuple[m.Stmt, ...]]]:
+    """Every statement with the statements that enclose it, outermost first."""
+    for stmt in block:
+        yield stmt, outer
+        for inner in blocks(stmt):
+            yield from nested(inner, (*outer, stmt))
+
+
+def fields_used(body: Any) -> set[str]:
+    """Names of the fields that a node or block reads, writes, measures or loops over."""
+    return {n.field for n in walk(body) if isinstance(n, (m.Element, m.Extent, m.Over))}
