@@ -1,0 +1,18 @@
+"""Mutants: known miscompilations that a test switches on to see whether the harness finds them.
+
+    with MUTANTS["sub-without-sign"].planted():
+        ...                                         # kernels lowered and compiled here are wrong
+
+The list is closed: a mutant is a row of one of the modules below. Nothing in the compiler knows of them.
+"""
+from __future__ import annotations
+
+from . import adjoints, loops, lowering, rules, saving
+from .planting import Mutant, patched, patched_row
+
+__all__ = ["MUTANTS", "Mutant", "patched", "patched_row"]
+
+MUTANTS: dict[str, Mutant] = {
+    mutant.name: mutant for module in (adjoints, loops, saving, rules, lowering) for mutant in module.MUTANTS
+}
+"""Every mutant by name."""

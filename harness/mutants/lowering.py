@@ -1,0 +1,72 @@
+"""Mutants among the passes and in code generation: they change the values of forward kernels too."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from llvmlite import ir
+
+from ...backends.llvm.emit import Arith
+from ...backends.llvm.ops import LLVM
+from ...compiler.ir import nodes as n
+from ...compiler.ir.effects import Place
+from ...compiler.ir.nodes import Stmt
+from ...compiler.ir.types import Scalar
+from ...compiler.passes.common_subexpressions import _Merger
+from ...compiler.passes.dead_code import Exits, _Liveness
+from .planting import Mutant, Plant, patched, patched_row
+
+
+def _merge_over_stores() -> Plant:
+    right = _Merger._renew
+
+    def wrong(self: _Merger, places: Iterable[Place]) -> None:
+        right(self, [place for place in places if place[0] != "array"])
+
+    return patched(_Merger, "_renew", wrong)
+
+
+def _drop_store_before_loop() -> Plant:
+    right = _Liveness._step_for
+
+    def wrong(self: _Liveness, stmt: n.For, after: int, frames: Exits, rewrite: bool) -> tuple[Stmt, int]:
+        return right(self, stmt, after, frames, rewrite)[0], after
+
+    return patched(_Liveness, "_step_for", wrong)
+
+
+def _signed_for_unsigned() -> Plant:
+    right = LLVM["cmp_lt"]
+
+    def wrong(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+        return right(e, t, x, y) if t.is_real or t.is_signed else e.b.icmp_signed("<", x, y)
+
+    return patched_row(LLVM, "cmp_lt", wrong)
+
+
+def _truncate_division() -> Plant:
+    right = LLVM["floordiv"]
+
+    def wrong(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+        return right(e, t, x, y) if t.is_real or not t.is_signed else e.b.sdiv(x, y)
+
+    return patched_row(LLVM, "floordiv", wrong)
+
+
+MUTANTS = (
+    Mutant(
+        "loads-merged-over-store", "A load is taken for one before a store to the array.",
+        "a load sees the last store to its element", _merge_over_stores, "values",
+    ),
+    Mutant(
+        "set-before-loop-dropped", "A set that only the body of the following for reads is dead.",
+        "a store is dead only if no path reads it", _drop_store_before_loop, "values",
+    ),
+    Mutant(
+        "unsigned-compared-signed", "LLVM code compares unsigned integers as signed ones.",
+        "cmp_lt is the order of the type", _signed_for_unsigned, "values",
+    ),
+    Mutant(
+        "division-truncates", "LLVM code rounds the quotient of signed integers toward zero.",
+        "floordiv rounds toward minus infinity", _truncate_division, "values",
+    ),
+)  # fmt: skip

@@ -1,0 +1,164 @@
+"""Mutants that have the wrong primal in the reverse sweep: read too late, saved too seldom, popped at the wrong time."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ...compiler.ad import driver
+from ...compiler.ad.plan import Planner
+from ...compiler.ad.reverse import TaskReverser
+from ...compiler.ad.risk import RiskAnalysis
+from ...compiler.ad.statements import Handler
+from ...compiler.ad.structure import Path
+from ...compiler.ir import nodes as n
+from ...compiler.ir.build import Builder
+from ...compiler.ir.nodes import Block, Stmt, Task, Value
+from ...compiler.ir.types import i64
+from ...compiler.ir.walk import map_blocks, operands, rename, walk
+from ...compiler.sizing import count
+from .planting import Mutant, Plant, patched, patched_handler, rewritten_tasks
+
+
+def _variables_recomputed() -> Plant:
+    right = Planner.is_recomputable
+
+    def wrong(self: Planner, value: Value) -> bool:
+        stmt = self.structure.made[value]
+        if isinstance(stmt, n.Get) and self.structure.declared.get(stmt.var) == ():
+            return self.policy.recompute
+        return right(self, value)
+
+    return patched(Planner, "is_recomputable", wrong)
+
+
+def _reread_conditions() -> Plant:
+    def change(right: Handler) -> Handler:
+        def wrong(r: TaskReverser, stmt: n.If, path: Path, position: int) -> None:
+            right(r, stmt, path, position)
+            made = r.b._open[-1].pop()
+            assert isinstance(made, n.If)
+            r.b.emit(replace(made, cond=_as_it_is_now(r, stmt.cond, made.cond)))
+
+        return wrong
+
+    return patched_handler(n.If, change)
+
+
+def _as_it_is_now(r: TaskReverser, cond: Value, known: Value) -> Value:
+    """The condition computed again from the variables that its operands were read from or stored to, if there are."""
+    test = r.structure.made.get(cond)
+    if not isinstance(test, n.Op):
+        return known
+    holders: dict[Value, str] = {}
+    for stmt in walk(r.structure.task.body):
+        if isinstance(stmt, (n.Get, n.Set)) and r.structure.declared.get(stmt.var) == ():
+            holders.setdefault(stmt.result if isinstance(stmt, n.Get) else stmt.value, stmt.var)
+    read = [v for v in operands(test) if v in holders and holders[v] not in r.stack_locals]
+    if not read:
+        return known
+    fresh = r.b.fresh(cond.type)
+    now = {v: r.b.get(holders[v], v.type) if v in read else r.primal(v) for v in operands(test)}
+    r.b.emit(replace(rename(test, now), result=fresh))  # type: ignore[call-arg]
+    return fresh
+
+
+def _edited(change: Callable[[Block], Block]) -> Plant:
+    """Grad tasks with every block changed, inner ones first."""
+
+    def visit(block: Block) -> Block:
+        return change(tuple(map_blocks(s, visit) for s in block))
+
+    return rewritten_tasks(lambda self, task: replace(task, body=visit(task.body)))
+
+
+def _never_pop() -> Plant:
+    def strip(self: TaskReverser, task: Task) -> Task:
+        dual = {s.stack for s in walk(task.body) if isinstance(s, n.StackAlloca) and s.adjoint}
+
+        def visit(block: Block) -> Block:
+            kept = (s for s in block if not isinstance(s, n.StackPop) or s.stack in dual)
+            return tuple(map_blocks(s, visit) for s in kept)
+
+        return replace(task, body=visit(task.body))
+
+    return rewritten_tasks(strip)
+
+
+def _push_missing_in_arm() -> Plant:
+    def strip(stmt: Stmt) -> Stmt:
+        if not isinstance(stmt, n.If):
+            return stmt
+        return replace(stmt, orelse=tuple(s for s in stmt.orelse if not isinstance(s, n.StackPush)))
+
+    return _edited(lambda block: tuple(strip(s) for s in block))
+
+
+def _push_in_first_arm() -> Plant:
+    def sink(block: Block) -> Block:
+        out, sunk = [], []
+        branches = [k for k, s in enumerate(block) if isinstance(s, n.If)]
+        for k, stmt in enumerate(block):
+            if isinstance(stmt, n.StackPush) and any(b > k for b in branches):
+                sunk.append(stmt)
+            elif isinstance(stmt, n.If):
+                out.append(replace(stmt, then=(*sunk, *stmt.then)))
+                sunk = []
+            else:
+                out.append(stmt)
+        return tuple(out)
+
+    return _edited(sink)
+
+
+def _count_one_short() -> Plant:
+    right = count._Counter._results
+
+    def wrong(self: count._Counter, number: int, own: list[str]) -> Block:
+        made = right(self, number, own)
+        b = Builder(self.next_id)
+        for stmt in made:
+            if isinstance(stmt, n.Atomic) and stmt.array == count.DEPTHS:
+                less = b.op("sub", stmt.value, b.const(1, i64))
+                stmt = replace(stmt, value=less)
+            b.emit(stmt)
+        self.next_id = b.next_id
+        return b.take()
+
+    return patched(count._Counter, "_results", wrong)
+
+
+MUTANTS = (
+    Mutant(
+        "variable-reread", "Where the reverse sweep needs what a variable held, it reads the variable.",
+        "the reverse sweep never reads a mutable scalar", _variables_recomputed,
+    ),
+    Mutant(
+        "condition-reread", "The condition of a reversed branch is computed from what the branch made of it.",
+        "an if is reversed on the same condition", _reread_conditions,
+    ),
+    Mutant(
+        "last-iteration-read", "Saved values are read and not popped, so each iteration finds those of the last one.",
+        "the reverse of a block pops what an execution of the block pushed", _never_pop,
+    ),
+    Mutant(
+        "push-missing-in-arm", "What the second arm of a branch should push is not pushed.",
+        "every execution of a block that saves pushes once", _push_missing_in_arm,
+    ),
+    Mutant(
+        "push-in-first-arm", "A push is sunk into the first arm of the next branch, whoever else reads.",
+        "a push stands in the lowest block that holds all readers", _push_in_first_arm,
+    ),
+    Mutant(
+        "count-one-short", "The counting kernel finds one slot less than each adstack needs.",
+        "the capacity of an adstack is its depth; a push beyond it is an overflow", _count_one_short, "overflow",
+    ),
+    Mutant(
+        "risk-ignored", "Loads of elements that the kernel overwrites are taken for harmless.",
+        "a load at risk is never computed again", lambda: patched(RiskAnalysis, "find", lambda self: {}),
+    ),
+    Mutant(
+        "prelude-missing", "The grad kernel finds the temporaries of the kernel empty.",
+        "temporaries live for one launch, so a grad kernel makes them again",
+        lambda: patched(driver, "_temporaries", lambda *args: ()),
+    ),
+)  # fmt: skip
