@@ -2,6 +2,8 @@
 
 A form is `constant + sum of coefficient * symbol`. Symbols are loop indices, arguments (by name), shapes, and, for all
 that is not affine, the value itself. Two forms over the same symbols differ by a known distance if the rest cancels.
+Only i32 and i64 arithmetic is affine: i32 modulo 2^32, which tells elements apart as no axis has 2^31 of them; narrow
+and unsigned numbers wrap where indices are still inside.
 """
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Stmt, Task, Value
+from ..ir.types import i32, i64
 from ..ir.walk import results, walk_task
 
 Symbol = Value | tuple[str, str] | tuple[str, str, int]
@@ -75,6 +78,12 @@ class IndexForms:
         return Affine(0, ((value, 1),))
 
     def _op(self, stmt: n.Op) -> Affine | None:
+        if stmt.result.type not in (i32, i64):
+            return None
+        found = self._arithmetic(stmt)
+        return _modulo(found) if found and stmt.result.type == i32 else found
+
+    def _arithmetic(self, stmt: n.Op) -> Affine | None:
         if stmt.op in ("add", "sub"):
             return _combine(self.form(stmt.args[0]), self.form(stmt.args[1]), 1 if stmt.op == "add" else -1)
         if stmt.op == "neg":
@@ -88,9 +97,17 @@ class IndexForms:
         return None
 
 
+def _modulo(form: Affine) -> Affine:
+    """The same form modulo 2^32, in numbers of i32."""
+    small = [(s, (c + 2**31) % 2**32 - 2**31) for s, c in form.terms]
+    return Affine((form.constant + 2**31) % 2**32 - 2**31, tuple((s, c) for s, c in small if c))
+
+
 def _keeps_value(cast: n.Cast) -> bool:
     source, target = cast.arg.type, cast.result.type
-    return source.is_int and target.is_int and target.bits >= source.bits
+    if not (source.is_int and target.is_int) or source.is_signed and not target.is_signed:
+        return False
+    return target.bits - target.is_signed >= source.bits - source.is_signed
 
 
 def extents(task: Task) -> tuple[tuple[Affine, Affine], ...]:
