@@ -1,0 +1,15 @@
+"""Running error bounds: two executors agree if they differ by no more than what rounding can explain.
+
+`run_bounded` executes a kernel on the reference with an error beside each value; `judge` compares results within
+these errors. docs/error_bounds.md has the model.
+"""
+from __future__ import annotations
+
+from .histogram import histogram
+from .interpret import Bounded, run_bounded
+from .judge import DECIDABLE, Verdict, judge, overall, undecided
+from .machine import BoundedProgram
+
+__all__ = [
+    "DECIDABLE", "Bounded", "BoundedProgram", "Verdict", "histogram", "judge", "overall", "run_bounded", "undecided",
+]

@@ -1,0 +1,87 @@
+"""The judge: do two results agree within their bounds, and does agreeing say anything?
+
+An element agrees if the two differ by no more than the sum of their bounds, and disagrees otherwise: that is proof,
+however wide the bound. Agreement within a bound wider than a thousandth of the value proves nothing: undecided. A
+value much smaller than its neighbours, zero above all, counts as a thousandth of the greatest of its array.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..outcome import Arrays
+
+DECIDABLE = 1e-3
+"""The widest bound that decides, as a share of the value; and the least value that counts, as a share of its array."""
+
+State = Literal["agree", "disagree", "undecided"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """On one array. worst: the largest difference over its bound. undecided: elements whose bound is too wide."""
+
+    state: State
+    reason: str = ""
+    worst: float = 0.0
+    elements: int = 0
+    undecided: int = 0
+
+
+def judge(a: Arrays, b: Arrays, errors: Arrays, others: Arrays | None = None) -> dict[str, Verdict]:
+    """Verdicts on the arrays that both have.
+
+    a: of a bounded run, with its errors. b: of any executor of the same kernel; or of a bounded run of a kernel that
+    means the same, with its errors as `others`.
+    """
+    extra: Arrays = others or {}
+    return {
+        name: _verdict(name, a[name], b[name], errors[name] + extra.get(name, 0.0))
+        for name in a if name in b and name in errors
+    }  # fmt: skip
+
+
+def overall(verdicts: Mapping[str, Verdict]) -> State:
+    """The worst state of some verdicts."""
+    states = {v.state for v in verdicts.values()}
+    return "disagree" if "disagree" in states else "undecided" if "undecided" in states else "agree"
+
+
+def undecided(a: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """Elements of which the bound is too wide to say anything."""
+    size = np.abs(a.astype(np.float64))
+    finite = np.isfinite(size)
+    most = float(size[finite].max(initial=0.0))
+    least = float(np.finfo(a.dtype).tiny) if a.dtype.kind == "f" else 0.0
+    return (errors > DECIDABLE * np.maximum(size, max(DECIDABLE * most, least))) | np.isinf(errors)
+
+
+def _verdict(name: str, a: np.ndarray, b: np.ndarray, e: np.ndarray) -> Verdict:
+    if a.shape != b.shape:
+        return Verdict("disagree", f"{name} has shape {b.shape}, not {a.shape}", np.inf, a.size)
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    with np.errstate(all="ignore"):
+        alike = (a == b) | np.isnan(x) & np.isnan(y)
+        gap = np.where(alike, 0.0, np.abs(x - y))
+        if a.dtype.kind != "f":
+            gap = np.where(alike, 0.0, np.maximum(gap, 1.0))  # f64 may not tell two large integers apart
+        beyond = ~alike & ~(gap <= e) & (e < np.inf)
+        ratio = np.where(alike, 0.0, np.where(np.isinf(e), 0.0, gap / e))
+        open_ = undecided(a, e)
+    worst = float(np.nan_to_num(ratio, nan=np.inf).max(initial=0.0))
+    count = int(np.count_nonzero(open_))
+    if beyond.any():
+        at = int(np.argmax(np.where(beyond, np.nan_to_num(ratio, nan=np.inf), -1.0)))
+        return Verdict("disagree", _place(name, x, y, e, at), worst, a.size, count)
+    if count:
+        at = int(np.argmax(open_))
+        return Verdict("undecided", _place(name, x, y, e, at), worst, a.size, count)
+    return Verdict("agree", "", worst, a.size, 0)
+
+
+def _place(name: str, x: np.ndarray, y: np.ndarray, e: np.ndarray, at: int) -> str:
+    index = ", ".join(map(str, np.unravel_index(at, x.shape))) if x.shape else ""
+    return f"{name}[{index}]: {y.flat[at]:.9g} against {x.flat[at]:.9g}, bound {e.flat[at]:.1e}"

@@ -1,0 +1,148 @@
+"""The reference machine with an error beside each value: state of a bounded launch.
+
+The error of value %k lives under the key ~k in the dictionary of the same frame, so narrowing, merging and gathering
+of lanes are those of the reference. An error is one f64 a lane, or 0-d; `ZERO`, told by identity, says that every
+executor has exactly this value in all lanes. The error of an integer or a boolean is 0 (certain) or infinite
+(uncertain). A value that is NaN or infinite under a finite error is that in every executor.
+
+Once poisoned, the machine goes on as the plain reference: values stay right, errors are void.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import STATEMENTS, Block, Kernel, Stmt, Value
+from ...compiler.ir.printer import print_statement
+from ...compiler.ir.table import Table
+from ...compiler.ir.types import Scalar
+from ...compiler.ir.walk import walk_kernel
+from ...reference.frame import Frame, Vector
+from ...reference.machine import RUN, Chunk, Machine, Program
+from ...reference.storage import Local, Rows
+from ...reference.traps import Place
+from .ledger import Ledger, Plan, plan_task
+from .roundoff import ZERO, Bound, plan_operation
+from .slots import Slots
+
+Handler = Callable[["BoundedMachine", Any, Frame], Frame | None]
+
+BOUNDED: Table[type[Stmt], Handler] = Table("bounds.run", STATEMENTS.values())
+
+
+class BoundedProgram(Program):
+    """What is looked up in a kernel once. decisive: values that end a `while`; stops: locals that end a loop."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        loops = [s for s in walk_kernel(kernel) if isinstance(s, (n.For, n.While))]
+        self.decisive = {s.test.id for s in loops if isinstance(s, n.While)}
+        self.stops = {s.stop for s in loops if s.stop is not None}
+        self.plans: list[Plan] = [plan_task(kernel, task, self.used) for task in kernel.tasks]
+
+
+@dataclass
+class BoundedChunk(Chunk):
+    """Errors of what the lanes of a chunk own; absent where all are zero."""
+
+    local_errors: dict[str, Local] = field(default_factory=dict)
+    row_errors: dict[str, Rows] = field(default_factory=dict)
+    slot_errors: dict[str, Slots] = field(default_factory=dict)
+
+
+@dataclass
+class BoundedMachine(Machine):
+    """errors: of memory, by array, flat; absent where all are zero. trips: loop bodies started, once for all lanes.
+
+    precise: executors do not contract and approximate nothing that IEEE defines. scalar_errors: of arguments.
+    """
+
+    errors: dict[str, Vector] = field(default_factory=dict)
+    scalar_errors: Mapping[str, float] = field(default_factory=dict)
+    precise: bool = True
+    poisoned: str | None = None
+    trips: int = 0
+    table: Table[type[Stmt], Any] = field(default_factory=lambda: BOUNDED)
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+    _operations: dict[tuple[str, str], Bound] = field(default_factory=dict)
+
+    def run(self, block: Block, frame: Frame | None) -> Frame | None:
+        """As the reference does, with the table of this machine."""
+        if frame is None:
+            return None
+        super().burn(block)
+        for stmt in block:
+            frame = self.table[type(stmt)](self, stmt, frame)
+            if frame is None:
+                return None
+        return frame
+
+    def burn(self, block: Block) -> None:
+        """Only loops call this from outside, once for each body."""
+        self.trips += 1
+        super().burn(block)
+
+    def operation(self, name: str, dtype: Scalar) -> Bound:
+        """How errors go through an operation whose last operand has this type."""
+        key = name, dtype.name
+        found = self._operations.get(key)
+        if found is None:
+            found = self._operations[key] = plan_operation(name, dtype, self.precise)
+        return found
+
+    @property
+    def owned(self) -> BoundedChunk:
+        """The chunk under way."""
+        assert isinstance(self.chunk, BoundedChunk)
+        return self.chunk
+
+    @property
+    def bounded(self) -> BoundedProgram:
+        """The program."""
+        assert isinstance(self.program, BoundedProgram)
+        return self.program
+
+    def poison(self, reason: str, stmt: Stmt | None = None, frame: Frame | None = None, bad: Any = None) -> None:
+        """Errors mean nothing from here on: two right executions may take different ways."""
+        if self.poisoned is None:
+            self.poisoned = self._describe(reason, stmt, frame, bad)
+            self.table = RUN
+
+    def _describe(self, reason: str, stmt: Stmt | None, frame: Frame | None, bad: Any) -> str:
+        kernel, point = self.program.kernel, ()
+        if frame is not None:
+            position = int(np.argmax(bad)) if np.ndim(bad) else 0
+            point = self.chunk.point(int(frame.numbers()[position]))
+        text = f"{reason}, {Place(kernel, self.chunk.task, point)}"
+        if stmt is None:
+            return text
+        span = kernel.span(stmt.loc)
+        where = f"{span.file}:{span.line}: " if span else ""
+        return f"{where}{text}, at `{print_statement(stmt).splitlines()[0]}`"
+
+    def need(self, stmt: Stmt, frame: Frame, value: Value, what: str) -> None:
+        """Poison unless the value is certain in all lanes."""
+        e = error(frame, value)
+        if e is not ZERO and e.any():
+            self.poison(f"{what} is within its error bound of a jump", stmt, frame, e)
+
+
+def error(frame: Frame, value: Value) -> Vector:
+    """The error of a value in the lanes of a frame; what no handler has noted is exact (loop indices, trip counts)."""
+    key = ~value.id
+    found = frame.values.get(key)
+    if found is None:
+        found = ZERO if frame.parent is None else frame.gather(error(frame.parent, value))
+        frame.values[key] = found
+    return found
+
+
+def define(m: BoundedMachine, s: Any, frame: Frame, e: Vector) -> None:
+    """Note the error of the result of a statement."""
+    frame.values[~s.result.id] = e
+    if e is not ZERO and s.result.id in m.bounded.decisive and e.any():
+        m.poison("the condition of a loop is within its error bound of a jump", s, frame, e)

@@ -1,0 +1,215 @@
+"""What one operation adds to an error, and which of three kinds of rounding it has.
+
+Let r be the result on the reference, f the exact function, x' the operands in some other executor, and
+p >= |f(x') - f(x)| what a row of `rules.py` gives. Then, with unit roundoff u and k the ulps of the operation's row,
+
+  * rounded (add, sub, mul, div, sqrt, inv): every executor rounds f correctly, so equal operands give equal results:
+    e = 0 where p = 0, else p + 2u (|r| + p) (half an ulp here, half an ulp there). If executors may contract, a
+    rounding may be missing elsewhere: where p = 0, e = |f(x) - r|, which double precision tells for f16 and f32;
+  * approximated (exp, sin, ...): e = p + c (|r| + p), c = 2u (k + own) / (1 - 2u (k + own)), where own is the error
+    of the reference, half an ulp below f64 and k ulps in f64; an exact zero of the function stays exact;
+  * kept (neg, abs, min, max, floor, ...): nothing is rounded, e = p.
+
+Products and quotients add the least subnormal. A result that may overflow, or that may leave the domain, has
+infinite error. Errors are computed in f64; the rounding of that is covered by `SLACK`, once, at the end.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...compiler.ir.ops import OPS
+from ...compiler.ir.types import Scalar
+from ...reference.frame import Vector
+from ...reference.scalar import NUMPY
+from . import jumps
+from .rules import BOUNDS, F64, INF, ZERO, Rule, join
+
+ROWS = (jumps,)
+"""Modules that fill BOUNDS beside `rules`; imported for that."""
+
+SLACK = 1.0 + 1e-9
+"""Covers the f64 rounding of error arithmetic: some millions of dependent operations at 2^-53 each."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A real type. u: unit roundoff, f16 results included that are f32 results rounded again. tiny: least subnormal.
+
+    normal: least normal number. safe: below it nothing overflows, whatever the error of one operation.
+    """
+
+    u: float
+    tiny: float
+    normal: float
+    most: float
+
+    @property
+    def safe(self) -> float:
+        return self.most / 4
+
+
+FORMATS = {
+    "f16": Format(2.0**-11 * (1 + 2.0**-12), 2.0**-24, 2.0**-14, 65504.0),
+    "f32": Format(2.0**-24, 2.0**-149, 2.0**-126, float(np.finfo(np.float32).max)),
+    "f64": Format(2.0**-53, 2.0**-1074, 2.0**-1022, float(np.finfo(np.float64).max)),
+}
+
+Arguments = Sequence[Vector]
+
+
+class Bound:
+    """One operation on one type: `of(operands, errors, result)` gives the error of the result."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Callable[[Arguments, Arguments, Vector], Vector]) -> None:
+        self.of = of
+
+
+def plan_operation(name: str, dtype: Scalar, precise: bool) -> Bound:
+    """dtype: of the last operand."""
+    rule = BOUNDS[name]
+    if not dtype.is_real:
+        return Bound(rule.discrete or _joined)
+    if rule.kind == "discrete":
+        return Bound(_Discrete(rule).of)
+    fmt = FORMATS[dtype.name]
+    if rule.kind == "kept":
+        return Bound(_Kept(rule, fmt, precise).of)
+    if rule.kind == "rounded" or name == "rcp" and precise:
+        return Bound(_Rounded(rule, fmt, name, dtype, precise).of)
+    ulps = OPS[name].ulps
+    own = ulps if dtype.bits == 64 else 0.5
+    if dtype.bits == 16:
+        ulps = 0.5 + ulps * 2.0**-13
+    return Bound(_Approximated(rule, fmt, 2 * fmt.u * (ulps + own)).of)
+
+
+def _joined(args: Arguments, errors: Arguments, result: Vector) -> Vector:
+    return join(errors)
+
+
+def certain_lanes(errors: Arguments) -> bool:
+    """Whether all operands are exact in all lanes, told without looking at them."""
+    return all(e is ZERO for e in errors)
+
+
+@dataclass(frozen=True)
+class _Discrete:
+    """Reals in, integers or booleans out: certain or not."""
+
+    rule: Rule
+
+    def of(self, args: Arguments, errors: Arguments, result: Vector) -> Vector:
+        if certain_lanes(errors):
+            return ZERO
+        return self.rule.spread([a.astype(F64) for a in args], errors, result, 0.0)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    rule: Rule
+    fmt: Format
+    precise: bool
+
+    def of(self, args: Arguments, errors: Arguments, result: Vector) -> Vector:
+        if certain_lanes(errors) and (self.precise or not self.rule.rounds_inside):
+            return ZERO
+        if self.rule.raw:
+            return self.rule.spread(args, errors, result, self.fmt.u)
+        return self.rule.spread([a.astype(F64) for a in args], errors, result.astype(F64), self.fmt.u)
+
+
+@dataclass(frozen=True)
+class _Rounded:
+    rule: Rule
+    fmt: Format
+    name: str
+    dtype: Scalar
+    precise: bool
+
+    def of(self, args: Arguments, errors: Arguments, result: Vector) -> Vector:
+        if certain_lanes(errors):
+            return ZERO if self.precise else self._own([a.astype(F64) for a in args], errors, result.astype(F64))
+        xs, r = [a.astype(F64) for a in args], result.astype(F64)
+        p = self.rule.spread(xs, errors, r, self.fmt.u)
+        size = np.abs(r) + p
+        e = size * (2 * self.fmt.u)
+        e += p
+        if self.rule.underflows:
+            e += self.fmt.tiny
+        moved = p > 0
+        if not moved.all():
+            e = np.where(moved, e, ZERO if self.precise else self._gap(xs, r))
+        return e if size.max() < self.fmt.safe else self._repair(xs, errors, r, p, e)
+
+    def _own(self, xs: Arguments, errors: Arguments, r: Vector) -> Vector:
+        gap = self._gap(xs, r)
+        if not gap.any():
+            return ZERO
+        return gap if np.abs(r).max() < self.fmt.safe else self._repair(xs, errors, r, ZERO, gap)
+
+    def _gap(self, xs: Arguments, r: Vector) -> Vector:
+        """|f(x) - r|: by double precision where it is double the precision, else half an ulp unless known exact."""
+        if self.dtype.bits < 64:
+            return np.abs(NUMPY[self.name].meaning(*xs) - r)
+        return np.where(self.rule.exact(xs, r), ZERO, np.abs(r) * self.fmt.u + self.fmt.tiny)
+
+    def _repair(self, xs: Arguments, errors: Arguments, r: Vector, p: Vector, e: Vector) -> Vector:
+        return _repaired(self.rule, self.fmt, self.precise, xs, errors, r, p, e)
+
+
+@dataclass(frozen=True)
+class _Approximated:
+    rule: Rule
+    fmt: Format
+    share: float
+
+    def of(self, args: Arguments, errors: Arguments, result: Vector) -> Vector:
+        xs, r = [a.astype(F64) for a in args], result.astype(F64)
+        p = ZERO if certain_lanes(errors) else self.rule.spread(xs, errors, r, self.fmt.u)
+        size = np.abs(r) + p
+        e = size * (self.share / (1 - self.share))
+        e += p
+        e += self.fmt.tiny
+        if not size.all():
+            e = np.where((size == 0) & self.rule.zero(xs), ZERO, e)
+        if size.max() < self.fmt.safe:
+            return e
+        return _repaired(self.rule, self.fmt, False, xs, errors, r, p, e)
+
+
+def _repaired(
+    rule: Rule, fmt: Format, rounded: bool, xs: Arguments, errors: Arguments, r: Vector, p: Vector, e: Vector
+) -> Vector:
+    """The error where something is not finite, or not far from overflow. rounded: equal operands, equal results."""
+    exact = np.logical_and.reduce(np.broadcast_arrays(*(d == 0 for d in errors), r == r)[:-1])
+    known = np.logical_and.reduce(np.broadcast_arrays(*(d < INF for d in errors), r == r)[:-1])
+    finite = np.logical_and.reduce(np.broadcast_arrays(*(np.isfinite(x) for x in xs), r == r)[:-1])
+    regular = np.where(np.abs(r) + e < fmt.most, e, INF)
+    pole = np.isinf(r) & (rule.pole(xs) if not rounded else True)
+    irregular = np.where(
+        exact, np.where(np.isnan(r) | pole | np.isfinite(r) & rounded, ZERO, INF),
+        np.where(np.isnan(r) & (p == 0), ZERO, INF),
+    )  # fmt: skip
+    inside = np.where(np.isfinite(r), np.where(np.isnan(e), INF, regular), irregular)
+    outside = np.where(exact & ~np.isfinite(r), ZERO, np.where(known, rule.limit(xs, errors, r, e), INF))
+    return np.where(known, np.where(finite, inside, outside), INF)
+
+
+def real_error(source: Scalar, target: Scalar, precise: bool, x: Vector, e: Vector, result: Vector) -> Vector:
+    """Of a cast from a real or an integer to a real: exact where it widens, else rounded once."""
+    if source.is_bool or source.is_real and target.bits >= source.bits or target.bits == 64:
+        return e
+    fmt, wide, r = FORMATS[target.name], x.astype(F64), result.astype(F64)
+    if e is ZERO and precise:
+        return ZERO
+    size = np.abs(r) + e
+    grown = np.where(e > 0, e + size * (2 * fmt.u) + fmt.tiny, ZERO if precise else np.abs(wide - r))
+    same = ~np.isfinite(wide) & (e < INF)
+    return np.where(size < fmt.safe, grown, np.where(same, e, np.where((e == 0) & precise, ZERO, INF)))
+
+
