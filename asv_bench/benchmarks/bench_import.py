@@ -1,6 +1,7 @@
 """What a program pays before its first kernel: `import stackgrad`, and the start of a backend, in a fresh process.
 
-The floor is `bench_control.Processes`. The import must stay free of NumPy and of code generators.
+The start of the interpreter is not in it; `bench_control.Processes` has that, and the import of NumPy. The import must
+stay free of NumPy and of code generators.
 """
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ COUNT = "import sys; before = len(sys.modules); import stackgrad; print(len(sys.
 
 
 class Import:
-    """Each sample is an interpreter of its own."""
+    """Each sample is in an interpreter of its own."""
 
     repeat = (3, 10, 6.0)
     rounds = 2

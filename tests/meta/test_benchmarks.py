@@ -44,6 +44,7 @@ def load_suite(folder: Path, name: str) -> ModuleType:
 
 SUITE = load_suite(FOLDER / "benchmarks", NAME)
 WORKLOADS = SUITE.workloads.WORKLOADS
+FULL = {name: workload.sizes["full"] for name, workload in WORKLOADS.items()}
 MODULES = {p.stem: getattr(SUITE, p.stem, None) for p in sorted((FOLDER / "benchmarks").glob("bench_*.py"))}
 
 
@@ -176,6 +177,19 @@ def test_workloads_compute_the_same_on_cpu_and_reference(workload: str) -> None:
     for ours, reference in itertools.zip_longest(gradients(workload, "cpu"), gradients(workload, "reference")):
         np.testing.assert_allclose(ours, reference, rtol=2e-3, atol=1e-4 * float(np.abs(reference).max()))
         assert np.abs(reference).max() > 0
+
+
+@pytest.mark.parametrize("workload", SUITE.bench_reverse.Sweeps.workloads)
+def test_full_sizes_stay_clear_of_subnormal_numbers(workload: str) -> None:
+    """They would be timed instead of the code."""
+    SUITE.common.start("cpu")
+    program = WORKLOADS[workload].make(*FULL[workload])
+    program.forward()
+    program.reverse()
+    for field in (*program.outputs, *(f.grad for f in program.inputs)):
+        sizes = np.abs(field.to_numpy())
+        assert np.isfinite(sizes).all() and sizes.max() > 0
+        assert not ((sizes > 0) & (sizes < np.finfo(np.float32).tiny)).any()
 
 
 def test_every_pass_of_the_pipeline_is_timed() -> None:
