@@ -193,6 +193,9 @@ Function = Callable[[Lowerer, tuple[Operand, ...]], Operand]
 @EXPRESSIONS.row(m.Call)
 def _call(t: Lowerer, e: m.Call) -> Operand:
     args = tuple(t.expr(a) for a in e.args)
+    if e.function in FOLDED and all(isinstance(a, int) for a in args):
+        made = reduce(FOLDED[e.function], args)  # type: ignore[arg-type]
+        return abs(made) if e.function == "abs" else made  # type: ignore[arg-type]
     if e.function in FUNCTIONS:
         made = FUNCTIONS[e.function](t, args)
     elif e.function in _WHOLE and not t.type_of(args[0]).is_real:
@@ -273,6 +276,10 @@ FUNCTIONS: dict[str, Function] = {
     "pow": lambda t, args: binary(t, "**", *args),
 }  # fmt: skip
 """Functions that are not one operation of the IR on one operand."""
+FOLDED: dict[str, Callable[[int, int], int]] = {
+    "abs": min, "min": min, "max": max, "raw_mod": lambda a, b: int(math.fmod(a, b)), "raw_div": lambda a, b: int(a / b),
+}  # fmt: skip
+"""Calls that are made at once on small integers of the text, as the index of an unrolled loop."""
 KNOWN = sorted(_REAL | _WHOLE | _PLAIN | set(FUNCTIONS))
 """Every function that `Call` may name."""
 

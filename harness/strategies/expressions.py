@@ -1,0 +1,372 @@
+"""Expressions: reals of order one, integers with a known interval, conditions.
+
+Each draw names its productions in one flat list, simplest first, so that a program shrinks to leaves.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+from ...compiler.ir.types import Scalar, f32, f64, i32, i64, promote
+from ..model import nodes as m
+from ..model.nodes import Expr, Number
+from .state import Array, Signature, State, Whole
+
+Typed = tuple[Expr, Scalar]
+Integer = tuple[Expr, Whole]
+LITERALS = (0.5, 1.0, 0.25, 1.5, -0.5, 2.0, 0.1, -1.25)
+
+
+def call(name: str, *args: Expr) -> m.Call:
+    """A function of the language."""
+    return m.Call(name, args)
+
+
+def add(a: Expr, b: Expr) -> m.Binary:
+    """a + b."""
+    return m.Binary("+", a, b)
+
+
+def mul(a: Expr, b: Expr) -> m.Binary:
+    """a * b."""
+    return m.Binary("*", a, b)
+
+
+def plain(e: Expr) -> Expr:
+    """A typed number as a number of the text, where a bound or an index gives it its type."""
+    return e.arg if isinstance(e, m.Cast) and isinstance(e.arg, Number) else e
+
+
+SAFE: dict[str, Callable[[Expr], Expr]] = {
+    "sin": lambda a: call("sin", a),
+    "tanh": lambda a: call("tanh", a),
+    "cos": lambda a: call("cos", a),
+    "abs": lambda a: call("abs", a),
+    "exp": lambda a: call("exp", call("sin", a)),
+    "log": lambda a: call("log", add(Number(2.5), call("sin", a))),
+    "sqrt": lambda a: call("sqrt", add(Number(1.0), mul(a, a))),
+    "rsqrt": lambda a: call("rsqrt", add(mul(a, a), Number(1.5))),
+    "inv": lambda a: call("inv", add(call("cos", a), Number(2.0))),
+    "rcp": lambda a: call("rcp", m.Binary("-", Number(3.0), call("sin", a))),
+    "tan": lambda a: call("tan", mul(Number(0.5), call("sin", a))),
+    "asin": lambda a: call("asin", mul(Number(0.75), call("sin", a))),
+    "acos": lambda a: call("acos", mul(call("cos", a), Number(0.75))),
+    "atan2": lambda a: call("atan2", a, add(Number(2.0), call("cos", a))),
+    "pow": lambda a: call("pow", add(call("sin", a), Number(1.5)), call("cos", a)),
+    "sgn": lambda a: call("sgn", a),
+    "floor": lambda a: call("floor", mul(a, Number(2.0))),
+    "ceil": lambda a: call("ceil", a),
+    "round": lambda a: call("round", mul(Number(3.0), a)),
+    "raw_div": lambda a: call("raw_div", a, add(Number(2.0), call("sin", a))),
+    "raw_mod": lambda a: call("raw_mod", a, Number(0.75)),
+    "square": lambda a: m.Binary("**", call("sin", a), Number(2)),
+    "root": lambda a: m.Binary("**", add(Number(2.0), call("sin", a)), Number(0.5)),
+    "mod": lambda a: m.Binary("%", a, Number(1.5)),
+    "floordiv": lambda a: m.Binary("//", a, Number(0.5)),
+    "neg": lambda a: m.Unary("-", a),
+    "pos": lambda a: m.Unary("+", a),
+}
+"""Every function of one real, with its operand moved to where it is defined and its result bounded."""
+SMOOTH_NAMES = ("sin", "tanh", "cos", "sin", "cos", "tanh", "sin", *SAFE)
+RAW_NAMES = (
+    "sin", "cos", "tan", "asin", "acos", "tanh", "exp", "log", "sqrt", "rsqrt", "inv", "rcp", "abs", "sgn", "floor",
+    "ceil", "round",
+)  # fmt: skip
+"""Functions of one real that take any operand; the wild profile calls them as they are."""
+
+
+class Expressions(State):
+    """Draws expressions for the code at hand."""
+
+    # -- reals ----------------------------------------------------------------------------------------------
+
+    def real(self, depth: int = 2) -> Typed:
+        """A real expression and its type."""
+        if depth <= 0 or self.draw.boolean(0.3):
+            return self.leaf()
+        productions: list[Callable[[int], Typed]] = [
+            self._sum, self._function, self._product, self._function, self._sum, self._scaled, self._extremum,
+            self._choice, self._quotient, self._function, self._mixed, self._invoke, self._rare,
+        ]  # fmt: skip
+        return self.draw.choice(productions)(depth - 1)
+
+    def leaf(self) -> Typed:
+        """A local, an element, an argument, an integer made real."""
+        arrays = self.readable(real=True)
+        kinds = ["local"] * 4 * bool(self.names.reals) + ["element"] * 3 * bool(arrays) + ["argument", "integer"]
+        kind = self.draw.choice(kinds)
+        if kind == "local":
+            name = self.draw.choice(list(self.names.reals))
+            return m.Name(name), self.names.reals[name]
+        if kind == "element":
+            array = self.draw.choice(arrays)
+            return m.Element(array.name, self.place(array)), array.dtype
+        if kind == "argument" and not self.in_function:
+            return self.argument("real")
+        return m.Cast(self.integer(1)[0], self.main, self.draw.choice(("type", "cast"))), self.main
+
+    def argument(self, kind: str) -> Typed:
+        """A real argument of the kernel, made at its first use."""
+        name = "alpha"
+        self.arguments.setdefault(name, self.main)
+        return m.Name(name), self.main
+
+    def literal(self) -> Number:
+        """A real of the program text."""
+        return Number(self.draw.choice(LITERALS))
+
+    def bounded(self, typed: Typed) -> Typed:
+        """The expression brought back to order one."""
+        return call(self.draw.choice(("sin", "tanh", "cos")), typed[0]), typed[1]
+
+    def _sum(self, depth: int) -> Typed:
+        (a, p), (b, q) = self.real(depth), self.real(depth)
+        return m.Binary(self.draw.choice("+-"), a, b), promote(p, q)
+
+    def _scaled(self, depth: int) -> Typed:
+        (a, p), number = self.real(depth), self.literal()
+        return m.Binary(self.draw.choice("*+-"), *((number, a) if self.draw.boolean() else (a, number))), p
+
+    def _product(self, depth: int) -> Typed:
+        (a, p), (b, q) = self.real(depth), self.real(depth - 1)
+        return mul(self.bounded((a, p))[0], b), promote(p, q)
+
+    def _function(self, depth: int) -> Typed:
+        a, p = self.real(depth)
+        if self.wild and self.draw.boolean(0.4):
+            return call(self.draw.choice(RAW_NAMES), a), p
+        return SAFE[self.draw.choice(SMOOTH_NAMES)](a), p
+
+    def _extremum(self, depth: int) -> Typed:
+        items = [self.real(depth - 1) for _ in range(self.draw.choice((2, 2, 3)))]
+        dtype = reduce(promote, (t for _, t in items))
+        return m.Call(self.draw.choice(("min", "max")), tuple(e for e, _ in items)), dtype
+
+    def _choice(self, depth: int) -> Typed:
+        condition = self.condition(depth)
+        (a, p), (b, q) = self.real(depth), self.real(depth - 1)
+        if self.draw.boolean(0.3):
+            return call("select", condition, a, b), promote(p, q)
+        return m.Choice(condition, a, b), promote(p, q)
+
+    def _quotient(self, depth: int) -> Typed:
+        (a, p), (b, q) = self.real(depth), self.real(depth - 1)
+        if self.wild and self.draw.boolean():
+            return m.Binary(self.draw.choice(("/", "//", "%", "**")), a, b), promote(p, q)
+        return m.Binary("/", a, add(Number(2.5), call("sin", b))), promote(p, q)
+
+    def _mixed(self, depth: int) -> Typed:
+        """Real and integer in one operation."""
+        (a, p), (k, _) = self.real(depth), self.integer(1)
+        return m.Binary(self.draw.choice("*+-"), *((a, k) if self.draw.boolean() else (k, a))), p
+
+    def _invoke(self, depth: int) -> Typed:
+        found = [f for f in self.functions if f.results == 1]
+        if not found:
+            return self._function(depth)
+        return m.Invoke((f := self.draw.choice(found)).name, self.arguments_of(f)), self.main
+
+    def arguments_of(self, function: Signature) -> tuple[Expr, ...]:
+        """Arguments for a call."""
+        with self.only_reading():
+            return tuple(self._argument_of(function, kind) for kind in function.params)
+
+    def _argument_of(self, function: Signature, kind: str) -> Expr:
+        if kind == "int":
+            e, w = self.integer()
+            e = self.within(e, w, 5)
+            return plain(e) if function.annotated else e
+        if function.annotated and self.draw.boolean(0.2):
+            return self.literal()
+        return self.real(1)[0]
+
+    def _rare(self, depth: int) -> Typed:
+        """Conversions between real types; in the wild profile bits and random numbers too."""
+        a, p = self.real(depth)
+        kind = self.draw.choice(("wide", "narrow", "float", "bits", "random", "of types"))
+        if kind == "random" and self.wild:
+            dtype = self.draw.choice((None, f32, f64))
+            return m.Random(dtype), dtype or self.main
+        if kind == "bits" and self.wild:
+            bits = m.Binary("&", m.BitCast(m.Cast(a, f32), i32), Number(0x3FFFFFFF))
+            return m.BitCast(bits, f32), f32
+        if kind == "float":
+            return m.Cast(a, None, "float"), self.main
+        dtype = f64 if kind == "wide" else promote(self.main, p)
+        return m.Cast(a, dtype, self.draw.choice(("type", "cast"))), dtype
+
+    # -- integers -------------------------------------------------------------------------------------------
+
+    def integer(self, depth: int = 2) -> Integer:
+        """An integer expression, not negative, with its interval."""
+        if depth <= 0 or self.draw.boolean(0.4):
+            return self._integer_leaf()
+        productions: list[Callable[[int], Integer]] = [
+            self._capped, self._plus, self._half, self._modulo, self._distance, self._bits, self._of_real, self._pick,
+            self._counted,
+        ]  # fmt: skip
+        return self.draw.choice(productions)(depth - 1)
+
+    def _integer_leaf(self) -> Integer:
+        kinds = ["number", "local", "local", "element", "element", "argument", "extent"]
+        kind = self.draw.choice(kinds)
+        if kind == "local" and self.names.ints:
+            name = self.draw.choice(list(self.names.ints))
+            return m.Name(name), self.names.ints[name]
+        arrays = [a for a in self.readable(real=False) if a.content is not None]
+        if kind == "element" and arrays:
+            array = self.draw.choice(arrays)
+            assert array.content is not None
+            return m.Element(array.name, self.place(array)), Whole(array.dtype, *array.content)
+        if kind == "argument" and not self.in_function:
+            self.arguments.setdefault("count", Whole(i32, 0, 4))
+            return m.Name("count"), Whole(i32, 0, 4)
+        if kind == "extent" and "w" in self.access.readable:
+            return m.Extent("w", 0), Whole(i32, self.table, self.table)
+        value = self.draw.integer(0, 4)
+        return m.Cast(Number(value), i32, "type"), Whole(i32, value, value)
+
+    def _capped(self, depth: int) -> Integer:
+        e, w = self.integer(depth)
+        linear = add(mul(Number(2), e), Number(1))
+        return call("min", linear, Number(6)), Whole(w.dtype, min(2 * w.low + 1, 6), min(2 * w.high + 1, 6))
+
+    def _plus(self, depth: int) -> Integer:
+        (a, p), (b, q) = self.integer(depth), self.integer(depth - 1)
+        return add(a, b), Whole(promote(p.dtype, q.dtype), p.low + q.low, p.high + q.high)
+
+    def _half(self, depth: int) -> Integer:
+        e, w = self.integer(depth)
+        return m.Binary(self.draw.choice(("//", ">>")), e, Number(2)), Whole(w.dtype, 0, max(w.high // 2, 0))
+
+    def _modulo(self, depth: int) -> Integer:
+        (a, p), (b, q) = self.integer(depth), self.integer(depth - 1)
+        divisor = self.draw.integer(2, 5)
+        name = self.draw.choice(("%", "raw_mod"))
+        total, number = add(a, b), Number(divisor)
+        made = m.Binary("%", total, number) if name == "%" else call(name, total, number)
+        return made, Whole(promote(p.dtype, q.dtype), 0, divisor - 1)
+
+    def _distance(self, depth: int) -> Integer:
+        (a, p), (b, q) = self.integer(depth), self.integer(depth - 1)
+        return call("abs", m.Binary("-", a, b)), Whole(promote(p.dtype, q.dtype), 0, max(p.high, q.high))
+
+    def _bits(self, depth: int) -> Integer:
+        (a, p), (b, q) = self.integer(depth), self.integer(depth - 1)
+        dtype, most = promote(p.dtype, q.dtype), (1 << max(p.high, q.high).bit_length()) - 1
+        op = self.draw.choice(("&", "|", "^", "<<", "~"))
+        if op == "<<":
+            return m.Binary("<<", a, Number(1)), Whole(p.dtype, 0, 2 * p.high)
+        if op == "~":  # -1 - ~a is a
+            return m.Binary("-", Number(-1), m.Unary("~", a)), p
+        return m.Binary(op, a, b), Whole(dtype, 0, most)
+
+    def _of_real(self, depth: int) -> Integer:
+        """A real cut to an integer in 0 .. 2."""
+        a, _ = self.bounded(self.real(depth))
+        scaled = mul(Number(2.5), call("abs", a))
+        kind = self.draw.choice(("int", "type", "floor", "wide"))
+        if kind == "floor":
+            return m.Call("floor", (scaled,), i32), Whole(i32, 0, 2)
+        if kind == "int":
+            return m.Cast(scaled, None, "int"), Whole(i32, 0, 2)
+        dtype = i64 if kind == "wide" else i32
+        return m.Cast(scaled, dtype, "type"), Whole(dtype, 0, 2)
+
+    def _pick(self, depth: int) -> Integer:
+        condition, (a, p), (b, q) = self.condition(0), self.integer(depth), self.integer(depth - 1)
+        whole = Whole(promote(p.dtype, q.dtype), min(p.low, q.low), max(p.high, q.high))
+        return m.Choice(condition, a, b), whole
+
+    def _counted(self, depth: int) -> Integer:
+        e, w = self.integer(depth)
+        name = self.draw.choice(("popcnt", "ffs", "clz", "bit_shr", "raw_div"))
+        if name == "clz":  # of a number in 0 .. 7, less what is always there
+            small = m.Binary("&", m.Cast(e, i32), Number(7))
+            return m.Binary("-", call("clz", small), Number(29)), Whole(i32, 0, 3)
+        if name in ("popcnt", "ffs"):
+            return call(name, e), Whole(i32, 0, w.high.bit_length())
+        second = Number(1 if name == "bit_shr" else 2)
+        return call(name, e, second), Whole(w.dtype, 0, w.high // 2)
+
+    def trips(self, most: int = 4) -> Expr:
+        """A trip count of at most so many."""
+        e, w = self.integer()
+        return plain(e if w.high <= most else self.within(e, w, most + 1))
+
+    def within(self, e: Expr, w: Whole, extent: int) -> Expr:
+        """The integer brought into 0 .. extent - 1."""
+        if w.high < extent:
+            return e
+        return self.draw.choice((m.Binary("%", e, Number(extent)), call("min", e, Number(extent - 1))))
+
+    # -- places ---------------------------------------------------------------------------------------------
+
+    def place(self, array: Array) -> tuple[Expr, ...]:
+        """Indices of an element of an array, always inside."""
+        return tuple(self._index(axis) for axis in array.axes)
+
+    def _index(self, axis: str) -> Expr:
+        extent = self.extent(axis)
+        if axis == "lane" and self.lane and (not extent or self.draw.boolean(0.75)):
+            return m.Name(self.lane[0])
+        if axis == "column" and len(self.lane) > 1:
+            return m.Name(self.lane[1])
+        if axis == "table" and self.lane and "c" in self.access.readable and self.draw.boolean(0.5):
+            return m.Element("c", (m.Name(self.lane[0]),))
+        if self.draw.boolean(0.4):
+            return Number(self.draw.integer(0, extent - 1))
+        return plain(self.within(*self.integer(1), extent))
+
+    def own(self, array: Array) -> tuple[Expr, ...] | None:
+        """Indices of the element that only this iteration touches, or None."""
+        names = tuple(m.Name(name) for name in self.lane)
+        if array.axes == ("lane", "column") and len(names) == 1:
+            return (*names, Number(self.draw.integer(0, 2)))
+        return names if len(array.axes) == len(names) and array.axes[:1] == ("lane",) else None
+
+    # -- conditions -----------------------------------------------------------------------------------------
+
+    def condition(self, depth: int = 1) -> Expr:
+        """A boolean expression."""
+        productions: list[Callable[[int], Expr]] = [
+            self._reals_compared, self._integers_compared, self._reals_compared, self._flag, self._chained,
+            self._logic, self._negated, self._parity, self._classified,
+        ]  # fmt: skip
+        return self.draw.choice(productions if depth > 0 else productions[:4])(depth - 1)
+
+    def _reals_compared(self, depth: int) -> Expr:
+        a, _ = self.real(1)
+        b = self.literal() if self.draw.boolean(0.6) else self.real(1)[0]
+        return m.Compare((self.draw.choice(("<", ">", "<=", ">=")),), (a, b))
+
+    def _integers_compared(self, depth: int) -> Expr:
+        a, b = self.integer(1)[0], self.integer(1)[0]
+        return m.Compare((self.draw.choice(("<", "==", "!=", ">", "<=", ">=")),), (a, b))
+
+    def _flag(self, depth: int) -> Expr:
+        if self.names.flags and self.draw.boolean(0.7):
+            return m.Name(self.draw.choice(self.names.flags))
+        if "p" in self.access.readable and self.lane:
+            return m.Element("p", (m.Name(self.lane[0]),))
+        return m.Cast(self.integer(1)[0], None, "bool")
+
+    def _chained(self, depth: int) -> Expr:
+        ops = self.draw.choice((("<", "<"), ("<=", "<"), (">", "<=")))
+        return m.Compare(ops, (self.literal(), self.real(1)[0], self.real(1)[0]))
+
+    def _logic(self, depth: int) -> Expr:
+        first = self.condition(depth)
+        with self.only_reading():
+            rest = tuple(self.condition(depth) for _ in range(self.draw.choice((1, 1, 2))))
+        return m.Logic(self.draw.choice(("and", "or")), (first, *rest))
+
+    def _negated(self, depth: int) -> Expr:
+        return m.Unary(self.draw.choice(("not", "not", "~") if self.wild else ("not",)), self.condition(depth))
+
+    def _parity(self, depth: int) -> Expr:
+        return m.Binary("%", self.integer(1)[0], Number(2))
+
+    def _classified(self, depth: int) -> Expr:
+        a, _ = self.real(1)
+        return call(self.draw.choice(("isnan", "isinf")), a)

@@ -1,0 +1,301 @@
+"""Whole kernels: functions, tasks over lanes, serial code between them, reductions; then the fields they use and inputs."""
+from __future__ import annotations
+
+from ...compiler.ir.types import Scalar, i32
+from ..model import nodes as m
+from ..model.nodes import Number, Stmt
+from ..model.walk import fields_used, walk
+from .draw import Draw
+from .expressions import mul
+from .loops import Loops
+from .state import Access, Array, Names, Signature, Whole
+from .values import Number as Plain
+from .values import any_number, gentle, ordinary
+
+NESTS = ((), (1,), (2,), (1, 1), (1,), (2,), (3,), (2, 1))
+"""Loop nests of a task, one after another, by depth; the simplest first."""
+SEEDS = (1.0, 0.5, -0.75, 1.25, -1.0, 0.25)
+INPUTS_OF_FUNCTIONS = frozenset({"w", "q", "t", "m"})
+
+
+class Kernels(Loops):
+    """Draws programs."""
+
+    def __init__(self, draw: Draw, profile: str) -> None:
+        super().__init__(draw, profile)
+        self.written: set[str] = set()
+        self.closed: set[str] = set()
+        self.bodies: list[m.Function] = []
+
+    def program(self) -> m.Program:
+        """A whole program."""
+        for _ in range(self.draw.choice((0, 0, 1, 1, 2))):
+            self._new_function()
+        body: list[Stmt] = []
+        for _ in range(self.draw.choice((1, 1, 1, 2, 2, 3))):
+            body += self._section()
+        kernel = m.Kernel("k", tuple(body), self._called(body))
+        return self._with_inputs(kernel)
+
+    def _called(self, body: list[Stmt]) -> tuple[m.Function, ...]:
+        """The functions that are called, directly or not."""
+        wanted = {e.function for e in walk(tuple(body)) if isinstance(e, m.Invoke)}
+        kept: list[m.Function] = []
+        for function in reversed(self.bodies):
+            if function.name in wanted:
+                kept.insert(0, function)
+                wanted |= {e.function for e in walk(function.body) if isinstance(e, m.Invoke)}
+        return tuple(kept)
+
+    # -- functions ------------------------------------------------------------------------------------------
+
+    def _new_function(self) -> None:
+        """A function with early returns, perhaps out of loops; it reads tables and calls earlier functions."""
+        results = self.draw.choice((1, 1, 1, 2))
+        kinds = self.draw.choice((("real",), ("real", "int"), ("real", "real")))
+        signature = Signature(self.fresh("f"), kinds, self.draw.boolean(), results)
+        names = [self.fresh("a") for _ in kinds]
+        kept = self.names, self.access
+        reals = {name: self.main for name, kind in zip(names, kinds) if kind == "real"}
+        ints = {name: Whole(i32, 0, 4) for name, kind in zip(names, kinds) if kind == "int"}
+        self.names = Names(reals, ints, fixed=frozenset(names if self.draw.boolean(0.7) else ints))
+        self.access, self.in_function = Access(INPUTS_OF_FUNCTIONS), True
+        body = self._function_body(results)
+        self.names, self.access = kept
+        self.in_function = False
+        params = tuple(self._param(signature, name, kind) for name, kind in zip(names, kinds))
+        result = self.main if results == 1 and self.draw.boolean(0.3) else None
+        self.bodies.append(m.Function(signature.name, params, tuple(body), result))
+        self.functions.append(signature)
+
+    def _param(self, signature: Signature, name: str, kind: str) -> m.Param:
+        dtype = self.main if kind == "real" else i32
+        return m.Param(name, dtype if signature.annotated else None)
+
+    def _function_body(self, results: int) -> list[Stmt]:
+        body: list[Stmt] = []
+        kind = self.draw.choice(("plain", "early", "early", "loop", "nested"))
+        if self.draw.boolean():
+            body += self.new_real()
+        if kind in ("early", "nested"):
+            body.append(m.If(self.condition(), (*self._maybe_simple(), self._return(results))))
+        if kind in ("loop", "nested"):
+            body += self.new_real()
+            domain, indices = self._range()
+            with self.block("serial", indices=indices):
+                inner = [*self.update_real(), m.If(self.condition(), (self._return(results),)), *self._maybe_simple()]
+            body.append(m.For(tuple(indices), domain, tuple(inner)))
+        return [*body, self._return(results)]
+
+    def _maybe_simple(self) -> list[Stmt]:
+        with self.block():
+            return self.simple() if self.draw.boolean(0.3) else []
+
+    def _return(self, results: int) -> m.Return:
+        return m.Return(tuple(self.bounded(self.real(1))[0] for _ in range(results)))
+
+    # -- kernel level ---------------------------------------------------------------------------------------
+
+    def _section(self) -> list[Stmt]:
+        """A task, with the serial code before and after it."""
+        self._open_serial()
+        body: list[Stmt] = []
+        if self.draw.boolean(0.3):
+            body += self._serial_code()
+        if self.draw.boolean(0.05):
+            body.append(m.If(self.condition(0), (m.Return(),)))
+        total = self._reduction_start(body) if self.draw.boolean(0.25) else None
+        if total is None and self.draw.boolean(0.06):
+            return [*body, *self._procedure()]
+        body.append(self._task(total))
+        if total is not None:
+            self.names.reals[total[0].name] = total[1]
+            body += self._reduction_end(total[0])
+        return body
+
+    def _open_serial(self) -> None:
+        """Serial code reads inputs and what earlier tasks left and no later one writes."""
+        for name in sorted(self.written - self.closed):
+            if self.draw.boolean(0.4):
+                self.closed.add(name)
+        inputs = {a.name for a in self.arrays.values() if not a.output}
+        self.access = Access(frozenset(inputs | self.closed))
+        self.lane = ()
+
+    def _serial_code(self) -> list[Stmt]:
+        kind = self.draw.choice(("local", "local", "branch", "loop", "several"))
+        if kind == "local":
+            return self.new_real() if self.draw.boolean(0.6) else self.new_integer()
+        body = self.new_real()
+        if kind == "several":
+            return body + self.simple() + self.simple()
+        if kind == "branch":
+            return body + self.branch()
+        loop = self.loop(self.draw.choice((1, 2)))
+        return body + [_serialized(s) for s in loop]
+
+    def _reduction_start(self, body: list[Stmt]) -> tuple[m.Name, Scalar, str]:
+        kind = self.draw.choice(("+", "+", "-", "min", "max"))
+        name = m.Name(self.fresh("total"))
+        body.append(m.Assign((name,), (Number(self.draw.choice((0.0, 0.5, -1.0))),)))
+        return name, self.main, kind
+
+    def _reduction_end(self, total: m.Name) -> list[Stmt]:
+        """What becomes of the sum: stored, added, or used later."""
+        kind = self.draw.choice(("add", "store", "keep"))
+        if "s" in self.closed or kind == "keep":
+            return []
+        self.written.add("s")
+        target = m.Element("s")
+        return [m.Augment(target, "+", total) if kind == "add" else m.Assign((target,), (mul(total, total),))]
+
+    def _procedure(self) -> list[Stmt]:
+        """A task inside a function without results, called at the top of the kernel: its loop is parallel there."""
+        kept = self.names
+        self.names, self.in_function = Names(), True
+        name = self.fresh("f")
+        self.bodies.append(m.Function(name, (), (self._task(None),)))
+        self.names, self.in_function = kept, False
+        return [m.Evaluate(m.Invoke(name))]
+
+    # -- tasks ----------------------------------------------------------------------------------------------
+
+    def _task(self, total: tuple[m.Name, Scalar, str] | None) -> Stmt:
+        writable = [a for a in self.arrays.values() if a.output and a.name not in self.closed]
+        chosen = [a for a in writable if self.draw.boolean(0.6)] or writable[:1]
+        own = frozenset(a.name for a in chosen if a.axes[:1] == ("lane",))
+        scatter = frozenset(a.name for a in chosen if a.axes[:1] != ("lane",))
+        readable = self.access.readable
+        domain, indices = self._domain()
+        self.lane = tuple(indices)
+        hidden = {name: dtype for name, dtype in self.names.reals.items() if total is None or name != total[0].name}
+        with self.block("parallel", indices=indices):
+            self.names.reals = hidden
+            self.fix(*hidden, *self.names.ints, *self.names.flags)
+            self.access = Access(readable, own, scatter)
+            body = self._task_body(total)
+        self._close(body)
+        self.lane = ()
+        return m.For(tuple(indices), domain, tuple(body))
+
+    def _close(self, body: list[Stmt]) -> None:
+        """Remember what the task wrote; extremes are final."""
+        found = fields_used(tuple(body)) & {a.name for a in self.arrays.values() if a.output}
+        self.written |= found
+        self.closed |= found & {"e"}
+
+    def _domain(self) -> tuple[m.Domain, dict[str, Whole]]:
+        """Over the lanes: as a field, a range up or down or by twos, or with columns as a second axis."""
+        kind = self.draw.choice(("over", "range", "over", "extent", "down", "twos", "from", "box", "matrix", "over"))
+        lane = self.fresh("i")
+        index = {lane: Whole(i32, 0, max(self.n - 1, 0))}
+        n = Number(self.n)
+        if kind in ("box", "matrix"):
+            columns = {self.fresh("i"): Whole(i32, 0, 2)}
+            domain = m.Over("g") if kind == "matrix" else m.Box(((None, n), (Number(0), Number(3))))
+            return domain, index | columns
+        if kind == "extent":
+            return m.Range(None, m.Extent("x", 0)), index
+        if kind == "down":
+            return m.Range(Number(self.n - 1), Number(-1), -1), index
+        if kind == "twos":
+            return m.Range(None, m.Extent("x", 0), 2), index
+        if kind == "from":
+            return m.Range(self.trips(1), n), index
+        return m.Over("x") if kind == "over" else m.Range(None, n), index
+
+    def _task_body(self, total: tuple[m.Name, Scalar, str] | None) -> list[Stmt]:
+        start = m.Element("x", (m.Name(self.lane[0]),))
+        body: list[Stmt] = [m.Assign((self.declare_real(self.main),), (start,))]
+        for depth in self.draw.choice(NESTS):
+            for _ in range(self.draw.choice((0, 1, 1, 2))):
+                body += self.simple() if self.draw.boolean(0.8) else self.branch()
+            if self.draw.boolean(0.06):
+                body += self.exit()
+            body += self._gated(depth) if self.draw.boolean(0.15) else self.loop(depth)
+        if self.draw.boolean(0.3):
+            body += self.write_element()
+        if total is not None:
+            body.append(self._reduce(*total))
+        return body + self._output()
+
+    def _gated(self, depth: int) -> list[Stmt]:
+        """A loop that only some lanes run."""
+        condition = self.condition()
+        with self.block():
+            loop = self.loop(depth)
+        return [m.If(condition, tuple(loop))]
+
+    def _reduce(self, total: m.Name, dtype: Scalar, kind: str) -> Stmt:
+        value, found = self.bounded(self.real())
+        term = value if found == dtype else m.Cast(value, dtype)
+        if kind in "+-":
+            return m.Augment(total, kind, term)
+        return m.Assign((total,), (m.Call(kind, (total, term)),))
+
+    def _output(self) -> list[Stmt]:
+        """What the recurrences came to goes to memory."""
+        last = m.Name(list(self.names.reals)[0] if self.draw.boolean(0.3) else list(self.names.reals)[-1])
+        value = last if self.draw.boolean(0.6) else self.bounded((last, self.main))[0]
+        own = [a for a in sorted(self.access.own) if self.arrays[a].dtype.is_real and self.own(self.arrays[a])]
+        scattered = [a for a in sorted(self.access.scatter) if self.arrays[a].dtype.is_real and a != "e"]
+        if not own and not scattered:
+            return self.write_element()
+        array = self.arrays[self.draw.choice(own + scattered)]
+        if array.name in scattered:
+            self.access.atomics[array.name] = "add"
+            return [m.Augment(m.Element(array.name, self.place(array)), "+", value)]
+        element = m.Element(array.name, self.own(array) or ())
+        return [m.Augment(element, "+", value) if self.draw.boolean(0.3) else m.Assign((element,), (value,))]
+
+    # -- inputs ---------------------------------------------------------------------------------------------
+
+    def _with_inputs(self, kernel: m.Kernel) -> m.Program:
+        used = fields_used(kernel.body) | {n for f in kernel.functions for n in fields_used(f.body)}
+        arrays = [a for a in self.arrays.values() if a.name in used]
+        fields = tuple(self._field(a) for a in arrays)
+        contents = tuple((f.name, self._content(f, a)) for f, a in zip(fields, arrays))
+        seeds = tuple((f.name, self._seeds(f)) for f in fields if f.grad)
+        arguments = tuple(m.Param(n, w if isinstance(w, Scalar) else w.dtype) for n, w in self.arguments.items())
+        scalars = tuple((name, self._scalar(what)) for name, what in self.arguments.items())
+        return m.Program(kernel, fields, arguments, m.Inputs(contents, scalars, seeds), self.main, self.profile)
+
+    def _field(self, array: Array) -> m.Field:
+        grad = array.dtype.is_real and (array.output or array.name == "x" or not self.draw.boolean(0.15))
+        return m.Field(array.name, array.dtype, tuple(map(self.extent, array.axes)), grad)
+
+    def _content(self, field: m.Field, array: Array) -> m.Content:
+        """Numbers of the array's interval; lanes of reals differ, unless an edge value comes up."""
+        size = 1
+        for extent in field.shape:
+            size *= extent
+        made: list[Plain] = []
+        for k in range(size):
+            value = self._number(array)
+            made.append(value + k / 64 if value in made and array.dtype.is_real and not self.wild else value)
+        return tuple(made)
+
+    def _number(self, array: Array) -> Plain:
+        if array.dtype.is_bool:
+            return self.draw.boolean()
+        if array.content is not None:
+            return self.draw.integer(*array.content)
+        return any_number(self.draw, array.dtype, 0.3) if self.wild else gentle(self.draw, array.dtype)
+
+    def _seeds(self, field: m.Field) -> m.Content:
+        size = 1
+        for extent in field.shape:
+            size *= extent
+        return tuple(self.draw.choice(SEEDS) for _ in range(size))
+
+    def _scalar(self, what: Whole | Scalar) -> Plain:
+        if isinstance(what, Whole):
+            return self.draw.integer(what.low, what.high)
+        return any_number(self.draw, what, 0.3) if self.wild else ordinary(self.draw, what)
+
+
+def _serialized(stmt: Stmt) -> Stmt:
+    """A loop at the top of the kernel, made serial."""
+    if isinstance(stmt, m.For) and not isinstance(stmt.domain, m.Unrolled):
+        return m.For(stmt.indices, stmt.domain, stmt.body, serialize=True)
+    return stmt

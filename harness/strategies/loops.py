@@ -1,0 +1,144 @@
+"""Serial loops of every shape, nested to a depth that is chosen first: flat choices, so that deep nests are common."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...compiler.ir.types import i32
+from ..model import nodes as m
+from ..model.nodes import Expr, Number, Stmt
+from .expressions import plain
+from .state import Whole
+from .statements import Statements
+
+Serial = tuple[m.Domain, dict[str, Whole]]
+"""A domain and its indices with their intervals."""
+
+
+class Loops(Statements):
+    """Draws serial loops."""
+
+    def loop(self, depth: int) -> list[Stmt]:
+        """A loop that holds others down to this depth."""
+        kind = self.draw.choice(("for", "for", "for", "while", "for", "for", "while", "endless", "box", "unrolled"))
+        if kind in ("while", "endless"):
+            return self._while(depth, endless=kind == "endless")
+        if kind == "unrolled" and depth == 1:
+            return self._unrolled()
+        if kind == "box" and depth == 1:
+            return self._for(depth, self._box())
+        return self._for(depth, self._range())
+
+    def _for(self, depth: int, serial: Serial) -> list[Stmt]:
+        domain, indices = serial
+        with self.block("serial", indices=indices):
+            body = self.loop_body(depth)
+        return [m.For(tuple(indices), domain, tuple(body))]
+
+    def loop_body(self, depth: int) -> list[Stmt]:
+        """A recurrence, perhaps an exit, a branch, memory; the inner loop, or two side by side."""
+        body = self.update_real()
+        if self.draw.boolean(0.25):
+            body += self.exit()
+        if depth > 1:
+            if self.draw.boolean(0.4):
+                body += self.simple()
+            body += self.loop(depth - 1)
+            if self.draw.boolean(0.15):
+                body += self.loop(1)
+        kind = self.draw.choice(("nothing", "simple", "branch", "simple", "exit", "write", "update"))
+        more: dict[str, Callable[[], list[Stmt]]] = {
+            "simple": self.simple, "branch": self.branch, "exit": self.exit, "write": self.write_element,
+            "update": self.update_real, "nothing": list,
+        }  # fmt: skip
+        return body + more[kind]()
+
+    # -- domains --------------------------------------------------------------------------------------------
+
+    def _range(self) -> Serial:
+        """Counted by the text, by data, by arguments, by indices around; up, down, by twos, backward, empty."""
+        kinds: list[Callable[[], tuple[m.Range, int]]] = [
+            self._literal, self._counted_range, self._by_data, self._triangular, self._down, self._counted_range,
+            self._between, self._by_twos, self._backward, self._by_data, self._triangular, self._empty,
+        ]  # fmt: skip
+        with self.only_reading():
+            domain, most = self.draw.choice(kinds)()
+        return domain, {self.fresh("j"): Whole(i32, 0, max(most, 0))}
+
+    def _literal(self) -> tuple[m.Range, int]:
+        count = self.draw.integer(1, 4)
+        return m.Range(None, Number(count)), count - 1
+
+    def _counted_range(self) -> tuple[m.Range, int]:
+        return m.Range(None, self.trips()), 3
+
+    def _by_data(self) -> tuple[m.Range, int]:
+        found = [a for a in self.readable(real=False) if a.content and a.content[1] <= 4]
+        if not found:
+            return self._counted_range()
+        array = self.draw.choice(found)
+        return m.Range(None, m.Element(array.name, self.place(array))), 3
+
+    def _triangular(self) -> tuple[m.Range, int]:
+        if not self.names.indices:
+            return self._counted_range()
+        name = self.draw.choice(self.names.indices)
+        most = self.names.ints[name].high
+        index = m.Name(name)
+        if self.draw.boolean():
+            return m.Range(None, index), most - 1
+        return m.Range(index, Number(min(most + 1, 5))), 4
+
+    def _down(self) -> tuple[m.Range, int]:
+        if self.draw.boolean():
+            return m.Range(self.trips(3), Number(-1), -1), 3
+        return m.Range(Number(4), self.trips(3), -1), 4
+
+    def _between(self) -> tuple[m.Range, int]:
+        return m.Range(self.trips(3), self.trips(4)), 3
+
+    def _by_twos(self) -> tuple[m.Range, int]:
+        if self.draw.boolean():
+            return m.Range(Number(5), self.trips(2), -2), 5
+        return m.Range(self.trips(2), Number(5), 2), 4
+
+    def _backward(self) -> tuple[m.Range, int]:
+        return m.Range(None, self.trips(), reverse=True), 3
+
+    def _empty(self) -> tuple[m.Range, int]:
+        return self.draw.choice((m.Range(None, Number(0)), m.Range(Number(3), Number(1)))), 0
+
+    def _box(self) -> Serial:
+        """Two axes, or all elements of a table."""
+        if "w" in self.access.readable and self.draw.boolean():
+            return m.Over("w"), {self.fresh("j"): Whole(i32, 0, self.table - 1)}
+        with self.only_reading():
+            axes = ((None, plain(self.trips(2))), (Number(1), Number(3)))
+        indices = {self.fresh("j"): Whole(i32, 0, 1), self.fresh("j"): Whole(i32, 1, 2)}
+        return m.Box(axes), indices
+
+    def _unrolled(self) -> list[Stmt]:
+        domain = self.draw.choice((m.Unrolled(0, 2), m.Unrolled(0, 3), m.Unrolled(2, -1, -1)))
+        name = self.fresh("j")
+        with self.block("unrolled", indices={name: Whole(i32, 0, 2)}):
+            body = self.loop_body(1)
+        return [m.For((name,), domain, tuple(body))]
+
+    # -- while ----------------------------------------------------------------------------------------------
+
+    def _while(self, depth: int, endless: bool) -> list[Stmt]:
+        """A counter that only this statement moves, and perhaps a condition on values."""
+        counter = self.declare_int(Whole(i32, 0, 5), "n")
+        self.fix(counter.name)
+        with self.only_reading():
+            limit = plain(self.trips())
+            test: Expr = m.Compare(("<",), (counter, limit))
+            if self.draw.boolean(0.4):
+                second = self.condition()
+                test = m.Logic("and", (test, second) if self.draw.boolean(0.7) else (second, test))
+        step: list[Stmt] = [m.Augment(counter, "+", Number(1))]
+        if endless:
+            step.append(m.If(m.Compare((">",), (counter, limit)), (m.Break(),)))
+            test = m.Compare((">=",), (counter, Number(0)))
+        with self.block("serial"):
+            body = step + self.loop_body(depth)
+        return [m.Assign((counter,), (Number(0),)), m.While(test, tuple(body))]

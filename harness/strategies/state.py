@@ -1,0 +1,178 @@
+"""What the generator of programs knows while it writes one: names in scope, what this task may touch, what is left.
+
+Invariants that make every program valid: a name is used only in the block that made it or deeper; an array is
+written in a task either at the own element only, or by one kind of atomic only, and is then not read elsewhere in that
+task; integers carry their interval, so every index is inside and every trip count is small.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from ...compiler.ir.types import Scalar, f16, f32, f64, i32, i64, u1
+from ..model import nodes as m
+from .draw import Draw
+
+LANES = (1, 2, 3, 3, 2, 3, 8, 8, 3, 0)
+"""Extents of the parallel axis; 0 is an empty launch."""
+COLUMNS = 3
+SMOOTH, WILD = "smooth", "wild"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Type and closed interval of an integer expression."""
+
+    dtype: Scalar
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Array:
+    """A field of the pool. axes: 'lane' (extent n), 'table' (small, at least 1), 'column'.
+
+    content: interval of integer contents; None for reals. output: kernels may write it.
+    """
+
+    name: str
+    dtype: Scalar
+    axes: tuple[str, ...]
+    content: tuple[int, int] | None = None
+    output: bool = False
+
+
+@dataclass
+class Access:
+    """What the code at hand may do with arrays. atomics: kind of atomic by array, fixed at the first use.
+
+    own: arrays whose own element may be read and stored.
+    """
+
+    readable: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()
+    scatter: frozenset[str] = frozenset()
+    atomics: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Names:
+    """Names in scope by what they hold. fixed: those that may not be assigned here."""
+
+    reals: dict[str, Scalar] = field(default_factory=dict)
+    ints: dict[str, Whole] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    fixed: frozenset[str] = frozenset()
+    indices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A function that expressions may call. params: 'real' or 'int'; results: number of reals it gives."""
+
+    name: str
+    params: tuple[str, ...]
+    annotated: bool
+    results: int = 1
+
+
+class State:
+    """draw: where choices come from. wild: the whole language, else bounded values that have a gradient."""
+
+    def __init__(self, draw: Draw, profile: str) -> None:
+        self.draw = draw
+        self.profile = profile
+        self.wild = profile == WILD
+        self.main = draw.choice((f64, f32, f32, f64))
+        self.n = draw.choice(LANES)
+        self.table = draw.choice((2, 3, 4, 5))
+        self.arrays = {a.name: a for a in _pool(draw, self.main, self.wild, self.table)}
+        self.arguments: dict[str, Whole | Scalar] = {}
+        self.names = Names()
+        self.access = Access()
+        self.loops: tuple[str, ...] = ()
+        self.lane: tuple[str, ...] = ()
+        self.functions: list[Signature] = []
+        self.in_function = False
+        self.budget = draw.integer(6, 22)
+        self._used: dict[str, int] = {}
+
+    def fresh(self, base: str) -> str:
+        """A name that nothing else in the program has."""
+        self._used[base] = self._used.get(base, -1) + 1
+        return f"{base}{self._used[base]}"
+
+    @contextmanager
+    def block(self, *loops: str, indices: dict[str, Whole] | None = None) -> Iterator[None]:
+        """Names made inside end with it. loops: kinds of the loops around it; indices: their names."""
+        names, outer = self.names, self.loops
+        found = indices or {}
+        self.names = Names(
+            dict(names.reals), names.ints | found, names.flags, names.fixed | set(found), (*names.indices, *found)
+        )
+        self.loops = (*outer, *loops)
+        yield
+        self.names, self.loops = names, outer
+
+    @contextmanager
+    def only_reading(self) -> Iterator[None]:
+        """A block that makes no calls and no walrus: the right operand of `and`, bounds, conditions of loops."""
+        kept, self.functions = self.functions, []
+        yield
+        self.functions = kept
+
+    # -- what is in scope -----------------------------------------------------------------------------------
+
+    def assignable(self, names: dict[str, object] | dict[str, Scalar] | dict[str, Whole]) -> list[str]:
+        """Names of a kind that may be assigned."""
+        return [name for name in names if name not in self.names.fixed]
+
+    def extent(self, axis: str) -> int:
+        """Extent of an axis."""
+        return {"lane": self.n, "table": self.table, "column": COLUMNS}[axis]
+
+    def reachable(self, array: Array) -> bool:
+        """Whether the code at hand has an index for every axis: lanes of an empty launch have none outside."""
+        return self.n > 0 or bool(self.lane) or "lane" not in array.axes
+
+    def readable(self, real: bool) -> list[Array]:
+        """Arrays that may be read at any element."""
+        found = [self.arrays[name] for name in sorted(self.access.readable)]
+        return [a for a in found if a.dtype.is_real is real and not a.dtype.is_bool and self.reachable(a)]
+
+    def declare_real(self, dtype: Scalar, base: str = "v") -> m.Name:
+        """A new real local, to be assigned at once."""
+        name = self.fresh(base)
+        self.names.reals[name] = dtype
+        return m.Name(name)
+
+    def declare_int(self, whole: Whole, base: str = "k") -> m.Name:
+        """A new integer local, to be assigned at once."""
+        name = self.fresh(base)
+        self.names.ints[name] = whole
+        return m.Name(name)
+
+    def fix(self, *names: str) -> None:
+        """From here to the end of the block these names are not assigned."""
+        self.names = replace(self.names, fixed=self.names.fixed | set(names))
+
+
+def _pool(draw: Draw, main: Scalar, wild: bool, table: int) -> list[Array]:
+    """All fields a program may use; those it does not use are dropped at its end."""
+    other = f32 if main == f64 else f64
+    second = draw.choice((main, main, main, main, main, other))
+    third = draw.choice((main, main, f16)) if wild else main
+    lane, row, place = ("lane",), ("lane", "column"), ("table",)
+    trips = (0, 4)
+    return [
+        Array("x", main, lane), Array("w", second, place), Array("g", main, row), Array("q", main, ()),
+        Array("u", third, lane),
+        Array("c", i32, lane, (0, table - 1)), Array("b", i32, lane, trips), Array("t", i32, place, trips),
+        Array("m", i32, (), trips), Array("h", i64, lane, (0, 9)), Array("p", u1, lane, (0, 1)),
+        Array("y", main, lane, output=True), Array("o", second, lane, output=True),
+        Array("z", main, place, output=True), Array("s", main, (), output=True), Array("r", main, row, output=True),
+        Array("e", main, place, output=True),
+        Array("d", i32, lane, trips, output=True), Array("a", i32, place, None, output=True),
+        Array("l", i64, place, None, output=True),
+    ]  # fmt: skip

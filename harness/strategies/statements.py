@@ -1,0 +1,261 @@
+"""Statements without loops: locals, elements, atomics, branches, exits of loops.
+
+Every method gives a list of statements, so that one production may write several.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ...compiler.ir.types import f16, f64, i32, promote
+from ..model import nodes as m
+from ..model.nodes import Number, Stmt
+from .expressions import LITERALS, Expressions, Integer, mul
+from .state import Array, Whole
+
+SMALL = Whole(i32, 0, 4)
+"""Interval of integer locals that are assigned again: every new value is brought back into it."""
+
+
+class Statements(Expressions):
+    """Draws statements for the code at hand."""
+
+    def simple(self) -> list[Stmt]:
+        """One idea without a loop or a branch."""
+        productions: list[Callable[[], list[Stmt]]] = [
+            self.new_real, self.update_real, self.new_real, self.update_real, self.update_real, self.write_element,
+            self.new_integer, self.update_integer, self.write_element, self.swap, self.new_flag, self.annotated,
+            self.several, self.from_function, self.check,
+        ]  # fmt: skip
+        return self.draw.choice(productions)()
+
+    # -- locals ---------------------------------------------------------------------------------------------
+
+    def new_real(self) -> list[Stmt]:
+        """A real local; at times one of the program text."""
+        if self.draw.boolean(0.1):
+            number = Number(self.draw.choice(LITERALS))
+            return [m.Assign((self.declare_real(self.main),), (number,))]
+        value, dtype = self.real()
+        return [m.Assign((self.declare_real(dtype),), (value,))]
+
+    def annotated(self) -> list[Stmt]:
+        """A local of a stated type."""
+        value, _ = self.real()
+        dtype = self.draw.choice((self.main, f64, self.main, f16 if self.wild else f64))
+        return [m.Declare(self.declare_real(dtype).name, dtype, value)]
+
+    def new_integer(self) -> list[Stmt]:
+        """An integer local that stays small."""
+        e, w = self.integer()
+        value = e if w.low >= SMALL.low and w.high <= SMALL.high else self.within(e, w, SMALL.high + 1)
+        return [m.Assign((self.declare_int(replace(SMALL, dtype=w.dtype)),), (value,))]
+
+    def new_flag(self) -> list[Stmt]:
+        """A boolean local, or a new value for one."""
+        condition = m.Cast(self.condition(), None, "bool")
+        found = [f for f in self.names.flags if f not in self.names.fixed]
+        if found and self.draw.boolean():
+            return [m.Assign((m.Name(self.draw.choice(found)),), (condition,))]
+        name = self.fresh("flag")
+        self.names.flags = (*self.names.flags, name)
+        return [m.Assign((m.Name(name),), (condition,))]
+
+    def _free_real(self) -> str | None:
+        found = self.assignable(self.names.reals)
+        return self.draw.choice(found) if found else None
+
+    def update_real(self) -> list[Stmt]:
+        """A new value for a real local: a recurrence inside loops, kept of order one."""
+        name = self._free_real()
+        if name is None:
+            return self.new_real()
+        target, dtype = m.Name(name), self.names.reals[name]
+        kind = self.draw.choice(("decay", "bounded", "sum", "scale", "decay", "bounded", "difference", "rare"))
+        if kind == "decay":  # v = 0.9 v + 0.25 e
+            e, _ = self.bounded(self.real())
+            return [m.Assign((target,), (m.Binary("+", mul(Number(0.9), target), mul(Number(0.25), e)),))]
+        if kind == "bounded":  # v = tanh(v e)
+            e, p = self.real()
+            inner = m.Binary(self.draw.choice("*+-"), target, e)
+            return [m.Assign((target,), (self.bounded((inner, promote(dtype, p)))[0],))]
+        if kind == "scale":
+            return [m.Augment(target, "*", self.bounded(self.real(1))[0])]
+        if kind == "rare":
+            op, number = self.draw.choice((("/", 1.5), ("%", 2.0), ("//", 0.5), ("**", 2)))
+            return [m.Augment(target, op, Number(number))]
+        e, _ = self.bounded(self.real())
+        return [m.Augment(target, "+" if kind == "sum" else "-", mul(Number(0.5), e))]
+
+    def update_integer(self) -> list[Stmt]:
+        """A new value for an integer local, within its interval."""
+        found = self.assignable(self.names.ints)
+        if not found:
+            return self.new_integer()
+        name = self.draw.choice(found)
+        e, w = self.integer()
+        if self.draw.boolean(0.2):
+            op, number = self.draw.choice((("//", 2), ("%", 3), ("&", 3), (">>", 1)))
+            return [m.Augment(m.Name(name), op, Number(number))]
+        return [m.Assign((m.Name(name),), (self.within(e, w, SMALL.high + 1),))]
+
+    def swap(self) -> list[Stmt]:
+        """`a, b = b, a` of two locals of one type."""
+        found = self.assignable(self.names.reals)
+        pairs = [(a, b) for a in found for b in found if a < b and self.names.reals[a] == self.names.reals[b]]
+        if not pairs:
+            return self.update_real()
+        a, b = map(m.Name, self.draw.choice(pairs))
+        second = a if self.draw.boolean(0.7) else self.bounded(self.real(1))[0]
+        return [m.Assign((a, b), (b, second))]
+
+    def several(self) -> list[Stmt]:
+        """Two new locals at once: from two values, or from `frexp`; or one made inside an expression."""
+        kind = self.draw.choice(("values", "walrus", "frexp"))
+        (a, p), (b, q) = self.real(1), self.real(1)
+        if kind == "values":
+            return [m.Assign((self.declare_real(p), self.declare_real(q)), (a, b))]
+        if kind == "walrus":
+            inner = m.Walrus(self.fresh("v"), a)
+            value = m.Binary("+", inner, b)
+            self.names.reals[inner.name] = p
+            return [m.Assign((self.declare_real(promote(p, q)),), (value,))]
+        mantissa, exponent = self.declare_real(p), self.declare_int(Whole(i32, -200, 200), "exp")
+        del self.names.ints[exponent.name]  # its interval is none that a loop or an index could use
+        return [m.Assign((mantissa, exponent), (m.Call("frexp", (a,)),))]
+
+    def from_function(self) -> list[Stmt]:
+        """Locals from a call of a function of the program."""
+        if not self.functions:
+            return self.new_real()
+        function = self.draw.choice(self.functions)
+        args = self.arguments_of(function)
+        targets = tuple(self.declare_real(self.main) for _ in range(function.results))
+        return [m.Assign(targets, (m.Invoke(function.name, args),))]
+
+    def check(self) -> list[Stmt]:
+        """An assertion: one that holds; in the wild profile any, at times."""
+        if self.wild and self.draw.boolean(0.15):
+            return [m.Assert(self.condition(), "a condition that may fail")]
+        e, w = self.integer(1)
+        return [m.Assert(m.Compare((">=",), (e, Number(w.low))), "an interval that always holds")]
+
+    # -- memory ---------------------------------------------------------------------------------------------
+
+    def write_element(self) -> list[Stmt]:
+        """A store to the own element, or an atomic on any."""
+        own = [self.arrays[a] for a in sorted(self.access.own)]
+        scattered = [self.arrays[a] for a in sorted(self.access.scatter)]
+        choices: list[tuple[Callable[[Array], list[Stmt]], Array]] = []
+        choices += [(self.store_own, a) for a in own if self.own(a) is not None]
+        choices += [(self.scatter, a) for a in scattered if self.reachable(a)]
+        if not choices:
+            return self.update_real()
+        write, array = self.draw.choice(choices)
+        return write(array)
+
+    def store_own(self, array: Array) -> list[Stmt]:
+        """The element of this iteration: stored, added to, updated in place, read."""
+        indices = self.own(array)
+        assert indices is not None
+        element = m.Element(array.name, indices)
+        if not array.dtype.is_real:
+            return [self._own_integer(element, array)]
+        kind = self.draw.choice(("store", "add", "linear", "read", "in place", "atomic"))
+        e, p = self.bounded(self.real())
+        if kind == "store":
+            return [m.Assign((element,), (e,))]
+        if kind == "read":
+            return [m.Assign((self.declare_real(array.dtype),), (self.bounded((element, array.dtype))[0],))]
+        if kind == "in place":
+            product = m.Binary("*", element, mul(Number(0.5), e))
+            return [m.Assign((element,), (self.bounded((product, p))[0],))]
+        if kind == "linear":
+            return [m.Assign((element,), (m.Binary("+", mul(Number(0.5), element), e),))]
+        if kind == "atomic":
+            return [m.Evaluate(m.AtomicCall("add", element, e))]
+        return [m.Augment(element, self.draw.choice("+-"), e)]
+
+    def _own_integer(self, element: m.Element, array: Array) -> Stmt:
+        e, w = self.integer()
+        small = self.within(e, w, SMALL.high + 1)
+        if self.draw.boolean(0.3):
+            return m.Assign((self.declare_int(replace(SMALL, dtype=array.dtype)),), (m.Call("min", (
+                m.Call("max", (m.AtomicCall("add", element, Number(0)), Number(0))), Number(SMALL.high))),))  # fmt: skip
+        return m.Assign((element,), (small,))
+
+    def scatter(self, array: Array) -> list[Stmt]:
+        """An atomic on an element that other iterations may also update: one kind for an array in a task."""
+        element = m.Element(array.name, self.place(array))
+        kind = self.access.atomics.setdefault(array.name, self._atomic_kind(array))
+        if not array.dtype.is_real:
+            return [self._scatter_integer(element, kind, self.integer())]
+        value, _ = self.bounded(self.real())
+        if kind in ("min", "max"):
+            return [m.Evaluate(m.AtomicCall(kind, element, value))]
+        if self.draw.boolean(0.2):
+            return [m.Evaluate(m.AtomicCall(self.draw.choice(("add", "sub")), element, value))]
+        return [m.Augment(element, self.draw.choice(("+", "+", "-")), value)]
+
+    def _atomic_kind(self, array: Array) -> str:
+        if array.name == "e":
+            return self.draw.choice(("max", "min"))
+        if array.dtype.is_real:
+            return "add"
+        return self.draw.choice(("add", "min", "max", "or", "and", "xor", "mul"))
+
+    def _scatter_integer(self, element: m.Element, kind: str, value: Integer) -> Stmt:
+        symbol = {"add": "+", "or": "|", "and": "&", "xor": "^", "mul": "*"}.get(kind)
+        if symbol and self.draw.boolean():
+            return m.Augment(element, symbol, value[0])
+        return m.Evaluate(m.AtomicCall(kind, element, value[0]))
+
+    # -- branches and exits -----------------------------------------------------------------------------------
+
+    def branch(self, depth: int = 1) -> list[Stmt]:
+        """An `if`, at times with `elif` and `else`; at times one that makes a name for its test."""
+        before = self._condition_with_name() if self.draw.boolean(0.15) else self.condition()
+        then = self.some(depth)
+        orelse: tuple[Stmt, ...] = ()
+        if self.draw.boolean(0.35):
+            orelse = self.some(depth)
+        elif self.draw.boolean(0.25):
+            with self.only_reading():
+                second = self.condition()
+            orelse = (m.If(second, self.some(depth), self.some(depth) if self.draw.boolean() else ()),)
+        return [m.If(before, then, orelse)]
+
+    def _condition_with_name(self) -> m.Expr:
+        a, dtype = self.real(1)
+        made = m.Walrus(self.fresh("v"), a)
+        self.names.reals[made.name] = dtype
+        return m.Compare((">",), (made, self.literal()))
+
+    def some(self, depth: int) -> tuple[Stmt, ...]:
+        """The body of a branch."""
+        with self.block():
+            body: list[Stmt] = []
+            for _ in range(self.draw.choice((1, 1, 2))):
+                nested = depth > 0 and self.draw.boolean(0.2)
+                body += self.branch(depth - 1) if nested else self.simple()
+            if self.draw.boolean(0.05):
+                body.insert(0, m.Pass())
+        return tuple(body)
+
+    def exit(self) -> list[Stmt]:
+        """A guarded `break` or `continue`; at times inside two branches, after a statement."""
+        words: list[Stmt] = [m.Break(), m.Continue()]
+        if self.loops and self.loops[-1] == "parallel":
+            words = [m.Continue()]
+        if not self.loops:
+            return self.simple()
+        leave: tuple[Stmt, ...] = (self.draw.choice(words),)
+        with self.block():
+            if self.draw.boolean(0.4):
+                condition = self.condition(0)
+                with self.block():
+                    leave = (*(self.simple() if self.draw.boolean(0.4) else ()), *leave)
+                leave = (*(self.simple() if self.draw.boolean(0.3) else ()), m.If(condition, leave))
+        return [m.If(self.condition(), leave)]
+
+
