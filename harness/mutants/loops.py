@@ -11,8 +11,9 @@ from ...compiler.ad.reverse import TaskReverser
 from ...compiler.ad.statements import REVERSE, Handler
 from ...compiler.ad.structure import Path
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Kernel, Stmt, Value
-from ...compiler.passes.lower_exits import _Frame, _Lowering
+from ...compiler.ir.nodes import Block, Kernel, Stmt, Value
+from ...compiler.ir.walk import map_blocks
+from ...compiler.passes.lower_exits import _Lowering
 from .planting import Mutant, Plant, patched, patched_handler
 
 
@@ -106,12 +107,13 @@ def _tasks_forward() -> Plant:
 
 
 def _continue_leaves() -> Plant:
-    right = _Lowering._exit
+    right = _Lowering.task
 
-    def wrong(self: _Lowering, stmt: Stmt, frames: list[_Frame]) -> tuple[Stmt, ...]:
-        return right(self, n.Break(stmt.depth, loc=stmt.loc) if isinstance(stmt, n.Continue) else stmt, frames)
+    def visit(block: Block) -> Block:
+        inner = (map_blocks(stmt, visit) for stmt in block)
+        return tuple(n.Break(s.depth, loc=s.loc) if isinstance(s, n.Continue) else s for s in inner)
 
-    return patched(_Lowering, "_exit", wrong)
+    return patched(_Lowering, "task", lambda self, task: right(self, replace(task, body=visit(task.body))))
 
 
 MUTANTS = (

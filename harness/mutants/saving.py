@@ -1,4 +1,4 @@
-"""Mutants that have the wrong primal in the reverse sweep: read too late, saved too seldom, popped at the wrong time."""
+"""Mutants with the wrong primal in the reverse sweep: read too late, not saved, popped at the wrong time."""
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,0 +1,178 @@
+"""Every mutant changes what some kernel computes, and leaves nothing behind."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from mutant_witnesses import CONTENT, WITNESSES, fields
+from stackgrad.backends.base import Draws
+from stackgrad.compiler.ad import needs, rules
+from stackgrad.compiler.ad.reverse import TaskReverser
+from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.harness import executors
+from stackgrad.harness.executors import LaunchExecutor
+from stackgrad.harness.launch import used_arrays, with_gradient
+from stackgrad.harness.mutants import MUTANTS, Mutant, patched, patched_row
+from stackgrad.harness.mutants.planting import patched_rule
+from stackgrad.harness.oracle_executors import JaxExecutor
+from stackgrad.harness.outcome import Arrays, Ok, Outcome, Refused, Trap, attempt
+
+NAMES = sorted(MUTANTS)
+Answers = dict[str, tuple[Outcome, Outcome]]
+"""What each executor made of the values and of the gradient."""
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[Any, Kernel]:
+    """The witnesses, traced."""
+    sg.init(arch=sg.reference, default_fp=sg.f64)
+    made = fields()
+    return {maker: maker(made).ir() for maker in set(WITNESSES.values())}
+
+
+Right = Callable[[Any], tuple[Arrays, Arrays]]
+
+
+@pytest.fixture(scope="module")
+def right(kernels: dict[Any, Kernel]) -> Right:
+    """Values and gradients of a witness by JAX, which shares nothing with what a mutant changes."""
+    jax = JaxExecutor()
+
+    @cache
+    def find(maker: Any) -> tuple[Arrays, Arrays]:
+        kernel = kernels[maker]
+        arrays = arrays_of(kernel)
+        values = jax.forward(kernel, arrays, {}, Draws())
+        return values, jax.gradient(kernel, arrays, values, {}, Draws(), seeds_of(kernel))
+
+    return find
+
+
+def arrays_of(kernel: Kernel) -> dict[str, np.ndarray]:
+    return {name: CONTENT[name].copy() for name in used_arrays(kernel)}
+
+
+def seeds_of(kernel: Kernel) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    return {name: rng.uniform(0.5, 1.5, 4) for name in with_gradient(kernel)}
+
+
+def panel() -> list[LaunchExecutor]:
+    """New executors, which have compiled nothing yet: both lowerings on the reference, and the CPU."""
+    found, _ = executors.present_backends(["cpu"])
+    return [executors.reference(), executors.twin(), *found]
+
+
+def answers(kernel: Kernel, after: Arrays) -> Answers:
+    """Gradients are taken at the right final content, so that a wrong forward kernel is not judged twice."""
+    return {executor.name: answer(executor, kernel, after) for executor in panel()}
+
+
+def answer(executor: LaunchExecutor, kernel: Kernel, after: Arrays) -> tuple[Outcome, Outcome]:
+    arrays, seeds = arrays_of(kernel), seeds_of(kernel)
+    values = attempt(lambda: executor.forward(kernel, arrays, {}, Draws()))
+    return values, attempt(lambda: executor.gradient(kernel, arrays, after, {}, Draws(), seeds))
+
+
+def agrees(outcome: Outcome, expected: Arrays) -> bool:
+    return isinstance(outcome, Ok) and all(
+        np.allclose(array, expected[name], rtol=1e-12, atol=1e-12) for name, array in outcome.arrays.items()
+    )
+
+
+def test_every_mutant_has_a_witness_and_says_what_it_breaks() -> None:
+    assert set(WITNESSES) == set(MUTANTS)
+    assert len(MUTANTS) >= 12
+    for name, mutant in MUTANTS.items():
+        assert name == mutant.name and mutant.description.endswith(".") and mutant.rule
+        assert mutant.shows in ("gradient", "values", "overflow")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mutant_changes_a_result_and_leaves_nothing_behind(name, kernels, right) -> None:
+    mutant, maker = MUTANTS[name], WITNESSES[name]
+    kernel, (values, gradient) = kernels[maker], right(maker)
+    with mutant.planted():
+        wrong = answers(kernel, values)
+    sound = answers(kernel, values)
+    assert is_caught(mutant, wrong, values, gradient), f"{name} changes nothing: {wrong}"
+    assert traps(wrong) <= {"AdstackOverflow", "EmptyStack"}, "a compiler that crashes is found by anything"
+    for executor, (forward, reverse) in sound.items():
+        assert agrees(forward, values), (executor, forward)
+        refused = name == "risk-ignored" and isinstance(reverse, Refused)
+        assert refused or agrees(reverse, gradient), (executor, reverse)
+
+
+def traps(found: Answers) -> set[str]:
+    return {outcome.kind for pair in found.values() for outcome in pair if isinstance(outcome, Trap)}
+
+
+def is_caught(mutant: Mutant, found: Answers, values: Arrays, gradient: Arrays) -> bool:
+    """Whether what the mutant claims to show is seen on some executor, and only that."""
+    forward = [outcome for outcome, _ in found.values()]
+    reverse = [outcome for _, outcome in found.values()]
+    if mutant.shows == "overflow":
+        return all(isinstance(o, Trap) and o.kind == "AdstackOverflow" for o in reverse)
+    if mutant.shows == "values":
+        return any(not agrees(o, values) for o in forward)
+    return all(agrees(o, values) for o in forward) and any(not agrees(o, gradient) for o in reverse)
+
+
+def state() -> list[object]:
+    """Everything that plants touch: rows of the tables, and the classes and modules they patch."""
+    from stackgrad.backends.llvm.ops import LLVM
+    from stackgrad.compiler.ad import driver, statements
+    from stackgrad.compiler.ad.plan import Planner
+    from stackgrad.compiler.ad.risk import RiskAnalysis
+    from stackgrad.compiler.passes.common_subexpressions import _Merger
+    from stackgrad.compiler.passes.dead_code import _Liveness
+    from stackgrad.compiler.passes.lower_exits import _Lowering
+    from stackgrad.compiler.sizing.count import _Counter
+
+    owners = (TaskReverser, Planner, RiskAnalysis, _Merger, _Liveness, _Lowering, _Counter, driver)
+    tables = (LLVM, rules.VJP, statements.REVERSE)
+    return [*(dict(vars(o)) for o in owners), *({k: t[k] for k in t} for t in tables)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plants_are_taken_back_also_after_an_exception(name) -> None:
+    before = state()
+    with pytest.raises(KeyboardInterrupt), MUTANTS[name].planted():
+        assert state() != before, "a mutant that this test does not see"
+        raise KeyboardInterrupt
+    assert state() == before
+    with MUTANTS[name].planted(), MUTANTS["sub-without-sign"].planted():
+        pass
+    assert state() == before
+
+
+def test_what_rules_read_is_forgotten() -> None:
+    f64 = sg.f64
+    assert needs.needs("mul", (f64, f64), f64, 0).operands == {1}
+    with patched_rule("mul", 0, lambda b, g, a, r: b.op("mul", g, a[0])):
+        assert needs.needs("mul", (f64, f64), f64, 0).operands == {0}
+    assert needs.needs("mul", (f64, f64), f64, 0).operands == {1}
+
+
+def test_a_plant_needs_something_to_replace() -> None:
+    """A renamed method must not make a mutant equivalent."""
+    with pytest.raises(KeyError), patched(TaskReverser, "gone", None):
+        pass
+    with pytest.raises(KeyError), patched_row(rules.VJP, "gone", ()):
+        pass
+    with pytest.raises(KeyError), patched(type("Heir", (TaskReverser,), {}), "build", None):
+        pass
+
+
+def test_a_mutant_that_changes_nothing_is_noticed(kernels, right) -> None:
+    maker = WITNESSES["sub-without-sign"]
+    idle = replace(MUTANTS["sub-without-sign"], plant=MUTANTS["while-one-trip-short"].plant)
+    values, gradient = right(maker)
+    with idle.planted():
+        found = answers(kernels[maker], values)
+    assert not is_caught(idle, found, values, gradient)
