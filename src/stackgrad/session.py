@@ -134,7 +134,6 @@ class Runtime:
         self.fields = weakref.WeakSet()
         self.launchers = weakref.WeakSet()
         self.tapes = ()
-        self.capture = None
         self.launch_number = 0
         self._backend = None
 

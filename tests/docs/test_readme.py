@@ -23,4 +23,4 @@ def test_the_kernel_of_the_readme(tmp_path):
 
 def test_the_first_part_is_short():
     head = README.read_text().split("\n## ")[0]
-    assert len(head.splitlines()) <= 45
+    assert len(head.splitlines()) <= 42

@@ -18,7 +18,7 @@ from ..fields import Field
 from ..harness.finite import is_finite, nonfinite
 from ..harness.report import Finding
 from ..program import GRAD, NOTHING, Binding, Program
-from ..session import RUNTIME, Runtime, Settings
+from ..session import RUNTIME
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
@@ -86,25 +86,12 @@ def _results(binding: Binding, kind: Kind, replaced: Mapping[str, np.ndarray]) -
     return found
 
 
-class _WatchedRuntime(Runtime):
-    """The runtime while it is watched: `init` starts the program's fields and kernels afresh, not the watch."""
-
-    __slots__ = ()
-
-    def restart(self, settings: Settings) -> None:
-        watch = self.capture
-        super().restart(settings)
-        self.capture = watch
-
-
 @contextmanager
 def watching(limit: int) -> Iterator[Watch]:
     """Watch every launch inside, across `init` and `reset`. Not to be nested."""
     watch = Watch(limit)
     RUNTIME.capture = watch
-    RUNTIME.__class__ = _WatchedRuntime
     try:
         yield watch
     finally:
-        RUNTIME.__class__ = Runtime
         RUNTIME.capture = None
