@@ -38,7 +38,8 @@ def _quotient_ends(x: Arguments, e: Arguments, share: float) -> Vector:
 def _floor_division(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     """floor of the rounded quotient; a quotient that is exact is not rounded."""
     whole = (e[0] == 0) & (e[1] == 0) & (r * x[1] == x[0])
-    return np.where(whole | _quotient_ends(x, e, 2 * u) | ~np.isfinite(r) & (x[1] == 0) & (e[1] == 0), ZERO, INF)
+    pole = (x[1] == 0) & (e[1] == 0) & (np.abs(x[0]) > e[0])
+    return np.where(whole | pole | _quotient_ends(x, e, 2 * u), ZERO, INF)
 
 
 def _modulo(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:

@@ -113,7 +113,8 @@ class BoundedMachine(Machine):
             self.table = RUN
 
     def _describe(self, reason: str, stmt: Stmt | None, frame: Frame | None, bad: Any) -> str:
-        kernel, point = self.program.kernel, ()
+        kernel = self.program.kernel
+        point: tuple[int, ...] = ()
         if frame is not None:
             position = int(np.argmax(bad)) if np.ndim(bad) else 0
             point = self.chunk.point(int(frame.numbers()[position]))
@@ -131,10 +132,10 @@ class BoundedMachine(Machine):
             self.poison(f"{what} is within its error bound of a jump", stmt, frame, e)
 
 
-def error(frame: Frame, value: Value) -> Vector:
+def error(frame: Frame, value: Value) -> Any:
     """The error of a value in the lanes of a frame; what no handler has noted is exact (loop indices, trip counts)."""
     key = ~value.id
-    found = frame.values.get(key)
+    found: Any = frame.values.get(key)
     if found is None:
         found = ZERO if frame.parent is None else frame.gather(error(frame.parent, value))
         frame.values[key] = found

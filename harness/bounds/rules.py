@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,29 +19,32 @@ from ...compiler.ir.table import Table
 from ...reference.frame import Vector
 
 F64 = np.float64
-ZERO = np.float64(0.0)
+ZERO: Any = np.float64(0.0)
 """The error of what is exact in all lanes; told by identity."""
 
-INF = np.float64(np.inf)
+INF: Any = np.float64(np.inf)
 DOUBLE = 2.0**-51
 """Relative rounding of an endpoint x ± e, both operations together."""
+
+LEAST = 2.0**-1074
+"""What a result may have lost by underflow, before it is taken times something large."""
 
 Arguments = Sequence[Vector]
 Spread = Callable[[Arguments, Arguments, Vector, float], Vector]
 """(operands, their errors, result, unit roundoff of the result's type) -> p."""
 
-Test = Callable[[Arguments], Vector]
+Test = Callable[[Arguments], Any]
 
 
-def _false(xs: Arguments) -> Vector:
+def _false(xs: Arguments) -> Any:
     return np.False_
 
 
-def _true(xs: Arguments) -> Vector:
+def _true(xs: Arguments) -> Any:
     return np.True_
 
 
-def _unknown(xs: Arguments, r: Vector) -> Vector:
+def _unknown(xs: Arguments, r: Vector) -> Any:
     return np.False_
 
 
@@ -139,7 +142,7 @@ def _exact_quotient(x: Arguments, r: Vector) -> Vector:
 
 
 def _exact_inverse(x: Arguments, r: Vector) -> Vector:
-    return _exact_quotient((np.float64(1.0), x[0]), r)
+    return _exact_quotient((np.ones_like(x[0]), x[0]), r)
 
 
 def _exact_root(x: Arguments, r: Vector) -> Vector:
@@ -195,7 +198,7 @@ def _inverse_root(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
 
 
 def _exponential(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
-    return np.exp(x[0]) * np.expm1(e[0])
+    return (np.exp(x[0]) + LEAST) * np.expm1(e[0])
 
 
 def _logarithm(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
@@ -213,7 +216,7 @@ def _power(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     whole = (dy == 0) & (np.floor(y) == y)
     slope = np.abs(y) * dx / low
     change = slope + np.abs(np.log(size)) * dy + dx / low * dy
-    away = np.abs(r) * (1 + 16 * u) * np.expm1(np.where((dx == 0) & (dy == 0), ZERO, change))
+    away = (np.power(size, y) + LEAST) * np.expm1(np.where((dx == 0) & (dy == 0), ZERO, change))
     near = np.where((dy == 0) & (y >= 1) & (whole | (x0 >= dx)), y * (size + dx) ** (y - 1) * dx, INF)
     zero = np.where((x0 == 0) & (dx == 0) & (y > dy), ZERO, near)
     constant = np.where((dy == 0) & (y == 0), ZERO, zero)
@@ -243,7 +246,7 @@ def _wave(slope: np.ufunc) -> Spread:
 def _tangent(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     """tan(x + d) - tan x = sin d / (cos x cos(x + d)), and |cos(x + d)| >= |cos x| - d."""
     c = np.abs(np.cos(x[0]))
-    return e[0] / (c * np.maximum(c - e[0], 0.0))
+    return e[0] / (c * np.maximum(c * (1 - DOUBLE) - e[0], 0.0))
 
 
 def _arc(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
@@ -263,7 +266,7 @@ def _angle(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     """A point moved by rho turns by asin(rho/R) at most, seen from the origin; the cut is the negative x axis."""
     (y, x0), (dy, dx) = x, e
     t = np.hypot(dy, dx) / np.hypot(y, x0)
-    turned = np.where(t < 1, t / np.sqrt((1 - t) * (1 + t)), INF)
+    turned = np.where((dy == 0) & (dx == 0), ZERO, np.where(t < 1, t / np.sqrt((1 - t) * (1 + t)), INF))
     return np.where((np.abs(y) <= dy) & (dy > 0) & (x0 < dx), INF, turned)
 
 

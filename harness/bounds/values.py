@@ -23,7 +23,7 @@ def _const(m: BoundedMachine, s: n.Const, f: Frame) -> Frame:
 def _arg(m: BoundedMachine, s: n.Arg, f: Frame) -> Frame:
     f.values[s.result.id] = m.scalars[s.name]
     e = m.scalar_errors.get(s.name, 0.0)
-    define(m, s, f, np.float64(e) if e else ZERO)
+    define(m, s, f, np.asarray(e, F64)[()] if e else ZERO)
     return f
 
 
