@@ -4,7 +4,8 @@
 
 An array whose every access in the task has one index tuple, different in every iteration of the box, is private
 to the iteration: it is loaded at the head of the lowest block that holds all accesses and stored at its end. The
-block must access the element unconditionally, so that nothing is read that the kernel would not read.
+block must access the element unconditionally, so that nothing is read that the kernel would not read. It may be the
+body of a loop that comes back to the same element: each round overwrites what the one before has read.
 """
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Value
 from ..ir.types import Scalar
 from ..ir.walk import blocks, map_blocks, next_id, results, used_values, walk
-from .affine import IndexForms, is_own, same_indices
+from .affine import IndexForms, Symbol, is_own, same_indices
 
 Access = n.Load | n.Store | n.Atomic
 
@@ -49,7 +50,7 @@ def _promote(task: Task, array: str, var: str, dtype: Scalar, first_id: int) -> 
         return task, first_id
     if _only_adds(task.body, accesses):
         return task, first_id
-    made = _Promotion(array, var, dtype, first_id)
+    made = _Promotion(array, var, dtype, first_id, frozenset().union(*(f.symbols() for f in tuples[0])))
     body = made.block(task.body)
     return (replace(task, body=body), made.next_id) if made.done else (task, first_id)
 
@@ -68,21 +69,31 @@ class _Promotion:
     var: str
     dtype: Scalar
     next_id: int
+    symbols: frozenset[Symbol]
     done: bool = False
 
     def block(self, block: Block) -> Block:
-        """Rewrite the lowest block, going down through ifs, that holds all accesses."""
+        """Rewrite the lowest block that holds all accesses."""
         touching = [k for k, s in enumerate(block) if _touches(s, self.array)]
         direct = [k for k in touching if isinstance(block[k], (n.Load, n.Store, n.Atomic))]
         if direct:
             return self._rewrite(block, touching[0], touching[-1], block[direct[0]])
-        if len(touching) == 1 and isinstance(block[touching[0]], n.If):
+        if len(touching) == 1:
             holder = block[touching[0]]
-            inside = [b for b in blocks(holder) if any(_touches(s, self.array) for s in b)]
+            inside = [b for b in self._enterable(holder) if any(_touches(s, self.array) for s in b)]
             if len(inside) == 1:
                 new = map_blocks(holder, lambda b: self.block(b) if b is inside[0] else b)
                 return (*block[: touching[0]], new, *block[touching[0] + 1 :])
         return block
+
+    def _enterable(self, holder: Stmt) -> tuple[Block, ...]:
+        """Blocks that may hold all accesses: branches, and the body of a loop in which the indices stay."""
+        if isinstance(holder, n.While) and any(_touches(s, self.array) for s in holder.condition):
+            return ()
+        if isinstance(holder, (n.For, n.While)):
+            varying = {v for s in walk((holder,)) for v in results(s)}
+            return () if self.symbols & varying else (holder.body,)
+        return blocks(holder)
 
     def _rewrite(self, block: Block, first: int, last: int, sample: Stmt) -> Block:
         """Indices that the block defines too late must be constants, which move up."""

@@ -1,0 +1,102 @@
+"""Own elements rewritten in branches and loops: private to the iteration, so nothing of them is lost."""
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import stackgrad as sg
+
+_spec = importlib.util.spec_from_file_location("hostile_support", Path(__file__).with_name("hostile_support.py"))
+assert _spec and _spec.loader
+support = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(support)
+ints, judge, real, refused = support.ints, support.judge, support.real, support.refused
+
+
+@pytest.fixture(autouse=True)
+def machine():
+    support.setup()
+
+
+def test_element_made_anew_in_each_round():
+    """y[i] is scratch: every round stores it before it reads it, and overwrites what the round before left."""
+    x, y, out, n = real(0.3, 0.4, 0.5), real(7.0, 7.0, 7.0), real(0.0, 0.0, 0.0), ints(3)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            v = x[i]
+            for k in range(n[0]):
+                y[i] = v * x[i] + 0.1 * k
+                if y[i] > 0.2:
+                    y[i] = y[i] * y[i]
+                v = sg.sin(y[i]) + v
+            out[i] = v
+
+    judge(run)
+
+
+def test_element_made_anew_in_a_while_loop():
+    """The same in a while loop that leaves early; the element's last content is an output too."""
+    x, y, n = real(0.3, 0.4, 0.5), real(7.0, 7.0, 7.0), ints(5)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            v = x[i]
+            k = 0
+            while k < n[0]:
+                k += 1
+                y[i] = v * 1.5
+                if y[i] > 0.9:
+                    break
+                y[i] = y[i] * y[i]
+                v += y[i]
+
+    judge(run)
+
+
+def test_element_carried_from_round_to_round_is_refused():
+    """What the first round reads was there before the launch and is gone."""
+    x, y, n = real(0.3, 0.4), real(0.5, 0.6), ints(3)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            for _ in range(n[0]):
+                y[i] = sg.sin(y[i]) * x[i]
+
+    refused(run, "'y'", "overwrite")
+
+
+def test_old_values_of_atomics_on_own_elements():
+    """No other iteration takes part, so what the atomics return is known."""
+    x, y, z = real(0.3, 0.95, 0.5), real(0.0, 0.0, 0.0), real(7.0, 7.0, 7.0)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            z[i] = x[i] * x[i]
+            first = sg.atomic_add(z[i], x[i])
+            second = sg.atomic_max(z[i], 0.9)
+            third = sg.atomic_mul(z[i], x[i])
+            y[i] = first * x[i] + second * second + third * third + z[i] * z[i]
+
+    judge(run)
+
+
+def test_element_indexed_by_the_loop():
+    """s[k, i] is another element in each round, which nothing overwrites."""
+    x, s, out = real(0.3, 0.4), real([[0.0, 0.0]] * 4), real(0.0, 0.0)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            v = x[i]
+            for k in range(4):
+                s[k, i] = v * x[i]
+                v = sg.cos(s[k, i]) * s[k, i] + v
+            out[i] = v
+
+    judge(run)
