@@ -94,7 +94,10 @@ def _joined(args: Arguments, errors: Arguments, result: Vector) -> Vector:
 
 def certain_lanes(errors: Arguments) -> bool:
     """Whether all operands are exact in all lanes, told without looking at them."""
-    return all(e is ZERO for e in errors)
+    for e in errors:  # a loop: this is asked of every operation
+        if e is not ZERO:
+            return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -142,8 +145,10 @@ class _Rounded:
         if self.rule.underflows:
             e += self.fmt.tiny
         moved = p > 0
-        if not moved.all():
-            e = np.where(moved, e, ZERO if self.precise else self._gap(xs, r))
+        if self.precise:
+            e *= moved
+        elif not moved.all():
+            e = np.where(moved, e, self._gap(xs, r))
         return e if size.max() < self.fmt.safe else self._repair(xs, errors, r, p, e)
 
     def _own(self, xs: Arguments, errors: Arguments, r: Vector) -> Vector:
