@@ -14,11 +14,12 @@ from fractions import Fraction
 
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Stmt, Task, Value
-from ..passes.affine import Affine, IndexForms, single_iteration, subtract
+from ..passes.affine import Affine, IndexForms, add, single_iteration, subtract
 from .structure import Occurrence, Path, Structure, inner_blocks
 
 Write = n.Store | n.Atomic
 NEVER, UNKNOWN = "never", "unknown"
+ONE = Affine(1)
 
 
 @dataclass(frozen=True)
@@ -134,9 +135,7 @@ class RiskAnalysis:
             launch = all(not isinstance(s, Value) for s in p.symbols() | q.symbols())
             if launch and not difference.terms and difference.constant:
                 return True
-            low_p, high_p = self.ranges[load.task].of(p)
-            low_q, high_q = self.ranges[write.task].of(q)
-            if high_p < low_q or high_q < low_p:
+            if _apart(p, self.ranges[load.task], q, self.ranges[write.task]):
                 return True
         return False
 
@@ -233,28 +232,55 @@ def _after(later: Occurrence, earlier: Occurrence, structure: Structure) -> bool
 
 
 class _Ranges:
-    """Least and greatest value of an index expression, from constant bounds of the loops around it."""
+    """Least and greatest value of an index expression, as forms over what a launch fixes, from the loops around it."""
 
     def __init__(self, task: Task, forms: IndexForms) -> None:
-        self.known: dict[Value, tuple[float, float]] = {}
+        self.known: dict[Value, tuple[Affine, Affine]] = {}
         for index, begin, end in zip(task.indices, task.begin, task.end):
             self._enter(index, forms.form(begin), forms.form(end), 1)
         for stmt in _loops(task.body):
             self._enter(stmt.index, forms.form(stmt.begin), forms.form(stmt.end), stmt.step)
 
     def _enter(self, index: Value, begin: Affine, end: Affine, step: int) -> None:
-        if step > 0 and not begin.terms and not end.terms:
-            self.known[index] = (begin.constant, end.constant - 1)
+        first, last = (begin, subtract(end, ONE)) if step > 0 else (add(end, ONE), begin)
+        low, high = self.of(first), self.of(last)
+        if low and high:
+            self.known[index] = low[0], high[1]
 
-    def of(self, form: Affine) -> tuple[float, float]:
-        """Closed interval; infinite where a symbol is unknown."""
-        low = high = float(form.constant)
+    def of(self, form: Affine) -> tuple[Affine, Affine] | None:
+        """Least and greatest value; None if a symbol of neither launch nor known range occurs."""
+        low = high = Affine(form.constant)
         for symbol, c in form.terms:
-            a, b = self.known.get(symbol, (-float("inf"), float("inf"))) if isinstance(symbol, Value) else (
-                -float("inf"), float("inf"))  # fmt: skip
-            low += min(c * a, c * b)
-            high += max(c * a, c * b)
+            alone = Affine(0, ((symbol, 1),))
+            ends = self.known.get(symbol) if isinstance(symbol, Value) else (alone, alone)
+            if ends is None:
+                return None
+            low = add(low, ends[c < 0], c)
+            high = add(high, ends[c > 0], c)
         return low, high
+
+    def spans(self, form: Affine) -> list[Affine]:
+        """For each index in the form, greatest minus least value: not negative, as its loop runs."""
+        inside = (self.known.get(s) for s in form.symbols() if isinstance(s, Value))
+        return [subtract(ends[1], ends[0]) for ends in inside if ends]
+
+
+def _apart(p: Affine, of_p: _Ranges, q: Affine, of_q: _Ranges) -> bool:
+    """Whether one range surely ends before the other begins."""
+    range_p, range_q = of_p.of(p), of_q.of(q)
+    if range_p is None or range_q is None:
+        return False
+    spans = [*of_p.spans(p), *of_q.spans(q)]
+    return any(_positive(gap, spans) for gap in (subtract(range_q[0], range_p[1]), subtract(range_p[0], range_q[1])))
+
+
+def _positive(gap: Affine, spans: list[Affine]) -> bool:
+    """Whether gap > 0, or gap - k span > 0 for some k > 0 and a span, which is not negative."""
+    if not gap.terms:
+        return gap.constant > 0
+    factors = [gap.coefficient(s.terms[0][0]) // s.terms[0][1] for s in spans if s.terms]
+    rests = [add(gap, s, -k) for s, k in zip((s for s in spans if s.terms), factors) if k > 0]
+    return any(not rest.terms and rest.constant > 0 for rest in rests)
 
 
 def _loops(block: tuple[Stmt, ...]) -> Iterator[n.For]:

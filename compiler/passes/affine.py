@@ -43,6 +43,11 @@ def _combine(a: Affine, b: Affine, scale: int) -> Affine:
     return Affine(a.constant + scale * b.constant, kept)
 
 
+def add(a: Affine, b: Affine, scale: int = 1) -> Affine:
+    """a + scale * b."""
+    return _combine(a, b, scale)
+
+
 def subtract(a: Affine, b: Affine) -> Affine:
     """a - b."""
     return _combine(a, b, -1)

@@ -73,3 +73,66 @@ def test_factors_that_vanish_in_32_bits():
             y[j * 65536 + 3] += x[i] * x[i]
 
     judge(run)
+
+
+def test_blocks_whose_size_is_an_argument():
+    """x[0:m], x[m:2m], x[2m:3m]: i + m and i + 2m are beyond every i < m, as m > 0 where the loop runs."""
+    x = real(np.linspace(0.2, 0.9, 9))
+
+    @sg.kernel
+    def run(m: sg.i32):
+        for i in range(m):
+            x[i + m] = x[i] * x[i]
+        for i in range(m):
+            x[i + 2 * m] = x[i + m] * x[i]
+
+    judge(run, 3)
+
+
+def test_blocks_that_overlap_by_one():
+    """x[m - 1] is read and written."""
+    x = real(np.linspace(0.2, 0.9, 9))
+
+    @sg.kernel
+    def ascending(m: sg.i32):
+        for i in range(m):
+            x[i + m - 1] = x[i] * x[i]
+
+    @sg.kernel
+    def descending(m: sg.i32):
+        for _ in range(1):
+            for j in range(m, 0, -1):
+                x[m + j - 1] = x[j] * x[j]
+
+    refused(ascending, "'x'")
+    refused(descending, "'x'")
+
+
+def test_triangular_ranges():
+    """Indices below i, which is below m, and a row that begins at m."""
+    x, y = real(np.linspace(0.2, 0.9, 9)), real([0.0] * 4)
+
+    @sg.kernel
+    def run(m: sg.i32):
+        for i in range(m):
+            for j in range(i):
+                for k in range(j, i, 2):
+                    y[i] += x[j] * x[k]
+            x[m + i] = y[i]
+
+    judge(run, 4)
+
+
+def test_last_element_by_shape():
+    """The last element is none of those before it."""
+    x, y = real(np.linspace(0.2, 0.9, 5)), real([0.5] * 5)
+
+    @sg.kernel
+    def run():
+        for i in range(x.shape[0] - 1):
+            y[x.shape[0] - 1] += x[i] * x[i]
+            y[i] = x[i] * 3.0
+        for i in range(x.shape[0] - 1):
+            x[x.shape[0] - 1] += y[i] * x[i]
+
+    judge(run)
