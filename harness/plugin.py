@@ -1,0 +1,249 @@
+"""The pytest plugin: tests of kernels on every backend, judged by every executor.
+
+    pytest_plugins = ["stackgrad.harness.plugin"]        in the conftest.py at the root of the tests
+
+    @pytest.mark.backends("reference", "cpu", optional="cuda")
+    def test_step(backend, differential, gradcheck): ...
+
+`backends` makes one test for each name; `backend` starts the runtime on it. `differential` and `gradcheck` call a
+kernel and raise AssertionError, with a table, unless all executors agree on what it computed. `--backend NAME`
+(repeatable) restricts what runs; STACKGRAD_REQUIRED_BACKENDS="reference,cpu" names backends whose absence ends the
+run. A matrix of backends and outcomes ends it.
+
+Nothing of the compiler is imported before a test needs it.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from ..backends.base import Probe
+    from .executors import Executor
+    from .launch import Captured
+    from .plugin_checks import OpenPanel
+    from .replay import Case
+
+REQUIRED = "STACKGRAD_REQUIRED_BACKENDS"
+MARKER = (
+    "backends(*names, optional=()): run once on each of these backends (all of them, if none is named); an absent"
+    " optional one is skipped, with the reason"
+)
+RECORDED = 2
+"""Launches of each kernel that a check judges, where what it calls launches more."""
+
+Check = Callable[..., "list[Case]"]
+"""(callable that launches kernels, its arguments) -> what was compared. Raises AssertionError."""
+
+
+# ---- choosing backends --------------------------------------------------------------------------------------
+
+
+def probes() -> Mapping[str, Probe]:
+    """Every backend with what it says of this machine."""
+    from ..backends import registry
+
+    return registry.probe_all()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--backend`."""
+    parser.addoption("--backend", action="append", default=[], metavar="NAME", help="run only these backends")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """End the run if a backend that it was asked for is not here."""
+    config.addinivalue_line("markers", MARKER)
+    required = [n.strip() for n in os.environ.get(REQUIRED, "").split(",") if n.strip()]
+    named = list(dict.fromkeys(required + config.getoption("--backend")))
+    absent = [text for text in map(_absence, named) if text] if named else []
+    if absent:
+        raise pytest.UsageError("\n".join(absent))
+
+
+def _absence(name: str) -> str:
+    """Why a backend cannot run here; empty if it can."""
+    known = probes()
+    if name not in known:
+        return f"backend {name}: there is none of this name; known: {', '.join(known)}"
+    probe = known[name]
+    return "" if probe.available else f"backend {name} cannot run here: {probe.reason}. {probe.cure}".rstrip()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test for each backend of the marker."""
+    marker = metafunc.definition.get_closest_marker("backends")
+    if marker is None:
+        return
+    if "backend" not in metafunc.fixturenames:
+        pytest.fail(f"{metafunc.function.__name__} is marked with backends, but does not take `backend`", pytrace=False)
+    metafunc.parametrize("backend", [pytest.param(name, id=name) for name in _named(marker)], indirect=True)
+
+
+def _named(marker: pytest.Mark) -> list[str]:
+    optional = _optional(marker)
+    names = list(dict.fromkeys((*marker.args, *optional))) or list(probes())
+    unknown = [name for name in names if name not in probes()]
+    if unknown:
+        known = ", ".join(probes())
+        pytest.fail(f"backends: there is none of the name {unknown[0]!r}; known: {known}", pytrace=False)
+    return names
+
+
+def _optional(marker: pytest.Mark) -> tuple[str, ...]:
+    optional = marker.kwargs.get("optional", ())
+    return (optional,) if isinstance(optional, str) else tuple(optional)
+
+
+def _backend_of(item: pytest.Item) -> str:
+    """The backend that an item is about: of the marker, or the attribute `backend` of a collector's own item."""
+    if item.get_closest_marker("backends") is not None and isinstance(item, pytest.Function):
+        return str(item.callspec.params["backend"])
+    own = getattr(item, "backend", "")
+    return own if isinstance(own, str) else ""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """The property by which the matrix counts the reports of the item."""
+    from .plugin_matrix import PROPERTY
+
+    backend = _backend_of(item)
+    if backend:
+        item.user_properties.append((PROPERTY, backend))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without the tests of backends that `--backend` leaves out."""
+    only = config.getoption("--backend")
+    dropped = [item for item in items if only and (_backend_of(item) or only[0]) not in only]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        gone = set(map(id, dropped))
+        items[:] = [item for item in items if id(item) not in gone]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The matrix, if any test was about a backend."""
+    from .plugin_matrix import count, lines
+
+    counts = count(terminalreporter.stats)
+    if counts:
+        terminalreporter.section("backends", sep="-")
+        for line in lines(counts, probes()):
+            terminalreporter.write_line(line)
+
+
+# ---- fixtures -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The backend that a test runs on."""
+
+    name: str
+
+    def init(self, **options: Any) -> None:
+        """Start the runtime afresh on this backend with the options of `sg.init`: fields of before are stale."""
+        from ..session import init
+
+        init(arch=self.name, **options)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+    """The runtime, started on one backend of the marker `backends`; forgotten after the test."""
+    marker = request.node.get_closest_marker("backends")
+    if marker is None:
+        pytest.fail("`backend` needs @pytest.mark.backends(...) on the test", pytrace=False)
+    absence = _absence(request.param)
+    if absence and (request.param in _optional(marker) or not marker.args):
+        pytest.skip(absence)
+    if absence:
+        pytest.fail(absence, pytrace=False)
+    from ..session import reset
+
+    runtime = Runtime(request.param)
+    runtime.init()
+    yield runtime
+    reset()
+
+
+@pytest.fixture
+def extra_executors() -> Sequence[Executor]:
+    """Override this to have executors of your own compared by `differential` and `gradcheck`."""
+    return ()
+
+
+@pytest.fixture
+def executor_panel(request: pytest.FixtureRequest, extra_executors: Sequence[Executor]) -> OpenPanel:
+    """The executors of `differential` and `gradcheck`: every backend that is here, as far as `--backend` allows."""
+    from .executors import present_backends
+    from .plugin_checks import OpenPanel
+
+    only = request.config.getoption("--backend")
+    found, _ = present_backends(only or None)
+    return OpenPanel(found, extra=tuple(extra_executors))
+
+
+@pytest.fixture
+def differential(executor_panel: OpenPanel) -> Check:
+    """`differential(kernel, *args)`: call, then compare what it computed with every executor, within the bounds of
+    rounding that are measured for it; in double precision too. Returns the cases.
+    """
+    from .plugin_checks import value_cases
+
+    def check(run: Callable[..., Any], *args: Any, **named: Any) -> list[Case]:
+        __tracebackhide__ = True
+        launches = _recorded(run, args, named)
+        return _judged(launches, lambda launch: value_cases(launch, executor_panel), gradient=False)
+
+    return check
+
+
+@pytest.fixture
+def gradcheck(executor_panel: OpenPanel) -> Check:
+    """`gradcheck(kernel, *args)`: as `differential`, and the adjoints too, for random cotangents of all that has a
+    gradient: both lowerings, every backend, JAX, dual numbers, and the order of the Taylor remainder.
+    """
+    from .plugin_checks import gradient_cases
+
+    def check(run: Callable[..., Any], *args: Any, **named: Any) -> list[Case]:
+        __tracebackhide__ = True
+        launches = _recorded(run, args, named)
+        return _judged(launches, lambda launch: gradient_cases(launch, executor_panel), gradient=True)
+
+    return check
+
+
+def _recorded(run: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> list[Captured]:
+    """Forward launches that a call makes."""
+    from ..capture import capture
+
+    __tracebackhide__ = True
+    with capture(limit=RECORDED) as made:
+        run(*args, **named)
+    found: list[Captured] = [launch for launch in made.launches if launch.kind == "forward"]
+    if not found:
+        raise AssertionError(f"{getattr(run, '__name__', run)} launched no kernel")
+    return found
+
+
+def _judged(launches: Sequence[Captured], judge: Callable[[Captured], list[Case]], gradient: bool) -> list[Case]:
+    from .plugin_checks import explain, failures
+
+    __tracebackhide__ = True
+    found: list[Case] = []
+    for launch in launches:
+        cases = judge(launch)
+        wrong = failures(cases, gradient)
+        if wrong:
+            raise AssertionError(explain(cases, wrong))
+        found += cases
+    return found
