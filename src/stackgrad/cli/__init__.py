@@ -1,4 +1,4 @@
-"""The command line: `stackgrad check`, `doctor` and `ir`.
+"""The command line: `stackgrad check`, `doctor`, `ir`, and the fuzzer's `fuzz`, `replay`, `reduce` and `bisect`.
 
 Every command imports what it needs when it runs, so that `doctor` works where almost nothing is installed. Exit
 status: 0 all is well, 1 something is wrong with the user's program, 2 the command was not understood, 130 interrupted.
@@ -13,16 +13,20 @@ from ..compiler.errors import StackgradError
 
 STAGES = ("source", "tasks", "structured", "adjoint", "final", "counting", "all", "llvm", "asm", "ptx")
 
-_COMMANDS = {"check": ".check", "doctor": ".doctor", "ir": ".ir"}
+_COMMANDS = {
+    "check": (".check", "run"), "doctor": (".doctor", "run"), "ir": (".ir", "run"), "fuzz": (".fuzz", "run"),
+    "replay": (".fuzz", "run_replay"), "reduce": (".fuzz", "run_reduce"),
+}  # fmt: skip
+"""The module and the function of each command."""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; argv without the program's name, by default that of the process. Returns the exit status."""
     parser = build_parser()
     given = parser.parse_args(argv)
-    command = import_module(_COMMANDS[given.command], __name__)
+    module, function = _COMMANDS[given.command]
     try:
-        status: int = command.run(given)
+        status: int = getattr(import_module(module, __name__), function)(given)
         sys.stdout.flush()
     except CommandError as error:
         print(f"stackgrad {given.command}: {error}", file=sys.stderr)
@@ -60,7 +64,32 @@ def build_parser() -> argparse.ArgumentParser:
     _check(commands.add_parser("check", help="run programs and judge every gradient by independent executors"))
     commands.add_parser("doctor", help="what is installed, which backends can run here, and how to get the others")
     _ir(commands.add_parser("ir", help="print a kernel after each pass, or the code made of it"))
+    _fuzz(commands.add_parser("fuzz", help="random programs on every executor; what is found is reduced and kept"))
+    replay = commands.add_parser("replay", help="run what the fuzzer found before, again")
+    replay.add_argument("folders", nargs="+", metavar="DIR", help="an entry, or a folder of entries")
+    reduce = commands.add_parser("reduce", help="make the program of an entry smaller")
+    reduce.add_argument("folder", metavar="DIR", help="an entry")
+    for command in (replay, reduce):
+        command.add_argument("--backends", metavar="A,B", help=_BACKENDS)
     return parser
+
+
+_BACKENDS = "compare these backends (default: all that can run here)"
+
+
+def _fuzz(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Draw programs, run them forward and reverse on the reference and every backend, and judge them by error "
+        "bounds, a second lowering, dual numbers and JAX. The corpus is replayed first. Exit status 1: something was "
+        "found."
+    )
+    parser.add_argument("--seconds", type=float, metavar="N", help="stop after this time (default 60, unless --cases)")
+    parser.add_argument("--cases", type=_positive, metavar="N", help="stop after so many cases")
+    parser.add_argument("--seed", type=int, metavar="S", help="seed of the first case (default: drawn, and printed)")
+    parser.add_argument("--backends", metavar="A,B", help=_BACKENDS)
+    parser.add_argument("--processes", type=_positive, default=1, metavar="P", help="cases at a time (default 1)")
+    parser.add_argument("--corpus", default="fuzz-corpus", metavar="DIR", help="where findings are kept")
+    parser.add_argument("--mutants", action="store_true", help="plant known mistakes; how soon is each one found?")
 
 
 def _check(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,1 @@
+"""The fuzzer: random programs on every executor, what they find, made small and kept."""

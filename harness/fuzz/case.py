@@ -1,0 +1,297 @@
+"""One case: a program on every executor, forward and reverse, judged against the reference within its error bounds.
+
+Forward, the standard is the interpreter on the kernel as written; reverse, the interpreter on the lean gradient. What
+they are compared with differs from them in text (the model's own rendering), in passes, in lowering, in machine or in
+method (dual numbers, JAX), so that any single mistake has a witness. A trap must be a trap everywhere.
+"""
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ...backends.base import Backend, Draws, Options, Scalars, Sizes
+from ...backends.launcher import Launcher
+from ...compiler.driver import Lowered
+from ...compiler.errors import LocatedError, NotDifferentiable
+from ...compiler.errors import Unsupported as UnsupportedError
+from ...compiler.ir.nodes import Kernel
+from ...reference.backend import ReferenceBackend
+from ...reference.launch import run
+from ...reference.traps import TRAPS
+from ..compare import Verdict
+from ..executors import CHECKED, PRECISE
+from ..launch import GRAD
+from ..model import Program, load, render_ir
+from ..outcome import Arrays, Ok, Outcome, Trap, Unsupported, attempt, one_line
+from . import derivatives, features
+from .lowerings import Lowerings
+from .plan import Plan
+from .result import Features, Judged, Result
+from .standard import Bounded, bounded, judge
+
+TRAP_KINDS = frozenset(kind.__name__ for kind in TRAPS)
+State = dict[str, np.ndarray]
+
+
+@dataclass
+class Panel:
+    """Backends by name, and an interpreter of its own. One per process."""
+
+    backends: Mapping[str, Backend]
+    reference: ReferenceBackend = field(default_factory=ReferenceBackend)
+
+
+def run_case(program: Program, plan: Plan, panel: Panel) -> Result:
+    """All comparisons of a plan. Raises nothing: what goes wrong is a verdict."""
+    begin = time.process_time()
+    case = _Case(program, plan, panel)
+    try:
+        case.run()
+    except Exception as error:  # of the harness itself, or of an oracle: a mistake like any other
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        case.add("harness", type(error).__name__, "nothing", "disagree", f"{at.name}:{at.lineno}: {str(error)[:200]}")
+    return Result(tuple(case.judged), case.features(), time.process_time() - begin)
+
+
+@dataclass
+class _Case:
+    program: Program
+    plan: Plan
+    panel: Panel
+    judged: list[Judged] = field(default_factory=list)
+    lowerings: Lowerings | None = None
+    states: list[Bounded] = field(default_factory=list)
+    longest: int = 0
+    depth: int = 0
+    sizes: dict[int, Sizes] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Everything, until something is not there to be compared."""
+        try:
+            kernel, self.initial, self.scalars = load(self.program)
+        except Exception as error:
+            self._refused("load", "frontend", error, "unsupported")
+            return
+        self.lowerings = made = Lowerings(kernel, self.plan.check)
+        try:
+            assert made.plain
+        except Exception as error:
+            self._refused("forward", "plain", error, "unsupported")
+            return
+        final = self._forward()
+        if isinstance(final, Ok) and not self.plan.stops_before_reverse and self.lowerings.gradients:
+            self._reverse(self.lowerings)
+
+    def add(self, direction: str, executor: str, reference: str, verdict: Verdict, reason: str = "") -> None:
+        self.judged.append(Judged(direction, executor, reference, verdict, reason))
+
+    def _refused(self, direction: str, executor: str, error: Exception, verdict: Verdict) -> None:
+        """The compiler says no. Where it does not declare that it may, the program is valid and the compiler wrong."""
+        if isinstance(error, NotDifferentiable | UnsupportedError):
+            self.add(direction, executor, "the compiler", verdict, one_line(error))
+        else:
+            self.add(direction, executor, "the compiler", "disagree", _named(error))
+
+    def features(self) -> Features:
+        if self.lowerings is None:
+            return Features()
+        kernel = self.lowerings.kernel
+        return Features(features.loop_nest(kernel), self.longest, self.depth, features.statements(kernel))
+
+    # -- forward --------------------------------------------------------------------------------------------
+
+    def _forward(self) -> Outcome:
+        """The standard, and what is compared with it."""
+        assert self.lowerings is not None
+        plain = self.lowerings.plain.kernel
+        outcome = attempt(lambda: self._states(plain))
+        if isinstance(outcome, Trap) and outcome.kind not in TRAP_KINDS:
+            self.add("forward", "plain", "the language", "disagree", str(outcome))
+            return outcome
+        self._text_twin(outcome)
+        if self.plan.forward or not self._has_gradient(outcome):
+            if self.plan.wants("forward", "optimised"):
+                self._compare_forward("optimised", outcome, lambda: self._launches(self.panel.reference, CHECKED))
+            self._backends_forward(outcome)
+        self.longest = features.longest_loop(plain, self.initial, self.scalars, Draws())
+        return outcome
+
+    def _has_gradient(self, outcome: Outcome) -> bool:
+        """Whether a grad kernel will run."""
+        assert self.lowerings is not None
+        return isinstance(outcome, Ok) and bool(self.lowerings.gradients) and self.lowerings.refusal is None
+
+    def _backends_forward(self, outcome: Outcome) -> None:
+        options = PRECISE if isinstance(outcome, Ok) else CHECKED
+        for name, backend in self.panel.backends.items():
+            if name in self.plan.backends and self.plan.wants("forward", name):
+                self._compare_forward(name, outcome, lambda b=backend: self._launches(b, options))
+
+    def _states(self, plain: Kernel) -> Arrays:
+        """Bounded state after each launch."""
+        state: Arrays = self.initial
+        errors: Arrays | None = None
+        for launch in range(self.plan.launches):
+            found = bounded(plain, state, self.scalars, Draws(0, launch), errors, precise=True)
+            self.states.append(found)
+            state, errors = found.arrays, found.errors
+        return state
+
+    def _launches(self, backend: Backend, options: Options) -> Arrays:
+        assert self.lowerings is not None
+        launcher = Launcher(self.lowerings.optimised, backend, options)
+        memory = _copies(self.initial)
+        for launch in range(self.plan.launches):
+            launcher.run(memory, self.scalars, Draws(0, launch))
+        return memory
+
+    def _text_twin(self, expected: Outcome) -> None:
+        """The model's own rendering must do the same to the last bit."""
+        if not self.plan.wants("forward", "text"):
+            return
+        found = attempt(self._run_text)
+        if isinstance(expected, Ok) and isinstance(found, Ok):
+            differ = [name for name, a in expected.arrays.items() if not _same_bits(a, found.arrays[name])]
+            verdict: Verdict = "disagree" if differ else "ok"
+            self.add("forward", "text", "plain", verdict, f"{', '.join(differ)} differ" if differ else "")
+        else:
+            self._compare_ends("text", "plain", expected, found)
+
+    def _run_text(self) -> Arrays:
+        kernel = Lowerings(render_ir(self.program)).plain.kernel
+        memory = self.program.arrays()
+        for launch in range(self.plan.launches):
+            run(kernel, memory, self.scalars, Sizes(), Draws(0, launch))
+        return memory
+
+    def _compare_forward(self, executor: str, expected: Outcome, execute: Callable[[], Arrays]) -> None:
+        found = attempt(execute)
+        if isinstance(expected, Ok) and isinstance(found, Ok):
+            self._judge("forward", executor, "plain", self.states[-1], found)
+        else:
+            self._compare_ends(executor, "plain", expected, found)
+
+    def _compare_ends(self, executor: str, reference: str, expected: Outcome, found: Outcome) -> None:
+        """Where at least one did not run to its end."""
+        if isinstance(found, Unsupported):
+            self.add("forward", executor, reference, "unsupported", found.reason)
+        elif isinstance(expected, Trap) and isinstance(found, Trap) and expected.kind == found.kind:
+            self.add("forward", executor, reference, "trap", expected.kind)
+        else:
+            ends = (_end(found), _end(expected))
+            self.add("forward", executor, reference, "disagree", f"{ends[0]}; {reference}: {ends[1]}")
+
+    def _judge(self, direction: str, executor: str, reference: str, known: Bounded, found: Outcome) -> None:
+        made = judge(known, executor, found)
+        self.add(direction, executor, reference, made.verdict, made.reason)
+
+    # -- reverse --------------------------------------------------------------------------------------------
+
+    def _reverse(self, made: Lowerings) -> None:
+        if made.refusal is not None:
+            self._refused("reverse", "lean", made.refusal, "refused")
+            return
+        kernel = made.lean.kernel
+        seeds = {name + GRAD: seed for name, seed in self.program.seeds().items() if name in made.gradients}
+        outcome = attempt(lambda: self._keep_gradient(kernel, seeds))
+        if not isinstance(outcome, Ok):
+            self.add("reverse", "lean", "the language", "disagree", _end(outcome))
+            return
+        for name, execute in self._reverse_executors(made, seeds).items():
+            if self.plan.wants("reverse", name):
+                self._judge("reverse", name, "lean", self.gradient, attempt(execute))
+        if self.plan.wants("reverse", "classic"):
+            self._classic(made, seeds)
+        self.judged += derivatives.compare(made, self.initial, self.scalars, seeds, self.plan)
+
+    def _reverse_executors(self, made: Lowerings, seeds: Arrays) -> dict[str, Callable[[], Arrays]]:
+        wanted = {k: b for k, b in self.panel.backends.items() if k in self.plan.backends}
+        found: dict[str, Callable[[], Arrays]] = {"counted": lambda: self._counted(made.lean, seeds)}
+        found |= {name: lambda b=b: self._on_backend(b, made.lean, seeds) for name, b in wanted.items()}
+        return found
+
+    def _on_backend(self, backend: Backend, lean: Lowered, seeds: Arrays) -> Arrays:
+        if self.plan.counts or lean.counting is None or self.plan.only is not None:
+            return self._pull(Launcher(lean, backend, PRECISE).run, seeds)
+        executable = backend.compile(lean.kernel, PRECISE)
+        return self._pull(lambda m, s, d: executable.run(m, s, self.sizes[d.launch], d), seeds)
+
+    def _counted(self, lean: Lowered, seeds: Arrays) -> Arrays:
+        """The lean gradient with the adstacks that the counting kernel gives it."""
+        launcher = Launcher(lean, self.panel.reference, CHECKED)
+
+        def launch(memory: State, scalars: Scalars, draws: Draws) -> None:
+            launcher.run(memory, scalars, draws)
+            self.sizes[draws.launch] = features.sizes_of(launcher)
+
+        found = self._pull(launch, seeds)
+        self.depth = max((max(s.capacities.values(), default=0) for s in self.sizes.values()), default=0)
+        return found
+
+    def _classic(self, made: Lowerings, seeds: Arrays) -> None:
+        """The other lowering rounds otherwise, so it comes with bounds of its own."""
+        found: list[Bounded] = []
+        outcome = attempt(lambda: found.append(self._bounded_gradient(made.classic.kernel, seeds)) or found[0].arrays)
+        others = found[0].errors if found else None
+        if found and found[0].poisoned:
+            self.add("reverse", "classic", "lean", "poisoned", found[0].poisoned)
+        else:
+            made_of = judge(self.gradient, "classic", outcome, others)
+            self.add("reverse", "classic", "lean", made_of.verdict, made_of.reason)
+
+    def _keep_gradient(self, kernel: Kernel, seeds: Arrays) -> Arrays:
+        self.gradient = self._bounded_gradient(kernel, seeds)
+        return self.gradient.arrays
+
+    def _bounded_gradient(self, kernel: Kernel, seeds: Arrays) -> Bounded:
+        """Adjoints of the initial content, all launches pulled back; what else its arrays hold is of the first."""
+        adjoints: Arrays = seeds
+        errors: Arrays | None = None
+        for launch in reversed(range(self.plan.launches)):
+            memory = {**self._primals(launch), **adjoints}
+            found = bounded(kernel, memory, self.scalars, Draws(0, launch), errors)
+            adjoints = {name: found.arrays[name] for name in seeds}
+            errors = {name: found.errors[name] for name in seeds}
+        return replace(found, arrays=dict(adjoints), errors=dict(errors or {}))
+
+    def _pull(self, launch_on: Callable[[State, Scalars, Draws], None], seeds: Arrays) -> Arrays:
+        """Adjoints of the initial content: the gradients of all launches, last to first."""
+        adjoints: Arrays = seeds
+        for launch in reversed(range(self.plan.launches)):
+            memory = _copies({**self._primals(launch), **adjoints})
+            launch_on(memory, self.scalars, Draws(0, launch))
+            adjoints = {name: memory[name] for name in seeds}
+        return adjoints
+
+    def _primals(self, launch: int) -> Arrays:
+        return self.states[launch].arrays
+
+
+def _copies(arrays: Arrays) -> State:
+    return {name: array.copy() for name, array in arrays.items()}
+
+
+def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Equal to the last bit, any NaN like any other."""
+    if a.dtype.kind == "f":
+        same = np.array_equal(a, b, equal_nan=True)
+        return same and bool(np.array_equal(np.signbit(a) & ~np.isnan(a), np.signbit(b) & ~np.isnan(b)))
+    return bool(np.array_equal(a, b))
+
+
+def _end(outcome: Outcome) -> str:
+    if isinstance(outcome, Ok):
+        return "ran to its end"
+    if isinstance(outcome, Trap):
+        return f"ended with {outcome.kind}: {outcome.message.splitlines()[0] if outcome.message else ''}"
+    return f"{type(outcome).__name__.lower()}: {outcome.reason}"
+
+
+def _named(error: BaseException) -> str:
+    text = one_line(error) if isinstance(error, LocatedError) else str(error)[:300]
+    return f"{type(error).__name__}: {text}"
+

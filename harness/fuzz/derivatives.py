@@ -1,0 +1,151 @@
+"""The independent judges of a gradient: dual numbers always, JAX on a sample and wherever dual numbers disagree.
+
+Everything here is in double precision, on the kernel widened: with t a random direction of the initial content and c
+the cotangents of the final content, <c, J t> of the plain kernel must be <J^T c, t> of the lean gradient. Neither judge
+knows a derivative rule of ours.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.util import find_spec
+
+import numpy as np
+
+from ...backends.base import Draws, Scalars
+from ...compiler.errors import Unsupported as UnsupportedError
+from ..launch import GRAD
+from ..outcome import Arrays, Ok, Trap, attempt
+from ..rounding import DECIDABLE, SAFETY, generator, nudged, signs
+from .lowerings import Lowerings
+from .plan import Plan
+from .result import Judged
+from .standard import Bounded, bounded, judge
+
+UNIT = 2.0**-53
+NOT_FINITE = "the state holds NaN or infinity, where derivatives are conventions"
+
+
+def compare(made: Lowerings, initial: Arrays, scalars: Scalars, seeds: Arrays, plan: Plan) -> Iterator[Judged]:
+    """What the judges say of the lean gradient. seeds: cotangents by adjoint array."""
+    pulled = _Pulled(made, _wide(initial), scalars, _wide(seeds), plan.launches)
+    disagrees = False
+    if plan.wants("reverse", "dual"):
+        found = _guarded("dual", pulled.against_dual)
+        disagrees = found.verdict == "disagree"
+        yield found
+    if plan.wants("reverse", "jax") and (plan.oracle or disagrees) and find_spec("jax"):
+        yield _guarded("jax", pulled.against_jax)
+
+
+def _guarded(judge_name: str, run: Callable[[], Judged]) -> Judged:
+    try:
+        return run()
+    except UnsupportedError as error:
+        return Judged("reverse", judge_name, "lean", "unsupported", str(error).splitlines()[0])
+
+
+def _wide(arrays: Arrays) -> dict[str, np.ndarray]:
+    return {name: a.astype(np.float64) if a.dtype.kind == "f" else a for name, a in arrays.items()}
+
+
+def _is_finite(array: np.ndarray) -> bool:
+    return array.dtype.kind != "f" or bool(np.isfinite(array).all())
+
+
+@dataclass
+class _Pulled:
+    """The lean gradient of a launch, or of several in a row, in double precision."""
+
+    made: Lowerings
+    initial: Arrays
+    scalars: Scalars
+    seeds: Arrays
+    launches: int
+
+    @cached_property
+    def gradient(self) -> Bounded:
+        """Adjoints of the initial content with their errors."""
+        return self._from(self.initial)
+
+    def _from(self, initial: Arrays) -> Bounded:
+        states: list[Bounded] = []
+        for launch in range(self.launches):
+            before = (states[-1].arrays, states[-1].errors) if states else (initial, None)
+            states.append(bounded(self.made.wide_plain, before[0], self.scalars, Draws(0, launch), before[1]))
+        adjoints, errors = self.seeds, {}
+        for launch in reversed(range(self.launches)):
+            state = states[launch]
+            memory = {**state.arrays, **adjoints}
+            known = {**state.errors, **errors}
+            found = bounded(self.made.wide_lean, memory, self.scalars, Draws(0, launch), known)
+            adjoints = {name: found.arrays[name] for name in self.seeds}
+            errors = {name: found.errors[name] for name in self.seeds}
+        finite = all(_is_finite(a) for state in states for a in state.arrays.values())
+        return found if finite or found.poisoned else replace(found, poisoned=NOT_FINITE)
+
+    @property
+    def names(self) -> list[str]:
+        return [name.removesuffix(GRAD) for name in self.seeds]
+
+    def against_dual(self) -> Judged:
+        """Both sides of the identity along one random direction."""
+        from ..oracles import dual
+
+        tangents = {n: signs(generator("tangent", n), self.initial[n].shape) for n in self.names}
+        state, moved = dict(self.initial), dict(tangents)
+        for launch in range(self.launches):
+            state, moved = dual.jvp(self.made.plain.kernel, state, self.scalars, moved, Draws(0, launch))
+        known = self.gradient
+        left = np.concatenate([np.ravel(self.seeds[n + GRAD] * moved[n]) for n in self.names])
+        right = np.concatenate([np.ravel(known.arrays[n + GRAD] * tangents[n]) for n in self.names])
+        return self._decide(left, right, known)
+
+    def _decide(self, left: np.ndarray, right: np.ndarray, known: Bounded) -> Judged:
+        if known.poisoned:
+            return Judged("reverse", "dual", "lean", "poisoned", known.poisoned)
+        if not (np.isfinite(left).all() and np.isfinite(right).all()):
+            return Judged("reverse", "dual", "lean", "undecided", "NaN or infinity along the direction")
+        size = float(np.abs(left).sum() + np.abs(right).sum())
+        error = sum(float(np.sum(known.errors[n + GRAD])) for n in self.names)
+        bound = 2.0 * error + SAFETY * UNIT * size
+        gap = abs(float(left.sum()) - float(right.sum()))
+        if not bound <= DECIDABLE * max(size, 1e-300):
+            return Judged("reverse", "dual", "lean", "undecided", f"bound {bound:.1e} of {size:.1e}")
+        text = f"<c, J t> = {left.sum():.12g}, <gradient, t> = {right.sum():.12g}, bound {bound:.1e}"
+        return Judged("reverse", "dual", "lean", "ok" if gap <= bound else "disagree", "" if gap <= bound else text)
+
+    def against_jax(self) -> Judged:
+        """Every element of the gradient."""
+        outcome = attempt(self._jax)
+        if isinstance(outcome, Trap):
+            return Judged("reverse", "jax", "lean", "disagree", f"ended with {outcome}")
+        made = judge(self.gradient, "jax", outcome)
+        if made.verdict == "disagree" and self._at_kink():
+            return Judged("reverse", "jax", "lean", "poisoned", "at a kink, where JAX has conventions of its own")
+        return Judged("reverse", "jax", "lean", made.verdict, made.reason)
+
+    def _jax(self) -> Arrays:
+        from ..oracles import jax_oracle
+
+        kernel, states = self.made.plain.kernel, [self.initial]
+        for launch in range(self.launches - 1):
+            states.append(jax_oracle.run(kernel, states[-1], self.scalars, Draws(0, launch)))
+        adjoints: Mapping[str, np.ndarray] = {n: self.seeds[n + GRAD] for n in self.names}
+        for launch in reversed(range(self.launches)):
+            adjoints = jax_oracle.vjp(kernel, states[launch], self.scalars, adjoints, draws=Draws(0, launch))
+        return {n + GRAD: a for n, a in adjoints.items()}
+
+    def _at_kink(self) -> bool:
+        """Whether the gradient jumps when the initial content moves by a few roundings."""
+        for side in (1.0, -1.0):
+            moved = attempt(lambda s=side: self._from(nudged(self.initial, UNIT, "kink", s)).arrays)
+            if not isinstance(moved, Ok):
+                return True
+            for name in self.seeds:
+                here, there = self.gradient.arrays[name], moved.arrays[name]
+                scale = max(float(np.abs(here).max(initial=0.0)), float(np.abs(there).max(initial=0.0)))
+                if not np.allclose(here, there, rtol=DECIDABLE, atol=DECIDABLE * scale):
+                    return True
+        return False

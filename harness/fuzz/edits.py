@@ -1,0 +1,196 @@
+"""Edits of a program: the smaller programs that a reducer may try, the boldest first.
+
+Nothing here knows whether an edit still types: the frontend refuses what does not, and the reducer goes on.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from ..model import Program
+from ..model import nodes as m
+from ..model.walk import fields_used, walk
+
+Path = tuple[str | int, ...]
+_NUMBERS: tuple[m.Number, ...] = (m.Number(0), m.Number(1), m.Number(0.5), m.Number(True), m.Number(False))
+
+
+# ---- places -------------------------------------------------------------------------------------------------
+
+
+def places(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every node and tuple below a node, outer before inner, with the way to it."""
+    yield path, node
+    if isinstance(node, tuple):
+        for k, item in enumerate(node):
+            yield from places(item, (*path, k))
+    elif is_dataclass(node) and not isinstance(node, type):
+        for f in fields(node):
+            yield from places(getattr(node, f.name), (*path, f.name))
+
+
+def put(node: Any, path: Path, new: Any) -> Any:
+    """The node with what is at the path replaced."""
+    if not path:
+        return new
+    head, rest = path[0], path[1:]
+    if isinstance(head, int):
+        return (*node[:head], put(node[head], rest, new), *node[head + 1 :])
+    return replace(node, **{head: put(getattr(node, head), rest, new)})
+
+
+def _blocks(program: Program) -> Iterator[tuple[Path, m.Block]]:
+    """Every block of statements, those with most in them first."""
+    found = [(p, n) for p, n in places(program.kernel) if isinstance(n, tuple) and n and isinstance(n[0], m.Stmt)]
+    return iter(sorted(found, key=lambda pair: -sum(1 for _ in walk(pair[1]))))
+
+
+def _at(program: Program, path: Path, new: Any) -> Program:
+    return tidy(replace(program, kernel=put(program.kernel, path, new)))
+
+
+# ---- statements ---------------------------------------------------------------------------------------------
+
+
+def deletions(program: Program) -> Iterator[Program]:
+    """Without some neighbouring statements: whole blocks, halves, ..., single ones."""
+    blocks = list(_blocks(program))
+    longest = max((len(block) for _, block in blocks), default=0)
+    while longest:
+        for path, block in blocks:
+            if len(block) >= longest:
+                for start in range(0, len(block), longest):
+                    yield _at(program, path, block[:start] + block[start + longest :])
+        longest //= 2
+
+
+def hoists(program: Program) -> Iterator[Program]:
+    """With one statement replaced by what is inside it."""
+    for path, block in _blocks(program):
+        for k, stmt in enumerate(block):
+            for inner in _bodies(stmt):
+                yield _at(program, path, block[:k] + inner + block[k + 1 :])
+
+
+def _bodies(stmt: m.Stmt) -> Iterator[m.Block]:
+    if isinstance(stmt, m.If):
+        yield from (b for b in (stmt.then, stmt.orelse) if b)
+    elif isinstance(stmt, m.While):
+        yield stmt.body
+    elif isinstance(stmt, m.For):
+        yield stmt.body
+        yield (*(m.Assign((m.Name(i),), (m.Number(0),)) for i in stmt.indices), *stmt.body)
+
+
+def plainer(program: Program) -> Iterator[Program]:
+    """With a simpler statement or domain in the place of one."""
+    for path, node in places(program.kernel):
+        if isinstance(node, m.If) and node.orelse:
+            yield _at(program, path, replace(node, orelse=()))
+        elif isinstance(node, m.Range):
+            simple = m.Range(None, node.end)
+            if node != simple:
+                yield _at(program, path, simple)
+            for trips in (1, 2):
+                if node.end != m.Number(trips):
+                    yield _at(program, path, m.Range(None, m.Number(trips)))
+        elif isinstance(node, m.Augment):
+            yield _at(program, path, m.Assign((node.target,), (node.value,)))
+        elif isinstance(node, m.Assign) and len(node.targets) == len(node.values) > 1:
+            for target, value in zip(node.targets, node.values):
+                yield _at(program, path, m.Assign((target,), (value,)))
+
+
+# ---- expressions --------------------------------------------------------------------------------------------
+
+
+def simplifications(program: Program) -> Iterator[Program]:
+    """With one expression replaced by a part of it or by a number; large ones first."""
+    found = [(p, n) for p, n in places(program.kernel) if isinstance(n, m.Expr) and not isinstance(n, m.Number)]
+    for path, node in sorted(found, key=lambda pair: -sum(1 for _ in walk(pair[1]))):
+        parts = [n for p, n in places(node) if p and isinstance(n, m.Expr) and n != node]
+        for new in (*parts, *_NUMBERS):
+            yield _at(program, path, new)
+
+
+# ---- fields and inputs --------------------------------------------------------------------------------------
+
+
+def smaller_inputs(program: Program) -> Iterator[Program]:
+    """With fewer lanes, all numbers alike, or rounder numbers."""
+    extents = sorted({e for f in program.fields for e in f.shape}, reverse=True)
+    for old in extents:
+        for new in (1, 2, old // 2):
+            if 0 < new < old:
+                yield _resized(program, old, new)
+    for change in (lambda v: type(v)(0), lambda v: type(v)(1), _rounder):
+        for name, content in program.inputs.arrays:
+            yield _with_content(program, "arrays", name, tuple(map(change, content)))
+        for name, content in program.inputs.seeds:
+            yield _with_content(program, "seeds", name, tuple(map(change, content)))
+        for name, value in program.inputs.scalars:
+            yield _with_content(program, "scalars", name, change(value))
+    for name, content in (*program.inputs.arrays, *program.inputs.seeds):
+        for k, value in enumerate(content):
+            if value:
+                kind = "arrays" if (name, content) in program.inputs.arrays else "seeds"
+                yield _with_content(program, kind, name, (*content[:k], type(value)(0), *content[k + 1 :]))
+
+
+def _rounder(value: bool | int | float) -> bool | int | float:
+    if isinstance(value, float) and value - value == 0.0 and abs(value) < 1e6:
+        return round(value * 2) / 2
+    return value
+
+
+def _with_content(program: Program, kind: str, name: str, content: Any) -> Program:
+    pairs = tuple((n, content if n == name else c) for n, c in getattr(program.inputs, kind))
+    return replace(program, inputs=replace(program.inputs, **{kind: pairs}))
+
+
+def _resized(program: Program, old: int, new: int) -> Program:
+    """Every axis of this extent cut down."""
+
+    def cut(name: str, content: m.Content) -> m.Content:
+        shape = program.field(name).shape
+        rows, columns = (*shape, 1, 1)[:2]
+        kept = [range(new if extent == old else extent) for extent in (rows, columns)]
+        return tuple(content[i * columns + j] for i in kept[0] for j in kept[1])
+
+    fields_ = tuple(replace(f, shape=tuple(new if e == old else e for e in f.shape)) for f in program.fields)
+    arrays = tuple((name, cut(name, c)) for name, c in program.inputs.arrays)
+    seeds = tuple((name, cut(name, c)) for name, c in program.inputs.seeds)
+    return replace(program, fields=fields_, inputs=replace(program.inputs, arrays=arrays, seeds=seeds))
+
+
+def tidy(program: Program) -> Program:
+    """Without functions that nothing calls, and fields and arguments that nothing uses."""
+    called = {n.function for n in walk(program.kernel.body) if isinstance(n, m.Invoke)}
+    kept: list[m.Function] = []
+    for function in reversed(program.kernel.functions):
+        if function.name in called:
+            kept.insert(0, function)
+            called |= {n.function for n in walk(function.body) if isinstance(n, m.Invoke)}
+    kernel = replace(program.kernel, functions=tuple(kept))
+    bodies = (kernel.body, *(f.body for f in kept))
+    used = set().union(*(fields_used(b) for b in bodies))
+    names = {n.name for b in bodies for n in walk(b) if isinstance(n, m.Name)}
+    inputs = program.inputs
+    return replace(
+        program,
+        kernel=kernel,
+        fields=tuple(f for f in program.fields if f.name in used),
+        arguments=tuple(p for p in program.arguments if p.name in names),
+        inputs=m.Inputs(
+            tuple((n, c) for n, c in inputs.arrays if n in used),
+            tuple((n, v) for n, v in inputs.scalars if n in names),
+            tuple((n, c) for n, c in inputs.seeds if n in used),
+        ),
+    )
+
+
+EDITS: tuple[Callable[[Program], Iterator[Program]], ...] = (
+    deletions, hoists, deletions, plainer, simplifications, smaller_inputs,
+)  # fmt: skip
+"""In the order in which they are tried; all again as long as one of them succeeds."""

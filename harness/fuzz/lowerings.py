@@ -1,0 +1,72 @@
+"""Everything the compiler makes of one kernel for a case, each made once.
+
+Invariant: `plain` is the kernel as it was written, split into tasks alone, so it shares no pass with `optimised`; the
+classic gradient starts where the lean one does and is not tidied, so it shares neither its plan nor what follows.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ...compiler.ad.driver import reverse
+from ...compiler.driver import Lowered, prepare_forward, prepare_reverse
+from ...compiler.ir.nodes import Kernel
+from ...compiler.passes.widen import widen
+from ..executors import lower_plainly
+from ..launch import with_gradient
+
+LAST_BEFORE_REVERSE = "number_loops"
+"""The pass whose result both lowerings of the gradient start from."""
+
+
+@dataclass
+class Lowerings:
+    """Of one kernel of stage source. check: verify after every pass. Attributes raise what the compiler raises."""
+
+    kernel: Kernel
+    check: bool = False
+    _prepared: dict[str, Kernel] = field(default_factory=dict)
+
+    @property
+    def gradients(self) -> tuple[str, ...]:
+        """Arrays with an adjoint."""
+        return with_gradient(self.kernel)
+
+    @cached_property
+    def plain(self) -> Lowered:
+        """The forward kernel, split into tasks."""
+        return lower_plainly(self.kernel)
+
+    @cached_property
+    def optimised(self) -> Lowered:
+        """The forward kernel that backends run."""
+        return prepare_forward(self.kernel, check=self.check)
+
+    @cached_property
+    def lean(self) -> Lowered:
+        """The grad kernel that backends run."""
+        return prepare_reverse(self.kernel, "lean", self._prepared.__setitem__, self.check)
+
+    @cached_property
+    def refusal(self) -> Exception | None:
+        """What making the lean gradient raises, or None."""
+        try:
+            return None if self.lean else None
+        except Exception as error:
+            return error
+
+    @cached_property
+    def classic(self) -> Lowered:
+        """The grad kernel that keeps everything on adstacks; its stacks grow as they need."""
+        assert self.lean  # leaves what it started from
+        return Lowered(reverse(self._prepared[LAST_BEFORE_REVERSE], "classic"))
+
+    @cached_property
+    def wide_plain(self) -> Kernel:
+        """`plain` in double precision. Raises Unsupported for a kernel that looks at the bits of reals."""
+        return widen(self.plain.kernel)
+
+    @cached_property
+    def wide_lean(self) -> Kernel:
+        """The lean grad kernel in double precision."""
+        return widen(self.lean.kernel)

@@ -1,0 +1,119 @@
+"""The reducer: the smallest program found within a time on which the same two executors still disagree.
+
+Invariant: every step fails as the finding did, in the same comparison, and for a wrong end with the same exception, so
+that a reduction never wanders from one mistake to another.
+"""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from ..model import Program
+from ..model.source import definitions
+from .corpus import failed_key
+from .edits import EDITS, tidy
+from .plan import Plan
+from .result import Judged, Result
+from .statistics import Finding
+from .worker import Crash, Job
+
+Execute = Callable[[Job], Result | Crash]
+"""Runs a job: in this process, or in one of its own if it may crash."""
+
+Size = tuple[int, int]
+
+
+def size(program: Program) -> Size:
+    """Lines and characters of the functions and the kernel: what a reader has to read."""
+    text = definitions(program)
+    return len([line for line in text.splitlines() if line.strip()]), len(text)
+
+
+@dataclass
+class _Reducer:
+    execute: Execute
+    plan: Plan
+    sign: tuple[str, ...]
+    deadline: float
+
+    def fails(self, program: Program) -> bool:
+        """Whether a program fails as the finding did."""
+        return sign_of(self.execute(Job(0, program, self.plan))) == self.sign
+
+    def shrink(self, program: Program) -> Program:
+        """Until no edit helps or time is up."""
+        while True:
+            before = program
+            for edits in EDITS:
+                program = self._exhaust(program, edits)
+            if program == before or time.monotonic() > self.deadline:
+                return program
+
+    def _exhaust(self, program: Program, edits: Callable[[Program], Iterable[Program]]) -> Program:
+        """Edits of one kind; after a success from the beginning, but past the edits that failed before."""
+        skip = 0
+        while True:
+            for number, candidate in enumerate(edits(program)):
+                if time.monotonic() > self.deadline:
+                    return program
+                if number >= skip and candidate != program and self.fails(candidate):
+                    program, skip = candidate, number
+                    break
+            else:
+                if not skip:
+                    return program
+                skip = 0
+
+
+def sign_of(found: Result | Crash) -> tuple[str, ...]:
+    """What a failure is recognised by; empty if there is none."""
+    if isinstance(found, Crash):
+        return "crash", found.reason.partition(":")[0]
+    return sign_of_judged(found.judged)
+
+
+def sign_of_judged(judged: Iterable[Judged]) -> tuple[str, ...]:
+    """The comparison that failed, and with which exception if it is one."""
+    failed = next((j for j in judged if j.verdict == "disagree"), None)
+    if failed is None:
+        return ()
+    words = failed.reason.replace(";", ":").split(":")[0].removeprefix("ended with ").split()
+    ended = len(words) == 1 and words[0].isidentifier()
+    return (*failed.key, words[0] if ended else "value")
+
+
+def reduce(finding: Finding, execute: Execute, seconds: float = 30.0) -> Finding:
+    """The finding with a smaller program; as it was if it does not fail again."""
+    key = failed_key(finding.judged)
+    plan = finding.plan.narrowed(key) if key else finding.plan
+    sign = sign_of_judged(finding.judged) if key else sign_of(Crash(Job(), finding.crash))
+    reducer = _Reducer(execute, plan, sign, time.monotonic() + seconds)
+    start = tidy(finding.program)
+    program = start if reducer.fails(start) else finding.program
+    if plan.launches > 1:
+        once = _Reducer(execute, replace(plan, launches=1), sign, reducer.deadline)
+        reducer = once if once.fails(program) else reducer
+    if not reducer.fails(program):
+        return finding
+    program = reducer.shrink(program)
+    return _described(finding, program, replace(reducer.plan, only=None), execute)
+
+
+def _described(finding: Finding, program: Program, plan: Plan, execute: Execute) -> Finding:
+    """The reduced program with the verdicts of every executor of the finding."""
+    plan = replace(plan, backends=finding.plan.backends, oracle=finding.plan.oracle, forward=True)
+    found = execute(Job(0, program, plan))
+    if isinstance(found, Crash):
+        return replace(finding, program=program, plan=plan, crash=found.reason, judged=())
+    return replace(finding, program=program, plan=plan, judged=found.judged)
+
+
+def distinct(findings: Iterable[Finding], name: Callable[[Finding], str]) -> list[Finding]:
+    """The smallest of all findings with the same name, in the order in which they were met."""
+    best: dict[str, Finding] = {}
+    for finding in findings:
+        known = best.get(name(finding))
+        if known is None or size(finding.program) < size(known.program):
+            best[name(finding)] = finding
+    return list(best.values())

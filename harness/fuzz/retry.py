@@ -1,0 +1,58 @@
+"""Cases that decide nothing in their own precision: once more in double precision, with fewer trips."""
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from ...compiler.ir.types import Scalar, f64
+from ..model import Program
+from ..model import nodes as m
+from .case import Panel, run_case
+from .plan import Plan
+from .result import Result
+
+FEW = 2
+"""Trips, and the greatest integer, of a case that is run again."""
+
+
+def settle(program: Program, plan: Plan, panel: Panel) -> Result:
+    """Run a case; again if it is undecided. The second result counts if it decides."""
+    first = run_case(program, plan, panel)
+    if first.outcome != "undecided":
+        return first
+    second = run_case(calmer(program), plan, panel)
+    seconds = first.seconds + second.seconds
+    if second.outcome == "undecided":
+        return replace(first, seconds=seconds, retried=True)
+    return replace(second, features=first.features, seconds=seconds, retried=True)
+
+
+def calmer(program: Program) -> Program:
+    """All reals in double precision, loops and integer inputs shortened to FEW."""
+    made: Program = _calm(program)
+    return replace(made, inputs=_small(program, made.inputs))
+
+
+def _calm(node: Any) -> Any:
+    if isinstance(node, Scalar):
+        return f64 if node.is_real else node
+    if isinstance(node, tuple):
+        return tuple(_calm(item) for item in node)
+    if isinstance(node, m.Range) and isinstance(node.end, m.Number) and node.begin is None:
+        node = replace(node, end=m.Number(min(int(node.end.value), FEW)))
+    if not is_dataclass(node) or isinstance(node, m.Inputs | type):
+        return node
+    new = {f.name: _calm(getattr(node, f.name)) for f in fields(node)}
+    return node if all(new[k] is getattr(node, k) for k in new) else replace(node, **new)
+
+
+def _small(program: Program, inputs: m.Inputs) -> m.Inputs:
+    """Integers that may be numbers of trips; indices only become smaller."""
+    whole = {f.name for f in program.fields if f.dtype.is_int}
+    whole |= {p.name for p in program.arguments if p.dtype and p.dtype.is_int}
+
+    def less(name: str, value: Any) -> Any:
+        return min(value, FEW) if name in whole else value
+
+    arrays = tuple((name, tuple(less(name, v) for v in content)) for name, content in inputs.arrays)
+    return replace(inputs, arrays=arrays, scalars=tuple((name, less(name, v)) for name, v in inputs.scalars))

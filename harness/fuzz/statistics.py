@@ -1,0 +1,101 @@
+"""Statistics of a run of the fuzzer: what its cases came to, how fast they were, what kind of programs they were."""
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ..compare import Verdict
+from ..model import Program
+from .plan import Plan
+from .result import DECIDED, OUTCOMES, Judged, Outcome, Result
+
+BUCKETS = (0, 1, 2, 4, 8, 16, 32)
+"""Least number of trips of each row of the histogram."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A program on which executors disagree, or that killed its process (crash: how)."""
+
+    program: Program
+    plan: Plan
+    judged: tuple[Judged, ...] = ()
+    crash: str = ""
+    seed: int | None = None
+
+    @property
+    def title(self) -> str:
+        """One line."""
+        if self.crash:
+            return f"crash: {self.crash}"
+        return str(next((j for j in self.judged if j.verdict == "disagree"), "no disagreement"))
+
+
+@dataclass
+class Statistics:
+    """Counters. outcomes: of cases. comparisons: verdicts by (direction, executor). by_trips: (cases, decided ones)
+    by bucket. milliseconds: processor time of each case.
+    """
+
+    seed: int = 0
+    cases: int = 0
+    retried: int = 0
+    crashes: int = 0
+    stacked: int = 0
+    nested: int = 0
+    elapsed: float = 0.0
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    comparisons: Counter[tuple[str, str, Verdict]] = field(default_factory=Counter)
+    by_trips: dict[int, list[int]] = field(default_factory=lambda: {b: [0, 0] for b in BUCKETS})
+    milliseconds: list[float] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    def add(self, result: Result) -> None:
+        """Count a case."""
+        self.cases += 1
+        self.retried += result.retried
+        self.stacked += result.features.depth > 0
+        self.nested += result.features.nest >= 2
+        self.outcomes[result.outcome] += 1
+        self.milliseconds.append(1e3 * result.seconds)
+        row = self.by_trips[max(b for b in BUCKETS if b <= result.features.trips)]
+        row[0] += 1
+        row[1] += result.outcome in DECIDED
+        for judged in result.judged:
+            self.comparisons[judged.direction, judged.executor, judged.verdict] += 1
+
+    @property
+    def rate(self) -> float:
+        """Cases a second."""
+        return self.cases / self.elapsed if self.elapsed else 0.0
+
+    @property
+    def median(self) -> float:
+        """Milliseconds of processor time of a case."""
+        return statistics.median(self.milliseconds) if self.milliseconds else 0.0
+
+    @property
+    def open_share(self) -> float:
+        """Share of cases that decided nothing."""
+        return sum(self.outcomes[o] for o in OUTCOMES if o not in DECIDED) / self.cases if self.cases else 0.0
+
+    def line(self) -> str:
+        """What a status line shows."""
+        counted = ", ".join(f"{self.outcomes[o]} {o}" for o in OUTCOMES if self.outcomes[o])
+        return f"{self.cases} cases, {self.rate:.1f}/s: {counted or 'none yet'}; {self.crashes} crashes"
+
+    def table(self) -> list[tuple[str, str]]:
+        """What a run ends with: (what, how much)."""
+        share = lambda n: f"{n / self.cases:.0%}" if self.cases else "-"  # noqa: E731
+        rows = [("seed", str(self.seed)), ("cases", f"{self.cases} in {self.elapsed:.1f} s, {self.rate:.1f}/s")]
+        rows += [(f"  {o}", f"{self.outcomes[o]} ({share(self.outcomes[o])})") for o in OUTCOMES if self.outcomes[o]]
+        rows += [
+            ("decided nothing", f"{self.open_share:.1%}"), ("retried in f64", str(self.retried)),
+            ("crashes", str(self.crashes)), ("median case", f"{self.median:.1f} ms of processor time"),
+            ("adstacks in use", share(self.stacked)), ("loops nested", share(self.nested)),
+        ]  # fmt: skip
+        for low, (cases, decided) in self.by_trips.items():
+            if cases:
+                rows.append((f"longest loop of {low} trips or more", f"{decided} of {cases} decided"))
+        return rows

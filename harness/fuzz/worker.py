@@ -1,0 +1,135 @@
+"""A process that runs cases, so that a case that crashes or hangs takes nothing with it but itself."""
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+from ...backends import registry
+from ..model import Program
+from ..strategies import sample as draw
+from .case import Panel, run_case
+from .plan import Plan, plan_for
+from .result import Result
+from .retry import settle
+
+Sampler = Callable[[int], Program]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a worker needs to know. backends: by name, all of which can run here. sample: a program from a seed; a
+    function of a module that the worker can import too.
+    """
+
+    backends: tuple[str, ...] = ("cpu",)
+    sample: Sampler = draw
+
+
+@dataclass(frozen=True)
+class Job:
+    """Either a seed, or a program with the plan of its case."""
+
+    seed: int = 0
+    program: Program | None = None
+    plan: Plan = Plan()
+
+
+class Runner:
+    """Runs jobs in this process."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.panel = Panel({name: registry.get(name) for name in setup.backends})
+
+    def run(self, job: Job) -> Result:
+        """The result of a job: a case that decides nothing for want of digits is run again in double precision."""
+        if job.program is not None:
+            return run_case(job.program, job.plan, self.panel)
+        return settle(self.setup.sample(job.seed), plan_for(job.seed, self.setup.backends), self.panel)
+
+
+def _serve(connection: Connection, setup: Setup) -> None:
+    """The process: answers jobs until the other end is closed."""
+    runner = Runner(setup)
+    while True:
+        try:
+            job = connection.recv()
+        except EOFError:
+            return
+        connection.send(runner.run(job))
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A job that has no result. reason: how its process ended, or that it hung."""
+
+    job: Job
+    reason: str
+
+
+class Worker:
+    """Another process, started again when it dies. limit: seconds after which a job counts as hung."""
+
+    def __init__(self, setup: Setup, limit: float) -> None:
+        self.setup = setup
+        self.limit = limit
+        self.job: Job | None = None
+        self._since = 0.0
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(other, self.setup), daemon=True)
+        self._process.start()
+        other.close()
+        self._fresh = True
+
+    def give(self, job: Job) -> None:
+        """Start a job; the worker is idle."""
+        assert self.job is None
+        self.job, self._since = job, time.monotonic()
+        self.connection.send(job)
+
+    def poll(self) -> Result | Crash | None:
+        """What became of the job, or None if it is still running."""
+        assert self.job is not None
+        try:
+            if self.connection.poll():
+                found: Result = self.connection.recv()
+                self.job, self._fresh = None, False
+                return found
+        except (EOFError, OSError):
+            return self._crashed(f"the process died: {self._ending()}")
+        if time.monotonic() - self._since > self.limit * (3 if self._fresh else 1):  # the first job waits for imports
+            return self._crashed(f"no answer within {self.limit:.0f} s")
+        return None
+
+    def run(self, job: Job) -> Result | Crash:
+        """A job from start to end."""
+        self.give(job)
+        while (found := self.poll()) is None:
+            self.connection.poll(0.2)
+        return found
+
+    def close(self) -> None:
+        """End the process."""
+        self.connection.close()
+        if self._process.is_alive():
+            self._process.kill()
+        self._process.join()
+
+    def _ending(self) -> str:
+        self._process.join(5.0)
+        code = self._process.exitcode
+        return f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
+
+    def _crashed(self, reason: str) -> Crash:
+        job, self.job = self.job, None
+        assert job is not None
+        self.close()
+        self._start()
+        return Crash(job, reason)

@@ -1,0 +1,45 @@
+"""The status of a long run: a line that rich redraws in a terminal; elsewhere a plain line now and then."""
+from __future__ import annotations
+
+import sys
+import time
+from importlib.util import find_spec
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..harness.fuzz.statistics import Statistics
+
+PLAIN_SECONDS = 10.0
+"""Between two plain lines."""
+
+
+class Status:
+    """A context manager; `show` may be called as often as one likes."""
+
+    def __init__(self) -> None:
+        self._live: Any = None
+        self._shown = time.monotonic()
+
+    def __enter__(self) -> Status:
+        if sys.stderr.isatty() and find_spec("rich"):
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live("starting", console=Console(stderr=True), refresh_per_second=4, transient=True)
+            self._live.start()
+        return self
+
+    def show(self, statistics: Statistics) -> None:
+        """What is counted so far."""
+        if self._live is not None:
+            self._live.update(statistics.line())
+        elif time.monotonic() - self._shown >= PLAIN_SECONDS:
+            self._shown = time.monotonic()
+            print(statistics.line(), file=sys.stderr, flush=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
