@@ -1,15 +1,75 @@
-"""Strategies: random programs, adstack kernels and kernels of one operation, for seeds and for Hypothesis."""
+"""Strategies: random programs, adstack kernels and kernels of one operation, for seeds and for Hypothesis.
+
+`sample`, `sample_adstacks` and `sample_single_op` need nothing but the standard generator; `programs`,
+`adstack_kernels` and `single_op_kernels` are Hypothesis strategies over the same generators.
+"""
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
 from ..model.nodes import Program
-from .draw import RandomDraw
+from .adstacks import draw_adstacks
+from .draw import Draw, HypothesisDraw, RandomDraw
 from .kernels import Kernels
+from .raw import KernelCase
+from .shapes import SHAPES, coverage, coverage_table, shapes
+from .single_ops import draw_case, edge_cases
 from .state import SMOOTH, WILD
 
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+__all__ = [
+    "SHAPES", "SMOOTH", "WILD", "KernelCase", "adstack_kernels", "coverage", "coverage_table", "edge_cases", "programs",
+    "sample", "sample_adstacks", "sample_single_op", "shapes", "single_op_kernels",
+]  # fmt: skip
+
+T = TypeVar("T")
 PROFILES = (SMOOTH, SMOOTH, SMOOTH, WILD)
+"""The mixture that is drawn where no profile is asked for."""
+
+
+def draw_program(draw: Draw, profile: str | None = None) -> Program:
+    """A random program. profile: 'smooth', 'wild', or None for the mixture."""
+    return Kernels(draw, profile or draw.choice(PROFILES)).program()
 
 
 def sample(seed: int, profile: str | None = None) -> Program:
-    """A random program, the same for the same seed. profile: 'smooth', 'wild', or None for a mixture."""
-    draw = RandomDraw(f"{profile or ''}{seed}")
-    return Kernels(draw, profile or draw.choice(PROFILES)).program()
+    """A random program, the same for the same seed and profile."""
+    return draw_program(RandomDraw(f"{profile or ''}{seed}"), profile)
+
+
+def sample_adstacks(seed: int) -> KernelCase:
+    """A kernel of raw adstack statements, the same for the same seed."""
+    return draw_adstacks(RandomDraw(seed))
+
+
+def sample_single_op(seed: int) -> KernelCase:
+    """A kernel of one operation on a few operands, the same for the same seed."""
+    return draw_case(RandomDraw(seed))
+
+
+def _strategy(generate: Callable[[Draw], T]) -> SearchStrategy[T]:
+    from hypothesis import strategies
+
+    @strategies.composite
+    def made(draw: Callable[..., object]) -> T:
+        return generate(HypothesisDraw(draw))
+
+    return made()
+
+
+def programs(profile: str | None = None) -> SearchStrategy[Program]:
+    """Hypothesis strategy of whole programs."""
+    return _strategy(lambda draw: draw_program(draw, profile))
+
+
+def adstack_kernels() -> SearchStrategy[KernelCase]:
+    """Hypothesis strategy of kernels of raw adstack statements."""
+    return _strategy(draw_adstacks)
+
+
+def single_op_kernels() -> SearchStrategy[KernelCase]:
+    """Hypothesis strategy of kernels of one operation."""
+    return _strategy(draw_case)

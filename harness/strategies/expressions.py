@@ -82,7 +82,7 @@ class Expressions(State):
 
     def real(self, depth: int = 2) -> Typed:
         """A real expression and its type."""
-        if depth <= 0 or self.draw.boolean(0.3):
+        if depth <= 0 or not self.draw.boolean(0.6):
             return self.leaf()
         productions: list[Callable[[int], Typed]] = [
             self._sum, self._function, self._product, self._function, self._sum, self._scaled, self._extremum,
@@ -199,7 +199,7 @@ class Expressions(State):
 
     def integer(self, depth: int = 2) -> Integer:
         """An integer expression, not negative, with its interval."""
-        if depth <= 0 or self.draw.boolean(0.4):
+        if depth <= 0 or not self.draw.boolean(0.55):
             return self._integer_leaf()
         productions: list[Callable[[int], Integer]] = [
             self._capped, self._plus, self._half, self._modulo, self._distance, self._bits, self._of_real, self._pick,
@@ -308,15 +308,15 @@ class Expressions(State):
 
     def _index(self, axis: str) -> Expr:
         extent = self.extent(axis)
-        if axis == "lane" and self.lane and (not extent or self.draw.boolean(0.75)):
+        if axis == "lane" and self.lane and not (extent and self.draw.boolean(0.25)):
             return m.Name(self.lane[0])
         if axis == "column" and len(self.lane) > 1:
             return m.Name(self.lane[1])
         if axis == "table" and self.lane and "c" in self.access.readable and self.draw.boolean(0.5):
             return m.Element("c", (m.Name(self.lane[0]),))
-        if self.draw.boolean(0.4):
-            return Number(self.draw.integer(0, extent - 1))
-        return plain(self.within(*self.integer(1), extent))
+        if self.draw.boolean(0.6):
+            return plain(self.within(*self.integer(1), extent))
+        return Number(self.draw.integer(0, extent - 1))
 
     def own(self, array: Array) -> tuple[Expr, ...] | None:
         """Indices of the element that only this iteration touches, or None."""

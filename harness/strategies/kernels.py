@@ -32,7 +32,7 @@ class Kernels(Loops):
         for _ in range(self.draw.choice((0, 0, 1, 1, 2))):
             self._new_function()
         body: list[Stmt] = []
-        for _ in range(self.draw.choice((1, 1, 1, 2, 2, 3))):
+        for _ in range(self.draw.choice((1, 1, 1, 1, 2, 2, 3))):
             body += self._section()
         kernel = m.Kernel("k", tuple(body), self._called(body))
         return self._with_inputs(kernel)

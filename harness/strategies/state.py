@@ -95,7 +95,6 @@ class State:
         self.lane: tuple[str, ...] = ()
         self.functions: list[Signature] = []
         self.in_function = False
-        self.budget = draw.integer(6, 22)
         self._used: dict[str, int] = {}
 
     def fresh(self, base: str) -> str:

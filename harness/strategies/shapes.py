@@ -1,0 +1,276 @@
+"""SHAPES: what makes a program interesting, as predicates; and how often a generator produces each.
+
+A predicate looks at the program alone, never at how it was drawn, so it also judges a corpus or a reduced program.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+
+from ...compiler.ir.types import f16, f32, f64, i64
+from ..model import nodes as m
+from ..model.walk import nested, walk, walk_program
+
+LOOPS = (m.For, m.While)
+Placed = tuple[m.Stmt, tuple[m.Stmt, ...]]
+
+
+class Facts:
+    """A program, taken apart once for all predicates."""
+
+    def __init__(self, program: m.Program) -> None:
+        self.program = program
+        self.nodes = list(walk_program(program))
+        self.kernel = list(nested(program.kernel.body))
+        self.functions = [list(nested(f.body)) for f in program.kernel.functions]
+        self.contents = dict(program.inputs.arrays)
+
+    @property
+    def placed(self) -> Iterator[Placed]:
+        """Every statement with those around it."""
+        yield from self.kernel
+        for function in self.functions:
+            yield from function
+
+    @cached_property
+    def tasks(self) -> list[m.For]:
+        """Parallel loops."""
+        found = [s for s, outer in self.kernel if not outer and _is_task(s)]
+        for function, body in zip(self.program.kernel.functions, self.functions):
+            if not any(isinstance(n, m.Return) for n in walk(function.body)):
+                found += [s for s, outer in body if not outer and _is_task(s)]
+        return found
+
+    @cached_property
+    def serial(self) -> list[Placed]:
+        """Serial loops, each with the serial loops around it."""
+        found = []
+        for s, outer in self.placed:
+            if isinstance(s, LOOPS) and not any(s is t for t in self.tasks):
+                found.append((s, tuple(o for o in outer if isinstance(o, LOOPS) and not any(o is t for t in self.tasks))))
+        return found
+
+    def has(self, *classes: type) -> bool:
+        """Whether a node of these classes occurs."""
+        return any(isinstance(n, classes) for n in self.nodes)
+
+    def repeated(self, name: str) -> bool:
+        """Whether a field starts with two equal elements."""
+        content = self.contents.get(name, ())
+        return len(set(content)) < len(content)
+
+    @cached_property
+    def depth(self) -> int:
+        """Of the deepest nest of serial loops."""
+        return max((len(outer) + 1 for _, outer in self.serial), default=0)
+
+    @cached_property
+    def atomics(self) -> list[m.Element]:
+        """Elements that atomics update."""
+        calls = [n.target for n in self.nodes if isinstance(n, m.AtomicCall)]
+        return calls + [
+            n.target for n in self.nodes if isinstance(n, m.Augment) and isinstance(n.target, m.Element)
+        ]
+
+
+def _is_task(s: m.Stmt) -> bool:
+    return isinstance(s, m.For) and not s.serialize and not isinstance(s.domain, m.Unrolled)
+
+
+def _bounds(s: m.Stmt) -> list[m.Expr]:
+    """Expressions that bound a loop."""
+    if isinstance(s, m.While):
+        return [s.condition]
+    domain = s.domain if isinstance(s, m.For) else None
+    if isinstance(domain, m.Range):
+        return [e for e in (domain.begin, domain.end) if e is not None]
+    return [e for axis in domain.axes for e in axis if e is not None] if isinstance(domain, m.Box) else []
+
+
+def _siblings(f: Facts) -> bool:
+    """Two serial loops in one block."""
+    blocks = [b for s, _ in f.placed for b in _blocks_of(s)] + [g.body for g in f.program.kernel.functions]
+    return any(sum(isinstance(s, LOOPS) for s in block) > 1 for block in blocks)
+
+
+def _blocks_of(s: m.Stmt) -> list[m.Block]:
+    if isinstance(s, m.If):
+        return [s.then, s.orelse]
+    return [s.body] if isinstance(s, LOOPS) else []
+
+
+def _triangular(f: Facts) -> bool:
+    for s, outer in f.placed:
+        indices = {name for o in outer if isinstance(o, m.For) for name in o.indices}
+        if isinstance(s, m.For) and any(isinstance(n, m.Name) and n.name in indices for n in walk(tuple(_bounds(s)))):
+            return True
+    return False
+
+
+def _data_dependent(f: Facts) -> bool:
+    return any(isinstance(n, m.Element) for s, _ in f.serial for n in walk(tuple(_bounds(s))))
+
+
+def _nested_break(f: Facts) -> bool:
+    """`break` under two branches of its loop."""
+    return any(isinstance(s, m.Break) and [type(o) for o in outer[-2:]] == [m.If, m.If] for s, outer in f.placed)
+
+
+def _early_return(f: Facts) -> bool:
+    return any(isinstance(s, m.Return) and outer for body in f.functions for s, outer in body)
+
+
+def _value_before_loop(f: Facts) -> bool:
+    """A local that a serial loop reads and neither assigns nor makes: computed before, used inside."""
+    made = {t.name for n in f.nodes if isinstance(n, m.Assign) for t in n.targets if isinstance(t, m.Name)}
+    for s, _ in f.serial:
+        inside = list(walk(s))
+        changed = {t.name for n in inside if isinstance(n, m.Assign) for t in n.targets if isinstance(t, m.Name)}
+        changed |= {n.target.name for n in inside if isinstance(n, m.Augment) and isinstance(n.target, m.Name)}
+        if any(isinstance(n, m.Name) and n.name in made - changed for n in inside):
+            return True
+    return False
+
+
+def _in_place(f: Facts) -> bool:
+    """`x[i] = ... x[i] ...`, or an augmented assignment of the own element."""
+    lanes = {name for t in f.tasks for name in t.indices}
+    for s, _ in f.placed:
+        if isinstance(s, m.Assign) and isinstance(s.targets[0], m.Element):
+            if any(n == s.targets[0] for n in walk(s.values)):
+                return True
+        elif isinstance(s, m.Augment) and isinstance(s.target, m.Element) and s.target.indices:
+            if all(isinstance(i, m.Name) and i.name in lanes for i in s.target.indices):
+                return True
+    return False
+
+
+def _gather(f: Facts) -> bool:
+    return f.repeated("c") and any(isinstance(n, m.Element) and _through_c(n) for n in f.nodes)
+
+
+def _through_c(e: m.Element) -> bool:
+    return any(isinstance(i, m.Element) and i.field == "c" for i in e.indices)
+
+
+def _scatter(f: Facts) -> bool:
+    """An atomic that several iterations make to one element."""
+    lanes = max((len(c) for name, c in f.contents.items() if name in "xyod"), default=0)
+    return lanes > 1 and any((f.repeated("c") if _through_c(e) else _constant(e)) for e in f.atomics)
+
+
+def _constant(e: m.Element) -> bool:
+    return all(isinstance(i, m.Number) for i in e.indices)
+
+
+def _reduction(f: Facts) -> bool:
+    """A local of the kernel that a parallel loop updates."""
+    outside = {t.name for s in f.program.kernel.body if isinstance(s, m.Assign) for t in s.targets
+               if isinstance(t, m.Name)}  # fmt: skip
+    return any(
+        isinstance(n, m.Augment) and isinstance(n.target, m.Name) and n.target.name in outside
+        or isinstance(n, m.Assign) and isinstance(n.targets[0], m.Name) and n.targets[0].name in outside
+        for task in f.tasks for n in walk(task.body)
+    )  # fmt: skip
+
+
+def _zero_trips(f: Facts) -> bool:
+    """A loop whose bounds alone say that it does not run."""
+    for n in f.nodes:
+        if isinstance(n, m.Range) and isinstance(n.end, m.Number) and isinstance(n.begin or m.Number(0), m.Number):
+            begin = n.begin.value if isinstance(n.begin, m.Number) else 0
+            if len(range(int(begin), int(n.end.value), n.step)) == 0:
+                return True
+    return False
+
+
+def _swap(f: Facts) -> bool:
+    return any(isinstance(n, m.Assign) and len(n.values) == 2 and n.targets == n.values[::-1] for n in f.nodes)
+
+
+def _gated(f: Facts) -> bool:
+    """A serial loop under a branch."""
+    return any(isinstance(s, LOOPS) and any(isinstance(o, m.If) for o in outer) for s, outer in f.placed)
+
+
+def _recurrence(f: Facts) -> bool:
+    """A local that a loop computes from itself by a function."""
+    for s, _ in f.serial:
+        for n in walk(s):
+            if isinstance(n, m.Assign) and isinstance(n.targets[0], m.Name):
+                calls = [c for v in n.values for c in walk(v) if isinstance(c, m.Call)]
+                if any(n.targets[0] in list(walk(c)) for c in calls):
+                    return True
+    return False
+
+
+def _of_type(*types: object) -> Callable[[Facts], bool]:
+    return lambda f: any(field.dtype in types for field in f.program.fields)
+
+
+def _node(*classes: type) -> Callable[[Facts], bool]:
+    return lambda f: f.has(*classes)
+
+
+SHAPES: dict[str, Callable[[Facts], bool]] = {
+    "sibling loops": _siblings,
+    "triangular loop": _triangular,
+    "data-dependent loop": _data_dependent,
+    "nest of depth 2": lambda f: f.depth >= 2,
+    "nest of depth 3": lambda f: f.depth >= 3,
+    "gated loop": _gated,
+    "while": _node(m.While),
+    "negative step": lambda f: any(isinstance(n, m.Range) and n.step < 0 for n in f.nodes),
+    "reversed range": lambda f: any(isinstance(n, m.Range) and n.reverse for n in f.nodes),
+    "zero-trip loop": _zero_trips,
+    "unrolled loop": _node(m.Unrolled),
+    "several axes": lambda f: any(isinstance(n, m.For) and len(n.indices) > 1 for n in f.nodes),
+    "break in nested if": _nested_break,
+    "break": _node(m.Break),
+    "continue": _node(m.Continue),
+    "return of the kernel": lambda f: any(isinstance(s, m.Return) for s, _ in f.kernel),
+    "early return in a function": _early_return,
+    "recurrence": _recurrence,
+    "value before a loop, used in it": _value_before_loop,
+    "own element in place": _in_place,
+    "gather with duplicates": _gather,
+    "scatter with duplicates": _scatter,
+    "atomic min or max": lambda f: any(isinstance(n, m.AtomicCall) and n.op in ("min", "max") for n in f.nodes),
+    "no lanes": lambda f: any(0 in field.shape for field in f.program.fields),
+    "several tasks": lambda f: len(f.tasks) > 1,
+    "reduction into a local of the kernel": _reduction,
+    "serial loop of the kernel": lambda f: any(isinstance(n, m.For) and n.serialize for n in f.nodes),
+    "swap": _swap,
+    "ternary": _node(m.Choice),
+    "short circuit": _node(m.Logic),
+    "chained comparison": lambda f: any(isinstance(n, m.Compare) and len(n.ops) > 1 for n in f.nodes),
+    "cast": _node(m.Cast),
+    "walrus": _node(m.Walrus),
+    "argument": lambda f: bool(f.program.arguments),
+    "boolean local": lambda f: any(
+        isinstance(n, m.Assign) and isinstance(n.values[0], m.Cast) and n.values[0].spelling == "bool" for n in f.nodes
+    ),
+    "i64": _of_type(i64),
+    "f16": _of_type(f16),
+    "f32": _of_type(f32),
+    "f64": _of_type(f64),
+}
+"""Every shape by name."""
+
+
+def shapes(program: m.Program) -> frozenset[str]:
+    """Names of the shapes that a program has."""
+    facts = Facts(program)
+    return frozenset(name for name, test in SHAPES.items() if test(facts))
+
+
+def coverage(samples: Iterable[m.Program]) -> dict[str, float]:
+    """The share of programs that have each shape."""
+    found = [shapes(p) for p in samples]
+    return {name: sum(name in s for s in found) / max(len(found), 1) for name in SHAPES}
+
+
+def coverage_table(samples: Iterable[m.Program]) -> str:
+    """`coverage` as text, most frequent first."""
+    rates = sorted(coverage(samples).items(), key=lambda item: -item[1])
+    return "\n".join(f"{rate:7.1%}  {name}" for name, rate in rates)
