@@ -49,9 +49,19 @@ def _overwritten(kernel: Kernel, risk: Risk) -> Diagnostic:
             " the iterations are not independent"
         )
         cure = "make the loop serial (an inner loop), or write to another field"
-        return Diagnostic(reason, cure, kernel.span(risk.load.loc))
-    reason = f"the gradient needs the value of '{name}' read here, which the kernel may overwrite later{place}"
-    return Diagnostic(reason, HAND_CALLED, kernel.span(risk.load.loc))
+    elif risk.load.result == getattr(risk.write, "result", None):
+        reason = f"the gradient needs what this atomic on '{name}' returned, which is not kept"
+        cure = "store what it returned to a field, and use that in a kernel of its own"
+    elif risk.across:
+        reason = (
+            f"the gradient needs the value of '{name}' read here, which another iteration of this parallel loop may"
+            f" overwrite{place}: nothing says that they touch different elements"
+        )
+        cure = "keep the value in a local instead of reading it back, or store to another field"
+    else:
+        reason = f"the gradient needs the value of '{name}' read here, which the kernel may overwrite later{place}"
+        cure = HAND_CALLED
+    return Diagnostic(reason, cure, kernel.span(risk.load.loc))
 
 
 def _adjoint_clashes(kernel: Kernel) -> Iterator[Diagnostic]:

@@ -24,11 +24,15 @@ ONE = Affine(1)
 
 @dataclass(frozen=True)
 class Risk:
-    """The write that may follow a load. distance: of the parallel iterations, if that is what makes it one."""
+    """The write that may follow a load.
+
+    across: it is another iteration of the parallel loop that may write; distance: how far apart, if that is known.
+    """
 
     load: n.Load
     write: Write
-    distance: tuple[int, ...] | None = None
+    across: bool = False
+    distance: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,26 +106,27 @@ class RiskAnalysis:
             assert isinstance(other, (n.Store, n.Atomic))
             if other.array != stmt.array or write.task < load.task:
                 continue
-            distance = self._follows(load, write)
-            if distance is not None:
-                return Risk(stmt, other, distance or None)
+            found = self._follows(load, write)
+            if found:
+                return Risk(stmt, other, *found)
         return None
 
     # -- one load, one write ------------------------------------------------------------------------------------
 
-    def _follows(self, load: _Site, write: _Site) -> tuple[int, ...] | None:
-        """None if the write cannot follow; else the distance of the parallel iterations, () if not that."""
+    def _follows(self, load: _Site, write: _Site) -> tuple[bool, tuple[int, ...]] | None:
+        """None if the write cannot follow; else whether in another iteration, and its distance if known."""
         pairs = self._pairs(load, write)
         if self._disjoint(load, write, pairs):
             return None
         if write.task != load.task or load.in_bounds:
-            return ()
+            return False, ()
         if self._same_iteration(load.occurrence, write.occurrence, pairs, load.task):
-            return ()
+            return False, ()
         task = self.kernel.tasks[load.task]
-        if task.is_parallel and not single_iteration(task):
-            return self._other_iteration(task, load.task, pairs)
-        return None
+        if not task.is_parallel or single_iteration(task):
+            return None
+        distance = self._other_iteration(task, load.task, pairs)
+        return None if distance is None else (True, distance)
 
     def _pairs(self, load: _Site, write: _Site) -> list[tuple[Affine, Affine]]:
         a, b = self.forms[load.task], self.forms[write.task]

@@ -69,3 +69,16 @@ def test_constant_wins_an_atomic_extreme():
             sg.atomic_max(m[c[i]], 0.4)
 
     judge(clamp)
+
+
+def test_slot_from_a_counter_is_refused():
+    """k = atomic_add(count, 1); y[k] = ..: the number was handed out in an order that is gone."""
+    x, y, count = real(0.3, 0.4), real(0.0, 0.0), ints(0)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            k = sg.atomic_add(count[0], 1)
+            y[k] = x[i] * x[i]
+
+    refused(run, "what this atomic on 'count' returned", "use that in a kernel of its own")

@@ -100,3 +100,30 @@ def test_element_indexed_by_the_loop():
             out[i] = v
 
     judge(run)
+
+
+def test_elements_told_apart_by_data_only_are_refused():
+    """y[c[i]] is stored and read back; whether another iteration stores there as well, nobody can see."""
+    x, y, z, c = real(0.3, 0.4), real(0.0, 0.0), real(0.0, 0.0), ints(1, 0)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            y[c[i]] = x[i] * x[i]
+            z[c[i]] = y[c[i]] * y[c[i]]
+
+    refused(run, "another iteration of this parallel loop", "different elements", "in a local")
+
+
+def test_the_cure_for_elements_told_apart_by_data():
+    """The same with the value kept in a local."""
+    x, y, z, c = real(0.3, 0.4), real(0.0, 0.0), real(0.0, 0.0), ints(1, 0)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            t = x[i] * x[i]
+            y[c[i]] = t
+            z[c[i]] = t * t
+
+    judge(run)

@@ -1,0 +1,423 @@
+"""Seeded random kernels of several tasks: serial code between parallel loops, kernel-level variables and reductions,
+returns, boxes of two axes, arrays indexed by time, extremes by atomics, own elements rewritten in place.
+
+`make_program(seed)` gives a kernel of stage source without races: within a parallel task each array is read anywhere,
+or touched at own elements only, or only added to, or only the aim of one kind of extreme.
+"""
+from __future__ import annotations
+
+import random
+
+import numpy as np
+from stackgrad.compiler.ir import nodes as n
+from stackgrad.compiler.ir.build import Builder
+from stackgrad.compiler.ir.nodes import Kernel, Param, Task, Value
+from stackgrad.compiler.ir.types import ArrayType, f64, i32, i64, u1
+
+LANES, STEPS = 4, 6
+FLAT = ("x", "w", "y", "z")
+GRID = ("s", "r")
+SHAPES = {**dict.fromkeys(FLAT, (LANES,)), **dict.fromkeys(GRID, (STEPS, LANES)), "m": (3,), "l": ()}
+READ, OWN, ADDED, EXTREME, FREE, ABSENT = "read", "own", "added", "extreme", "free", "absent"
+
+
+class _Scope:
+    """Names and values that a statement may use. ranges: loop indices with their least and greatest value."""
+
+    def __init__(self) -> None:
+        self.reals: list[str] = []
+        self.ints: list[str] = []
+        self.flags: list[str] = []
+        self.values: list[Value] = []
+        self.ranges: list[tuple[Value, int, int]] = []
+
+    def copy(self) -> _Scope:
+        made = _Scope()
+        for name, content in vars(self).items():
+            setattr(made, name, list(content))
+        return made
+
+
+class _Program:
+    def __init__(self, seed: int) -> None:
+        self.r = random.Random(seed)
+        self.b = Builder()
+        self.scope = _Scope()
+        self.names = 0
+        self.budget = 0
+        self.frames: list[str] = []
+        self.counters: set[str] = set()
+        self.roles: dict[str, str] = {}
+        self.extreme = "max"
+        self.lanes: tuple[Value, ...] = ()
+        self.reduced: dict[str, str] = {}
+        self.exits = self.r.random() < 0.6
+        self.gathers = self.r.random() < 0.7
+
+    def name(self, base: str) -> str:
+        self.names += 1
+        return f"{base}{self.names}"
+
+    def pick(self, *choices):  # type: ignore[no-untyped-def]
+        return self.r.choice(choices)()
+
+    def chance(self, p: float) -> bool:
+        return self.r.random() < p
+
+    # -- indices -------------------------------------------------------------------------------------------------
+
+    def wrapped(self, value: Value, extent: int) -> Value:
+        """A data-dependent index inside [0, extent)."""
+        return self.b.op("mod", value, self.b.const(extent, value.type))
+
+    def affine(self, extent: int) -> Value | None:
+        """a·index + k of a loop around, if some choice stays inside."""
+        fitting = [
+            (index, a, k)
+            for index, low, high in self.scope.ranges
+            for a in (1, 1, -1, 2)
+            for k in range(-3, extent + 4)
+            if all(0 <= a * v + k < extent for v in (low, high))
+        ]
+        if not fitting:
+            return None
+        index, a, k = self.r.choice(fitting)
+        scaled = index if a == 1 else self.b.op("mul", index, self.b.const(a, i32))
+        return scaled if k == 0 and self.chance(0.9) else self.b.op("add", scaled, self.b.const(k, i32))
+
+    def anywhere(self, extent: int) -> Value:
+        b = self.b
+        found = self.affine(extent) if self.chance(0.6) else None
+        if found is not None:
+            return b.cast(b.cast(found, i64), i32) if self.chance(0.1) else found
+        if self.gathers and self.chance(0.6):
+            return self.pick(
+                lambda: self.wrapped(b.load("c", (self.anywhere(LANES),), i32), extent),
+                lambda: self.wrapped(self.integer(), extent),
+            )
+        return b.const(self.r.randrange(extent), i32)
+
+    def element(self, array: str) -> tuple[Value, ...]:
+        """Indices of an access to the array that its role in this task allows."""
+        if self.roles.get(array) != OWN:
+            return tuple(self.anywhere(extent) for extent in SHAPES[array])
+        if array in GRID:
+            return (self.lanes[0] if len(self.lanes) == 2 else self.anywhere(STEPS), self.lanes[-1])
+        return (self.lanes[-1],)
+
+    def allowed(self, *roles: str) -> list[str]:
+        return [a for a, role in self.roles.items() if role in roles and a in SHAPES]
+
+    # -- expressions ---------------------------------------------------------------------------------------------
+
+    def integer(self) -> Value:
+        b = self.b
+        choices = [lambda: b.const(self.r.randint(0, 3), i32), lambda: b.arg("n", i32)]
+        if self.scope.ints:
+            choices += [lambda: b.get(self.r.choice(self.scope.ints), i32)] * 2
+        if self.scope.ranges:
+            choices += [lambda: self.r.choice(self.scope.ranges)[0]] * 2
+        if "k" in self.allowed_ints:
+            choices.append(lambda: b.load("k", (b.const(self.r.randrange(2), i32),), i32))
+        return self.pick(*choices)
+
+    @property
+    def allowed_ints(self) -> set[str]:
+        return {"k"} if self.roles.get("k") in (READ, FREE) else set()
+
+    def leaf(self) -> Value:
+        b = self.b
+        choices = [lambda: b.const(round(self.r.uniform(-1.5, 1.5), 2), f64)]
+        if self.chance(0.2):
+            choices.append(lambda: b.cast(self.integer(), f64))
+        readable = self.allowed(READ, OWN, FREE)
+        if readable:
+            choices += [lambda: self.loaded(self.r.choice(readable))] * 3
+        if self.scope.reals:
+            choices += [lambda: b.get(self.r.choice(self.scope.reals), f64)] * 3
+        if self.scope.values:
+            choices += [lambda: self.r.choice(self.scope.values)]
+        return self.pick(*choices)
+
+    def loaded(self, array: str) -> Value:
+        value = self.b.load(array, self.element(array), f64)
+        if self.chance(0.5):
+            self.scope.values.append(value)
+        return value
+
+    def real(self, depth: int = 2) -> Value:
+        b = self.b
+        if depth == 0 or self.chance(0.3):
+            return self.leaf()
+
+        def sub() -> Value:
+            return self.real(depth - 1)
+
+        made = self.pick(
+            lambda: b.op("add", sub(), sub()),
+            lambda: b.op("sub", sub(), sub()),
+            lambda: b.op("tanh", b.op("mul", sub(), sub())),
+            lambda: b.op("mul", b.op("sin", sub()), b.op("cos", sub())),
+            lambda: b.op("neg", sub()),
+            lambda: b.op("mul", sub(), b.const(0.5, f64)),
+            lambda: b.op("div", sub(), b.op("add", b.const(2.5, f64), b.op("sin", sub()))),
+            lambda: b.op(self.r.choice(("min", "max")), sub(), sub()),
+            lambda: b.op("select", self.condition(), sub(), sub()),
+        )
+        if self.chance(0.2):
+            self.scope.values.append(made)
+        return made
+
+    def bounded(self) -> Value:
+        """A real of order one."""
+        return self.b.op("tanh", self.real()) if self.chance(0.3) else self.b.op("sin", self.real())
+
+    def condition(self) -> Value:
+        b = self.b
+        op = "cmp_" + self.r.choice(("lt", "gt", "le", "ge"))
+        if self.scope.flags and self.chance(0.3):
+            return b.get(self.r.choice(self.scope.flags), u1)
+        if self.chance(0.5):
+            return b.op(op, self.real(1), self.real(1))
+        return b.op(op, self.integer(), self.integer())
+
+    # -- statements ----------------------------------------------------------------------------------------------
+
+    def block(self, depth: int) -> None:
+        outer, self.scope = self.scope, self.scope.copy()
+        for _ in range(self.r.randint(1, 4)):
+            if self.budget <= 0:
+                break
+            self.budget -= 1
+            self.statement(depth)
+        self.scope = outer
+
+    def statement(self, depth: int) -> None:
+        simple = [self.set_real] * 3 + [self.declare] * 2 + [self.write] * 4
+        simple += [self.set_int, self.set_flag, self.reduce]
+        nested = [self.if_] * 3 + [self.for_] * 3 + [self.while_, self.scope_]
+        exits = [self.exit] * 2 if self.exits else []
+        if depth > 0 and self.chance(0.45):
+            self.r.choice(nested)(depth - 1)
+        else:
+            self.r.choice(simple + exits)()
+
+    def declare(self) -> None:
+        kind = self.r.random()
+        if kind < 0.65:
+            value = self.real() if self.chance(0.9) else None
+            self.scope.reals.append(self.b.local(self.name("v"), f64, value))
+        elif kind < 0.9:
+            self.scope.ints.append(self.b.local(self.name("k"), i32, self.wrapped(self.integer(), 4)))
+        else:
+            self.scope.flags.append(self.b.local(self.name("f"), u1, self.condition()))
+
+    def set_real(self) -> None:
+        if self.scope.reals:
+            self.b.set(self.r.choice(self.scope.reals), self.bounded())
+
+    def set_int(self) -> None:
+        free = [k for k in self.scope.ints if k not in self.counters]
+        if free:
+            total = self.b.op(self.r.choice(("add", "sub", "mul")), self.integer(), self.integer())
+            self.b.set(self.r.choice(free), self.wrapped(total, 4))
+        elif self.roles.get("k") == FREE:
+            self.b.store("k", (self.b.const(self.r.randrange(2), i32),), self.wrapped(self.integer(), 4))
+
+    def set_flag(self) -> None:
+        if self.scope.flags:
+            self.b.set(self.r.choice(self.scope.flags), self.condition())
+
+    def reduce(self) -> None:
+        """v = op(v, e) of a kernel-level variable that this parallel task reduces."""
+        if self.reduced:
+            var, op = self.r.choice(list(self.reduced.items()))
+            self.b.set(var, self.b.op(op, self.b.get(var, f64), self.bounded()))
+
+    def write(self) -> None:
+        """One statement that changes memory, as the role of its array allows."""
+        b, written = self.b, self.allowed(OWN, ADDED, EXTREME, FREE)
+        if not written:
+            return
+        array = self.r.choice(written)
+        at, role = self.element(array), self.roles[array]
+        if role == ADDED:
+            b.atomic("add", array, at, self.bounded())
+        elif role == EXTREME:
+            b.atomic(self.extreme, array, at, self.bounded() if self.chance(0.9) else b.const(0.3, f64))
+        elif self.chance(0.25):
+            b.atomic("add", array, at, self.bounded())
+        elif self.chance(0.1):
+            b.atomic(self.r.choice(("min", "max")), array, at, self.bounded())
+        elif self.chance(0.1):
+            b.store(array, at, b.const(0.4, f64))
+        else:
+            old = self.chance(0.3)
+            value = b.op("mul", b.load(array, at, f64), b.const(0.7, f64)) if old else self.bounded()
+            b.store(array, at, value)
+
+    def if_(self, depth: int) -> None:
+        condition = self.condition()
+        with self.b.block() as then:
+            self.block(depth)
+        with self.b.block() as orelse:
+            if self.chance(0.6):
+                self.block(depth)
+        self.b.if_(condition, then, orelse)
+
+    def for_(self, depth: int) -> None:
+        """Constant ranges (whose indices may index arrays affinely), or ranges that depend on data."""
+        b, step = self.b, self.r.choice((1, 1, 1, 2, -1, -2))
+        index = b.fresh(i32)
+        known = self.chance(0.6)
+        if known:
+            low = self.r.randint(0, 2)
+            high = low + self.r.randint(0, 3)
+            visited = range(low, high, step) if step > 0 else range(high, low, step)
+            begin, end = b.const(visited.start, i32), b.const(visited.stop, i32)
+        else:
+            begin, end = (self.integer(), self.integer()) if self.chance(0.4) else (b.const(0, i32), self.integer())
+            if step < 0:
+                begin, end = end, begin
+        self.frames.append("loop")
+        outer, self.scope = self.scope, self.scope.copy()
+        with b.block() as body:
+            if known and visited:
+                self.scope.ranges.append((index, min(visited), max(visited)))
+            elif not known:
+                self.scope.ranges.append((index, -99, 99))
+            self.block(depth)
+        self.scope = outer
+        self.frames.pop()
+        b.emit(n.For(index, begin, end, tuple(body), step=step))
+
+    def while_(self, depth: int) -> None:
+        b = self.b
+        counter = b.local(self.name("n"), i32)
+        self.counters.add(counter)
+        limit = self.wrapped(self.integer(), 4)
+        outer, self.scope = self.scope, self.scope.copy()
+        with b.block() as condition:
+            below = b.op("cmp_lt", b.get(counter, i32), limit)
+            if self.chance(0.4):
+                below = b.op("logical_and", below, self.inlined() if self.chance(0.5) else self.condition())
+        self.scope = outer.copy()
+        self.frames.append("loop")
+        with b.block() as body:
+            b.set(counter, b.op("add", b.get(counter, i32), b.const(1, i32)))
+            self.scope.ints.append(counter)
+            self.block(depth)
+        self.frames.pop()
+        self.scope = outer
+        b.emit(n.While(tuple(condition), below, tuple(body)))
+
+    def inlined(self) -> Value:
+        """A function with an early return, as the frontend inlines it."""
+        b = self.b
+        result = b.local(self.name("f"), u1)
+        outer, self.scope = self.scope, self.scope.copy()
+        with b.block() as body:
+            first, second = self.condition(), self.condition()
+            with b.block() as early:
+                b.set(result, second)
+                b.emit(n.Break(1))
+            b.if_(first, early)
+            b.set(result, self.condition())
+        self.scope = outer
+        b.emit(n.Scope(tuple(body)))
+        return b.get(result, u1)
+
+    def scope_(self, depth: int) -> None:
+        self.frames.append("scope")
+        with self.b.block() as body:
+            self.block(depth)
+        self.frames.pop()
+        self.b.emit(n.Scope(tuple(body)))
+
+    def exit(self) -> None:
+        if not self.frames or self.chance(0.1):
+            stmt: n.Stmt = n.Return()
+        else:
+            depth = self.r.randint(1, len(self.frames))
+            loops = self.frames[-depth] == "loop"
+            stmt = n.Continue(depth) if loops and self.chance(0.4) else n.Break(depth)
+        self.b.if_(self.condition(), [stmt])
+
+    # -- tasks ---------------------------------------------------------------------------------------------------
+
+    def serial(self) -> Task:
+        """Straight code and loops of the kernel itself; what it declares at its top is seen by later tasks."""
+        self.roles = {**dict.fromkeys(SHAPES, FREE), "k": FREE}
+        self.reduced, self.lanes = {}, ()
+        self.budget = self.r.randint(1, 5)
+        while self.budget > 0:
+            self.budget -= 1
+            self.statement(2)
+        return Task(self.b.take())
+
+    def parallel(self) -> Task:
+        b, flat = self.b, self.chance(0.75)
+        outer, self.scope = self.scope, self.scope.copy()
+        reals = list(self.scope.reals)
+        self.scope.values = [v for v in self.scope.values if self.chance(0.5)]
+        self.assign(flat)
+        with b.block() as bounds:
+            ends = [self.extent()] if flat else [(b.const(0, i32), b.const(STEPS, i32)), self.extent()]
+        self.lanes = tuple(b.fresh(i32) for _ in ends)
+        self.scope.ranges += [(self.lanes[-1], 0, LANES - 1)] + ([] if flat else [(self.lanes[0], 0, STEPS - 1)])
+        self.reduced = {v: self.r.choice(("add", "sub", "min", "max")) for v in reals if self.chance(0.4)}
+        self.budget = self.r.randint(2, 9)
+        with b.block() as body:
+            self.borrow([v for v in reals if v not in self.reduced])
+            while self.budget > 0:
+                self.budget -= 1
+                self.statement(2)
+            if self.reduced and self.chance(0.7):
+                self.reduce()
+        self.scope = outer
+        b.take()
+        return Task(tuple(body), self.lanes, tuple(bounds), tuple(e[0] for e in ends), tuple(e[1] for e in ends))
+
+    def borrow(self, reals: list[str]) -> None:
+        """Locals of this task that start as variables of the kernel, which a parallel task may not overwrite."""
+        for names, dtype in ((reals, f64), (self.scope.ints, i32), (self.scope.flags, u1)):
+            made = [self.b.local(self.name("v"), dtype, self.b.get(v, dtype)) for v in names if self.chance(0.5)]
+            kept = {f64: "reals", i32: "ints", u1: "flags"}[dtype]
+            setattr(self.scope, kept, made)
+
+    def assign(self, flat: bool) -> None:
+        """What this task may do with each array."""
+        flats = (READ, OWN, OWN, ADDED, EXTREME, ABSENT) if flat else (READ, ADDED)
+        kinds = {**dict.fromkeys(FLAT, flats), **dict.fromkeys(GRID, (READ, OWN, OWN, ADDED))}
+        kinds |= {"m": (READ, ADDED, EXTREME), "l": (READ, ADDED)}
+        self.roles = {array: self.r.choice(kinds[array]) for array in SHAPES} | {"k": READ}
+        self.extreme = self.r.choice(("min", "max"))
+
+    def extent(self) -> tuple[Value, Value]:
+        """Begin and end over lanes: all, or as many as a kernel-level integer says."""
+        b = self.b
+        choices = [lambda: b.shape("x", 0), lambda: self.wrapped(b.arg("n", i32), LANES + 1)]
+        if self.scope.ints:
+            choices.append(lambda: self.wrapped(b.get(self.r.choice(self.scope.ints), i32), LANES + 1))
+        return b.const(self.r.choice((0, 0, 1)), i32), self.pick(*choices)
+
+    def kernel(self, seed: int) -> Kernel:
+        tasks = []
+        for _ in range(self.r.randint(1, 5)):
+            tasks.append(self.serial() if self.chance(0.35) else self.parallel())
+        params = [Param(a, ArrayType(f64, len(shape), True)) for a, shape in SHAPES.items()]
+        params += [Param("c", ArrayType(i32, 1)), Param("k", ArrayType(i32, 1)), Param("n", i32)]
+        return Kernel(f"program{seed}", tuple(params), tuple(tasks))
+
+
+def make_program(seed: int) -> Kernel:
+    """A random kernel of stage source; the same for the same seed."""
+    return _Program(seed).kernel(seed)
+
+
+def make_state(seed: int) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """Arrays and scalars to run it on."""
+    rng = np.random.default_rng(seed)
+    arrays = {a: rng.uniform(-1.2, 1.2, shape) for a, shape in SHAPES.items()}
+    arrays |= {"c": rng.integers(0, 4, LANES).astype(np.int32), "k": rng.integers(0, 4, 2).astype(np.int32)}
+    return arrays, {"n": int(rng.integers(0, 5))}
