@@ -137,6 +137,10 @@ class _Rounded:
     def of(self, args: Arguments, errors: Arguments, result: Vector) -> Vector:
         if certain_lanes(errors):
             return ZERO if self.precise else self._own([a.astype(F64) for a in args], errors, result.astype(F64))
+        if self.rule.additive:
+            for this, that in ((0, 1), (1, 0)):  # adjoints start at zero, and adding to that rounds nothing
+                if errors[this] is ZERO and not args[this].any():
+                    return errors[that]
         xs, r = [a.astype(F64) for a in args], result.astype(F64)
         p = self.rule.spread(xs, errors, r, self.fmt.u)
         size = np.abs(r) + p

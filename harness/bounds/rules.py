@@ -56,7 +56,7 @@ def _lost(xs: Arguments, es: Arguments, r: Vector, e: Vector) -> Vector:
 class Rule:
     """One row.
 
-    spread: see the module. kind: see `roundoff`. underflows: a rounded result may be off by the least subnormal.
+    spread: see the module. kind: see `roundoff`. additive: an exact 0 changes no other operand. underflows: a rounded result may be off by the least subnormal.
     rounds_inside: not exact for exact operands if roundings may be missing. raw: operands keep their dtypes.
     zero: where a result of 0 without error is exactly 0. pole: where infinity is the exact result. exact: sufficient
     condition, in f64, for a result without rounding. limit: the error where an operand is certainly infinite or NaN
@@ -65,6 +65,7 @@ class Rule:
 
     spread: Spread
     kind: Literal["rounded", "approximated", "kept", "discrete"]
+    additive: bool = False
     underflows: bool = False
     rounds_inside: bool = False
     raw: bool = False
@@ -169,7 +170,7 @@ def _by_zero(x: Arguments) -> Vector:
     return x[-1] == 0
 
 
-_ADDITIVE = partial(Rule, kind="rounded", limit=_infinite_sum)
+_ADDITIVE = partial(Rule, kind="rounded", additive=True, limit=_infinite_sum)
 BOUNDS["add"] = _ADDITIVE(_sum, exact=_exact_sum)
 BOUNDS["sub"] = _ADDITIVE(_sum, exact=_exact_difference)
 BOUNDS["mul"] = Rule(_product, "rounded", underflows=True, exact=_exact_product, limit=_infinite_product)

@@ -70,7 +70,8 @@ def test_bound_holds(op, precise, dtype):
             if op == "floordiv" and precise:
                 other = NUMPY[op].meaning(*(p.astype(dtype.dtype) for p in points))
             last = np.float32 if dtype is f16 else dtype.dtype  # an f16 result is an f32 result rounded
-            shift = permitted * np.spacing(np.abs(other).astype(last)).astype(float) * rng.choice([-1, 0, 1], COUNT)
+            unit = np.spacing(np.abs(other).astype(last)).astype(float)
+            shift = permitted * unit * rng.choice([-1, 0, 1], COUNT)
             shift = np.where(np.isfinite(shift) & ~((other == 0) & (result == 0)), shift, 0.0)
             if dtype is f16 and permitted:
                 other, shift = (other + shift).astype(np.float16), 0.0
@@ -167,7 +168,8 @@ def test_every_row_types():
     for op, row in OPS.items():
         for kind in (np.int32, np.bool_):
             dtype = {np.int32: "i32", np.bool_: "u1"}[kind]
-            types = tuple([SCALARS["u1"], SCALARS[dtype], SCALARS[dtype]] if op == "select" else [SCALARS[dtype]] * row.arity)
+            same = [SCALARS[dtype]] * row.arity
+            types = (SCALARS["u1"], *same[1:]) if op == "select" else tuple(same)
             if result_type(op, types) is None:
                 continue
             args = [np.array([t.dtype.type(1)]) for t in types]

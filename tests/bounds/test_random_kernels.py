@@ -1,0 +1,144 @@
+"""Bounds hold: on random kernels, forward and gradient, no executor and no double-precision run leaves them.
+
+Precise bounds are held against the cpu backend and the reference in another order; the others against the widened
+kernel and against cpu code that may contract. More than 10^5 elements in f32, fewer in f16 and f64.
+"""
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stackgrad.backends import registry
+from stackgrad.backends.base import Options
+from stackgrad.backends.launcher import Launcher
+from stackgrad.compiler.driver import prepare_forward, prepare_reverse
+from stackgrad.compiler.errors import NotDifferentiable
+from stackgrad.compiler.ir.types import f16, f32, f64
+from stackgrad.compiler.passes.widen import widen
+from stackgrad.harness.bounds import BoundedProgram, histogram, judge, overall, run_bounded
+from stackgrad.reference.launch import run
+
+_spec = importlib.util.spec_from_file_location("random_bounded", Path(__file__).with_name("random_bounded.py"))
+assert _spec and _spec.loader
+random_bounded = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(random_bounded)
+
+GRAD = ".grad"
+SAMPLES = {"f32": (f32, range(10), 400), "f16": (f16, range(100, 103), 64), "f64": (f64, range(200, 203), 64)}
+
+
+@dataclass
+class Tally:
+    """What many runs came to. ratios: bound over true error. shares: undecided elements of each comparison."""
+
+    elements: int = 0
+    outside: list = field(default_factory=list)
+    ratios: list = field(default_factory=list)
+    results: list = field(default_factory=list)
+    undecided: int = 0
+    refused: int = 0
+
+
+def directions(seed, dtype, lanes, tally):
+    """(lowered kernel, arrays, names to compare): forward, then gradient from the final content."""
+    kernel = random_bounded.make_kernel(seed, dtype, lanes)
+    arrays, rng = random_bounded.make_arrays(seed, dtype, lanes), np.random.default_rng(seed)
+    forward = prepare_forward(kernel)
+    yield forward, arrays, list(arrays)
+    final = {name: array.copy() for name, array in arrays.items()}
+    run(forward.kernel, final, {})
+    seeds = {name + GRAD: rng.normal(size=lanes).astype(dtype.dtype) for name in random_bounded.REALS}
+    try:
+        yield prepare_reverse(kernel), final | seeds, list(seeds)
+    except NotDifferentiable:
+        tally.refused += 1
+
+
+def copied(arrays, wide=False):
+    return {
+        name: array.astype(np.float64) if wide and array.dtype.kind == "f" else array.copy()
+        for name, array in arrays.items()
+    }
+
+
+def others(lowered, arrays, precise):
+    """What must stay within the bounds: (name, arrays)."""
+    found = []
+    launcher = Launcher(lowered, registry.get("cpu"), Options(precise=precise))
+    found.append(("cpu", copied(arrays)))
+    launcher.run(found[-1][1], {})
+    found.append(("reordered", copied(arrays)) if precise else ("double", copied(arrays, wide=True)))
+    kernel, order = (lowered.kernel, "reverse") if precise else (widen(lowered.kernel), "vector")
+    run(kernel, found[-1][1], {}, order=order)
+    return found
+
+
+def examine(lowered, arrays, names, tally, label):
+    program = BoundedProgram(lowered.kernel)
+    for precise in (True, False):
+        found = run_bounded(program, arrays, {}, precise=precise)
+        if found.poisoned is not None:
+            tally.results.append((found.trips, "poisoned"))
+            continue
+        mine = {name: found.arrays[name] for name in names}
+        verdicts = {}
+        for who, other in others(lowered, arrays, precise):
+            verdicts = judge(mine, other, found.errors)
+            tally.outside += [(label, who, v.reason) for v in verdicts.values() if v.state == "disagree"]
+            tally.elements += sum(v.elements for v in verdicts.values())
+            tally.undecided += sum(v.undecided for v in verdicts.values())
+            if who == "double":
+                tally.ratios += tightness(mine, other, found.errors)
+        tally.results.append((found.trips, overall(verdicts)))
+
+
+def tightness(mine, exact, errors):
+    with np.errstate(invalid="ignore"):
+        gaps = {name: np.abs(array.astype(float) - exact[name]) for name, array in mine.items()}
+    return [r for name, gap in gaps.items() for r in errors[name][gap > 0] / gap[gap > 0] if np.isfinite(r)]
+
+
+@cache
+def tally_of(name):
+    dtype, seeds, lanes = SAMPLES[name]
+    tally = Tally()
+    for seed in seeds:
+        for lowered, arrays, names in directions(seed, dtype, lanes, tally):
+            examine(lowered, arrays, names, tally, seed)
+    return tally
+
+
+@pytest.mark.parametrize("name", ["f32", "f16", "f64"])
+def test_nothing_leaves_its_bound(name):
+    assert tally_of(name).outside == []
+
+
+def test_the_proof_is_large_and_says_something(capsys):
+    """Few runs are poisoned, most are decided, bounds are within two digits of what is reached."""
+    tally = tally_of("f32")
+    with capsys.disabled():
+        print()
+        histogram(tally.results)
+        print(f"{tally.elements} elements, {tally.undecided / tally.elements:.2%} undecided, {tally.refused} refused; "
+              f"bound / error: median {np.median(tally.ratios):.0f}, 95 % below {np.percentile(tally.ratios, 95):.0f}")
+    assert tally.elements > 100_000
+    states = [state for _, state in tally.results]
+    assert states.count("poisoned") < len(states) / 5
+    assert states.count("agree") > len(states) * 0.7
+    assert np.median(tally.ratios) < 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_wrong_constant_is_found(seed):
+    """A result that is off by a thousandth in one lane is outside its bound wherever that bound decides."""
+    lowered, arrays, names = next(directions(seed, f32, 32, Tally()))
+    found = run_bounded(lowered.kernel, arrays, {})
+    assert found.poisoned is None
+    wrong = copied(found.arrays)
+    wrong["z"][3] *= np.float32(1.002)
+    states = {name: v.state for name, v in judge(found.arrays, wrong, found.errors).items()}
+    assert states.pop("z") == "disagree" and "disagree" not in states.values()
