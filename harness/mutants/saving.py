@@ -95,7 +95,8 @@ def _push_missing_in_arm() -> Plant:
 
 def _push_in_first_arm() -> Plant:
     def sink(block: Block) -> Block:
-        out, sunk = [], []
+        out: list[Stmt] = []
+        sunk: list[Stmt] = []
         branches = [k for k, s in enumerate(block) if isinstance(s, n.If)]
         for k, stmt in enumerate(block):
             if isinstance(stmt, n.StackPush) and any(b > k for b in branches):

@@ -38,7 +38,7 @@ def witness(*names: str):  # type: ignore[no-untyped-def]
     return enter
 
 
-@witness("outer-adjoint-lost")
+@witness("outer-adjoint-lost", "overwritten-after-block")
 def _value_from_before_a_loop(f):
     x, w, y = f.x, f.w, f.y
 
@@ -46,10 +46,10 @@ def _value_from_before_a_loop(f):
     def k():
         for i in range(4):
             a = sg.sin(x[i])
-            s = 0.0
+            s = 2.0 * a
             for j in range(3):
                 s += a * w[j]
-            y[i] = s + a
+            y[i] = s
 
     return k
 
@@ -107,22 +107,6 @@ def _branch_inside_a_loop(f):
                 if c[i] > j:
                     v += a * a
             y[i] = v
-
-    return k
-
-
-@witness("overwritten-after-block")
-def _value_used_before_and_in_a_branch(f):
-    x, w, y, c = f.x, f.w, f.y, f.c
-
-    @sg.kernel
-    def k():
-        for i in range(4):
-            a = sg.sin(x[i])
-            s = 2.0 * a
-            if c[i] > 1:
-                s += a * w[i]
-            y[i] = s
 
     return k
 

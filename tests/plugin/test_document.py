@@ -1,0 +1,48 @@
+"""What docs/harness.md shows is what happens."""
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+import forward_mode
+import pytest
+from stackgrad.harness.mutants import MUTANTS
+
+TEXT = (Path(__file__).parents[2] / "docs" / "harness.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def example(tmp_path):
+    """The test that the document shows, as a module: kernels need a file."""
+    block = next(b for b in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL) if "def test_spring" in b)
+    path = tmp_path / "document_example.py"
+    path.write_text(block)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.test_spring
+
+
+@pytest.mark.backends("reference", "cpu")
+def test_the_example_passes(example, backend, differential, gradcheck):
+    example(backend, differential, gradcheck)
+
+
+@pytest.mark.backends("reference")
+def test_the_failure_reads_as_shown(example, backend, differential, gradcheck):
+    with MUTANTS["sub-without-sign"].planted(), pytest.raises(AssertionError) as caught:
+        example(backend, differential, gradcheck)
+    assert str(caught.value) in TEXT
+
+
+def test_the_executor_is_the_one_that_is_tested():
+    source = inspect.getsource(forward_mode)
+    assert len(source.splitlines()) < 100
+    assert source[source.index("@dataclass"):].strip() in TEXT
+
+
+def test_the_mutants_are_listed():
+    listed = re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", TEXT, re.MULTILINE)
+    assert dict(listed) == {mutant.name: mutant.description for mutant in MUTANTS.values()}
