@@ -24,6 +24,7 @@ from .result import Judged
 from .standard import Bounded, bounded, judge
 
 UNIT = 2.0**-53
+JUDGES = frozenset({"dual", "jax"})
 NOT_FINITE = "the state holds NaN or infinity, where derivatives are conventions"
 
 

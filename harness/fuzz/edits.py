@@ -13,7 +13,7 @@ from ..model import nodes as m
 from ..model.walk import fields_used, walk
 
 Path = tuple[str | int, ...]
-_NUMBERS: tuple[m.Number, ...] = (m.Number(0), m.Number(1), m.Number(0.5), m.Number(True), m.Number(False))
+_NUMBERS: tuple[m.Number, ...] = (m.Number(1), m.Number(0.5), m.Number(0))
 
 
 # ---- places -------------------------------------------------------------------------------------------------
@@ -106,12 +106,17 @@ def plainer(program: Program) -> Iterator[Program]:
 
 
 def simplifications(program: Program) -> Iterator[Program]:
-    """With one expression replaced by a part of it or by a number; large ones first."""
+    """With one expression replaced by a number or by an operand of it; large ones first."""
     found = [(p, n) for p, n in places(program.kernel) if isinstance(n, m.Expr) and not isinstance(n, m.Number)]
     for path, node in sorted(found, key=lambda pair: -sum(1 for _ in walk(pair[1]))):
-        parts = [n for p, n in places(node) if p and isinstance(n, m.Expr) and n != node]
-        for new in (*parts, *_NUMBERS):
+        for new in (*_NUMBERS, *_operands(node)):
             yield _at(program, path, new)
+
+
+def _operands(node: m.Expr) -> Iterator[m.Expr]:
+    for f in fields(node):
+        content = getattr(node, f.name)
+        yield from (e for e in (content if isinstance(content, tuple) else (content,)) if isinstance(e, m.Expr))
 
 
 # ---- fields and inputs --------------------------------------------------------------------------------------
@@ -191,6 +196,6 @@ def tidy(program: Program) -> Program:
 
 
 EDITS: tuple[Callable[[Program], Iterator[Program]], ...] = (
-    deletions, hoists, deletions, plainer, simplifications, smaller_inputs,
+    deletions, hoists, deletions, plainer, deletions, simplifications, deletions, smaller_inputs,
 )  # fmt: skip
 """In the order in which they are tried; all again as long as one of them succeeds."""

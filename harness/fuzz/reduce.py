@@ -9,7 +9,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from ..model import Program
+from ...compiler.errors import StackgradError
+from ..cost import may_serialise
+from ..executors import lower_plainly
+from ..model import Program, load
 from ..model.source import definitions
 from .corpus import failed_key
 from .edits import EDITS, tidy
@@ -21,13 +24,19 @@ from .worker import Crash, Job
 Execute = Callable[[Job], Result | Crash]
 """Runs a job: in this process, or in one of its own if it may crash."""
 
-Size = tuple[int, int]
+Size = tuple[int, int, int, int]
 
 
 def size(program: Program) -> Size:
-    """Lines and characters of the functions and the kernel: what a reader has to read."""
-    text = definitions(program)
-    return len([line for line in text.splitlines() if line.strip()]), len(text)
+    """What a reader has to read: lines and characters of the text, numbers of the inputs and characters of these.
+
+    Every step of a reduction makes it smaller, so reductions end.
+    """
+    text, inputs = definitions(program), program.inputs
+    numbers = [v for _, content in (*inputs.arrays, *inputs.seeds) for v in content] + [v for _, v in inputs.scalars]
+    plain = [abs(v) for v in numbers if v]
+    lines = len([line for line in text.splitlines() if line.strip()])
+    return lines, len(text), len(numbers), sum(len(f"{v:g}") for v in plain)
 
 
 @dataclass
@@ -36,10 +45,12 @@ class _Reducer:
     plan: Plan
     sign: tuple[str, ...]
     deadline: float
+    races: bool = False
 
     def fails(self, program: Program) -> bool:
-        """Whether a program fails as the finding did."""
-        return sign_of(self.execute(Job(0, program, self.plan))) == self.sign
+        """Whether a program fails as the finding did, and gives no new occasion to: iterations that meet in memory."""
+        failed = sign_of(self.execute(Job(0, program, self.plan))) == self.sign
+        return failed and (self.races or not iterations_meet(program))
 
     def shrink(self, program: Program) -> Program:
         """Until no edit helps or time is up."""
@@ -54,16 +65,25 @@ class _Reducer:
         """Edits of one kind; after a success from the beginning, but past the edits that failed before."""
         skip = 0
         while True:
+            known = size(program)
             for number, candidate in enumerate(edits(program)):
                 if time.monotonic() > self.deadline:
                     return program
-                if number >= skip and candidate != program and self.fails(candidate):
+                if number >= skip and size(candidate) < known and self.fails(candidate):
                     program, skip = candidate, number
                     break
             else:
                 if not skip:
                     return program
                 skip = 0
+
+
+def iterations_meet(program: Program) -> bool:
+    """Whether iterations of a parallel loop may see or overwrite what others store; not if it cannot be compiled."""
+    try:
+        return any(map(may_serialise, lower_plainly(load(program)[0]).kernel.tasks))
+    except StackgradError:
+        return False
 
 
 def sign_of(found: Result | Crash) -> tuple[str, ...]:
@@ -88,11 +108,11 @@ def reduce(finding: Finding, execute: Execute, seconds: float = 30.0) -> Finding
     key = failed_key(finding.judged)
     plan = finding.plan.narrowed(key) if key else finding.plan
     sign = sign_of_judged(finding.judged) if key else sign_of(Crash(Job(), finding.crash))
-    reducer = _Reducer(execute, plan, sign, time.monotonic() + seconds)
+    reducer = _Reducer(execute, plan, sign, time.monotonic() + seconds, iterations_meet(finding.program))
     start = tidy(finding.program)
     program = start if reducer.fails(start) else finding.program
     if plan.launches > 1:
-        once = _Reducer(execute, replace(plan, launches=1), sign, reducer.deadline)
+        once = replace(reducer, plan=replace(plan, launches=1))
         reducer = once if once.fails(program) else reducer
     if not reducer.fails(program):
         return finding
