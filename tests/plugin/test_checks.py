@@ -4,9 +4,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stackgrad as sg
+from stackgrad.harness.executors import present_backends
 from stackgrad.harness.mutants import MUTANTS
+from stackgrad.harness.plugin_checks import OpenPanel
 
 pytestmark = pytest.mark.backends("reference", "cpu")
+
+
+@pytest.fixture
+def executor_panel():
+    """The cpu beside the reference, whatever else is here or asked for."""
+    return OpenPanel(present_backends(["cpu"])[0])
 
 
 def recurrence(fp=sg.f64):

@@ -8,9 +8,17 @@ from pathlib import Path
 
 import forward_mode
 import pytest
+from stackgrad.harness.executors import present_backends
 from stackgrad.harness.mutants import MUTANTS
+from stackgrad.harness.plugin_checks import OpenPanel
 
 TEXT = (Path(__file__).parents[2] / "docs" / "harness.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def executor_panel():
+    """The cpu beside the reference, whatever else is here or asked for."""
+    return OpenPanel(present_backends(["cpu"])[0])
 
 
 @pytest.fixture
@@ -40,7 +48,7 @@ def test_the_failure_reads_as_shown(example, backend, differential, gradcheck):
 def test_the_executor_is_the_one_that_is_tested():
     source = inspect.getsource(forward_mode)
     assert len(source.splitlines()) < 100
-    assert source[source.index("@dataclass"):].strip() in TEXT
+    assert source[source.index("import time"):].strip() in TEXT
 
 
 def test_the_mutants_are_listed():
