@@ -6,6 +6,9 @@ An array whose every access in the task has one index tuple, different in every 
 to the iteration: it is loaded at the head of the lowest block that holds all accesses and stored at its end. The
 block must access the element unconditionally, so that nothing is read that the kernel would not read. It may be the
 body of a loop that comes back to the same element: each round overwrites what the one before has read.
+
+What stays in memory and is private nevertheless (in a serial task everything is) is updated without atomics where
+reverse mode needs what they return, or a product: `atomic mul y[i], x` is a load, a product and a store.
 """
 from __future__ import annotations
 
@@ -16,9 +19,11 @@ from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Value
 from ..ir.types import Scalar
 from ..ir.walk import blocks, map_blocks, next_id, results, used_values, walk
-from .affine import IndexForms, Symbol, is_own, same_indices
+from .affine import Affine, IndexForms, Symbol, is_own, same_indices, single_iteration
 
 Access = n.Load | n.Store | n.Atomic
+ONCE = ("add", "min", "max")
+"""Atomics whose reverse reads no old content."""
 
 
 def promote_elements(kernel: Kernel) -> Kernel:
@@ -30,7 +35,9 @@ def promote_elements(kernel: Kernel) -> Kernel:
         if task.is_parallel:
             for array in _written(task):
                 task, first_id = _promote(task, array, f"{array.replace('$', '')}.own{t}", types[array].dtype, first_id)
-        tasks.append(task)
+        updates = _Updates(task, first_id)
+        tasks.append(updates.run())
+        first_id = updates.next_id
     return kernel if all(a is b for a, b in zip(tasks, kernel.tasks)) else replace(kernel, tasks=tuple(tasks))
 
 
@@ -43,24 +50,33 @@ def _touches(stmt: Stmt, array: str) -> bool:
 
 
 def _promote(task: Task, array: str, var: str, dtype: Scalar, first_id: int) -> tuple[Task, int]:
-    accesses = [s for s in walk(task.body) if isinstance(s, (n.Load, n.Store, n.Atomic)) and s.array == array]
-    forms = IndexForms(task)
-    tuples = [tuple(forms.form(v) for v in s.indices) for s in accesses]
-    if not is_own(tuples[0], task) or not all(same_indices(tuples[0], t) for t in tuples):
+    accesses = _accesses(task, array)
+    indices = _own_indices(task, accesses)
+    if indices is None or _reads_nothing(task.body, accesses):
         return task, first_id
-    if _only_adds(task.body, accesses):
-        return task, first_id
-    made = _Promotion(array, var, dtype, first_id, frozenset().union(*(f.symbols() for f in tuples[0])))
+    made = _Promotion(array, var, dtype, first_id, frozenset().union(*(f.symbols() for f in indices)))
     body = made.block(task.body)
     return (replace(task, body=body), made.next_id) if made.done else (task, first_id)
 
 
-def _only_adds(body: Block, accesses: list[Access]) -> bool:
-    """Elements that are only stored, or only added to, gain nothing: their reverse reads no content."""
+def _accesses(task: Task, array: str) -> list[Access]:
+    return [s for s in walk(task.body) if isinstance(s, (n.Load, n.Store, n.Atomic)) and s.array == array]
+
+
+def _own_indices(task: Task, accesses: list[Access]) -> tuple[Affine, ...] | None:
+    """The one index tuple of all accesses, if it is the iteration's own."""
+    forms = IndexForms(task)
+    first, *others = [tuple(forms.form(v) for v in s.indices) for s in accesses]
+    return first if is_own(first, task) and all(same_indices(first, t) for t in others) else None
+
+
+def _reads_nothing(body: Block, accesses: list[Access]) -> bool:
+    """Elements that are only stored, or only updated in one way that reads no content in reverse, gain nothing."""
     if all(isinstance(s, n.Store) for s in accesses):
         return True
     used = used_values(walk(body))
-    return all(isinstance(s, n.Atomic) and s.op == "add" and s.result not in used for s in accesses)
+    kinds = {s.op if isinstance(s, n.Atomic) and s.result not in used else "" for s in accesses}
+    return len(kinds) == 1 and kinds <= set(ONCE)
 
 
 @dataclass
@@ -137,3 +153,39 @@ class _Promotion:
         self.next_id = b.next_id
         return b.take()
 
+
+class _Updates:
+    """Replaces atomics on private elements of one task by plain updates."""
+
+    def __init__(self, task: Task, first_id: int) -> None:
+        self.task = task
+        self.next_id = first_id
+        arrays = sorted({s.array for s in walk(task.body) if isinstance(s, n.Atomic)})
+        alone = single_iteration(task)
+        self.private = {a for a in arrays if alone or _own_indices(task, _accesses(task, a)) is not None}
+        self.used = used_values(walk(task.body)) if self.private else set()
+
+    def run(self) -> Task:
+        body = self._block(self.task.body) if self.private else self.task.body
+        return self.task if body is self.task.body else replace(self.task, body=body)
+
+    def _block(self, block: Block) -> Block:
+        out: list[Stmt] = []
+        for stmt in block:
+            if isinstance(stmt, n.Atomic) and stmt.array in self.private and self._needs_old(stmt):
+                out += self._update(stmt)
+            else:
+                out.append(map_blocks(stmt, self._block))
+        return block if len(out) == len(block) and all(a is b for a, b in zip(out, block)) else tuple(out)
+
+    def _needs_old(self, stmt: n.Atomic) -> bool:
+        return stmt.op not in ONCE or stmt.result in self.used
+
+    def _update(self, stmt: n.Atomic) -> Block:
+        b = Builder(self.next_id)
+        b.loc = stmt.loc
+        b.emit(n.Load(stmt.result, stmt.array, stmt.indices, loc=stmt.loc))
+        new = stmt.value if stmt.op == "exchange" else b.op(stmt.op, stmt.result, stmt.value)
+        b.store(stmt.array, stmt.indices, new)
+        self.next_id = b.next_id
+        return b.take()

@@ -127,3 +127,64 @@ def test_the_cure_for_elements_told_apart_by_data():
             z[c[i]] = t * t
 
     judge(run)
+
+
+def test_extremes_on_own_elements():
+    """y[i] = max(y[i], ..): who holds the final value won, so the old content is not needed."""
+    x, y, z = real(0.3, 0.4, 0.5), real(0.35, 0.0, 0.55), real(1.0, 1.0, 0.1)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            sg.atomic_max(y[i], x[i] * 1.5)
+            for k in range(3):
+                sg.atomic_min(z[i], x[k] * x[i])
+
+    judge(run)
+
+
+def test_scaling_in_serial_code():
+    """loss *= 1/4 after a sum: a serial product by what has no gradient needs no old content."""
+    x, y, z, loss = real(0.3, 0.4, 0.5), real(0.0, 0.2), real(0.6, 0.7), real(0.5)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            loss[0] += x[i] * x[i]
+        loss[0] *= 0.25
+        y[0] = loss[0] * loss[0]
+        y[1] *= 2.0
+        z[1] -= y[1]
+        z[1] /= 3.0
+        before = sg.atomic_add(z[0], z[1])
+        y[1] = before * 3.0
+
+    judge(run)
+
+
+def test_scaling_own_elements_in_branches():
+    """No block holds all accesses unconditionally; each product is a load and a store all the same."""
+    x, y, z = real(0.3, 0.4, 0.5), real(0.2, 0.3, 0.4), real(0.1, 0.3, 0.5)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            if x[i] > 0.35:
+                y[i] *= 2.0
+            if z[i] > 0.25:
+                y[i] *= 3.0
+            else:
+                y[i] /= 3.0
+
+    judge(run)
+
+
+def test_product_with_an_active_factor_is_refused():
+    """y *= x needs the old y."""
+    x, y = real(0.3, 0.4), real(0.2, 0.3)
+
+    @sg.kernel
+    def run():
+        y[0] *= x[0]
+
+    refused(run, "'y'", "overwrite")
