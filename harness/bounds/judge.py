@@ -62,8 +62,8 @@ def undecided(a: np.ndarray, errors: np.ndarray) -> np.ndarray:
 def _verdict(name: str, a: np.ndarray, b: np.ndarray, e: np.ndarray) -> Verdict:
     if a.shape != b.shape:
         return Verdict("disagree", f"{name} has shape {b.shape}, not {a.shape}", np.inf, a.size)
-    x, y = a.astype(np.float64), b.astype(np.float64)
     with np.errstate(all="ignore"):
+        x, y = a.astype(np.float64), b.astype(np.float64)
         alike = (a == b) | np.isnan(x) & np.isnan(y)
         gap = np.where(alike, 0.0, np.abs(x - y))
         if a.dtype.kind != "f":

@@ -8,7 +8,7 @@ the old value that its atomic found.
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,9 +65,9 @@ def _commutes(op: str, real: bool) -> bool:
     return op in _COMMUTING or op == "mul" and not real
 
 
-def _uses(statements: object) -> Mapping[str, _Uses]:
+def _uses(statements: Iterable[Stmt]) -> Mapping[str, _Uses]:
     found: dict[str, _Uses] = {}
-    for stmt in statements:  # type: ignore[attr-defined]
+    for stmt in statements:
         if isinstance(stmt, (Load, Store, Atomic)):
             use = found.setdefault(stmt.array, _Uses())
             if isinstance(stmt, Atomic):
@@ -86,7 +86,6 @@ class Ledger:
         self.owner = np.full(size, _NOBODY, np.int64)
         self.written = np.zeros(size, bool)
         self.ordered = np.zeros(size, bool)
-        self.first: dict[int, Stmt] = {}
         self.terms: Vector | None = None
         if sums:
             base = np.zeros(size) if errors is None else errors

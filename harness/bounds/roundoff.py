@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -94,10 +95,7 @@ def _joined(args: Arguments, errors: Arguments, result: Vector) -> Vector:
 
 def certain_lanes(errors: Arguments) -> bool:
     """Whether all operands are exact in all lanes, told without looking at them."""
-    for e in errors:  # a loop: this is asked of every operation
-        if e is not ZERO:
-            return False
-    return True
+    return all([e is ZERO for e in errors])  # a list: this is asked of every operation
 
 
 @dataclass(frozen=True)
@@ -195,17 +193,19 @@ def _repaired(
     rule: Rule, fmt: Format, rounded: bool, xs: Arguments, errors: Arguments, r: Vector, p: Vector, e: Vector
 ) -> Vector:
     """The error where something is not finite, or not far from overflow. rounded: equal operands, equal results."""
-    exact = np.logical_and.reduce(np.broadcast_arrays(*(d == 0 for d in errors), r == r)[:-1])
-    known = np.logical_and.reduce(np.broadcast_arrays(*(d < INF for d in errors), r == r)[:-1])
-    finite = np.logical_and.reduce(np.broadcast_arrays(*(np.isfinite(x) for x in xs), r == r)[:-1])
-    regular = np.where(np.abs(r) + e < fmt.most, e, INF)
+    regular = np.where(np.abs(r) + e < fmt.most, e, INF)  # NaN too is infinite
+    if all([np.isfinite(x).all() for x in (r, *xs)]):
+        return regular
+    exact = reduce(np.logical_and, [d == 0 for d in errors])
+    known = reduce(np.logical_and, [d < INF for d in errors])
+    finite = reduce(np.logical_and, [np.isfinite(x) for x in xs])
     pole = np.isinf(r) & (rule.pole(xs) if not rounded else True)
     irregular = np.where(
         exact, np.where(np.isnan(r) | pole | np.isfinite(r) & rounded, ZERO, INF),
         np.where(np.isnan(r) & (p == 0), ZERO, INF),
     )  # fmt: skip
-    inside = np.where(np.isfinite(r), np.where(np.isnan(e), INF, regular), irregular)
-    outside = np.where(exact & ~np.isfinite(r), ZERO, np.where(known, rule.limit(xs, errors, r, e), INF))
+    inside = np.where(np.isfinite(r), regular, irregular)
+    outside = np.where(exact & (~np.isfinite(r) | rounded), ZERO, np.where(known, rule.limit(xs, errors, r, e), INF))
     return np.where(known, np.where(finite, inside, outside), INF)
 
 

@@ -56,11 +56,12 @@ def _lost(xs: Arguments, es: Arguments, r: Vector, e: Vector) -> Vector:
 class Rule:
     """One row.
 
-    spread: see the module. kind: see `roundoff`. additive: an exact 0 changes no other operand. underflows: a rounded result may be off by the least subnormal.
-    rounds_inside: not exact for exact operands if roundings may be missing. raw: operands keep their dtypes.
-    zero: where a result of 0 without error is exactly 0. pole: where infinity is the exact result. exact: sufficient
-    condition, in f64, for a result without rounding. limit: the error where an operand is certainly infinite or NaN
-    and another one inexact. discrete: the row for integers and booleans; `join` unless given.
+    spread: see the module. kind: see `roundoff`. additive: an exact 0 leaves the other operand as it is. underflows: a
+    rounded result may be off by the least subnormal. rounds_inside: not exact for exact operands if roundings may be
+    missing. raw: operands keep their dtypes. zero: where a result of 0 without error is exactly 0. pole: where infinity
+    is the exact result. exact: sufficient condition, in f64, for a result without rounding. limit: the error where an
+    operand is certainly infinite or NaN and another one inexact. discrete: the row for integers and booleans; `join`
+    unless given.
     """
 
     spread: Spread

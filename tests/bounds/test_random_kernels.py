@@ -28,7 +28,7 @@ random_bounded = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(random_bounded)
 
 GRAD = ".grad"
-SAMPLES = {"f32": (f32, range(10), 400), "f16": (f16, range(100, 103), 64), "f64": (f64, range(200, 203), 64)}
+SAMPLES = {"f32": (f32, range(8), 512), "f16": (f16, range(100, 103), 64), "f64": (f64, range(200, 203), 64)}
 
 
 @dataclass
