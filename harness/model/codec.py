@@ -1,6 +1,7 @@
 """Programs as JSON and back, exactly: reals are written in hexadecimal, so every bit survives.
 
-A dataclass is an object with its class under "is"; a tuple is a list; a real is {"real": hex}; a type is {"type": name}.
+A dataclass is an object with its class under "is"; a tuple is a list; a real is {"real": hex}; a scalar type is
+{"type": name}.
 """
 from __future__ import annotations
 

@@ -132,7 +132,9 @@ def _chain(t: Lowerer, e: m.Compare, position: int, left: Operand, so_far: Opera
 def _logic(t: Lowerer, e: m.Logic) -> Operand:
     def link(position: int) -> Operand:
         first = t.truth(t.expr(e.operands[position]))
-        return first if position + 1 == len(e.operands) else _lazily(t, e.op == "and", first, lambda: link(position + 1))
+        if position + 1 == len(e.operands):
+            return first
+        return _lazily(t, e.op == "and", first, lambda: link(position + 1))
 
     return link(0)
 
@@ -184,9 +186,8 @@ def _bit_cast(t: Lowerer, e: m.BitCast) -> Operand:
 
 # ---- functions --------------------------------------------------------------------------------------------------
 
-_REAL = frozenset("sin cos tan asin acos tanh exp log sqrt rsqrt inv rcp".split())
-_WHOLE = frozenset("floor ceil round".split())
-_PLAIN = frozenset("abs sgn popcnt clz ffs".split())
+_REAL = frozenset({"sin", "cos", "tan", "asin", "acos", "tanh", "exp", "log", "sqrt", "rsqrt", "inv", "rcp"})
+_WHOLE = frozenset({"floor", "ceil", "round"})
 Function = Callable[[Lowerer, tuple[Operand, ...]], Operand]
 
 
@@ -277,11 +278,10 @@ FUNCTIONS: dict[str, Function] = {
 }  # fmt: skip
 """Functions that are not one operation of the IR on one operand."""
 FOLDED: dict[str, Callable[[int, int], int]] = {
-    "abs": min, "min": min, "max": max, "raw_mod": lambda a, b: int(math.fmod(a, b)), "raw_div": lambda a, b: int(a / b),
+    "abs": min, "min": min, "max": max,
+    "raw_mod": lambda a, b: int(math.fmod(a, b)), "raw_div": lambda a, b: int(a / b),
 }  # fmt: skip
 """Calls that are made at once on small integers of the text, as the index of an unrolled loop."""
-KNOWN = sorted(_REAL | _WHOLE | _PLAIN | set(FUNCTIONS))
-"""Every function that `Call` may name."""
 
 
 # ---- effects ----------------------------------------------------------------------------------------------------

@@ -212,12 +212,10 @@ def _parallel(t: Lowerer, s: m.For) -> None:
 
 def _task_body(t: Lowerer, s: m.For, indices: dict[str, Value]) -> n.Block:
     t.flush()
-    t.in_parallel = True
     with t.block() as body:
         for name, index in indices.items():
             t.bind(name, index)
         _loop_body(t, s.body, Loop())
-    t.in_parallel = False
     return tuple(body)
 
 

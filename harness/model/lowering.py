@@ -62,7 +62,6 @@ class Lowerer:
         self.stack = [Activation([{}])]
         self.frames = 0
         self.nesting = 0
-        self.in_parallel = False
         self.names = 0
 
     # -- names and blocks -----------------------------------------------------------------------------------
@@ -165,8 +164,10 @@ class Lowerer:
                 return
 
 
-EXPRESSIONS: Table[type[m.Expr], Callable[[Lowerer, Any], Operand]] = Table("model lowering of expressions", m.EXPRESSIONS)
-STATEMENTS: Table[type[m.Stmt], Callable[[Lowerer, Any], None]] = Table("model lowering of statements", m.STATEMENTS)
+Evaluation = Callable[[Lowerer, Any], Operand]
+Execution = Callable[[Lowerer, Any], None]
+EXPRESSIONS: Table[type[m.Expr], Evaluation] = Table("model lowering of expressions", m.EXPRESSIONS)
+STATEMENTS: Table[type[m.Stmt], Execution] = Table("model lowering of statements", m.STATEMENTS)
 
 
 def index_type(dtype: Scalar) -> Scalar:

@@ -1,195 +1,46 @@
 """The program model: a kernel of the user's language, its fields and its inputs, as frozen plain data.
 
-One class for each thing a user can write; the IR is another language and appears nowhere here. Invariant: a program
-says everything that a run of it needs, so it can be stored, rendered anywhere and reduced.
+Domains, statements and programs are here, expressions in `syntax`; everything is imported from here. Invariant: a
+program says everything that a run of it needs, so it can be stored, rendered anywhere and reduced.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar, dataclass_transform
 
 import numpy as np
 
 from ...compiler.ir.types import Scalar, f32
-
-
-@dataclass(frozen=True)
-class Expr:
-    """An expression."""
-
-
-@dataclass(frozen=True)
-class Stmt:
-    """A statement."""
-
-
-@dataclass(frozen=True)
-class Domain:
-    """What a `for` runs over."""
-
-
-T = TypeVar("T", bound=Expr | Stmt | Domain)
-EXPRESSIONS: list[type[Expr]] = []
-STATEMENTS: list[type[Stmt]] = []
-DOMAINS: list[type[Domain]] = []
-
-
-@dataclass_transform(frozen_default=True)
-def _enter(cls: type[T]) -> type[T]:
-    """Freeze a class of the model and enter it in the list of its kind."""
-    made = dataclass(frozen=True)(cls)
-    if issubclass(made, Expr):
-        EXPRESSIONS.append(made)
-    elif issubclass(made, Stmt):
-        STATEMENTS.append(made)
-    elif issubclass(made, Domain):
-        DOMAINS.append(made)
-    return made
-
-
-# ---- expressions ------------------------------------------------------------------------------------------------
-
-
-@_enter
-class Number(Expr):
-    """A number of the program text: it has no type until it meets one."""
-
-    value: bool | int | float
-
-
-@_enter
-class Name(Expr):
-    """A local, a loop index, an argument or a parameter."""
-
-    name: str
-
-
-@_enter
-class Element(Expr):
-    """`x[i, j]`; of a field of rank 0 `x[None]`."""
-
-    field: str
-    indices: tuple[Expr, ...] = ()
-
-
-@_enter
-class Extent(Expr):
-    """`x.shape[axis]`."""
-
-    field: str
-    axis: int
-
-
-@_enter
-class Unary(Expr):
-    """`-a`, `+a`, `~a`, `not a`."""
-
-    op: str
-    arg: Expr
-
-
-@_enter
-class Binary(Expr):
-    """An arithmetic, bit or shift operator, by its symbol."""
-
-    op: str
-    left: Expr
-    right: Expr
-
-
-@_enter
-class Compare(Expr):
-    """A chain `a < b <= c`: one operator fewer than operands."""
-
-    ops: tuple[str, ...]
-    operands: tuple[Expr, ...]
-
-
-@_enter
-class Logic(Expr):
-    """`a and b and ...` or `a or b or ...`."""
-
-    op: str
-    operands: tuple[Expr, ...]
-
-
-@_enter
-class Choice(Expr):
-    """`then if condition else orelse`."""
-
-    condition: Expr
-    then: Expr
-    orelse: Expr
-
-
-@_enter
-class Call(Expr):
-    """A function of the language by its name; at least one argument is no number of the text.
-
-    dtype: what `floor`, `ceil` and `round` take as second argument.
-    """
-
-    function: str
-    args: tuple[Expr, ...]
-    dtype: Scalar | None = None
-
-
-@_enter
-class Cast(Expr):
-    """spelling: 'type' is `f64(a)`, 'cast' is `cast(a, f64)`; 'int', 'float' and 'bool' are Python's, without dtype."""
-
-    arg: Expr
-    dtype: Scalar | None
-    spelling: str = "type"
-
-
-@_enter
-class BitCast(Expr):
-    """`bit_cast(a, dtype)`."""
-
-    arg: Expr
-    dtype: Scalar
-
-
-@_enter
-class Random(Expr):
-    """`random()` or `random(dtype)`."""
-
-    dtype: Scalar | None = None
-
-
-@_enter
-class AtomicCall(Expr):
-    """`atomic_add(x[i], value)`: gives the old value. op is the part after `atomic_`."""
-
-    op: str
-    target: Element
-    value: Expr
-
-
-@_enter
-class Invoke(Expr):
-    """A call of one of the program's own functions."""
-
-    function: str
-    args: tuple[Expr, ...] = ()
-
-
-@_enter
-class Walrus(Expr):
-    """`(name := value)`."""
-
-    name: str
-    value: Expr
-
-
-Place = Name | Element
-
+from .syntax import (  # noqa: F401  (one vocabulary, in two files)
+    DOMAINS,
+    EXPRESSIONS,
+    STATEMENTS,
+    AtomicCall,
+    Binary,
+    BitCast,
+    Call,
+    Cast,
+    Choice,
+    Compare,
+    Domain,
+    Element,
+    Expr,
+    Extent,
+    Invoke,
+    Logic,
+    Name,
+    Number,
+    Place,
+    Random,
+    Stmt,
+    Unary,
+    Walrus,
+    enter,
+)  # fmt: skip
 
 # ---- domains ----------------------------------------------------------------------------------------------------
 
 
-@_enter
+@enter
 class Range(Domain):
     """`range(end)`, `range(begin, end)`, `range(begin, end, step)`; `reversed(...)` of it."""
 
@@ -199,21 +50,21 @@ class Range(Domain):
     reverse: bool = False
 
 
-@_enter
+@enter
 class Box(Domain):
     """`ndrange(...)`: for each axis (begin or None, end)."""
 
     axes: tuple[tuple[Expr | None, Expr], ...]
 
 
-@_enter
+@enter
 class Over(Domain):
     """`for i, j in x`."""
 
     field: str
 
 
-@_enter
+@enter
 class Unrolled(Domain):
     """`static(range(begin, end, step))`: the body once for each number."""
 
@@ -225,7 +76,7 @@ class Unrolled(Domain):
 # ---- statements -------------------------------------------------------------------------------------------------
 
 
-@_enter
+@enter
 class Assign(Stmt):
     """`a = e`; `a, b = e, f`; `a, b = call` where the call gives as many values as there are targets."""
 
@@ -233,7 +84,7 @@ class Assign(Stmt):
     values: tuple[Expr, ...]
 
 
-@_enter
+@enter
 class Declare(Stmt):
     """`name: dtype = value`."""
 
@@ -242,7 +93,7 @@ class Declare(Stmt):
     value: Expr
 
 
-@_enter
+@enter
 class Augment(Stmt):
     """`a op= value`; on an element it is atomic where there is such an atomic."""
 
@@ -251,7 +102,7 @@ class Augment(Stmt):
     value: Expr
 
 
-@_enter
+@enter
 class If(Stmt):
     """`if`; an alternative that is one `If` is written `elif`."""
 
@@ -260,7 +111,7 @@ class If(Stmt):
     orelse: tuple[Stmt, ...] = ()
 
 
-@_enter
+@enter
 class For(Stmt):
     """Parallel outside all blocks of the kernel unless `serialize`, else serial."""
 
@@ -270,7 +121,7 @@ class For(Stmt):
     serialize: bool = False
 
 
-@_enter
+@enter
 class While(Stmt):
     """`while condition`."""
 
@@ -278,24 +129,24 @@ class While(Stmt):
     body: tuple[Stmt, ...]
 
 
-@_enter
+@enter
 class Break(Stmt):
     """`break`."""
 
 
-@_enter
+@enter
 class Continue(Stmt):
     """`continue`; in a parallel loop it ends the iteration."""
 
 
-@_enter
+@enter
 class Return(Stmt):
     """`return` with the values of a function; without any in a kernel."""
 
     values: tuple[Expr, ...] = ()
 
 
-@_enter
+@enter
 class Assert(Stmt):
     """`assert condition, message`."""
 
@@ -303,14 +154,14 @@ class Assert(Stmt):
     message: str
 
 
-@_enter
+@enter
 class Evaluate(Stmt):
     """An expression for its effect."""
 
     value: Expr
 
 
-@_enter
+@enter
 class Pass(Stmt):
     """`pass`."""
 

@@ -196,11 +196,15 @@ def _augment(w: Writer, s: m.Augment) -> Iterator[str]:
 
 
 @LINES.row(m.If)
-def _if(w: Writer, s: m.If, word: str = "if") -> Iterator[str]:
+def _if(w: Writer, s: m.If) -> Iterator[str]:
+    return _branches(w, s, "if")
+
+
+def _branches(w: Writer, s: m.If, word: str) -> Iterator[str]:
     yield f"{word} {w.expr(s.condition)}:"
     yield from w.block(s.then)
     if len(s.orelse) == 1 and isinstance(s.orelse[0], m.If):
-        yield from _if(w, s.orelse[0], "elif")
+        yield from _branches(w, s.orelse[0], "elif")
     elif s.orelse:
         yield "else:"
         yield from w.block(s.orelse)

@@ -21,7 +21,7 @@ def walk(node: Any) -> Iterator[m.Expr | m.Stmt | m.Domain]:
             yield from walk(item)
     elif isinstance(node, (m.Expr, m.Stmt, m.Domain)):
         yield node
-        for name in _names(type(node)):
+        for name in _names(type(node)):  # type: ignore[arg-type]
             yield from walk(getattr(node, name))
 
 

@@ -1,4 +1,4 @@
-"""Whole kernels: functions, tasks over lanes, serial code between them, reductions; then the fields they use and inputs."""
+"""Whole kernels: functions, tasks over lanes, serial code between them, reductions; then fields and inputs."""
 from __future__ import annotations
 
 from ...compiler.ir.types import Scalar, i32
@@ -265,14 +265,16 @@ class Kernels(Loops):
         return m.Field(array.name, array.dtype, tuple(map(self.extent, array.axes)), grad)
 
     def _content(self, field: m.Field, array: Array) -> m.Content:
-        """Numbers of the array's interval; lanes of reals differ, unless an edge value comes up."""
+        """Numbers of the array's interval; reals of the smooth profile all differ."""
         size = 1
         for extent in field.shape:
             size *= extent
         made: list[Plain] = []
-        for k in range(size):
+        for _ in range(size):
             value = self._number(array)
-            made.append(value + k / 64 if value in made and array.dtype.is_real and not self.wild else value)
+            while array.dtype.is_real and not self.wild and value in made:
+                value += 1 / 64
+            made.append(value)
         return tuple(made)
 
     def _number(self, array: Array) -> Plain:

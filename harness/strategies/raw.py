@@ -10,7 +10,7 @@ from ...compiler.ir.nodes import Kernel
 
 @dataclass(frozen=True)
 class KernelCase:
-    """arrays: initial content by name; executors get copies. trap: class of the exception that the reference must raise.
+    """arrays: initial content by name; executors get copies. trap: class of the exception the reference must raise.
 
     Elsewhere an empty stack reads as 0 and an integer division by zero gives 0 unless checks are on.
     """

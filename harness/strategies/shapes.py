@@ -35,20 +35,21 @@ class Facts:
     @cached_property
     def tasks(self) -> list[m.For]:
         """Parallel loops."""
-        found = [s for s, outer in self.kernel if not outer and _is_task(s)]
+        found = [s for s, outer in self.kernel if not outer and isinstance(s, m.For) and _is_task(s)]
         for function, body in zip(self.program.kernel.functions, self.functions):
             if not any(isinstance(n, m.Return) for n in walk(function.body)):
-                found += [s for s, outer in body if not outer and _is_task(s)]
+                found += [s for s, outer in body if not outer and isinstance(s, m.For) and _is_task(s)]
         return found
 
     @cached_property
     def serial(self) -> list[Placed]:
         """Serial loops, each with the serial loops around it."""
-        found = []
-        for s, outer in self.placed:
-            if isinstance(s, LOOPS) and not any(s is t for t in self.tasks):
-                found.append((s, tuple(o for o in outer if isinstance(o, LOOPS) and not any(o is t for t in self.tasks))))
-        return found
+        parallel = {id(t) for t in self.tasks}
+
+        def is_serial(s: m.Stmt) -> bool:
+            return isinstance(s, LOOPS) and id(s) not in parallel
+
+        return [(s, tuple(filter(is_serial, outer))) for s, outer in self.placed if is_serial(s)]
 
     def has(self, *classes: type) -> bool:
         """Whether a node of these classes occurs."""
@@ -73,8 +74,8 @@ class Facts:
         ]
 
 
-def _is_task(s: m.Stmt) -> bool:
-    return isinstance(s, m.For) and not s.serialize and not isinstance(s.domain, m.Unrolled)
+def _is_task(s: m.For) -> bool:
+    return not s.serialize and not isinstance(s.domain, m.Unrolled)
 
 
 def _bounds(s: m.Stmt) -> list[m.Expr]:
@@ -135,14 +136,11 @@ def _value_before_loop(f: Facts) -> bool:
 def _in_place(f: Facts) -> bool:
     """`x[i] = ... x[i] ...`, or an augmented assignment of the own element."""
     lanes = {name for t in f.tasks for name in t.indices}
-    for s, _ in f.placed:
-        if isinstance(s, m.Assign) and isinstance(s.targets[0], m.Element):
-            if any(n == s.targets[0] for n in walk(s.values)):
-                return True
-        elif isinstance(s, m.Augment) and isinstance(s.target, m.Element) and s.target.indices:
-            if all(isinstance(i, m.Name) and i.name in lanes for i in s.target.indices):
-                return True
-    return False
+    stores = [s for s in f.nodes if isinstance(s, m.Assign) and isinstance(s.targets[0], m.Element)]
+    if any(n == s.targets[0] for s in stores for n in walk(s.values)):
+        return True
+    updated = [s.target for s in f.nodes if isinstance(s, m.Augment) and isinstance(s.target, m.Element)]
+    return any(e.indices and all(isinstance(i, m.Name) and i.name in lanes for i in e.indices) for e in updated)
 
 
 def _gather(f: Facts) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from ...compiler.ir.types import f16, f64, i32, promote
 from ..model import nodes as m
 from ..model.nodes import Number, Stmt
-from .expressions import LITERALS, Expressions, Integer, mul
+from .expressions import LITERALS, Expressions, Integer, call, mul
 from .state import Array, Whole
 
 SMALL = Whole(i32, 0, 4)
@@ -180,8 +180,9 @@ class Statements(Expressions):
         e, w = self.integer()
         small = self.within(e, w, SMALL.high + 1)
         if self.draw.boolean(0.3):
-            return m.Assign((self.declare_int(replace(SMALL, dtype=array.dtype)),), (m.Call("min", (
-                m.Call("max", (m.AtomicCall("add", element, Number(0)), Number(0))), Number(SMALL.high))),))  # fmt: skip
+            old = call("max", m.AtomicCall("add", element, Number(1)), Number(0))
+            target = self.declare_int(replace(SMALL, dtype=array.dtype))
+            return m.Assign((target,), (call("min", old, Number(SMALL.high)),))
         return m.Assign((element,), (small,))
 
     def scatter(self, array: Array) -> list[Stmt]:

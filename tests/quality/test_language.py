@@ -1,0 +1,56 @@
+"""Random programs contain the whole language: every handler of the frontend and every function, but for NOT_DRAWN."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import pytest
+from stackgrad.compiler.frontend import branches, infer, loops, mathematics, statements, trace  # noqa: F401
+from stackgrad.compiler.frontend.context import EXPRESSIONS, STATEMENTS
+from stackgrad.compiler.frontend.functions import EXPORTS
+from stackgrad.harness.strategies import sample
+from stackgrad.harness.strategies.language import NOT_DRAWN, language_drawn, language_of
+
+TABLES = (EXPRESSIONS, STATEMENTS, infer.BINARY, infer.COMPARE, infer.UNARY)
+SEEDS, BATCH = 1500, 100
+
+
+def taken(table: Mapping[type, object]) -> set[str]:
+    """Classes of syntax tree that a table handles otherwise than by refusing them."""
+    return {key.__name__ for key in table if getattr(table[key], "__name__", "") != "refuse"}
+
+
+def language() -> set[str]:
+    """Everything that programs could contain."""
+    return set(EXPORTS).union(*map(taken, TABLES))
+
+
+@cache
+def drawn() -> frozenset[str]:
+    """What the first programs contain; more are drawn only while something is missing."""
+    found: set[str] = set()
+    for first in range(0, SEEDS, BATCH):
+        found |= language_drawn(map(sample, range(first, first + BATCH)))
+        if language() - set(NOT_DRAWN) <= found:
+            break
+    return frozenset(found)
+
+
+def test_the_tables_are_known() -> None:
+    assert {"IfExp", "While", "FloorDiv", "GtE", "Invert", "atomic_xor", "func"} <= language()
+    assert not {"Lambda", "With", "MatMult", "Is"} & language()
+
+
+@pytest.mark.parametrize("name", sorted(language() - set(NOT_DRAWN)))
+def test_is_drawn(name: str) -> None:
+    assert name in drawn(), f"no program of {SEEDS} contains {name}: let the model draw it, or declare it in NOT_DRAWN"
+
+
+@pytest.mark.parametrize("name", sorted(NOT_DRAWN))
+def test_exceptions_are_exceptions(name: str) -> None:
+    assert name in language() and name not in drawn() and len(NOT_DRAWN[name]) > 20
+
+
+def test_what_is_not_there_is_not_found() -> None:
+    assert "While" not in language_of(sample(1)) or "For" in language_of(sample(1))
+    assert "Lambda" not in drawn()

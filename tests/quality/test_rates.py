@@ -1,0 +1,111 @@
+"""The generator produces the interesting cases: each shape at a stated least rate, most gradients with adstacks.
+
+The rates hold over fixed seeds, so a change of the generator that loses a shape fails here, and nothing else does.
+"""
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import pytest
+from stackgrad.compiler.driver import prepare_reverse
+from stackgrad.compiler.errors import NotDifferentiable, Unsupported
+from stackgrad.harness.model import Program, load, render_ir
+from stackgrad.harness.strategies import SHAPES, SMOOTH, coverage, coverage_table, sample, shapes
+
+COUNT = 300
+COMPILED = 80
+
+LEAST: dict[str, float] = {
+    "sibling loops": 0.15, "triangular loop": 0.3, "data-dependent loop": 0.3, "nest of depth 2": 0.4,
+    "nest of depth 3": 0.1, "gated loop": 0.1, "while": 0.3, "negative step": 0.15, "reversed range": 0.05,
+    "zero-trip loop": 0.05, "unrolled loop": 0.05, "several axes": 0.15, "break in nested if": 0.08, "break": 0.25,
+    "continue": 0.2, "return of the kernel": 0.03, "early return in a function": 0.12, "recurrence": 0.4,
+    "value before a loop, used in it": 0.3, "own element in place": 0.15, "gather with duplicates": 0.2,
+    "scatter with duplicates": 0.25, "atomic min or max": 0.1, "no lanes": 0.04, "several tasks": 0.25,
+    "reduction into a local of the kernel": 0.15, "serial loop of the kernel": 0.02, "swap": 0.02, "ternary": 0.4,
+    "short circuit": 0.25, "chained comparison": 0.15, "cast": 0.5, "walrus": 0.1, "argument": 0.5,
+    "boolean local": 0.15, "i64": 0.3, "f16": 0.02, "f32": 0.3, "f64": 0.3,
+}  # fmt: skip
+
+
+@cache
+def samples() -> tuple[Program, ...]:
+    return tuple(sample(seed) for seed in range(COUNT))
+
+
+@cache
+def rates() -> dict[str, float]:
+    return coverage(samples())
+
+
+def test_every_shape_has_a_least_rate() -> None:
+    assert set(LEAST) == set(SHAPES)
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_rate(name: str) -> None:
+    assert rates()[name] >= LEAST[name], coverage_table(samples())
+
+
+def test_nests_of_loops_are_common() -> None:
+    assert rates()["nest of depth 2"] >= 0.2
+
+
+def test_no_shape_is_everywhere() -> None:
+    """A program without a shape exists for every shape, so each predicate can say no."""
+    assert [name for name, rate in rates().items() if rate == 1.0] == []
+
+
+@cache
+def gradients() -> Counter[str]:
+    """What becomes of smooth programs: 'stacks', 'plain', 'refused'."""
+    found: Counter[str] = Counter()
+    for seed in range(COMPILED):
+        try:
+            lowered = prepare_reverse(load(sample(seed, SMOOTH))[0])
+        except (NotDifferentiable, Unsupported):
+            found["refused"] += 1
+        else:
+            found["plain" if lowered.counting is None else "stacks"] += 1
+    return found
+
+
+def test_gradients_need_adstacks() -> None:
+    assert gradients()["stacks"] >= (COMPILED - gradients()["refused"]) / 2
+
+
+def test_few_programs_are_refused() -> None:
+    assert gradients()["refused"] <= COMPILED / 5
+
+
+def test_inputs_fit_their_fields() -> None:
+    for program in samples():
+        arrays = program.arrays()
+        assert list(arrays) == [f.name for f in program.fields]
+        assert set(program.seeds()) == {f.name for f in program.fields if f.grad}
+        assert set(program.scalars()) == {p.name for p in program.arguments}
+
+
+def test_smooth_programs_have_distinct_lanes() -> None:
+    lanes = [p.arrays()["x"] for p in samples() if p.profile == SMOOTH and "x" in p.arrays()]
+    assert all(len(np.unique(x)) == len(x) for x in lanes)
+    assert sum(len(x) > 2 for x in lanes) > COUNT / 3
+
+
+def test_outputs_start_with_something() -> None:
+    outputs = [p.arrays()[name] for p in samples() for name in "yzosr" if name in p.arrays()]
+    assert sum(bool(np.any(array != 0)) for array in outputs) > len(outputs) / 2
+
+
+def test_the_same_seed_gives_the_same_program() -> None:
+    assert [sample(seed) for seed in range(20)] == list(samples()[:20])
+    assert len({sample(seed) for seed in range(20)}) == 20
+
+
+def test_shapes_of_one_program() -> None:
+    """Predicates agree with a look at the kernel itself."""
+    for program in samples()[:40]:
+        tasks = [t for t in render_ir(program).tasks if t.is_parallel]
+        assert ("several tasks" in shapes(program)) == (len(tasks) > 1)
