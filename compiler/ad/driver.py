@@ -13,7 +13,7 @@ from ..errors import NotDifferentiable, Span
 from ..ir import nodes as n
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Temp, Value
 from ..ir.types import ArrayType
-from ..ir.walk import map_blocks, next_id, results, walk
+from ..ir.walk import map_blocks, next_id, results, walk, walk_kernel
 from ..passes.affine import Affine, IndexForms, is_own, same_indices
 from .activity import Activity, find_activity
 from .check import check_kernel, check_state
@@ -55,7 +55,7 @@ def _reverse_tasks(kernel: Kernel, activity: Activity, policy: Policy, at_risk: 
     for t, task in reversed(list(enumerate(kernel.tasks))):
         structure = Structure(task)
         plan = Planner(structure, activity, set(at_risk), policy).make()
-        made = TaskReverser(structure, activity, plan, policy, first_id, own_arrays(task), f"t{t}")
+        made = TaskReverser(structure, activity, plan, policy, first_id, own_arrays(task), _prefix(kernel, t))
         tasks.append(made.build())
         first_id = made.b.next_id
     return replace(
@@ -65,6 +65,15 @@ def _reverse_tasks(kernel: Kernel, activity: Activity, policy: Policy, at_risk: 
         temps=kernel.temps + tuple(Temp(f"{t.name}.grad", t.dtype) for t in kernel.temps if t.name in activity.arrays),
         tasks=tuple(tasks),
     )
+
+
+def _prefix(kernel: Kernel, t: int) -> str:
+    """What the names made for task t begin with: nothing of the kernel's own does."""
+    names = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
+    prefix = f"t{t}"
+    while any(name.startswith(f"{prefix}.") for name in names):
+        prefix += "_"
+    return prefix
 
 
 def _adjoint_params(kernel: Kernel) -> tuple[Param, ...]:

@@ -18,7 +18,7 @@ from .structure import Path, Structure, inner_blocks
 
 def stack_name(prefix: str, thing: Value | str) -> str:
     """Name of the adstack of a saved value, or of an active local in the classic lowering."""
-    return f"{prefix}.{thing}" if isinstance(thing, str) else f"{prefix}.s{thing.id}"
+    return f"{prefix}.of.{thing}" if isinstance(thing, str) else f"{prefix}.s{thing.id}"
 
 
 def defined_here(stmt: Stmt) -> tuple[Value, ...]:
