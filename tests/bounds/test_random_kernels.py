@@ -142,3 +142,26 @@ def test_a_wrong_constant_is_found(seed):
     wrong["z"][3] *= np.float32(1.002)
     states = {name: v.state for name, v in judge(found.arrays, wrong, found.errors).items()}
     assert states.pop("z") == "disagree" and "disagree" not in states.values()
+
+
+@pytest.mark.parametrize("seed", range(300, 312))
+def test_both_lowerings_agree_within_the_sum_of_their_bounds(seed):
+    """Twins compute the same gradient by other operations: each within its bound of the exact one."""
+    kernel, rng = random_bounded.make_kernel(seed, f32, 16, wild=0.0), np.random.default_rng(seed)
+    start = run_bounded(prepare_forward(kernel).kernel, random_bounded.make_arrays(seed, f32, 16), {}, precise=False)
+    arrays = start.arrays | {n + GRAD: rng.normal(size=16).astype(np.float32) for n in random_bounded.REALS}
+    try:
+        grads = [prepare_reverse(kernel, lowering).kernel for lowering in ("lean", "classic")]
+    except NotDifferentiable:
+        return
+    lean, classic = (run_bounded(grad, arrays, {}, errors=start.errors, precise=False) for grad in grads)
+    if lean.poisoned or classic.poisoned or start.poisoned:
+        return
+    verdicts = judge(lean.arrays, classic.arrays, lean.errors, classic.errors)
+    assert overall(verdicts) != "disagree", verdicts
+    for name in random_bounded.REALS:
+        if lean.arrays[name + GRAD].any():
+            wrong = {name + GRAD: lean.arrays[name + GRAD] * np.float32(1.01)}
+            sure = lean.errors[name + GRAD] + classic.errors[name + GRAD] < 0.004 * np.abs(wrong[name + GRAD])
+            found = judge(wrong, classic.arrays, lean.errors, classic.errors)[name + GRAD]
+            assert found.state == "disagree" or not sure.any()
