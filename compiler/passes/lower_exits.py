@@ -7,6 +7,10 @@ An exit of depth d sets `skip` of every frame it passes up to its target and `br
 declared at the head of a frame's body, `brk` before its loop, which tests it (`until brk`). Where an arm always
 leaves, what follows moves into the other arm and no flag is read; flags that nobody reads are dead code. A `return` in
 a serial task sets a temporary of that task, which later tasks test.
+
+The condition of a while is never reversed, so one that changes reals (a function called there stores) joins the body:
+
+    while { C } test %1 { B }            →   while { } test true until brk { C; if %1 { B } else { set brk } }
 """
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Temp
-from ..ir.types import u1
+from ..ir.types import i32, u1
 from ..ir.walk import blocks, map_blocks, next_id, walk, walk_kernel
 
 EXITS = (n.Break, n.Continue, n.Return)
@@ -24,7 +28,7 @@ EXITS = (n.Break, n.Continue, n.Return)
 
 def lower_exits(kernel: Kernel) -> Kernel:
     """Stage tasks to stage structured."""
-    if not any(isinstance(s, (*EXITS, n.Scope)) for s in walk_kernel(kernel)):
+    if not any(isinstance(s, (*EXITS, n.Scope)) or _acts_in_condition(s) for s in walk_kernel(kernel)):
         return kernel
     lowering = _Lowering(kernel)
     tasks = tuple(lowering.task(t) for t in kernel.tasks)
@@ -140,6 +144,8 @@ class _Lowering:
         return self._framed(stmt.body, [*frames, _Frame(self._name("skip"))])
 
     def _loop(self, stmt: n.For | n.While, frames: list[_Frame]) -> Block:
+        if isinstance(stmt, n.While) and _acts_in_condition(stmt):
+            return self._without_condition(stmt, frames)
         left = any(depth_left >= 1 for depth_left in _loops_left(stmt.body))
         frame = _Frame(self._name("skip"), stmt.stop or self._name("brk"))
         changes: dict[str, object] = {}
@@ -151,6 +157,23 @@ class _Lowering:
         b = self._emit(stmt.loc)
         b.local(frame.brk or "", u1)
         return (*self._done(b), replace(stmt, stop=frame.brk, **changes))  # type: ignore[arg-type]
+
+    def _without_condition(self, stmt: n.While, frames: list[_Frame]) -> Block:
+        """The loop with its condition at the head of its body. Runs of the old body are counted if asked for."""
+        b = self._emit(stmt.loc)
+        counter = b.local(self._name("trips"), i32) if stmt.trips else None
+        before = b.take()
+        with b.block() as condition:
+            always = b.const(True, u1)
+        with b.block() as head:
+            b.if_(b.op("logic_not", stmt.test), [n.Break(1, loc=stmt.loc)])
+            if counter:
+                b.set(counter, b.op("add", b.get(counter, i32), b.const(1, i32)))
+        self.next_id = b.next_id
+        body = (*stmt.condition, *head, *stmt.body)
+        loop = replace(stmt, condition=tuple(condition), test=always, body=body, trips=None)
+        after = (n.Get(stmt.trips, counter, loc=stmt.loc),) if stmt.trips and counter else ()
+        return (*before, *self._loop(loop, frames), *after)
 
     # -- exits --------------------------------------------------------------------------------------------------
 
@@ -168,6 +191,19 @@ class _Lowering:
         if isinstance(stmt, n.Return) and self.serial:
             b.store(self.returned[-1], (), true)
         return self._done(b)
+
+
+def _acts_in_condition(stmt: Stmt) -> bool:
+    """Whether the condition of a while changes reals that others see."""
+    if not isinstance(stmt, n.While):
+        return False
+    own = {s.var for s in walk(stmt.condition) if isinstance(s, (n.Local, n.LocalArray))}
+    for inner in walk(stmt.condition):
+        if isinstance(inner, (n.Store, n.Atomic)) and inner.value.type.is_real:
+            return True
+        if isinstance(inner, (n.Set, n.SetElement)) and inner.value.type.is_real and inner.var not in own:
+            return True
+    return False
 
 
 def _without_set(block: Block, var: str) -> Block:

@@ -312,11 +312,13 @@ class _Program:
         b.emit(n.While(tuple(condition), below, tuple(body)))
 
     def inlined(self) -> Value:
-        """A function with an early return, as the frontend inlines it."""
+        """A function with an early return, as the frontend inlines it; it may store."""
         b = self.b
         result = b.local(self.name("f"), u1)
         outer, self.scope = self.scope, self.scope.copy()
         with b.block() as body:
+            if self.chance(0.3):
+                self.write()
             first, second = self.condition(), self.condition()
             with b.block() as early:
                 b.set(result, second)

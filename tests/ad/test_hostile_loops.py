@@ -73,3 +73,55 @@ def test_two_places_where_the_kernel_may_end(flags):
             z[i] = z[i] + x[i] * y[i]
 
     judge(run)
+
+
+def test_while_condition_that_stores():
+    """The function called in the condition scales y[i] and adds to z[i], once more than the body runs."""
+    x, y, z = real(0.8, 0.9, 0.95), real(0.0, 0.0, 0.0), real(0.1, 0.2, 0.3)
+
+    @sg.func
+    def shrink(i, v):
+        z[i] += v * v
+        y[i] = y[i] * 0.5 + x[i] * 0.01
+        return y[i]
+
+    @sg.kernel
+    def run():
+        for i in x:
+            v = x[i]
+            y[i] = v
+            while shrink(i, v) > 0.1 and v > 0.2:
+                v = v * 0.7 + 0.1 * y[i]
+                z[i] += y[i] * 2.0
+                if z[i] > 4.0:
+                    break
+            y[i] += v
+
+    judge(run)
+
+
+def test_while_condition_that_stores_and_returns_early():
+    """The same where the function has two exits, in a loop inside a loop."""
+    x, y, z, n = real(0.8, 0.9, 0.95), real(0.0, 0.0, 0.0), real(0.1, 0.2, 0.3), ints(3)
+
+    @sg.func
+    def step(i, v):
+        if v > 0.5:
+            z[i] += v
+            return v
+        z[i] = z[i] + sg.sin(v) * x[i]
+        return v * 0.5
+
+    @sg.kernel
+    def run():
+        for i in x:
+            v = x[i]
+            for k in range(n[0]):
+                while step(i, v) > 0.05:
+                    v = v * (0.4 + 0.1 * k)
+                    if v < 0.02:
+                        break
+                v += 0.5 * x[i]
+            y[i] = v
+
+    judge(run)
