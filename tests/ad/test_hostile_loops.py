@@ -90,6 +90,7 @@ def test_while_condition_that_stores():
         for i in x:
             v = x[i]
             y[i] = v
+            z[i] = v * 0.1
             while shrink(i, v) > 0.1 and v > 0.2:
                 v = v * 0.7 + 0.1 * y[i]
                 z[i] += y[i] * 2.0
