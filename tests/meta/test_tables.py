@@ -94,7 +94,7 @@ def test_every_module_can_be_imported() -> None:
     assert import_everything() == {}
 
 
-@pytest.mark.parametrize(("table", "key"), cells())
+@pytest.mark.parametrize(("table", "key"), list(cells()))
 def test_row(table: Table[Any, Any], key: object) -> None:
     assert key not in table.missing(), f"table {table.name} has no row for {key_text(key)} and declares no hole"
 
@@ -115,7 +115,7 @@ def test_every_operation_has_its_file() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", STATEMENTS)
+@pytest.mark.parametrize("name", list(STATEMENTS))
 def test_every_statement_is_shown(name: str) -> None:
     assert any(name in shown for shown in map(_shown, kir_files())), f"no .kir file under tests/ contains {name}"
 
