@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Stmt, Task, Value
-from ..passes.affine import Affine, IndexForms, add, single_iteration, subtract
+from ..passes.affine import Affine, IndexForms, add, apart, single_iteration, subtract
 from .structure import Occurrence, Path, Structure, inner_blocks
 
 Write = n.Store | n.Atomic
@@ -136,11 +136,9 @@ class RiskAnalysis:
     def _disjoint(self, load: _Site, write: _Site, pairs: list[tuple[Affine, Affine]]) -> bool:
         """Some axis never meets: a constant distance between launch constants, or ranges apart."""
         for p, q in pairs:
-            difference = subtract(q, p)
-            launch = all(not isinstance(s, Value) for s in p.symbols() | q.symbols())
-            if launch and not difference.terms and difference.constant:
+            if not any(isinstance(s, Value) for s in p.symbols() | q.symbols()) and apart(p, q):
                 return True
-            if _apart(p, self.ranges[load.task], q, self.ranges[write.task]):
+            if _ranges_apart(p, self.ranges[load.task], q, self.ranges[write.task]):
                 return True
         return False
 
@@ -270,7 +268,7 @@ class _Ranges:
         return [subtract(ends[1], ends[0]) for ends in inside if ends]
 
 
-def _apart(p: Affine, of_p: _Ranges, q: Affine, of_q: _Ranges) -> bool:
+def _ranges_apart(p: Affine, of_p: _Ranges, q: Affine, of_q: _Ranges) -> bool:
     """Whether one range surely ends before the other begins."""
     range_p, range_q = of_p.of(p), of_q.of(q)
     if range_p is None or range_q is None:

@@ -4,6 +4,9 @@ A form is `constant + sum of coefficient * symbol`. Symbols are loop indices, ar
 that is not affine, the value itself. Two forms over the same symbols differ by a known distance if the rest cancels.
 Only i32 and i64 arithmetic is affine: i32 modulo 2^32, which tells elements apart as no axis has 2^31 of them; narrow
 and unsigned numbers wrap where indices are still inside.
+
+The remainder of what a launch fixes (`t % 2`) is a symbol too, which keeps the form it is the remainder of:
+`x[t % 2]` and `x[(t + 1) % 2]` differ, for t and t + 1 differ modulo 2.
 """
 from __future__ import annotations
 
@@ -15,7 +18,16 @@ from ..ir.nodes import Kernel, Stmt, Task, Value
 from ..ir.types import i32, i64
 from ..ir.walk import results, walk_task
 
-Symbol = Value | tuple[str, str] | tuple[str, str, int]
+
+@dataclass(frozen=True)
+class Remainder:
+    """form modulo `modulus`; the form has symbols that a launch fixes only."""
+
+    form: Affine
+    modulus: int
+
+
+Symbol = Value | tuple[str, str] | tuple[str, str, int] | Remainder
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,26 @@ class Affine:
 
     def without(self, symbols: frozenset[Symbol]) -> Affine:
         return Affine(self.constant, tuple((s, c) for s, c in self.terms if s not in symbols))
+
+
+def apart(a: Affine, b: Affine) -> bool:
+    """Whether two forms over what a launch fixes surely differ: by a constant, or modulo what they are reduced by."""
+    difference = subtract(a, b)
+    if any(isinstance(s, Value) for s in difference.symbols()):
+        return False
+    if not difference.terms:
+        return difference.constant != 0
+    moduli = {s.modulus for s in difference.symbols() if isinstance(s, Remainder)}
+    return any(_nonzero_modulo(difference, m) for m in moduli)
+
+
+def _nonzero_modulo(form: Affine, modulus: int) -> bool:
+    """Whether the form is surely no multiple: r · (f mod m) is r · f modulo m."""
+    total = Affine(form.constant)
+    for symbol, c in form.terms:
+        inner = isinstance(symbol, Remainder) and symbol.modulus == modulus
+        total = _combine(total, symbol.form if inner else Affine(0, ((symbol, 1),)), c)  # type: ignore[union-attr]
+    return all(c % modulus == 0 for _, c in total.terms) and total.constant % modulus != 0
 
 
 def _combine(a: Affine, b: Affine, scale: int) -> Affine:
@@ -99,7 +131,19 @@ class IndexForms:
                 return _combine(Affine(0), b, a.constant)
             if not b.terms:
                 return _combine(Affine(0), a, b.constant)
-        return None
+        return self._remainder(stmt)
+
+    def _remainder(self, stmt: n.Op) -> Affine | None:
+        """a mod m, or a and 2^k - 1, of what a launch fixes."""
+        if stmt.op not in ("mod", "bit_and"):
+            return None
+        a, m = (self.form(v) for v in stmt.args)
+        modulus = m.constant + (stmt.op == "bit_and")
+        if m.terms or modulus < 2 or any(isinstance(s, Value) for s in a.symbols()):
+            return None
+        if stmt.op == "bit_and" and modulus & m.constant:
+            return None
+        return Affine(0, ((Remainder(a, modulus), 1),))
 
 
 def _modulo(form: Affine) -> Affine:

@@ -21,28 +21,33 @@ class _Sweep:
         self.indices: list[Value] = []
         self.opaque: list[Value] = []
         self.budget = self.r.randint(2, 5)
+        choices = ((1,), (1,), (1, 1), (0, 1), (-1,), (2,), (2, 1), (1, 2))
+        self.factors = {a: [self.r.choice(choices) for _ in shape] for a, shape in SHAPES.items()}
 
     def number(self, value: int) -> Value:
         return self.b.const(value, i32)
 
-    def affine(self, offsets: range) -> Value:
-        """A sum of few indices, an argument or a loaded number, with small factors, plus an offset."""
+    def affine(self, offsets: range, own: tuple[int, ...] = ()) -> Value:
+        """Factors times loop indices, innermost first, plus an offset; sometimes an argument or a loaded number."""
         b, total = self.b, self.number(self.r.choice(offsets))
-        symbols = list(self.indices[-3:])
-        if self.r.random() < 0.15:
-            symbols.append(b.arg("n", i32))
-        if self.opaque and self.r.random() < 0.25:
-            symbols.append(self.r.choice(self.opaque))
-        for symbol in self.r.sample(symbols, min(len(symbols), self.r.choice((1, 1, 1, 2)))):
-            factor = self.r.choice((1, 1, 1, 1, -1, 2, 3))
-            scaled = symbol if factor == 1 else b.op("mul", symbol, self.number(factor))
-            total = b.op("add", total, scaled)
+        terms = list(zip(reversed(self.indices), own))
+        if not own:
+            chosen = self.r.sample(self.indices[-3:], min(len(self.indices), self.r.choice((1, 1, 2))))
+            terms = [(symbol, self.r.choice((1, 1, -1, 2, 3))) for symbol in chosen]
+        if self.r.random() < 0.1:
+            terms.append((b.arg("n", i32), 1))
+        if self.opaque and self.r.random() < 0.2:
+            terms.append((self.r.choice(self.opaque), 1))
+        for symbol, factor in terms:
+            if factor:
+                total = b.op("add", total, symbol if factor == 1 else b.op("mul", symbol, self.number(factor)))
         return total
 
     def place(self, array: str) -> tuple[tuple[Value, ...], Value]:
         """Indices, and whether they are inside."""
         b = self.b
-        at = tuple(self.affine(range(-2, 5)) for _ in SHAPES[array])
+        own = self.factors[array] if self.r.random() < 0.75 else [()] * len(SHAPES[array])
+        at = tuple(self.affine(range(3) if f else range(-2, 5), f) for f in own)
         inside = b.const(True, u1)
         for index, extent in zip(at, SHAPES[array]):
             inside = b.op("logical_and", inside, b.op("cmp_ge", index, self.number(0)))
@@ -52,13 +57,13 @@ class _Sweep:
     def step(self) -> None:
         """array[..] = f(array[..], v); v = g(v, array[..]): guarded by the extents."""
         b = self.b
-        source, target = self.r.choice("aab"), self.r.choice("aab")
+        source, target = self.r.choice(("aa", "aa", "bb", "ab", "ba"))
         at, inside = self.place(source)
         to, fits = self.place(target)
         with b.block() as body:
             old = b.load(source, at, f64)
-            made = b.op("sin", b.op("mul", old, old)) if self.r.random() < 0.6 else b.op("mul", old, b.const(0.7, f64))
-            if self.r.random() < 0.4:
+            made = b.op("sin", b.op("mul", old, old)) if self.r.random() < 0.7 else b.op("mul", old, b.const(0.7, f64))
+            if self.r.random() < 0.2:
                 b.set("v", b.op("add", b.op("mul", b.get("v", f64), b.const(0.5, f64)), made))
             else:
                 value = b.op("add", made, b.op("sin", b.get("v", f64))) if self.r.random() < 0.5 else made
@@ -72,10 +77,10 @@ class _Sweep:
         b = self.b
         near = [*self.indices, *self.opaque]
         begin = self.number(self.r.randint(0, 2))
-        if near and self.r.random() < 0.4:
+        if near and self.r.random() < 0.5:
             begin = b.op("add", self.r.choice(near), self.number(self.r.randint(-1, 1)))
         end = b.op("add", begin, self.number(self.r.randint(1, 4))) if self.r.random() < 0.4 else self.number(4)
-        step = self.r.choice((1, 1, 2, -1, -2, 3))
+        step = self.r.choice((1, 1, 2, 2, -1, -2, 3))
         if step < 0:
             begin, end = end, begin
         index = b.fresh(i32)

@@ -136,3 +136,31 @@ def test_last_element_by_shape():
             x[x.shape[0] - 1] += y[i] * x[i]
 
     judge(run)
+
+
+@pytest.mark.parametrize("t", [0, 1, -1])
+def test_double_buffers(t):
+    """Row t % 2 is read, the other one written, however the other one is spelt."""
+    rng = np.random.default_rng(0)
+    s, u = (real(rng.uniform(0.3, 0.9, (2, 6))) for _ in range(2))
+
+    @sg.kernel
+    def run(t: sg.i32):
+        for i in range(1, 5):
+            s[(t + 1) % 2, i] = sg.sin(s[t % 2, i + 1]) * s[t % 2, i - 1]
+        for i in range(1, 5):
+            u[1 - t % 2, i] = sg.sin(u[t & 1, i + 1]) * u[t % 2, i - 1]
+
+    judge(run, t)
+
+
+def test_buffers_that_may_be_one():
+    """(t + 3) % 3 is t % 3."""
+    s = real(np.random.default_rng(0).uniform(0.3, 0.9, (3, 6)))
+
+    @sg.kernel
+    def run(t: sg.i32):
+        for i in range(1, 5):
+            s[(t + 3) % 3, i] = sg.sin(s[t % 3, i + 1]) * s[t % 3, i - 1]
+
+    refused(run, "'s'")
