@@ -13,35 +13,44 @@ class NotInDialect(Exception):
 class Dialect:
     """package, alias: `import package as alias`. options: of init, beside arch and default_fp.
 
-    renamed: functions under another name. missing: functions it lacks. types: scalar types it has; None for all.
+    renamed: functions under another name. written: functions that are an expression of the first argument there.
+    missing: functions and forms of loops it lacks. calls_types: `f32(x)` converts values as well as numbers, and
+    Python's `round` is known.
     """
 
     package: str
     alias: str
     options: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
-    types: frozenset[str] | None = None
+    calls_types: bool = True
+
+    def need(self, name: str) -> None:
+        """Raise NotInDialect if this is missing."""
+        if name in self.missing:
+            raise NotInDialect(f"{self.package} has no `{name}`")
 
     def function(self, name: str) -> str:
         """How a function of the language is written. Raises NotInDialect."""
-        if name in self.missing:
-            raise NotInDialect(f"{self.package} has no function `{name}`")
+        self.need(name)
         return f"{self.alias}.{self.renamed.get(name, name)}"
 
 
 _PEER_NAMES = {
     "sgn": "math.sign", "popcnt": "math.popcnt", "clz": "math.clz", "isnan": "math.isnan", "isinf": "math.isinf",
 }  # fmt: skip
-_PEER_LACKS = frozenset({"inv", "rcp", "ffs", "frexp", "static_assert"})
+_PEER_FORMS = {"inv": "(1.0 / ({}))", "rcp": "(1.0 / ({}))"}
+_PEER_LACKS = frozenset({"ffs", "frexp", "range with a step", "reversed"})
 
 DIALECTS: dict[str, Dialect] = {
     "stackgrad": Dialect("stackgrad", "sg"),
     "quadrants": Dialect(
         "quadrants", "qd", ", offline_cache=False, log_level=qd.ERROR, ad_stack_experimental_enabled=True",
-        _PEER_NAMES, _PEER_LACKS,
+        _PEER_NAMES, _PEER_FORMS, _PEER_LACKS, calls_types=False,
     ),
     "taichi": Dialect(
-        "taichi", "ti", ", offline_cache=False, log_level=ti.ERROR, ad_stack_size=256", _PEER_NAMES, _PEER_LACKS
+        "taichi", "ti", ", offline_cache=False, log_level=ti.ERROR, ad_stack_size=256",
+        _PEER_NAMES, _PEER_FORMS, _PEER_LACKS, calls_types=False,
     ),
 }  # fmt: skip

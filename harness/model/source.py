@@ -113,14 +113,17 @@ _BUILTINS = ("abs", "min", "max", "round")
 @TEXT.row(m.Call)
 def _call(w: Writer, e: m.Call) -> str:
     args = [w.expr(a) for a in e.args] + ([w.dtype(e.dtype)] if e.dtype else [])
-    if e.function in _BUILTINS and not e.dtype and len(e.args) % 2:
+    if e.function in w.dialect.written:
+        return w.dialect.written[e.function].format(args[0])
+    python = e.function in _BUILTINS and (e.function != "round" or w.dialect.calls_types)
+    if python and not e.dtype and len(e.args) % 2:
         return f"{e.function}({', '.join(args)})"
     return w.function(e.function, *args)
 
 
 @TEXT.row(m.Cast)
 def _cast(w: Writer, e: m.Cast) -> str:
-    if e.spelling == "cast":
+    if e.spelling == "cast" or e.spelling == "type" and not w.dialect.calls_types:
         return w.function("cast", w.expr(e.arg), w.dtype(e.dtype))
     return f"{w.dtype(e.dtype) if e.spelling == 'type' else e.spelling}({w.expr(e.arg)})"
 
@@ -159,6 +162,10 @@ def _range(w: Writer, d: m.Range) -> str:
     parts.append(w.expr(d.end))
     parts += [str(d.step)] if d.step != 1 else []
     text = f"range({', '.join(parts)})"
+    if d.step != 1:
+        w.dialect.need("range with a step")
+    if d.reverse:
+        w.dialect.need("reversed")
     return f"reversed({text})" if d.reverse else text
 
 
