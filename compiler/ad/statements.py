@@ -128,18 +128,23 @@ def _if(r: TaskReverser, stmt: n.If, path: Path, position: int) -> None:
 
 @REVERSE.row(n.For)
 def _for(r: TaskReverser, stmt: n.For, path: Path, position: int) -> None:
-    """The same indices, last to first: b .. e, or b .. b + trips·step if the loop may stop early."""
-    begin = r.primal(stmt.begin)
-    if stmt.stop and stmt.trips:
-        span = r.b.op("mul", r.primal(stmt.trips), r.b.const(stmt.step, begin.type))
-        end = r.b.op("add", begin, span)
-    else:
-        end = r.primal(stmt.end)
-    index = r.b.fresh(begin.type)
+    """The same indices, last to first: b .. e, or, if the loop may stop early, b + k·step for k in 0 .. trips."""
+    begin, inner = r.primal(stmt.begin), (*path, (position, "body"))
+    if not (stmt.stop and stmt.trips):
+        end, back, index = r.primal(stmt.end), not stmt.descending, r.b.fresh(begin.type)
+        with r.b.block() as body:
+            r.reverse_block(inner, stmt.body, {stmt.index: index})
+        r.b.emit(n.For(index, begin, end, tuple(body), step=stmt.step, descending=back, loc=stmt.loc))
+        return
+    trips, k = r.primal(stmt.trips), r.b.fresh(stmt.trips.type)
+    zero = r.b.const(0, trips.type)
     with r.b.block() as body:
-        r.reverse_block((*path, (position, "body")), stmt.body, {stmt.index: index})
-    made = n.For(index, begin, end, tuple(body), step=stmt.step, descending=not stmt.descending, loc=stmt.loc)
-    r.b.emit(made)
+        index = r.b.cast(k, begin.type)
+        if stmt.step != 1:  # the end would be beyond the last index, and might be beyond its type
+            index = r.b.op("mul", index, r.b.const(stmt.step, begin.type))
+        index = r.b.op("add", begin, index)
+        r.reverse_block(inner, stmt.body, {stmt.index: index})
+    r.b.emit(n.For(k, zero, trips, tuple(body), descending=True, loc=stmt.loc))
 
 
 @REVERSE.row(n.While)

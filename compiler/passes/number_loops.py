@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ..ir import nodes as n
 from ..ir.nodes import Block, Kernel, Stmt, Value
-from ..ir.types import i32
+from ..ir.types import i32, i64
 from ..ir.walk import map_blocks, next_id
 
 
@@ -23,7 +23,7 @@ def number_loops(kernel: Kernel) -> Kernel:
         nonlocal fresh
         if isinstance(stmt, (n.For, n.While)) and stmt.trips is None and (isinstance(stmt, n.While) or stmt.stop):
             fresh += 1
-            dtype = stmt.index.type if isinstance(stmt, n.For) else i32
+            dtype = i64 if isinstance(stmt, n.For) and stmt.index.type.bits == 64 else i32
             return replace(stmt, trips=Value(fresh - 1, dtype))
         return stmt
 

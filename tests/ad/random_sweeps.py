@@ -15,11 +15,14 @@ SHAPES = {"a": (7,), "b": (4, 4), "y": (3,)}
 
 
 class _Sweep:
+    """tight: one statement in a nest of two loops, where every conflict between iterations counts."""
+
     def __init__(self, seed: int) -> None:
         self.r = random.Random(seed)
         self.b = Builder()
         self.indices: list[Value] = []
         self.opaque: list[Value] = []
+        self.tight = self.r.random() < 0.6
         self.budget = self.r.randint(2, 5)
         choices = ((1,), (1,), (1, 1), (0, 1), (-1,), (2,), (2, 1), (1, 2))
         self.factors = {a: [self.r.choice(choices) for _ in shape] for a, shape in SHAPES.items()}
@@ -77,7 +80,7 @@ class _Sweep:
         b = self.b
         near = [*self.indices, *self.opaque]
         begin = self.number(self.r.randint(0, 2))
-        if near and self.r.random() < 0.5:
+        if near and self.r.random() < 0.6:
             begin = b.op("add", self.r.choice(near), self.number(self.r.randint(-1, 1)))
         end = b.op("add", begin, self.number(self.r.randint(1, 4))) if self.r.random() < 0.4 else self.number(4)
         step = self.r.choice((1, 1, 2, 2, -1, -2, 3))
@@ -91,6 +94,13 @@ class _Sweep:
         b.emit(n.For(index, begin, end, tuple(body), step=step, descending=self.r.random() < 0.15))
 
     def block(self, depth: int) -> None:
+        if self.tight:
+            self.budget = 0
+            if depth > 0:
+                self.loop(depth)
+            else:
+                self.step()
+            return
         known = list(self.opaque)
         for _ in range(self.r.randint(1, 3)):
             if self.budget <= 0:

@@ -126,3 +126,60 @@ def test_while_condition_that_stores_and_returns_early():
             y[i] = v
 
     judge(run)
+
+
+@pytest.mark.parametrize("begin, end, step", [(2**31 - 8, 2**31 - 1, 5), (-(2**31) + 8, -(2**31) + 1, -5), (7, 0, -3)])
+def test_early_exit_near_the_ends_of_the_index_type(begin, end, step):
+    """begin + trips · step is beyond the largest integer; every index that was visited is not."""
+    x, y, c = real(0.8, 0.9, 0.95), real(0.0, 0.0, 0.0), real(0.3, 0.5)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            v = x[i]
+            for j in range(begin, end, step):
+                v = sg.sin(v) * x[i] * (1.0 + c[j % 2])
+                if v < 0.6:
+                    break
+            y[i] = v
+
+    judge(run)
+
+
+def test_early_exit_from_a_narrow_loop():
+    """200 rounds of an i8 index, and 64 of an i64 one, in text: trip counts have types of their own."""
+    text = """kernel run(x: f64[1] grad, y: f64[1] grad) {
+  bounds {
+    %0: i32 = const 0
+    %1: i32 = shape x, 0
+  } parallel %2: i32 in %0 .. %1 {
+    %3: f64 = load x[%2]
+    local v: f64
+    set v, %3
+    %4: T = const -100
+    %5: T = const 100
+    for %6: T in %4 .. %5 step STEP {
+      %7: f64 = get v
+      %8: f64 = cast %6
+      %9: f64 = const 0.01
+      %10: f64 = mul %8, %9
+      %11: f64 = sin %7
+      %12: f64 = mul %11, %10
+      %13: f64 = sin %12
+      set v, %13
+      %14: f64 = const -0.9
+      %15: u1 = cmp_lt %13, %14
+      if %15 {
+        break 1
+      }
+    }
+    %16: f64 = get v
+    store y[%2], %16
+  }
+}
+"""
+    arrays = {"x": np.array([0.8, 0.9, 0.95]), "y": np.zeros(3)}
+    for dtype, step in (("i8", 1), ("i8", 3), ("i64", 3), ("i16", 1)):
+        typed = text.replace(": T ", f": {dtype} ").replace("STEP", str(step))
+        kernel = sg.kernel_from_text(typed)
+        support.judge_ir(kernel.ir(), arrays, {})
