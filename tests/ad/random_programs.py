@@ -50,6 +50,7 @@ class _Program:
         self.roles: dict[str, str] = {}
         self.extreme = "max"
         self.lanes: tuple[Value, ...] = ()
+        self.mirrored: set[str] = set()
         self.reduced: dict[str, str] = {}
         self.exits = self.r.random() < 0.6
         self.gathers = self.r.random() < 0.7
@@ -101,9 +102,12 @@ class _Program:
         """Indices of an access to the array that its role in this task allows."""
         if self.roles.get(array) != OWN:
             return tuple(self.anywhere(extent) for extent in SHAPES[array])
+        own = self.lanes[-1]
+        if array in self.mirrored:
+            own = self.b.op("sub", self.b.const(LANES - 1, i32), own)
         if array in GRID:
-            return (self.lanes[0] if len(self.lanes) == 2 else self.anywhere(STEPS), self.lanes[-1])
-        return (self.lanes[-1],)
+            return (self.lanes[0] if len(self.lanes) == 2 else self.anywhere(STEPS), own)
+        return (own,)
 
     def allowed(self, *roles: str) -> list[str]:
         return [a for a, role in self.roles.items() if role in roles and a in SHAPES]
@@ -245,15 +249,17 @@ class _Program:
             b.atomic("add", array, at, self.bounded())
         elif role == EXTREME:
             b.atomic(self.extreme, array, at, self.bounded() if self.chance(0.9) else b.const(0.3, f64))
-        elif self.chance(0.25):
-            b.atomic("add", array, at, self.bounded())
-        elif self.chance(0.1):
-            b.atomic(self.r.choice(("min", "max")), array, at, self.bounded())
+        elif self.chance(0.4):
+            op = self.r.choice(("add", "add", "min", "max", "mul"))
+            value = b.const(0.7, f64) if op == "mul" and self.chance(0.7) else self.bounded()
+            old = b.atomic(op, array, at, value)
+            if self.chance(0.3):
+                self.scope.values.append(old)
         elif self.chance(0.1):
             b.store(array, at, b.const(0.4, f64))
         else:
-            old = self.chance(0.3)
-            value = b.op("mul", b.load(array, at, f64), b.const(0.7, f64)) if old else self.bounded()
+            again = self.chance(0.3)
+            value = b.op("mul", b.load(array, at, f64), b.const(0.7, f64)) if again else self.bounded()
             b.store(array, at, value)
 
     def if_(self, depth: int) -> None:
@@ -393,6 +399,7 @@ class _Program:
         kinds = {**dict.fromkeys(FLAT, flats), **dict.fromkeys(GRID, (READ, OWN, OWN, ADDED))}
         kinds |= {"m": (READ, ADDED, EXTREME), "l": (READ, ADDED)}
         self.roles = {array: self.r.choice(kinds[array]) for array in SHAPES} | {"k": READ}
+        self.mirrored = {array for array in SHAPES if self.chance(0.15)}
         self.extreme = self.r.choice(("min", "max"))
 
     def extent(self) -> tuple[Value, Value]:
