@@ -110,5 +110,3 @@ def _unsupported(kernel: Kernel, activity: Activity) -> Iterator[Diagnostic]:
                              "draw the numbers into a field in a kernel of its own", span)  # fmt: skip
         elif isinstance(stmt, (n.GetElement, n.SetElement)) and stmt.var in activity.locals:
             yield Diagnostic(f"reverse mode through the local array '{stmt.var}'", "use scalar locals or a field", span)
-        elif isinstance(stmt, n.For) and stmt.descending and stmt.stop:
-            yield Diagnostic("reverse mode through a descending loop with an early exit", "loop upwards", span)

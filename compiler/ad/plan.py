@@ -129,7 +129,10 @@ class Planner:
             yield stmt.cond
         elif isinstance(stmt, n.For):
             yield stmt.begin
-            yield stmt.trips if stmt.stop and stmt.trips else stmt.end
+            if stmt.descending or not stmt.stop:
+                yield stmt.end
+            if stmt.stop and stmt.trips:
+                yield stmt.trips
         elif isinstance(stmt, n.While) and stmt.trips:
             yield stmt.trips
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..ir import nodes as n
-from ..ir.nodes import Stmt
+from ..ir.nodes import Stmt, Value
 from ..ir.table import Table
-from ..ir.types import i32
+from ..ir.types import i32, i64
 from .forward import stack_name
 from .needs import needs
 from .rules import VJP
@@ -128,7 +128,7 @@ def _if(r: TaskReverser, stmt: n.If, path: Path, position: int) -> None:
 
 @REVERSE.row(n.For)
 def _for(r: TaskReverser, stmt: n.For, path: Path, position: int) -> None:
-    """The same indices, last to first: b .. e, or, if the loop may stop early, b + k·step for k in 0 .. trips."""
+    """The same indices, last to first: b .. e, or, if the loop may stop early, first + k·step for k in 0 .. trips."""
     begin, inner = r.primal(stmt.begin), (*path, (position, "body"))
     if not (stmt.stop and stmt.trips):
         end, back, index = r.primal(stmt.end), not stmt.descending, r.b.fresh(begin.type)
@@ -136,15 +136,25 @@ def _for(r: TaskReverser, stmt: n.For, path: Path, position: int) -> None:
             r.reverse_block(inner, stmt.body, {stmt.index: index})
         r.b.emit(n.For(index, begin, end, tuple(body), step=stmt.step, descending=back, loc=stmt.loc))
         return
+    first, step = (_last_index(r, stmt), -stmt.step) if stmt.descending else (begin, stmt.step)
     trips, k = r.primal(stmt.trips), r.b.fresh(stmt.trips.type)
     zero = r.b.const(0, trips.type)
     with r.b.block() as body:
         index = r.b.cast(k, begin.type)
-        if stmt.step != 1:  # the end would be beyond the last index, and might be beyond its type
-            index = r.b.op("mul", index, r.b.const(stmt.step, begin.type))
-        index = r.b.op("add", begin, index)
+        if step != 1:  # the end would be beyond the last index, and might be beyond its type
+            index = r.b.op("mul", index, r.b.const(step, begin.type))
+        index = r.b.op("add", first, index)
         r.reverse_block(inner, stmt.body, {stmt.index: index})
     r.b.emit(n.For(k, zero, trips, tuple(body), descending=True, loc=stmt.loc))
+
+
+def _last_index(r: TaskReverser, stmt: n.For) -> Value:
+    """begin + ((|end - begin| - 1) // |step|)·step, where a descending loop starts; the span may need 64 bits."""
+    begin, end = (r.b.cast(r.primal(v), i64) for v in (stmt.begin, stmt.end))
+    span = r.b.op("sub", end, begin) if stmt.step > 0 else r.b.op("sub", begin, end)
+    steps = r.b.op("floordiv", r.b.op("sub", span, r.b.const(1, i64)), r.b.const(abs(stmt.step), i64))
+    last = r.b.op("add", begin, r.b.op("mul", steps, r.b.const(stmt.step, i64)))
+    return r.b.cast(last, stmt.begin.type)
 
 
 @REVERSE.row(n.While)

@@ -282,3 +282,33 @@ def test_no_read_that_the_kernel_does_not_do(machine, backward):
     (gx,) = backward(run, {y: 1.0}, [x])
     base = x.to_numpy().astype(float)
     np.testing.assert_allclose(gx, np.arange(2, 6) * base ** np.arange(1, 5), rtol=machine.rtol)
+
+
+@pytest.mark.parametrize(("begin", "end", "step"), [(0, 7, 1), (0, 7, 3), (1, 8, 3), (7, 0, -2), (6, 0, -2), (3, 3, 1)])
+def test_descending_loop_left_early(machine, backward, begin, end, step):
+    """for k in reversed(range(..)): v = v x[k]; leave once v is small. The last trips are the first indices."""
+    values = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.95, 0.85, 0.75])
+    x, y = machine.real(values), machine.real([0.0, 0.0])
+
+    @sg.kernel
+    def run():
+        for i in range(2):
+            v = 1.0 + i
+            for k in reversed(range(begin, end, step)):
+                if v < 0.45:
+                    break
+                v = v * x[k]
+            y[i] = v
+
+    (gx,) = backward(run, {y: [1.0, 3.0]}, [x])
+    want = np.zeros(8)
+    for i, seed in ((0, 1.0), (1, 3.0)):
+        v, used = 1.0 + i, []
+        for k in reversed(range(begin, end, step)):
+            if v < 0.45:
+                break
+            v *= values[k]
+            used.append(k)
+        for k in used:
+            want[k] += seed * v / values[k]
+    np.testing.assert_allclose(gx, want, rtol=machine.rtol)
