@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Stmt, Task, Value
 from ..ir.types import i32, i64
-from ..ir.walk import results, walk_task
+from ..ir.walk import operands, results, walk_task
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,15 @@ class IndexForms:
 
     def form(self, value: Value) -> Affine:
         """The form of an integer value; a value that is not affine is its own symbol."""
-        if value not in self._forms:
-            self._forms[value] = self._find(value)
+        pending = [] if value in self._forms else [value]
+        while pending:  # operands first; chains of sums may be longer than the interpreter's stack
+            stmt = self.made.get(pending[-1])
+            inputs = operands(stmt) if isinstance(stmt, (n.Op, n.Cast)) else ()
+            missing = [v for v in inputs if v not in self._forms]
+            if not missing:
+                self._forms[pending[-1]] = self._find(pending[-1])
+                pending.pop()
+            pending += missing
         return self._forms[value]
 
     def _find(self, value: Value) -> Affine:

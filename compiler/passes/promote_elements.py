@@ -5,7 +5,8 @@
 An array whose every access in the task has one index tuple, different in every iteration of the box, is private
 to the iteration: it is loaded at the head of the lowest block that holds all accesses and stored at its end. The
 block must access the element unconditionally, so that nothing is read that the kernel would not read. It may be the
-body of a loop that comes back to the same element: each round overwrites what the one before has read.
+body of a loop that comes back to the same element, or writes one twice. In a serial task every element is private;
+one that is stored before it is read becomes a local there too.
 
 What stays in memory and is private nevertheless (in a serial task everything is) is updated without atomics where
 reverse mode needs what they return, or a product: `atomic mul y[i], x` is a load, a product and a store.
@@ -29,20 +30,19 @@ ONCE = ("add", "min", "max")
 def promote_elements(kernel: Kernel) -> Kernel:
     """Stage structured to structured. Run common-subexpression and version rewriting afterwards."""
     first_id = next_id(kernel)
-    types = kernel.array_types()
+    types, temps = kernel.array_types(), {t.name for t in kernel.temps}
     tasks = []
     for t, task in enumerate(kernel.tasks):
-        if task.is_parallel:
-            for array in _written(task):
-                task, first_id = _promote(task, array, f"{array.replace('$', '')}.own{t}", types[array].dtype, first_id)
+        for array in _written(task, temps):
+            task, first_id = _promote(task, array, f"{array}.own{t}", types[array].dtype, first_id)
         updates = _Updates(task, first_id)
         tasks.append(updates.run())
         first_id = updates.next_id
     return kernel if all(a is b for a, b in zip(tasks, kernel.tasks)) else replace(kernel, tasks=tuple(tasks))
 
 
-def _written(task: Task) -> list[str]:
-    return sorted({s.array for s in walk(task.body) if isinstance(s, (n.Store, n.Atomic)) and s.indices})
+def _written(task: Task, temps: set[str]) -> list[str]:
+    return sorted({s.array for s in walk(task.body) if isinstance(s, (n.Store, n.Atomic))} - temps)
 
 
 def _touches(stmt: Stmt, array: str) -> bool:
@@ -54,7 +54,8 @@ def _promote(task: Task, array: str, var: str, dtype: Scalar, first_id: int) -> 
     indices = _own_indices(task, accesses)
     if indices is None or _reads_nothing(task.body, accesses):
         return task, first_id
-    made = _Promotion(array, var, dtype, first_id, frozenset().union(*(f.symbols() for f in indices)))
+    symbols: frozenset[Symbol] = frozenset().union(*(f.symbols() for f in indices))
+    made = _Promotion(array, var, dtype, first_id, symbols, single_iteration(task))
     body = made.block(task.body)
     return (replace(task, body=body), made.next_id) if made.done else (task, first_id)
 
@@ -67,7 +68,8 @@ def _own_indices(task: Task, accesses: list[Access]) -> tuple[Affine, ...] | Non
     """The one index tuple of all accesses, if it is the iteration's own."""
     forms = IndexForms(task)
     first, *others = [tuple(forms.form(v) for v in s.indices) for s in accesses]
-    return first if is_own(first, task) and all(same_indices(first, t) for t in others) else None
+    own = single_iteration(task) or is_own(first, task)
+    return first if own and all(same_indices(first, t) for t in others) else None
 
 
 def _reads_nothing(body: Block, accesses: list[Access]) -> bool:
@@ -86,6 +88,7 @@ class _Promotion:
     dtype: Scalar
     next_id: int
     symbols: frozenset[Symbol]
+    stored_first: bool
     done: bool = False
 
     def block(self, block: Block) -> Block:
@@ -93,6 +96,8 @@ class _Promotion:
         touching = [k for k, s in enumerate(block) if _touches(s, self.array)]
         direct = [k for k in touching if isinstance(block[k], (n.Load, n.Store, n.Atomic))]
         if direct:
+            if self.stored_first and not isinstance(block[touching[0]], n.Store):
+                return block
             return self._rewrite(block, touching[0], touching[-1], block[direct[0]])
         if len(touching) == 1:
             holder = block[touching[0]]
@@ -103,12 +108,16 @@ class _Promotion:
         return block
 
     def _enterable(self, holder: Stmt) -> tuple[Block, ...]:
-        """Blocks that may hold all accesses: branches, and the body of a loop in which the indices stay."""
+        """Blocks that may hold all accesses: branches, and loop bodies.
+
+        Where each round has an element of its own that it writes once, nothing is lost that a local would keep.
+        """
         if isinstance(holder, n.While) and any(_touches(s, self.array) for s in holder.condition):
             return ()
         if isinstance(holder, (n.For, n.While)):
-            varying = {v for s in walk((holder,)) for v in results(s)}
-            return () if self.symbols & varying else (holder.body,)
+            varying = self.symbols & {v for s in walk((holder,)) for v in results(s)}
+            writes = [s for s in walk((holder,)) if isinstance(s, (n.Store, n.Atomic)) and s.array == self.array]
+            return () if varying and len(writes) < 2 else (holder.body,)
         return blocks(holder)
 
     def _rewrite(self, block: Block, first: int, last: int, sample: Stmt) -> Block:

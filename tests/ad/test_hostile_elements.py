@@ -188,3 +188,41 @@ def test_product_with_an_active_factor_is_refused():
         y[0] *= x[0]
 
     refused(run, "'y'", "overwrite")
+
+
+def test_serial_elements_stored_before_they_are_read():
+    """In serial code every element is private; what is stored first owes nothing to what was there."""
+    x, y, z, loss = real(0.8, 0.9, 0.95), real(0.3, 0.0), real(0.1, 0.2, 0.3), real(0.5)
+
+    @sg.kernel
+    def run():
+        y[0] = x[0] * x[1]
+        y[0] = y[0] * y[0]
+        if y[0] > 0.1:
+            y[0] = sg.sin(y[0])
+        k = 0
+        loss[0] = 1.0
+        while k < 3:
+            loss[0] *= x[k]
+            z[k] = x[k]
+            z[k] = z[k] * loss[0] * z[k]
+            k += 1
+        loss[0] *= loss[0]
+
+    judge(run)
+
+
+def test_element_of_each_round_written_twice():
+    """s[k, i] is stored, read and stored again within round k."""
+    x, s, n = real(0.3, 0.4), real([[0.0, 0.0]] * 4), ints(4)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            v = x[i]
+            for k in range(n[0]):
+                s[k, i] = v * x[i]
+                s[k, i] = sg.cos(s[k, i]) * s[k, i] + x[i]
+                v += s[k, i]
+
+    judge(run)

@@ -164,3 +164,21 @@ def test_buffers_that_may_be_one():
             s[(t + 3) % 3, i] = sg.sin(s[t % 3, i + 1]) * s[t % 3, i - 1]
 
     refused(run, "'s'")
+
+
+def test_long_chains_of_index_arithmetic():
+    """A sum of 600 loaded numbers: longer than the interpreter's stack is deep."""
+    x, y, c = real(0.3, 0.4, 0.5), real(0.0, 0.0, 0.0), support.ints(1, 0, 2)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            k = 0
+            for j in sg.static(range(600)):
+                k = k + c[j % 3]
+            x[k - k + i] = x[i] * 2.0
+            y[k % 3] += x[i]
+
+    source, _ = support.contents(run)
+    prepared = sg.compiler.driver.prepare_reverse(source)
+    assert prepared.counting is None
