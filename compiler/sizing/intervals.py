@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from ..ir import nodes as n
 from ..ir.nodes import Stmt, Task, Value
-from ..ir.walk import results, walk_task
+from ..ir.walk import operands, results, walk_task
 
 Number = int | float
 Interval = tuple[Number, Number]
@@ -74,8 +74,15 @@ class Intervals:
 
     def of(self, value: Value) -> Interval:
         """The interval of an integer value; the type's wrap-around is taken as unknown."""
-        if value not in self.known:
-            self.known[value] = self._within(value, self._find(value))
+        pending = [] if value in self.known else [value]
+        while pending:  # operands first; chains of sums may be longer than the interpreter's stack
+            stmt = self.made.get(pending[-1])
+            inputs = operands(stmt) if isinstance(stmt, (n.Op, n.Cast, n.For)) else ()
+            missing = [v for v in inputs if v.type.is_int and v not in self.known]
+            if not missing:
+                self.known[pending[-1]] = self._within(pending[-1], self._find(pending[-1]))
+                pending.pop()
+            pending += missing
         return self.known[value]
 
     @staticmethod
