@@ -32,8 +32,9 @@ class Activity:
 
 def find_activity(kernel: Kernel) -> Activity:
     """Activity of a kernel of stage structured."""
-    edges = [e for stmt in walk_kernel(kernel) for e in flow(stmt)]
     roots = {("array", a) for a, t in kernel.array_types().items() if t.grad and t.dtype.is_real}
+    carriers = roots | {("array", t.name) for t in kernel.temps}
+    edges = [e for stmt in walk_kernel(kernel) for e in flow(stmt) if all(_carries(end, carriers) for end in e)]
     varied = _closure(roots, edges)
     useful = _closure(roots, [(b, a) for a, b in edges])
     active = varied & useful
@@ -42,6 +43,11 @@ def find_activity(kernel: Kernel) -> Activity:
         frozenset(v[1] for v in active if isinstance(v, tuple) and v[0] == "local"),
         frozenset(v[1] for v in active if isinstance(v, tuple) and v[0] == "array"),
     )
+
+
+def _carries(thing: Thing, carriers: set[tuple[str, str]]) -> bool:
+    """Arrays without a gradient carry none: a derivative ends where it is stored there."""
+    return not isinstance(thing, tuple) or thing[0] != "array" or thing in carriers
 
 
 def _closure(roots: set[tuple[str, str]], edges: list[tuple[Thing, Thing]]) -> set[Thing]:
