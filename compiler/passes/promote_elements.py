@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Value
-from ..ir.types import Scalar
+from ..ir.types import ArrayType, Scalar
 from ..ir.walk import blocks, map_blocks, next_id, results, used_values, walk
 from .affine import Affine, IndexForms, Symbol, is_own, same_indices, single_iteration
 
@@ -30,10 +30,11 @@ ONCE = ("add", "min", "max")
 def promote_elements(kernel: Kernel) -> Kernel:
     """Stage structured to structured. Run common-subexpression and version rewriting afterwards."""
     first_id = next_id(kernel)
-    types, temps = kernel.array_types(), {t.name for t in kernel.temps}
+    types = kernel.array_types()
+    local = {a for a, t in types.items() if _may_be_local(t)} - {t.name for t in kernel.temps}
     tasks = []
     for t, task in enumerate(kernel.tasks):
-        for array in _written(task, temps):
+        for array in sorted(_written(task) & local):
             task, first_id = _promote(task, array, f"{array}.own{t}", types[array].dtype, first_id)
         updates = _Updates(task, first_id)
         tasks.append(updates.run())
@@ -41,8 +42,13 @@ def promote_elements(kernel: Kernel) -> Kernel:
     return kernel if all(a is b for a, b in zip(tasks, kernel.tasks)) else replace(kernel, tasks=tuple(tasks))
 
 
-def _written(task: Task, temps: set[str]) -> list[str]:
-    return sorted({s.array for s in walk(task.body) if isinstance(s, (n.Store, n.Atomic))} - temps)
+def _may_be_local(array: ArrayType) -> bool:
+    """A real array without a gradient ends derivatives, which a local would carry on."""
+    return array.grad or not array.dtype.is_real
+
+
+def _written(task: Task) -> set[str]:
+    return {s.array for s in walk(task.body) if isinstance(s, (n.Store, n.Atomic))}
 
 
 def _touches(stmt: Stmt, array: str) -> bool:
