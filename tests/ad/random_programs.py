@@ -414,7 +414,7 @@ class _Program:
         tasks = []
         for _ in range(self.r.randint(1, 5)):
             tasks.append(self.serial() if self.chance(0.35) else self.parallel())
-        params = [Param(a, ArrayType(f64, len(shape), True)) for a, shape in SHAPES.items()]
+        params = [Param(a, ArrayType(f64, len(shape), self.chance(0.9))) for a, shape in SHAPES.items()]
         params += [Param("c", ArrayType(i32, 1)), Param("k", ArrayType(i32, 1)), Param("n", i32)]
         return Kernel(f"program{seed}", tuple(params), tuple(tasks))
 
