@@ -25,10 +25,14 @@ SLABS = ("real", "integer", "flag")
 
 @dataclass(frozen=True)
 class Options:
-    """How to compile. debug: check indices, asserts and divisions. precise: no contraction, no approximation."""
+    """How to compile. debug: check indices, asserts and divisions. precise: no contraction, no approximation.
+
+    effort: 2 for code that runs fast, 0 for code that is made fast (a seventh of the time in LLVM).
+    """
 
     debug: bool = False
     precise: bool = True
+    effort: int = 2
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ class CpuExecutable:
     kernel: Kernel
     generated: Generated
     heap: Heap
+    effort: int = 2
     layout: Layout = field(init=False)
     _idle: list[Block] = field(default_factory=list)
     _written: set[str] = field(init=False)
@@ -46,7 +47,7 @@ class CpuExecutable:
     def __post_init__(self) -> None:
         self.layout = self.generated.layout
         self._written = written(self.kernel)
-        self._code = NativeCode(self.generated)
+        self._code = NativeCode(self.generated, self.effort)
         self._launch: Callable[[int], int] = _LAUNCH(self._code.address)
         self._print = _PRINT(self._on_print)
 
@@ -121,7 +122,7 @@ class CpuBackend:
 
     def compile(self, kernel: Kernel, options: Options) -> CpuExecutable:
         """Generate, optimise and load. Raises Unsupported for what backends/limits.py declares."""
-        return CpuExecutable(kernel, generate(kernel, options, self.target), self.heap)
+        return CpuExecutable(kernel, generate(kernel, options, self.target), self.heap, options.effort)
 
     def ir_text(self, kernel: Kernel, options: Options | None = None, optimise: bool = True) -> str:
         """LLVM IR of a kernel, after LLVM's pipeline or before it."""

@@ -16,21 +16,21 @@ def host() -> tuple[str, str]:
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
-def machine(jit: bool = True) -> llvm.TargetMachine:
+def machine(jit: bool = True, effort: int = 2) -> llvm.TargetMachine:
     """A target machine for the host. Not shared: an execution engine takes it over."""
     name, features = host()
     target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=name, features=features, opt=2, jit=jit)
+    return target.create_target_machine(cpu=name, features=features, opt=effort, jit=jit)
 
 
 class NativeCode:
     """A loaded module. address: of `launch`. The code goes away with this object."""
 
-    def __init__(self, generated: Generated) -> None:
+    def __init__(self, generated: Generated, effort: int = 2) -> None:
         with LOCK:
-            owner = machine()
+            owner = machine(effort=effort)
             module = parse(generated.text, owner.triple, str(owner.target_data))
-            optimise(module, owner)
+            optimise(module, owner, effort)
             self._engine = llvm.create_mcjit_compiler(module, owner)
             self._engine.finalize_object()
             self.address: int = self._engine.get_function_address("launch")

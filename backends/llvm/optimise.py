@@ -11,8 +11,6 @@ import llvmlite.binding as llvm
 
 from ...compiler.errors import InternalError
 
-SPEED_LEVEL = 2
-
 NO_TARGET = 'target triple = "unknown-unknown-unknown"\ntarget datalayout = ""'
 """The head that llvmlite gives a module whose target is not set."""
 
@@ -41,9 +39,9 @@ def parse(text: str, triple: str, data_layout: str) -> llvm.ModuleRef:
     return module
 
 
-def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 2) -> None:
     """Run LLVM's standard pipeline for the machine; loops are vectorised, straight-line code is not."""
-    options = llvm.create_pipeline_tuning_options(speed_level=SPEED_LEVEL)
+    options = llvm.create_pipeline_tuning_options(speed_level=effort)
     options.loop_vectorization = True
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
