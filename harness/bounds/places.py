@@ -124,7 +124,7 @@ def _raise(m: BoundedMachine, array: str, index: Vector, e: Vector) -> None:
     if e is not ZERO:
         known = m.errors.get(array)
         known = m.errors[array] = np.zeros(m.memory[array].flat.size) if known is None else known
-        np.maximum.at(known, index, e)
+        np.maximum.at(known, *np.broadcast_arrays(index, e))
 
 
 def format_of(m: BoundedMachine, array: str) -> Scalar:

@@ -6,6 +6,7 @@ gradient of that array is the adjoint of every value; dual numbers say what each
 """
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -26,11 +27,14 @@ from ..model import Program, load
 from ..outcome import Arrays, attempt
 from ..rounding import SAFETY, generator, signs
 from .case import Panel
+from .corpus import failed_key
 from .derivatives import compare
 from .instrument import MOVE, REAL, WHOLE, Slot, boxes, movable, traced
 from .lowerings import Lowerings
 from .plan import Key, Plan
+from .reduce import sign_of_judged
 from .standard import bounded, judge
+from .statistics import Finding
 
 UNIT = 2.0**-53
 
@@ -178,6 +182,19 @@ class Bisector:
             if reason:
                 return Suspect("pass", name, "", f"number {number + 1} of {len(seen)}: {reason}")
         return None
+
+
+def name_of(finding: Finding, panel: Panel) -> str:
+    """What findings of one mistake have in common: the comparison, and the first statement that is wrong."""
+    sign = "-".join(sign_of_judged(finding.judged)) or finding.crash
+    key = failed_key(finding.judged)
+    if key is None:
+        return sign
+    try:
+        suspect = Bisector(finding.program, finding.plan, key, panel).statement()
+    except Exception:  # a bisection runs what is known to be wrong
+        return sign
+    return f"{sign} {re.sub('%[0-9]+', '%', suspect.text)}" if suspect else sign
 
 
 def _as_is(kernel: Kernel) -> Lowered:

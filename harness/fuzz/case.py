@@ -21,7 +21,7 @@ from ...compiler.errors import Unsupported as UnsupportedError
 from ...compiler.ir.nodes import Kernel
 from ...reference.backend import ReferenceBackend
 from ...reference.launch import run
-from ...reference.traps import TRAPS
+from ...reference.traps import TRAPS, OutOfFuel
 from ..compare import Verdict
 from ..executors import CHECKED, PRECISE
 from ..launch import GRAD
@@ -31,7 +31,7 @@ from . import derivatives, features
 from .lowerings import Lowerings
 from .plan import Plan
 from .result import Features, Judged, Result
-from .standard import Bounded, bounded, judge
+from .standard import FUEL, Bounded, bounded, judge
 
 TRAP_KINDS = frozenset(kind.__name__ for kind in TRAPS)
 State = dict[str, np.ndarray]
@@ -42,7 +42,7 @@ class Panel:
     """Backends by name, and an interpreter of its own. One per process."""
 
     backends: Mapping[str, Backend]
-    reference: ReferenceBackend = field(default_factory=ReferenceBackend)
+    reference: ReferenceBackend = field(default_factory=lambda: ReferenceBackend(fuel=FUEL))
 
 
 def run_case(program: Program, plan: Plan, panel: Panel) -> Result:
@@ -112,6 +112,9 @@ class _Case:
         if isinstance(outcome, Trap) and outcome.kind not in TRAP_KINDS:
             self.add("forward", "plain", "the language", "disagree", str(outcome))
             return outcome
+        if isinstance(outcome, Trap) and outcome.kind == OutOfFuel.__name__:
+            self.add("forward", "plain", "the language", "undecided", f"more than {FUEL} statements")
+            return outcome
         self._text_twin(outcome)
         if self.plan.forward or not self._has_gradient(outcome):
             if self.plan.wants("forward", "optimised"):
@@ -166,7 +169,7 @@ class _Case:
         kernel = Lowerings(render_ir(self.program)).plain.kernel
         memory = self.program.arrays()
         for launch in range(self.plan.launches):
-            run(kernel, memory, self.scalars, Sizes(), Draws(0, launch))
+            run(kernel, memory, self.scalars, Sizes(), Draws(0, launch), fuel=FUEL)
         return memory
 
     def _compare_forward(self, executor: str, expected: Outcome, execute: Callable[[], Arrays]) -> None:
@@ -204,7 +207,7 @@ class _Case:
     def _within_bounds(self, made: Lowerings, seeds: Arrays) -> None:
         """The lean gradient against itself on other executors, and against the classic one."""
         kernel = made.lean.kernel
-        outcome = attempt(lambda: self._keep_gradient(kernel, seeds))
+        outcome = attempt(lambda: self._keep_gradient(kernel, seeds, precise=True))
         if not isinstance(outcome, Ok):
             self.add("reverse", "lean", "the language", "disagree", _end(outcome))
             return
@@ -239,9 +242,15 @@ class _Case:
         return found
 
     def _classic(self, made: Lowerings, seeds: Arrays) -> None:
-        """The other lowering rounds otherwise, so it comes with bounds of its own."""
+        """The other lowering rounds otherwise, so both come with their distances from the exact gradient."""
+        self._keep_gradient(made.lean.kernel, seeds, precise=False)
         found: list[Bounded] = []
-        outcome = attempt(lambda: found.append(self._bounded_gradient(made.classic.kernel, seeds)) or found[0].arrays)
+
+        def pull() -> Arrays:
+            found.append(self._bounded_gradient(made.classic.kernel, seeds, precise=False))
+            return found[0].arrays
+
+        outcome = attempt(pull)
         others = found[0].errors if found else None
         if found and found[0].poisoned:
             self.add("reverse", "classic", "lean", "poisoned", found[0].poisoned)
@@ -249,17 +258,17 @@ class _Case:
             made_of = judge(self.gradient, "classic", outcome, others)
             self.add("reverse", "classic", "lean", made_of.verdict, made_of.reason)
 
-    def _keep_gradient(self, kernel: Kernel, seeds: Arrays) -> Arrays:
-        self.gradient = self._bounded_gradient(kernel, seeds)
+    def _keep_gradient(self, kernel: Kernel, seeds: Arrays, precise: bool) -> Arrays:
+        self.gradient = self._bounded_gradient(kernel, seeds, precise)
         return self.gradient.arrays
 
-    def _bounded_gradient(self, kernel: Kernel, seeds: Arrays) -> Bounded:
+    def _bounded_gradient(self, kernel: Kernel, seeds: Arrays, precise: bool) -> Bounded:
         """Adjoints of the initial content, all launches pulled back; what else its arrays hold is of the first."""
         adjoints: Arrays = seeds
         errors: Arrays | None = None
         for launch in reversed(range(self.plan.launches)):
             memory = {**self._primals(launch), **adjoints}
-            found = bounded(kernel, memory, self.scalars, Draws(0, launch), errors)
+            found = bounded(kernel, memory, self.scalars, Draws(0, launch), errors, precise)
             adjoints = {name: found.arrays[name] for name in seeds}
             errors = {name: found.errors[name] for name in seeds}
         return replace(found, arrays=dict(adjoints), errors=dict(errors or {}))

@@ -14,10 +14,12 @@ from importlib.util import find_spec
 import numpy as np
 
 from ...backends.base import Draws, Scalars
+from ...compiler.errors import NotDifferentiable
 from ...compiler.errors import Unsupported as UnsupportedError
+from ...reference.traps import TRAPS
 from ..launch import GRAD
 from ..outcome import Arrays, Ok, Trap, attempt
-from ..rounding import DECIDABLE, SAFETY, generator, nudged, signs
+from ..rounding import DECIDABLE, SAFETY, generator, moved, nudged, signs
 from .lowerings import Lowerings
 from .plan import Plan
 from .result import Judged
@@ -33,18 +35,28 @@ def compare(made: Lowerings, initial: Arrays, scalars: Scalars, seeds: Arrays, p
     pulled = _Pulled(made, _wide(initial), scalars, _wide(seeds), plan.launches)
     disagrees = False
     if plan.wants("reverse", "dual"):
-        found = _guarded("dual", pulled.against_dual)
+        found = _asked("dual", pulled, _Pulled.against_dual)
         disagrees = found.verdict == "disagree"
         yield found
     if plan.wants("reverse", "jax") and (plan.oracle or disagrees) and find_spec("jax"):
-        yield _guarded("jax", pulled.against_jax)
+        yield _asked("jax", pulled, _Pulled.against_jax)
 
 
-def _guarded(judge_name: str, run: Callable[[], Judged]) -> Judged:
+def _asked(name: str, pulled: _Pulled, ask: Callable[[_Pulled], Judged]) -> Judged:
+    """A judge's word. The compiler folds constants in the kernel's own precision, and what is widened afterwards has
+    their roundings, which the judges do not: where one disagrees, the kernel is widened first and compiled again.
+    """
     try:
-        return run()
+        found = ask(pulled)
+        if found.verdict != "disagree" or pulled.made.wide_kernel == pulled.made.kernel:
+            return found
+        return ask(replace(pulled, made=Lowerings(pulled.made.wide_kernel)))
     except UnsupportedError as error:
-        return Judged("reverse", judge_name, "lean", "unsupported", str(error).splitlines()[0])
+        return Judged("reverse", name, "lean", "unsupported", str(error).splitlines()[0])
+    except NotDifferentiable as error:
+        return Judged("reverse", name, "lean", "refused", str(error).splitlines()[0])
+    except TRAPS as error:  # the launch itself ended well, in its own precision
+        return Judged("reverse", name, "lean", "undecided", f"in double precision: {str(error).splitlines()[0]}")
 
 
 def _wide(arrays: Arrays) -> dict[str, np.ndarray]:
@@ -92,25 +104,35 @@ class _Pulled:
 
     def against_dual(self) -> Judged:
         """Both sides of the identity along one random direction."""
+        tangents = {n: signs(generator("tangent", n), self.initial[n].shape) for n in self.names}
+        known = self.gradient
+        left = self._along(self.initial, tangents)
+        right = np.concatenate([np.ravel(known.arrays[n + GRAD] * tangents[n]) for n in self.names])
+        found = self._decide(left, right, known)
+        if found.verdict != "disagree":
+            return found
+        # The dual numbers round too. How much that may be is asked only where it matters.
+        others = [self._along(moved(self.initial, UNIT, k), tangents) for k in range(2)]
+        return self._decide(left, right, known, max(abs(float(o.sum() - left.sum())) for o in others))
+
+    def _along(self, initial: Arrays, tangents: Arrays) -> np.ndarray:
+        """Terms of <c, J t>."""
         from ..oracles import dual
 
-        tangents = {n: signs(generator("tangent", n), self.initial[n].shape) for n in self.names}
-        state, moved = dict(self.initial), dict(tangents)
+        state, pushed = dict(initial), dict(tangents)
         for launch in range(self.launches):
-            state, moved = dual.jvp(self.made.plain.kernel, state, self.scalars, moved, Draws(0, launch))
-        known = self.gradient
-        left = np.concatenate([np.ravel(self.seeds[n + GRAD] * moved[n]) for n in self.names])
-        right = np.concatenate([np.ravel(known.arrays[n + GRAD] * tangents[n]) for n in self.names])
-        return self._decide(left, right, known)
+            state, pushed = dual.jvp(self.made.wide_plain, state, self.scalars, pushed, Draws(0, launch))
+        return np.concatenate([np.ravel(self.seeds[n + GRAD] * pushed[n]) for n in self.names])
 
-    def _decide(self, left: np.ndarray, right: np.ndarray, known: Bounded) -> Judged:
+    def _decide(self, left: np.ndarray, right: np.ndarray, known: Bounded, moves: float = 0.0) -> Judged:
+        """moves: what roundings of the initial content do to the left side."""
         if known.poisoned:
             return Judged("reverse", "dual", "lean", "poisoned", known.poisoned)
         if not (np.isfinite(left).all() and np.isfinite(right).all()):
             return Judged("reverse", "dual", "lean", "undecided", "NaN or infinity along the direction")
         size = float(np.abs(left).sum() + np.abs(right).sum())
         error = sum(float(np.sum(known.errors[n + GRAD])) for n in self.names)
-        bound = 2.0 * error + SAFETY * UNIT * size
+        bound = 2.0 * error + SAFETY * (UNIT * size + moves)
         gap = abs(float(left.sum()) - float(right.sum()))
         if not bound <= DECIDABLE * max(size, 1e-300):
             return Judged("reverse", "dual", "lean", "undecided", f"bound {bound:.1e} of {size:.1e}")
@@ -130,7 +152,7 @@ class _Pulled:
     def _jax(self) -> Arrays:
         from ..oracles import jax_oracle
 
-        kernel, states = self.made.plain.kernel, [self.initial]
+        kernel, states = self.made.wide_plain, [self.initial]
         for launch in range(self.launches - 1):
             states.append(jax_oracle.run(kernel, states[-1], self.scalars, Draws(0, launch)))
         adjoints: Mapping[str, np.ndarray] = {n: self.seeds[n + GRAD] for n in self.names}
@@ -141,11 +163,11 @@ class _Pulled:
     def _at_kink(self) -> bool:
         """Whether the gradient jumps when the initial content moves by a few roundings."""
         for side in (1.0, -1.0):
-            moved = attempt(lambda s=side: self._from(nudged(self.initial, UNIT, "kink", s)).arrays)
-            if not isinstance(moved, Ok):
+            beside = attempt(lambda s=side: self._from(nudged(self.initial, UNIT, "kink", s)).arrays)
+            if not isinstance(beside, Ok):
                 return True
             for name in self.seeds:
-                here, there = self.gradient.arrays[name], moved.arrays[name]
+                here, there = self.gradient.arrays[name], beside.arrays[name]
                 scale = max(float(np.abs(here).max(initial=0.0)), float(np.abs(there).max(initial=0.0)))
                 if not np.allclose(here, there, rtol=DECIDABLE, atol=DECIDABLE * scale):
                     return True

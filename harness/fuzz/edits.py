@@ -107,10 +107,18 @@ def plainer(program: Program) -> Iterator[Program]:
 
 def simplifications(program: Program) -> Iterator[Program]:
     """With one expression replaced by a number or by an operand of it; large ones first."""
-    found = [(p, n) for p, n in places(program.kernel) if isinstance(n, m.Expr) and not isinstance(n, m.Number)]
+    found = [
+        (p, n) for p, n in places(program.kernel)
+        if isinstance(n, m.Expr) and not isinstance(n, m.Number) and not _is_target(p)
+    ]  # fmt: skip
     for path, node in sorted(found, key=lambda pair: -sum(1 for _ in walk(pair[1]))):
         for new in (*_NUMBERS, *_operands(node)):
             yield _at(program, path, new)
+
+
+def _is_target(path: Path) -> bool:
+    """Whether an expression is assigned to; the indices inside it are not."""
+    return "target" in path[-1:] or "targets" in path[-2:-1]
 
 
 def _operands(node: m.Expr) -> Iterator[m.Expr]:

@@ -24,8 +24,10 @@ from ...reference.launch import run
 from ..outcome import Arrays
 
 REAL, WHOLE, MOVE = "$real", "$whole", "$move"
-_SILENT = (n.Const, n.Arg, n.Shape, n.For, n.While)
-"""Statements whose results are known, or told by what uses them."""
+_SILENT = (n.Const, n.Arg, n.Shape, n.For, n.While, n.Atomic)
+"""Statements whose results are known, or told by what uses them; the old value of an atomic depends on the order of
+iterations, and keeping it would make the kernel depend on it too.
+"""
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 """First point and extents of a task; empty for a serial one."""

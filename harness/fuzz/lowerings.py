@@ -62,6 +62,11 @@ class Lowerings:
         return Lowered(reverse(self._prepared[LAST_BEFORE_REVERSE], "classic"))
 
     @cached_property
+    def wide_kernel(self) -> Kernel:
+        """The kernel itself in double precision."""
+        return widen(self.kernel)
+
+    @cached_property
     def wide_plain(self) -> Kernel:
         """`plain` in double precision. Raises Unsupported for a kernel that looks at the bits of reals."""
         return widen(self.plain.kernel)

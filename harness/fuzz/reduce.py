@@ -19,10 +19,7 @@ from .edits import EDITS, tidy
 from .plan import Plan
 from .result import Judged, Result
 from .statistics import Finding
-from .worker import Crash, Job
-
-Execute = Callable[[Job], Result | Crash]
-"""Runs a job: in this process, or in one of its own if it may crash."""
+from .worker import Crash, Execute, Job
 
 Size = tuple[int, int, int, int]
 
@@ -133,7 +130,8 @@ def distinct(findings: Iterable[Finding], name: Callable[[Finding], str]) -> lis
     """The smallest of all findings with the same name, in the order in which they were met."""
     best: dict[str, Finding] = {}
     for finding in findings:
-        known = best.get(name(finding))
+        called = name(finding)
+        known = best.get(called)
         if known is None or size(finding.program) < size(known.program):
-            best[name(finding)] = finding
+            best[called] = finding
     return list(best.values())

@@ -17,7 +17,10 @@ from ..outcome import Arrays, Ok, Outcome, Trap
 
 _VERDICTS: dict[str, Verdict] = {"agree": "ok", "undecided": "undecided", "disagree": "disagree"}
 
-__all__ = ["Bounded", "bounded", "judge"]
+FUEL = 200_000
+"""Statements of a launch; what takes more is a loop without end: programs drawn take a few thousand."""
+
+__all__ = ["FUEL", "Bounded", "bounded", "judge"]
 
 
 def bounded(
@@ -26,7 +29,7 @@ def bounded(
     """Launch on copies. errors: of the initial content. precise: for executors of this very kernel alone. Raises what
     the launch raises.
     """
-    return run_bounded(kernel, arrays, scalars, Sizes(), draws, errors, precise)
+    return run_bounded(kernel, arrays, scalars, Sizes(), draws, errors, precise, FUEL)
 
 
 def judge(known: Bounded, executor: str, outcome: Outcome, others: Arrays | None = None) -> Comparison:

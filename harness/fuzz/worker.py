@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from typing import Any
 
 from ...backends import registry
 from ..model import Program
@@ -54,6 +55,7 @@ class Runner:
 def _serve(connection: Connection, setup: Setup) -> None:
     """The process: answers jobs until the other end is closed."""
     runner = Runner(setup)
+    connection.send(READY)
     while True:
         try:
             job = connection.recv()
@@ -62,12 +64,23 @@ def _serve(connection: Connection, setup: Setup) -> None:
         connection.send(runner.run(job))
 
 
+READY = "ready"
+"""What a new process says when it has imported everything."""
+
+START = 120.0
+"""Seconds that it may take for that."""
+
+
 @dataclass(frozen=True)
 class Crash:
     """A job that has no result. reason: how its process ended, or that it hung."""
 
     job: Job
     reason: str
+
+
+Execute = Callable[[Job], Result | Crash]
+"""Runs a job: in this process, or in one of its own if it may crash."""
 
 
 class Worker:
@@ -86,7 +99,7 @@ class Worker:
         self._process = context.Process(target=_serve, args=(other, self.setup), daemon=True)
         self._process.start()
         other.close()
-        self._fresh = True
+        self._ready = False
 
     def give(self, job: Job) -> None:
         """Start a job; the worker is idle."""
@@ -99,14 +112,21 @@ class Worker:
         assert self.job is not None
         try:
             if self.connection.poll():
-                found: Result = self.connection.recv()
-                self.job, self._fresh = None, False
-                return found
+                return self._received(self.connection.recv())
         except (EOFError, OSError):
             return self._crashed(f"the process died: {self._ending()}")
-        if time.monotonic() - self._since > self.limit * (3 if self._fresh else 1):  # the first job waits for imports
+        if time.monotonic() - self._since > (self.limit if self._ready else START):
             return self._crashed(f"no answer within {self.limit:.0f} s")
         return None
+
+    def _received(self, found: Any) -> Result | None:
+        """A result; None for the word that the process is ready, from when on the job counts as running."""
+        if found == READY:
+            self._ready, self._since = True, time.monotonic()
+            return None
+        self.job = None
+        result: Result = found
+        return result
 
     def run(self, job: Job) -> Result | Crash:
         """A job from start to end."""
@@ -114,6 +134,12 @@ class Worker:
         while (found := self.poll()) is None:
             self.connection.poll(0.2)
         return found
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """End the process."""

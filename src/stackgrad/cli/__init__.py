@@ -15,7 +15,7 @@ STAGES = ("source", "tasks", "structured", "adjoint", "final", "counting", "all"
 
 _COMMANDS = {
     "check": (".check", "run"), "doctor": (".doctor", "run"), "ir": (".ir", "run"), "fuzz": (".fuzz", "run"),
-    "replay": (".fuzz", "run_replay"), "reduce": (".fuzz", "run_reduce"),
+    "replay": (".fuzz", "run_replay"), "reduce": (".fuzz", "run_reduce"), "bisect": (".fuzz", "run_bisect"),
 }  # fmt: skip
 """The module and the function of each command."""
 
@@ -69,7 +69,10 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument("folders", nargs="+", metavar="DIR", help="an entry, or a folder of entries")
     reduce = commands.add_parser("reduce", help="make the program of an entry smaller")
     reduce.add_argument("folder", metavar="DIR", help="an entry")
-    for command in (replay, reduce):
+    bisect = commands.add_parser("bisect", help="name the statement, or the pass, at which an entry goes wrong")
+    bisect.add_argument("folder", metavar="DIR", help="an entry")
+    bisect.add_argument("--passes", action="store_true", help="also find the first pass that changes what is computed")
+    for command in (replay, reduce, bisect):
         command.add_argument("--backends", metavar="A,B", help=_BACKENDS)
     return parser
 
@@ -88,6 +91,7 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, metavar="S", help="seed of the first case (default: drawn, and printed)")
     parser.add_argument("--backends", metavar="A,B", help=_BACKENDS)
     parser.add_argument("--processes", type=_positive, default=1, metavar="P", help="cases at a time (default 1)")
+    parser.add_argument("--profile", choices=("smooth", "wild"), help="kind of programs (default: a mixture)")
     parser.add_argument("--corpus", default="fuzz-corpus", metavar="DIR", help="where findings are kept")
     parser.add_argument("--mutants", action="store_true", help="plant known mistakes; how soon is each one found?")
 

@@ -1,20 +1,27 @@
-"""`stackgrad fuzz`, `replay`, `reduce`: random programs on every executor; what is found is made small and kept."""
+"""`stackgrad fuzz`, `replay`, `reduce`, `bisect`: random programs on every executor; what is found is made small, kept,
+run again, and traced to the statement where executors part.
+"""
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from ..backends import registry
 from ..backends.registry import UnknownBackend
 from ..harness.executors import present_backends
 from ..harness.fuzz import corpus
+from ..harness.fuzz.bisect import Bisector, name_of
+from ..harness.fuzz.case import Panel
 from ..harness.fuzz.loop import HANG, fuzz
-from ..harness.fuzz.reduce import distinct, reduce, sign_of_judged
+from ..harness.fuzz.reduce import distinct, reduce
 from ..harness.fuzz.replay import replay
 from ..harness.fuzz.statistics import Finding, Statistics
 from ..harness.fuzz.worker import Setup, Worker
 from ..harness.model.source import definitions
+from ..harness.strategies import sample as draw
 from . import CommandError
 from .live import Status
 
@@ -37,7 +44,8 @@ def run(given: argparse.Namespace) -> int:
     failed = replay_all([root], backends) if root.exists() else 0
     seconds = DEFAULT_SECONDS if given.seconds is None and given.cases is None else given.seconds
     with Status() as status:
-        found = fuzz(seconds, given.cases, given.seed, backends, given.processes, progress=status.show)
+        sample = partial(draw, profile=given.profile)
+        found = fuzz(seconds, given.cases, given.seed, backends, given.processes, sample, progress=status.show)
     print(table(found))
     for finding in kept(found.findings, backends):
         report(finding, corpus.write(root, finding))
@@ -61,17 +69,15 @@ def kept(findings: Sequence[Finding], backends: tuple[str, ...]) -> list[Finding
     if not findings:
         return []
     print(f"reducing {min(len(findings), MOST_REDUCED)} of {len(findings)} findings", flush=True)
-    worker = Worker(Setup(backends), HANG)
-    try:
+    with Worker(Setup(backends), HANG) as worker:
         small = [reduce(f, worker.run, REDUCE_SECONDS) for f in findings[:MOST_REDUCED]]
-    finally:
-        worker.close()
-    return distinct(small, name)
+    panel = panel_of(backends)
+    return distinct(small, lambda finding: name_of(finding, panel))
 
 
-def name(finding: Finding) -> str:
-    """Findings of one name are taken for one mistake."""
-    return "-".join(sign_of_judged(finding.judged)) or finding.crash
+def panel_of(backends: tuple[str, ...]) -> Panel:
+    """Executors of this process."""
+    return Panel({name: registry.get(name) for name in backends})
 
 
 def report(finding: Finding, folder: Path) -> None:
@@ -100,13 +106,14 @@ def replay_all(roots: Sequence[Path], backends: tuple[str, ...], loud: bool = Fa
     """Replay a corpus and say what fails; how many do."""
     failed = count = 0
     try:
-        for entry, finding in replay(roots, backends):
-            count += 1
-            failed += finding is not None
-            if finding is not None:
-                print(f"FAILED: {entry.folder}: {finding.title}")
-            elif loud:
-                print(f"passed: {entry.folder}")
+        with Worker(Setup(backends), HANG) as worker:
+            for entry, finding in replay(roots, backends, worker.run):
+                count += 1
+                failed += finding is not None
+                if finding is not None:
+                    print(f"FAILED: {entry.folder}: {finding.title}")
+                elif loud:
+                    print(f"passed: {entry.folder}")
     except ValueError as error:
         raise CommandError(str(error)) from None
     if loud and not count:
@@ -116,16 +123,42 @@ def replay_all(roots: Sequence[Path], backends: tuple[str, ...], loud: bool = Fa
 
 
 def run_reduce(given: argparse.Namespace) -> int:
-    """The command: the entry is reduced further in place of what it holds, in a folder beside it."""
+    """The command: a smaller program that fails alike, in a folder beside the entry. Returns 1 unless it passes."""
+    finding = _failing(given)
+    if finding is None:
+        return 0
+    small = kept([finding], finding.plan.backends)[0]
+    report(small, corpus.write(Path(given.folder).parent, small))
+    return 1
+
+
+def run_bisect(given: argparse.Namespace) -> int:
+    """The command: where the executors of an entry part. Returns 1 unless it passes."""
+    finding = _failing(given)
+    if finding is None:
+        return 0
+    key = corpus.failed_key(finding.judged)
+    if key is None:
+        raise CommandError(f"the process died ({finding.crash}): there are no values to compare", 1)
+    bisector = Bisector(finding.program, finding.plan, key, panel_of(finding.plan.backends))
+    print(finding.title)
+    found = [bisector.statement()] + ([bisector.first_pass()] if given.passes else [])
+    for suspect in found:
+        print(suspect or "nothing found: the executors agree when they are watched")
+    return 1
+
+
+def _failing(given: argparse.Namespace) -> Finding | None:
+    """What an entry fails with now; None, with a word to the user, if it passes."""
     folder, backends = Path(given.folder), wanted_backends(given.backends)
     try:
-        entry = corpus.read(folder)
+        with Worker(Setup(backends), HANG) as worker:
+            found = [finding for _, finding in replay([folder], backends, worker.run)]
     except ValueError as error:
         raise CommandError(str(error)) from None
-    for _, finding in replay([folder], backends):
-        if finding is None:
-            print(f"{folder} passes: there is nothing to reduce")
-            return 0
-        small = kept([replace(finding, plan=replace(finding.plan, backends=backends))], backends)[0]
-        report(small, corpus.write(entry.folder.parent, small))
-    return 1
+    if len(found) != 1:
+        raise CommandError(f"{folder} holds {len(found)} entries, this command takes one")
+    if found[0] is None:
+        print(f"{folder} passes")
+        return None
+    return replace(found[0], plan=replace(found[0].plan, backends=backends))

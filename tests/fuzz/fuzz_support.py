@@ -1,0 +1,75 @@
+"""Planted mistakes, a small program, samplers that worker processes can import, and runs in this process."""
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from contextlib import AbstractContextManager
+
+from stackgrad.backends.llvm.ops import LLVM
+from stackgrad.compiler.ad.rules import VJP
+from stackgrad.compiler.ir.types import f32, i32
+from stackgrad.harness.fuzz.loop import fuzz
+from stackgrad.harness.fuzz.statistics import Finding, Statistics
+from stackgrad.harness.model import Program
+from stackgrad.harness.model import nodes as m
+from stackgrad.harness.mutants import patched_row
+from stackgrad.harness.strategies import sample
+
+CRASHES, HANGS = 2, 3
+"""Seeds of cases that kill their process, and that never end."""
+
+
+def wrong_derivative() -> AbstractContextManager[None]:
+    """d(x - y)/dy = 1."""
+    return patched_row(VJP, "sub", (lambda b, g, a, r: g, lambda b, g, a, r: g))
+
+
+def wrong_backend() -> AbstractContextManager[None]:
+    """tanh x = x on the cpu."""
+    return patched_row(LLVM, "tanh", lambda e, t, x: x)
+
+
+def smooth(seed: int) -> Program:
+    """A program with bounded values and a gradient."""
+    return sample(seed, "smooth")
+
+
+def first_finding(seed: int, cases: int = 30) -> tuple[Finding, Statistics]:
+    """The first finding of some cases in this process."""
+    found = fuzz(cases=cases, seed=seed, processes=0, sample=smooth, stop=lambda s: bool(s.findings))
+    assert found.findings, f"nothing was found in {found.cases} cases"
+    return found.findings[0], found
+
+
+def loop_program(trips: tuple[int, ...] = (0, 1, 3, 7)) -> Program:
+    """y[i] = sin(... sin(x[i]²)² ...), as many times as n[i] says."""
+    i, v = m.Name("i"), m.Name("v")
+    square = m.Binary("*", v, v)
+    body = (
+        m.For(("i",), m.Over("x"), (
+            m.Assign((v,), (m.Element("x", (i,)),)),
+            m.For(("j",), m.Range(None, m.Element("n", (i,))), (m.Assign((v,), (m.Call("sin", (square,)),)),)),
+            m.Assign((m.Element("y", (i,)),), (v,)),
+        )),
+    )  # fmt: skip
+    lanes = len(trips)
+    reals = tuple(0.5 + 0.25 * k for k in range(lanes))
+    fields = (m.Field("x", f32, (lanes,), True), m.Field("n", i32, (lanes,)), m.Field("y", f32, (lanes,), True))
+    inputs = m.Inputs((("x", reals), ("n", trips), ("y", (0.0,) * lanes)), (), (("x", reals), ("y", reals)))
+    return m.Program(m.Kernel("k", body), fields, (), inputs)
+
+
+def small(seed: int) -> Program:
+    """One program for all seeds."""
+    return loop_program((seed % 3, 1))
+
+
+def hostile(seed: int) -> Program:
+    """Like `small`, but in a worker process one case dies and one hangs."""
+    if multiprocessing.parent_process() is not None:
+        if seed == CRASHES:
+            os._exit(3)
+        if seed == HANGS:
+            time.sleep(600)
+    return small(seed)

@@ -1,0 +1,105 @@
+"""One case: what is compared, what kind of program it was, and that a mistake is seen by the comparison it concerns."""
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fuzz_support import loop_program, wrong_backend, wrong_derivative
+from stackgrad.harness.fuzz.plan import Plan, plan_for
+from stackgrad.harness.fuzz.result import Judged, Result
+from stackgrad.harness.fuzz.retry import calmer
+from stackgrad.harness.fuzz.worker import Job, Runner, Setup
+from stackgrad.harness.model import nodes as m
+
+ALL = {
+    ("forward", "text"), ("forward", "optimised"), ("forward", "cpu"), ("reverse", "counted"), ("reverse", "cpu"),
+    ("reverse", "classic"), ("reverse", "dual"), ("reverse", "jax"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runner() -> Runner:
+    return Runner(Setup())
+
+
+def verdicts(result: Result) -> dict[tuple[str, str], str]:
+    return {j.key: j.verdict for j in result.judged}
+
+
+@pytest.mark.parametrize("launches", [1, 2])
+def test_every_comparison_is_made(runner: Runner, launches: int) -> None:
+    result = runner.run(Job(0, loop_program(), Plan(launches=launches, oracle=True, check=True)))
+    assert verdicts(result) == dict.fromkeys(ALL, "ok")
+    assert result.outcome == "ok"
+    assert (result.features.nest, result.features.trips, result.features.depth) == (1, 7, 7)
+
+
+def test_a_narrowed_plan_makes_one_comparison(runner: Runner) -> None:
+    for key in ALL:
+        result = runner.run(Job(0, loop_program(), Plan(oracle=True).narrowed(key)))
+        assert verdicts(result) == {key: "ok"}
+
+
+def test_a_wrong_derivative_is_seen_by_both_oracles(runner: Runner) -> None:
+    i = m.Name("i")
+    less = m.Assign((m.Element("y", (i,)),), (m.Binary("-", m.Number(1.0), m.Element("x", (i,))),))
+    program = replace(loop_program(), kernel=m.Kernel("k", (m.For(("i",), m.Over("x"), (less,)),)))
+    with wrong_derivative():
+        found = verdicts(runner.run(Job(0, program, Plan())))
+    assert (found["reverse", "dual"], found["reverse", "jax"]) == ("disagree", "disagree")
+    assert found["reverse", "classic"] == found["reverse", "cpu"] == "ok"
+
+
+def test_traps_must_match(runner: Runner) -> None:
+    program = loop_program()
+    outside = m.For(("i",), m.Over("x"), (m.Assign((m.Element("y", (m.Number(9),)),), (m.Number(1.0),)),))
+    result = runner.run(Job(0, replace(program, kernel=m.Kernel("k", (outside,))), Plan()))
+    assert set(verdicts(result)) == {("forward", "text"), ("forward", "optimised"), ("forward", "cpu")}
+    assert set(verdicts(result).values()) == {"trap"}
+    assert result.outcome == "trap"
+
+
+def test_a_program_without_adjoints_has_no_gradient(runner: Runner) -> None:
+    program = loop_program()
+    bare = replace(program, fields=tuple(replace(f, grad=False) for f in program.fields))
+    result = runner.run(Job(0, bare, Plan()))
+    assert {j.direction for j in result.judged} == {"forward"}
+    assert result.outcome == "ok"
+
+
+def test_a_backend_that_computes_something_else(runner: Runner) -> None:
+    i = m.Name("i")
+    bent = m.Assign((m.Element("y", (i,)),), (m.Call("tanh", (m.Element("x", (i,)),)),))
+    program = replace(loop_program(), kernel=m.Kernel("k", (m.For(("i",), m.Over("x"), (bent,)),)))
+    with wrong_backend():
+        result = runner.run(Job(0, program, Plan()))
+    assert {j.key for j in result.disagreements} == {("forward", "cpu"), ("reverse", "cpu")}
+
+
+@pytest.mark.parametrize(("found", "outcome"), [
+    (("ok", "unsupported"), "ok"),
+    (("unsupported",), "unsupported"),
+    (("ok", "refused"), "refused"),
+    (("ok", "poisoned", "undecided"), "undecided"),
+    (("undecided", "disagree"), "disagreement"),
+    (("trap", "trap"), "trap"),
+])
+def test_outcomes(found: tuple[str, ...], outcome: str) -> None:
+    judged = tuple(Judged("forward", f"e{k}", "plain", v) for k, v in enumerate(found))  # type: ignore[arg-type]
+    assert Result(judged).outcome == outcome
+
+
+def test_a_calmer_program_is_shorter_and_double() -> None:
+    calm = calmer(loop_program())
+    assert {str(f.dtype) for f in calm.fields} == {"f64", "i32"}
+    assert calm.arrays()["n"].tolist() == [0, 1, 2, 2]
+    assert calm.arrays()["x"].dtype == np.float64
+
+
+def test_plans_depend_on_the_seed_alone_and_differ() -> None:
+    plans = [plan_for(seed, ("cpu",)) for seed in range(300)]
+    assert plans == [plan_for(seed, ("cpu",)) for seed in range(300)]
+    assert 5 <= sum(p.oracle for p in plans) <= 40
+    assert 20 <= sum(p.launches == 2 for p in plans) <= 100
+    assert {p.forward for p in plans} == {p.check for p in plans} == {p.counts for p in plans} == {True, False}

@@ -1,0 +1,57 @@
+"""The loop: statistics add up, a run is determined by its seed, and what kills a process is a finding and no more."""
+from __future__ import annotations
+
+import pytest
+from fuzz_support import CRASHES, HANGS, hostile, small
+from stackgrad.harness.fuzz.loop import fuzz
+from stackgrad.harness.fuzz.statistics import Statistics
+
+CASES = 40
+
+
+def test_short_run_finds_nothing() -> None:
+    """Cases fixed by seed, all executors of this machine that are quick to compile for."""
+    found = fuzz(cases=CASES, seed=0, processes=0)
+    assert [f.title for f in found.findings] == []
+    assert found.cases == sum(found.outcomes.values()) == len(found.milliseconds) == CASES
+    assert found.comparisons["reverse", "dual", "ok"] >= CASES // 3
+    assert found.stacked >= CASES // 8
+    assert found.nested >= CASES // 4
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    first, second = (fuzz(cases=4, seed=7, processes=0, sample=small) for _ in range(2))
+    assert first.comparisons == second.comparisons
+    assert first.by_trips == second.by_trips
+
+
+def test_crash_and_hang_are_findings() -> None:
+    found = fuzz(cases=6, seed=0, processes=1, sample=hostile, hang=5.0)
+    by_seed = {f.seed: f for f in found.findings}
+    assert set(by_seed) == {CRASHES, HANGS}
+    assert by_seed[CRASHES].crash == "the process died: exit status 3"
+    assert "no answer within 5 s" in by_seed[HANGS].crash
+    assert (found.crashes, found.cases) == (2, 4)
+    assert found.outcomes["ok"] == 4
+    assert by_seed[CRASHES].program == hostile(CRASHES)
+
+
+def test_time_ends_a_run() -> None:
+    found = fuzz(seconds=0.0, seed=0, processes=0, sample=small)
+    assert found.cases == 1
+
+
+def test_a_run_without_end_is_refused() -> None:
+    with pytest.raises(ValueError, match="seconds or cases"):
+        fuzz()
+
+
+def test_the_table_of_statistics() -> None:
+    found = fuzz(cases=3, seed=0, processes=0, sample=small)
+    rows = dict(found.table())
+    assert rows["cases"].startswith("3 in ")
+    assert rows["  ok"] == "3 (100%)"
+    assert rows["longest loop of 1 trips or more"] == "2 of 2 decided"
+    assert rows["longest loop of 2 trips or more"] == "1 of 1 decided"
+    assert rows["adstacks in use"] == "100%"
+    assert Statistics().open_share == 0.0
