@@ -14,6 +14,7 @@ from llvmlite import ir
 
 from ...compiler.ir.nodes import Kernel, Stmt, Value
 from ...compiler.ir.types import Scalar
+from ...compiler.passes.decisions import decisive_values
 from ..base import Options
 from .layout import Layout, lay_out
 from .target import Target
@@ -38,17 +39,19 @@ class Site:
 
 @dataclass
 class ModuleState:
-    """What all functions of a kernel's module share."""
+    """What all functions of a kernel's module share. exact: values that are not contracted."""
 
     kernel: Kernel
     options: Options
     target: Target
     layout: Layout = field(init=False)
     module: ir.Module = field(init=False)
+    exact: frozenset[Value] = field(init=False)
     sites: list[Site] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.layout = lay_out(self.kernel)
+        self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
         self.module = ir.Module(name=self.kernel.name, context=ir.Context())
 
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
@@ -92,7 +95,7 @@ class Arith:
     def __init__(self, m: ModuleState, b: ir.IRBuilder) -> None:
         self.m = m
         self.b = b
-        self.flags = () if m.options.precise else ("contract",)
+        self.flags: tuple[str, ...] = () if m.options.precise else ("contract",)
 
     def intrinsic(
         self, name: str, *args: ir.Value, result: ir.Type | None = None, by: Sequence[ir.Type] | None = None

@@ -56,7 +56,9 @@ def _op(e: Emitter, stmt: n.Op) -> None:
     if e.m.options.debug and stmt.op in ("floordiv", "mod") and types[0].is_int:
         zero = e.b.icmp_unsigned("==", args[1], e.const(args[1], 0))
         e.flow.trap_if(zero, e.m.site("division", e.task, stmt), const(I64, 0), const(I64, 0))
+    flags, e.flags = e.flags, () if stmt.result in e.m.exact else e.flags
     e.values[stmt.result] = apply(e, stmt.op, types, *args)
+    e.flags = flags
 
 
 @LOWER.row(n.Cast)

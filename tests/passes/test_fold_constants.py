@@ -101,7 +101,10 @@ def operands(dtype: Scalar) -> tuple[float | int | bool, ...]:
 @pytest.mark.parametrize("name", OPS)
 @pytest.mark.parametrize("dtype", SCALARS.values(), ids=str)
 def test_folding_is_evaluation(name: str, dtype: Scalar) -> None:
-    """One kernel with all pairs of operands; each result is the constant that the scalar table gives, or is left."""
+    """One kernel with all pairs of operands; each result is the constant that the scalar table gives, or is left.
+
+    Left is what traps, and what a backend may round in its own way.
+    """
     types = tuple([dtype] * OPS[name].arity if name != "select" else [SCALARS["u1"], dtype, dtype])
     made = result_type(name, types)
     if made is None:
@@ -121,7 +124,7 @@ def test_folding_is_evaluation(name: str, dtype: Scalar) -> None:
         stmt = found.get(1000 + number)
         if name == "select":
             assert stmt is None
-        elif value is None:
+        elif value is None or made.is_real and OPS[name].ulps > 0.5:
             assert isinstance(stmt, n.Op)
         else:
             assert isinstance(stmt, n.Const) and repr(stmt.value) == repr(value)

@@ -1,0 +1,52 @@
+"""Which real values decide something: control flow, an index, or who holds the extreme of an element.
+
+A kernel, its gradient and its counting kernel each compute such values for themselves and must agree to the last bit: a
+product fused into a sum in one of them and not in the other changes trip counts, depths of adstacks and winners. So a
+backend contracts all values but these.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..ir import nodes as n
+from ..ir.effects import Place, reads, writes
+from ..ir.nodes import Kernel, Stmt, Value
+from ..ir.walk import operands, results, walk_kernel
+
+CONTROL = (n.If, n.For, n.While)
+
+
+def decisive_values(kernel: Kernel) -> frozenset[Value]:
+    """Real values on whose last bit control flow, an index or the winner of an atomic extreme depends."""
+    made: dict[Value, Stmt] = {}
+    written: dict[Place, list[Value]] = {}
+    pending: list[Value] = []
+    for stmt in walk_kernel(kernel):
+        made.update((v, stmt) for v in results(stmt))
+        pending += _roots(stmt)
+        content = getattr(stmt, "value", None)
+        if isinstance(content, Value):
+            for place in writes(stmt):
+                written.setdefault(place, []).append(content)
+    found: set[Value] = set()
+    while pending:
+        value = pending.pop()
+        if value in found:
+            continue
+        found.add(value)
+        stmt = made.get(value, n.Return())
+        if not isinstance(stmt, CONTROL):
+            pending += operands(stmt)
+            pending += (v for place in reads(stmt) for v in written.get(place, ()))
+    return frozenset(v for v in found if v.type.is_real)
+
+
+def _roots(stmt: Stmt) -> Iterator[Value]:
+    if isinstance(stmt, CONTROL):
+        yield from operands(stmt)
+        return
+    yield from getattr(stmt, "indices", ())
+    if isinstance(stmt, (n.GetElement, n.SetElement)):
+        yield stmt.index
+    if isinstance(stmt, n.Atomic) and stmt.op in ("min", "max"):
+        yield stmt.value
