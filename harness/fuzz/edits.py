@@ -77,10 +77,16 @@ def _bodies(stmt: m.Stmt) -> Iterator[m.Block]:
     if isinstance(stmt, m.If):
         yield from (b for b in (stmt.then, stmt.orelse) if b)
     elif isinstance(stmt, m.While):
-        yield stmt.body
+        yield _without_exits(stmt.body)
     elif isinstance(stmt, m.For):
-        yield stmt.body
-        yield (*(m.Assign((m.Name(i),), (m.Number(0),)) for i in stmt.indices), *stmt.body)
+        body = _without_exits(stmt.body)
+        yield body
+        yield (*(m.Assign((m.Name(i),), (m.Number(0),)) for i in stmt.indices), *body)
+
+
+def _without_exits(body: m.Block) -> m.Block:
+    """The statements of a loop that make sense outside one."""
+    return tuple(s for s in body if not any(isinstance(n, m.Break | m.Continue) for n in walk(s)))
 
 
 def plainer(program: Program) -> Iterator[Program]:

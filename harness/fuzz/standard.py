@@ -17,7 +17,7 @@ from ..outcome import Arrays, Ok, Outcome, Trap
 
 _VERDICTS: dict[str, Verdict] = {"agree": "ok", "undecided": "undecided", "disagree": "disagree"}
 
-FUEL = 200_000
+FUEL = 50_000
 """Statements of a launch; what takes more is a loop without end: programs drawn take a few thousand."""
 
 __all__ = ["FUEL", "Bounded", "bounded", "judge"]

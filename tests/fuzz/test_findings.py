@@ -68,8 +68,8 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 def test_a_wrong_derivative_becomes_a_few_lines(derivative: Story) -> None:
     text = definitions(derivative.small.program)
-    assert len(text.split("\n")) <= 10
-    assert " - " in text
+    assert len(text.splitlines()) <= 10
+    assert " -" in text
     assert corpus.failed_key(derivative.small.judged) == ("reverse", "dual")
     assert size(derivative.small.program) < size(derivative.found.program)
 
@@ -77,13 +77,13 @@ def test_a_wrong_derivative_becomes_a_few_lines(derivative: Story) -> None:
 def test_a_wrong_derivative_is_bisected_to_its_statement(derivative: Story) -> None:
     assert derivative.suspect is not None
     assert ": f" in derivative.suspect.text and " = sub " in derivative.suspect.text
-    assert " - " in derivative.suspect.place
+    assert " -" in derivative.suspect.place
     assert derivative.pass_ is not None
     assert derivative.pass_.text == "reverse (lean)"
 
 
 def test_a_wrong_backend_is_bisected_to_its_statement(backend: Story) -> None:
-    assert len(definitions(backend.small.program).split("\n")) <= 10
+    assert len(definitions(backend.small.program).splitlines()) <= 10
     key = corpus.failed_key(backend.small.judged)
     assert key is not None and key[1] == "cpu"
     assert backend.suspect is not None

@@ -1,0 +1,74 @@
+"""`stackgrad fuzz`, `replay`, `reduce`, `bisect` as a user meets them: words, folders, exit status."""
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from stackgrad.compiler.ir.types import f64
+from stackgrad.harness.fuzz import corpus
+from stackgrad.harness.fuzz.plan import Plan
+from stackgrad.harness.fuzz.result import Judged
+from stackgrad.harness.fuzz.statistics import Finding
+from stackgrad.harness.model import Program
+from stackgrad.harness.model import nodes as m
+
+
+def program() -> Program:
+    """y[i] = sin(x[i])."""
+    i = m.Name("i")
+    sine = m.Assign((m.Element("y", (i,)),), (m.Call("sin", (m.Element("x", (i,)),)),))
+    fields = (m.Field("x", f64, (2,), True), m.Field("y", f64, (2,), True))
+    inputs = m.Inputs((("x", (0.5, 1.0)), ("y", (0.0, 0.0))), (), (("x", (0.0, 0.0)), ("y", (1.0, 1.0))))
+    return m.Program(m.Kernel("k", (m.For(("i",), m.Over("x"), (sine,)),)), fields, (), inputs, f64)
+
+
+@pytest.fixture
+def cured(tmp_path: Path) -> Path:
+    """A corpus of one entry that passes by now."""
+    judged = (Judged("reverse", "dual", "lean", "disagree", "it did"),)
+    corpus.write(tmp_path / "corpus", Finding(program(), Plan(), judged))
+    return tmp_path / "corpus"
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """An entry that fails: its program has a name that nothing defines."""
+    bad = m.Assign((m.Element("y", (m.Number(0),)),), (m.Name("nowhere"),))
+    text = replace(program(), kernel=m.Kernel("k", (bad,)))
+    return corpus.write(tmp_path / "broken", Finding(text, Plan(), (Judged("load", "frontend", "", "disagree"),)))
+
+
+def test_fuzz_replays_first_and_ends_with_a_table(command, cured: Path) -> None:
+    found = command("fuzz", "--cases", "2", "--seed", "3", "--corpus", str(cured), "--backends", "cpu")
+    assert found.status == 0, found.out + found.err
+    assert found.out.startswith("replayed 1 entries, 0 failed")
+    assert "cases" in found.out and "decided nothing" in found.out and "median case" in found.out
+    assert len(list(cured.iterdir())) == 1
+
+
+def test_replay_of_what_is_cured(command, cured: Path) -> None:
+    found = command("replay", str(cured), "--backends", "cpu")
+    assert (found.status, found.out.splitlines()[-1]) == (0, "replayed 1 entries, 0 failed")
+    assert found.out.startswith("passed: ")
+
+
+def test_replay_of_what_fails(command, broken: Path) -> None:
+    found = command("replay", str(broken), "--backends", "cpu")
+    assert found.status == 1
+    assert "FAILED" in found.out and "nowhere" in found.out
+
+
+def test_nothing_to_bisect_or_reduce(command, cured: Path) -> None:
+    (entry,) = cured.iterdir()
+    for name in ("bisect", "reduce"):
+        found = command(name, str(entry), "--backends", "cpu")
+        assert (found.status, found.out) == (0, f"{entry} passes\n")
+
+
+def test_misuse_is_explained(command, tmp_path: Path) -> None:
+    for name in ("replay", "reduce", "bisect"):
+        found = command(name, str(tmp_path), "--backends", "cpu")
+        assert found.status == 2
+        assert "no entries" in found.err or "holds 0 entries" in found.err
+    assert command("fuzz", "--cases", "1", "--backends", "none-such").status == 2
