@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -133,7 +134,7 @@ class _Case:
         options = PRECISE if isinstance(outcome, Ok) else CHECKED
         for name, backend in self.panel.backends.items():
             if name in self.plan.backends and self.plan.wants("forward", name):
-                self._compare_forward(name, outcome, lambda b=backend: self._launches(b, options))
+                self._compare_forward(name, outcome, partial(self._launches, backend, options))
 
     def _states(self, plain: Kernel) -> Arrays:
         """Bounded state after each launch."""
@@ -220,7 +221,7 @@ class _Case:
     def _reverse_executors(self, made: Lowerings, seeds: Arrays) -> dict[str, Callable[[], Arrays]]:
         wanted = {k: b for k, b in self.panel.backends.items() if k in self.plan.backends}
         found: dict[str, Callable[[], Arrays]] = {"counted": lambda: self._counted(made.lean, seeds)}
-        found |= {name: lambda b=b: self._on_backend(b, made.lean, seeds) for name, b in wanted.items()}
+        found |= {name: partial(self._on_backend, b, made.lean, seeds) for name, b in wanted.items()}
         return found
 
     def _on_backend(self, backend: Backend, lean: Lowered, seeds: Arrays) -> Arrays:

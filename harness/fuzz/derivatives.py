@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -87,7 +87,8 @@ class _Pulled:
         for launch in range(self.launches):
             before = (states[-1].arrays, states[-1].errors) if states else (initial, None)
             states.append(bounded(self.made.wide_plain, before[0], self.scalars, Draws(0, launch), before[1]))
-        adjoints, errors = self.seeds, {}
+        adjoints: Arrays = self.seeds
+        errors: dict[str, np.ndarray] = {}
         for launch in reversed(range(self.launches)):
             state = states[launch]
             memory = {**state.arrays, **adjoints}
@@ -97,6 +98,9 @@ class _Pulled:
             errors = {name: found.errors[name] for name in self.seeds}
         finite = all(_is_finite(a) for state in states for a in state.arrays.values())
         return found if finite or found.poisoned else replace(found, poisoned=NOT_FINITE)
+
+    def _gradient_at(self, initial: Arrays) -> Arrays:
+        return self._from(initial).arrays
 
     @property
     def names(self) -> list[str]:
@@ -163,7 +167,7 @@ class _Pulled:
     def _at_kink(self) -> bool:
         """Whether the gradient jumps when the initial content moves by a few roundings."""
         for side in (1.0, -1.0):
-            beside = attempt(lambda s=side: self._from(nudged(self.initial, UNIT, "kink", s)).arrays)
+            beside = attempt(partial(self._gradient_at, nudged(self.initial, UNIT, "kink", side)))
             if not isinstance(beside, Ok):
                 return True
             for name in self.seeds:

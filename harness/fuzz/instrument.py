@@ -54,7 +54,8 @@ class Instrumented:
 
 def boxes(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> list[Box]:
     """The boxes of one launch, found by running it. Raises what the launch raises."""
-    name, found = "$box", []
+    name = "$box"
+    found: list[Box] = []
     memory = {k: a.copy() for k, a in arrays.items()}
     for number, task in enumerate(kernel.tasks):
         if not task.is_parallel:

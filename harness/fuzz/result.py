@@ -12,6 +12,14 @@ OUTCOMES: tuple[Outcome, ...] = ("ok", "trap", "unsupported", "refused", "poison
 DECIDED: frozenset[Outcome] = frozenset({"ok", "trap", "disagreement"})
 
 
+_WORST_FIRST: tuple[Outcome, ...] = ("trap", "undecided", "poisoned", "refused", "unsupported", "ok")
+
+
+def _of_direction(found: set[Verdict]) -> Outcome:
+    order: tuple[Outcome, ...] = ("trap", "ok", "undecided", "poisoned", "refused")
+    return next((outcome for outcome in order if outcome in found), "unsupported")
+
+
 @dataclass(frozen=True)
 class Judged:
     """One comparison. executor against `reference`, the name of what it was compared with."""
@@ -60,15 +68,25 @@ class Result:
 
     @property
     def outcome(self) -> Outcome:
-        """The forward kernel decides, then its gradient: what was not run is not what was right.
-
-        A backend that declares a limit harms nothing as long as another comparison was made.
+        """The worst of both directions. A direction is open only if nothing in it was decided: a backend that declares
+        a limit, or an oracle that has no say, harms nothing as long as another executor was compared. Two texts are
+        compared bit by bit, which no rounding leaves open, so they count only where they are all there is.
         """
-        found = {j.verdict for j in self.judged}
-        if "disagree" in found:
+        if self.disagreements:
             return "disagreement"
-        order: tuple[Outcome, ...] = ("trap", "undecided", "poisoned", "refused")
-        for outcome in order:
-            if outcome in found:
-                return outcome
-        return "ok" if "ok" in found else "unsupported"
+        found = {_of_direction(self._verdicts(d)) for d in {j.direction for j in self.judged}}
+        return next((outcome for outcome in _WORST_FIRST if outcome in found), "unsupported")
+
+    def _verdicts(self, direction: str) -> set[Verdict]:
+        mine = [j for j in self.judged if j.direction == direction]
+        return {j.verdict for j in mine if j.executor != "text"} or {j.verdict for j in mine}
+
+    @property
+    def differentiated(self) -> bool:
+        """Whether there was a gradient to compare."""
+        return any(j.direction == "reverse" and j.verdict != "refused" for j in self.judged)
+
+    @property
+    def has_oracle(self) -> bool:
+        """Whether an independent judge decided on the gradient."""
+        return any(j.executor in ("dual", "jax") and j.verdict in ("ok", "disagree") for j in self.judged)

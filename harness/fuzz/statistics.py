@@ -44,6 +44,8 @@ class Statistics:
     crashes: int = 0
     stacked: int = 0
     nested: int = 0
+    differentiated: int = 0
+    by_oracle: int = 0
     elapsed: float = 0.0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     comparisons: Counter[tuple[str, str, Verdict]] = field(default_factory=Counter)
@@ -57,6 +59,8 @@ class Statistics:
         self.retried += result.retried
         self.stacked += result.features.depth > 0
         self.nested += result.features.nest >= 2
+        self.differentiated += result.differentiated
+        self.by_oracle += result.has_oracle
         self.outcomes[result.outcome] += 1
         self.milliseconds.append(1e3 * result.seconds)
         row = self.by_trips[max(b for b in BUCKETS if b <= result.features.trips)]
@@ -93,6 +97,7 @@ class Statistics:
         rows += [
             ("decided nothing", f"{self.open_share:.1%}"), ("retried in f64", str(self.retried)),
             ("crashes", str(self.crashes)), ("median case", f"{self.median:.1f} ms of processor time"),
+            ("gradients judged by an oracle", f"{self.by_oracle} of {self.differentiated}"),
             ("adstacks in use", share(self.stacked)), ("loops nested", share(self.nested)),
         ]  # fmt: skip
         for low, (cases, decided) in self.by_trips.items():

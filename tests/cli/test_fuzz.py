@@ -72,3 +72,16 @@ def test_misuse_is_explained(command, tmp_path: Path) -> None:
         assert found.status == 2
         assert "no entries" in found.err or "holds 0 entries" in found.err
     assert command("fuzz", "--cases", "1", "--backends", "none-such").status == 2
+
+
+def test_mutants_are_hunted(command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stackgrad.cli import mutants
+
+    known = mutants.MUTANTS
+    names = ("sub-without-sign", "count-one-short")
+    monkeypatch.setattr(mutants, "MUTANTS", {name: known[name] for name in names})
+    found = command("fuzz", "--mutants", "--cases", "12", "--seed", "0", "--backends", "cpu")
+    assert (found.status, found.out.splitlines()[-1]) == (0, "2 of 2 found"), found.out
+    monkeypatch.setattr(mutants, "MUTANTS", {"negative-step-forward": known["negative-step-forward"]})
+    missed = command("fuzz", "--mutants", "--cases", "1", "--seed", "2", "--backends", "cpu")
+    assert missed.status == 1 and "MISSED" in missed.out

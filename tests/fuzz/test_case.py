@@ -80,14 +80,26 @@ def test_a_backend_that_computes_something_else(runner: Runner) -> None:
 @pytest.mark.parametrize(("found", "outcome"), [
     (("ok", "unsupported"), "ok"),
     (("unsupported",), "unsupported"),
-    (("ok", "refused"), "refused"),
-    (("ok", "poisoned", "undecided"), "undecided"),
+    (("poisoned", "unsupported"), "poisoned"),
+    (("poisoned", "undecided", "unsupported"), "undecided"),
+    (("ok", "poisoned"), "ok"),
     (("undecided", "disagree"), "disagreement"),
     (("trap", "trap"), "trap"),
 ])
 def test_outcomes(found: tuple[str, ...], outcome: str) -> None:
     judged = tuple(Judged("forward", f"e{k}", "plain", v) for k, v in enumerate(found))  # type: ignore[arg-type]
     assert Result(judged).outcome == outcome
+
+
+def test_the_worse_direction_counts() -> None:
+    forward = Judged("forward", "cpu", "plain", "ok")
+    assert Result((forward, Judged("reverse", "lean", "the compiler", "refused"))).outcome == "refused"
+    poisoned = (Judged("reverse", "dual", "lean", "poisoned"), Judged("reverse", "cpu", "lean", "ok"))
+    assert Result((forward, *poisoned)).outcome == "ok"
+    assert not Result((forward, *poisoned)).has_oracle
+    text = Judged("forward", "text", "plain", "ok")
+    assert Result((text, Judged("forward", "cpu", "plain", "poisoned"))).outcome == "poisoned"
+    assert Result((text, *poisoned)).outcome == "ok"
 
 
 def test_a_calmer_program_is_shorter_and_double() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 import time
 
 from ..harness.fuzz.loop import fuzz
-from ..harness.mutants import MUTANTS
+from ..harness.fuzz.statistics import Statistics
+from ..harness.mutants import MUTANTS, Mutant
 
 
 def hunt(seconds: float, cases: int | None, seed: int, backends: tuple[str, ...]) -> int:
@@ -13,12 +14,12 @@ def hunt(seconds: float, cases: int | None, seed: int, backends: tuple[str, ...]
     Mutants live in this process, so the cases run in it too.
     """
     missed = []
+    clean: dict[int, bool] = {}
     width = max(map(len, MUTANTS))
     for name, mutant in MUTANTS.items():
         begin = time.monotonic()
-        with mutant.planted():
-            found = fuzz(seconds, cases, seed, backends, processes=0, stop=lambda statistics: bool(statistics.findings))
-        took = f"{time.monotonic() - begin:6.1f} s, {found.cases:4} cases"
+        found, ran = _hunt_one(mutant, seconds, cases, seed, backends, clean)
+        took = f"{time.monotonic() - begin:6.1f} s, {ran:4} cases"
         if found.findings:
             print(f"{name.ljust(width)}  found   {took}  {found.findings[0].title[:80]}", flush=True)
         else:
@@ -26,3 +27,26 @@ def hunt(seconds: float, cases: int | None, seed: int, backends: tuple[str, ...]
             print(f"{name.ljust(width)}  MISSED  {took}", flush=True)
     print(f"{len(MUTANTS) - len(missed)} of {len(MUTANTS)} found")
     return 1 if missed else 0
+
+
+def _hunt_one(
+    mutant: Mutant, seconds: float, cases: int | None, seed: int, backends: tuple[str, ...], clean: dict[int, bool]
+) -> tuple[Statistics, int]:
+    """The run that found it, or the last one, and the cases of all. A case that fails without the mutant too proves
+    nothing, and the hunt goes on behind it. clean: what is known of cases without mutants.
+    """
+    first, deadline = seed, time.monotonic() + seconds
+    while True:
+        rest = None if cases is None else cases - (first - seed)
+        with mutant.planted():
+            left = max(deadline - time.monotonic(), 0.0)
+            found = fuzz(left, rest, first, backends, processes=0, stop=lambda statistics: bool(statistics.findings))
+        ran = first - seed + found.cases
+        if not found.findings:
+            return found, ran
+        at = found.findings[0].seed or 0
+        if at not in clean:
+            clean[at] = not fuzz(cases=1, seed=at, backends=backends, processes=0).findings
+        if clean[at] or ran == cases or time.monotonic() > deadline:
+            return (found if clean[at] else Statistics(seed)), ran
+        first = at + 1
