@@ -7,6 +7,7 @@ from typing import Any
 from ...compiler.ir.types import Scalar, f64
 from ..model import Program
 from ..model import nodes as m
+from ..model.walk import walk_program
 from .case import Panel, run_case
 from .plan import Plan
 from .result import Result
@@ -28,21 +29,24 @@ def settle(program: Program, plan: Plan, panel: Panel) -> Result:
 
 
 def calmer(program: Program) -> Program:
-    """All reals in double precision, loops and integer inputs shortened to FEW."""
-    made: Program = _calm(program)
+    """All reals in double precision, loops and integer inputs shortened to FEW; programs that look at the bits of a
+    real keep their types.
+    """
+    bits = any(isinstance(node, m.BitCast) for node in walk_program(program))
+    made: Program = _calm(program, not bits)
     return replace(made, inputs=_small(program, made.inputs))
 
 
-def _calm(node: Any) -> Any:
+def _calm(node: Any, widen: bool) -> Any:
     if isinstance(node, Scalar):
-        return f64 if node.is_real else node
+        return f64 if node.is_real and widen else node
     if isinstance(node, tuple):
-        return tuple(_calm(item) for item in node)
+        return tuple(_calm(item, widen) for item in node)
     if isinstance(node, m.Range) and isinstance(node.end, m.Number) and node.begin is None:
         node = replace(node, end=m.Number(min(int(node.end.value), FEW)))
     if not is_dataclass(node) or isinstance(node, m.Inputs | type):
         return node
-    new = {f.name: _calm(getattr(node, f.name)) for f in fields(node)}
+    new = {f.name: _calm(getattr(node, f.name), widen) for f in fields(node)}
     return node if all(new[k] is getattr(node, k) for k in new) else replace(node, **new)
 
 

@@ -6,10 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fuzz_support import loop_program, wrong_backend, wrong_derivative
+from stackgrad.compiler.ir.types import i32
 from stackgrad.harness.fuzz.plan import Plan, plan_for
 from stackgrad.harness.fuzz.result import Judged, Result
 from stackgrad.harness.fuzz.retry import calmer
 from stackgrad.harness.fuzz.worker import Job, Runner, Setup
+from stackgrad.harness.model import load
 from stackgrad.harness.model import nodes as m
 
 ALL = {
@@ -107,6 +109,15 @@ def test_a_calmer_program_is_shorter_and_double() -> None:
     assert {str(f.dtype) for f in calm.fields} == {"f64", "i32"}
     assert calm.arrays()["n"].tolist() == [0, 1, 2, 2]
     assert calm.arrays()["x"].dtype == np.float64
+
+
+def test_a_calmer_program_keeps_the_types_whose_bits_it_reads() -> None:
+    bits = m.Assign((m.Name("k"),), (m.BitCast(m.Element("x", (m.Number(0),)), i32),))
+    program = loop_program()
+    calm = calmer(replace(program, kernel=m.Kernel("k", (bits, *program.kernel.body))))
+    assert {str(f.dtype) for f in calm.fields} == {"f32", "i32"}
+    assert calm.arrays()["n"].tolist() == [0, 1, 2, 2]
+    assert load(calm)
 
 
 def test_plans_depend_on_the_seed_alone_and_differ() -> None:
