@@ -70,6 +70,7 @@ BEFORE_REVERSE: list[tuple[str, Pass]] = [
     *TIDY,
     ("number_loops", number_loops),
 ]
+"""The second TIDY is left out where no element was promoted: the kernel is tidy already."""
 
 
 def run_passes(kernel: Kernel, passes: list[tuple[str, Pass]], trace: Trace | None = None, stage: str = "") -> Kernel:
@@ -105,8 +106,15 @@ def prepare_reverse(kernel: Kernel, lowering: str = "lean", trace: Trace | None 
 def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = False) -> Kernel:
     """The kernel that reverse mode starts from: structured, versions rewritten, own elements promoted."""
     stages = {"split_tasks": "tasks"}
+    left_out = 0
     for name, apply in BEFORE_REVERSE:
+        if left_out:
+            left_out -= 1
+            continue
+        before = kernel
         kernel = run_passes(kernel, [(name, apply)], trace, stages.get(name, "structured") if check else "")
+        if name == "promote_elements" and kernel is before:
+            left_out = len(TIDY)
     return kernel
 
 

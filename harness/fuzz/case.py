@@ -130,8 +130,11 @@ class _Case:
         assert self.lowerings is not None
         return isinstance(outcome, Ok) and bool(self.lowerings.gradients) and self.lowerings.refusal is None
 
+    def _options(self, options: Options) -> Options:
+        return replace(options, effort=self.plan.effort)
+
     def _backends_forward(self, outcome: Outcome) -> None:
-        options = PRECISE if isinstance(outcome, Ok) else CHECKED
+        options = self._options(PRECISE if isinstance(outcome, Ok) else CHECKED)
         for name, backend in self.panel.backends.items():
             if name in self.plan.backends and self.plan.wants("forward", name):
                 self._compare_forward(name, outcome, partial(self._launches, backend, options))
@@ -226,8 +229,8 @@ class _Case:
 
     def _on_backend(self, backend: Backend, lean: Lowered, seeds: Arrays) -> Arrays:
         if self.plan.counts or lean.counting is None or self.plan.only is not None:
-            return self._pull(Launcher(lean, backend, PRECISE).run, seeds)
-        executable = backend.compile(lean.kernel, PRECISE)
+            return self._pull(Launcher(lean, backend, self._options(PRECISE)).run, seeds)
+        executable = backend.compile(lean.kernel, self._options(PRECISE))
         return self._pull(lambda m, s, d: executable.run(m, s, self.sizes[d.launch], d), seeds)
 
     def _counted(self, lean: Lowered, seeds: Arrays) -> Arrays:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 Key = tuple[str, str]
 """One comparison of a case: (direction, executor). Directions: load, forward, reverse."""
 
-EVERY_ORACLE, EVERY_PAIR, EVERY_CHECK, EVERY_COUNT, EVERY_FORWARD = 16, 6, 10, 4, 3
+EVERY_ORACLE, EVERY_PAIR, EVERY_CHECK, EVERY_COUNT, EVERY_FORWARD, EVERY_EFFORT = 16, 6, 10, 4, 3, 3
 """One case in so many asks JAX, launches twice in a row, verifies the IR after every pass, lets backends count their
-adstacks themselves, runs backends forward: machine code costs as much as all the rest together, and a grad kernel
-contains most of its forward kernel, so the other cases spend it on the gradient.
+adstacks themselves, runs backends forward, lets them optimise as they do for users: machine code costs as much as all
+the rest together, and a grad kernel contains most of its forward kernel, so the other cases spend it on the gradient.
 """
 
 
@@ -19,7 +19,8 @@ class Plan:
     """backends: names of those compared with the reference. launches: in a row, each from the state the last one left.
 
     oracle: ask JAX. check: verify after every pass. counts: backends size adstacks themselves. forward: backends run
-    forward, where there is a gradient to run instead. only: the one comparison to make; None for all.
+    forward, where there is a gradient to run instead. effort: of backends, see `Options`. only: the one comparison to
+    make; None for all.
     """
 
     backends: tuple[str, ...] = ("cpu",)
@@ -28,6 +29,7 @@ class Plan:
     check: bool = False
     counts: bool = True
     forward: bool = True
+    effort: int = 2
     only: Key | None = None
 
     def wants(self, direction: str, executor: str) -> bool:
@@ -47,7 +49,7 @@ class Plan:
     @property
     def everything(self) -> Plan:
         """The same launches with every comparison there is."""
-        return replace(self, oracle=True, check=True, counts=True, forward=True, only=None)
+        return replace(self, oracle=True, check=True, counts=True, forward=True, effort=2, only=None)
 
 
 def plan_for(seed: int, backends: tuple[str, ...]) -> Plan:
@@ -60,4 +62,5 @@ def plan_for(seed: int, backends: tuple[str, ...]) -> Plan:
         check=drawn // 2**12 % EVERY_CHECK == 0,
         counts=drawn // 2**18 % EVERY_COUNT == 0,
         forward=drawn // 2**24 % EVERY_FORWARD == 0,
+        effort=2 if drawn // 2**6 % EVERY_EFFORT == 0 else 0,
     )
