@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from ..compiler.ir.nodes import Kernel
+from ..compiler.ir.types import Scalar
 
 Arrays = Mapping[str, np.ndarray]
 """Array parameters by name: C-contiguous, of the parameter's dtype and rank, written in place."""
@@ -21,6 +22,11 @@ Scalars = Mapping[str, "int | float | bool"]
 
 SLABS = ("real", "integer", "flag")
 """Adstack memory by kind of slot: f*, then i* and u*, then u1."""
+
+
+def slab_of(dtype: Scalar) -> str:
+    """The slab that holds slots of this type."""
+    return SLABS[2] if dtype.is_bool else SLABS[0] if dtype.is_real else SLABS[1]
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,8 @@ import numpy as np
 
 from ..compiler.errors import AdstackOverflow, StackgradError
 from ..compiler.ir.nodes import Arg, Atomic, Kernel, Load, Random, Shape, StackAlloca
-from ..compiler.ir.types import Scalar
 from ..compiler.ir.walk import walk_kernel, walk_task
-from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Scalars, Sizes
+from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Scalars, Sizes, slab_of
 
 DEPTHS, ROWS = "$depths", "$rows"
 """Arrays that the counting kernel fills: the depth of each stack in order of text; three rows a task, as SLABS."""
@@ -269,11 +268,6 @@ class _Counting:
         capacities = {s.stack: int(d) for s, d in zip(self.slots, depths) if s.capacity is None}
         counted = iter(rows.tolist())
         return Sizes(capacities, {(task, slab): next(counted) for task in range(self.tasks) for slab in SLABS})
-
-
-def slab_of(dtype: Scalar) -> str:
-    """The slab that holds slots of this type."""
-    return SLABS[2] if dtype.is_bool else SLABS[0] if dtype.is_real else SLABS[1]
 
 
 def _describe(use: SlabUse) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .ad.driver import reverse
-from .ir.nodes import Atomic, Kernel, Load, Store
+from .ir.nodes import Atomic, Kernel, Load, StackAlloca, Store
 from .ir.types import ArrayType
 from .ir.verify import verify
 from .ir.walk import renumber, walk_kernel
@@ -119,7 +119,7 @@ def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = Fal
 
 
 def _has_stacks(kernel: Kernel) -> bool:
-    return any(type(s).__name__ == "StackAlloca" for s in walk_kernel(kernel))
+    return any(isinstance(s, StackAlloca) for s in walk_kernel(kernel))
 
 
 def _finish(kernel: Kernel) -> Lowered:

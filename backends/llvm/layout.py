@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ...compiler.ir.nodes import Atomic, Kernel, Load, StackAlloca, Store, Task
 from ...compiler.ir.types import ArrayType, Scalar
 from ...compiler.ir.walk import walk, walk_task
-from ..base import SLABS
+from ..base import SLABS, slab_of
 
 ALIGN = 64
 """Alignment of a row and of the pad, in bytes: one cache line."""
@@ -64,11 +64,6 @@ class Layout:
     scalars: dict[str, tuple[int, Scalar]] = field(default_factory=dict)
     temps: dict[str, tuple[int, Scalar]] = field(default_factory=dict)
     boxes: dict[int, int] = field(default_factory=dict)
-
-
-def slab_of(dtype: Scalar) -> str:
-    """The slab that holds slots of this type."""
-    return "real" if dtype.is_real else "flag" if dtype.is_bool else "integer"
 
 
 def lay_out(kernel: Kernel) -> Layout:

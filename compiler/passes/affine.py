@@ -10,11 +10,10 @@ The remainder of what a launch fixes (`t % 2`) is a symbol too, which keeps the 
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..ir import nodes as n
-from ..ir.nodes import Kernel, Stmt, Task, Value
+from ..ir.nodes import Stmt, Task, Value
 from ..ir.types import i32, i64
 from ..ir.walk import operands, results, walk_task
 
@@ -193,8 +192,3 @@ def is_own(indices: tuple[Affine, ...], task: Task) -> bool:
         if len(varying) == 1 and varying[0] in task.indices:
             owned.add(varying[0])
     return set(task.indices) <= owned
-
-
-def kernel_forms(kernel: Kernel) -> Mapping[int, IndexForms]:
-    """Forms of every task, by task number."""
-    return {t: IndexForms(task) for t, task in enumerate(kernel.tasks)}
