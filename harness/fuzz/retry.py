@@ -12,18 +12,20 @@ from .case import Panel, run_case
 from .plan import Plan
 from .result import Result
 
+OPEN = ("undecided", "poisoned")
+"""Outcomes for want of digits."""
 FEW = 2
 """Trips, and the greatest integer, of a case that is run again."""
 
 
 def settle(program: Program, plan: Plan, panel: Panel) -> Result:
-    """Run a case; again if it is undecided. The second result counts if it decides."""
+    """Run a case; again if its bounds leave it open. The second result counts if it decides."""
     first = run_case(program, plan, panel)
-    if first.outcome != "undecided":
+    if first.outcome not in OPEN:
         return first
     second = run_case(calmer(program), plan, panel)
     seconds = first.seconds + second.seconds
-    if second.outcome == "undecided":
+    if second.outcome in OPEN:
         return replace(first, seconds=seconds, retried=True)
     return replace(second, features=first.features, seconds=seconds, retried=True)
 

@@ -80,8 +80,9 @@ class Expressions(State):
 
     # -- reals ----------------------------------------------------------------------------------------------
 
-    def real(self, depth: int = 2) -> Typed:
+    def real(self, depth: int | None = None) -> Typed:
         """A real expression and its type."""
+        depth = self.depth if depth is None else depth
         if depth <= 0 or not self.draw.boolean(0.6):
             return self.leaf()
         productions: list[Callable[[int], Typed]] = [
@@ -197,8 +198,9 @@ class Expressions(State):
 
     # -- integers -------------------------------------------------------------------------------------------
 
-    def integer(self, depth: int = 2) -> Integer:
+    def integer(self, depth: int | None = None) -> Integer:
         """An integer expression, not negative, with its interval."""
+        depth = self.depth if depth is None else depth
         if depth <= 0 or not self.draw.boolean(0.55):
             return self._integer_leaf()
         productions: list[Callable[[int], Integer]] = [

@@ -13,7 +13,9 @@ from .values import Number as Plain
 from .values import any_number, gentle, ordinary
 
 NESTS = ((), (1,), (2,), (1, 1), (1,), (2,), (3,), (2, 1))
-"""Loop nests of a task, one after another, by depth; the simplest first."""
+"""Loop nests of a task of a large program, one after another, by depth; the simplest first."""
+SMALL_NESTS = ((1,), (1,), (2,), (1,), (), (1,), (2,), (1, 1))
+"""Those of a small one."""
 SEEDS = (1.0, 0.5, -0.75, 1.25, -1.0, 0.25)
 INPUTS_OF_FUNCTIONS = frozenset({"w", "q", "t", "m"})
 
@@ -29,10 +31,10 @@ class Kernels(Loops):
 
     def program(self) -> m.Program:
         """A whole program."""
-        for _ in range(self.draw.choice((0, 0, 1, 1, 2))):
+        for _ in range(self.draw.choice((0, 1, 1, 2) if self.rich else (0, 0, 0, 0, 0, 1))):
             self._new_function()
         body: list[Stmt] = []
-        for _ in range(self.draw.choice((1, 1, 1, 1, 2, 2, 3))):
+        for _ in range(self.draw.choice((1, 2, 2, 3) if self.rich else (1, 1, 1, 1, 1, 2))):
             body += self._section()
         kernel = m.Kernel("k", tuple(body), self._called(body))
         return self._with_inputs(kernel)
@@ -100,11 +102,11 @@ class Kernels(Loops):
         """A task, with the serial code before and after it."""
         self._open_serial()
         body: list[Stmt] = []
-        if self.draw.boolean(0.3):
+        if self.draw.boolean(0.3 if self.rich else 0.08):
             body += self._serial_code()
-        if self.draw.boolean(0.05):
+        if self.draw.boolean(0.05 if self.rich else 0.02):
             body.append(m.If(self.condition(0), (m.Return(),)))
-        total = self._reduction_start(body) if self.draw.boolean(0.25) else None
+        total = self._reduction_start(body) if self.draw.boolean(0.25 if self.rich else 0.12) else None
         if total is None and self.draw.boolean(0.06):
             return [*body, *self._procedure()]
         body.append(self._task(total))
@@ -207,13 +209,13 @@ class Kernels(Loops):
     def _task_body(self, total: tuple[m.Name, Scalar, str] | None) -> list[Stmt]:
         start = m.Element("x", (m.Name(self.lane[0]),))
         body: list[Stmt] = [m.Assign((self.declare_real(self.main),), (start,))]
-        for depth in self.draw.choice(NESTS):
-            for _ in range(self.draw.choice((0, 1, 1, 2))):
+        for depth in self.draw.choice(NESTS if self.rich else SMALL_NESTS):
+            for _ in range(self.draw.choice((0, 1, 1, 2) if self.rich else (0, 0, 1))):
                 body += self.simple() if self.draw.boolean(0.8) else self.branch()
             if self.draw.boolean(0.06):
                 body += self.exit()
             body += self._gated(depth) if self.draw.boolean(0.15) else self.loop(depth)
-        if self.draw.boolean(0.3):
+        if self.draw.boolean(0.3 if self.rich else 0.15):
             body += self.write_element()
         if total is not None:
             body.append(self._reduce(*total))

@@ -37,15 +37,16 @@ class Loops(Statements):
     def loop_body(self, depth: int) -> list[Stmt]:
         """A recurrence, perhaps an exit, a branch, memory; the inner loop, or two side by side."""
         body = self.update_real()
-        if self.draw.boolean(0.25):
+        if self.draw.boolean(0.25 if self.rich else 0.12):
             body += self.exit()
         if depth > 1:
-            if self.draw.boolean(0.4):
+            if self.draw.boolean(0.4 if self.rich else 0.2):
                 body += self.simple()
             body += self.loop(depth - 1)
-            if self.draw.boolean(0.15):
+            if self.draw.boolean(0.15 if self.rich else 0.05):
                 body += self.loop(1)
-        kind = self.draw.choice(("nothing", "simple", "branch", "simple", "exit", "write", "update"))
+        few = () if self.rich else ("nothing",) * 5
+        kind = self.draw.choice(("nothing", *few, "simple", "branch", "simple", "exit", "write", "update"))
         more: dict[str, Callable[[], list[Stmt]]] = {
             "simple": self.simple, "branch": self.branch, "exit": self.exit, "write": self.write_element,
             "update": self.update_real, "nothing": list,

@@ -18,6 +18,8 @@ LANES = (1, 2, 3, 3, 2, 3, 8, 8, 3, 0)
 """Extents of the parallel axis; 0 is an empty launch."""
 COLUMNS = 3
 SMOOTH, WILD = "smooth", "wild"
+RICH = 0.15
+"""Share of large programs: several tasks, functions, deep expressions."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,17 @@ class Signature:
 
 
 class State:
-    """draw: where choices come from. wild: the whole language, else bounded values that have a gradient."""
+    """draw: where choices come from. wild: the whole language, else bounded values that have a gradient.
+
+    rich: whether the program is large. Most are small: what goes wrong in a compiler goes wrong in a few statements,
+    and many small programs reach more of their combinations in the same time than few large ones.
+    """
 
     def __init__(self, draw: Draw, profile: str) -> None:
         self.draw = draw
         self.profile = profile
         self.wild = profile == WILD
+        self.rich = draw.boolean(RICH)
         self.main = draw.choice((f64, f32, f32, f64))
         self.n = draw.choice(LANES)
         self.table = draw.choice((2, 3, 4, 5))
@@ -96,6 +103,11 @@ class State:
         self.functions: list[Signature] = []
         self.in_function = False
         self._used: dict[str, int] = {}
+
+    @property
+    def depth(self) -> int:
+        """Levels of an expression."""
+        return 2 if self.rich or self.draw.boolean(0.15) else 1
 
     def fresh(self, base: str) -> str:
         """A name that nothing else in the program has."""

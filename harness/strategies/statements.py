@@ -161,7 +161,7 @@ class Statements(Expressions):
         element = m.Element(array.name, indices)
         if not array.dtype.is_real:
             return [self._own_integer(element, array)]
-        kind = self.draw.choice(("store", "add", "linear", "read", "in place", "atomic"))
+        kind = self.draw.choice(("store", "add", "linear", "add", "store", "linear", "atomic", "read", "in place"))
         e, p = self.bounded(self.real())
         if kind == "store":
             return [m.Assign((element,), (e,))]
@@ -191,12 +191,23 @@ class Statements(Expressions):
         kind = self.access.atomics.setdefault(array.name, self._atomic_kind(array))
         if not array.dtype.is_real:
             return [self._scatter_integer(element, kind, self.integer())]
-        value, _ = self.bounded(self.real())
         if kind in ("min", "max"):
-            return [m.Evaluate(m.AtomicCall(kind, element, value))]
+            return [m.Evaluate(m.AtomicCall(kind, element, self._contender()))]
+        value, _ = self.bounded(self.real())
         if self.draw.boolean(0.2):
             return [m.Evaluate(m.AtomicCall(self.draw.choice(("add", "sub")), element, value))]
         return [m.Augment(element, self.draw.choice(("+", "+", "-")), value)]
+
+    def _contender(self) -> m.Expr:
+        """What takes part in an extreme; mostly a value that no rounding touches. Who won is known by comparison with
+        the extreme itself, which for a rounded value is always within its error bound.
+        """
+        arrays = [a for a in self.readable(real=True) if a.dtype == self.main]
+        if not arrays or self.draw.boolean(0.15):
+            return self.bounded(self.real())[0]
+        array = self.draw.choice(arrays)
+        element = m.Element(array.name, self.place(array))
+        return call("abs", element) if self.draw.boolean(0.3) else element
 
     def _atomic_kind(self, array: Array) -> str:
         if array.name == "e":
