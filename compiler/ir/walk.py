@@ -1,103 +1,144 @@
 """Generic walks, maps and renamings over statements, driven by the roles of their fields."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from operator import is_
+from typing import Any, TypeVar
 
 from .nodes import ROLES, Block, Kernel, Stmt, Task, Value
 
+T = TypeVar("T")
 
-def _fields(role: str) -> dict[type[Stmt], tuple[str, ...]]:
-    """Names of the fields of this role, by class: walks are most of a compilation, so they look them up once."""
+
+def _getter(cls: type[Stmt], role: str) -> Any:
+    """The contents of all fields of a role as one flat tuple, without those that are None; () where there are none.
+
+    Walks are most of a compilation, so the expression is written out once for each class (`(s.result,)`, `s.args`,
+    `(*s.indices, s.value,)`) instead of looking at the kinds of fields for each statement.
+    """
+    kinds = {f.name: str(f.type) for f in fields(cls)}
+    names = [name for name, kind in ROLES[cls] if kind == role]
+    if len(names) == 1 and kinds[names[0]].startswith("tuple"):
+        return eval(f"lambda s: s.{names[0]}")
+    parts = "".join(_part(name, "Value" if role == "block" else kinds[name]) for name in names)
+    return eval(f"lambda s: ({parts})")
+
+
+def _part(name: str, kind: str) -> str:
+    if kind.startswith("tuple"):
+        return f"*s.{name}, "
+    return f"*(() if s.{name} is None else (s.{name},)), " if kind.endswith("None") else f"s.{name}, "
+
+
+def _getters(role: str) -> dict[type[Stmt], Callable[[Any], tuple[Any, ...]]]:
+    return {cls: _getter(cls, role) for cls in ROLES}
+
+
+RESULTS, OPERANDS, _BLOCKS = _getters("result"), _getters("operand"), _getters("block")
+"""`results` and `operands` by class, for the walks that look at every statement."""
+
+
+def _names(role: str) -> dict[type[Stmt], tuple[str, ...]]:
     return {cls: tuple(name for name, kind in roles if kind == role) for cls, roles in ROLES.items()}
 
 
-_RESULTS, _OPERANDS, _BLOCKS = _fields("result"), _fields("operand"), _fields("block")
-
-
-def _values(stmt: Stmt, names: tuple[str, ...]) -> tuple[Value, ...]:
-    found: tuple[Value, ...] = ()
-    for name in names:
-        content = getattr(stmt, name)
-        if content is not None:
-            found += content if isinstance(content, tuple) else (content,)
-    return found
+_BLOCK_NAMES, _OPERAND_NAMES = _names("block"), _names("operand")
+NESTED = frozenset(cls for cls, names in _BLOCK_NAMES.items() if names)
+"""Classes with blocks."""
 
 
 def results(stmt: Stmt) -> tuple[Value, ...]:
     """Values the statement defines, loop indices and trip counts included."""
-    return _values(stmt, _RESULTS[type(stmt)])
+    return RESULTS[type(stmt)](stmt)
 
 
 def operands(stmt: Stmt) -> tuple[Value, ...]:
     """Values the statement itself reads, not those read inside its blocks."""
-    return _values(stmt, _OPERANDS[type(stmt)])
+    return OPERANDS[type(stmt)](stmt)
 
 
 def blocks(stmt: Stmt) -> tuple[Block, ...]:
     """Nested blocks in order."""
-    return tuple([getattr(stmt, name) for name in _BLOCKS[type(stmt)]])
+    return _BLOCKS[type(stmt)](stmt)
 
 
 def walk(block: Block) -> Iterator[Stmt]:
     """Every statement of a block, outer before inner, in order of text."""
-    found: list[Stmt] = []
-    _collect(block, found)
-    return iter(found)
+    return iter(_listed(block, []))
 
 
-def _collect(block: Block, found: list[Stmt]) -> None:
-    """A list costs a third of nested generators, and walks are most of a compilation."""
+def _listed(block: Block, found: list[Stmt]) -> list[Stmt]:
+    """The list with the statements of the block appended: it costs a third of nested generators."""
+    if NESTED.isdisjoint(map(type, block)):
+        found += block
+        return found
     for stmt in block:
         found.append(stmt)
-        for name in _BLOCKS[type(stmt)]:
-            _collect(getattr(stmt, name), found)
+        if type(stmt) in NESTED:
+            for inner in _BLOCKS[type(stmt)](stmt):
+                _listed(inner, found)
+    return found
 
 
 def walk_task(task: Task) -> Iterator[Stmt]:
     """Every statement of a task: bounds first."""
-    yield from walk(task.bounds)
-    yield from walk(task.body)
+    return iter(_listed(task.body, _listed(task.bounds, [])))
 
 
 def walk_kernel(kernel: Kernel) -> Iterator[Stmt]:
     """Every statement of a kernel."""
+    found: list[Stmt] = []
     for task in kernel.tasks:
-        yield from walk_task(task)
+        _listed(task.body, _listed(task.bounds, found))
+    return iter(found)
+
+
+def changed(node: T, **new: Any) -> T:
+    """`dataclasses.replace` for nodes. They check nothing when made, so the constructor, two thirds of it, is left out."""
+    made = object.__new__(type(node))
+    made.__dict__.update(node.__dict__, **new)
+    return made
+
+
+def kept_block(block: Block, made: Sequence[Stmt]) -> Block:
+    """What was made of a block; the block itself if it is made of the same statements."""
+    return block if len(made) == len(block) and all(map(is_, made, block)) else tuple(made)
 
 
 def map_blocks(stmt: Stmt, change: Callable[[Block], Block]) -> Stmt:
     """The statement with each nested block changed; the same object if none did."""
+    if type(stmt) not in NESTED:
+        return stmt
     new = {}
-    for name in _BLOCKS[type(stmt)]:
+    for name in _BLOCK_NAMES[type(stmt)]:
         old = getattr(stmt, name)
         made = change(old)
         if made is not old:
             new[name] = made
-    return replace(stmt, **new) if new else stmt  # type: ignore[arg-type]
+    return changed(stmt, **new) if new else stmt
 
 
 def rename(stmt: Stmt, mapping: Mapping[Value, Value]) -> Stmt:
     """The statement with operands replaced, also inside its blocks; results stay."""
+    stmt = rename_operands(stmt, mapping)
+    return map_blocks(stmt, lambda inner: rename_block(inner, mapping)) if type(stmt) in NESTED else stmt
+
+
+def rename_operands(stmt: Stmt, mapping: Mapping[Value, Value]) -> Stmt:
+    """The statement with its own operands replaced, not those inside its blocks; the same object if none is."""
+    if mapping.keys().isdisjoint(OPERANDS[type(stmt)](stmt)):
+        return stmt
     new: dict[str, Any] = {}
-    for name, kind in ROLES[type(stmt)]:
+    for name in _OPERAND_NAMES[type(stmt)]:
         old = getattr(stmt, name)
-        if kind == "operand":
-            made: Any = tuple(mapping.get(v, v) for v in old) if isinstance(old, tuple) else mapping.get(old, old)
-        elif kind == "block":
-            made = rename_block(old, mapping)
-        else:
-            continue
-        if made != old:
-            new[name] = made
-    return replace(stmt, **new) if new else stmt
+        new[name] = tuple([mapping.get(v, v) for v in old]) if isinstance(old, tuple) else mapping.get(old, old)
+    return changed(stmt, **new)
 
 
 def rename_block(block: Block, mapping: Mapping[Value, Value]) -> Block:
     """`rename` over a block; the same object if nothing changed."""
-    made = tuple(rename(s, mapping) for s in block)
-    return block if all(a is b for a, b in zip(made, block)) else made
+    return kept_block(block, [rename(s, mapping) for s in block])
 
 
 def rename_locals(block: Block, names: Mapping[str, str]) -> Block:
@@ -112,58 +153,59 @@ def rename_locals(block: Block, names: Mapping[str, str]) -> Block:
                 new[k] = names[old]
         return replace(stmt, **new) if new else stmt
 
-    made = tuple(change(s) for s in block)
-    return block if all(a is b for a, b in zip(made, block)) else made
+    return kept_block(block, [change(s) for s in block])
 
 
 def next_id(kernel: Kernel) -> int:
     """An id greater than every value of the kernel."""
-    highest = -1
-    for task in kernel.tasks:
-        for value in task.indices:
-            highest = max(highest, value.id)
-        for stmt in walk_task(task):
-            for value in results(stmt):
-                highest = max(highest, value.id)
-    return highest + 1
+    ids = [value.id for task in kernel.tasks for value in task.indices]
+    ids += [value.id for stmt in walk_kernel(kernel) for value in RESULTS[type(stmt)](stmt)]
+    return max(ids, default=-1) + 1
 
 
 def used_values(statements: Iterable[Stmt]) -> set[Value]:
     """All values read by these statements (nested ones must be in the iterable)."""
-    return {v for stmt in statements for v in operands(stmt)}
+    return {v for stmt in statements for v in OPERANDS[type(stmt)](stmt)}
+
+
+# Fields in the order of the form: operands of a While's test are defined in its first block. (name, role).
+_IN_TEXT = {
+    cls: sorted(roles, key=lambda nr: cls.FORM.find("{" + nr[0] + "}")) for cls, roles in ROLES.items()
+}  # fmt: skip
 
 
 def renumber(kernel: Kernel) -> Kernel:
     """Value ids in order of text from 0: equal programs get equal texts."""
     names: dict[Value, Value] = {}
 
-    def fresh(value: Value | None) -> Value | None:
-        if value is None:
-            return None
-        return names.setdefault(value, Value(len(names), value.type))
+    def fresh(value: Value) -> Value:
+        found = names.get(value)
+        if found is None:
+            found = names[value] = Value(len(names), value.type)
+        return found
+
+    def all_fresh(values: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple([fresh(v) for v in values])
 
     def visit(block: Block) -> Block:
-        return tuple(_renumber_stmt(s, fresh, visit) for s in block)
+        return tuple([_renumber_stmt(s, fresh, visit) for s in block])
 
     tasks = []
     for task in kernel.tasks:
-        bounds = visit(task.bounds)
-        indices = tuple(fresh(v) for v in task.indices)
-        ends = {k: tuple(fresh(v) for v in getattr(task, k)) for k in ("begin", "end")}
-        tasks.append(replace(task, bounds=bounds, indices=indices, body=visit(task.body), **ends))  # type: ignore[arg-type]
+        bounds, indices = visit(task.bounds), all_fresh(task.indices)
+        begin, end = all_fresh(task.begin), all_fresh(task.end)
+        tasks.append(changed(task, bounds=bounds, indices=indices, begin=begin, end=end, body=visit(task.body)))
     return replace(kernel, tasks=tuple(tasks))
 
 
-def _renumber_stmt(stmt: Stmt, fresh: Callable[[Value | None], Value | None], visit: Callable[[Block], Block]) -> Stmt:
-    """Operands of a While's test are defined in its first block, so fields are visited as the form lists them."""
+def _renumber_stmt(stmt: Stmt, fresh: Callable[[Value], Value], visit: Callable[[Block], Block]) -> Stmt:
     new: dict[str, Any] = {}
-    order = sorted(ROLES[type(stmt)], key=lambda nr: type(stmt).FORM.find("{" + nr[0] + "}"))
-    for name, kind in order:
+    for name, kind in _IN_TEXT[type(stmt)]:
         old = getattr(stmt, name)
         if kind == "block":
             new[name] = visit(old)
         elif isinstance(old, tuple):
-            new[name] = tuple(fresh(v) for v in old)
-        else:
+            new[name] = tuple([fresh(v) for v in old])
+        elif old is not None:
             new[name] = fresh(old)
-    return replace(stmt, **new)
+    return changed(stmt, **new) if new else stmt

@@ -29,12 +29,14 @@ def fuzz(
     processes: int = 1,
     sample: Sampler = default_sample,
     hang: float = HANG,
+    mutant: str = "",
     progress: Progress = lambda statistics: None,
     stop: Callable[[Statistics], bool] = lambda statistics: False,
 ) -> Statistics:
     """Run cases for so many seconds, or so many cases, whichever ends first.
 
     seed: of the first case; None draws one. processes: 0 runs in this process, where a crash is not survived.
+    mutant: a mistake to plant in the processes, by name; in this process, plant it yourself.
     progress: called after every case. stop: whether enough is found.
     """
     if seconds is None and cases is None:
@@ -43,7 +45,7 @@ def fuzz(
     statistics = Statistics(first)
     begin = time.monotonic()
     seeds = iter(range(first, first + cases)) if cases is not None else itertools.count(first)
-    setup = Setup(tuple(backends), sample)
+    setup = Setup(tuple(backends), sample, mutant)
     results = _pooled(setup, processes, seeds, hang) if processes else _alone(setup, seeds)
     try:
         for job, found in results:

@@ -1,16 +1,18 @@
 """What a case runs: a function of its seed, so that a case is the same wherever and whenever it runs."""
 from __future__ import annotations
 
-import zlib
+import random
 from dataclasses import dataclass, replace
 
 Key = tuple[str, str]
 """One comparison of a case: (direction, executor). Directions: load, forward, reverse."""
 
-EVERY_ORACLE, EVERY_PAIR, EVERY_CHECK, EVERY_COUNT, EVERY_FORWARD, EVERY_EFFORT = 16, 6, 10, 4, 3, 3
+EVERY_ORACLE, EVERY_PAIR, EVERY_CHECK, EVERY_COUNT, EVERY_FORWARD, EVERY_EFFORT = 16, 6, 10, 4, 4, 6
+EVERY_TEXT, EVERY_CLASSIC = 5, 3
 """One case in so many asks JAX, launches twice in a row, verifies the IR after every pass, lets backends count their
-adstacks themselves, runs backends forward, lets them optimise as they do for users: machine code costs as much as all
-the rest together, and a grad kernel contains most of its forward kernel, so the other cases spend it on the gradient.
+adstacks themselves, runs the optimised kernel and backends forward, lets backends optimise as they do for users, goes
+through the frontend, makes the classic gradient too. Machine code costs as much as all the rest together, and a grad
+kernel contains most of its forward kernel, so the other cases spend it on the gradient.
 """
 
 
@@ -18,17 +20,20 @@ the rest together, and a grad kernel contains most of its forward kernel, so the
 class Plan:
     """backends: names of those compared with the reference. launches: in a row, each from the state the last one left.
 
-    oracle: ask JAX. check: verify after every pass. counts: backends size adstacks themselves. forward: backends run
-    forward, where there is a gradient to run instead. effort: of backends, see `Options`. only: the one comparison to
-    make; None for all.
+    text: the program's text goes through the frontend, and must do what the model's own rendering does. oracle: ask
+    JAX. check: verify after every pass. counts: backends size adstacks themselves. forward: forward passes and
+    backends run, where there is a gradient to run instead. classic: the gradient of that lowering too. effort: of
+    backends, see `Options`. only: the one comparison to make; None for all.
     """
 
     backends: tuple[str, ...] = ("cpu",)
     launches: int = 1
+    text: bool = True
     oracle: bool = False
     check: bool = False
     counts: bool = True
     forward: bool = True
+    classic: bool = True
     effort: int = 2
     only: Key | None = None
 
@@ -44,23 +49,34 @@ class Plan:
     def narrowed(self, key: Key) -> Plan:
         """The same case with this comparison alone."""
         backends = tuple(b for b in self.backends if b == key[1])
-        return replace(self, backends=backends, oracle=key[1] == "jax", forward=key[0] == "forward", only=key)
+        return replace(
+            self, backends=backends, text=self.text or key[1] == "text", oracle=key[1] == "jax",
+            forward=key[0] == "forward", classic=key[1] == "classic", only=key,
+        )  # fmt: skip
 
     @property
     def everything(self) -> Plan:
         """The same launches with every comparison there is."""
-        return replace(self, oracle=True, check=True, counts=True, forward=True, effort=2, only=None)
+        return replace(
+            self, text=True, oracle=True, check=True, counts=True, forward=True, classic=True, effort=2, only=None
+        )
 
 
 def plan_for(seed: int, backends: tuple[str, ...]) -> Plan:
     """The plan of the case with this seed."""
-    drawn = zlib.crc32(f"plan {seed}".encode())
+    source = random.Random(f"plan {seed}")
+
+    def drawn(every: int) -> bool:
+        return source.randrange(every) == 0
+
     return Plan(
         backends,
-        launches=2 if drawn % EVERY_PAIR == 0 else 1,
-        oracle=drawn // 64 % EVERY_ORACLE == 0,
-        check=drawn // 2**12 % EVERY_CHECK == 0,
-        counts=drawn // 2**18 % EVERY_COUNT == 0,
-        forward=drawn // 2**24 % EVERY_FORWARD == 0,
-        effort=2 if drawn // 2**6 % EVERY_EFFORT == 0 else 0,
+        launches=2 if drawn(EVERY_PAIR) else 1,
+        text=drawn(EVERY_TEXT),
+        oracle=drawn(EVERY_ORACLE),
+        check=drawn(EVERY_CHECK),
+        counts=drawn(EVERY_COUNT),
+        forward=drawn(EVERY_FORWARD),
+        classic=drawn(EVERY_CLASSIC),
+        effort=2 if drawn(EVERY_EFFORT) else 0,
     )

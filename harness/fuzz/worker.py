@@ -4,12 +4,14 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 from ...backends import registry
 from ..model import Program
+from ..mutants import MUTANTS
 from ..strategies import sample as draw
 from .case import Panel, run_case
 from .plan import Plan, plan_for
@@ -22,11 +24,12 @@ Sampler = Callable[[int], Program]
 @dataclass(frozen=True)
 class Setup:
     """What a worker needs to know. backends: by name, all of which can run here. sample: a program from a seed; a
-    function of a module that the worker can import too.
+    function of a module that the worker can import too. mutant: a mistake to plant in the worker's compiler, by name.
     """
 
     backends: tuple[str, ...] = ("cpu",)
     sample: Sampler = draw
+    mutant: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,13 +58,14 @@ class Runner:
 def _serve(connection: Connection, setup: Setup) -> None:
     """The process: answers jobs until the other end is closed."""
     runner = Runner(setup)
-    connection.send(READY)
-    while True:
-        try:
-            job = connection.recv()
-        except EOFError:
-            return
-        connection.send(runner.run(job))
+    with MUTANTS[setup.mutant].planted() if setup.mutant else nullcontext():
+        connection.send(READY)
+        while True:
+            try:
+                job = connection.recv()
+            except EOFError:
+                return
+            connection.send(runner.run(job))
 
 
 READY = "ready"

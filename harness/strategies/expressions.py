@@ -225,7 +225,7 @@ class Expressions(State):
             return m.Name("count"), Whole(i32, 0, 4)
         if kind == "extent" and "w" in self.access.readable:
             return m.Extent("w", 0), Whole(i32, self.table, self.table)
-        value = self.draw.integer(0, 4)
+        value = self.draw.choice((2, 1, 3, 0, 4, 2, 3))
         return m.Cast(Number(value), i32, "type"), Whole(i32, value, value)
 
     def _capped(self, depth: int) -> Integer:
@@ -293,7 +293,7 @@ class Expressions(State):
 
     def trips(self, most: int = 4) -> Expr:
         """A trip count of at most so many."""
-        e, w = self.integer()
+        e, w = self.integer(0) if self.draw.boolean(0.4) else self.integer()
         return plain(e if w.high <= most else self.within(e, w, most + 1))
 
     def within(self, e: Expr, w: Whole, extent: int) -> Expr:

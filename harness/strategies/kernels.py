@@ -8,15 +8,17 @@ from ..model.walk import fields_used, walk
 from .draw import Draw
 from .expressions import mul
 from .loops import Loops
-from .state import Access, Array, Names, Signature, Whole
+from .state import TRIPS, Access, Array, Names, Signature, Whole
 from .values import Number as Plain
 from .values import any_number, gentle, ordinary
 
 NESTS = ((), (1,), (2,), (1, 1), (1,), (2,), (3,), (2, 1))
 """Loop nests of a task of a large program, one after another, by depth; the simplest first."""
-SMALL_NESTS = ((1,), (1,), (2,), (1,), (), (1,), (2,), (1, 1))
+SMALL_NESTS = ((1,), (1,), (2,), (1,), (2,), (1,), (1,), (2,), (1,), (), (1, 1))
 """Those of a small one."""
 SEEDS = (1.0, 0.5, -0.75, 1.25, -1.0, 0.25)
+TRIP_COUNTS = (2, 3, 1, 4, 2, 0, 3, 4, 1, 3)
+"""Contents of arrays that bound loops: all of TRIPS, the empty loop less often, for it hides what its body does."""
 INPUTS_OF_FUNCTIONS = frozenset({"w", "q", "t", "m"})
 
 
@@ -282,6 +284,8 @@ class Kernels(Loops):
     def _number(self, array: Array) -> Plain:
         if array.dtype.is_bool:
             return self.draw.boolean()
+        if array.content == TRIPS:
+            return self.draw.choice(TRIP_COUNTS)
         if array.content is not None:
             return self.draw.integer(*array.content)
         return any_number(self.draw, array.dtype, 0.3) if self.wild else gentle(self.draw, array.dtype)

@@ -95,7 +95,7 @@ class Loops(Statements):
         return m.Range(Number(4), self.trips(3), -1), 4
 
     def _between(self) -> tuple[m.Range, int]:
-        return m.Range(self.trips(3), self.trips(4)), 3
+        return m.Range(self.trips(1 if self.draw.boolean(0.7) else 3), self.trips(4)), 3
 
     def _by_twos(self) -> tuple[m.Range, int]:
         if self.draw.boolean():
@@ -133,7 +133,7 @@ class Loops(Statements):
         with self.only_reading():
             limit = plain(self.trips())
             test: Expr = m.Compare(("<",), (counter, limit))
-            if self.draw.boolean(0.4):
+            if self.draw.boolean(0.25):
                 second = self.condition()
                 test = m.Logic("and", (test, second) if self.draw.boolean(0.7) else (second, test))
         step: list[Stmt] = [m.Augment(counter, "+", Number(1))]

@@ -14,10 +14,12 @@ from ...compiler.ir.types import Scalar, f16, f32, f64, i32, i64, u1
 from ..model import nodes as m
 from .draw import Draw
 
-LANES = (1, 2, 3, 3, 2, 3, 8, 8, 3, 0)
+LANES = (1, 2, 3, 3, 2, 3, 8, 8, 3, 2, 8, 1, 3, 2, 0)
 """Extents of the parallel axis; 0 is an empty launch."""
 COLUMNS = 3
 SMOOTH, WILD = "smooth", "wild"
+TRIPS = (0, 4)
+"""Interval of the contents of arrays that bound loops."""
 RICH = 0.15
 """Share of large programs: several tasks, functions, deep expressions."""
 
@@ -175,15 +177,14 @@ def _pool(draw: Draw, main: Scalar, wild: bool, table: int) -> list[Array]:
     second = draw.choice((main, main, main, main, main, other))
     third = draw.choice((main, main, f16)) if wild else main
     lane, row, place = ("lane",), ("lane", "column"), ("table",)
-    trips = (0, 4)
     return [
         Array("x", main, lane), Array("w", second, place), Array("g", main, row), Array("q", main, ()),
         Array("u", third, lane),
-        Array("c", i32, lane, (0, table - 1)), Array("b", i32, lane, trips), Array("t", i32, place, trips),
-        Array("m", i32, (), trips), Array("h", i64, lane, (0, 9)), Array("p", u1, lane, (0, 1)),
+        Array("c", i32, lane, (0, table - 1)), Array("b", i32, lane, TRIPS), Array("t", i32, place, TRIPS),
+        Array("m", i32, (), TRIPS), Array("h", i64, lane, (0, 9)), Array("p", u1, lane, (0, 1)),
         Array("y", main, lane, output=True), Array("o", second, lane, output=True),
         Array("z", main, place, output=True), Array("s", main, (), output=True), Array("r", main, row, output=True),
         Array("e", main, place, output=True),
-        Array("d", i32, lane, trips, output=True), Array("a", i32, place, None, output=True),
+        Array("d", i32, lane, TRIPS, output=True), Array("a", i32, place, None, output=True),
         Array("l", i64, place, None, output=True),
     ]  # fmt: skip

@@ -39,7 +39,7 @@ def run(given: argparse.Namespace) -> int:
     if given.mutants:
         from .mutants import hunt
 
-        return hunt(given.seconds or DEFAULT_SECONDS, given.cases, given.seed or 0, backends)
+        return hunt(given.seconds or DEFAULT_SECONDS, given.cases, given.seed or 0, backends, given.processes)
     root = Path(given.corpus)
     failed = replay_all([root], backends) if root.exists() else 0
     seconds = DEFAULT_SECONDS if given.seconds is None and given.cases is None else given.seconds

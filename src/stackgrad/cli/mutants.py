@@ -8,17 +8,14 @@ from ..harness.fuzz.statistics import Statistics
 from ..harness.mutants import MUTANTS, Mutant
 
 
-def hunt(seconds: float, cases: int | None, seed: int, backends: tuple[str, ...]) -> int:
-    """One line for each mutant, in at most so many seconds or cases each. Returns 1 if any was not found.
-
-    Mutants live in this process, so the cases run in it too.
-    """
+def hunt(seconds: float, cases: int | None, seed: int, backends: tuple[str, ...], processes: int = 1) -> int:
+    """One line for each mutant, in at most so many seconds or cases each. Returns 1 if any was not found."""
     missed = []
     clean: dict[int, bool] = {}
     width = max(map(len, MUTANTS))
     for name, mutant in MUTANTS.items():
         begin = time.monotonic()
-        found, ran = _hunt_one(mutant, seconds, cases, seed, backends, clean)
+        found, ran = _hunt_one(mutant, seconds, cases, seed, backends, processes, clean)
         took = f"{time.monotonic() - begin:6.1f} s, {ran:4} cases"
         if found.findings:
             print(f"{name.ljust(width)}  found   {took}  {found.findings[0].title[:80]}", flush=True)
@@ -30,7 +27,8 @@ def hunt(seconds: float, cases: int | None, seed: int, backends: tuple[str, ...]
 
 
 def _hunt_one(
-    mutant: Mutant, seconds: float, cases: int | None, seed: int, backends: tuple[str, ...], clean: dict[int, bool]
+    mutant: Mutant, seconds: float, cases: int | None, seed: int, backends: tuple[str, ...], processes: int,
+    clean: dict[int, bool],
 ) -> tuple[Statistics, int]:
     """The run that found it, or the last one, and the cases of all. A case that fails without the mutant too proves
     nothing, and the hunt goes on behind it. clean: what is known of cases without mutants.
@@ -38,9 +36,11 @@ def _hunt_one(
     first, deadline = seed, time.monotonic() + seconds
     while True:
         rest = None if cases is None else cases - (first - seed)
-        with mutant.planted():
-            left = max(deadline - time.monotonic(), 0.0)
-            found = fuzz(left, rest, first, backends, processes=0, stop=lambda statistics: bool(statistics.findings))
+        left = max(deadline - time.monotonic(), 0.0)
+        found = fuzz(
+            left, rest, first, backends, processes, mutant=mutant.name,
+            stop=lambda statistics: bool(statistics.findings),
+        )  # fmt: skip
         ran = first - seed + found.cases
         if not found.findings:
             return found, ran
