@@ -118,6 +118,8 @@ class Worker:
             if self.connection.poll():
                 return self._received(self.connection.recv())
         except (EOFError, OSError):
+            if not self._ready:  # not the case's fault: the next process would not start either
+                raise RuntimeError(f"a process for cases cannot start: {self._ending()}") from None
             return self._crashed(f"the process died: {self._ending()}")
         if time.monotonic() - self._since > (self.limit if self._ready else START):
             return self._crashed(f"no answer within {self.limit:.0f} s")

@@ -93,7 +93,9 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--processes", type=_positive, default=1, metavar="P", help="cases at a time (default 1)")
     parser.add_argument("--profile", choices=("smooth", "wild"), help="kind of programs (default: a mixture)")
     parser.add_argument("--corpus", default="fuzz-corpus", metavar="DIR", help="where findings are kept")
-    parser.add_argument("--mutants", action="store_true", help="plant known mistakes; how soon is each one found?")
+    parser.add_argument(
+        "--mutants", nargs="*", metavar="NAME", help="plant known mistakes, all or these; how soon is each one found?"
+    )
 
 
 def _check(parser: argparse.ArgumentParser) -> None:

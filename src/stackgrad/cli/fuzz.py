@@ -36,10 +36,11 @@ MOST_REDUCED = 10
 def run(given: argparse.Namespace) -> int:
     """The command. Returns 1 if anything was found."""
     backends = wanted_backends(given.backends)
-    if given.mutants:
+    if given.mutants is not None:
         from .mutants import hunt
 
-        return hunt(given.seconds or DEFAULT_SECONDS, given.cases, given.seed or 0, backends, given.processes)
+        seconds = given.seconds or DEFAULT_SECONDS
+        return hunt(given.mutants, seconds, given.cases, given.seed or 0, backends, given.processes)
     root = Path(given.corpus)
     failed = replay_all([root], backends) if root.exists() else 0
     seconds = DEFAULT_SECONDS if given.seconds is None and given.cases is None else given.seconds

@@ -2,18 +2,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from ..harness.fuzz.loop import fuzz
 from ..harness.fuzz.statistics import Statistics
 from ..harness.mutants import MUTANTS, Mutant
+from . import CommandError
 
 
-def hunt(seconds: float, cases: int | None, seed: int, backends: tuple[str, ...], processes: int = 1) -> int:
-    """One line for each mutant, in at most so many seconds or cases each. Returns 1 if any was not found."""
+def hunt(
+    names: Sequence[str], seconds: float, cases: int | None, seed: int, backends: tuple[str, ...], processes: int = 1
+) -> int:
+    """One line for each mutant, in at most so many seconds or cases each. names: of mutants; none for all. Returns 1
+    if any was not found. Raises CommandError for a name that no mutant has.
+    """
+    for name in names:
+        if name not in MUTANTS:
+            raise CommandError(f"there is no mutant {name!r}; known: {', '.join(MUTANTS)}")
+    chosen = {name: MUTANTS[name] for name in names or MUTANTS}
     missed = []
     clean: dict[int, bool] = {}
-    width = max(map(len, MUTANTS))
-    for name, mutant in MUTANTS.items():
+    width = max(map(len, chosen))
+    for name, mutant in chosen.items():
         begin = time.monotonic()
         found, ran = _hunt_one(mutant, seconds, cases, seed, backends, processes, clean)
         took = f"{time.monotonic() - begin:6.1f} s, {ran:4} cases"
@@ -22,7 +32,7 @@ def hunt(seconds: float, cases: int | None, seed: int, backends: tuple[str, ...]
         else:
             missed.append(name)
             print(f"{name.ljust(width)}  MISSED  {took}", flush=True)
-    print(f"{len(MUTANTS) - len(missed)} of {len(MUTANTS)} found")
+    print(f"{len(chosen) - len(missed)} of {len(chosen)} found")
     return 1 if missed else 0
 
 
