@@ -138,6 +138,11 @@ def _close_books(machine: BoundedMachine) -> None:
             return
         if books.terms is not None:
             fmt = FORMATS[str(places.format_of(machine, name))]
-            shared, e = books.summed(fmt.u, fmt.most)
-            if shared.size:
-                machine.errors.setdefault(name, np.zeros(memory.flat.size))[shared] = e
+            _note(machine, name, *books.summed(fmt.u, fmt.most))
+        _note(machine, name, *books.stored(memory.flat))
+
+
+def _note(machine: BoundedMachine, name: str, elements: np.ndarray, e: np.ndarray) -> None:
+    """Overwrite errors of memory."""
+    if elements.size and (name in machine.errors or e.any()):
+        machine.errors.setdefault(name, np.zeros(machine.memory[name].flat.size))[elements] = e

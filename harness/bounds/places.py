@@ -8,12 +8,14 @@ from ...compiler.ir.types import Scalar, f64, from_dtype
 from ...reference.frame import Frame, Vector, number
 from ...reference.machine import RUN
 from ...reference.storage import Local, Rows
-from .ledger import Ledger
+from .ledger import Ledger, Use, last_of
 from .machine import BOUNDED, BoundedMachine, define, error
 from .roundoff import F64, ZERO
 from .slots import Slots
 
 Access = n.Load | n.Store | n.Atomic
+
+_USES = {n.Load: Use.READ, n.Store: Use.STORED, n.Atomic: Use.UPDATED}
 
 
 # ---- memory -------------------------------------------------------------------------------------------------
@@ -36,19 +38,21 @@ def _located(m: BoundedMachine, s: Access, f: Frame) -> Vector:
 def _ledger(m: BoundedMachine, array: str) -> Ledger | None:
     """The books on an array in this task, if the task needs any."""
     plan = m.bounded.plans[m.chunk.task]
-    if array not in plan.sums and array not in plan.watched:
+    if array not in plan.kept:
         return None
     found = m.ledgers.get(array)
     if found is None:
-        found = m.ledgers[array] = Ledger(m.memory[array].flat, m.errors.get(array), array in plan.sums)
+        found = m.ledgers[array] = Ledger(m.memory[array].flat, m.errors.get(array), plan.kept[array])
     return found
 
 
-def _touch(m: BoundedMachine, s: Access, f: Frame, index: Vector, ordered: bool) -> None:
+def _touch(m: BoundedMachine, s: Access, f: Frame, index: Vector) -> None:
     books = _ledger(m, s.array)
     if books is not None:
-        iterations = np.int64(m.chunk.start) + f.numbers()
-        books.touch(f.spread(index), iterations, not isinstance(s, n.Load), ordered)
+        use = _USES[type(s)]
+        if isinstance(s, n.Atomic) and s.result.id in m.bounded.plans[m.chunk.task].ordered:
+            use |= Use.READ
+        books.touch(f.spread(index), np.int64(m.chunk.start) + f.numbers(), use)
 
 
 def _put(m: BoundedMachine, array: str, index: Vector, e: Vector) -> None:
@@ -58,7 +62,7 @@ def _put(m: BoundedMachine, array: str, index: Vector, e: Vector) -> None:
         if e is ZERO:
             return
         known = m.errors[array] = np.zeros(m.memory[array].flat.size)
-    known[index] = e[-1] if index.ndim == 0 and e.ndim else e
+    known[index] = last_of(index, e)
 
 
 @BOUNDED.row(n.Load)
@@ -70,7 +74,7 @@ def _load(m: BoundedMachine, s: n.Load, f: Frame) -> Frame | None:
         define(m, s, f, ZERO)
         return f
     index = _located(m, s, f)
-    _touch(m, s, f, index, ordered=True)
+    _touch(m, s, f, index)
     define(m, s, f, ZERO if known is None else known[index])
     return f
 
@@ -85,13 +89,9 @@ def _store(m: BoundedMachine, s: n.Store, f: Frame) -> Frame | None:
     index = _located(m, s, f)
     _put(m, s.array, index, e)
     if books is not None:
-        _touch(m, s, f, index, ordered=True)
-        books.restart(index, np.abs(m.memory[s.array].flat[index].astype(F64)), _last(index, e))
+        _touch(m, s, f, index)
+        books.store(index, f.value(s.value), e, m.memory[s.array].flat[index])
     return f
-
-
-def _last(index: Vector, e: Vector) -> Vector:
-    return e[-1] if index.ndim == 0 and e.ndim else e
 
 
 @BOUNDED.row(n.Atomic)
@@ -103,10 +103,9 @@ def _atomic(m: BoundedMachine, s: n.Atomic, f: Frame) -> Frame | None:
     if m.poisoned is not None:
         return RUN[n.Atomic](m, s, f)
     if books is not None:
-        index = f.spread(index)
-        _touch(m, s, f, index, s.result.id in m.bounded.plans[m.chunk.task].ordered)
+        _touch(m, s, f, index)
         if s.op == "add" and dtype.is_real:
-            books.add(index, np.abs(value.astype(F64)), e)
+            books.add(f.spread(index), np.abs(value.astype(F64)), e)
     old, found = flat[index], ZERO if known is None else known[index]
     RUN[n.Atomic](m, s, f)
     define(m, s, f, found)

@@ -146,7 +146,7 @@ class _Rounded:
         e += p
         if self.rule.underflows:
             e += self.fmt.tiny
-        moved = p > 0
+        moved = p != 0  # NaN, such as zero times an infinite error, too
         if self.precise:
             e *= moved
         elif not moved.all():

@@ -34,7 +34,7 @@ STORE = "store y[%2], "
 
 @pytest.mark.parametrize(("body", "what"), [
     ("%6: u1 = cmp_lt %3, %4\nif %6 {\nstore y[%2], %4\n}", "condition of a branch"),
-    ("%6: i32 = cast %3\n%7: f32 = load y[%6]\nstore y[%2], %7", "an index"),
+    ("%6: i32 = cast %3\n%7: f32 = load x[%6]\nstore y[%2], %7", "an index"),
     ("%6: i32 = cast %3\nfor %7: i32 in %20 .. %6 {\nstore y[%2], %4\n}", "end of a loop"),
     ("%6: i32 = cast %3\nfor %7: i32 in %6 .. %5 {\nstore y[%2], %4\n}", "begin of a loop"),
     ("local f: u1\nfor %6: i32 in %20 .. %5 until f {\n%7: u1 = cmp_lt %3, %4\nset f, %7\n}", "flag that ends a loop"),

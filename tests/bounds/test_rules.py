@@ -10,7 +10,7 @@ import pytest
 from stackgrad.compiler.ir.ops import COMPARISONS, OPS, result_type
 from stackgrad.compiler.ir.types import SCALARS, f16, f32, f64
 from stackgrad.harness.bounds.roundoff import FORMATS, SLACK, plan_operation
-from stackgrad.harness.bounds.rules import BOUNDS
+from stackgrad.harness.bounds.rules import BOUNDS, ZERO
 from stackgrad.reference.scalar import NUMPY
 
 SMOOTH = [name for name in OPS if BOUNDS[name].kind in ("rounded", "approximated", "kept") and name != "select"]
@@ -177,3 +177,24 @@ def test_every_row_types():
             assert not np.any(plan.of(args, [np.zeros(1)] * len(args), out))
             some = [np.array([np.inf])] * len(args)
             assert np.isinf(plan.of(args, some, out)).all(), op
+
+
+@pytest.mark.parametrize("precise", [True, False], ids=["precise", "contracting"])
+@pytest.mark.parametrize("dtype", [f16, f32, f64], ids=str)
+@pytest.mark.parametrize("op", SMOOTH)
+def test_what_nothing_is_known_of_stays_so(op, dtype, precise):
+    """An operand with infinite error beside exact ones, whose zero error is or is not the one told by identity: where
+    the result depends on that operand its error is infinite, and it is never NaN.
+    """
+    rng, arity = np.random.default_rng(5), OPS[op].arity
+    xs = [rng.uniform(low, high, 8).astype(dtype.dtype) for low, high in OPS[op].safe]
+    with np.errstate(all="ignore"):
+        result = NUMPY[op].meaning(*xs)
+    for known in (np.zeros(8), np.zeros(()), ZERO):
+        for at in range(arity):
+            es = [np.full(8, np.inf) if k == at else known for k in range(arity)]
+            with np.errstate(all="ignore"):
+                e = np.broadcast_to(plan_operation(op, dtype, precise).of(xs, es, result), 8)
+            assert not np.isnan(e).any()
+            bounded_by_range = {"sin": 2.0, "cos": 2.0, "tanh": 2.0}.get(op)
+            assert (e >= (bounded_by_range or np.inf)).all()
