@@ -11,12 +11,13 @@ from functools import cache
 from pathlib import Path
 
 import llvmlite.binding as llvm
-from llvmlite import ir
 
 from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel, Task
 from ..base import Options
 from ..limits import check
+from ..llvm import ir
+from ..llvm.builder import IRBuilder
 from ..llvm.emit import ModuleState
 from ..llvm.errors import OK
 from ..llvm.function import bounds_function, task_function, total
@@ -62,43 +63,42 @@ def generate(kernel: Kernel, options: Options) -> tuple[str, tuple[str, ...]]:
 # ---- entry points -------------------------------------------------------------------------------------------
 
 
-def _open(m: ModuleState, name: str) -> tuple[ir.IRBuilder, ir.Value, ir.Block]:
+def _open(m: ModuleState, name: str) -> tuple[IRBuilder, ir.Value, ir.Block]:
     """(builder, block, exit) of an entry point, past the test of the status."""
-    function = ir.Function(m.module, ir.FunctionType(VOID, [pointer(NVPTX.space)]), name)
-    function.calling_convention = "ptx_kernel"
-    b = ir.IRBuilder(function.append_basic_block("entry"))
+    function = ir.Function(m.module, name, VOID, [pointer(NVPTX.space)], head="ptx_kernel")
+    b = IRBuilder(function.append_basic_block("entry"))
     run, leave = function.append_basic_block("run"), function.append_basic_block("exit")
-    status = b.load(_status(m, b, function.args[0]), typ=I64)
+    status = b.load(_status(m, b, function.args[0]), I64)
     b.cbranch(b.icmp_unsigned("==", status, const(I64, OK)), run, leave)
-    ir.IRBuilder(leave).ret_void()
+    IRBuilder(leave).ret_void()
     b.position_at_end(run)
     return b, function.args[0], leave
 
 
-def _status(m: ModuleState, b: ir.IRBuilder, block: ir.Value) -> ir.Value:
-    return b.gep(block, [const(I64, m.layout.status_at)], inbounds=True, source_etype=I8)
+def _status(m: ModuleState, b: IRBuilder, block: ir.Value) -> ir.Value:
+    return b.gep(block, const(I64, m.layout.status_at), I8, inbounds=True)
 
 
-def _close(m: ModuleState, b: ir.IRBuilder, block: ir.Value, status: ir.Value, leave: ir.Block) -> None:
+def _close(m: ModuleState, b: IRBuilder, block: ir.Value, status: ir.Value, leave: ir.Block) -> None:
     """Keep a status that is not OK. Threads that disagree have failed and returned: either ends the launch."""
     with b.if_then(b.icmp_unsigned("!=", status, const(I32, OK))):
         b.store(b.zext(status, I64), _status(m, b, block))
     b.branch(leave)
 
 
-def _special(m: ModuleState, b: ir.IRBuilder, name: str) -> ir.Value:
+def _special(m: ModuleState, b: IRBuilder, name: str) -> ir.Value:
     function = m.declare(f"llvm.nvvm.read.ptx.sreg.{name}", I32, [])
     return b.zext(b.call(function, []), I64)
 
 
-def _thread(m: ModuleState, b: ir.IRBuilder) -> tuple[ir.Value, ir.Value]:
+def _thread(m: ModuleState, b: IRBuilder) -> tuple[ir.Value, ir.Value]:
     """(number of this thread in the grid, number of threads)."""
     width = _special(m, b, "ntid.x")
     number = b.add(b.mul(_special(m, b, "ctaid.x"), width), _special(m, b, "tid.x"))
     return number, b.mul(_special(m, b, "nctaid.x"), width)
 
 
-def _first_thread_only(b: ir.IRBuilder, thread: ir.Value, leave: ir.Block) -> None:
+def _first_thread_only(b: IRBuilder, thread: ir.Value, leave: ir.Block) -> None:
     go_on = b.function.append_basic_block("first")
     b.cbranch(b.icmp_unsigned("==", thread, const(I64, 0)), go_on, leave)
     b.position_at_end(go_on)

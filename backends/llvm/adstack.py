@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llvmlite import ir
-
 from ...compiler.ir import nodes as n
 from ...compiler.ir.types import Scalar
+from . import ir
 from .emit import Emitter
 from .layout import Stack
 from .ops import apply
@@ -62,7 +61,7 @@ def _place(e: Emitter, stack: Stack) -> tuple[ir.Value, ir.Value]:
     else:
         bytes_before = b.add(b.mul(e.row, e.slot(layout.strides[key])), offset)
         pitch = const(I64, width)
-    return b.gep(start, [bytes_before], source_etype=I8), pitch
+    return b.gep(start, bytes_before, I8), pitch
 
 
 def _slot(e: Emitter, s: StackState, number: ir.Value, part: int) -> ir.Value:
@@ -70,7 +69,7 @@ def _slot(e: Emitter, s: StackState, number: ir.Value, part: int) -> ir.Value:
     place = e.b.mul(number, s.pitch)
     if part:
         place = e.b.add(place, const(I64, 1))
-    return e.b.gep(s.base, [place], source_etype=memory_type(s.dtype))
+    return e.b.gep(s.base, place, memory_type(s.dtype))
 
 
 def _top(e: Emitter, s: StackState) -> tuple[ir.Value, ir.Value]:

@@ -6,9 +6,8 @@ they run one after another: a load and a store.
 """
 from __future__ import annotations
 
-from llvmlite import ir
-
 from ...compiler.ir.types import Scalar, f16
+from . import ir
 from .emit import Arith, Emitter
 from .ops import apply
 from .types import I8, I16, I32, I64, memory_type
@@ -52,7 +51,7 @@ def _loop(e: Emitter, op: str, t: Scalar, pointer: ir.Type) -> ir.Function:
     def body(a: Arith, function: ir.Function) -> None:
         b = a.b
         place, value = function.args
-        first = b.load(place, typ=word)
+        first = b.load(place, word)
         start = b.block
         again, done = function.append_basic_block("again"), function.append_basic_block("done")
         b.branch(again)
@@ -60,9 +59,9 @@ def _loop(e: Emitter, op: str, t: Scalar, pointer: ir.Type) -> ir.Function:
         seen = b.phi(word)
         seen.add_incoming(first, start)
         new = _combine(a, op, t, _as(a, seen, memory), value)
-        swapped = b.cmpxchg(place, seen, _as(a, new, word), "monotonic", "monotonic")
-        seen.add_incoming(b.extract_value(swapped, 0), b.block)
-        b.cbranch(b.extract_value(swapped, 1), done, again)
+        found, swapped = b.cmpxchg(place, seen, _as(a, new, word), "monotonic")
+        seen.add_incoming(found, b.block)
+        b.cbranch(swapped, done, again)
         b.position_at_end(done)
         b.ret(_as(a, seen, memory))
 

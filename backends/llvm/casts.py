@@ -4,9 +4,8 @@ f16 takes part in arithmetic as f32 only, and every conversion to or from it goe
 """
 from __future__ import annotations
 
-from llvmlite import ir
-
 from ...compiler.ir.types import Scalar, f32
+from . import ir
 from .emit import Arith
 from .types import F16, F32, I16, I32, like, value_type
 
@@ -26,7 +25,7 @@ def cast(e: Arith, value: ir.Value, source: Scalar, to: Scalar) -> ir.Value:
 
 def _truth(e: Arith, value: ir.Value, source: Scalar) -> ir.Value:
     if source.is_real:
-        return e.b.fcmp_unordered("une", value, e.const(value, 0.0))
+        return e.b.fcmp_unordered("!=", value, e.const(value, 0.0))
     return e.b.icmp_unsigned("!=", value, e.const(value, 0))
 
 

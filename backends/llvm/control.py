@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from llvmlite import ir
-
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Block, Stmt, Value
 from ...compiler.ir.table import Table
+from . import ir
 from .emit import Emitter
 from .errors import FAILED, failer
 from .types import I1, I32, I64, const
@@ -64,7 +63,7 @@ class Branching:
     # -- memory and traps -----------------------------------------------------------------------------------
 
     def load(self, t: ir.Type, address: ir.Value) -> ir.Value:
-        return self.e.b.load(address, typ=t)
+        return self.e.b.load(address, t)
 
     def store(self, value: ir.Value, address: ir.Value) -> None:
         self.e.b.store(value, address)
@@ -73,7 +72,7 @@ class Branching:
         """Where `bad` holds: record the error with two numbers and end the launch."""
         b = self.e.b
         fail, go_on = self.append("fail"), self.append("checked")
-        b.cbranch(bad, fail, go_on).set_weights([1, 1 << 20])
+        b.cbranch(bad, fail, go_on, unlikely=True)
         b.position_at_end(fail)
         b.call(failer(self.e.m), [self.e.argument_block, const(I64, site), first, second])
         b.ret(const(I32, FAILED))
@@ -140,7 +139,7 @@ def _while(e: Emitter, stmt: n.While) -> None:
     b.cbranch(e.operand(stmt.test), body, done)
     b.position_at_end(body)
     if ran is not None:
-        b.store(b.add(b.load(ran, typ=I64), const(I64, 1)), ran)
+        b.store(b.add(b.load(ran, I64), const(I64, 1)), ran)
     _body(e, stmt, Frame(done, latch), header)
     b.position_at_end(done)
     _read_trips(e, stmt.trips, ran)
@@ -156,7 +155,7 @@ def _body(e: Emitter, stmt: n.For | n.While, frame: Frame, header: ir.Block) -> 
     if stmt.stop is None:
         e.b.branch(header)
     else:
-        e.b.cbranch(e.b.load(e.locals[stmt.stop].address, typ=I1), frame.exit, header)
+        e.b.cbranch(e.b.load(e.locals[stmt.stop].address, I1), frame.exit, header)
 
 
 def _trip_counter(e: Emitter, trips: Value | None) -> ir.Value | None:
@@ -169,7 +168,7 @@ def _trip_counter(e: Emitter, trips: Value | None) -> ir.Value | None:
 
 def _read_trips(e: Emitter, trips: Value | None, ran: ir.Value | None) -> None:
     if trips is not None and ran is not None:
-        e.values[trips] = e.from_i64(e.b.load(ran, typ=I64), trips.type)
+        e.values[trips] = e.from_i64(e.b.load(ran, I64), trips.type)
 
 
 @BRANCHING.row(n.Scope)

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from llvmlite import ir
-
 from ...compiler.ir.nodes import Kernel, Stmt, Value
 from ...compiler.ir.types import Scalar
 from ...compiler.passes.decisions import decisive_values
 from ..base import Options
+from . import ir
+from .builder import IRBuilder
 from .layout import Layout, lay_out
 from .target import Target
-from .types import I1, I8, I64, PTR, const, like, pointer, suffix, value_type
+from .types import I1, I8, I64, const, like, pointer, suffix, value_type
 
 if TYPE_CHECKING:
     from .adstack import StackState
@@ -52,7 +52,7 @@ class ModuleState:
     def __post_init__(self) -> None:
         self.layout = lay_out(self.kernel)
         self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
-        self.module = ir.Module(name=self.kernel.name, context=ir.Context())
+        self.module = ir.Module()
 
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
         """Enter a place in the site table; gives its number."""
@@ -63,36 +63,25 @@ class ModuleState:
         self, name: str, result: ir.Type, params: Sequence[ir.Type], attributes: Sequence[str] = ()
     ) -> ir.Function:  # fmt: skip
         """The external function of this name, declared once."""
-        known = self.module.globals.get(name)
-        if known is None:
-            known = ir.Function(self.module, ir.FunctionType(result, list(params)), name)
-            give_attributes(known, attributes)
-        return known
+        known = self.module.functions.get(name)
+        return known or ir.Function(self.module, name, result, params, attributes)
 
     def helper(
         self, name: str, result: ir.Type, params: Sequence[ir.Type],
         body: Callable[[Arith, ir.Function], None], attributes: Sequence[str] = ("nounwind",),
     ) -> ir.Function:  # fmt: skip
         """An internal function, written by `body` the first time it is asked for."""
-        known = self.module.globals.get(name)
+        known = self.module.functions.get(name)
         if known is None:
-            known = ir.Function(self.module, ir.FunctionType(result, list(params)), name)
-            known.linkage = "internal"
-            give_attributes(known, attributes)
-            body(Arith(self, ir.IRBuilder(known.append_basic_block("entry"))), known)
+            known = ir.Function(self.module, name, result, params, attributes, "internal")
+            body(Arith(self, IRBuilder(known.append_basic_block("entry"))), known)
         return known
-
-
-def give_attributes(function: ir.Function, attributes: Sequence[str]) -> None:
-    """Set function attributes, also those that llvmlite's list of known ones lacks."""
-    for attribute in attributes:
-        set.add(function.attributes, attribute)
 
 
 class Arith:
     """Straight-line arithmetic: a builder `b` and the module `m`."""
 
-    def __init__(self, m: ModuleState, b: ir.IRBuilder) -> None:
+    def __init__(self, m: ModuleState, b: IRBuilder) -> None:
         self.m = m
         self.b = b
         self.flags: tuple[str, ...] = () if m.options.precise else ("contract",)
@@ -138,8 +127,8 @@ class Emitter(Arith):
     flow: Branching
 
     def __init__(self, m: ModuleState, function: ir.Function, task: int) -> None:
-        self.entry = ir.IRBuilder(function.append_basic_block("entry"))
-        super().__init__(m, ir.IRBuilder(function.append_basic_block("start")))
+        self.entry = IRBuilder(function.append_basic_block("entry"))
+        super().__init__(m, IRBuilder(function.append_basic_block("start")))
         self.function = function
         self.task = task
         self.argument_block = function.args[0]
@@ -149,19 +138,19 @@ class Emitter(Arith):
         self.iteration: ir.Value = const(I64, 0)
         self.row: ir.Value = const(I64, 0)
         self.stacks: dict[str, StackState] = {}
-        self._slots: dict[tuple[int, str], ir.Value] = {}
+        self._slots: dict[tuple[int, ir.Type], ir.Value] = {}
 
     # -- the argument block ---------------------------------------------------------------------------------
 
-    def slot_pointer(self, at: int, builder: ir.IRBuilder | None = None) -> ir.Value:
+    def slot_pointer(self, at: int, builder: IRBuilder | None = None) -> ir.Value:
         """Address of the slot at byte offset `at` of the argument block."""
-        return (builder or self.b).gep(self.argument_block, [const(I64, at)], inbounds=True, source_etype=I8)
+        return (builder or self.b).gep(self.argument_block, const(I64, at), I8, inbounds=True)
 
     def slot(self, at: int, t: ir.Type = I64) -> ir.Value:
         """Content of a slot, read once at the head of the function."""
-        key = at, str(t)
+        key = at, t
         if key not in self._slots:
-            self._slots[key] = self.entry.load(self.slot_pointer(at, self.entry), typ=t)
+            self._slots[key] = self.entry.load(self.slot_pointer(at, self.entry), t)
         return self._slots[key]
 
     def slot_address(self, at: int) -> ir.Value:
@@ -175,9 +164,7 @@ class Emitter(Arith):
 
     def alloca(self, t: ir.Type, count: int | None = None) -> ir.Value:
         """Stack memory of the function; the entry block holds it, so that LLVM may promote it to registers."""
-        made = self.entry.alloca(t if count is None else ir.ArrayType(t, count))
-        made.type = PTR
-        return made
+        return self.entry.alloca(t, count or 1)
 
     def to_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
         """An integer value widened to 64 bits, by sign if its type has one."""

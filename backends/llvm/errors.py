@@ -5,8 +5,7 @@ kind of the site gives (index and extent, or depth and capacity).
 """
 from __future__ import annotations
 
-from llvmlite import ir
-
+from . import ir
 from .emit import Arith, ModuleState
 from .types import I8, I64, VOID, const, pointer
 
@@ -23,9 +22,9 @@ def failer(m: ModuleState) -> ir.Function:
 def _body(e: Arith, function: ir.Function) -> None:
     b = e.b
     block, site, first, second = function.args
-    record = b.gep(block, [const(I64, e.m.layout.error_at)], inbounds=True, source_etype=I8)
-    seen = b.cmpxchg(record, const(I64, 0), b.add(site, const(I64, 1)), "monotonic", "monotonic")
-    with b.if_then(b.extract_value(seen, 1)):
+    record = b.gep(block, const(I64, e.m.layout.error_at), I8, inbounds=True)
+    _, first_report = b.cmpxchg(record, const(I64, 0), b.add(site, const(I64, 1)), "monotonic")
+    with b.if_then(first_report):
         for place, number in ((8, first), (16, second)):
-            b.store(number, b.gep(record, [const(I64, place)], inbounds=True, source_etype=I8))
+            b.store(number, b.gep(record, const(I64, place), I8, inbounds=True))
     b.ret_void()

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llvmlite import ir
-
 from ...compiler.ir.nodes import Block, Random, Task
 from ...compiler.ir.walk import walk
-from . import adstack, memory
+from . import adstack, ir, memory
+from .builder import IRBuilder
 from .control import Branching
-from .emit import Emitter, ModuleState, give_attributes
+from .emit import Emitter, ModuleState
 from .errors import FAILED, OK, RETURNED
 from .statements import LOWER
 from .types import I8, I32, I64, const, pointer
@@ -24,10 +23,7 @@ assert adstack and memory, "they add their rows to LOWER"
 
 def _function(m: ModuleState, name: str, numbers: int) -> ir.Function:
     params = [pointer(m.target.space), *[I64] * numbers]
-    made = ir.Function(m.module, ir.FunctionType(I32, params), name)
-    made.linkage = "internal"
-    give_attributes(made, ("nounwind",))
-    return made
+    return ir.Function(m.module, name, I32, params, ("nounwind",), "internal")
 
 
 def _open(m: ModuleState, function: ir.Function, task: int, body: Block, leave: Callable[[Emitter], None]) -> Emitter:
@@ -116,7 +112,7 @@ def _extents(e: Emitter, index: int, task: Task) -> list[ir.Value]:
     return [e.slot(e.m.layout.boxes[index] + 16 * axis + 8) for axis in range(len(task.indices))]
 
 
-def _decode(b: ir.IRBuilder, box: list[ir.Value], k: ir.Value) -> list[ir.Value]:
+def _decode(b: IRBuilder, box: list[ir.Value], k: ir.Value) -> list[ir.Value]:
     """Place along each axis from the row-major number. A box that has iterations has no extent of 0."""
     places = [k]
     for extent in reversed(box[1:]):
@@ -134,9 +130,7 @@ class _Odometer:
 
     def __init__(self, e: Emitter, box: list[ir.Value], header: ir.Block) -> None:
         self.e, self.box = e, box
-        at_head = ir.IRBuilder(header)
-        at_head.position_at_start(header)
-        self.places = [at_head.phi(I64) for _ in box]
+        self.places = [IRBuilder(header).phi(I64) for _ in box]
 
     def step(self, first: ir.Value, before: ir.Block, latch: ir.Block) -> None:
         """Advance in the latch; before the loop, decode the first iteration (dividing by no 0)."""
@@ -146,30 +140,28 @@ class _Odometer:
             full = b.icmp_unsigned("==", moved, extent)
             place.add_incoming(b.select(full, const(I64, 0), moved), latch)
             carry = b.zext(full, I64)
-        head = ir.IRBuilder(before)
-        head.position_before(before.terminator)
+        head = IRBuilder(before)
         some = [head.select(head.icmp_unsigned("==", x, const(I64, 0)), const(I64, 1), x) for x in self.box]
         for place, start in zip(self.places, _decode(head, some, first)):
             place.add_incoming(start, before)
 
 
-def total(b: ir.IRBuilder, m: ModuleState, block: ir.Value, index: int, axes: int) -> ir.Value:
+def total(b: IRBuilder, m: ModuleState, block: ir.Value, index: int, axes: int) -> ir.Value:
     """Number of iterations of a parallel task, from the box in the block."""
     out: ir.Value = const(I64, 1)
     for axis in range(axes):
         at = const(I64, m.layout.boxes[index] + 16 * axis + 8)
-        out = b.mul(out, b.load(b.gep(block, [at], inbounds=True, source_etype=I8), typ=I64))
+        out = b.mul(out, b.load(b.gep(block, at, I8, inbounds=True), I64))
     return out
 
 
 def launch_function(m: ModuleState) -> ir.Function:
     """launch(block): clear temporaries, run all tasks in order; FAILED if an error was recorded, else OK."""
-    function = ir.Function(m.module, ir.FunctionType(I32, [pointer(m.target.space)]), "launch")
-    give_attributes(function, ("nounwind",))
-    b = ir.IRBuilder(function.append_basic_block("entry"))
+    function = ir.Function(m.module, "launch", I32, [pointer(m.target.space)], ("nounwind",))
+    b = IRBuilder(function.append_basic_block("entry"))
     block = function.args[0]
     for at, _ in m.layout.temps.values():
-        b.store(const(I64, 0), b.gep(block, [const(I64, at)], inbounds=True, source_etype=I8))
+        b.store(const(I64, 0), b.gep(block, const(I64, at), I8, inbounds=True))
     for index, task in enumerate(m.kernel.tasks):
         count: ir.Value = const(I64, 1)
         if task.is_parallel:
@@ -181,7 +173,7 @@ def launch_function(m: ModuleState) -> ir.Function:
     return function
 
 
-def _unless(b: ir.IRBuilder, function: ir.Function, status: ir.Value) -> None:
+def _unless(b: IRBuilder, function: ir.Function, status: ir.Value) -> None:
     """Leave the launch on a status that is not OK; a kernel that returned has ended well."""
     stop, go_on = function.append_basic_block("stop"), function.append_basic_block("next")
     b.cbranch(b.icmp_unsigned("==", status, const(I32, OK)), go_on, stop)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llvmlite import ir
-
 from ...compiler.ir.types import Scalar
+from . import ir
 from .emit import PURE, Arith
 from .types import I1, I32, const, like, suffix
 
@@ -115,7 +114,7 @@ def mod(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
 
 def power(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
     """x to the y by squaring, wrapping; a negative exponent gives 1/x truncated (0 for x = 0)."""
-    if isinstance(y, ir.Constant) and not isinstance(y.type, ir.VectorType) and y.constant >= 0:
+    if isinstance(y, ir.Constant) and y.constant is not None and y.constant >= 0:
         return _constant_power(e, x, y.constant)
     name = f"sg.pow.{t}.{suffix(x.type)}"
     return e.b.call(e.m.helper(name, x.type, [x.type, x.type], lambda a, f: _power_body(a, t, f), PURE), [x, y])

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llvmlite import ir
-
 from ...compiler.ir.types import Scalar
+from . import ir
 from .emit import PURE, Arith
+from .types import F32, I32, const
 
 LIBRARY: dict[str, dict[str, tuple[str, str]]] = {
     name: {"libm": (f"{c}f", c), "libdevice": (f"__nv_{c}f", f"__nv_{c}")}
@@ -35,10 +35,10 @@ def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
     t = args[0].type
     if not isinstance(t, ir.VectorType):
         return e.b.call(_function(e, name, t, len(args)), args)
-    out: ir.Value = ir.Constant(t, ir.Undefined)
+    out: ir.Value = ir.Value(t, "poison")
     function = _function(e, name, t.element, len(args))
     for lane in range(t.count):
-        at = ir.Constant(ir.IntType(32), lane)
+        at = const(I32, lane)
         made = e.b.call(function, [e.b.extract_element(a, at) for a in args])
         out = e.b.insert_element(out, made, at)
     return out
@@ -46,4 +46,4 @@ def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
 
 def _function(e: Arith, name: str, t: ir.Type, arity: int) -> ir.Function:
     single, double = LIBRARY[name][e.m.target.library]
-    return e.m.declare(single if isinstance(t, ir.FloatType) else double, t, [t] * arity, PURE)
+    return e.m.declare(single if t == F32 else double, t, [t] * arity, PURE)

@@ -6,11 +6,9 @@ array reads 0 and writes nothing, because that would damage the stack.
 """
 from __future__ import annotations
 
-from llvmlite import ir
-
 from ...compiler.ir import nodes as n
 from ...compiler.ir.types import Scalar
-from . import atomics
+from . import atomics, ir
 from .emit import Emitter, Variable
 from .statements import LOWER, from_memory, to_memory
 from .types import I1, I8, I64, VOID, const, memory_type, value_type
@@ -30,7 +28,7 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
     for axis, index in enumerate(indices):
         linear = e.b.add(e.b.mul(linear, extents[axis]), index) if axis else index
     base = e.slot_address(array.address_at)
-    return e.b.gep(base, [linear], source_etype=memory_type(array.type.dtype)), array.type.dtype
+    return e.b.gep(base, linear, memory_type(array.type.dtype)), array.type.dtype
 
 
 def _check(e: Emitter, stmt: n.Stmt, indices: list[ir.Value], extents: list[ir.Value]) -> None:
@@ -98,7 +96,7 @@ def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[ir.Value, i
         outside = e.b.xor(inside, const(I1, True))
         e.flow.trap_if(outside, e.m.site("element", e.task, stmt), index, size)
     safe = e.b.select(inside, index, const(I64, 0))
-    return e.b.gep(array.address, [safe], source_etype=memory_type(array.dtype)), inside, array
+    return e.b.gep(array.address, safe, memory_type(array.dtype)), inside, array
 
 
 @LOWER.row(n.GetElement)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llvmlite import ir
-
 from ...compiler.ir.ops import OPS, result_type
 from ...compiler.ir.table import Table
 from ...compiler.ir.types import Scalar, f16, f32
-from . import integers
+from . import integers, ir
 from .casts import cast
 from .emit import Arith
 from .libcall import call, libcall

@@ -11,9 +11,6 @@ import llvmlite.binding as llvm
 
 from ...compiler.errors import InternalError
 
-NO_TARGET = 'target triple = "unknown-unknown-unknown"\ntarget datalayout = ""'
-"""The head that llvmlite gives a module whose target is not set."""
-
 LOCK = threading.Lock()
 """LLVM's global context is used by one thread at a time."""
 
@@ -29,10 +26,9 @@ def initialise() -> None:
 def parse(text: str, triple: str, data_layout: str) -> llvm.ModuleRef:
     """Parse and verify IR text for a target. The layout must be known to the parser: it chooses alignments by it."""
     initialise()
-    head = f'target triple = "{triple}"\ntarget datalayout = "{data_layout}"'
-    text = text.replace(NO_TARGET, head, 1)
+    head = f'target triple = "{triple}"\ntarget datalayout = "{data_layout}"\n'
     try:
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(head + text)
         module.verify()
     except RuntimeError as error:
         raise InternalError(f"LLVM refuses the generated code: {error}\n{text}") from None

@@ -5,12 +5,11 @@ key = (seed, launch), counter = (task, iteration low word, iteration high word, 
 """
 from __future__ import annotations
 
-from llvmlite import ir
-
 from ...compiler.ir.types import Scalar
+from . import ir
 from .casts import f32_to_half
 from .emit import PURE, Arith
-from .types import F32, F64, I1, I32, I64, const, like
+from .types import F32, F64, I32, I64, const, like, value_type
 
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 BUMPS = (0x9E3779B9, 0xBB67AE85)
@@ -48,7 +47,7 @@ def draw(e: Arith, both: ir.Value, t: Scalar) -> ir.Value:
     """A uniform value of type t from w1·2^32 + w0: reals in [0, 1), integers and booleans from the low bits."""
     b = e.b
     if not t.is_real:
-        low = like(both.type, I1 if t.is_bool else ir.IntType(t.bits))
+        low = like(both.type, value_type(t))
         return both if t.bits == 64 else b.trunc(both, low)
     if t.bits == 64:
         number = b.uitofp(b.lshr(both, e.const(both, 11)), like(both.type, F64))

@@ -6,13 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llvmlite import ir
-
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import STATEMENTS, Stmt
 from ...compiler.ir.table import Table
 from ...compiler.ir.types import u1, u8
-from . import casts, random
+from . import casts, ir, random
 from .control import CONTROL
 from .emit import Emitter
 from .ops import apply
@@ -96,7 +94,7 @@ def _print(e: Emitter, stmt: n.Print) -> None:
     """callback(site, arguments): each argument lies in an 8-byte slot, in the form it has in memory."""
     buffer = e.alloca(I64, max(len(stmt.args), 1))
     for place, value in enumerate(stmt.args):
-        address = e.b.gep(buffer, [const(I64, place)], source_etype=I64)
+        address = e.b.gep(buffer, const(I64, place), I64)
         e.b.store(to_memory(e, e.operand(value), value.type.is_bool), address)
-    callback = e.slot(e.m.layout.print_at, ir.PointerType(ir.FunctionType(VOID, [I64, PTR])))
-    e.b.call(callback, [const(I64, e.m.site("print", e.task, stmt)), buffer])
+    callback = e.slot(e.m.layout.print_at, PTR)
+    e.b.call_pointer(callback, VOID, [const(I64, e.m.site("print", e.task, stmt)), buffer])

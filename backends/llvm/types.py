@@ -4,21 +4,21 @@ A u1 is an i1 as a value and an i8 (0 or 1) in memory; every other type is the s
 """
 from __future__ import annotations
 
-from llvmlite import ir
-
 from ...compiler.ir.types import Scalar
+from . import ir
 
-I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
-F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
-VOID = ir.VoidType()
-PTR = ir.PointerType()
+I8, I16, I32, I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
+F16, F32, F64 = ir.HALF, ir.FLOAT, ir.DOUBLE
+I1, PTR, VOID = ir.I1, ir.PTR, ir.VOID
 
 _REALS = {16: F16, 32: F32, 64: F64}
+_INTEGERS = {1: I1, 8: I8, 16: I16, 32: I32, 64: I64}
+_POINTERS = {0: PTR, 1: ir.Type("ptr addrspace(1)")}
 
 
 def value_type(t: Scalar) -> ir.Type:
     """The LLVM type of a value."""
-    return _REALS[t.bits] if t.is_real else ir.IntType(t.bits)
+    return (_REALS if t.is_real else _INTEGERS)[t.bits]
 
 
 def memory_type(t: Scalar) -> ir.Type:
@@ -26,9 +26,9 @@ def memory_type(t: Scalar) -> ir.Type:
     return I8 if t.is_bool else value_type(t)
 
 
-def pointer(space: int) -> ir.PointerType:
+def pointer(space: int) -> ir.Type:
     """An opaque pointer into an address space."""
-    return ir.PointerType(addrspace=space)
+    return _POINTERS[space]
 
 
 def element(t: ir.Type) -> ir.Type:
@@ -43,24 +43,12 @@ def like(t: ir.Type, scalar: ir.Type) -> ir.Type:
 
 def const(t: ir.Type, number: float | int | bool) -> ir.Constant:
     """A constant of a scalar type, or the same number in every lane of a vector type."""
-    if isinstance(t, ir.VectorType):
-        return ir.Constant(t, [ir.Constant(t.element, _payload(t.element, number))] * t.count)
-    return ir.Constant(t, _payload(t, number))
-
-
-def _payload(t: ir.Type, number: float | int | bool) -> float | int:
-    """Integers are written modulo the width: LLVM's text form takes either sign, but not more bits."""
-    if not isinstance(t, ir.IntType):
-        return float(number)
-    bits = int(number) & ((1 << t.width) - 1)
-    return bits - (1 << t.width) if t.width > 1 and bits >> (t.width - 1) else bits
+    return ir.Constant(t, number)
 
 
 def suffix(t: ir.Type) -> str:
     """The type's part in the name of an intrinsic: f32, i64, v16f32."""
-    if isinstance(t, ir.VectorType):
-        return f"v{t.count}{suffix(t.element)}"
-    return f"i{t.width}" if isinstance(t, ir.IntType) else t.intrinsic_name
+    return t.name
 
 
 def mantissa_bits(t: ir.Type) -> int:

@@ -1,0 +1,231 @@
+"""IRBuilder: appends instructions to a block of ir.py.
+
+Instructions on constant integers, and identities such as x + 0 and x·1, give a value without an instruction: less
+text to parse, and less code where LLVM does not optimise. Nothing is folded on reals.
+"""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from .ir import I1, PTR, UNLIKELY, VOID, Block, Constant, Function, IntType, Phi, Type, Value, VectorType
+
+_SIGNS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_ORDER: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+def _number(x: Value) -> int | None:
+    """The number of a constant scalar integer; None of any other value."""
+    return x.constant if type(x) is Constant else None
+
+
+def _truth(t: Type) -> Type:
+    """The type of a comparison of two values of this type."""
+    return VectorType(I1, t.count) if isinstance(t, VectorType) else I1
+
+
+def _binary(name: str) -> Callable[..., Value]:
+    def emit(self: IRBuilder, x: Value, y: Value, flags: Sequence[str] = ()) -> Value:
+        return self._value(x.type, f"{' '.join((name, *flags))} {x.type.text} {x.ref}, {y.ref}")
+
+    return emit
+
+
+def _folding(
+    name: str, both: Callable[[int, int], int], left: int | None, right: int, absorbing: int | None = None
+) -> Callable[..., Value]:  # fmt: skip
+    """A binary instruction on integers. left, right: operand on that side that leaves the other one as it is."""
+    plain = _binary(name)
+
+    def emit(self: IRBuilder, x: Value, y: Value) -> Value:
+        p, q = _number(x), _number(y)
+        if p is None and q is None:
+            return plain(self, x, y)
+        if p is not None and q is not None:
+            return Constant(x.type, both(p, q))
+        if q == right:
+            return x
+        if p is not None and p == left:
+            return y
+        if absorbing is not None and absorbing in (p, q):
+            return x if p == absorbing else y
+        return plain(self, x, y)
+
+    return emit
+
+
+def _conversion(name: str) -> Callable[[IRBuilder, Value, Type], Value]:
+    def emit(self: IRBuilder, x: Value, to: Type) -> Value:
+        return self._value(to, f"{name} {x.type.text} {x.ref} to {to.text}")
+
+    return emit
+
+
+def _resizing(name: str, signed: bool) -> Callable[[IRBuilder, Value, Type], Value]:
+    """A conversion between integers."""
+    plain = _conversion(name)
+
+    def emit(self: IRBuilder, x: Value, to: Type) -> Value:
+        number = _number(x)
+        if number is None or not isinstance(x.type, IntType):
+            return plain(self, x, to)
+        bits = number & ((1 << x.type.width) - 1)
+        return Constant(to, -bits if signed and x.type.width == 1 else number if signed else bits)
+
+    return emit
+
+
+class IRBuilder:
+    """Appends to the end of `block`, before its terminator."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    @property
+    def function(self) -> Function:
+        return self.block.function
+
+    def position_at_end(self, block: Block) -> None:
+        self.block = block
+
+    def _value(self, t: Type, instruction: str) -> Value:
+        block = self.block
+        ref = f"%v{block.function.fresh()}"
+        block.lines.append(f"  {ref} = {instruction}")
+        return Value(t, ref)
+
+    # -- arithmetic -----------------------------------------------------------------------------------------
+
+    add = _folding("add", operator.add, 0, 0)
+    sub = _folding("sub", operator.sub, None, 0)
+    mul = _folding("mul", operator.mul, 1, 1, absorbing=0)
+    and_ = _folding("and", operator.and_, -1, -1, absorbing=0)
+    or_ = _folding("or", operator.or_, 0, 0)
+    xor = _folding("xor", operator.xor, 0, 0)
+    udiv, urem, sdiv, srem = map(_binary, ("udiv", "urem", "sdiv", "srem"))
+    shl, lshr, ashr = map(_binary, ("shl", "lshr", "ashr"))
+    fadd, fsub, fmul, fdiv = map(_binary, ("fadd", "fsub", "fmul", "fdiv"))
+
+    def fneg(self, x: Value) -> Value:
+        return self._value(x.type, f"fneg {x}")
+
+    # -- conversions ----------------------------------------------------------------------------------------
+
+    trunc, zext, sext = _resizing("trunc", False), _resizing("zext", False), _resizing("sext", True)
+    fpext, fptrunc, sitofp, uitofp = map(_conversion, ("fpext", "fptrunc", "sitofp", "uitofp"))
+    bitcast = _conversion("bitcast")
+
+    # -- comparisons and choices ----------------------------------------------------------------------------
+
+    def icmp_signed(self, sign: str, x: Value, y: Value) -> Value:
+        return self._icmp(sign, "" if sign in ("==", "!=") else "s", x, y)
+
+    def icmp_unsigned(self, sign: str, x: Value, y: Value) -> Value:
+        return self._icmp(sign, "" if sign in ("==", "!=") else "u", x, y)
+
+    def _icmp(self, sign: str, kind: str, x: Value, y: Value) -> Value:
+        p, q = _number(x), _number(y)
+        if p is not None and q is not None and isinstance(x.type, IntType):
+            mask = (1 << x.type.width) - 1
+            return Constant(I1, _ORDER[sign](p, q) if kind == "s" else _ORDER[sign](p & mask, q & mask))
+        return self._value(_truth(x.type), f"icmp {kind}{_SIGNS[sign]} {x.type.text} {x.ref}, {y.ref}")
+
+    def fcmp_ordered(self, sign: str, x: Value, y: Value) -> Value:
+        return self._value(_truth(x.type), f"fcmp o{_SIGNS[sign]} {x.type.text} {x.ref}, {y.ref}")
+
+    def fcmp_unordered(self, sign: str, x: Value, y: Value) -> Value:
+        """sign "uno": whether an operand is NaN."""
+        kind = "uno" if sign == "uno" else f"u{_SIGNS[sign]}"
+        return self._value(_truth(x.type), f"fcmp {kind} {x.type.text} {x.ref}, {y.ref}")
+
+    def select(self, cond: Value, x: Value, y: Value) -> Value:
+        chosen = _number(cond)
+        if chosen is not None:
+            return x if chosen else y
+        if x.ref == y.ref:
+            return x
+        return self._value(x.type, f"select {cond}, {x}, {y}")
+
+    def phi(self, t: Type) -> Phi:
+        made = Phi(t, f"%v{self.block.function.fresh()}")
+        self.block.phis.append(made)
+        return made
+
+    # -- memory ---------------------------------------------------------------------------------------------
+
+    def alloca(self, t: Type, count: int = 1) -> Value:
+        return self._value(PTR, f"alloca {t.text}" if count == 1 else f"alloca [{count} x {t.text}]")
+
+    def load(self, place: Value, t: Type) -> Value:
+        return self._value(t, f"load {t.text}, {place}")
+
+    def store(self, value: Value, place: Value) -> None:
+        self.block.lines.append(f"  store {value}, {place}")
+
+    def gep(self, base: Value, place: Value, element: Type, inbounds: bool = False) -> Value:
+        """Address of number `place` in an array of `element`."""
+        return self._value(base.type, f"getelementptr {'inbounds ' if inbounds else ''}{element.text}, {base}, {place}")
+
+    def atomic_rmw(self, op: str, place: Value, value: Value, ordering: str) -> Value:
+        return self._value(value.type, f"atomicrmw {op} {place}, {value} {ordering}")
+
+    def cmpxchg(self, place: Value, expected: Value, new: Value, ordering: str) -> tuple[Value, Value]:
+        """(old content, condition 'it was as expected and is replaced')."""
+        t = expected.type
+        pair = self._value(VOID, f"cmpxchg {place}, {expected}, {new} {ordering} {ordering}")
+        old, replaced = (f"extractvalue {{ {t.text}, i1 }} {pair.ref}, {place}" for place in (0, 1))
+        return self._value(t, old), self._value(I1, replaced)
+
+    # -- vectors --------------------------------------------------------------------------------------------
+
+    def extract_element(self, vector: Value, lane: Value) -> Value:
+        assert isinstance(vector.type, VectorType)
+        return self._value(vector.type.element, f"extractelement {vector}, {lane}")
+
+    def insert_element(self, vector: Value, value: Value, lane: Value) -> Value:
+        return self._value(vector.type, f"insertelement {vector}, {value}, {lane}")
+
+    # -- control --------------------------------------------------------------------------------------------
+
+    def call(self, function: Function, args: Sequence[Value]) -> Value:
+        return self.call_pointer(function, function.result, args)
+
+    def call_pointer(self, callee: Value, result: Type, args: Sequence[Value]) -> Value:
+        """Call whatever the pointer leads to."""
+        text = f"call {result.text} {callee.ref}({', '.join([str(a) for a in args])})"
+        if result is not VOID:
+            return self._value(result, text)
+        self.block.lines.append(f"  {text}")
+        return Value(VOID, "")
+
+    def _leave(self, text: str) -> None:
+        assert self.block.terminator is None, f"block {self.block.name} ends twice"
+        self.block.terminator = f"  {text}"
+
+    def branch(self, target: Block) -> None:
+        self._leave(f"br label {target.ref}")
+
+    def cbranch(self, cond: Value, then: Block, orelse: Block, unlikely: bool = False) -> None:
+        """unlikely: `then` is hardly ever taken."""
+        weights = f", {UNLIKELY}" if unlikely else ""
+        self._leave(f"br {cond}, label {then.ref}, label {orelse.ref}{weights}")
+
+    def ret(self, value: Value) -> None:
+        self._leave(f"ret {value}")
+
+    def ret_void(self) -> None:
+        self._leave("ret void")
+
+    @contextmanager
+    def if_then(self, cond: Value) -> Iterator[None]:
+        """What is emitted inside runs only where the condition holds."""
+        then, done = self.function.append_basic_block("if"), self.function.append_basic_block("endif")
+        self.cbranch(cond, then, done)
+        self.position_at_end(then)
+        yield
+        if self.block.terminator is None:
+            self.branch(done)
+        self.position_at_end(done)

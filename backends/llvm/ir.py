@@ -1,0 +1,195 @@
+"""LLVM IR as text that is written once: types, values, blocks, functions and the module.
+
+An instruction exists only as its line of text; what later code needs of it is its type and its name. Compilation is
+thus one pass of string formatting, and LLVM's parser and verifier judge the whole. The builder (builder.py) appends
+lines; a block keeps its phi instructions and its terminator apart, since both may be added late.
+"""
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+
+class Type:
+    """A type by its text: two are equal if they read the same. name: its part in the name of an intrinsic."""
+
+    __slots__ = ("name", "text")
+
+    def __init__(self, text: str, name: str | None = None) -> None:
+        self.text = text
+        self.name = text if name is None else name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Type) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class IntType(Type):
+    """An integer of `width` bits."""
+
+    __slots__ = ("width",)
+
+    def __init__(self, width: int) -> None:
+        super().__init__(f"i{width}")
+        self.width = width
+
+
+class VectorType(Type):
+    """`count` lanes of a scalar type."""
+
+    __slots__ = ("count", "element")
+
+    def __init__(self, element: Type, count: int) -> None:
+        super().__init__(f"<{count} x {element.text}>", f"v{count}{element.name}")
+        self.element = element
+        self.count = count
+
+
+I1 = IntType(1)
+HALF, FLOAT, DOUBLE = Type("half", "f16"), Type("float", "f32"), Type("double", "f64")
+VOID = Type("void")
+PTR = Type("ptr")
+
+
+class Value:
+    """What an operand may be. ref: its name, or its number if it is constant."""
+
+    __slots__ = ("ref", "type")
+
+    def __init__(self, type: Type, ref: str) -> None:
+        self.type = type
+        self.ref = ref
+
+    def __str__(self) -> str:
+        return f"{self.type.text} {self.ref}"
+
+
+class Constant(Value):
+    """A number of a scalar type, or the same one in every lane. constant: the number, of a scalar integer alone."""
+
+    __slots__ = ("constant",)
+
+    def __init__(self, type: Type, number: float | int) -> None:
+        self.constant: int | None = None
+        if isinstance(type, IntType):
+            self.constant = _wrapped(int(number), type.width)
+            super().__init__(type, str(self.constant))
+        elif isinstance(type, VectorType):
+            super().__init__(type, "<" + ", ".join([str(Constant(type.element, number))] * type.count) + ">")
+        else:
+            super().__init__(type, _real(type, float(number)))
+
+
+def _wrapped(number: int, width: int) -> int:
+    """The number modulo the width, signed: LLVM's text form takes either sign, but not more bits. An i1 is 0 or 1."""
+    bits = number & ((1 << width) - 1)
+    return bits - (1 << width) if width > 1 and bits >> (width - 1) else bits
+
+
+def _real(type: Type, number: float) -> str:
+    """Bits in hexadecimal. Those of a float are of the double with its value; a half has a form of its own."""
+    if type is HALF:
+        return f"0xH{struct.unpack('>H', struct.pack('>e', number))[0]:04X}"
+    if type is FLOAT:
+        number = struct.unpack(">f", struct.pack(">f", number))[0]
+    return f"0x{struct.unpack('>Q', struct.pack('>d', number))[0]:X}"
+
+
+class Phi(Value):
+    """A value by the edge through which its block is entered."""
+
+    __slots__ = ("incoming",)
+
+    def __init__(self, type: Type, ref: str) -> None:
+        super().__init__(type, ref)
+        self.incoming: list[str] = []
+
+    def add_incoming(self, value: Value, block: Block) -> None:
+        self.incoming.append(f"[{value.ref}, {block.ref}]")
+
+    def line(self) -> str:
+        """The instruction."""
+        return f"  {self.ref} = phi {self.type.text} {', '.join(self.incoming)}"
+
+
+class Block:
+    """A basic block. terminator: the line that leaves it, None while it is open."""
+
+    __slots__ = ("function", "lines", "name", "phis", "ref", "terminator")
+
+    def __init__(self, function: Function, name: str) -> None:
+        self.function = function
+        self.name = name
+        self.ref = f"%{name}"
+        self.phis: list[Phi] = []
+        self.lines: list[str] = []
+        self.terminator: str | None = None
+
+    @property
+    def is_terminated(self) -> bool:
+        return self.terminator is not None
+
+    def text(self) -> str:
+        """Its lines under its label."""
+        lines = [f"{self.name}:", *[phi.line() for phi in self.phis], *self.lines]
+        if self.terminator is not None:
+            lines.append(self.terminator)
+        return "\n".join(lines)
+
+
+class Function(Value):
+    """A function: declared while it has no blocks. head: linkage or calling convention."""
+
+    __slots__ = ("args", "attributes", "blocks", "head", "named", "result")
+
+    def __init__(
+        self, module: Module, name: str, result: Type, params: Sequence[Type], attributes: Sequence[str] = (),
+        head: str = "",
+    ) -> None:  # fmt: skip
+        super().__init__(PTR, f'@"{name}"')
+        self.result = result
+        self.head = head
+        self.attributes = attributes
+        self.args = [Value(t, f"%a{place}") for place, t in enumerate(params)]
+        self.blocks: list[Block] = []
+        self.named = 0
+        module.functions[name] = self
+
+    def fresh(self) -> int:
+        """A number that no other name in the function has."""
+        self.named += 1
+        return self.named
+
+    def append_basic_block(self, name: str) -> Block:
+        """A new block at the end; its name is made unique."""
+        self.blocks.append(Block(self, f"{name}.{self.fresh()}"))
+        return self.blocks[-1]
+
+    def text(self) -> str:
+        """Declaration or definition."""
+        params = ", ".join([arg.type.text for arg in self.args] if not self.blocks else map(str, self.args))
+        signature = f"{self.result.text} {self.ref}({params}) {' '.join(self.attributes)}"
+        if not self.blocks:
+            return f"declare {signature}\n"
+        body = "\n".join([block.text() for block in self.blocks])
+        return f"define {self.head} {signature} {{\n{body}\n}}\n"
+
+
+UNLIKELY = "!prof !0"
+"""Marks a conditional branch that practically always goes to its second target."""
+
+
+class Module:
+    """Functions by name."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, Function] = {}
+
+    def __str__(self) -> str:
+        weights = '!0 = !{!"branch_weights", i32 1, i32 1048576}\n'
+        return "\n".join([*[function.text() for function in self.functions.values()], weights])
