@@ -95,7 +95,7 @@ def walk_kernel(kernel: Kernel) -> Iterator[Stmt]:
 
 
 def changed(node: T, **new: Any) -> T:
-    """`dataclasses.replace` for nodes. They check nothing when made, so the constructor, two thirds of it, is left out."""
+    """`dataclasses.replace` for nodes, without the constructor: it checks nothing, and is most of the time."""
     made = object.__new__(type(node))
     made.__dict__.update(node.__dict__, **new)
     return made

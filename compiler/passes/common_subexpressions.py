@@ -16,13 +16,15 @@ time; reading once is one of their orders.
 """
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import fields
+from operator import attrgetter
+from typing import Any
 
 from ..ir import nodes as n
 from ..ir.effects import EFFECTS, Place, all_writes, reads, writes
 from ..ir.nodes import ROLES, STATEMENTS, Block, Kernel, Stmt, Value
-from ..ir.walk import blocks, results
+from ..ir.walk import NESTED
 from .rewrite import Rewriter
 from .simplify import COMMUTATIVE
 
@@ -33,12 +35,23 @@ def _is_repeatable(cls: type[Stmt]) -> bool:
     return roles.count("result") == 1 and "block" not in roles and not (row.writes or row.observable or row.jumps)
 
 
-# What tells two statements of a class apart: all fields but result and place.
-_KEYED = {
-    cls: tuple(f.name for f in fields(cls) if f.name != "loc" and dict(ROLES[cls]).get(f.name) != "result")
-    for cls in STATEMENTS.values()
-    if _is_repeatable(cls)
-}
+def _content(cls: type[Stmt]) -> Callable[[Any], Hashable]:
+    """What tells two statements of a class apart: all fields but result and place."""
+    if cls is n.Const:
+        return lambda stmt: repr(stmt.value)  # tells 0.0 from -0.0, which are equal
+    if cls is n.Op:
+        return _operation
+    names = [f.name for f in fields(cls) if f.name != "loc" and dict(ROLES[cls]).get(f.name) != "result"]
+    return attrgetter(*names) if names else lambda stmt: ()
+
+
+def _operation(stmt: n.Op) -> Hashable:
+    return stmt.op, tuple(sorted(stmt.args, key=_id)) if stmt.op in COMMUTATIVE else stmt.args
+
+
+_id = attrgetter("id")
+_CONTENT = {cls: _content(cls) for cls in STATEMENTS.values() if _is_repeatable(cls)}
+_WRITING = frozenset(cls for cls in STATEMENTS.values() if EFFECTS[cls].writes) - NESTED
 
 
 def common_subexpressions(kernel: Kernel) -> Kernel:
@@ -47,6 +60,9 @@ def common_subexpressions(kernel: Kernel) -> Kernel:
 
 
 class _Merger(Rewriter):
+    ENTERED = frozenset({n.For, n.While})
+    LEFT = frozenset(_CONTENT) | _WRITING
+
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
         self._available: dict[Hashable, Value] = {}
@@ -61,30 +77,23 @@ class _Merger(Rewriter):
         return made
 
     def enter(self, stmt: Stmt) -> Iterable[Stmt] | None:
-        if isinstance(stmt, (n.For, n.While)):
-            self._renew(all_writes((stmt,)))
+        self._renew(all_writes((stmt,)))
         return None
 
     def leave(self, stmt: Stmt) -> Iterable[Stmt] | None:
-        if not blocks(stmt):
+        if type(stmt) in _WRITING:
             self._renew(writes(stmt))
-        if type(stmt) not in _KEYED:
             return None
-        value = results(stmt)[0]
-        first = self._available.setdefault(self._key(stmt), value)
+        value: Value = stmt.result  # type: ignore[attr-defined]
+        first = self._available.setdefault(self._key(stmt, value), value)
         return None if first is value else self.rename(value, first)
 
     def _renew(self, places: Iterable[Place]) -> None:
         for place in places:
             self._versions[place] = self._versions.get(place, 0) + 1
 
-    def _key(self, stmt: Stmt) -> Hashable:
-        versions = tuple(self._versions.get(place, 0) for place in reads(stmt))
-        return type(stmt), results(stmt)[0].type, versions, self._content(stmt)
-
-    def _content(self, stmt: Stmt) -> Hashable:
-        if isinstance(stmt, n.Const):
-            return repr(stmt.value)  # tells 0.0 from -0.0, which are equal
-        if isinstance(stmt, n.Op) and stmt.op in COMMUTATIVE:
-            return stmt.op, tuple(sorted(stmt.args, key=lambda v: v.id))
-        return tuple(getattr(stmt, name) for name in _KEYED[type(stmt)])
+    def _key(self, stmt: Stmt, value: Value) -> Hashable:
+        """The type goes by name, which is quicker to hash."""
+        cls, read = type(stmt), reads(stmt)
+        versions = tuple([self._versions.get(place, 0) for place in read]) if read else ()
+        return cls, value.type.name, versions, _CONTENT[cls](stmt)

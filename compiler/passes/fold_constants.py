@@ -32,6 +32,9 @@ def fold_constants(kernel: Kernel) -> Kernel:
 
 
 class _Folder(Rewriter):
+    ENTERED = frozenset({n.If, n.For})
+    LEFT = frozenset({n.Op, n.Cast, n.BitCast, n.While})
+
     def enter(self, stmt: Stmt) -> Iterable[Stmt] | None:
         if isinstance(stmt, n.If):
             known = self.constant(stmt.cond)
@@ -58,10 +61,13 @@ class _Folder(Rewriter):
             known = self.constant(stmt.args[0])
             if known is not None:
                 return self.rename(stmt.result, stmt.args[1] if known else stmt.args[2])
+        numbers = []
+        for arg in stmt.args:
+            known = self.constant(arg)
+            if known is None:
+                return None
+            numbers.append(known)
         if stmt.result.type.is_real and OPS[stmt.op].ulps > EXACT:
-            return None
-        numbers = [known for known in map(self.constant, stmt.args) if known is not None]
-        if len(numbers) < len(stmt.args):
             return None
         made = evaluate(stmt.op, *numbers, types=tuple(a.type for a in stmt.args))
         return None if made is None else _const(stmt, made)

@@ -2,7 +2,7 @@
 
 A pass subclasses `Rewriter` and overrides `enter` and `leave`. Invariant: a renamed value is replaced by one whose
 definition dominates it, so wherever the old name was visible the new one is; `definitions` holds the rewritten
-definition of every value met so far.
+definition of every constant, operation and cast met so far.
 
 An `Equation` such as `sub(x, neg(y)) = add(x, y)` is read from left to right: names match values, the same name the
 same value, and numbers match constants of that bit pattern in the type at hand.
@@ -13,19 +13,29 @@ import ast
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from ..ir import nodes as n
 from ..ir.build import normal_constant
-from ..ir.nodes import ROLES, Block, Kernel, Stmt, Task, Value
+from ..ir.nodes import Block, Kernel, Stmt, Task, Value
 from ..ir.ops import result_type
 from ..ir.types import Scalar
-from ..ir.walk import map_blocks, next_id, results
+from ..ir.walk import NESTED, kept_block, map_blocks, next_id, rename_operands
 
 # ---- the walk -----------------------------------------------------------------------------------------------
 
+_READ_BY_LAWS = frozenset({n.Const, n.Op, n.Cast, n.BitCast})
+"""Classes whose definitions are kept: no pass asks for others."""
+
 
 class Rewriter:
-    """Rewrites the statements of a kernel in order of text."""
+    """Rewrites the statements of a kernel in order of text.
+
+    ENTERED, LEFT: classes of statements that `enter` and `leave` of the pass look at; others only pass through.
+    """
+
+    ENTERED: ClassVar[frozenset[type[Stmt]]] = frozenset()
+    LEFT: ClassVar[frozenset[type[Stmt]]] = frozenset()
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -79,32 +89,30 @@ class Rewriter:
     def _block(self, block: Block) -> Block:
         made: list[Stmt] = []
         for stmt in block:
-            made.extend(self._statement(stmt))
-        return block if len(made) == len(block) and all(a is b for a, b in zip(made, block)) else tuple(made)
+            self._statement(stmt, made)
+        return kept_block(block, made)
 
-    def _statement(self, stmt: Stmt) -> Iterable[Stmt]:
-        """Operands are renamed twice: those of a while test are defined in its own first block."""
-        stmt = self._rename_operands(stmt)
-        entered = self.enter(stmt)
-        if entered is not None:
-            return [made for inner in entered for made in self._statement(inner)]
-        stmt = self._rename_operands(map_blocks(stmt, self._block))
-        left = self.leave(stmt)
-        done = (stmt,) if left is None else tuple(left)
-        for made in done:
-            self.definitions.update((value, made) for value in results(made))
-        return done
+    def _statement(self, stmt: Stmt, made: list[Stmt]) -> None:
+        """Append what becomes of the statement.
 
-    def _rename_operands(self, stmt: Stmt) -> Stmt:
-        """The statement with its own operands renamed; the same object if none is."""
-        new: dict[str, Value | tuple[Value, ...]] = {}
-        for name, role in ROLES[type(stmt)]:
-            if role == "operand":
-                old = getattr(stmt, name)
-                made = self._values(old) if isinstance(old, tuple) else self.renamed.get(old, old)
-                if made != old:
-                    new[name] = made
-        return replace(stmt, **new) if new else stmt  # type: ignore[arg-type]
+        Operands of a nest are renamed twice: those of a while test are defined in its own first block.
+        """
+        cls = type(stmt)
+        if self.renamed:
+            stmt = rename_operands(stmt, self.renamed)
+        if cls in self.ENTERED:
+            entered = self.enter(stmt)
+            if entered is not None:
+                for inner in entered:
+                    self._statement(inner, made)
+                return
+        if cls in NESTED:
+            stmt = rename_operands(map_blocks(stmt, self._block), self.renamed)
+        left = self.leave(stmt) if cls in self.LEFT else None
+        for one in (stmt,) if left is None else left:
+            made.append(one)
+            if type(one) in _READ_BY_LAWS:
+                self.definitions[one.result] = one  # type: ignore[attr-defined]
 
 
 # ---- equations ----------------------------------------------------------------------------------------------

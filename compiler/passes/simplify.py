@@ -12,15 +12,16 @@ and products with powers of two stay what they are: later passes read index arit
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 
 from ..ir import nodes as n
 from ..ir.build import normal_constant
 from ..ir.nodes import Kernel, Stmt
 from ..ir.types import Scalar
-from .rewrite import Equation, Rewriter, build, equation, match
+from ..ir.walk import rename_operands
+from .rewrite import Equation, Number, Pattern, Rewriter, Term, build, equation, match
 
 INVERSE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 COMMUTATIVE = frozenset(
@@ -149,28 +150,50 @@ _LAWS = {
 }
 
 EQUATIONS: tuple[Equation, ...] = tuple(equation(text, kinds) for kinds, texts in _LAWS.items() for text in texts)
-_BY_OP: defaultdict[str, list[Equation]] = defaultdict(list)
-for _equated in EQUATIONS:
-    _BY_OP[_equated.left.op].append(_equated)
+
+Heads = tuple[str | None, ...]
+"""How each operand of a left side, or of a statement, is made: an operation, a constant, or anything else."""
+CONSTANT = "constant"
+
+
+def _head(pattern: Pattern) -> str | None:
+    return pattern.op if isinstance(pattern, Term) else CONSTANT if isinstance(pattern, Number) else None
+
+
+@cache
+def laws_for(op: str, heads: Heads) -> tuple[Equation, ...]:
+    """The laws that may fit an operation on operands made so, in order: for most statements none or one."""
+
+    def fits(equated: Equation) -> bool:
+        wanted = [_head(p) for p in equated.left.args]
+        return all(w is None or w == head for w, head in zip(wanted, heads))
+
+    return tuple(e for e in EQUATIONS if e.left.op == op and fits(e))
 
 
 # ---- the pass -----------------------------------------------------------------------------------------------
 
 
 class _Simplifier(Rewriter):
+    LEFT = frozenset({n.Op, n.Cast, n.BitCast})
+
     def leave(self, stmt: Stmt) -> Iterable[Stmt] | None:
-        made = self._settle(stmt)
-        return None if len(made) == 1 and made[0] is stmt else made
+        made = self._once(stmt)
+        return None if made is None else [inner for one in made for inner in self._settle(one)]
 
     def _settle(self, stmt: Stmt) -> list[Stmt]:
         """Apply laws to the statement and to what they make, until none fits."""
-        stmt = self._rename_operands(stmt)
+        stmt = rename_operands(stmt, self.renamed)
         made = self._once(stmt)
         if made is not None:
             return [inner for one in made for inner in self._settle(one)]
         if isinstance(stmt, (n.Const, n.Op, n.Cast, n.BitCast)):
             self.definitions[stmt.result] = stmt
         return [stmt]
+
+    def _heads(self, stmt: n.Op) -> Heads:
+        made = [self.definitions.get(a) for a in stmt.args]
+        return tuple([m.op if isinstance(m, n.Op) else CONSTANT if isinstance(m, n.Const) else None for m in made])
 
     def _once(self, stmt: Stmt) -> Iterable[Stmt] | None:
         if isinstance(stmt, n.Cast):
@@ -179,7 +202,7 @@ class _Simplifier(Rewriter):
             return self._bit_cast(stmt)
         if not isinstance(stmt, n.Op):
             return None
-        for equated in _BY_OP[stmt.op]:
+        for equated in laws_for(stmt.op, self._heads(stmt)):
             found = match(equated, stmt, self)
             if found is not None:
                 return build(equated, stmt, found, self)
