@@ -1,13 +1,18 @@
-"""What a kernel captures: fields, recognised by their attributes and never by their class.
+"""What a kernel captures from outside: fields and host values, recognised by attributes and never by their class.
 
 Invariant: the frontend imports no class of the runtime, so that any storage that answers these questions can be
 traced (host memory, device buffers, test doubles).
 """
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from ..ir.types import Scalar
+
+if TYPE_CHECKING:
+    from .aggregates import MatrixType, StructType
 
 
 @runtime_checkable
@@ -24,6 +29,142 @@ class FieldLike(Protocol):
     grad: FieldLike | None
 
 
+@runtime_checkable
+class MatrixFieldLike(Protocol):
+    """A field of vectors or matrices, stored in one scalar array of rank len(shape) + len(element.shape).
+
+    shape: that of the field. element_first: False stores [i, j, a, b], True stores [a, b, i, j]. The gradient's storage
+    is the gradient of the storage.
+    """
+
+    is_stackgrad_matrix_field: bool
+    shape: tuple[int, ...]
+    element: MatrixType
+    needs_grad: bool
+    grad: MatrixFieldLike | None
+    storage: FieldLike
+    element_first: bool
+
+
+@runtime_checkable
+class StructFieldLike(Protocol):
+    """A field of structs: one field for each member, all of the same shape."""
+
+    is_stackgrad_struct_field: bool
+    shape: tuple[int, ...]
+    members: Mapping[str, AnyField]
+    type: StructType
+    grad: StructFieldLike | None
+
+
+AnyField: TypeAlias = "FieldLike | MatrixFieldLike | StructFieldLike"
+
+
+class HostMatrix(Protocol):
+    """A vector or matrix of the host: `is_stackgrad_matrix` is True; `to_numpy()` has its shape.
+
+    dtype: the type of its entries, or None if they count as numbers of the program text.
+    """
+
+    is_stackgrad_matrix: bool
+    dtype: Scalar | None
+
+    def to_numpy(self) -> Any: ...
+
+
+class HostStruct(Protocol):
+    """A struct of the host: `is_stackgrad_struct` is True; members are numbers, host vectors or host structs."""
+
+    is_stackgrad_struct: bool
+    type: StructType
+    members: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ArgumentArray:
+    """An array argument (ndarray, NumPy or torch) while a kernel is traced: rank and type, no memory.
+
+    path: the Python parameter, and attributes below it, that the launcher takes the array from.
+    """
+
+    dtype: Scalar
+    ndim: int
+    needs_grad: bool
+    path: tuple[str, ...]
+    grad: ArgumentArray | None = None
+    is_stackgrad_field: bool = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Only its length means something: extents are read at launch."""
+        return (-1,) * self.ndim
+
+
+@dataclass(frozen=True)
+class ArgumentMatrixArray:
+    """An array argument with vector or matrix elements, over a scalar array whose last axes are the element's."""
+
+    element: MatrixType
+    storage: ArgumentArray
+    grad: ArgumentMatrixArray | None = None
+    element_first: bool = False
+    is_stackgrad_matrix_field: bool = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Only its length means something: extents are read at launch."""
+        return (-1,) * (self.storage.ndim - len(self.element.shape))
+
+    @property
+    def needs_grad(self) -> bool:
+        return self.storage.needs_grad
+
+
+def _marked(value: Any, mark: str) -> bool:
+    return not isinstance(value, type) and getattr(value, mark, False) is True
+
+
 def is_field(value: Any) -> TypeGuard[FieldLike]:
-    """Whether a captured object is a field."""
-    return getattr(value, "is_stackgrad_field", False) is True
+    """Whether a captured object is a field of scalars."""
+    return _marked(value, "is_stackgrad_field")
+
+
+def is_matrix_field(value: Any) -> TypeGuard[MatrixFieldLike]:
+    """Whether a captured object is a field of vectors or matrices."""
+    return _marked(value, "is_stackgrad_matrix_field")
+
+
+def is_struct_field(value: Any) -> TypeGuard[StructFieldLike]:
+    """Whether a captured object is a field of structs."""
+    return _marked(value, "is_stackgrad_struct_field")
+
+
+def is_any_field(value: Any) -> TypeGuard[AnyField]:
+    """Whether a captured object is a field, whatever its elements are."""
+    return is_field(value) or is_matrix_field(value) or is_struct_field(value)
+
+
+def is_host_matrix(value: Any) -> TypeGuard[HostMatrix]:
+    """Whether a captured object is a vector or matrix of the host."""
+    return _marked(value, "is_stackgrad_matrix")
+
+
+def is_host_struct(value: Any) -> TypeGuard[HostStruct]:
+    """Whether a captured object is a struct of the host."""
+    return _marked(value, "is_stackgrad_struct")
+
+
+def constructor_name(value: Any) -> str | None:
+    """`Vector`, `Matrix` or `Struct` for the public names that make one: objects with `stackgrad_constructor`."""
+    found = getattr(value, "stackgrad_constructor", None)
+    return found if isinstance(found, str) else None
+
+
+def measured(field: AnyField, axis: int) -> tuple[FieldLike, int]:
+    """The scalar array whose extent along the returned axis is the field's along `axis`."""
+    if is_struct_field(field):
+        return measured(next(iter(field.members.values())), axis)
+    if is_matrix_field(field):
+        return field.storage, axis + (len(field.element.shape) if field.element_first else 0)
+    assert is_field(field)
+    return field, axis

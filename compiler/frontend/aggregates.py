@@ -1,0 +1,102 @@
+"""Types that exist while a kernel is traced: vectors, matrices, structs and arrays of them.
+
+Invariant: the IR holds none of these. A value of such a type is a tree of scalar values, a local of such a type a tree
+of scalar locals, so that no pass, derivative rule or backend learns of them.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..ir.types import Scalar
+from .infer import FrontendOptions, as_dtype
+
+
+@dataclass(frozen=True)
+class MatrixType:
+    """A vector (n,) or a matrix (n, m). The element type may be `float`, `int` or `bool` until `resolve` fixes it."""
+
+    shape: tuple[int, ...]
+    dtype: Scalar
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return self.shape[0] if len(self.shape) == 1 else self.shape[0] * self.shape[1]
+
+    def __str__(self) -> str:
+        return f"{shape_text(self.shape)} of {getattr(self.dtype, 'name', self.dtype)}"
+
+
+@dataclass(frozen=True)
+class StructType:
+    """Named members in order; methods are functions (`Func`) that take the struct as their first argument."""
+
+    name: str
+    members: tuple[tuple[str, ElementType], ...]
+    methods: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Member names in order."""
+        return tuple(name for name, _ in self.members)
+
+    def __str__(self) -> str:
+        return f"the struct {self.name}" if self.name else "a struct"
+
+
+@dataclass(frozen=True)
+class NdarrayType:
+    """The annotation of an array argument. None: not fixed by the annotation, taken from the argument."""
+
+    dtype: Scalar | MatrixType | None = None
+    ndim: int | None = None
+    needs_grad: bool | None = None
+
+
+ElementType = Scalar | MatrixType | StructType
+"""What a local, an argument or an element of a field may be."""
+
+TYPE_ATTRIBUTE = "stackgrad_type"
+"""Where public type objects (`sg.types.vector(...)`, what `@sg.dataclass` makes) carry the type they mean."""
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """`a vector of 3`, `a 2×3 matrix`."""
+    if len(shape) == 1:
+        return f"a vector of {shape[0]}"
+    return f"a {shape[0]}×{shape[1]} matrix"
+
+
+def aggregate_type(value: Any, options: FrontendOptions) -> MatrixType | StructType | None:
+    """The vector, matrix or struct type that an object is or carries, its element types fixed; None if it is none."""
+    found = value if isinstance(value, (MatrixType, StructType)) else getattr(value, TYPE_ATTRIBUTE, None)
+    if isinstance(found, MatrixType):
+        return MatrixType(found.shape, _scalar(found.dtype, options))
+    if isinstance(found, StructType):
+        members = tuple((name, element_type(member, options)) for name, member in found.members)
+        return StructType(found.name, members, found.methods)
+    return None
+
+
+def element_type(value: Any, options: FrontendOptions) -> ElementType:
+    """The type, scalar or not, that an object means. Raises TypeError if it means none."""
+    return aggregate_type(value, options) or _scalar(value, options)
+
+
+def find_type(value: Any, options: FrontendOptions) -> ElementType | None:
+    """Like `element_type`, or None."""
+    return aggregate_type(value, options) or as_dtype(value, options)
+
+
+def _scalar(value: Any, options: FrontendOptions) -> Scalar:
+    found = as_dtype(value, options)
+    if found is None:
+        raise TypeError(f"{value!r} is no element type")
+    return found
+
+
+def retyped(kind: MatrixType, dtype: Scalar) -> MatrixType:
+    """The type with other elements."""
+    return replace(kind, dtype=dtype)
