@@ -21,6 +21,7 @@ from .functions import FUNCTIONS, Func, function_name
 from .inline import inline
 from .operands import Operand, Pack, ShapeOf, Static, describe, number
 from .places import place, update
+from .refused import Refused
 from .static import evaluate_static, python_value
 from .text import lower_print
 
@@ -35,6 +36,8 @@ def _call(t: Tracer, node: ast.Call) -> Operand:
         raise mistyped(f"{describe(target)} cannot be called", "call a function")
     if isinstance(target.value, Func):
         return inline(t, target.value, node)
+    if isinstance(target.value, Refused):
+        raise unsupported(target.value.reason, target.value.cure)
     name = function_name(target.value)
     if name is not None:
         return LOWERINGS[name](t, node)

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import KernelSyntaxError
 from ..ir.types import Scalar
+from .refused import exported
 
 
 class Function:
@@ -164,7 +165,14 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "loop_config": lambda **options: None,
 }
 
-EXPORTS: dict[str, object] = {name: Function(name, python) for name, python in FUNCTIONS.items()} | {"func": func}
+EXPORTS: dict[str, object] = {
+    **exported(),
+    **{name: Function(name, python) for name, python in FUNCTIONS.items()},
+    **{level: level.lower() for level in ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "CRITICAL")},
+    "func": func,
+    "pyfunc": func,
+}
+"""Public names of the kernel language: its functions, the names that are refused, levels of a log that is not kept."""
 
 ALIASES: dict[Any, str] = {
     builtins.abs: "abs", builtins.min: "min", builtins.max: "max", builtins.round: "round", builtins.pow: "pow",

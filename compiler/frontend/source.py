@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import linecache
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType
@@ -62,7 +63,8 @@ def read_source(function: Any) -> Source:
 
 
 def _place(code: CodeType) -> Span:
-    return Span(code.co_filename, code.co_firstlineno)
+    text = linecache.getline(code.co_filename, code.co_firstlineno).rstrip("\n")
+    return Span(code.co_filename, code.co_firstlineno, len(text) - len(text.lstrip()), len(text), text)
 
 
 @lru_cache(maxsize=512)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ..ir import nodes as n
 from ..ir.nodes import Value
 from ..ir.types import u1
-from . import infer
+from . import infer, refused
 from .context import STATEMENTS, ReturnSite, Tracer, unpoisoned
 from .diagnostics import Poisoned, Problem, mistyped, syntax, unsupported
 from .expressions import VECTOR_CURE, apply_binary
@@ -202,25 +202,6 @@ def _assert(t: Tracer, node: ast.Assert) -> None:
 
 # ---- what the language does not have --------------------------------------------------------------------------------
 
-_REFUSED: dict[str, tuple[str, str]] = {
-    "FunctionDef": ("a function cannot be defined inside a kernel", "define it outside with `@sg.func`"),
-    "AsyncFunctionDef": ("a function cannot be defined inside a kernel", "define it outside with `@sg.func`"),
-    "ClassDef": ("a class cannot be defined inside a kernel", "define it outside"),
-    "Delete": ("a kernel cannot delete names", "leave the name alone: it ends with its block"),
-    "AsyncFor": ("a kernel cannot wait", "write a plain `for`"),
-    "With": ("`with` is not part of the kernel language", "open the context around the call of the kernel"),
-    "AsyncWith": ("`with` is not part of the kernel language", "open the context around the call of the kernel"),
-    "Match": ("`match` is not part of the kernel language", "write `if`, `elif`, `else`"),
-    "Raise": ("a kernel cannot raise", "write `assert condition, 'message'`"),
-    "Try": ("a kernel cannot catch exceptions", "test the condition with `if` before it goes wrong"),
-    "TryStar": ("a kernel cannot catch exceptions", "test the condition with `if` before it goes wrong"),
-    "Import": ("a kernel cannot import", "import at the top of the file"),
-    "ImportFrom": ("a kernel cannot import", "import at the top of the file"),
-    "Global": ("a kernel cannot rebind globals", "store to a 0-d field"),
-    "Nonlocal": ("a kernel cannot rebind names outside it", "store to a 0-d field"),
-    "TypeAlias": ("a kernel cannot define types", "define the alias outside"),
-}
-
 
 def _refusal(reason: str, cure: str) -> Callable[[Tracer, ast.stmt], None]:
     def refuse(t: Tracer, node: ast.stmt) -> None:
@@ -230,5 +211,5 @@ def _refusal(reason: str, cure: str) -> Callable[[Tracer, ast.stmt], None]:
 
 
 for _class in STATEMENTS.keys:
-    if _class.__name__ in _REFUSED:
-        STATEMENTS[_class] = _refusal(*_REFUSED[_class.__name__])
+    if _class.__name__ in refused.STATEMENTS:
+        STATEMENTS[_class] = _refusal(*refused.STATEMENTS[_class.__name__])

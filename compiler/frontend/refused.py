@@ -1,0 +1,224 @@
+"""What the dialect has and this language does not: every name and statement that is refused, why, and what instead.
+
+Invariant: a refused name is one object that can be passed around; using it, in a kernel or on the host, is one located
+error. NAMES is the only list of refused names, STATEMENTS of refused statements; the page on the dialect is checked
+against both.
+"""
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ..errors import Span, Unsupported
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a name is refused, with `{name}` for the name as the program writes it, and what to write instead."""
+
+    reason: str
+    cure: str
+
+    def message(self, name: str) -> str:
+        """The first line of the error, without its place."""
+        return self.reason.format(name=name)
+
+
+_GPU = Refusal(
+    "`{name}` addresses the threads of a GPU block, which kernels here do not see",
+    "write the loop over elements; reduce with `total[None] += ...`, which is atomic and differentiable",
+)
+_SHARED = Refusal(
+    "`{name}` is memory shared by a GPU block, which kernels here do not see",
+    "keep what an iteration needs in locals, or store it to a field in a loop of its own",
+)
+_TILE = Refusal(
+    "`{name}` multiplies tiles with the matrix units of a GPU, which kernels here do not address",
+    "write the product as loops over elements, or use `sg.Matrix` locals",
+)
+_QUANTISED = Refusal(
+    "`{name}`: quantised types are not supported: every element is a whole scalar",
+    "use sg.f16, sg.i8 or another scalar type",
+)
+_SPARSE = Refusal(
+    "`{name}`: sparse fields are not supported: every element of a field exists",
+    "use a dense field, with a field of flags or an integer field of indices for the active elements",
+)
+_MESH = Refusal(
+    "`{name}`: meshes are not supported", "keep vertices in fields and the connectivity in integer fields, and loop"
+)
+_STREAM = Refusal(
+    "`{name}`: streams and events are not supported: launches run in program order",
+    "launch the kernels one after another",
+)
+_GRAPH = Refusal(
+    "`{name}`: recorded graphs of launches are not supported", "launch the kernels from a Python loop"
+)
+_WINDOW = Refusal(
+    "`{name}`: windows, textures and drawing are not supported", "copy with `to_numpy()` and draw with another package"
+)
+_DEPLOY = Refusal("`{name}`: modules compiled ahead of time are not supported", "compile when the program runs")
+_HINT = Refusal(
+    "`{name}` promises the compiler what it cannot check", "remove it: the loop means the same without"
+)
+_CAS = Refusal(
+    "`{name}`: there is no atomic compare-and-swap", "use `atomic_min`, `atomic_max`, `atomic_or` or `atomic_exchange`"
+)
+_LINEAR = Refusal(
+    "`{name}`: sparse linear algebra on the host is not supported", "use `scipy.sparse` on `to_numpy()` arrays"
+)
+
+NAMES: dict[str, Refusal] = {
+    "real_func": Refusal(
+        "`{name}`: functions that are not inlined are not supported: they would have no derivative",
+        "decorate with `@sg.func`, and write a recursion as a loop",
+    ),
+    "simt": _GPU,
+    "simt.block.SharedArray": _SHARED,
+    "simt.Tile16x16": _TILE,
+    "simt.Tile32x32": _TILE,
+    "simt.TileNxN": _TILE,
+    "Tile16x16": _TILE,
+    "SharedArray": _SHARED,
+    "block_local": _SHARED,
+    "cache_read_only": _HINT,
+    "assume_in_range": _HINT,
+    "loop_unique": _HINT,
+    "no_activate": _SPARSE,
+    **dict.fromkeys(("activate", "deactivate", "is_active", "append", "length", "get_addr", "rescale_index"), _SPARSE),
+    **dict.fromkeys(("root.pointer", "root.bitmasked", "root.dynamic", "root.hash"), _SPARSE),
+    **dict.fromkeys(("deactivate_all_snodes", "sparse_grid"), _SPARSE),
+    "types.quant": _QUANTISED,
+    "quant": _QUANTISED,
+    **dict.fromkeys(("root.quant_array", "root.bit_struct", "BitpackedFields"), _QUANTISED),
+    **dict.fromkeys(("Mesh", "MeshInstance", "TetMesh", "TriMesh", "mesh_local", "mesh_patch_idx"), _MESH),
+    **dict.fromkeys(("create_stream", "create_event", "stream", "stream_parallel", "Stream", "Event"), _STREAM),
+    "graph": _GRAPH,
+    "BufferView": Refusal(
+        "`{name}`: views of a part of an array are not supported",
+        "pass the whole array, and its first index as an argument",
+    ),
+    "volatile_load": Refusal(
+        "`{name}`: iterations of one loop cannot wait for each other's stores",
+        "split the loop in two: what the first one stores, the second one sees",
+    ),
+    "perf_dispatch": Refusal(
+        "`{name}`: kernels are not chosen by timing them", "call the kernel that fits, from a Python `if`"
+    ),
+    "atomic_cas": _CAS,
+    **dict.fromkeys(("GUI", "ui", "Texture", "tools.video", "tools.image"), _WINDOW),
+    "aot": _DEPLOY,
+    **dict.fromkeys(("linalg.SparseMatrix", "linalg.SparseMatrixBuilder", "linalg.SparseSolver"), _LINEAR),
+    "lang": Refusal(
+        "`{name}` reaches into another compiler", "remove it: what programs ask of it there is not needed here"
+    ),
+}
+"""Refused names, as written after `sg.`; a row also covers every name below it, unless that has a row."""
+
+STATEMENTS: dict[str, tuple[str, str]] = {
+    "FunctionDef": ("a function cannot be defined inside a kernel", "define it outside with `@sg.func`"),
+    "AsyncFunctionDef": ("a function cannot be defined inside a kernel", "define it outside with `@sg.func`"),
+    "ClassDef": ("a class cannot be defined inside a kernel", "define it outside"),
+    "Delete": ("a kernel cannot delete names", "leave the name alone: it ends with its block"),
+    "AsyncFor": ("a kernel cannot wait", "write a plain `for`"),
+    "With": ("`with` is not part of the kernel language", "open the context around the call of the kernel"),
+    "AsyncWith": ("`with` is not part of the kernel language", "open the context around the call of the kernel"),
+    "Match": ("`match` is not part of the kernel language", "write `if`, `elif`, `else`"),
+    "Raise": ("a kernel cannot raise", "write `assert condition, 'message'`"),
+    "Try": ("a kernel cannot catch exceptions", "test the condition with `if` before it goes wrong"),
+    "TryStar": ("a kernel cannot catch exceptions", "test the condition with `if` before it goes wrong"),
+    "Import": ("a kernel cannot import", "import at the top of the file"),
+    "ImportFrom": ("a kernel cannot import", "import at the top of the file"),
+    "Global": ("a kernel cannot rebind globals", "store to a 0-d field"),
+    "Nonlocal": ("a kernel cannot rebind names outside it", "store to a 0-d field"),
+    "TypeAlias": ("a kernel cannot define types", "define the alias outside"),
+}
+"""Refused statements by class of the syntax tree: reason and cure."""
+
+
+def refusal_of(name: str) -> Refusal | None:
+    """The row of a name, or of the longest prefix that has one; None if the name is not refused."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        found = NAMES.get(".".join(parts[:length]))
+        if found is not None:
+            return found
+    return None
+
+
+class Refused:
+    """A refused name. Its attributes are refused names too; calling it on the host raises Unsupported at the caller."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.__name__ = f"sg.{name}"
+
+    @property
+    def reason(self) -> str:
+        """What the error says."""
+        return self._row.message(f"sg.{self._name}")
+
+    @property
+    def cure(self) -> str:
+        """What to write instead."""
+        return self._row.cure
+
+    @property
+    def _row(self) -> Refusal:
+        found = refusal_of(self._name)
+        return found if found is not None else _HINT
+
+    def __getattr__(self, attribute: str) -> Refused:
+        if attribute.startswith(("_", "is_stackgrad")):
+            raise AttributeError(attribute)
+        return Refused(f"{self._name}.{attribute}")
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        raise Unsupported(self.reason, self.cure, caller())
+
+    def __repr__(self) -> str:
+        return f"<refused sg.{self._name}>"
+
+
+def refuse(name: str) -> Unsupported:
+    """The error of a refused name, at the line of the user that led here; `name` as after `sg.`."""
+    made = Refused(name)
+    return Unsupported(made.reason, made.cure, caller())
+
+
+def caller() -> Span | None:
+    """The place in the innermost frame that is no part of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "stackgrad":
+        frame = frame.f_back
+    return None if frame is None else _place(frame)
+
+
+def _place(frame: FrameType) -> Span:
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    text = _line(file, line)
+    start, end, last, stop = positions[2], positions[3], positions[1], positions[0]
+    if start is None or end is None or stop != line:
+        return Span(file, line, text=text)
+    return Span(file, line, start, end if last == line else len(text), text)
+
+
+def _line(file: str, line: int) -> str:
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return lines[line - 1] if 0 < line <= len(lines) else ""
+
+
+def exported() -> dict[str, Refused]:
+    """The refused names that are attributes of the package itself."""
+    return {name: Refused(name) for name in sorted({name.partition(".")[0] for name in NAMES}) if name not in _OTHERS}
+
+
+_OTHERS = frozenset(("root", "types", "tools", "linalg"))
+"""Modules and objects that exist and refuse some of their attributes themselves."""
