@@ -13,7 +13,7 @@ import numpy as np
 
 from ..ir.nodes import Value
 from ..ir.types import Scalar
-from .protocols import FieldLike, is_field
+from .protocols import FieldLike, LaunchShape, is_field
 
 Number = bool | int | float
 
@@ -81,7 +81,10 @@ UNKNOWN = object()
 def known(operand: Operand) -> Any:
     """The Python object of an operand, or UNKNOWN."""
     if isinstance(operand, Static):
-        return operand.value.field.shape if isinstance(operand.value, ShapeOf) else operand.value
+        if not isinstance(operand.value, ShapeOf):
+            return operand.value
+        shape = operand.value.field.shape
+        return UNKNOWN if isinstance(shape, LaunchShape) else shape
     if isinstance(operand, Pack):
         items = tuple(known(item) for item in operand.items)
         return UNKNOWN if any(item is UNKNOWN for item in items) else items

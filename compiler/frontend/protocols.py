@@ -80,29 +80,39 @@ class HostStruct(Protocol):
     members: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class ArgumentArray:
-    """An array argument (ndarray, NumPy or torch) while a kernel is traced: rank and type, no memory.
+class LaunchShape(tuple[int, ...]):
+    """The shape of an array of the launch: its length is known, its extents are read at launch."""
 
-    path: the Python parameter, and attributes below it, that the launcher takes the array from.
+    def __new__(cls, ndim: int) -> LaunchShape:
+        return super().__new__(cls, (-1,) * ndim)
+
+    def __getitem__(self, axis: Any) -> Any:
+        raise TypeError("the extents of an array argument are known at launch only")
+
+    def __iter__(self) -> Any:
+        return self[0]
+
+
+@dataclass(frozen=True, eq=False)
+class ArgumentArray:
+    """The stand-in, while a kernel is traced, for an array that each launch gives anew: type and rank, no memory.
+
+    shape: extents, the same for all launches of the trace, or a `LaunchShape`. slot: which array of the launch this
+    is; is_grad: it is the adjoint of that array.
     """
 
     dtype: Scalar
-    ndim: int
+    shape: tuple[int, ...]
     needs_grad: bool
-    path: tuple[str, ...]
+    slot: int
     grad: ArgumentArray | None = None
+    is_grad: bool = False
     is_stackgrad_field: bool = True
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Only its length means something: extents are read at launch."""
-        return (-1,) * self.ndim
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ArgumentMatrixArray:
-    """An array argument with vector or matrix elements, over a scalar array whose last axes are the element's."""
+    """The stand-in for an array argument with vector or matrix elements, over the stand-in of its storage."""
 
     element: MatrixType
     storage: ArgumentArray
@@ -112,12 +122,26 @@ class ArgumentMatrixArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Only its length means something: extents are read at launch."""
-        return (-1,) * (self.storage.ndim - len(self.element.shape))
+        """Extents of the array of elements."""
+        shape, count = self.storage.shape, len(self.element.shape)
+        if isinstance(shape, LaunchShape):
+            return LaunchShape(len(shape) - count)
+        return shape[count:] if self.element_first else shape[:-count]
 
     @property
     def needs_grad(self) -> bool:
         return self.storage.needs_grad
+
+
+@dataclass(frozen=True, eq=False)
+class ArgumentStructArray:
+    """The stand-in for an argument that is a field of structs."""
+
+    type: StructType
+    shape: tuple[int, ...]
+    members: Mapping[str, AnyField]
+    grad: ArgumentStructArray | None = None
+    is_stackgrad_struct_field: bool = True
 
 
 def _marked(value: Any, mark: str) -> bool:

@@ -1,0 +1,70 @@
+"""Objects whose parts come anew with each launch: what stands for them while a kernel is traced.
+
+Invariant: code that runs at compile time sees of such an object what is the same for all launches of one
+specialisation; asking for more is an error, never a value of the first launch.
+"""
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir.types import Scalar
+
+
+@dataclass(eq=False)
+class LaunchScalar:
+    """A number that each launch gives anew. name: in the IR, set when the kernel is traced."""
+
+    dtype: Scalar
+    name: str = ""
+
+
+class Members:
+    """A Python object by its members; each is known at compile time, a `LaunchScalar`, or an array of the launch.
+
+    kind: the object's class, for its methods, properties and constants.
+    """
+
+    __slots__ = ("kind", "values")
+
+    def __init__(self, kind: type, values: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "values", dict(values))
+
+    def __getattr__(self, name: str) -> Any:
+        """What compile-time code sees. Raises AttributeError for what is known at launch only."""
+        found = self.find(name)
+        if isinstance(found, LaunchScalar):
+            raise AttributeError(f"`{name}` is known at launch only")
+        return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("the object belongs to the host: a kernel stores to its arrays alone")
+
+    def find(self, name: str) -> Any:
+        """The member, or what the class gives for it, bound to this object. Raises AttributeError."""
+        if name in self.values:
+            return self.values[name]
+        found = inspect.getattr_static(self.kind, name)
+        return found.__get__(self, self.kind) if hasattr(type(found), "__get__") else found
+
+    def launch_scalars(self, prefix: str) -> Iterator[tuple[str, LaunchScalar]]:
+        """Every number of a launch in this object and the objects inside, with the name it goes by."""
+        for name, value in self.values.items():
+            yield from launch_scalars(value, f"{prefix}.{name}")
+
+    def __dir__(self) -> list[str]:
+        return [*self.values, *dir(self.kind)]
+
+
+def launch_scalars(value: Any, prefix: str) -> Iterator[tuple[str, LaunchScalar]]:
+    """The numbers of a launch in a stand-in, in order."""
+    if isinstance(value, LaunchScalar):
+        yield prefix, value
+    elif isinstance(value, Members):
+        yield from value.launch_scalars(prefix)
+    elif isinstance(value, tuple):
+        for index, item in enumerate(value):
+            yield from launch_scalars(item, f"{prefix}.{index}")
