@@ -5,10 +5,11 @@ adstacks, and which arrays they touch.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from .ad.driver import reverse
+from .ad.tangent import tangent
 from .ir.nodes import Atomic, Kernel, Load, StackAlloca, Store
 from .ir.types import ArrayType
 from .ir.verify import verify
@@ -101,6 +102,16 @@ def prepare_reverse(kernel: Kernel, lowering: str = "lean", trace: Trace | None 
     if check:
         verify(grad, "adjoint")
     return _finish(renumber(run_passes(grad, TIDY, trace, "adjoint" if check else "")))
+
+
+def prepare_tangent(
+    kernel: Kernel, carriers: Iterable[str], trace: Trace | None = None, check: bool = False
+) -> Lowered:
+    """The kernel with tangents `x.dual` of a kernel of stage source; see `ad.tangent`. Raises NotDifferentiable."""
+    passes: list[tuple[str, Pass]] = [
+        FORWARD[0], ("fold_constants", fold_constants), ("tangent", lambda k: tangent(k, carriers)), *FORWARD[1:],
+    ]  # fmt: skip
+    return _finish(renumber(run_passes(kernel, passes, trace, "tasks" if check else "")))
 
 
 def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = False) -> Kernel:

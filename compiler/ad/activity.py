@@ -45,6 +45,13 @@ def find_activity(kernel: Kernel) -> Activity:
     )
 
 
+def reached_from(kernel: Kernel, sources: set[tuple[str, str]]) -> set[Thing]:
+    """Everything that depends on these arrays. A derivative ends in arrays that are neither these nor temporaries."""
+    carriers = sources | {("array", t.name) for t in kernel.temps}
+    edges = [e for stmt in walk_kernel(kernel) for e in flow(stmt) if all(_carries(end, carriers) for end in e)]
+    return _closure(sources, edges)
+
+
 def _carries(thing: Thing, carriers: set[tuple[str, str]]) -> bool:
     """Arrays without a gradient carry none: a derivative ends where it is stored there."""
     return not isinstance(thing, tuple) or thing[0] != "array" or thing in carriers

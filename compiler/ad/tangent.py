@@ -1,0 +1,121 @@
+"""tangent(kernel, carriers): forward mode. Beside every real value its derivative along one direction.
+
+    %2 = mul %0, %1            →    %2 = mul %0, %1;  %2' = %0'·%1 + %1'·%0
+    store y[i], %2                  store y[i], %2;   store y.dual[i], %2'
+
+The rules are those of reverse mode: a row of VJP is linear in `g` and acts on one element, so the share it gives for
+the operand k, taken at g = the tangent of operand k, is that operand's part of the tangent of the result. Control flow
+is kept as it is: tangents follow values through locals, local arrays and memory by twins named `x.dual`.
+
+An atomic whose derivative needs primal and tangent to change as one (min, max, mul, exchange, or add if what it
+returned is used) is right only if iterations run one after another; a parallel task with such an atomic on elements
+that iterations share becomes a serial one.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import cast
+
+from ..ir import nodes as n
+from ..ir.build import Builder
+from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Temp, Value
+from ..ir.types import ArrayType
+from ..ir.walk import next_id, used_values, walk_kernel, walk_task
+from .activity import reached_from
+from .driver import own_arrays
+from .rules import VJP
+from .serialise import serialise
+from .tangent_statements import TANGENT
+
+DUAL = ".dual"
+
+
+def tangent(kernel: Kernel, carriers: Iterable[str]) -> Kernel:
+    """The kernel with tangents: stage tasks to stage tasks.
+
+    carriers: array parameters of real type that have a tangent array, which becomes the parameter `x.dual`; a
+    derivative ends where it is stored to another array. Raises NotDifferentiable, located.
+    """
+    sweep = TangentSweep(kernel, frozenset(carriers))
+    tasks = tuple(sweep.task(task) for task in kernel.tasks)
+    types = {p.name: p.type for p in kernel.params}
+    duals = [Param(name + DUAL, cast(ArrayType, types[name])) for name in sorted(sweep.carriers)]
+    return replace(
+        kernel,
+        name=f"{kernel.name}{DUAL}",
+        params=kernel.params + tuple(Param(p.name, replace(p.type, grad=False)) for p in duals),
+        temps=kernel.temps + tuple(Temp(t.name + DUAL, t.dtype) for t in kernel.temps if t.name in sweep.arrays),
+        tasks=tasks,
+    )
+
+
+class TangentSweep:
+    """Rewrites the bodies of one kernel.
+
+    carriers: arrays with a tangent; arrays: those and the temporaries that carry one. locals: scalars and local arrays
+    with a twin. tangents: of the values made so far that have one; others are constant along every direction.
+    """
+
+    def __init__(self, kernel: Kernel, carriers: frozenset[str]) -> None:
+        self.kernel = kernel
+        self.carriers = carriers
+        varied = reached_from(kernel, {("array", name) for name in carriers})
+        self.arrays = carriers | {v[1] for v in varied if isinstance(v, tuple) and v[0] == "array"}
+        self.locals = {v[1] for v in varied if isinstance(v, tuple) and v[0] == "local"}
+        self.used = used_values(walk_kernel(kernel))
+        self.suffix = _suffix(kernel)
+        self.b = Builder(next_id(kernel))
+        self.tangents: dict[Value, Value] = {}
+
+    def task(self, task: Task) -> Task:
+        """A task with tangents; a serial one where iterations must not interleave."""
+        shared = self.arrays - own_arrays(task)
+        coupled = [s for s in walk_task(task) if isinstance(s, n.Atomic) and s.array in shared and self.couples(s)]
+        if coupled and task.is_parallel:
+            task = serialise(self.kernel, task, coupled[0])
+        return replace(task, body=self.block(task.body))
+
+    def couples(self, stmt: n.Atomic) -> bool:
+        """Whether primal and tangent of the element must change as one."""
+        return stmt.op != "add" or stmt.result in self.used
+
+    def block(self, block: Block) -> Block:
+        """The statements of a block with those of their tangents."""
+        with self.b.block() as made:
+            for stmt in block:
+                self.b.loc = stmt.loc
+                TANGENT[type(stmt)](self, stmt)
+        return tuple(made)
+
+    def twin(self, var: str) -> str | None:
+        """The local that holds the tangent of a local; None if it has none."""
+        return var + self.suffix if var in self.locals else None
+
+    def dual(self, array: str) -> str | None:
+        """The tangent of an array or temporary; None if it carries none."""
+        return array + DUAL if array in self.arrays else None
+
+    def of(self, value: Value) -> Value:
+        """The tangent of a value, zero if it has none."""
+        found = self.tangents.get(value)
+        return self.b.const(0.0, value.type) if found is None else found
+
+    def along(self, op: str, args: tuple[Value, ...], result: Value) -> Value | None:
+        """The tangent of an operation's result, from its rows of VJP; None if no operand contributes."""
+        total: Value | None = None
+        for operand, rule in zip(args, VJP[op]):
+            direction = self.tangents.get(operand)
+            if rule is not None and direction is not None:
+                share = rule(self.b, direction, args, result)
+                total = share if total is None else self.b.op("add", total, share)
+        return total
+
+
+def _suffix(kernel: Kernel) -> str:
+    """What names of twins end with: no local of the kernel ends so."""
+    names = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
+    suffix = DUAL
+    while any(name.endswith(suffix) for name in names):
+        suffix += "_"
+    return suffix

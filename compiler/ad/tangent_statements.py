@@ -1,0 +1,126 @@
+"""TANGENT: forward mode of each statement, one handler a class.
+
+Each emits the statement itself and, after it, what its tangent needs; primals are read as they are at that place.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..ir import nodes as n
+from ..ir.nodes import Stmt
+from ..ir.table import Table
+from ..ir.walk import map_blocks
+
+if TYPE_CHECKING:
+    from .tangent import TangentSweep
+
+Handler = Callable[["TangentSweep", Any], None]
+
+STACKS = (n.StackAlloca, n.StackPush, n.StackPop, n.StackTop, n.StackTopAdjoint, n.StackAccumulate)
+TANGENT: Table[type[Stmt], Handler] = Table(
+    "tangent", n.STATEMENTS.values(), dict.fromkeys(STACKS, "a kernel with adstacks is a gradient already")
+)
+
+
+@TANGENT.row(
+    n.Const, n.Arg, n.Shape, n.BitCast, n.Random, n.Break, n.Continue, n.Return, n.Assert, n.Print,
+)  # fmt: skip
+def _constant(s: TangentSweep, stmt: Stmt) -> None:
+    """No tangent: constants, bits, draws; jumps and effects that look at primals alone."""
+    s.b.emit(stmt)
+
+
+@TANGENT.row(n.If, n.For, n.While, n.Scope)
+def _nested(s: TangentSweep, stmt: Stmt) -> None:
+    s.b.emit(map_blocks(stmt, s.block))
+
+
+@TANGENT.row(n.Op)
+def _op(s: TangentSweep, stmt: n.Op) -> None:
+    s.b.emit(stmt)
+    made = s.along(stmt.op, stmt.args, stmt.result) if stmt.result.type.is_real else None
+    if made is not None:
+        s.tangents[stmt.result] = made
+
+
+@TANGENT.row(n.Cast)
+def _cast(s: TangentSweep, stmt: n.Cast) -> None:
+    s.b.emit(stmt)
+    given = s.tangents.get(stmt.arg)
+    if given is not None and stmt.result.type.is_real:
+        s.tangents[stmt.result] = s.b.cast(given, stmt.result.type)
+
+
+# ---- locals -------------------------------------------------------------------------------------------------
+
+
+@TANGENT.row(n.Local, n.LocalArray)
+def _local(s: TangentSweep, stmt: n.Local | n.LocalArray) -> None:
+    s.b.emit(stmt)
+    twin = s.twin(stmt.var)
+    if twin is not None:
+        s.b.emit(replace(stmt, var=twin))
+
+
+@TANGENT.row(n.Get, n.GetElement)
+def _get(s: TangentSweep, stmt: n.Get | n.GetElement) -> None:
+    s.b.emit(stmt)
+    twin = s.twin(stmt.var)
+    if twin is not None:
+        made = s.tangents[stmt.result] = s.b.fresh(stmt.result.type)
+        s.b.emit(replace(stmt, var=twin, result=made))
+
+
+@TANGENT.row(n.Set, n.SetElement)
+def _set(s: TangentSweep, stmt: n.Set | n.SetElement) -> None:
+    s.b.emit(stmt)
+    twin = s.twin(stmt.var)
+    if twin is not None:
+        s.b.emit(replace(stmt, var=twin, value=s.of(stmt.value)))
+
+
+# ---- memory -------------------------------------------------------------------------------------------------
+
+
+@TANGENT.row(n.Load)
+def _load(s: TangentSweep, stmt: n.Load) -> None:
+    s.b.emit(stmt)
+    dual = s.dual(stmt.array)
+    if dual is not None:
+        s.tangents[stmt.result] = s.b.load(dual, stmt.indices, stmt.result.type)
+
+
+@TANGENT.row(n.Store)
+def _store(s: TangentSweep, stmt: n.Store) -> None:
+    s.b.emit(stmt)
+    dual = s.dual(stmt.array)
+    if dual is not None:
+        s.b.store(dual, stmt.indices, s.of(stmt.value))
+
+
+@TANGENT.row(n.Atomic)
+def _atomic(s: TangentSweep, stmt: n.Atomic) -> None:
+    """add adds tangents. Others change primal and tangent as one, which `TangentSweep.task` has made safe."""
+    dual = s.dual(stmt.array)
+    if dual is None:
+        s.b.emit(stmt)
+    elif stmt.op == "add":
+        s.b.emit(stmt)
+        if stmt.value in s.tangents or stmt.result in s.used:
+            s.tangents[stmt.result] = s.b.atomic("add", dual, stmt.indices, s.of(stmt.value))
+    else:
+        _read_modify_write(s, stmt, dual)
+
+
+def _read_modify_write(s: TangentSweep, stmt: n.Atomic, dual: str) -> None:
+    """The element becomes op(old, value), so its tangent becomes that of the operation; at a tie the new value wins."""
+    old = s.b.load(dual, stmt.indices, stmt.value.type)
+    s.b.emit(stmt)
+    s.tangents[stmt.result] = old
+    if stmt.op == "exchange":
+        s.b.store(dual, stmt.indices, s.of(stmt.value))
+        return
+    made = s.b.op(stmt.op, stmt.result, stmt.value)
+    s.b.store(dual, stmt.indices, s.along(stmt.op, (stmt.result, stmt.value), made) or old)
