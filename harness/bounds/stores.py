@@ -6,6 +6,8 @@ max e: zero for equal values without error. If they have none, the values differ
 """
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...reference.frame import Vector
@@ -61,7 +63,7 @@ class Stores:
         return np.where(np.isnan(far), INF, far + worst)
 
 
-def _limits(dtype: np.dtype[np.generic]) -> tuple[int, int]:
+def _limits(dtype: Any) -> tuple[int, int]:
     if dtype.kind == "b":
         return 0, 1
     return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)

@@ -76,7 +76,7 @@ def _truncated(x: Vector, e: Vector, s: n.Cast) -> Vector:
 def _bit_cast(m: BoundedMachine, s: n.BitCast, f: Frame) -> Frame:
     RUN[n.BitCast](m, s, f)
     e = error(f, s.arg)
-    define(m, s, f, e if e is ZERO else np.where(e > 0, INF, ZERO))
+    define(m, s, f, e if e is ZERO or s.arg.type == s.result.type else np.where(e > 0, INF, ZERO))
     return f
 
 
