@@ -17,6 +17,7 @@ from .expressions import VECTOR_CURE, apply_binary
 from .infer import as_dtype
 from .operands import Operand, Pack, Poison, Static, describe, number, static
 from .places import assign, is_atomic, load, place, store, update
+from .returns import return_from_kernel
 from .scope import Fixed
 from .static import evaluate_static, static_call
 from .text import assertion_text
@@ -162,14 +163,7 @@ def _continue(t: Tracer, node: ast.Continue) -> bool:
 def _return(t: Tracer, node: ast.Return) -> bool:
     if not t.active.is_kernel:
         return _return_from_function(t, node)
-    if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
-        raise unsupported("a kernel returns no value", "store it to a 0-d field, as in `result[None] = ...`")
-    if t.in_parallel:
-        raise syntax("`return` inside a parallel loop cannot end the other iterations",
-                     "end this iteration with `continue`")  # fmt: skip
-    if t.nesting:
-        t.builder.emit(n.Return(loc=t.builder.loc))
-    return True
+    return return_from_kernel(t, node, t.results)
 
 
 def _return_from_function(t: Tracer, node: ast.Return) -> bool:

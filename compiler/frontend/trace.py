@@ -5,97 +5,71 @@ the kernel is complete.
 """
 from __future__ import annotations
 
-import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import FunctionType
 from typing import Any
 
 from ..errors import Diagnostic
 from ..ir.nodes import Kernel, Param, Task
-from ..ir.types import Scalar
 from ..ir.walk import renumber
 from . import branches, loops, mathematics, statements  # noqa: F401  (they fill the tables)
 from .context import Activation, Tracer
-from .diagnostics import Problem, syntax, unsupported
-from .infer import FrontendOptions, annotated_dtype
-from .inline import refuse_variadic
-from .scope import Argument as ArgumentBinding
+from .infer import FrontendOptions
+from .parameters import Argument, declare_parameters
+from .returns import ResultType, check_end, results_of
 from .scope import Namer
-from .source import annotation_of, read_source
+from .source import read_source
 
-
-@dataclass(frozen=True)
-class Argument:
-    """A scalar argument: its name in the IR and its type, in the order of the Python signature."""
-
-    name: str
-    type: Scalar
+__all__ = ["Argument", "Traced", "trace"]
 
 
 @dataclass(frozen=True)
 class Traced:
-    """A traced function. arrays: the captured field behind each array parameter, `x.grad` included."""
+    """A traced function.
+
+    arrays: the captured field, or the `ArgumentArray`, behind each array parameter, `x.grad` included. result: what
+    the kernel returns through the parameters `$return.k`, or None.
+    """
 
     kernel: Kernel
     arrays: dict[str, object]
     arguments: tuple[Argument, ...]
     warnings: tuple[Diagnostic, ...]
+    result: ResultType | None = None
 
 
-def trace(function: Any, options: FrontendOptions | None = None, name: str | None = None) -> Traced:
+def trace(
+    function: Any,
+    options: FrontendOptions | None = None,
+    name: str | None = None,
+    given: Mapping[str, Any] | None = None,
+) -> Traced:
     """Trace a Python function as a kernel.
 
-    function: a plain function with source; scalar parameters are annotated. name: the kernel's, if not the function's.
-    Raises KernelSyntaxError, KernelTypeError or Unsupported with every mistake found.
+    function: a plain function with source; number parameters are annotated. name: the kernel's, if not the function's.
+    given: what the other parameters stand for: `ArgumentArray` and its kin for an array of each launch, `Members` for
+    an object with such parts, or any object known now. Raises KernelSyntaxError, KernelTypeError or Unsupported with
+    every mistake found.
     """
     source = read_source(function)
     t = Tracer(options or FrontendOptions())
     t.activations.append(Activation(function, source, is_kernel=True))
-    arguments = _parameters(t, source.tree, function)
-    t.run(source.tree.body)
+    t.results = results_of(t, source.tree, function)
+    arguments = declare_parameters(t, source.tree, function, given or {})
+    ended = t.run(source.tree.body)
+    check_end(t, t.results, ended, source.tree)
     t.diagnostics.raise_errors(source.file)
     loops.flush(t)
     kernel = Kernel(Namer().unique(name or function.__name__), _params(t, arguments), _tasks(t), (), tuple(t.locations))
-    return Traced(renumber(kernel), t.captures.objects(), arguments, t.diagnostics.warnings)
+    result = t.results.type if t.results else None
+    return Traced(renumber(kernel), t.captures.objects(), arguments, t.diagnostics.warnings, result)
 
 
 def _params(t: Tracer, arguments: tuple[Argument, ...]) -> tuple[Param, ...]:
-    return (*(Param(a.name, a.type) for a in arguments), *t.captures.params())
+    results = t.results.params if t.results else ()
+    return (*(Param(a.name, a.type) for a in arguments), *t.captures.params(), *results)
 
 
 def _tasks(t: Tracer) -> tuple[Task, ...]:
     rename = t.captures.rename
     return tuple(replace(task, body=rename(task.body), bounds=rename(task.bounds)) for task in t.tasks)
-
-
-def _parameters(t: Tracer, tree: ast.FunctionDef, function: FunctionType) -> tuple[Argument, ...]:
-    """Scalar arguments from the signature; mistakes are reported, not raised."""
-    try:
-        refuse_variadic(tree.args, "the kernel")
-    except Problem as problem:
-        t.report(problem, tree.args.vararg or tree.args.kwarg or tree)
-    found = []
-    for param in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
-        try:
-            dtype = _annotation(t, param, function)
-        except Problem as problem:
-            t.report(problem, param)
-            t.poison(param.arg, param.lineno)
-            continue
-        argument = Argument(t.namer.unique(param.arg), dtype)
-        t.scopes.declare(param.arg, ArgumentBinding(argument.name, dtype), param.lineno)
-        found.append(argument)
-    return tuple(found)
-
-
-def _annotation(t: Tracer, param: ast.arg, function: FunctionType) -> Scalar:
-    if param.annotation is None:
-        raise syntax(f"the argument `{param.arg}` of the kernel has no type",
-                     f"annotate it, as in `{param.arg}: sg.f32`")  # fmt: skip
-    dtype = annotated_dtype(annotation_of(function, param.arg), t.options)
-    if dtype is None:
-        raise unsupported(
-            f"the annotation `{ast.unparse(param.annotation)}` of `{param.arg}` is no scalar type",
-            "annotate with a scalar type, as `sg.f32`; capture fields from outside the kernel",
-        )
-    return dtype

@@ -115,7 +115,7 @@ def missing_annotation(a):  # here
     x[0] = a
 
 
-@mistake(Unsupported, "the annotation `list` of `a` is no scalar type", "a: list", "scalar type")
+@mistake(Unsupported, "the annotation `list` of `a` is no type of an argument", "a: list", "scalar type")
 def wrong_annotation(a: list):  # here
     x[0] = 1.0
 
@@ -125,7 +125,7 @@ def variadic(*rest):  # here
     x[0] = 1.0
 
 
-@mistake(Unsupported, "a kernel returns no value", "return x[0]", "0-d field")
+@mistake(KernelSyntaxError, "returns a value, its signature does not say which", "return x[0]", "-> sg.f32")
 def returned_value():
     return x[0]  # here
 

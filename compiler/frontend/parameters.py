@@ -1,0 +1,181 @@
+"""Parameters of kernels: what their annotations ask for, and what their names mean in the body.
+
+Invariant: `parameters_of` and `declare_parameters` agree on the kind of every parameter, so that the runtime can give
+a trace exactly the stand-ins it needs. Mistakes are reported where the kernel is traced, never where it is matched.
+"""
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any, Literal
+
+import numpy as np
+
+from ..ir.types import Scalar
+from .aggregates import MatrixType, NdarrayType, StructType, aggregate_type
+from .context import Tracer
+from .diagnostics import Problem, syntax, unsupported
+from .infer import FrontendOptions, annotated_dtype
+from .inline import refuse_variadic
+from .members import launch_scalars
+from .operands import static
+from .scope import Argument as ArgumentBinding
+from .scope import Fixed
+from .source import annotation_of
+
+Kind = Literal["scalar", "aggregate", "array", "either", "object", "faulty"]
+
+
+class Template:
+    """The annotation of a parameter that is known when the kernel is traced: `sg.template()` or `sg.Template`."""
+
+    def __repr__(self) -> str:
+        return "sg.template()"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel.
+
+    kind: `scalar` and `aggregate` are numbers of each launch; `array` is an array of each launch, `either` that or a
+    field; `object` is known when the kernel is traced; `faulty` has no annotation that means anything. type: what the
+    annotation means. default: `inspect.Parameter.empty` if there is none.
+    """
+
+    name: str
+    kind: Kind
+    type: Scalar | MatrixType | StructType | NdarrayType | None = None
+    default: Any = inspect.Parameter.empty
+    members: type | None = None
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A scalar of a launch: its name in the IR and its type, in the order of the Python signature."""
+
+    name: str
+    type: Scalar
+
+
+def parameters_of(function: FunctionType, options: FrontendOptions, method: bool) -> tuple[Parameter, ...]:
+    """The parameters of a function in order. method: the first one is the object the kernel is called on."""
+    found = []
+    for position, param in enumerate(inspect.signature(function, follow_wrapped=False).parameters.values()):
+        variadic = param.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        annotation = annotation_of(function, param.name)
+        if variadic:
+            found.append(Parameter(param.name, "faulty"))
+        elif position == 0 and annotation is None and (method or param.name == "self"):
+            found.append(Parameter(param.name, "object"))
+        else:
+            found.append(_parameter(param.name, annotation, param.default, options))
+    return tuple(found)
+
+
+def _parameter(name: str, annotation: Any, default: Any, options: FrontendOptions) -> Parameter:
+    dtype = annotated_dtype(annotation, options)
+    if dtype is not None:
+        return Parameter(name, "scalar", dtype, default)
+    aggregate = _aggregate(annotation, options)
+    if aggregate is not None:
+        return Parameter(name, "aggregate", aggregate, default)
+    kind, array = _marked(annotation)
+    if kind == "object" and dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        return Parameter(name, kind, None, default, annotation)
+    return Parameter(name, kind, array, default)
+
+
+def _aggregate(annotation: Any, options: FrontendOptions) -> MatrixType | StructType | None:
+    try:
+        return aggregate_type(annotation, options)
+    except TypeError:
+        return None
+
+
+def _marked(annotation: Any) -> tuple[Kind, NdarrayType | None]:
+    """The kind of an annotation that is no number: objects by class, markers by attribute or, quoted, by name."""
+    if isinstance(annotation, NdarrayType):
+        return "array", annotation
+    if isinstance(annotation, Template) or annotation is Template:
+        return "object", None
+    mark = getattr(annotation, "stackgrad_annotation", None)
+    if isinstance(mark, str):
+        return _MARKS.get(mark, ("faulty", None))
+    if annotation is np.ndarray or _torch_tensor(annotation):
+        return "array", NdarrayType()
+    if isinstance(annotation, type) and annotation.__module__ != "builtins":
+        return "object", None
+    if isinstance(annotation, str):
+        return _MARKS.get(annotation.rpartition(".")[2].partition("(")[0].strip().lower(), ("faulty", None))
+    return "faulty", None
+
+
+_MARKS: dict[str, tuple[Kind, NdarrayType | None]] = {
+    "template": ("object", None),
+    "field": ("object", None),
+    "ndarray": ("array", NdarrayType()),
+    "tensor": ("either", NdarrayType()),
+}
+
+
+def _torch_tensor(annotation: Any) -> bool:
+    return getattr(annotation, "__name__", "") == "Tensor" and getattr(annotation, "__module__", "") == "torch"
+
+
+# ---- names in the body ----------------------------------------------------------------------------------------------
+
+
+def declare_parameters(
+    t: Tracer, tree: ast.FunctionDef, function: FunctionType, given: Mapping[str, Any]
+) -> tuple[Argument, ...]:
+    """Bind every parameter; gives the numbers of a launch. Mistakes are reported, not raised.
+
+    given: what parameters that are no numbers stand for.
+    """
+    try:
+        refuse_variadic(tree.args, "the kernel")
+    except Problem as problem:
+        t.report(problem, tree.args.vararg or tree.args.kwarg or tree)
+    found: list[Argument] = []
+    for param in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
+        try:
+            found += _declare(t, param, function, given)
+        except Problem as problem:
+            t.report(problem, param)
+            t.poison(param.arg, param.lineno)
+    return tuple(found)
+
+
+def _declare(t: Tracer, param: ast.arg, function: FunctionType, given: Mapping[str, Any]) -> list[Argument]:
+    name, line = param.arg, param.lineno
+    if name in given:
+        found = []
+        for path, scalar in launch_scalars(given[name], name):
+            scalar.name = t.namer.unique(path)
+            found.append(Argument(scalar.name, scalar.dtype))
+        t.scopes.declare(name, Fixed(static(given[name], name), "parameter"), line)
+        return found
+    parameter = _parameter(name, annotation_of(function, name), None, t.options)
+    if isinstance(parameter.type, Scalar):
+        argument = Argument(t.namer.unique(name), parameter.type)
+        t.scopes.declare(name, ArgumentBinding(argument.name, argument.type), line)
+        return [argument]
+    raise _no_type(param, parameter)
+
+
+def _no_type(param: ast.arg, parameter: Parameter) -> Problem:
+    if param.annotation is None:
+        return syntax(f"the argument `{param.arg}` of the kernel has no type",
+                      f"annotate it, as in `{param.arg}: sg.f32`, `sg.types.ndarray()` or `sg.template()`")  # fmt: skip
+    text = ast.unparse(param.annotation)
+    if parameter.kind == "faulty":
+        return unsupported(
+            f"the annotation `{text}` of `{param.arg}` is no type of an argument",
+            "annotate with a scalar type as `sg.f32`, a vector, matrix or struct type, `sg.types.ndarray()`, "
+            "`sg.template()`, or a dataclass",
+        )
+    return unsupported(f"`{param.arg}: {text}` has no value here", "trace the kernel by calling it")

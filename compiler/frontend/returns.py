@@ -1,0 +1,146 @@
+"""Results of kernels: `return` stores to arrays of no axes, which the launcher reads.
+
+Invariant: every path that ends a kernel with a result has stored all of it. The annotation alone fixes the types.
+"""
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any, Union, get_args, get_origin
+
+from ..ir import nodes as n
+from ..ir.nodes import Param
+from ..ir.types import ArrayType, Scalar
+from .aggregates import MatrixType, StructType, aggregate_type
+from .context import Tracer
+from .diagnostics import Problem, mistyped, syntax, unsupported
+from .infer import FrontendOptions, annotated_dtype
+from .operands import Operand, describe
+from .source import annotation_of
+
+RETURN = "$return"
+"""Prefix of the arrays that results are stored to."""
+
+
+@dataclass(frozen=True)
+class TupleType:
+    """Several results."""
+
+    items: tuple[ResultType, ...]
+
+
+ResultType = Union[Scalar, MatrixType, StructType, TupleType]
+
+
+@dataclass
+class Results:
+    """What the kernel being traced returns. params: one array of no axes for each scalar of the result."""
+
+    type: ResultType
+    params: tuple[Param, ...]
+    returned: bool = False
+
+
+def result_type(annotation: Any, options: FrontendOptions) -> ResultType | None:
+    """The type that a return annotation means; None if it means nothing."""
+    dtype = annotated_dtype(annotation, options)
+    if dtype is not None:
+        return dtype
+    try:
+        aggregate = aggregate_type(annotation, options)
+    except TypeError:
+        return None
+    if aggregate is not None:
+        return aggregate
+    parts = annotation if isinstance(annotation, (tuple, list)) else ()
+    if get_origin(annotation) is tuple:
+        parts = get_args(annotation)
+    items = [result_type(part, options) for part in parts]
+    return TupleType(tuple(i for i in items if i is not None)) if items and None not in items else None
+
+
+def scalars_of(kind: ResultType) -> list[Scalar]:
+    """The scalar types of a result, in order."""
+    if isinstance(kind, Scalar):
+        return [kind]
+    if isinstance(kind, MatrixType):
+        return [kind.dtype] * kind.size
+    parts = kind.items if isinstance(kind, TupleType) else [member for _, member in kind.members]
+    return [scalar for part in parts for scalar in scalars_of(part)]
+
+
+def results_of(t: Tracer, tree: ast.FunctionDef, function: FunctionType) -> Results | None:
+    """What the annotation promises; None if the kernel returns nothing. A mistake is reported."""
+    annotation = annotation_of(function, "return")
+    if annotation is None or annotation is type(None) or annotation == "None":
+        return None
+    kind = result_type(annotation, t.options)
+    if kind is None:
+        assert tree.returns is not None
+        text = ast.unparse(tree.returns)
+        t.report(unsupported(f"the annotation `-> {text}` is no type of a result",
+                             "annotate with a scalar, vector, matrix or struct type, or a tuple of them"),
+                 tree.returns)  # fmt: skip
+        return None
+    params = [Param(f"{RETURN}.{k}", ArrayType(s, 0, False)) for k, s in enumerate(scalars_of(kind))]
+    return Results(kind, tuple(params))
+
+
+def return_from_kernel(t: Tracer, node: ast.Return, results: Results | None) -> bool:
+    """Store the result, if there is one, and end the kernel. Raises KernelSyntaxError in a parallel loop."""
+    empty = node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
+    if t.in_parallel:
+        raise syntax("`return` inside a parallel loop cannot end the other iterations",
+                     "end this iteration with `continue`")  # fmt: skip
+    if not empty:
+        _store(t, node, results)
+    elif results is not None:
+        raise mistyped("the kernel returns no value here, its annotation promises one", "return a value on every path")
+    if t.nesting:
+        t.builder.emit(n.Return(loc=t.builder.loc))
+    return True
+
+
+def _store(t: Tracer, node: ast.Return, results: Results | None) -> None:
+    assert node.value is not None
+    operand = t.clean(node.value)
+    if results is None:
+        raise syntax("the kernel returns a value, its signature does not say which",
+                     "annotate the kernel, as in `def k() -> sg.f32:`")  # fmt: skip
+    scalars: list[Operand] = []
+    _flatten(t, operand, results.type, scalars)
+    results.returned = True
+    for param, item in zip(results.params, scalars):
+        assert isinstance(param.type, ArrayType)
+        value = t.stored(item, param.type.dtype, "the result of the kernel")
+        t.builder.store(param.name, (), value)
+
+
+def _flatten(t: Tracer, operand: Operand, kind: ResultType, found: list[Operand]) -> None:
+    """The scalars of an operand, which must have the promised form."""
+    if isinstance(kind, Scalar):
+        t.type_of(operand)
+        found.append(operand)
+        return
+    items = t.items(operand)
+    parts = list(kind.items) if isinstance(kind, TupleType) else []
+    if items is None or len(items) != len(parts):
+        raise mistyped(f"the kernel returns {describe(operand)}, its annotation promises {_text(kind)}",
+                       "return what the annotation says, or change it")  # fmt: skip
+    for item, part in zip(items, parts):
+        _flatten(t, item, part, found)
+
+
+def _text(kind: ResultType) -> str:
+    return f"{len(kind.items)} values" if isinstance(kind, TupleType) else str(kind)
+
+
+def check_end(t: Tracer, results: Results | None, ended: bool, tree: ast.FunctionDef) -> None:
+    """Report a kernel that promises a result and can end without one."""
+    if results is not None and not ended:
+        problem: Problem = syntax(f"the kernel `{tree.name}` can end without returning a value",
+                                  "return a value on every path")  # fmt: skip
+        t.report(problem, tree)
+
+
