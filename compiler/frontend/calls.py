@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import ast
 import builtins
+import math
 from collections.abc import Callable
 from typing import Any
 
+from ..ir.ops import atomic_fits
 from ..ir.table import Table
 from ..ir.types import Scalar
 from . import infer
-from .arguments import arguments
-from .context import EXPRESSIONS, Tracer, converted
+from .arguments import arguments, positional
+from .context import EXPRESSIONS, Tracer, converted, unpoisoned
 from .diagnostics import mistyped, syntax, unsupported
 from .expressions import VECTOR_CURE
 from .functions import FUNCTIONS, Func, function_name
 from .inline import inline
-from .operands import Operand, Pack, ShapeOf, Static, describe, number
-from .places import place, update
+from .operands import Operand, Pack, ShapeOf, Static, describe, number, static
+from .places import Element, load, place, store, update
 from .refused import Refused
 from .static import evaluate_static, python_value
 from .text import lower_print
@@ -63,10 +65,24 @@ def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:
         raise unsupported(f"`{name}`: local vectors and matrices are not supported", VECTOR_CURE)
     if getattr(target.value, "is_stackgrad_kernel", False):
         raise syntax(f"the kernel `{name}` is called from a kernel", "make it a function with `@sg.func`")
+    if getattr(target.value, "__module__", None) == "math":
+        return _folded(t, target.value, name, node)
     if callable(target.value):
         raise syntax(f"`{name}` is not a function that kernels can call",
                      "decorate it with `@sg.func`, or evaluate it with `sg.static(...)`")  # fmt: skip
     raise syntax(f"{describe(target)} cannot be called", "call a function")
+
+
+def _folded(t: Tracer, function: Callable[..., Any], name: str, node: ast.Call) -> Operand:
+    """A function of Python's `math` on numbers known at compile time."""
+    numbers = [number(unpoisoned(operand)) for operand in positional(t, node.args)]
+    if None in numbers or node.keywords:
+        raise syntax(f"`{name}` works on numbers known at compile time alone",
+                     f"use a function of `sg` or `sg.math`, or write `{name}` with other operations")  # fmt: skip
+    try:
+        return static(function(*numbers))
+    except (ArithmeticError, ValueError, TypeError) as error:
+        raise mistyped(f"`{name}` of these constants fails: {error}", "correct them") from None
 
 
 # ---- operands -----------------------------------------------------------------------------------------------------
@@ -119,6 +135,38 @@ def _atomic(name: str) -> Lowering:
 
 
 LOWERINGS.update({f"atomic_{name}": _atomic(name) for name in _ATOMIC_ROWS})
+
+
+@LOWERINGS.row("atomic_exchange")
+def _exchange(t: Tracer, node: ast.Call) -> Operand:
+    """Overwrite a place and give its old value, in one step between iterations."""
+    if len(node.args) != 2 or node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
+        raise syntax("`atomic_exchange` takes 2 arguments", "call it as `atomic_exchange(x[i], value)`")
+    target = place(t, node.args[0])
+    operand = t.clean(node.args[1])
+    if isinstance(target, Element) and atomic_fits("exchange", target.dtype):
+        value = t.stored(operand, target.dtype, f"`{target.text}`")
+        return t.builder.atomic("exchange", target.array, target.indices, value)
+    if isinstance(target, Element):
+        raise mistyped(f"there is no atomic exchange on elements of type {target.dtype}", "use a field of another type")
+    old = load(t, target)
+    store(t, target, operand)
+    return old
+
+
+@LOWERINGS.row("randn")
+def _randn(t: Tracer, node: ast.Call) -> Operand:
+    """A standard normal number from two uniform ones by Box and Muller: sqrt(-2 ln(1 - u))·cos(2πv)."""
+    (given,) = arguments(t, node, "randn", "dtype=")
+    dtype = t.options.default_fp
+    if not (isinstance(given, Static) and given.value is None):
+        dtype = dtype_argument(t, given, "randn")
+    if not dtype.is_real:
+        raise mistyped(f"`randn` gives real numbers, not {dtype}", "use sg.f32 or sg.f64, and cast the result")
+    op, constant = t.builder.op, t.builder.const
+    u, v = t.builder.random(dtype), t.builder.random(dtype)
+    radius = op("sqrt", op("mul", constant(-2.0, dtype), op("log", op("sub", constant(1.0, dtype), u))))
+    return op("mul", radius, op("cos", op("mul", constant(math.tau, dtype), v)))
 
 
 @LOWERINGS.row("static")

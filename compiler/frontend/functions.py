@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import KernelSyntaxError
-from ..ir.types import Scalar
+from ..ir.types import SCALARS, Scalar
 from .refused import exported
 
 
@@ -130,7 +130,7 @@ _REAL: dict[str, Callable[..., Any]] = {
     "rsqrt": lambda x: np.float64(1.0) / np.sqrt(x), "inv": lambda x: np.float64(1.0) / x,
     "rcp": lambda x: np.float64(1.0) / x,
 }  # fmt: skip
-_ATOMICS = ("add", "sub", "min", "max", "mul", "and", "or", "xor")
+_ATOMICS = ("add", "sub", "min", "max", "mul", "and", "or", "xor", "exchange")
 
 FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     **{name: _numeric(function) for name, function in _REAL.items()},
@@ -156,6 +156,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "isnan": lambda x: x != x,
     "isinf": lambda x: builtins.abs(x) == math.inf,
     "random": _draw,
+    "randn": lambda dtype=float: _random.gauss(0.0, 1.0),
     **{f"atomic_{name}": None for name in _ATOMICS},
     "static": _static,
     "static_assert": _static_assert,
@@ -165,9 +166,11 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "loop_config": lambda **options: None,
 }
 
+_LONG_NAMES = {"f": "float", "i": "int", "u": "uint"}
 EXPORTS: dict[str, object] = {
     **exported(),
     **{name: Function(name, python) for name, python in FUNCTIONS.items()},
+    **{f"{kind}{t.bits}": t for t in SCALARS.values() if (kind := _LONG_NAMES.get(t.kind))},
     **{level: level.lower() for level in ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "CRITICAL")},
     "func": func,
     "pyfunc": func,

@@ -5,10 +5,11 @@ Invariant: nothing that may change between two launches is read; an element of a
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from typing import Any
 
-from .context import Tracer
+from .context import Tracer, unpoisoned
 from .diagnostics import Poisoned, mistyped
 from .expressions import outer
 from .functions import Function
@@ -50,9 +51,10 @@ def hint_of(node: ast.expr) -> str:
 
 def python_value(t: Tracer, node: ast.expr) -> Any:
     """Run an expression as Python. Raises KernelTypeError if it depends on what is known at launch only."""
+    namespace: dict[str, Any] = {}
+    node = _Known(t, namespace).visit(copy.deepcopy(node))
     made = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
     made |= {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
-    namespace: dict[str, Any] = {}
     for inner in ast.walk(node):
         if isinstance(inner, ast.Name) and inner.id not in made and inner.id not in namespace:
             namespace[inner.id] = _object(t, inner)
@@ -62,6 +64,56 @@ def python_value(t: Tracer, node: ast.expr) -> Any:
         return eval(compile(expression, t.active.source.file, "eval"), namespace)
     except Exception as error:
         raise mistyped(f"the static expression fails: {type(error).__name__}: {error}", "correct it", node) from error
+
+
+class _Known(ast.NodeTransformer):
+    """Replaces what is known of a value although the value itself is not: extents, types, that it is not None."""
+
+    def __init__(self, t: Tracer, namespace: dict[str, Any]) -> None:
+        self._t = t
+        self._namespace = namespace
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if node.attr in _KNOWN_ATTRIBUTES and self._at_launch(node.value):
+            return self._evaluated(node)
+        self.generic_visit(node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        is_length = isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1
+        if is_length and self._at_launch(node.args[0]):
+            return self._evaluated(node)
+        self.generic_visit(node)
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        right = node.comparators[0]
+        none = isinstance(right, ast.Constant) and right.value is None
+        if none and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and self._at_launch(node.left):
+            return ast.copy_location(ast.Constant(isinstance(node.ops[0], ast.IsNot)), node)
+        self.generic_visit(node)
+        return node
+
+    def _at_launch(self, node: ast.expr) -> bool:
+        """Whether a place is a name, or a part of one, whose value only the launch knows."""
+        while isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return False
+        binding = self._t.scopes.find(node.id)
+        return binding is not None and not (isinstance(binding, Fixed) and known(binding.operand) is not UNKNOWN)
+
+    def _evaluated(self, node: ast.expr) -> ast.expr:
+        with self._t.block():  # dropped: only what is known of the result is used
+            found = known(unpoisoned(self._t.expr(node)))
+        if found is UNKNOWN:
+            return node
+        name = f"known {len(self._namespace)}"
+        self._namespace[name] = found
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
+
+
+_KNOWN_ATTRIBUTES = frozenset(("n", "m", "shape", "dtype", "ndim"))
 
 
 def _object(t: Tracer, name: ast.Name) -> Any:

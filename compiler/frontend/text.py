@@ -7,15 +7,16 @@ from ..ir import nodes as n
 from ..ir.nodes import Value
 from .context import Tracer
 from .diagnostics import mistyped, unsupported
-from .operands import Operand, Pack, ShapeOf, Static, describe
+from .operands import UNKNOWN, Operand, Pack, ShapeOf, Static, describe, known
 
 
 class Template:
-    """Text and values in order."""
+    """Text and values in order. names: the text holds `{name}` where a value stands, instead of the value."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: bool = False) -> None:
         self.text = ""
         self.values: list[Value] = []
+        self._names = names
 
     def literal(self, text: str) -> None:
         """Append text as it is."""
@@ -46,6 +47,13 @@ class Template:
             self.operand(t, item)
         self.text += ")"
 
+    def shown(self, t: Tracer, operand: Operand, node: ast.expr) -> None:
+        """Append an operand, or what the program calls it."""
+        if self._names and known(operand) is UNKNOWN:
+            self.literal("{" + ast.unparse(node) + "}")
+        else:
+            self.operand(t, operand)
+
     def formatted(self, t: Tracer, node: ast.JoinedStr) -> None:
         """Append an f-string; format specifications work on what is known at compile time."""
         for part in node.values:
@@ -56,11 +64,16 @@ class Template:
 
     def _part(self, t: Tracer, part: ast.FormattedValue) -> None:
         operand = t.clean(part.value)
+        if self._names and known(operand) is UNKNOWN:
+            self.shown(t, operand, part.value)
+            return
         if part.format_spec is None and (part.conversion == -1 or isinstance(operand, Value)):
             self.operand(t, operand)
             return
-        if isinstance(operand, Value):
-            raise unsupported("a value of a kernel is printed without a format", "remove what follows the `:`")
+        if known(operand) is UNKNOWN:
+            t.warn("a value of a kernel is printed in full: the format is left out", "remove what follows the `:`")
+            self.operand(t, operand)
+            return
         specification = Template()
         if isinstance(part.format_spec, ast.JoinedStr):
             specification.formatted(t, part.format_spec)
@@ -74,19 +87,16 @@ def template_of(t: Tracer, node: ast.expr, into: Template) -> None:
     if isinstance(node, ast.JoinedStr):
         into.formatted(t, node)
     else:
-        into.operand(t, t.clean(node))
+        into.shown(t, t.clean(node), node)
 
 
 def assertion_text(t: Tracer, node: ast.Assert) -> str:
-    """The message of an assertion: known at compile time; the condition itself if there is none."""
+    """The message of an assertion, with names where it has values; the condition itself if there is none."""
     if node.msg is None:
         return f"assertion failed: {ast.unparse(node.test)}"
-    made = Template()
+    made = Template(names=True)
     template_of(t, node.msg, made)
-    if made.values:
-        raise unsupported("the message of an assertion is known at compile time", "print the values before it",
-                          node.msg)  # fmt: skip
-    return made.finished()
+    return made.text
 
 
 def lower_print(t: Tracer, node: ast.Call) -> Operand:

@@ -130,11 +130,6 @@ def returned_value():
     return x[0]  # here
 
 
-@mistake(Unsupported, "the message of an assertion is known at compile time", 'f"{x[0]}"')
-def assertion_with_a_value():
-    assert x[0] > 0.0, f"{x[0]}"  # here
-
-
 @mistake(Unsupported, "a printed text cannot hold `{}`", 'print("{}", x[0])')
 def print_of_a_template():
     print("{}", x[0])  # here
