@@ -1,7 +1,9 @@
 """DUAL: one row per operation, on one scalar at a time, with its partial derivatives for forward mode.
 
 Integers are Python ints, exact until `fit` wraps them; reals are NumPy float64 scalars, whose operators follow IEEE
-and do not raise. The partials are written out here and taken from nowhere: this table is the second opinion.
+and do not raise. The partials are written out here and taken from nowhere: this table is the second opinion. At
+singular points the language has conventions (docs/reverse_mode.md), which it keeps: the right operand takes a tie of
+min and max, x^0 is constant in x and 0^y in y, abs'(0) = 0, and a slope that is infinite is infinite.
 """
 from __future__ import annotations
 
@@ -70,6 +72,16 @@ def _mod(t: Scalar, x: Any, y: Any) -> Any:
     return rest + y if (rest < 0) != (y < 0) else rest
 
 
+def _mod_slope(x: Any, y: Any, r: Any) -> Any:
+    """-floor(x/y), from the exact quotient where there is one."""
+    return np.rint((r - x) / y) if np.isfinite(r) and np.isfinite(y) else -np.floor(x / y)
+
+
+def _opposite(x: Any) -> Any:
+    """sqrt(1 - x²): the other side of a right triangle, exactly 0 at both ends."""
+    return np.sqrt((1 - x) * (1 + x))
+
+
 def _frexp(x: Any) -> tuple[Any, int]:
     return math.frexp(x) if math.isfinite(x) else (x, 0)
 
@@ -113,7 +125,7 @@ DUAL.update({
     "ceil": Row(lambda t, x: np.ceil(x)),
     "round": Row(lambda t, x: np.rint(x)),
     "sqrt": Row(lambda t, x: np.sqrt(x), (lambda x, r: 0.5 / r,)),
-    "rsqrt": Row(lambda t, x: 1 / np.sqrt(x), (lambda x, r: -0.5 * r / x,)),
+    "rsqrt": Row(lambda t, x: 1 / np.sqrt(x), (lambda x, r: -0.5 * r * r * r,)),
     "inv": Row(lambda t, x: 1 / x, (lambda x, r: -r * r,)),
     "rcp": Row(lambda t, x: 1 / x, (lambda x, r: -r * r,)),
     "exp": Row(lambda t, x: np.exp(x), (lambda x, r: r,)),
@@ -121,10 +133,10 @@ DUAL.update({
     "sin": Row(lambda t, x: np.sin(x), (lambda x, r: np.cos(x),)),
     "cos": Row(lambda t, x: np.cos(x), (lambda x, r: -np.sin(x),)),
     "tan": Row(lambda t, x: np.tan(x), (lambda x, r: 1 + r * r,)),
-    "asin": Row(lambda t, x: np.arcsin(x), (lambda x, r: 1 / np.cos(r),)),
-    "acos": Row(lambda t, x: np.arccos(x), (lambda x, r: -1 / np.sin(r),)),
+    "asin": Row(lambda t, x: np.arcsin(x), (lambda x, r: 1 / _opposite(x),)),
+    "acos": Row(lambda t, x: np.arccos(x), (lambda x, r: -1 / _opposite(x),)),
     "tanh": Row(lambda t, x: np.tanh(x), (lambda x, r: 1 / np.cosh(x) ** 2,)),
-    "frexp_mantissa": Row(lambda t, x: _frexp(x)[0], (lambda x, r: math.ldexp(1.0, -_frexp(x)[1]),)),
+    "frexp_mantissa": Row(lambda t, x: _frexp(x)[0], (lambda x, r: r / x if x != 0 else 1.0,)),
     "frexp_exponent": Row(lambda t, x: _frexp(x)[1]),
     "bit_not": Row(lambda t, x: not x if t.is_bool else ~x),
     "logic_not": Row(lambda t, x: not x),
@@ -136,12 +148,13 @@ DUAL.update({
     "mul": Row(lambda t, x, y: x * y, (lambda x, y, r: y, lambda x, y, r: x)),
     "div": Row(lambda t, x, y: x / y, (lambda x, y, r: 1 / y, lambda x, y, r: -r / y)),
     "floordiv": Row(lambda t, x, y: np.floor(x / y) if t.is_real else x // y),
-    "mod": Row(_mod, (_ONE, lambda x, y, r: np.rint((r - x) / y))),
-    "pow": Row(_pow, (lambda x, y, r: y * np.float_power(x, y - 1), lambda x, y, r: np.log(x) * r)),
+    "mod": Row(_mod, (_ONE, _mod_slope)),
+    "pow": Row(_pow, (lambda x, y, r: y * np.float_power(x, y - 1) if y != 0 else 0.0,
+                      lambda x, y, r: np.log(x) * r if x != 0 else 0.0)),
     "atan2": Row(lambda t, y, x: np.arctan2(y, x),
                  (lambda y, x, r: x / (x * x + y * y), lambda y, x, r: -y / (x * x + y * y))),
-    "min": Row(_min, (lambda x, y, r: x < y, lambda x, y, r: y <= x)),
-    "max": Row(_max, (lambda x, y, r: x > y, lambda x, y, r: y >= x)),
+    "min": Row(_min, (lambda x, y, r: x < y, lambda x, y, r: not x < y)),
+    "max": Row(_max, (lambda x, y, r: x > y, lambda x, y, r: not x > y)),
     "bit_and": Row(lambda t, x, y: x & y),
     "bit_or": Row(lambda t, x, y: x | y),
     "bit_xor": Row(lambda t, x, y: x ^ y),
@@ -193,6 +206,8 @@ _CODES = {"f16": "e", "f32": "f", "f64": "d", "i8": "b", "i16": "h", "i32": "i",
 
 
 def bit_cast(value: Any, source: Scalar, target: Scalar) -> Any:
-    """The bits of the value, rounded to its type, read as another type of the same width."""
+    """The bits of the value, rounded to its type, read as another type of the same width; to its own type, itself."""
+    if source == target:
+        return value
     rounded = source(float(value)) if source.is_real else value
     return fit(struct.unpack("<" + _CODES[target.name], struct.pack("<" + _CODES[source.name], rounded))[0], target)

@@ -109,6 +109,18 @@ def _pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(y < 0, reciprocal, positive)
 
 
+def _traced_abs(x: Any) -> Any:
+    """With the derivative 0 at zero."""
+    return lax.mul(x, lax.sign(lax.stop_gradient(x)))
+
+
+def _traced_pow(x: Any, y: Any) -> Any:
+    """With no derivative in x at y = 0, where the power is constant, nor in y at x = 0."""
+    base = lax.select(lax.eq(y, 0.0), lax.stop_gradient(x), x)
+    exponent = lax.select(lax.eq(x, 0.0), lax.stop_gradient(y), y)
+    return lax.pow(base, exponent)
+
+
 def _extreme(pick: Callable[..., Any], negative_wins: bool) -> Callable[..., Any]:
     """min or max that orders -0.0 before 0.0; NumPy's own propagate NaN but give either zero."""
 
@@ -125,7 +137,7 @@ def _extreme(pick: Callable[..., Any], negative_wins: bool) -> Callable[..., Any
 
 JAX.update({
     "neg": Row(np.negative, lax.neg, linear=True),
-    "abs": Row(np.abs, lax.abs),
+    "abs": Row(np.abs, _traced_abs),
     "sgn": Row(np.sign),
     "floor": Row(np.floor),
     "ceil": Row(np.ceil),
@@ -155,7 +167,7 @@ JAX.update({
     "div": Row(np.true_divide, lax.div),
     "floordiv": Row(_floordiv),
     "mod": Row(_mod, _traced_mod),
-    "pow": Row(_pow, lax.pow),
+    "pow": Row(_pow, _traced_pow),
     "atan2": Row(np.arctan2, lax.atan2),
     "min": Row(_extreme(np.minimum, True), lax.min),
     "max": Row(_extreme(np.maximum, False), lax.max),
@@ -202,5 +214,7 @@ def convert(value: np.ndarray, source: Scalar, target: Scalar, widen: bool) -> n
 
 
 def reinterpret(value: np.ndarray, source: Scalar, target: Scalar, widen: bool) -> np.ndarray:
-    """The IR's bit_cast on (lanes,) concrete values; a widened real is rounded to its type first."""
+    """The IR's bit_cast on (lanes,) concrete values; a widened real is rounded to its type where its bits show."""
+    if source == target:
+        return value
     return value.astype(source.dtype).view(target.dtype).astype(storage(target, widen))
