@@ -21,10 +21,11 @@ from ..heap import Heap
 from ..llvm.errors import FAILED
 from ..llvm.layout import Layout, written
 from ..llvm.module import Generated, generate
+from ..llvm.optimise import LOCK
 from ..llvm.target import CPU, Target
 from . import stacks
 from .block import Block
-from .jit import NativeCode, host, optimised
+from .jit import NativeCode, host, machine, optimised
 from .report import exception, printed
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
@@ -127,12 +128,16 @@ class CpuBackend:
     def ir_text(self, kernel: Kernel, options: Options | None = None, optimise: bool = True) -> str:
         """LLVM IR of a kernel, after LLVM's pipeline or before it."""
         generated = generate(kernel, options or Options(), self.target)
-        return str(optimised(generated)[0]) if optimise else generated.text
+        if not optimise:
+            return generated.text
+        with LOCK:
+            return str(optimised(generated))
 
     def assembly(self, kernel: Kernel, options: Options | None = None) -> str:
         """Machine code of a kernel as text."""
-        module, machine = optimised(generate(kernel, options or Options(), self.target), jit=False)
-        return str(machine.emit_assembly(module))
+        generated = generate(kernel, options or Options(), self.target)
+        with LOCK:
+            return str(machine().emit_assembly(optimised(generated)))
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes) -> int:
         """One for each thread: an iteration begins when the one before it on its thread has given the row back."""

@@ -1,12 +1,20 @@
-"""Machine code for the host: the target machine, and a compiled module that stays alive while it may be called."""
+"""Machine code for the host: target machines, and loaded code that stays while it may be called.
+
+Target machines and the linker are made once and shared, under LLVM's lock: they cost more than a small kernel. Code
+is position-independent in the small model, which LLVM selects fastest; the linker reaches far functions by stubs.
+"""
 from __future__ import annotations
 
 from functools import cache
+from itertools import count
 
 import llvmlite.binding as llvm
 
 from ..llvm.module import Generated
 from ..llvm.optimise import LOCK, initialise, optimise, parse
+
+_NUMBERS = count()
+"""Names of libraries: one cannot be used again, even when the library is gone."""
 
 
 @cache
@@ -16,11 +24,18 @@ def host() -> tuple[str, str]:
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
-def machine(jit: bool = True, effort: int = 2) -> llvm.TargetMachine:
-    """A target machine for the host. Not shared: an execution engine takes it over."""
+@cache
+def machine(effort: int = 2) -> llvm.TargetMachine:
+    """The target machine for the host, by effort of its code generator."""
     name, features = host()
     target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=name, features=features, opt=effort, jit=jit)
+    return target.create_target_machine(cpu=name, features=features, opt=effort, reloc="pic", codemodel="small")
+
+
+@cache
+def _linker() -> llvm.LLJIT:
+    initialise()
+    return llvm.create_lljit_compiler(use_jit_link=True)
 
 
 class NativeCode:
@@ -28,18 +43,15 @@ class NativeCode:
 
     def __init__(self, generated: Generated, effort: int = 2) -> None:
         with LOCK:
-            owner = machine(effort=effort)
-            module = parse(generated.text, owner.triple, str(owner.target_data))
-            optimise(module, owner, effort)
-            self._engine = llvm.create_mcjit_compiler(module, owner)
-            self._engine.finalize_object()
-            self.address: int = self._engine.get_function_address("launch")
+            image = machine(effort).emit_object(optimised(generated, effort))
+            library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process().export_symbol("launch")
+            self._library = library.link(_linker(), f"kernel.{next(_NUMBERS)}")
+        self.address: int = self._library["launch"]
 
 
-def optimised(generated: Generated, jit: bool = True) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
-    """The optimised module and its machine, for reading."""
-    with LOCK:
-        owner = machine(jit)
-        module = parse(generated.text, owner.triple, str(owner.target_data))
-        optimise(module, owner)
-        return module, owner
+def optimised(generated: Generated, effort: int = 2) -> llvm.ModuleRef:
+    """The optimised module. The caller holds LLVM's lock."""
+    owner = machine(effort)
+    module = parse(generated.text, owner.triple, str(owner.target_data))
+    optimise(module, owner, effort)
+    return module

@@ -101,8 +101,7 @@ def _push(e: Emitter, stmt: n.StackPush) -> None:
 @LOWER.row(n.StackPop)
 def _pop(e: Emitter, stmt: n.StackPop) -> None:
     s = _state(e, stmt.stack)
-    depth = e.flow.load(I64, s.depth)
-    e.flow.store(e.intrinsic("usub.sat", depth, const(I64, 1)), s.depth)
+    e.flow.store(_top(e, s)[0], s.depth)
 
 
 def _read(e: Emitter, stmt: n.StackTop | n.StackTopAdjoint, part: int) -> None:

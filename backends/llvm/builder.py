@@ -1,7 +1,8 @@
 """IRBuilder: appends instructions to a block of ir.py.
 
 Instructions on constant integers, and identities such as x + 0 and x·1, give a value without an instruction: less
-text to parse, and less code where LLVM does not optimise. Nothing is folded on reals.
+text to parse, and less code where LLVM does not optimise. So does an instruction without effects that the block has
+already: the same text is the same value. Nothing is folded on reals.
 """
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def _truth(t: Type) -> Type:
 
 def _binary(name: str) -> Callable[..., Value]:
     def emit(self: IRBuilder, x: Value, y: Value, flags: Sequence[str] = ()) -> Value:
-        return self._value(x.type, f"{' '.join((name, *flags))} {x.type.text} {x.ref}, {y.ref}")
+        return self._pure(x.type, f"{' '.join((name, *flags))} {x.type.text} {x.ref}, {y.ref}")
 
     return emit
 
@@ -59,7 +60,7 @@ def _folding(
 
 def _conversion(name: str) -> Callable[[IRBuilder, Value, Type], Value]:
     def emit(self: IRBuilder, x: Value, to: Type) -> Value:
-        return self._value(to, f"{name} {x.type.text} {x.ref} to {to.text}")
+        return self._pure(to, f"{name} {x.type.text} {x.ref} to {to.text}")
 
     return emit
 
@@ -92,10 +93,19 @@ class IRBuilder:
         self.block = block
 
     def _value(self, t: Type, instruction: str) -> Value:
+        """The result of an instruction that reads memory or has effects."""
         block = self.block
         ref = f"%v{block.function.fresh()}"
         block.lines.append(f"  {ref} = {instruction}")
         return Value(t, ref)
+
+    def _pure(self, t: Type, instruction: str) -> Value:
+        """The result of any other instruction."""
+        known = self.block.known
+        made = known.get(instruction)
+        if made is None:
+            made = known[instruction] = self._value(t, instruction)
+        return made
 
     # -- arithmetic -----------------------------------------------------------------------------------------
 
@@ -110,7 +120,7 @@ class IRBuilder:
     fadd, fsub, fmul, fdiv = map(_binary, ("fadd", "fsub", "fmul", "fdiv"))
 
     def fneg(self, x: Value) -> Value:
-        return self._value(x.type, f"fneg {x}")
+        return self._pure(x.type, f"fneg {x}")
 
     # -- conversions ----------------------------------------------------------------------------------------
 
@@ -131,15 +141,15 @@ class IRBuilder:
         if p is not None and q is not None and isinstance(x.type, IntType):
             mask = (1 << x.type.width) - 1
             return Constant(I1, _ORDER[sign](p, q) if kind == "s" else _ORDER[sign](p & mask, q & mask))
-        return self._value(_truth(x.type), f"icmp {kind}{_SIGNS[sign]} {x.type.text} {x.ref}, {y.ref}")
+        return self._pure(_truth(x.type), f"icmp {kind}{_SIGNS[sign]} {x.type.text} {x.ref}, {y.ref}")
 
     def fcmp_ordered(self, sign: str, x: Value, y: Value) -> Value:
-        return self._value(_truth(x.type), f"fcmp o{_SIGNS[sign]} {x.type.text} {x.ref}, {y.ref}")
+        return self._pure(_truth(x.type), f"fcmp o{_SIGNS[sign]} {x.type.text} {x.ref}, {y.ref}")
 
     def fcmp_unordered(self, sign: str, x: Value, y: Value) -> Value:
         """sign "uno": whether an operand is NaN."""
         kind = "uno" if sign == "uno" else f"u{_SIGNS[sign]}"
-        return self._value(_truth(x.type), f"fcmp {kind} {x.type.text} {x.ref}, {y.ref}")
+        return self._pure(_truth(x.type), f"fcmp {kind} {x.type.text} {x.ref}, {y.ref}")
 
     def select(self, cond: Value, x: Value, y: Value) -> Value:
         chosen = _number(cond)
@@ -147,7 +157,7 @@ class IRBuilder:
             return x if chosen else y
         if x.ref == y.ref:
             return x
-        return self._value(x.type, f"select {cond}, {x}, {y}")
+        return self._pure(x.type, f"select {cond}, {x}, {y}")
 
     def phi(self, t: Type) -> Phi:
         made = Phi(t, f"%v{self.block.function.fresh()}")
@@ -167,7 +177,7 @@ class IRBuilder:
 
     def gep(self, base: Value, place: Value, element: Type, inbounds: bool = False) -> Value:
         """Address of number `place` in an array of `element`."""
-        return self._value(base.type, f"getelementptr {'inbounds ' if inbounds else ''}{element.text}, {base}, {place}")
+        return self._pure(base.type, f"getelementptr {'inbounds ' if inbounds else ''}{element.text}, {base}, {place}")
 
     def atomic_rmw(self, op: str, place: Value, value: Value, ordering: str) -> Value:
         return self._value(value.type, f"atomicrmw {op} {place}, {value} {ordering}")
@@ -177,16 +187,16 @@ class IRBuilder:
         t = expected.type
         pair = self._value(VOID, f"cmpxchg {place}, {expected}, {new} {ordering} {ordering}")
         old, replaced = (f"extractvalue {{ {t.text}, i1 }} {pair.ref}, {place}" for place in (0, 1))
-        return self._value(t, old), self._value(I1, replaced)
+        return self._pure(t, old), self._pure(I1, replaced)
 
     # -- vectors --------------------------------------------------------------------------------------------
 
     def extract_element(self, vector: Value, lane: Value) -> Value:
         assert isinstance(vector.type, VectorType)
-        return self._value(vector.type.element, f"extractelement {vector}, {lane}")
+        return self._pure(vector.type.element, f"extractelement {vector}, {lane}")
 
     def insert_element(self, vector: Value, value: Value, lane: Value) -> Value:
-        return self._value(vector.type, f"insertelement {vector}, {value}, {lane}")
+        return self._pure(vector.type, f"insertelement {vector}, {value}, {lane}")
 
     # -- control --------------------------------------------------------------------------------------------
 

@@ -118,9 +118,9 @@ class Phi(Value):
 
 
 class Block:
-    """A basic block. terminator: the line that leaves it, None while it is open."""
+    """A basic block. terminator: the line that leaves it, if closed. known: its instructions without effects."""
 
-    __slots__ = ("function", "lines", "name", "phis", "ref", "terminator")
+    __slots__ = ("function", "known", "lines", "name", "phis", "ref", "terminator")
 
     def __init__(self, function: Function, name: str) -> None:
         self.function = function
@@ -128,6 +128,7 @@ class Block:
         self.ref = f"%{name}"
         self.phis: list[Phi] = []
         self.lines: list[str] = []
+        self.known: dict[str, Value] = {}
         self.terminator: str | None = None
 
     @property

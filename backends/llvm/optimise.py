@@ -36,7 +36,9 @@ def parse(text: str, triple: str, data_layout: str) -> llvm.ModuleRef:
 
 
 def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 2) -> None:
-    """Run LLVM's standard pipeline for the machine; loops are vectorised, straight-line code is not."""
+    """Run LLVM's standard pipeline for the machine; loops are vectorised, straight-line code is not. Effort 0: none."""
+    if effort == 0:
+        return
     options = llvm.create_pipeline_tuning_options(speed_level=effort)
     options.loop_vectorization = True
     options.slp_vectorization = False

@@ -77,7 +77,8 @@ def _random(e: Emitter, stmt: n.Random) -> None:
     key = (e.slot(e.m.layout.draws_at, I32), e.slot(e.m.layout.draws_at + 4, I32))
     low = e.b.trunc(e.iteration, I32)
     high = e.b.trunc(e.b.lshr(e.iteration, const(I64, 32)), I32)
-    both = random.words(e, key, (const(I32, e.task), low, high, d))
+    task = e.task if stmt.task is None else stmt.task
+    both = random.words(e, key, (const(I32, task), low, high, d))
     e.values[stmt.result] = random.draw(e, both, stmt.result.type)
 
 
