@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from .nodes import ROLES, Block, Kernel, Stmt, Task, Value
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Stmt)
 
 
 def _getter(cls: type[Stmt], role: str) -> Any:
@@ -125,7 +126,7 @@ def rename(stmt: Stmt, mapping: Mapping[Value, Value]) -> Stmt:
     return map_blocks(stmt, lambda inner: rename_block(inner, mapping)) if type(stmt) in NESTED else stmt
 
 
-def rename_operands(stmt: Stmt, mapping: Mapping[Value, Value]) -> Stmt:
+def rename_operands(stmt: S, mapping: Mapping[Value, Value]) -> S:
     """The statement with its own operands replaced, not those inside its blocks; the same object if none is."""
     if mapping.keys().isdisjoint(OPERANDS[type(stmt)](stmt)):
         return stmt

@@ -16,7 +16,7 @@ from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Value
 from ..ir.types import Scalar
-from ..ir.walk import blocks, next_id, operands, rename, walk_kernel
+from ..ir.walk import NESTED, blocks, changed, next_id, rename_operands, walk_kernel
 
 Versions = dict[str, Value]
 """The value each variable in scope holds at this point."""
@@ -24,9 +24,10 @@ Versions = dict[str, Value]
 
 def rewrite_versions(kernel: Kernel) -> Kernel:
     """Stage structured or adjoint; exits must be gone. The same kernel if it has no locals."""
-    if not any(isinstance(s, n.Local) for s in walk_kernel(kernel)):
+    types = {s.var: s.dtype for s in walk_kernel(kernel) if isinstance(s, n.Local)}
+    if not types:
         return kernel
-    rewriting = _Rewriting(next_id(kernel), {s.var: s.dtype for s in walk_kernel(kernel) if isinstance(s, n.Local)})
+    rewriting = _Rewriting(next_id(kernel), types)
     return replace(kernel, tasks=tuple(rewriting.task(t) for t in kernel.tasks))
 
 
@@ -48,30 +49,31 @@ class _Rewriting:
         """`known` is updated in place to what holds at the end of the block."""
         out: list[Stmt] = []
         for stmt in block:
-            if isinstance(stmt, n.Local):
-                out += (stmt, *self._zero(stmt, known))
-            elif isinstance(stmt, n.Set):
-                stored = self._operands(stmt)
-                known[stmt.var] = stored.value  # type: ignore[attr-defined]
-                out.append(stored)
-            elif isinstance(stmt, n.Get):
-                if stmt.var in known:
-                    self.names[stmt.result] = known[stmt.var]
-                else:
-                    known[stmt.var] = stmt.result
-                    out.append(stmt)
-            elif blocks(stmt):
+            cls = type(stmt)
+            if cls in NESTED:
                 out += self._container(stmt, known)
+            elif cls is n.Local or cls is n.Get or cls is n.Set:
+                out += self._access(stmt, known)
             else:
-                out.append(self._operands(stmt))
+                out.append(rename_operands(stmt, self.names))
         return tuple(out)
 
-    def _operands(self, stmt: Stmt) -> Stmt:
-        if any(v in self.names for v in operands(stmt)):
-            return rename(stmt, self.names)
-        return stmt
+    def _access(self, stmt: Stmt, known: Versions) -> Block:
+        if isinstance(stmt, n.Local):
+            return (stmt, *self._zero(stmt, known))
+        if isinstance(stmt, n.Set):
+            stored = rename_operands(stmt, self.names)
+            known[stmt.var] = stored.value
+            return (stored,)
+        assert isinstance(stmt, n.Get)
+        if stmt.var in known:
+            self.names[stmt.result] = known[stmt.var]
+            return ()
+        known[stmt.var] = stmt.result
+        return (stmt,)
 
     def _zero(self, stmt: n.Local, known: Versions) -> Block:
+        """A local is zero where it is declared."""
         b = Builder(self.next_id)
         b.loc = stmt.loc
         known[stmt.var] = b.const(0, stmt.dtype)
@@ -93,7 +95,7 @@ class _Rewriting:
             changes[name] = head + self._block(inner, inside)
         if isinstance(stmt, n.While):
             operand_changes["test"] = self.names.get(stmt.test, stmt.test)
-        made = replace(stmt, **operand_changes, **changes)
+        made = changed(stmt, **operand_changes, **changes)
         return (made, *self._loads(written, known, stmt.loc))
 
     @staticmethod
@@ -110,12 +112,15 @@ class _Rewriting:
         return b.take()
 
     def written(self, stmt: Stmt) -> frozenset[str]:
-        """Variables stored anywhere inside; memoised by object, which the memo keeps alive."""
+        """Variables stored anywhere inside a nest; memoised by object, which the memo keeps alive."""
         found = self._written.get(id(stmt))
         if found is None:
-            own = {stmt.var} if isinstance(stmt, n.Set) else set()
-            inner: set[str] = set().union(*(self.written(s) for b in blocks(stmt) for s in b), own)
-            found = self._written[id(stmt)] = (stmt, frozenset(inner))
+            inside: set[str] = set()
+            for block in blocks(stmt):
+                for inner in block:
+                    if isinstance(inner, n.Set):
+                        inside.add(inner.var)
+                    elif type(inner) in NESTED:
+                        inside |= self.written(inner)
+            found = self._written[id(stmt)] = (stmt, frozenset(inside))
         return found[1]
-
-
