@@ -6,7 +6,6 @@ a trace exactly the stand-ins it needs. Mistakes are reported where the kernel i
 from __future__ import annotations
 
 import ast
-import dataclasses
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,7 +42,7 @@ class Parameter:
 
     kind: `scalar` and `aggregate` are numbers of each launch; `array` is an array of each launch, `either` that or a
     field; `object` is known when the kernel is traced; `faulty` has no annotation that means anything. type: what the
-    annotation means. default: `inspect.Parameter.empty` if there is none.
+    annotation means. default: `inspect.Parameter.empty` if there is none. members: the class that an object must have.
     """
 
     name: str
@@ -72,11 +71,12 @@ def parameters_of(function: FunctionType, options: FrontendOptions, method: bool
         elif position == 0 and annotation is None and (method or param.name == "self"):
             found.append(Parameter(param.name, "object"))
         else:
-            found.append(_parameter(param.name, annotation, param.default, options))
+            found.append(annotated_parameter(param.name, annotation, param.default, options))
     return tuple(found)
 
 
-def _parameter(name: str, annotation: Any, default: Any, options: FrontendOptions) -> Parameter:
+def annotated_parameter(name: str, annotation: Any, default: Any, options: FrontendOptions) -> Parameter:
+    """The parameter that an annotation asks for."""
     dtype = annotated_dtype(annotation, options)
     if dtype is not None:
         return Parameter(name, "scalar", dtype, default)
@@ -84,7 +84,7 @@ def _parameter(name: str, annotation: Any, default: Any, options: FrontendOption
     if aggregate is not None:
         return Parameter(name, "aggregate", aggregate, default)
     kind, array = _marked(annotation)
-    if kind == "object" and dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+    if kind == "object" and isinstance(annotation, type) and not _is_marker(annotation):
         return Parameter(name, kind, None, default, annotation)
     return Parameter(name, kind, array, default)
 
@@ -120,6 +120,10 @@ _MARKS: dict[str, tuple[Kind, NdarrayType | None]] = {
     "ndarray": ("array", NdarrayType()),
     "tensor": ("either", NdarrayType()),
 }
+
+
+def _is_marker(annotation: type) -> bool:
+    return annotation is Template or hasattr(annotation, "stackgrad_annotation")
 
 
 def _torch_tensor(annotation: Any) -> bool:
@@ -159,7 +163,7 @@ def _declare(t: Tracer, param: ast.arg, function: FunctionType, given: Mapping[s
             found.append(Argument(scalar.name, scalar.dtype))
         t.scopes.declare(name, Fixed(static(given[name], name), "parameter"), line)
         return found
-    parameter = _parameter(name, annotation_of(function, name), None, t.options)
+    parameter = annotated_parameter(name, annotation_of(function, name), None, t.options)
     if isinstance(parameter.type, Scalar):
         argument = Argument(t.namer.unique(name), parameter.type)
         t.scopes.declare(name, ArgumentBinding(argument.name, argument.type), line)

@@ -70,11 +70,16 @@ def scalars_of(kind: ResultType) -> list[Scalar]:
     return [scalar for part in parts for scalar in scalars_of(part)]
 
 
+def returns_value(function: FunctionType) -> bool:
+    """Whether the signature promises a result."""
+    return annotation_of(function, "return") not in (None, type(None), "None")
+
+
 def results_of(t: Tracer, tree: ast.FunctionDef, function: FunctionType) -> Results | None:
     """What the annotation promises; None if the kernel returns nothing. A mistake is reported."""
-    annotation = annotation_of(function, "return")
-    if annotation is None or annotation is type(None) or annotation == "None":
+    if not returns_value(function):
         return None
+    annotation = annotation_of(function, "return")
     kind = result_type(annotation, t.options)
     if kind is None:
         assert tree.returns is not None

@@ -5,8 +5,9 @@ NumPy arrays of the parameter's dtype and rank. A mistake of the caller is a Ker
 """
 from __future__ import annotations
 
+import inspect
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,54 +15,58 @@ import numpy as np
 from .compiler.errors import KernelTypeError, Span
 from .compiler.ir.nodes import Param
 from .compiler.ir.types import ArrayType, Scalar
-from .fields import Field
+from .fields.array import Array
+from .leaves import Misfit
 
 NO_SCALARS: dict[str, Any] = {}
+REQUIRED: Any = inspect.Parameter.empty
+"""The default of a parameter that has none."""
 
 
 class Signature:
     """The parameters that a call fills, in order. `arrays`: names of those that take a field or an array."""
 
-    __slots__ = ("kernel", "span", "params", "names", "arrays")
+    __slots__ = ("kernel", "span", "params", "names", "arrays", "defaults", "_checks")
 
-    def __init__(self, kernel: str, params: Sequence[Param], span: Span | None) -> None:
+    def __init__(
+        self, kernel: str, params: Sequence[Param], span: Span | None, defaults: Mapping[str, Any] | None = None
+    ) -> None:
         self.kernel = kernel
         self.span = span
         self.params = tuple(params)
         self.names = tuple(p.name for p in params)
         self.arrays = tuple(p.name for p in params if isinstance(p.type, ArrayType))
+        self.defaults = defaults or {}
+        self._checks = tuple((p.name, checker_of(p.type)) for p in params if isinstance(p.type, Scalar))
 
     def error(self, reason: str, cure: str) -> KernelTypeError:
         """A mistake in a call of this kernel."""
         return KernelTypeError(f"kernel {self.kernel}: {reason}", cure, self.span)
 
     def positional(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Arguments in order of the parameters."""
-        given = dict(zip(self.names, args))
-        for name, value in keywords.items():
-            if name not in self.names:
-                raise self.error(f"there is no parameter {name!r}", f"parameters: {', '.join(self.names) or 'none'}")
-            if name in given:
-                raise self.error(f"the parameter {name!r} is given twice", "give it by position or by name")
-            given[name] = value
-        missing = [name for name in self.names if name not in given]
-        if missing or len(args) > len(self.names):
-            raise self._count(len(args) + len(keywords))
-        return tuple(given[name] for name in self.names)
+        """Arguments in order of the parameters, defaults filled in."""
+        return arranged(self.names, self.defaults, args, keywords, self.error, self._count)
 
     def scalars(self, args: tuple[Any, ...]) -> dict[str, Any]:
         """The scalar arguments by name. Raises KernelTypeError for a wrong number or type of arguments."""
         if len(args) != len(self.params):
-            raise self._count(len(args))
+            args = self.positional(args, {})
         if not args:
             return NO_SCALARS
         found = {}
-        for param, value in zip(self.params, args):
-            if isinstance(param.type, Scalar):
-                found[param.name] = self._scalar(param.name, param.type, value)
+        try:
+            if len(self._checks) == len(args):
+                for (name, check), value in zip(self._checks, args):
+                    found[name] = check(value)
+            else:
+                given = dict(zip(self.names, args))
+                for name, check in self._checks:
+                    found[name] = check(given[name])
+        except Misfit as misfit:
+            raise self._misfit(name, misfit) from None
         return found
 
-    def bound(self, args: tuple[Any, ...]) -> dict[str, Field | np.ndarray]:
+    def bound(self, args: tuple[Any, ...]) -> dict[str, Array | np.ndarray]:
         """The array arguments by name; called after `scalars`, which has counted them."""
         return {
             p.name: self.array(p.name, p.type, value)
@@ -73,43 +78,16 @@ class Signature:
         wanted = ", ".join(f"{p.name}: {p.type}" for p in self.params) or "none"
         return self.error(f"takes {len(self.params)} arguments, got {given}", f"its parameters: {wanted}")
 
-    def _scalar(self, name: str, dtype: Scalar, value: Any) -> Any:
-        kind = type(value)
-        if dtype.is_int:
-            if kind is not int:
-                value = self._integer(name, dtype, value)
-            low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.is_signed else (0, 1 << dtype.bits)
-            if low <= value < high:
-                return value
-            raise self.error(f"{value} does not fit the parameter {name}: {dtype}", "annotate it with a wider type")
-        if dtype.is_real:
-            if kind is float:
-                return value
-            if isinstance(value, (bool, int, float, np.number, np.bool_)) and not isinstance(value, np.complexfloating):
-                return float(value)
-        elif isinstance(value, (bool, int, np.bool_, np.integer)):
-            return bool(value)
-        raise self._misfit(name, dtype, value)
+    def _misfit(self, name: str, misfit: Misfit) -> KernelTypeError:
+        dtype = next(p.type for p in self.params if p.name == name)
+        return self.error(f"the parameter {name}: {dtype} {misfit.reason}", misfit.cure)
 
-    def _integer(self, name: str, dtype: Scalar, value: Any) -> int:
-        if isinstance(value, np.bool_):
-            return int(value)
-        try:
-            return int(operator.index(value))
-        except TypeError:
-            raise self._misfit(name, dtype, value) from None
-
-    def _misfit(self, name: str, dtype: Scalar | ArrayType, value: Any) -> KernelTypeError:
-        what = f"{type(value).__name__} {value!r}"[:80]
-        cure = "annotate the parameter with another type, or convert the argument"
-        return self.error(f"the parameter {name}: {dtype} cannot take {what}", cure)
-
-    def array(self, name: str, wanted: ArrayType, value: Any) -> Field | np.ndarray:
+    def array(self, name: str, wanted: ArrayType, value: Any) -> Array | np.ndarray:
         """An array argument, checked. Raises KernelTypeError."""
-        if not isinstance(value, (Field, np.ndarray)):
-            raise self._misfit(name, wanted, value)
-        found: Field | np.ndarray = value
-        if isinstance(found, Field):
+        if not isinstance(value, (Array, np.ndarray)):
+            raise self._misfit(name, cannot_take(value))
+        found: Array | np.ndarray = value
+        if isinstance(found, Array):
             found.check_alive()
             memory = found.memory
         else:
@@ -124,3 +102,75 @@ class Signature:
                 f"the array given for {name} is not C-contiguous and writable", "give numpy.ascontiguousarray(...)"
             )
         return found
+
+
+def arranged(
+    names: Sequence[str],
+    defaults: Mapping[str, Any],
+    args: tuple[Any, ...],
+    keywords: Mapping[str, Any],
+    error: Callable[[str, str], KernelTypeError],
+    count: Callable[[int], KernelTypeError],
+) -> tuple[Any, ...]:
+    """Arguments in order of the parameters. error, count: make the errors of a wrong name, a wrong number."""
+    given = dict(zip(names, args))
+    for name, value in keywords.items():
+        if name not in names:
+            raise error(f"there is no parameter {name!r}", f"parameters: {', '.join(names) or 'none'}")
+        if name in given:
+            raise error(f"the parameter {name!r} is given twice", "give it by position or by name")
+        given[name] = value
+    if len(args) > len(names) or any(name not in given and name not in defaults for name in names):
+        raise count(len(args) + len(keywords))
+    return tuple(given[name] if name in given else defaults[name] for name in names)
+
+
+# ---- numbers --------------------------------------------------------------------------------------------------------
+
+CURE = "annotate the parameter with another type, or convert the argument"
+
+
+def cannot_take(value: Any) -> Misfit:
+    """The mistake of a value of the wrong kind."""
+    return Misfit(f"cannot take {type(value).__name__} {value!r}"[:100], CURE)
+
+
+def checker_of(dtype: Scalar) -> Callable[[Any], Any]:
+    """What turns an argument into a number that this type can hold, or raises Misfit."""
+    if dtype.is_real:
+        return _real
+    if not dtype.is_int:
+        return _boolean
+    low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.is_signed else (0, 1 << dtype.bits)
+
+    def integer(value: Any) -> int:
+        if type(value) is not int:
+            value = _integer(value)
+        if low <= value < high:
+            return value  # type: ignore[no-any-return]
+        raise Misfit(f"cannot take {value}: it does not fit", "annotate it with a wider type")
+
+    return integer
+
+
+def _real(value: Any) -> float:
+    if type(value) is float:
+        return value
+    if isinstance(value, (bool, int, float, np.number, np.bool_)) and not isinstance(value, np.complexfloating):
+        return float(value)
+    raise cannot_take(value)
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, (bool, int, np.bool_, np.integer)):
+        return bool(value)
+    raise cannot_take(value)
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, np.bool_):
+        return int(value)
+    try:
+        return int(operator.index(value))
+    except TypeError:
+        raise cannot_take(value) from None

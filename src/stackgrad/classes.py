@@ -1,0 +1,48 @@
+"""Kernels as methods: `obj.k(...)` launches what was traced for this object.
+
+Invariant: nothing here keeps the object alive longer than the expression that calls its method.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from .compiler.ir.nodes import Kernel as KernelIR
+    from .kernels import Kernel
+
+C = TypeVar("C", bound=type)
+
+
+class BoundKernel:
+    """A kernel of a class on one object: called without its first argument."""
+
+    __slots__ = ("__self__", "__func__")
+    is_stackgrad_kernel = True
+
+    def __init__(self, kernel: Kernel, instance: Any) -> None:
+        self.__func__ = kernel
+        self.__self__ = instance
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Launch once; gives the result, None if the kernel returns nothing."""
+        return self.__func__(self.__self__, *args, **keywords)
+
+    def grad(self, *args: Any, **keywords: Any) -> None:
+        """Launch the gradient; see `Kernel.grad`."""
+        self.__func__.grad(self.__self__, *args, **keywords)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__func__, name)
+
+    def __repr__(self) -> str:
+        return f"<sg.kernel {self.__func__.__name__} of {type(self.__self__).__name__}>"
+
+
+def data_oriented(cls: C) -> C:
+    """Class decorator: kernels and functions of the class are methods, which see the object as it is.
+
+    Fields of the object are captured, numbers are constants: when one that a kernel used has changed, the kernel is
+    traced again. Each object has its own specialisation, which ends with it.
+    """
+    cls.is_stackgrad_data_oriented = True  # type: ignore[attr-defined]
+    return cls

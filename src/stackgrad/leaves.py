@@ -1,0 +1,96 @@
+"""Arrays that a caller gives to a kernel: fields and ndarrays of ours, NumPy arrays, torch tensors, JAX arrays.
+
+Invariant: a leaf's memory is C-contiguous, in native byte order and on the host. torch and JAX are recognised by
+module name, so neither is imported here.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .compiler.ir.types import Scalar, from_dtype
+from .fields.array import Array
+
+
+class Misfit(Exception):
+    """A value that a parameter cannot take: reason and cure, without the parameter's name."""
+
+    def __init__(self, reason: str, cure: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.cure = cure
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Memory of another library. grad: its adjoint buffer, or None. read_only: a kernel must not store to it."""
+
+    memory: np.ndarray
+    grad: np.ndarray | None = None
+    read_only: bool = False
+    owner: object = None
+
+
+Leaf = Array | Foreign
+
+
+def foreign(value: Any, needs_grad: bool | None) -> Foreign | None:
+    """A NumPy array, torch tensor or JAX array as a leaf; None if the value is none of these. Raises Misfit.
+
+    needs_grad: True demands an adjoint buffer, False ignores it, None takes what there is.
+    """
+    if isinstance(value, np.ndarray):
+        return _numpy(value, needs_grad)
+    library = type(value).__module__.partition(".")[0]
+    if library == "torch" and hasattr(value, "requires_grad"):
+        return _torch(value, needs_grad)
+    if library in ("jax", "jaxlib") and hasattr(value, "__array__"):
+        return _jax(value, needs_grad)
+    return None
+
+
+def _numpy(value: np.ndarray, needs_grad: bool | None) -> Foreign:
+    if needs_grad:
+        raise Misfit("a NumPy array has no gradient", "give a field, or sg.ndarray(..., needs_grad=True)")
+    if not value.flags.c_contiguous or not value.flags.writeable:
+        raise Misfit("the NumPy array is not C-contiguous and writable", "give numpy.array(x, order='C')")
+    return Foreign(value, owner=value)
+
+
+def _torch(value: Any, needs_grad: bool | None) -> Foreign:
+    if value.device.type != "cpu":
+        raise Misfit(f"the torch tensor is on {value.device}", "give x.cpu()")
+    if not value.is_contiguous():
+        raise Misfit("the torch tensor is not contiguous", "give x.contiguous()")
+    if needs_grad and not value.requires_grad:
+        raise Misfit("the torch tensor does not require a gradient", "call x.requires_grad_() before")
+    try:
+        memory = value.detach().numpy()
+    except TypeError as problem:
+        raise Misfit(f"the torch tensor cannot be read: {problem}", "convert it to float32 or float64") from None
+    if not value.requires_grad or needs_grad is False:
+        return Foreign(memory, owner=value)
+    if value.grad is None:
+        value.grad = value.detach().new_zeros(value.shape)
+    if not value.grad.is_contiguous():
+        raise Misfit("the gradient of the torch tensor is not contiguous", "set x.grad = x.grad.contiguous()")
+    return Foreign(memory, value.grad.detach().numpy(), owner=value)
+
+
+def _jax(value: Any, needs_grad: bool | None) -> Foreign:
+    if needs_grad:
+        raise Misfit("a JAX array has no gradient buffer", "wrap the kernel with sg.jax.wrap, or give an ndarray")
+    return Foreign(np.array(value, order="C"), read_only=True, owner=value)
+
+
+def scalar_of(memory: np.ndarray) -> Scalar:
+    """The element type of an array. Raises Misfit if kernels have none such."""
+    try:
+        found = from_dtype(memory.dtype)
+    except (KeyError, TypeError):
+        found = None
+    if found is None or found.dtype != memory.dtype:
+        raise Misfit(f"arrays of {memory.dtype} do not exist in kernels", "convert it, as in x.astype(numpy.float32)")
+    return found

@@ -1,0 +1,317 @@
+"""What a call gives to each parameter: numbers and arrays of this launch, and the key of the kernel's specialisation.
+
+Invariant: `take` and `stand_in` of one matcher visit arrays and numbers in the same order, so that the slot of an
+`ArgumentArray` is the position of its array among the leaves of any call with the same key.
+"""
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any
+
+from .arguments import checker_of
+from .compiler.frontend.aggregates import MatrixType, NdarrayType, StructType
+from .compiler.frontend.infer import FrontendOptions
+from .compiler.frontend.members import LaunchScalar, Members
+from .compiler.frontend.parameters import Parameter, annotated_parameter
+from .compiler.frontend.protocols import (
+    ArgumentArray,
+    ArgumentMatrixArray,
+    ArgumentStructArray,
+    LaunchShape,
+    is_host_matrix,
+    is_host_struct,
+    is_matrix_field,
+    is_struct_field,
+)
+from .compiler.ir.types import Scalar
+from .fields.array import Array
+from .leaves import Foreign, Leaf, Misfit, foreign, scalar_of
+
+
+class Call:
+    """One call, taken apart. owners: objects whose identity is part of the key."""
+
+    __slots__ = ("key", "scalars", "leaves", "owners")
+
+    def __init__(self) -> None:
+        self.key: list[Any] = []
+        self.scalars: list[Any] = []
+        self.leaves: list[Leaf] = []
+        self.owners: list[Any] = []
+
+
+class StandIns:
+    """Makes what stands for the leaves of a call; one object has one stand-in, however often it is given.
+
+    fixed: leaves, by identity, that the kernel uses under another name too, and that stand for themselves.
+    """
+
+    def __init__(self, leaves: list[Leaf], fixed: frozenset[int]) -> None:
+        self.leaves = leaves
+        self.fixed = fixed
+        self.next = 0
+        self.made: dict[int, Any] = {}
+
+    def array(self, dtype: Scalar, shape: tuple[int, ...], needs_grad: bool) -> Any:
+        """The stand-in for the next leaf."""
+        slot, leaf = self.next, self.leaves[self.next]
+        self.next += 1
+        if isinstance(leaf, Array):
+            if id(leaf) in self.fixed:
+                return leaf
+            if id(leaf) in self.made:
+                return self.made[id(leaf)]
+        gradient = None
+        if needs_grad:
+            own = leaf.grad if isinstance(leaf, Array) else None
+            gradient = self.made.get(id(own)) or ArgumentArray(dtype, shape, False, slot, None, True)
+            if own is not None:
+                self.made[id(own)] = gradient
+        made = ArgumentArray(dtype, shape, needs_grad, slot, gradient)
+        if isinstance(leaf, Array):
+            self.made[id(leaf)] = made
+        return made
+
+
+# ---- parameters -----------------------------------------------------------------------------------------------------
+
+
+class ScalarMatcher:
+    """A number of each launch."""
+
+    def __init__(self, dtype: Scalar) -> None:
+        self.dtype = dtype
+        self.check = checker_of(dtype)
+
+    def take(self, value: Any, call: Call) -> None:
+        call.scalars.append(self.check(value))
+
+    def stand_in(self, value: Any, make: StandIns) -> Any:
+        return LaunchScalar(self.dtype)
+
+
+class ArrayMatcher:
+    """An array of each launch. fields_fixed: the shape of a field is part of the key."""
+
+    def __init__(self, kind: NdarrayType, options: FrontendOptions, fields_fixed: bool = False) -> None:
+        self.kind = resolved(kind, options)
+        self.fields_fixed = fields_fixed
+
+    def take(self, value: Any, call: Call) -> None:
+        kind = self.kind
+        if isinstance(value, Array):
+            value.check_alive()
+            element, dtype, shape, leaf = None, value.dtype, value.shape, value
+            grad: bool = self._gradient(value.needs_grad, value.label)
+        elif is_matrix_field(value):
+            leaf = value.storage
+            leaf.check_alive()
+            element, dtype, shape = value.element, value.element.dtype, value.shape
+            grad = self._gradient(value.needs_grad, "the argument")
+            call.key.append(value.element_first)
+        else:
+            found = foreign(value, kind.needs_grad)
+            if found is None:
+                raise Misfit(f"{_describe(value)} is no array", "give a field, sg.ndarray, NumPy array or tensor")
+            leaf, dtype, grad = found, scalar_of(found.memory), found.grad is not None
+            element, shape = self._element_of(found.memory.shape), found.memory.shape
+            if element is not None:
+                shape = shape[: -len(element.shape)]
+        self._check(dtype, shape, element)
+        call.leaves.append(leaf)
+        call.key.append((dtype.name, len(shape), grad, element, self._fixed(value)))
+
+    def _fixed(self, value: Any) -> Any:
+        return value.shape if self.fields_fixed and not isinstance(value, Foreign) and _is_field(value) else None
+
+    def _gradient(self, has: bool, label: str) -> bool:
+        if self.kind.needs_grad and not has:
+            raise Misfit(f"{label} has no gradient", "make it with needs_grad=True")
+        return has and self.kind.needs_grad is not False
+
+    def _element_of(self, shape: tuple[int, ...]) -> MatrixType | None:
+        wanted = self.kind.dtype
+        if not isinstance(wanted, MatrixType):
+            return None
+        count = len(wanted.shape)
+        if shape[-count:] != wanted.shape:
+            raise Misfit(
+                f"an array of shape {shape} does not hold {wanted}", f"its last axes must be {wanted.shape}"
+            )
+        return wanted
+
+    def _check(self, dtype: Scalar, shape: tuple[int, ...], element: MatrixType | None) -> None:
+        wanted = self.kind.dtype
+        scalar = wanted.dtype if isinstance(wanted, MatrixType) else wanted
+        if scalar is not None and dtype != scalar:
+            raise Misfit(f"an array of {dtype} is given where {scalar} is asked for",
+                         f"convert it, as in x.astype(numpy.{scalar.dtype})")  # fmt: skip
+        if (wanted.shape if isinstance(wanted, MatrixType) else None) != (element.shape if element else None) and (
+            wanted is not None
+        ):
+            raise Misfit(f"elements are {element or dtype}, {wanted} is asked for", "give an array of such elements")
+        if self.kind.ndim is not None and len(shape) != self.kind.ndim:
+            raise Misfit(f"an array with {_axes(len(shape))} is given where {self.kind.ndim} is asked for",
+                         "reshape it, or change the annotation's ndim")  # fmt: skip
+
+    def stand_in(self, value: Any, make: StandIns) -> Any:
+        leaf = make.leaves[make.next]
+        if isinstance(leaf, Array):
+            dtype, memory_shape = leaf.dtype, leaf.shape
+            grad = leaf.needs_grad and self.kind.needs_grad is not False
+        else:
+            dtype, memory_shape, grad = scalar_of(leaf.memory), leaf.memory.shape, leaf.grad is not None
+        fixed = self.fields_fixed and isinstance(leaf, Array) and _is_field(value)
+        storage = make.array(dtype, memory_shape if fixed else LaunchShape(len(memory_shape)), grad)
+        if is_matrix_field(value):
+            return _matrix(value, storage)
+        element = self._element_of(memory_shape) if isinstance(leaf, Foreign) else None
+        return storage if element is None else _over(element, storage, False)
+
+
+class ObjectMatcher:
+    """What is known when the kernel is traced, but for the arrays and the annotated numbers in it."""
+
+    def __init__(self, options: FrontendOptions, kind: type | None = None) -> None:
+        self.options = options
+        self.kind = kind
+        self.any_array = ArrayMatcher(NdarrayType(), options, fields_fixed=True)
+        self.members: dict[type, tuple[tuple[str, Matcher], ...]] = {}
+
+    def take(self, value: Any, call: Call) -> None:
+        if self.kind is not None and not isinstance(value, self.kind):
+            raise Misfit(f"{_describe(value)} is no {self.kind.__name__}", f"give a {self.kind.__name__}")
+        self._take(value, call)
+
+    def _take(self, value: Any, call: Call) -> None:
+        kind, key = type(value), call.key
+        if _is_array(value):
+            self.any_array.take(value, call)
+        elif is_struct_field(value):
+            key.append((value.type, value.shape))
+            for member in value.members.values():
+                self._take(member, call)
+        elif kind in _BY_VALUE:
+            key.append((kind, value.hex() if kind is float else value))
+        elif kind in (tuple, list):
+            key.append((kind, len(value)))
+            for item in value:
+                self._take(item, call)
+        elif is_host_matrix(value):
+            key.append((kind, value.dtype, value.to_numpy().shape, value.to_numpy().tobytes()))
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_host_struct(value):
+            key.append(kind)
+            for name, matcher in self._members(kind):
+                _nested(name, matcher, getattr(value, name), call)
+        else:
+            key.append(id(value))
+            call.owners.append(value)
+
+    def stand_in(self, value: Any, make: StandIns) -> Any:
+        if _is_array(value):
+            return self.any_array.stand_in(value, make)
+        if is_struct_field(value):
+            members = {name: self.stand_in(member, make) for name, member in value.members.items()}
+            return _struct(value, members)
+        if type(value) in (tuple, list):
+            return tuple(self.stand_in(item, make) for item in value)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_host_struct(value):
+            parts = {name: m.stand_in(getattr(value, name), make) for name, m in self._members(type(value))}
+            return Members(type(value), parts)
+        return value
+
+    def _members(self, kind: type) -> tuple[tuple[str, Matcher], ...]:
+        """How the members of a Python dataclass are taken: as annotated."""
+        found = self.members.get(kind)
+        if found is None:
+            made = [(f.name, self._member(kind, f)) for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
+            found = self.members[kind] = tuple(made)
+        return found
+
+    def _member(self, kind: type, member: dataclasses.Field[Any]) -> Matcher:
+        annotation = member.type
+        if isinstance(annotation, str):
+            try:
+                annotation = eval(annotation, vars(sys.modules[kind.__module__]), dict(vars(kind)))
+            except Exception:
+                annotation = annotation.strip()
+        if annotation in (int, float, bool, str) or annotation in ("int", "float", "bool", "str"):
+            return self  # a constant of the program, as a size or a switch
+        parameter = annotated_parameter(member.name, annotation, None, self.options)
+        return matcher_of(parameter, self.options) if parameter.kind in ("scalar", "array", "aggregate") else self
+
+
+Matcher = ScalarMatcher | ArrayMatcher | ObjectMatcher
+
+
+def matcher_of(parameter: Parameter, options: FrontendOptions) -> Matcher:
+    """The matcher of a parameter whose annotation means something."""
+    if parameter.kind == "scalar":
+        assert isinstance(parameter.type, Scalar)
+        return ScalarMatcher(parameter.type)
+    if parameter.kind in ("array", "either"):
+        assert isinstance(parameter.type, NdarrayType)
+        return ArrayMatcher(parameter.type, options, fields_fixed=parameter.kind == "either")
+    return ObjectMatcher(options, parameter.members)
+
+
+def resolved(kind: NdarrayType, options: FrontendOptions) -> NdarrayType:
+    """The type with element types fixed, as `float`."""
+    from .compiler.frontend.aggregates import find_type
+
+    if kind.dtype is None:
+        return kind
+    found = find_type(kind.dtype, options)
+    assert not isinstance(found, StructType)
+    return dataclasses.replace(kind, dtype=found)
+
+
+# ---- helpers --------------------------------------------------------------------------------------------------------
+
+_BY_VALUE = frozenset([int, float, bool, str, type(None), Scalar])
+
+
+def _nested(name: str, matcher: Matcher, value: Any, call: Call) -> None:
+    try:
+        matcher.take(value, call)
+    except Misfit as misfit:
+        raise Misfit(f"its member {name}: {misfit.reason}", misfit.cure) from None
+
+
+def _is_array(value: Any) -> bool:
+    if isinstance(value, Array) or is_matrix_field(value):
+        return True
+    library = type(value).__module__.partition(".")[0]
+    return library in ("numpy", "torch", "jaxlib", "jax") and getattr(value, "ndim", -1) >= 0 and hasattr(value, "shape")
+
+
+def _is_field(value: Any) -> bool:
+    return getattr(value, "_is_field", True) is True
+
+
+def _over(element: MatrixType, storage: Any, element_first: bool) -> ArgumentMatrixArray:
+    gradient = None
+    if storage.grad is not None:
+        gradient = ArgumentMatrixArray(element, storage.grad, None, element_first)
+    return ArgumentMatrixArray(element, storage, gradient, element_first)
+
+
+def _matrix(value: Any, storage: Any) -> Any:
+    return _over(value.element, storage, value.element_first) if isinstance(storage, ArgumentArray) else value
+
+
+def _struct(value: Any, members: dict[str, Any]) -> ArgumentStructArray:
+    gradients = {name: member.grad for name, member in members.items()}
+    gradient = None
+    if all(g is not None for g in gradients.values()):
+        gradient = ArgumentStructArray(value.type, value.shape, gradients)
+    return ArgumentStructArray(value.type, value.shape, members, gradient)
+
+
+def _axes(count: int) -> str:
+    return f"{count} {'axis' if count == 1 else 'axes'}"
+
+
+def _describe(value: Any) -> str:
+    return f"{type(value).__name__} {value!r}"[:80]

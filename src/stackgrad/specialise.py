@@ -1,0 +1,223 @@
+"""Specialisations of a kernel: one program for each kind of arguments, found again by key.
+
+Invariant: a specialisation holds neither the arrays of a launch nor the objects it was traced for; those objects die as
+if the kernel did not exist, and what was made for them goes with them.
+"""
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .arguments import REQUIRED, arranged
+from .compiler.errors import KernelTypeError, Span
+from .compiler.frontend.members import LaunchScalar
+from .compiler.frontend.parameters import Parameter
+from .compiler.frontend.protocols import ArgumentArray
+from .fields.array import Array
+from .leaves import Foreign, Leaf, Misfit
+from .matching import Call, Matcher, StandIns, matcher_of
+from .program import GRAD, Binding, Program
+from .results import Reader
+
+if TYPE_CHECKING:
+    from .compiler.frontend.infer import FrontendOptions
+    from .compiler.frontend.trace import Traced
+
+Tracing = Callable[[Mapping[str, Any]], "Traced"]
+"""Traces the kernel with what its parameters stand for."""
+
+
+class Specialisation:
+    """A traced kernel, and which array of a call goes to which of its parameters.
+
+    own: identities of the arrays that the kernel uses whatever it is called with.
+    """
+
+    __slots__ = ("program", "scalars", "captured", "own", "slots", "reader", "held", "_binding")
+
+    def __init__(self, program: Program, traced: Traced) -> None:
+        self.program = program
+        self.scalars = tuple(argument.name for argument in traced.arguments)
+        self.captured: dict[str, Array] = {}
+        self.slots: list[tuple[str, int, bool]] = []
+        for name, array in traced.arrays.items():
+            if isinstance(array, ArgumentArray):
+                self.slots.append((name, array.slot, array.is_grad))
+            else:
+                assert isinstance(array, Array)
+                array.check_alive()
+                self.captured[name] = array
+        gradients = [array.grad for array in self.captured.values() if array.needs_grad]
+        self.own = frozenset(map(id, [*self.captured.values(), *gradients]))
+        self.reader = None if traced.result is None else Reader(traced.result)
+        self.held: list[Any] = []
+        self._binding: Binding | None = None
+
+    def binding(self, leaves: list[Leaf]) -> Binding:
+        """The program on the arrays of a call. Raises Misfit and ArgumentError."""
+        if self._binding is not None:
+            return self._binding
+        arrays: dict[str, Array | np.ndarray] = dict(self.captured)
+        for name, slot, is_grad in self.slots:
+            leaf = leaves[slot]
+            if isinstance(leaf, Array):
+                arrays[name] = leaf.grad if is_grad else leaf
+            else:
+                self._bind_foreign(arrays, name, leaf, is_grad)
+        if self.reader is not None:
+            arrays |= self.reader.make()
+        made = Binding(self.program, arrays)
+        if not self.slots and self.reader is None:
+            self._binding = made
+        return made
+
+    def _bind_foreign(self, arrays: dict[str, Array | np.ndarray], name: str, leaf: Foreign, is_grad: bool) -> None:
+        if is_grad:
+            assert leaf.grad is not None
+            arrays[name] = leaf.grad
+            return
+        arrays[name] = leaf.memory
+        if leaf.grad is not None:
+            arrays[name + GRAD] = leaf.grad
+        if leaf.read_only and name in self.program.forward.lowered.writes:
+            raise Misfit(f"the kernel stores to {name}, and a JAX array cannot be written",
+                         "give a NumPy array, an ndarray or a field")  # fmt: skip
+
+
+class Specialisations:
+    """The specialisations of one kernel under the settings of one generation."""
+
+    def __init__(
+        self,
+        name: str,
+        parameters: tuple[Parameter, ...],
+        options: FrontendOptions,
+        span: Span | None,
+        trace: Tracing,
+    ) -> None:
+        self.name = name
+        self.span = span
+        self.names = tuple(p.name for p in parameters)
+        self.defaults = {p.name: p.default for p in parameters if p.default is not REQUIRED}
+        self.kinds = {p.name: p for p in parameters}
+        self.matchers: tuple[Matcher, ...] = tuple(matcher_of(p, options) for p in parameters)
+        self.trace = trace
+        self.found: dict[tuple[Any, ...], Specialisation] = {}
+        self.last: Specialisation | None = None
+        self._owners: dict[int, tuple[Any, set[tuple[Any, ...]]]] = {}
+
+    # -- calls ----------------------------------------------------------------------------------------------
+
+    def launch(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+        """Launch once; gives the kernel's result."""
+        special, call = self.find(args, keywords)
+        binding = self._bound(special, call)
+        binding.launch(dict(zip(special.scalars, call.scalars)))
+        return None if special.reader is None else special.reader.read(binding.arrays)
+
+    def launch_grad(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
+        """Launch the gradient."""
+        special, call = self.find(args, keywords)
+        self._bound(special, call).launch_grad(dict(zip(special.scalars, call.scalars)))
+
+    def find(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Specialisation, Call]:
+        """The specialisation that a call needs, and the call taken apart. Raises KernelTypeError."""
+        if keywords or len(args) != len(self.names):
+            args = arranged(self.names, self.defaults, args, keywords, self.error, self._count)
+        call = Call()
+        name = ""
+        try:
+            for name, matcher, value in zip(self.names, self.matchers, args):
+                matcher.take(value, call)
+        except Misfit as misfit:
+            raise self._misfit(name, misfit) from None
+        key = (*call.key, _aliases(call.leaves)) if len(call.leaves) > 1 else tuple(call.key)
+        special = self.found.get(key) or self._make(key, args, call)
+        if special.own and call.leaves:
+            shared = [k for k, leaf in enumerate(call.leaves) if _is_among(leaf, special.own)]
+            if shared:
+                key = (*key, *((k, id(call.leaves[k])) for k in shared))
+                fixed = frozenset(id(call.leaves[k]) for k in shared)
+                special = self.found.get(key) or self._make(key, args, call, fixed)
+        self.last = special
+        return special, call
+
+    def _bound(self, special: Specialisation, call: Call) -> Binding:
+        try:
+            return special.binding(call.leaves)
+        except Misfit as misfit:
+            raise self.error(misfit.reason, misfit.cure) from None
+
+    # -- making ---------------------------------------------------------------------------------------------
+
+    def _make(
+        self, key: tuple[Any, ...], args: tuple[Any, ...], call: Call, fixed: frozenset[int] = frozenset()
+    ) -> Specialisation:
+        """Trace for this call. fixed: arrays that stand for themselves, as the kernel uses them anyway."""
+        make = StandIns(call.leaves, fixed)
+        given = {}
+        for name, matcher, value in zip(self.names, self.matchers, args):
+            stand_in = matcher.stand_in(value, make)
+            if not isinstance(stand_in, LaunchScalar):
+                given[name] = stand_in
+        traced = self.trace(given)
+        made = self.found[key] = Specialisation(Program(traced.kernel, self.span), traced)
+        for owner in call.owners:
+            self._depend(key, owner, made)
+        return made
+
+    def _depend(self, key: tuple[Any, ...], owner: Any, made: Specialisation) -> None:
+        """Forget the specialisation when the object dies; keep an object that cannot tell of its death."""
+        known = self._owners.get(id(owner))
+        if known is None:
+            number, this = id(owner), weakref.ref(self)
+
+            def forget(_: object) -> None:
+                table = this()
+                if table is not None:
+                    table._forget(number)
+
+            try:
+                known = (weakref.ref(owner, forget), set())
+            except TypeError:
+                made.held.append(owner)
+                return
+            self._owners[number] = known
+        known[1].add(key)
+
+    def _forget(self, number: int) -> None:
+        _, keys = self._owners.pop(number, (None, set()))
+        for key in keys:
+            dropped = self.found.pop(key, None)
+            if dropped is not None and dropped is self.last:
+                self.last = None
+
+    def error(self, reason: str, cure: str) -> KernelTypeError:
+        """A mistake in a call of this kernel."""
+        return KernelTypeError(f"kernel {self.name}: {reason}", cure, self.span)
+
+    def _count(self, given: int) -> KernelTypeError:
+        wanted = ", ".join(self.names) or "none"
+        return self.error(f"takes {len(self.names)} arguments, got {given}", f"its parameters: {wanted}")
+
+    def _misfit(self, name: str, misfit: Misfit) -> KernelTypeError:
+        return self.error(f"the parameter {name}: {misfit.reason}", misfit.cure)
+
+
+def _aliases(leaves: list[Leaf]) -> tuple[int, ...] | None:
+    """Which leaves are the same array, or the gradient of another one; None if they all are different."""
+    first: dict[int, int] = {}
+    pattern = []
+    for position, leaf in enumerate(leaves):
+        if isinstance(leaf, Array):
+            pattern.append(first.setdefault(id(leaf), 2 * position))
+            if leaf.needs_grad:
+                pattern.append(first.setdefault(id(leaf.grad), 2 * position + 1))
+    return None if len(first) == len(pattern) else tuple(pattern)
+
+
+def _is_among(leaf: Leaf, own: frozenset[int]) -> bool:
+    return isinstance(leaf, Array) and (id(leaf) in own or (leaf.needs_grad and id(leaf.grad) in own))

@@ -1,0 +1,44 @@
+"""Counters of kernels, added up over everything that was traced for them."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from .backends.base import SLABS
+from .program import Program
+
+
+@dataclass(frozen=True)
+class KernelStats:
+    """Counters of a kernel since it was traced, which every `init` renews.
+
+    launches, grad_launches: forward and reverse. countings: runs of the counting kernel. cache_hits: launches whose
+    adstack sizes were known. compile_seconds: code generation, all directions. bytes: adstack memory by slab that
+    the last gradient needed; its tasks run one after another and share a slab.
+    """
+
+    launches: int = 0
+    grad_launches: int = 0
+    countings: int = 0
+    cache_hits: int = 0
+    compile_seconds: float = 0.0
+    bytes: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(SLABS, 0))
+
+
+def stats_of(programs: Iterable[Program]) -> KernelStats:
+    """The sum of the counters of some programs; zeros if there are none, the largest bytes."""
+    found = [program.launchers for program in programs]
+    forward = [f for f, _ in found if f is not None]
+    reverse = [r for _, r in found if r is not None]
+    need = dict.fromkeys(SLABS, 0)
+    for launcher in (*forward, *reverse):
+        for use in launcher.usage():
+            need[use.slab] = max(need[use.slab], use.bytes)
+    return KernelStats(
+        launches=sum(launcher.stats.launches for launcher in forward),
+        grad_launches=sum(launcher.stats.launches for launcher in reverse),
+        countings=sum(launcher.stats.countings for launcher in (*forward, *reverse)),
+        cache_hits=sum(launcher.stats.cache_hits for launcher in (*forward, *reverse)),
+        compile_seconds=sum(launcher.stats.compile_seconds for launcher in (*forward, *reverse)),
+        bytes=need,
+    )
