@@ -14,10 +14,12 @@ from ..ir.nodes import Stmt, Value
 from ..ir.ops import COMPARISONS
 from ..ir.types import u1
 from . import infer
-from .context import EXPRESSIONS, Tracer
-from .diagnostics import syntax
+from .context import EXPRESSIONS, Tracer, unpoisoned
+from .conversions import as_matrix
+from .diagnostics import mistyped, syntax
 from .expressions import apply_binary
-from .operands import Operand, Static, number
+from .operands import MatrixValue, Operand, Static, describe, number
+from .trees import form, leaves, with_leaves
 
 
 @EXPRESSIONS.row(ast.Compare)
@@ -132,17 +134,37 @@ def _conditional(t: Tracer, node: ast.IfExp) -> Operand:
         a = t.expr(node.body)
     with t.block() as orelse:
         b = t.expr(node.orelse)
-    dtype = infer.common_type(t.type_of(a), t.type_of(b))
+    return _alternatives(t, condition, (then, unpoisoned(a)), (orelse, unpoisoned(b)))
+
+
+def _alternatives(
+    t: Tracer, condition: Value, first: tuple[list[Stmt], Operand], second: tuple[list[Stmt], Operand]
+) -> Operand:
+    """One of two operands of the same form: selected leaf by leaf if both are cheap, else in a branch."""
+    (then, a), (orelse, b) = first, second
+    a, b = _alike(t, a, b)
+    pairs = [(x, y, infer.common_type(t.type_of(x), t.type_of(y))) for x, y in zip(leaves(a), leaves(b))]
     with t.block() as then_end:
-        x = t.value(a, dtype)
+        xs = [t.value(x, dtype) for x, _, dtype in pairs]
     with t.block() as orelse_end:
-        y = t.value(b, dtype)
+        ys = [t.value(y, dtype) for _, y, dtype in pairs]
     then, orelse = then + then_end, orelse + orelse_end
     if is_cheap(then, linear=True) and is_cheap(orelse, linear=True):
         t.splice(then + orelse)
-        return t.builder.op("select", condition, x, y)
-    result = t.builder.local(t.namer.unique("_if"), dtype)
-    then.append(n.Set(result, x, loc=t.builder.loc))
-    orelse.append(n.Set(result, y, loc=t.builder.loc))
+        return with_leaves(a, [t.builder.op("select", condition, x, y) for x, y in zip(xs, ys)])
+    names = [(t.builder.local(t.namer.unique("_if"), dtype), dtype) for _, _, dtype in pairs]
+    then.extend(n.Set(name, x, loc=t.builder.loc) for (name, _), x in zip(names, xs))
+    orelse.extend(n.Set(name, y, loc=t.builder.loc) for (name, _), y in zip(names, ys))
     t.builder.if_(condition, then, orelse)
-    return t.builder.get(result, dtype)
+    return with_leaves(a, [t.builder.get(name, dtype) for name, dtype in names])
+
+
+def _alike(t: Tracer, a: Operand, b: Operand) -> tuple[Operand, Operand]:
+    """Both alternatives in one form; a number beside a vector fills it. Raises KernelTypeError if they differ."""
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, MatrixValue) and not isinstance(other, MatrixValue):
+            with_shape = as_matrix(t, other) or MatrixValue(one.shape, (other,) * len(one.items))
+            a, b = (one, with_shape) if one is a else (with_shape, one)
+    if form(a) != form(b):
+        raise mistyped(f"`a if c else b` chooses between {describe(a)} and {describe(b)}", "make both alike")
+    return a, b

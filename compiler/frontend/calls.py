@@ -16,12 +16,12 @@ from ..ir.table import Table
 from ..ir.types import Scalar
 from . import infer
 from .arguments import arguments, positional
+from .constructors import constructor
 from .context import EXPRESSIONS, Tracer, converted, unpoisoned
 from .diagnostics import mistyped, syntax, unsupported
-from .expressions import VECTOR_CURE
 from .functions import FUNCTIONS, Func, function_name
 from .inline import inline
-from .operands import Operand, Pack, ShapeOf, Static, describe, number, static
+from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, number, static
 from .places import Element, load, place, store, update
 from .refused import Refused
 from .static import evaluate_static, python_value
@@ -38,6 +38,9 @@ def _call(t: Tracer, node: ast.Call) -> Operand:
         raise mistyped(f"{describe(target)} cannot be called", "call a function")
     if isinstance(target.value, Func):
         return inline(t, target.value, node)
+    made = constructor(t, target.value)
+    if made is not None:
+        return made(t, node)
     if isinstance(target.value, Refused):
         raise unsupported(target.value.reason, target.value.cure)
     name = function_name(target.value)
@@ -61,8 +64,6 @@ def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:
     if row is not None:
         return row(t, node)
     name = ast.unparse(node.func)
-    if getattr(target.value, "__name__", name.rpartition(".")[2]) in ("Vector", "Matrix"):
-        raise unsupported(f"`{name}`: local vectors and matrices are not supported", VECTOR_CURE)
     if getattr(target.value, "is_stackgrad_kernel", False):
         raise syntax(f"the kernel `{name}` is called from a kernel", "make it a function with `@sg.func`")
     if getattr(target.value, "__module__", None) == "math":
@@ -222,6 +223,8 @@ def _len(t: Tracer, node: ast.Call) -> Operand:
     (x,) = arguments(t, node, "len", "x")
     if isinstance(x, Pack):
         return Static(len(x.items))
+    if isinstance(x, MatrixValue):
+        return Static(x.shape[0])
     if isinstance(x, Static) and isinstance(x.value, ShapeOf):
         return Static(len(x.value.field.shape))
     if isinstance(x, Static) and hasattr(x.value, "__len__"):

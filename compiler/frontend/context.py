@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..errors import Span
 from ..ir.build import Builder
@@ -21,9 +23,26 @@ from . import infer
 from .captures import Captures
 from .diagnostics import Diagnostics, Poisoned, Problem, mistyped, syntax
 from .infer import FrontendOptions
-from .operands import POISON, Operand, Pack, Poison, ShapeOf, Static, describe, integer, number, static
+from .operands import (
+    POISON,
+    MatrixValue,
+    Operand,
+    Pack,
+    Poison,
+    ShapeOf,
+    Static,
+    StructValue,
+    describe,
+    integer,
+    number,
+    static,
+)
+from .protocols import measured, measured_hint
 from .scope import Fixed, Namer, Scopes
 from .source import Source, condition_nodes, local_names
+
+if TYPE_CHECKING:
+    from .returns import Results
 
 
 @dataclass
@@ -38,13 +57,12 @@ class LoopFrame:
 
 @dataclass
 class ReturnSite:
-    """A `return`: its operands, and the statements that store them and leave."""
+    """A `return`: its operand, the values of its leaves if they are numbers, the statements that leave with them."""
 
-    items: tuple[Operand, ...]
+    operand: Operand
     values: tuple[Value, ...] | None
     tail: list[Stmt]
     node: ast.Return
-    is_tuple: bool
 
 
 @dataclass
@@ -89,6 +107,7 @@ class Tracer:
         self.nesting = 0
         self.in_parallel = False
         self.serialize_next = False
+        self.results: Results | None = None
 
     # -- places ---------------------------------------------------------------------------------------------
 
@@ -168,7 +187,7 @@ class Tracer:
             self.builder.loc = outer
         return POISON
 
-    def clean(self, node: ast.expr) -> Value | Static | Pack:
+    def clean(self, node: ast.expr) -> Known:
         """Like `expr`, but poison ends the expression around it too."""
         return unpoisoned(self.expr(node))
 
@@ -211,7 +230,7 @@ class Tracer:
             return operand.type
         found = number(unpoisoned(operand))
         if found is None:
-            raise infer.not_numeric(describe(operand))
+            raise infer.not_numeric(operand)
         return infer.literal_type(found, self.options)
 
     def value(self, operand: Operand, dtype: Scalar | None = None) -> Value:
@@ -236,6 +255,9 @@ class Tracer:
 
     def condition(self, operand: Operand) -> Value:
         """The operand as a u1 value: integers test for non-zero."""
+        if isinstance(operand, (MatrixValue, StructValue)):
+            raise mistyped(f"a condition is one boolean, not {describe(operand)}",
+                           "reduce it, as in `(v == w).all()` or `(v > 0).any()`")  # fmt: skip
         dtype = self.type_of(operand)
         infer.check_condition(dtype)
         found = number(operand)
@@ -264,24 +286,38 @@ class Tracer:
         """The parts of a tuple known at compile time, or None if it is none."""
         if isinstance(operand, Pack):
             return operand.items
+        if isinstance(operand, MatrixValue):
+            return rows(operand)
         if not isinstance(operand, Static):
             return None
         if isinstance(operand.value, ShapeOf):
             return tuple(self.extent(operand.value, axis) for axis in range(len(operand.value.field.shape)))
-        if isinstance(operand.value, (tuple, list)):
+        if isinstance(operand.value, (tuple, list, np.ndarray)):
             return tuple(_element(operand, i) for i in range(len(operand.value)))
         return None
 
     def extent(self, shape: ShapeOf, axis: int) -> Value:
         """An extent of a field, read at launch."""
-        return self.builder.shape(self.captures.array(shape.field, shape.hint), axis)
+        storage, at = measured(shape.field, axis)
+        return self.builder.shape(self.captures.array(storage, measured_hint(shape.field, shape.hint)), at)
 
 
-def unpoisoned(operand: Operand) -> Value | Static | Pack:
+Known = Value | Static | Pack | MatrixValue | StructValue
+
+
+def unpoisoned(operand: Operand) -> Known:
     """The operand; raises Poisoned if it is poison."""
     if isinstance(operand, Poison):
         raise Poisoned
     return operand
+
+
+def rows(matrix: MatrixValue) -> tuple[Operand, ...]:
+    """The entries of a vector, the rows of a matrix."""
+    if len(matrix.shape) == 1:
+        return matrix.items
+    width = matrix.shape[1]
+    return tuple(MatrixValue((width,), matrix.items[i : i + width]) for i in range(0, len(matrix.items), width))
 
 
 def converted(value: bool | int | float, dtype: Scalar) -> bool | int | float:

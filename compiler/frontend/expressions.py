@@ -5,17 +5,20 @@ Operations on numbers known at compile time are folded as in Python.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any
 
 from ..ir.nodes import Value
 from ..ir.types import Scalar
 from . import infer
-from .context import EXPRESSIONS, Handler, Tracer
-from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax, unsupported
-from .operands import UNKNOWN, Operand, Pack, ShapeOf, Static, describe, integer, known, number, static
-from .protocols import FieldLike, is_field
-from .scope import Argument, Fixed, Variable
+from .broadcasts import broadcast
+from .context import EXPRESSIONS, Handler, Tracer, rows, unpoisoned
+from .conversions import as_matrix, captured, unified
+from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
+from .memory import declare, is_argument, load, store
+from .operands import MatrixValue, Operand, Pack, Static, describe, integer, number, shape_text, static
+from .scope import Compound, Fixed, Reference, Variable
 from .source import MISSING, outer_name, outer_names
 
 # ---- names and constants ----------------------------------------------------------------------------------------
@@ -31,13 +34,13 @@ def _constant(t: Tracer, node: ast.Constant) -> Operand:
 @EXPRESSIONS.row(ast.Name)
 def _name(t: Tracer, node: ast.Name) -> Operand:
     binding = t.scopes.find(node.id)
-    if isinstance(binding, Variable):
-        return t.builder.get(binding.name, binding.dtype)
-    if isinstance(binding, Argument):
-        return t.builder.arg(binding.name, binding.dtype)
     if isinstance(binding, Fixed):
-        return binding.operand
-    return static(outer(t, node.id), node.id)
+        return captured(t, binding.operand)
+    if isinstance(binding, Reference):
+        return load(t, binding.place)
+    if binding is not None:
+        return load(t, binding)
+    return captured(t, static(outer(t, node.id), node.id))
 
 
 def outer(t: Tracer, name: str) -> Any:
@@ -71,14 +74,14 @@ def _named(t: Tracer, node: ast.NamedExpr) -> Operand:
 def assign_name(t: Tracer, node: ast.Name, operand: Operand) -> None:
     """Store to a local, declaring it if the name is new; its type is that of the first value."""
     binding = t.scopes.find(node.id)
-    if isinstance(binding, Variable):
-        t.builder.set(binding.name, t.stored(operand, binding.dtype, f"`{node.id}`"))
-    elif binding is None:
-        value = t.value(operand)
-        t.scopes.declare(node.id, Variable(t.builder.local(t.namer.unique(node.id), value.type, value), value.type),
-                         node.lineno)  # fmt: skip
+    if binding is None:
+        t.scopes.declare(node.id, declare(t, node.id, operand), node.lineno)
+    elif isinstance(binding, Reference):
+        store(t, binding.place, operand)
+    elif isinstance(binding, (Variable, Compound)) and not is_argument(binding):
+        store(t, binding, operand)
     elif not (isinstance(binding, Fixed) and binding.kind == "faulty"):
-        kind = "argument of the kernel" if isinstance(binding, Argument) else binding.kind
+        kind = binding.kind if isinstance(binding, Fixed) else "argument of the kernel"
         raise syntax(f"`{node.id}` is {_article(kind)} and cannot be assigned", "copy it to a new local first", node)
 
 
@@ -91,103 +94,10 @@ def _tuple(t: Tracer, node: ast.Tuple) -> Operand:
     return Pack(tuple(t.expr(e) for e in node.elts))
 
 
-# ---- attributes and elements --------------------------------------------------------------------------------------
-
-_VECTORS = frozenset(["Vector", "Matrix", "vector", "matrix", "vec2", "vec3", "vec4", "mat2", "mat3", "mat4", "Struct"])
-VECTOR_CURE = "keep each component in a scalar local of its own, as in `v0 = ...; v1 = ...`"
-
-
-@EXPRESSIONS.row(ast.Attribute)
-def _attribute(t: Tracer, node: ast.Attribute) -> Operand:
-    base = t.clean(node.value)
-    if not isinstance(base, Static):
-        raise mistyped(f"{describe(base)} has no attribute `{node.attr}`", "use numbers and elements of fields")
-    if is_field(base.value):
-        return _field_attribute(t, base.value, base.hint, node.attr)
-    found = getattr(base.value, node.attr, MISSING)
-    if found is MISSING:
-        if node.attr in _VECTORS:
-            raise unsupported(f"`{ast.unparse(node)}`: local vectors and matrices are not supported", VECTOR_CURE)
-        raise syntax(f"{describe(base)} has no attribute `{node.attr}`",
-                     suggestion(node.attr, dir(base.value)) or "check its name")  # fmt: skip
-    return static(found, node.attr if describe(base).startswith("the module") else f"{base.hint}_{node.attr}")
-
-
-def _field_attribute(t: Tracer, field: FieldLike, hint: str, attribute: str) -> Operand:
-    if attribute == "shape":
-        return Static(ShapeOf(field, hint), hint + ".shape")
-    if attribute == "dtype":
-        return Static(field.dtype, hint + ".dtype")
-    if attribute == "grad":
-        gradient = t.captures.gradient(field, hint)
-        if gradient is None:
-            raise mistyped(f"the field `{hint}` has no gradient", f"create `{hint}` with `needs_grad=True`")
-        return Static(gradient, hint + ".grad")
-    raise syntax(f"`{hint}.{attribute}` cannot be used in a kernel", "use elements, `.shape`, `.dtype` or `.grad`")
-
-
-@EXPRESSIONS.row(ast.Subscript)
-def _subscript(t: Tracer, node: ast.Subscript) -> Operand:
-    base = t.clean(node.value)
-    if isinstance(base, Static) and is_field(base.value):
-        array, indices = element(t, base.value, base.hint, node)
-        return t.builder.load(array, indices, base.value.dtype)
-    return _static_item(t, base, t.clean(node.slice), node)
-
-
-def element(t: Tracer, field: FieldLike, hint: str, node: ast.Subscript) -> tuple[str, tuple[Value, ...]]:
-    """Name and indices of an element of a field. Raises KernelTypeError on a wrong number of indices."""
-    parts = _index_parts(t, node.slice)
-    if len(parts) != len(field.shape):
-        raise mistyped(f"`{hint}` has {_count(len(field.shape), 'axis', 'axes')}, but is indexed with {len(parts)}",
-                       _index_cure(hint, len(field.shape)), node)  # fmt: skip
-    array = t.captures.array(field, hint)
-    written = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    places = written if len(written) == len(parts) else [node] * len(parts)
-    return array, tuple(_index(t, part, at) for part, at in zip(parts, places))
-
-
-def _index(t: Tracer, part: Operand, node: ast.expr) -> Value:
-    try:
-        return t.index(part)
-    except Problem as problem:
-        problem.node = problem.node or node
-        raise
-
-
-def _index_parts(t: Tracer, node: ast.expr) -> tuple[Operand, ...]:
-    operand = t.clean(node)
-    if isinstance(operand, Static) and operand.value is None:
-        return ()
-    items = t.items(operand)
-    return (operand,) if items is None else items
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
-
-
-def _index_cure(hint: str, rank: int) -> str:
-    return f"write `{hint}[{', '.join('ijklmnop'[:rank]) if rank else 'None'}]`"
-
-
-def _static_item(t: Tracer, base: Operand, index: Operand, node: ast.Subscript) -> Operand:
-    """An item of something known at compile time: the index must be known too."""
-    if isinstance(base, Value):
-        raise mistyped("a number cannot be indexed", VECTOR_CURE)
-    key = known(index)
-    if key is UNKNOWN:
-        raise mistyped(f"{describe(base)} is indexed with a value that is not known at compile time",
-                       "loop with `for i in sg.static(range(n))`, or copy it into a field")  # fmt: skip
-    try:
-        if isinstance(base, Pack):
-            return base.items[int(key)]
-        assert isinstance(base, Static)
-        if isinstance(base.value, ShapeOf):
-            return t.extent(base.value, range(len(base.value.field.shape))[key])
-        return static(base.value[key], f"{base.hint}_{key}")
-    except (TypeError, KeyError, IndexError, AttributeError) as error:
-        raise mistyped(f"{describe(base)} cannot be indexed so: {error}", "index a field or a sequence") from None
+@EXPRESSIONS.row(ast.List)
+def _list(t: Tracer, node: ast.List) -> Operand:
+    """A list is a sequence known at compile time: entries of a vector, rows of a matrix."""
+    return Pack(tuple(t.expr(e) for e in node.elts))
 
 
 # ---- operators ----------------------------------------------------------------------------------------------------
@@ -195,15 +105,22 @@ def _static_item(t: Tracer, base: Operand, index: Operand, node: ast.Subscript) 
 
 @EXPRESSIONS.row(ast.BinOp)
 def _binary(t: Tracer, node: ast.BinOp) -> Operand:
-    left, right = t.expr(node.left), t.expr(node.right)
-    row = infer.BINARY.get(type(node.op))
-    if row is None:
-        raise unsupported("`@` multiplies matrices, which kernels do not have", VECTOR_CURE)
-    return apply_binary(t, row, left, right)
+    return binary(t, node.op, t.expr(node.left), t.expr(node.right))
+
+
+def binary(t: Tracer, op: ast.operator, left: Operand, right: Operand) -> Operand:
+    """An operator of Python on two operands."""
+    row = infer.BINARY.get(type(op))
+    return multiply(t, left, right) if row is None else apply_binary(t, row, left, right)
 
 
 def apply_binary(t: Tracer, row: infer.Binary, left: Operand, right: Operand) -> Operand:
-    """An operator on two operands: folded if both are numbers of the program text."""
+    """An operator on two operands, entry by entry on vectors and matrices."""
+    return broadcast(t, row.symbol, partial(_scalar_binary, t, row), left, right)
+
+
+def _scalar_binary(t: Tracer, row: infer.Binary, left: Operand, right: Operand) -> Operand:
+    """Folded if both are numbers of the program text."""
     types = t.type_of(left), t.type_of(right)
     a, b = number(left), number(right)
     if a is not None and b is not None:
@@ -214,6 +131,35 @@ def apply_binary(t: Tracer, row: infer.Binary, left: Operand, right: Operand) ->
     dtype = infer.operand_type(row, *types, t.options)
     _check_constants(t, row, dtype, left, right)
     return t.builder.op(infer.operation(row, dtype), t.value(left, dtype), t.value(right, dtype))
+
+
+def multiply(t: Tracer, left: Operand, right: Operand) -> Operand:
+    """`left @ right`: (n, m) with (m, k), (n, m) with (m,), (n,) with (n, m). Raises KernelTypeError for others."""
+    a, b = as_matrix(t, unpoisoned(left)), as_matrix(t, unpoisoned(right))
+    if a is None or b is None:
+        other = describe(right if b is None else left)
+        raise mistyped(f"`@` multiplies matrices and vectors, not {other}", "use `*` for numbers")
+    if len(a.shape) == len(b.shape) == 1:
+        raise mistyped("`@` of two vectors has no matrix in it", "write `a.dot(b)` or `a.outer_product(b)`")
+    if a.shape[-1] != b.shape[0]:
+        raise mistyped(f"`@` is given {shape_text(a.shape)} and {shape_text(b.shape)}: {a.shape[-1]} columns do not"
+                       f" meet {b.shape[0]} rows", "transpose one of them, or correct the shapes")  # fmt: skip
+    left_rows = rows(a) if len(a.shape) == 2 else (a,)
+    columns = _columns(b)
+    made = [inner_product(t, row.items, column) for row in left_rows for column in columns  # type: ignore[union-attr]
+            ]  # fmt: skip
+    return unified(t, a.shape[:-1] + b.shape[1:], made)
+
+
+def _columns(matrix: MatrixValue) -> list[tuple[Operand, ...]]:
+    width = matrix.shape[1] if len(matrix.shape) == 2 else 1
+    return [matrix.items[k::width] for k in range(width)]
+
+
+def inner_product(t: Tracer, left: Sequence[Operand], right: Sequence[Operand]) -> Operand:
+    """Σ left[k]·right[k], from the first to the last."""
+    products = [apply_binary(t, infer.BINARY[ast.Mult], a, b) for a, b in zip(left, right)]
+    return reduce(partial(apply_binary, t, infer.BINARY[ast.Add]), products)
 
 
 def _check_constants(t: Tracer, row: infer.Binary, dtype: Scalar, left: Operand, right: Operand) -> None:
@@ -235,15 +181,19 @@ def _unary(t: Tracer, node: ast.UnaryOp) -> Operand:
     operand = t.clean(node.operand)
     if isinstance(node.op, ast.Not):
         return _not(t, t.truth(operand))
+    return broadcast(t, ast.unparse(node)[0], partial(_scalar_unary, t, node.op), operand)
+
+
+def _scalar_unary(t: Tracer, op: ast.unaryop, operand: Operand) -> Operand:
     dtype, found = t.type_of(operand), number(operand)
-    infer.check_unary(node.op, dtype)
+    infer.check_unary(op, dtype)
     if found is not None:
         if isinstance(found, bool):
             return Static(not found)
-        return Static(infer.UNARY[type(node.op)](found))
-    if isinstance(node.op, ast.UAdd):
+        return Static(infer.UNARY[type(op)](found))
+    if isinstance(op, ast.UAdd):
         return operand
-    return t.builder.op("neg" if isinstance(node.op, ast.USub) else "bit_not", t.value(operand))
+    return t.builder.op("neg" if isinstance(op, ast.USub) else "bit_not", t.value(operand))
 
 
 def _not(t: Tracer, condition: Static | Value) -> Operand:
@@ -265,13 +215,10 @@ def refusal(make: Callable[[str, str], Problem], reason: str, cure: str) -> Hand
 _LISTS = "use `sg.static(...)` around it if it is known at compile time, else locals or a field"
 _REFUSED: dict[str, tuple[str, str]] = {
     "Lambda": ("a kernel cannot hold a lambda", "write a function with `@sg.func`"),
-    "List": ("a kernel has no lists", _LISTS),
     "Set": ("a kernel has no sets", _LISTS),
     "Dict": ("a kernel has no dictionaries", _LISTS),
-    "ListComp": ("a kernel has no comprehensions", _LISTS),
     "SetComp": ("a kernel has no comprehensions", _LISTS),
     "DictComp": ("a kernel has no comprehensions", _LISTS),
-    "GeneratorExp": ("a kernel has no generators", _LISTS),
     "Await": ("a kernel cannot wait", "remove `await`"),
     "Yield": ("a kernel cannot yield", "store to a field"),
     "YieldFrom": ("a kernel cannot yield", "store to a field"),

@@ -16,7 +16,7 @@ import numpy as np
 from ..ir.table import Table
 from ..ir.types import SCALARS, Scalar, f32, from_dtype, i32, i64, promote, u1, u64
 from .diagnostics import mistyped
-from .operands import Number
+from .operands import MatrixValue, Number, Operand, Static, StructValue, describe
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Binary:
 BINARY: Table[type[ast.operator], Binary] = Table(
     "frontend operators",
     ast.operator.__subclasses__(),
-    holes={ast.MatMult: "there are no matrices in kernels; BinOp says so"},
+    holes={ast.MatMult: "no scalar operation: `matrices.multiply` makes scalar products of it"},
 )
 BINARY.update({
     ast.Add: Binary("+", "add", "number", operator.add),
@@ -223,6 +223,13 @@ def check_bound(dtype: Scalar) -> None:
         )
 
 
-def not_numeric(what: str) -> Exception:
+def not_numeric(operand: Operand) -> Exception:
     """The mistake of using something that is no number as one."""
-    return mistyped(f"a number is expected here, not {what}", "use a number, or an element as in `x[i]`")
+    cure = "use a number, or an element as in `x[i]`"
+    if isinstance(operand, MatrixValue):
+        cure = "use one entry, as in `v[0]`, or a function that works entry by entry"
+    elif isinstance(operand, StructValue):
+        cure = f"use a member: {', '.join(operand.members)}"
+    elif isinstance(operand, Static) and isinstance(operand.value, np.ndarray):
+        cure = "index it, or copy it into a field with `from_numpy`: constant vectors hold at most 64 numbers"
+    return mistyped(f"a number is expected here, not {describe(operand)}", cure)

@@ -16,17 +16,24 @@ from ..ir.nodes import Block, Stmt, Value
 from ..ir.types import Scalar
 from ..ir.walk import map_blocks
 from . import infer
+from .aggregates import ElementType, aggregate_type
 from .arguments import positional
-from .context import Activation, Tracer
+from .context import Activation, ReturnSite, Tracer
+from .conversions import conform
 from .diagnostics import Poisoned, Problem, mistyped, syntax
 from .functions import Func
-from .operands import Operand, Pack, Poison, Static, number, static
-from .scope import Fixed, Scopes, Variable
+from .memory import PLACES, Place, declare
+from .operands import MatrixValue, Operand, Pack, Poison, Static, StructValue, describe, number, static
+from .scope import Fixed, Reference, Scopes
 from .source import annotation_of, read_source
+from .trees import form, leaves, with_leaves
 
 
-def inline(t: Tracer, function: Func, node: ast.Call) -> Operand:
-    """The result of a call, the function's statements standing where the call does."""
+def inline(t: Tracer, function: Func, node: ast.Call, receiver: Place | Operand | None = None) -> Operand:
+    """The result of a call, the function's statements standing where the call does.
+
+    receiver: the first argument of a method; a place is taken by reference.
+    """
     target: Any = function.function
     if any(a.function is target for a in t.activations):
         raise syntax(f"`{getattr(target, '__name__', target)}` calls itself: functions are inlined and cannot recurse",
@@ -37,7 +44,7 @@ def inline(t: Tracer, function: Func, node: ast.Call) -> Operand:
         first = error.diagnostics[0]
         raise Problem(type(error), first.reason, first.cure) from error
     active = Activation(target, source, is_kernel=False, call_span=t.active.source.span(node))
-    _bind(t, active, node)
+    _bind(t, active, node, receiver)
     if any(isinstance(inner, ast.Return) for inner in ast.walk(source.tree)):
         return _with_returns(t, active)
     return _in_place(t, active)
@@ -55,19 +62,21 @@ def _in_place(t: Tracer, active: Activation) -> Static:
 # ---- arguments ------------------------------------------------------------------------------------------------------
 
 
-def _bind(t: Tracer, active: Activation, node: ast.Call) -> None:
+def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Operand | None) -> None:
     """Bind parameters in the scopes of the call: what the function assigns becomes a local."""
     tree, function = active.source.tree, active.function
     name = function.__name__
     refuse_variadic(tree.args, f"the function `{name}`")
     given = _given(t, node)
     params = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
+    if receiver is not None:
+        _bind_receiver(active, params.pop(0), receiver)
     for key in given:
         if isinstance(key, int) and key >= len(params) or isinstance(key, str) and key not in [p.arg for p in params]:
             what = f"the keyword `{key}`" if isinstance(key, str) else f"{key + 1} arguments"
             raise syntax(f"`{name}` does not take {what}", f"its parameters are ({', '.join(p.arg for p in params)})")
     defaults = inspect.signature(function).parameters
-    assigned = {x.id for x in ast.walk(tree) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)}
+    assigned = _assigned(tree)
     for position, param in enumerate(params):
         operand = given.get(position, given.get(param.arg))
         if operand is None:
@@ -76,6 +85,23 @@ def _bind(t: Tracer, active: Activation, node: ast.Call) -> None:
             operand = static(defaults[param.arg].default, param.arg)
         _bind_one(t, active.scopes, active.source.tree.lineno, param.arg,
                   _annotated(t, function, param, operand), param.arg in assigned)  # fmt: skip
+
+
+def _assigned(tree: ast.FunctionDef) -> set[str]:
+    """Names that the function assigns, or parts of which it assigns."""
+    found = set()
+    for inner in ast.walk(tree):
+        if isinstance(inner, (ast.Name, ast.Subscript, ast.Attribute)) and isinstance(inner.ctx, ast.Store):
+            while isinstance(inner, (ast.Subscript, ast.Attribute)):
+                inner = inner.value  # type: ignore[assignment]
+            found.add(inner.id if isinstance(inner, ast.Name) else "")
+    return found
+
+
+def _bind_receiver(active: Activation, param: ast.arg, receiver: Place | Operand) -> None:
+    """`self`: memory by reference, so that a method can change its struct; a value as it is."""
+    binding = Reference(receiver) if isinstance(receiver, PLACES) else Fixed(receiver, "parameter")
+    active.scopes.declare(param.arg, binding, active.source.tree.lineno)
 
 
 def _given(t: Tracer, node: ast.Call) -> dict[int | str, Operand]:
@@ -95,18 +121,22 @@ def refuse_variadic(args: ast.arguments, what: str) -> None:
 
 
 def _annotated(t: Tracer, function: Any, param: ast.arg, operand: Operand) -> Operand:
-    """The argument, converted if its parameter is annotated with a scalar type."""
-    dtype = infer.annotated_dtype(annotation_of(function, param.arg), t.options)
-    if dtype is None or isinstance(operand, Poison):
+    """The argument, converted if its parameter is annotated with a type of numbers, vectors or structs."""
+    kind = annotated_kind(t, annotation_of(function, param.arg))
+    if kind is None or isinstance(operand, Poison):
         return operand
-    return t.stored(operand, dtype, f"the parameter `{param.arg}`")
+    return conform(t, operand, kind, f"the parameter `{param.arg}`")
+
+
+def annotated_kind(t: Tracer, annotation: Any) -> ElementType | None:
+    """The type that an annotation of a function means, or None."""
+    return infer.annotated_dtype(annotation, t.options) or aggregate_type(annotation, t.options)
 
 
 def _bind_one(t: Tracer, scopes: Scopes, line: int, name: str, operand: Operand, assigned: bool) -> None:
-    if assigned and (isinstance(operand, Value) or number(operand) is not None):
-        value = t.value(operand)
-        local = t.builder.local(t.namer.unique(name), value.type, value)
-        scopes.declare(name, Variable(local, value.type), line)
+    holds = isinstance(operand, (Value, MatrixValue, StructValue)) or number(operand) is not None
+    if assigned and holds:
+        scopes.declare(name, declare(t, name, operand), line)
     else:
         kind = "faulty" if isinstance(operand, Poison) else "parameter"
         scopes.declare(name, Fixed(operand, kind), line)
@@ -132,27 +162,40 @@ def _with_returns(t: Tracer, active: Activation) -> Operand:
     last = active.returns[-1]
     if len(active.returns) == 1 and body and body[-1] is last.tail[-1]:
         t.splice(body[: len(body) - len(last.tail)])
-        return _result(t, active, last.items, last.is_tuple)
+        return _result(t, active, last.operand)
     return _leave_scope(t, active, body)
 
 
 def _check_returns(t: Tracer, active: Activation, ended: bool) -> None:
-    """All returns give the same number of values, and control cannot pass the end of a function that gives some."""
-    name, counts = active.function.__name__, {len(site.items) for site in active.returns}
-    if len(counts) > 1:
-        text = " or ".join(map(str, sorted(counts)))
-        raise mistyped(f"`{name}` returns {text} values", "return as many on every path", active.returns[-1].node)
-    if active.returns and active.returns[0].items and not ended:
+    """All returns give values of one form, and control cannot pass the end of a function that gives some."""
+    name, forms = active.function.__name__, {form(site.operand): site for site in active.returns}
+    if len(forms) > 1:
+        first, second = list(forms.values())[:2]
+        raise mistyped(f"`{name}` returns {_text(first)} or {_text(second)}", "return alike on every path", second.node)
+    if active.returns and not _is_none(active.returns[0].operand) and not ended:
         raise syntax(f"`{name}` can end without returning a value", "return a value on every path", active.source.tree)
+
+
+def _is_none(operand: Operand) -> bool:
+    return isinstance(operand, Static) and operand.value is None
+
+
+def _text(site: ReturnSite) -> str:
+    if isinstance(site.operand, Pack):
+        return f"{len(site.operand.items)} values"
+    return "nothing" if _is_none(site.operand) else describe(site.operand)
 
 
 def _leave_scope(t: Tracer, active: Activation, body: list[Stmt]) -> Operand:
     """Declare locals of the common types, store to them before each exit, read them after the scope."""
     sites = active.returns
     types: dict[str, Scalar] = {}
-    if any(isinstance(item, Poison) for site in sites for item in site.items):
+    if any(isinstance(leaf, Poison) for site in sites for leaf in leaves(site.operand)):
         raise Poisoned
-    if any(site.values is None and site.items for site in sites):
+    if _is_none(sites[0].operand):
+        t.builder.emit(n.Scope(tuple(body), loc=t.builder.loc))
+        return _result(t, active, Static(None))
+    if any(site.values is None for site in sites):
         raise mistyped(f"`{active.function.__name__}` returns on several paths, and not a number on each",
                        "return numbers, or choose with `if sg.static(...)`")  # fmt: skip
     for position, name in enumerate(active.result_names):
@@ -162,17 +205,17 @@ def _leave_scope(t: Tracer, active: Activation, body: list[Stmt]) -> Operand:
         types[name] = dtype
         t.builder.local(name, dtype)
     t.builder.emit(n.Scope(_convert(t, tuple(body), types), loc=t.builder.loc))
-    results = tuple(t.builder.get(name, dtype) for name, dtype in types.items())
-    return _result(t, active, results, any(site.is_tuple for site in sites))
+    results = [t.builder.get(name, dtype) for name, dtype in types.items()]
+    return _result(t, active, with_leaves(sites[0].operand, results))
 
 
-def _result(t: Tracer, active: Activation, items: tuple[Operand, ...], is_tuple: bool) -> Operand:
-    if not items:
+def _result(t: Tracer, active: Activation, operand: Operand) -> Operand:
+    if _is_none(operand):
         return Static(None, active.function.__name__)
-    dtype = infer.annotated_dtype(annotation_of(active.function, "return"), t.options)
-    if dtype is not None and not is_tuple:
-        return t.stored(items[0], dtype, f"the result of `{active.function.__name__}`")
-    return Pack(items) if is_tuple else items[0]
+    kind = annotated_kind(t, annotation_of(active.function, "return"))
+    if kind is not None and not isinstance(operand, Pack):
+        return conform(t, operand, kind, f"the result of `{active.function.__name__}`")
+    return operand
 
 
 def _convert(t: Tracer, block: Block, types: dict[str, Scalar]) -> Block:

@@ -1,18 +1,21 @@
 """Mathematical functions in kernels: rows of LOWERINGS that compute and touch no memory.
 
-Invariant: a call on numbers of the program text is folded by the function's own Python meaning; integers among reals
-take the default real type.
+Invariant: each is written for scalars, and `elementwise` alone makes it one of vectors and matrices. A call on numbers
+of the program text is folded by the function's own Python meaning; integers among reals take the default real type.
 """
 from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Callable
+from functools import partial
 
 from ..ir.nodes import Value
 from ..ir.ops import result_type
 from ..ir.types import i32, promote
 from . import infer
 from .arguments import arguments, positional
+from .broadcasts import broadcast
 from .calls import LOWERINGS, PYTHON, Lowering, cast_to, dtype_argument, number_type
 from .context import Tracer, unpoisoned
 from .diagnostics import mistyped, syntax
@@ -33,9 +36,31 @@ def _fold(name: str, *operands: Operand) -> Static | None:
         raise mistyped(f"`{name}` of these constants fails: {error}", "correct them") from None
 
 
+def elementwise(name: str, *params: str) -> Callable[[Callable[..., Operand]], Lowering]:
+    """Decorator of a function of the tracer and scalars: evaluates the arguments, and broadcasts."""
+
+    def make(function: Callable[..., Operand]) -> Lowering:
+        def lower(t: Tracer, node: ast.Call) -> Operand:
+            return broadcast(t, name, partial(function, t), *arguments(t, node, name, *params))
+
+        return lower
+
+    return make
+
+
+def _row(name: str, *params: str) -> Callable[[Callable[..., Operand]], Callable[..., Operand]]:
+    """Decorator: the row of LOWERINGS of a function of scalars."""
+
+    def register(function: Callable[..., Operand]) -> Callable[..., Operand]:
+        LOWERINGS[name] = elementwise(name, *params)(function)
+        return function
+
+    return register
+
+
 def _unary(name: str, real: bool) -> Lowering:
-    def lower(t: Tracer, node: ast.Call) -> Operand:
-        (x,) = arguments(t, node, name, "x")
+    @elementwise(name, "x")
+    def lower(t: Tracer, x: Operand) -> Operand:
         dtype = number_type(t, name, x)
         if real and not dtype.is_real:
             dtype = t.options.default_fp
@@ -47,8 +72,8 @@ def _unary(name: str, real: bool) -> Lowering:
 def _rounding(name: str) -> Lowering:
     """Integers are whole already; a second argument is the type of the result."""
 
-    def lower(t: Tracer, node: ast.Call) -> Operand:
-        x, target = arguments(t, node, name, "x", "dtype=")
+    @elementwise(name, "x", "dtype=")
+    def lower(t: Tracer, x: Operand, target: Operand) -> Operand:
         dtype = number_type(t, name, x)
         made: Operand = x
         if dtype.is_real:
@@ -61,8 +86,8 @@ def _rounding(name: str) -> Lowering:
 
 
 def _bit_count(name: str) -> Lowering:
-    def lower(t: Tracer, node: ast.Call) -> Operand:
-        (x,) = arguments(t, node, name, "x")
+    @elementwise(name, "x")
+    def lower(t: Tracer, x: Operand) -> Operand:
         if not t.type_of(x).is_int:
             raise mistyped(f"`{name}` takes an integer, not {t.type_of(x)}", "convert it with `int(...)`")
         return t.builder.op(name, t.value(x))
@@ -81,7 +106,7 @@ def _extremum(name: str) -> Lowering:
             raise syntax(f"`{name}` takes two values or more", f"call it as `{name}(a, b)`")
         made: Operand = items[0]
         for item in items[1:]:
-            made = _extremum_of_two(t, name, made, item)
+            made = broadcast(t, name, partial(_extremum_of_two, t, name), made, item)
         return made
 
     return lower
@@ -92,23 +117,20 @@ def _extremum_of_two(t: Tracer, name: str, a: Operand, b: Operand) -> Operand:
     return _fold(name, a, b) or t.builder.op(name, t.value(a, dtype), t.value(b, dtype))
 
 
-@LOWERINGS.row("atan2")
-def _atan2(t: Tracer, node: ast.Call) -> Operand:
-    y, x = arguments(t, node, "atan2", "y", "x")
+@_row("atan2", "y", "x")
+def _atan2(t: Tracer, y: Operand, x: Operand) -> Operand:
     dtype = promote(number_type(t, "atan2", y), number_type(t, "atan2", x))
     dtype = dtype if dtype.is_real else t.options.default_fp
     return _fold("atan2", y, x) or t.builder.op("atan2", t.value(y, dtype), t.value(x, dtype))
 
 
-@LOWERINGS.row("pow")
-def _pow(t: Tracer, node: ast.Call) -> Operand:
-    base, exponent = arguments(t, node, "pow", "x", "y")
+@_row("pow", "x", "y")
+def _pow(t: Tracer, base: Operand, exponent: Operand) -> Operand:
     return apply_binary(t, infer.BINARY[ast.Pow], base, exponent)
 
 
-@LOWERINGS.row("raw_div")
-def _raw_div(t: Tracer, node: ast.Call) -> Operand:
-    a, b = arguments(t, node, "raw_div", "a", "b")
+@_row("raw_div", "a", "b")
+def _raw_div(t: Tracer, a: Operand, b: Operand) -> Operand:
     return _fold("raw_div", a, b) or _truncated(t, *_common(t, "raw_div", a, b))
 
 
@@ -129,10 +151,9 @@ def _truncated(t: Tracer, a: Value, b: Value) -> Value:
     return op("add", quotient, t.builder.cast(op("logical_and", inexact, differ), a.type))
 
 
-@LOWERINGS.row("raw_mod")
-def _raw_mod(t: Tracer, node: ast.Call) -> Operand:
+@_row("raw_mod", "a", "b")
+def _raw_mod(t: Tracer, a: Operand, b: Operand) -> Operand:
     """The remainder with the sign of the dividend: r - b if r = a mod b is not 0 and has another sign."""
-    a, b = arguments(t, node, "raw_mod", "a", "b")
     folded = _fold("raw_mod", a, b)
     if folded is not None:
         return folded
@@ -143,32 +164,28 @@ def _raw_mod(t: Tracer, node: ast.Call) -> Operand:
     return op("select", op("logical_and", op("cmp_ne", rest, zero), differ), op("sub", rest, y), rest)
 
 
-@LOWERINGS.row("bit_shr")
-def _bit_shr(t: Tracer, node: ast.Call) -> Operand:
-    x, count = arguments(t, node, "bit_shr", "x", "count")
+@_row("bit_shr", "x", "count")
+def _bit_shr(t: Tracer, x: Operand, count: Operand) -> Operand:
     dtype = infer.operand_type(infer.BINARY[ast.RShift], t.type_of(x), t.type_of(count), t.options)
     return t.builder.op("bit_shr", t.value(x, dtype), t.value(count, dtype))
 
 
-@LOWERINGS.row("frexp")
-def _frexp(t: Tracer, node: ast.Call) -> Operand:
-    (x,) = arguments(t, node, "frexp", "x")
+@_row("frexp", "x")
+def _frexp(t: Tracer, x: Operand) -> Operand:
     dtype = number_type(t, "frexp", x)
     value = t.value(x, dtype if dtype.is_real else t.options.default_fp)
     return Pack((t.builder.op("frexp_mantissa", value), t.builder.op("frexp_exponent", value)))
 
 
-@LOWERINGS.row("isnan")
-def _isnan(t: Tracer, node: ast.Call) -> Operand:
-    (x,) = arguments(t, node, "isnan", "x")
+@_row("isnan", "x")
+def _isnan(t: Tracer, x: Operand) -> Operand:
     number_type(t, "isnan", x)
     value = t.value(x)
     return _fold("isnan", x) or t.builder.op("cmp_ne", value, value)
 
 
-@LOWERINGS.row("isinf")
-def _isinf(t: Tracer, node: ast.Call) -> Operand:
-    (x,) = arguments(t, node, "isinf", "x")
+@_row("isinf", "x")
+def _isinf(t: Tracer, x: Operand) -> Operand:
     dtype = number_type(t, "isinf", x)
     if not dtype.is_real:
         return Static(False)
@@ -178,22 +195,19 @@ def _isinf(t: Tracer, node: ast.Call) -> Operand:
     return t.builder.op("cmp_eq", t.builder.op("abs", t.value(x)), t.builder.const(math.inf, dtype))
 
 
-@LOWERINGS.row("select")
-def _select(t: Tracer, node: ast.Call) -> Operand:
-    condition, a, b = arguments(t, node, "select", "condition", "a", "b")
+@_row("select", "condition", "a", "b")
+def _select(t: Tracer, condition: Operand, a: Operand, b: Operand) -> Operand:
     dtype = infer.common_type(t.type_of(a), t.type_of(b))
     return t.builder.op("select", t.condition(condition), t.value(a, dtype), t.value(b, dtype))
 
 
-@LOWERINGS.row("cast")
-def _cast(t: Tracer, node: ast.Call) -> Operand:
-    x, dtype = arguments(t, node, "cast", "x", "dtype")
+@_row("cast", "x", "dtype")
+def _cast(t: Tracer, x: Operand, dtype: Operand) -> Operand:
     return cast_to(t, x, dtype_argument(t, dtype, "cast"))
 
 
-@LOWERINGS.row("bit_cast")
-def _bit_cast(t: Tracer, node: ast.Call) -> Operand:
-    x, target = arguments(t, node, "bit_cast", "x", "dtype")
+@_row("bit_cast", "x", "dtype")
+def _bit_cast(t: Tracer, x: Operand, target: Operand) -> Operand:
     dtype, value = dtype_argument(t, target, "bit_cast"), t.value(x)
     if value.type.bits != dtype.bits:
         raise mistyped(f"`bit_cast` keeps the bits, but {value.type} has {value.type.bits} and {dtype} {dtype.bits}",
@@ -221,8 +235,8 @@ LOWERINGS.update({name: _extremum(name) for name in ("min", "max")})
 def _whole(name: str) -> Lowering:
     """`math.floor`, `math.ceil`, `math.trunc` give integers."""
 
-    def lower(t: Tracer, node: ast.Call) -> Operand:
-        (x,) = arguments(t, node, name, "x")
+    @elementwise(name, "x")
+    def lower(t: Tracer, x: Operand) -> Operand:
         dtype = number_type(t, name, x)
         if not dtype.is_real:
             return x

@@ -1,19 +1,26 @@
 """What an expression evaluates to while it is traced.
 
-An operand is a value of the IR, an object known at compile time, a tuple of operands, or poison. A number known at
-compile time stays one until a statement needs it: it takes a type from where it is used, and is folded as in Python.
+An operand is a value of the IR, an object known at compile time, a tree of operands (tuple, matrix, struct), or
+poison. A number known at compile time stays one until a statement needs it: it takes a type from where it is used, and
+is folded as in Python.
 """
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ir.nodes import Value
 from ..ir.types import Scalar
-from .protocols import FieldLike, LaunchShape, is_field
+from .protocols import AnyField, LaunchShape, is_any_field
+
+if TYPE_CHECKING:
+    from .aggregates import StructType
+    from .context import Tracer
 
 Number = bool | int | float
 
@@ -44,14 +51,38 @@ class Pack:
 
 
 @dataclass(frozen=True)
+class MatrixValue:
+    """A vector (n,) or a matrix (n, m): its entries row by row, all values of one type or all numbers."""
+
+    shape: tuple[int, ...]
+    items: tuple[Operand, ...]
+
+
+@dataclass(frozen=True)
+class StructValue:
+    """A struct: an operand for each member, converted to the member's type."""
+
+    type: StructType
+    members: Mapping[str, Operand]
+
+
+@dataclass(frozen=True)
 class ShapeOf:
     """`x.shape`: its extents are read at launch."""
 
-    field: FieldLike
+    field: AnyField
     hint: str
 
 
-Operand = Value | Static | Pack | Poison
+@dataclass(frozen=True)
+class Intrinsic:
+    """A callable of the kernel language that is no function of its own: a method with its receiver, a constructor."""
+
+    name: str
+    call: Callable[[Tracer, ast.Call], Operand]
+
+
+Operand = Value | Static | Pack | MatrixValue | StructValue | Poison
 
 
 def static(value: Any, hint: str = "") -> Static:
@@ -85,10 +116,19 @@ def known(operand: Operand) -> Any:
             return operand.value
         shape = operand.value.field.shape
         return UNKNOWN if isinstance(shape, LaunchShape) else shape
-    if isinstance(operand, Pack):
+    if isinstance(operand, (Pack, MatrixValue)):
         items = tuple(known(item) for item in operand.items)
-        return UNKNOWN if any(item is UNKNOWN for item in items) else items
+        if any(item is UNKNOWN for item in items):
+            return UNKNOWN
+        return items if isinstance(operand, Pack) else np.reshape(items, operand.shape)
     return UNKNOWN
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """`a vector of 3`, `a 2×3 matrix`."""
+    if len(shape) == 1:
+        return f"a vector of {shape[0]}"
+    return f"a {shape[0]}×{shape[1]} matrix"
 
 
 def describe(operand: Operand) -> str:
@@ -97,11 +137,15 @@ def describe(operand: Operand) -> str:
         return f"a value of type {operand.type}"
     if isinstance(operand, Pack):
         return "a tuple"
+    if isinstance(operand, MatrixValue):
+        return shape_text(operand.shape)
+    if isinstance(operand, StructValue):
+        return str(operand.type)
     if not isinstance(operand, Static):
         return "a faulty value"
     value = operand.value
     name = f" `{operand.hint}`" if operand.hint else ""
-    if is_field(value):
+    if is_any_field(value):
         return f"the field{name}"
     for kind, text in _KINDS:
         if isinstance(value, kind):
@@ -117,6 +161,8 @@ _KINDS: tuple[tuple[Any, str], ...] = (
     (str, "a string"),
     (Scalar, "the type"),
     (ShapeOf, "the shape"),
+    (Intrinsic, "the function"),
+    (np.ndarray, "the NumPy array"),
     (ModuleType, "the module"),
     ((tuple, list), "a sequence"),
 )

@@ -2,77 +2,76 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from ..ir.nodes import Value
 from ..ir.ops import atomic_fits
-from ..ir.types import Scalar, promote
+from ..ir.types import promote
 from . import infer
+from .aggregates import MatrixType, StructType
+from .broadcasts import shape_mismatch
 from .context import Tracer
+from .conversions import as_matrix
 from .diagnostics import mistyped, syntax
-from .expressions import VECTOR_CURE, apply_binary, assign_name, element
-from .operands import Operand, Static, describe, number
-from .protocols import is_field
-from .scope import Variable
+from .expressions import apply_binary, assign_name
+from .memory import PLACES, Element, Place, entries, in_array, is_argument, kind_at, load, store
+from .operands import MatrixValue, Operand, Static, StructValue, describe, number
+from .protocols import is_any_field
+from .references import refer
+from .scope import Compound, Reference, Variable
 
-
-@dataclass(frozen=True)
-class Element:
-    """An element of an array, its indices evaluated."""
-
-    array: str
-    dtype: Scalar
-    indices: tuple[Value, ...]
-    text: str
-
-
-Place = Variable | Element
+__all__ = ["Element", "Place", "assign", "is_atomic", "load", "place", "store", "update", "whole_field"]
 
 
 def place(t: Tracer, node: ast.expr) -> Place:
     """The memory that an expression on the left of an assignment names."""
-    if isinstance(node, ast.Subscript):
-        return _element(t, node)
     if isinstance(node, ast.Name):
-        binding = t.scopes.find(node.id)
-        if isinstance(binding, Variable):
-            return binding
-        operand = t.clean(node)
-        if isinstance(operand, Static) and is_field(operand.value):
-            raise whole_field(node.id, len(operand.value.shape), node)
-        raise syntax(f"`{node.id}` cannot be assigned: it is {describe(operand)}", "copy it to a new local first", node)
-    raise syntax(f"`{ast.unparse(node)}` cannot be assigned", "assign a local, or an element as in `x[i]`", node)
+        return _named(t, node)
+    if not isinstance(node, (ast.Subscript, ast.Attribute)):
+        raise syntax(f"`{ast.unparse(node)}` cannot be assigned", "assign a local, or an element as in `x[i]`", node)
+    found = refer(t, node)
+    if not isinstance(found, PLACES):
+        raise _no_place(t, node, found)
+    if is_argument(found):
+        raise syntax(f"`{ast.unparse(node)}` belongs to an argument of the kernel and cannot be assigned",
+                     "copy the argument to a new local first", node)  # fmt: skip
+    _refuse_twice(t, node, found)
+    return found
+
+
+def _named(t: Tracer, node: ast.Name) -> Place:
+    binding = t.scopes.find(node.id)
+    if isinstance(binding, Reference):
+        return binding.place  # type: ignore[no-any-return]
+    if isinstance(binding, PLACES) and not is_argument(binding):
+        return binding
+    operand = t.clean(node)
+    if isinstance(operand, Static) and is_any_field(operand.value):
+        raise whole_field(node.id, len(operand.value.shape), node)
+    raise syntax(f"`{node.id}` cannot be assigned: it is {describe(operand)}", "copy it to a new local first", node)
+
+
+def _no_place(t: Tracer, node: ast.Subscript | ast.Attribute, found: Operand) -> Exception:
+    """The mistake of assigning to a part of what is no memory."""
+    base = refer(t, node.value)
+    what = describe(base) if not isinstance(base, PLACES) else f"`{ast.unparse(node)}`"
+    if isinstance(base, (MatrixValue, StructValue)):
+        name = ast.unparse(node.value)
+        return syntax(f"`{name}` is a value here, and its parts cannot be assigned",
+                      f"copy it to a new local first, as in `w = {name}`", node)  # fmt: skip
+    return mistyped(f"{what} has no elements that can be assigned", "assign a local, or an element of a field", node)
+
+
+def _refuse_twice(t: Tracer, node: ast.expr, found: Place) -> None:
+    if isinstance(found, Compound) and isinstance(found.kind, MatrixType) and len(set(found.parts)) < len(found.parts):
+        raise syntax(f"`{ast.unparse(node)}` names an entry twice and cannot be assigned", "name each entry once", node)
 
 
 def whole_field(name: str, rank: int, node: ast.AST) -> Exception:
     """The mistake of assigning a field without an index."""
     index = ", ".join("ijklmnop"[:rank]) if rank else "None"
     return mistyped(f"the field `{name}` cannot be assigned as a whole", f"write `{name}[{index}] = ...`", node)
-
-
-def _element(t: Tracer, node: ast.Subscript) -> Element:
-    base = t.clean(node.value)
-    if isinstance(base, Static) and is_field(base.value):
-        array, indices = element(t, base.value, base.hint, node)
-        return Element(array, base.value.dtype, indices, ast.unparse(node))
-    raise mistyped(f"{describe(base)} has no elements that can be assigned", VECTOR_CURE, node)
-
-
-def load(t: Tracer, target: Place) -> Value:
-    """The content of a place."""
-    if isinstance(target, Variable):
-        return t.builder.get(target.name, target.dtype)
-    return t.builder.load(target.array, target.indices, target.dtype)
-
-
-def store(t: Tracer, target: Place, operand: Operand) -> None:
-    """Overwrite a place, converting to its type."""
-    name = target.text if isinstance(target, Element) else target.name.partition(".")[0]
-    value = t.stored(operand, target.dtype, f"`{name}`")
-    if isinstance(target, Variable):
-        t.builder.set(target.name, value)
-    else:
-        t.builder.store(target.array, target.indices, value)
 
 
 def assign(t: Tracer, node: ast.expr, operand: Operand) -> None:
@@ -89,16 +88,27 @@ def assign(t: Tracer, node: ast.expr, operand: Operand) -> None:
 
 def _assign_name(t: Tracer, node: ast.Name, operand: Operand) -> None:
     shadowed = t.active.function.__globals__.get(node.id)
-    if t.scopes.find(node.id) is None and is_field(shadowed):
+    binding = t.scopes.find(node.id)
+    if binding is None and is_any_field(shadowed):
         raise whole_field(node.id, len(shadowed.shape), node)
-    if isinstance(operand, Static) and number(operand) is None:
+    compound = binding is not None and isinstance(binding, PLACES) and not isinstance(binding, Variable)
+    if not (compound and as_matrix(t, operand)):
+        _refuse_objects(t, node, operand)
+    assign_name(t, node, operand)
+
+
+def _refuse_objects(t: Tracer, node: ast.Name, operand: Operand) -> None:
+    """Raises KernelTypeError for what no local can hold."""
+    if isinstance(operand, MatrixValue):
+        return
+    if isinstance(operand, Static) and number(operand) is None and t.items(operand) is None:
         cure = f"index it, or bind it with `{node.id} = sg.static(...)`"
         if operand.value is None:
             cure = "return a value from the function on every path"
-        raise mistyped(f"a local holds a number, not {describe(operand)}", cure)
+        raise mistyped(f"a local holds a number, a vector, a matrix or a struct, not {describe(operand)}", cure)
     if t.items(operand) is not None:
-        raise mistyped("a local holds one number, not a tuple", "unpack it, as in `a, b = ...`")
-    assign_name(t, node, operand)
+        raise mistyped("a local holds one number or one vector, not a tuple",
+                       "unpack it, as in `a, b = ...`, or make a vector, as in `sg.Vector([a, b])`")  # fmt: skip
 
 
 def _unpack(t: Tracer, node: ast.Tuple | ast.List, operand: Operand) -> None:
@@ -121,21 +131,37 @@ ATOMIC_FORMS = {
 
 
 def is_atomic(target: Place, op: str) -> bool:
-    """Whether `target op= value` is one atomic: on elements, for operations that have one."""
-    return isinstance(target, Element) and op in ATOMIC_FORMS
+    """Whether `target op= value` is made of atomics: on elements, for operations that have one."""
+    return in_array(target) and op in ATOMIC_FORMS
 
 
-def update(t: Tracer, target: Place, op: str, operand: Operand, row: infer.Binary | None) -> Value:
+def update(t: Tracer, target: Place, op: str, operand: Operand, row: infer.Binary | None) -> Operand:
     """`target op= operand`; gives the old value. Elements are updated atomically where ATOMIC_FORMS says so."""
+    kind = kind_at(target)
+    if isinstance(kind, StructType):
+        raise mistyped(f"`{op}` works on numbers and vectors, not on {kind}", "update its members one by one")
+    if isinstance(kind, MatrixType):
+        return _update_entries(t, target, kind, partial(update, t, op=op, row=row), operand, row)
     if isinstance(target, Element) and is_atomic(target, op):
         return _atomic(t, target, op, operand, row)
     old = load(t, target)
     if row is None:
-        dtype = promote(target.dtype, t.type_of(operand))
+        dtype = promote(kind, t.type_of(operand))
         store(t, target, t.builder.op(op, t.value(old, dtype), t.value(operand, dtype)))
     else:
         store(t, target, apply_binary(t, row, old, operand))
     return old
+
+
+def _update_entries(t: Tracer, target: Place, kind: MatrixType, one: Any, operand: Operand,
+                    row: infer.Binary | None) -> MatrixValue:  # fmt: skip
+    """Every entry on its own, each atomically; one number serves all."""
+    given = as_matrix(t, operand)
+    if given is not None and given.shape != kind.shape:
+        raise shape_mismatch(f"{row.symbol}=" if row else "an update", [kind.shape, given.shape])
+    items = given.items if given is not None else (operand,) * kind.size
+    places = entries(t, target)
+    return MatrixValue(kind.shape, tuple(one(target=p, operand=o) for p, o in zip(places, items)))
 
 
 def _atomic(t: Tracer, target: Element, op: str, operand: Operand, row: infer.Binary | None) -> Value:

@@ -192,3 +192,11 @@ def measured(field: AnyField, axis: int) -> tuple[FieldLike, int]:
         return field.storage, axis + (len(field.element.shape) if field.element_first else 0)
     assert is_field(field)
     return field, axis
+
+
+def measured_hint(field: AnyField, hint: str) -> str:
+    """What the array that `measured` returns is called."""
+    if is_struct_field(field):
+        name, inner = next(iter(field.members.items()))
+        return measured_hint(inner, f"{hint}.{name}")
+    return hint

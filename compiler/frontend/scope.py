@@ -5,11 +5,13 @@ Invariant: a name lives from its first assignment to the end of the block that h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from ..ir.types import Scalar
+from .aggregates import MatrixType, StructType
 from .operands import Operand
 
 
@@ -37,7 +39,25 @@ class Fixed:
     kind: str
 
 
-Binding = Variable | Argument | Fixed
+@dataclass(frozen=True)
+class Compound:
+    """A vector, matrix or struct in memory: a place for each entry, row by row, or for each member.
+
+    A local is a Compound of Variables, an argument one of Arguments; a row or a swizzle of either is one again.
+    """
+
+    kind: MatrixType | StructType
+    parts: tuple[Any, ...] | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A name for a place that was made elsewhere: `self` in a method, a parameter taken by reference."""
+
+    place: Any
+
+
+Binding = Variable | Argument | Compound | Reference | Fixed
 
 
 class Scopes:

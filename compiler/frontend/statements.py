@@ -11,16 +11,18 @@ from ..ir import nodes as n
 from ..ir.nodes import Value
 from ..ir.types import u1
 from . import infer, refused
+from .aggregates import find_type
 from .context import STATEMENTS, ReturnSite, Tracer, unpoisoned
-from .diagnostics import Poisoned, Problem, mistyped, syntax, unsupported
-from .expressions import VECTOR_CURE, apply_binary
-from .infer import as_dtype
-from .operands import Operand, Pack, Poison, Static, describe, number, static
+from .conversions import conform
+from .diagnostics import Poisoned, Problem, mistyped, syntax
+from .expressions import binary
+from .operands import Operand, Poison, Static, describe, number, static
 from .places import assign, is_atomic, load, place, store, update
 from .returns import return_from_kernel
 from .scope import Fixed
 from .static import evaluate_static, static_call
 from .text import assertion_text
+from .trees import leaves
 
 
 @STATEMENTS.row(ast.Expr)
@@ -87,25 +89,24 @@ def _bind_name(t: Tracer, target: ast.Name, binding: Fixed) -> None:
 @STATEMENTS.row(ast.AnnAssign)
 def _annotated(t: Tracer, node: ast.AnnAssign) -> None:
     declared = t.clean(node.annotation)
-    dtype = as_dtype(declared.value, t.options) if isinstance(declared, Static) else None
-    if dtype is None:
-        raise mistyped(f"`{ast.unparse(node.annotation)}` is not a scalar type", "annotate with `sg.f32` or another")
+    kind = find_type(declared.value, t.options) if isinstance(declared, Static) else None
+    if kind is None:
+        raise mistyped(f"`{ast.unparse(node.annotation)}` is not a type of a local",
+                       "annotate with `sg.f32`, a vector, matrix or struct type")  # fmt: skip
     if node.value is None:
         raise syntax("a local needs a value where it is declared", f"write `{ast.unparse(node)} = 0`")
-    assign(t, node.target, t.stored(t.clean(node.value), dtype, f"`{ast.unparse(node.target)}`"))
+    assign(t, node.target, conform(t, t.clean(node.value), kind, f"`{ast.unparse(node.target)}`"))
 
 
 @STATEMENTS.row(ast.AugAssign)
 def _augmented(t: Tracer, node: ast.AugAssign) -> None:
     row = infer.BINARY.get(type(node.op))
-    if row is None:
-        raise unsupported("`@=` multiplies matrices, which kernels do not have", VECTOR_CURE)
     target = place(t, node.target)
-    if is_atomic(target, row.op):
+    if row is not None and is_atomic(target, row.op):
         update(t, target, row.op, t.expr(node.value), row)
         return
     old = load(t, target)
-    store(t, target, apply_binary(t, row, old, t.expr(node.value)))
+    store(t, target, binary(t, node.op, old, t.expr(node.value)))
 
 
 # ---- branches and exits ---------------------------------------------------------------------------------------------
@@ -169,10 +170,7 @@ def _return(t: Tracer, node: ast.Return) -> bool:
 def _return_from_function(t: Tracer, node: ast.Return) -> bool:
     """Store the results and leave the scope of the call; `inline` removes what turns out not to be needed."""
     operand = Static(None) if node.value is None else t.expr(node.value)
-    is_tuple = isinstance(operand, Pack)
-    items = operand.items if isinstance(operand, Pack) else (operand,)
-    if isinstance(operand, Static) and operand.value is None:
-        items = ()
+    items = () if isinstance(operand, Static) and operand.value is None else leaves(operand)
     values, active = None, t.active
     with t.builder.block() as tail:
         if items and all(isinstance(i, Value) or number(i) is not None for i in items):
@@ -184,7 +182,7 @@ def _return_from_function(t: Tracer, node: ast.Return) -> bool:
                 t.builder.set(name, value)
         t.builder.emit(n.Break(t.depth(active.return_frame), loc=t.builder.loc))
     t.splice(tail)
-    active.returns.append(ReturnSite(items, values, tail, node, is_tuple))
+    active.returns.append(ReturnSite(operand, values, tail, node))
     return True
 
 

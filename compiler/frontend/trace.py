@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import Diagnostic
 from ..ir.nodes import Kernel, Param, Task
 from ..ir.walk import renumber
-from . import branches, loops, mathematics, statements  # noqa: F401  (they fill the tables)
+from . import branches, comprehensions, loops, mathematics, references, statements  # noqa: F401  (they fill the tables)
 from .context import Activation, Tracer
 from .infer import FrontendOptions
 from .parameters import Argument, declare_parameters

@@ -1,0 +1,77 @@
+"""List comprehensions: sequences known in length at compile time, unrolled into a tuple of operands."""
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Sequence
+
+from .context import EXPRESSIONS, Tracer
+from .diagnostics import mistyped, syntax
+from .operands import UNKNOWN, Operand, Pack, Static, describe, known, static
+from .scope import Fixed
+from .static import evaluate_static, static_call
+
+
+@EXPRESSIONS.row(ast.ListComp)
+@EXPRESSIONS.row(ast.GeneratorExp)
+def _comprehension(t: Tracer, node: ast.ListComp | ast.GeneratorExp) -> Operand:
+    found: list[Operand] = []
+    _run(t, node.generators, node.elt, found)
+    return Pack(tuple(found))
+
+
+def _run(t: Tracer, generators: Sequence[ast.comprehension], element: ast.expr, found: list[Operand]) -> None:
+    if not generators:
+        found.append(t.clean(element))
+        return
+    first = generators[0]
+    for item in _domain(t, first.iter):
+        with t.scopes.inner(dynamic=False):
+            _bind(t, first.target, item)
+            if all(_holds(t, condition) for condition in first.ifs):
+                _run(t, generators[1:], element, found)
+
+
+def _domain(t: Tracer, node: ast.expr) -> Sequence[Operand]:
+    call = static_call(t, node)
+    if call is not None:
+        return [static(value) for value in evaluate_static(t, call).value]
+    if isinstance(node, ast.Call):
+        callee = t.clean(node.func)
+        if isinstance(callee, Static) and callee.value is builtins.range:
+            return [Static(i) for i in range(*(_constant(t, end) for end in node.args))]
+    operand = t.clean(node)
+    if isinstance(operand, Static) and isinstance(operand.value, range):
+        return [Static(i) for i in operand.value]
+    items = t.items(operand)
+    if items is None:
+        raise mistyped(f"{describe(operand)} is not known at compile time, as what a comprehension runs over has to be",
+                       "write `for i in range(n)` with a constant n", node)  # fmt: skip
+    return items
+
+
+def _constant(t: Tracer, node: ast.expr) -> int:
+    found = known(t.clean(node))
+    if not isinstance(found, int):
+        raise mistyped("a comprehension runs over a range known at compile time",
+                       "use constants, or fill a vector in a loop", node)  # fmt: skip
+    return found
+
+
+def _bind(t: Tracer, target: ast.expr, item: Operand) -> None:
+    if isinstance(target, ast.Name):
+        t.scopes.declare(target.id, Fixed(item, "index of the comprehension"), target.lineno)
+        return
+    items = t.items(item)
+    if not isinstance(target, (ast.Tuple, ast.List)) or items is None or len(items) != len(target.elts):
+        raise syntax("the index of a comprehension is a name, or as many names as there are values", "name each value",
+                     target)  # fmt: skip
+    for inner, value in zip(target.elts, items):
+        _bind(t, inner, value)
+
+
+def _holds(t: Tracer, node: ast.expr) -> bool:
+    condition = known(t.clean(node))
+    if condition is UNKNOWN:
+        raise mistyped("the condition of a comprehension is known at compile time", "choose with `a if c else b`", node)
+    return bool(condition)

@@ -1,0 +1,173 @@
+"""Operands made to fit: captured objects and sequences as matrices, matrices of one element type, values as stored.
+
+`conform` is the one place that decides what may be stored where.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from ..ir.types import Scalar
+from . import infer
+from .aggregates import ElementType, MatrixType, StructType
+from .context import Tracer, unpoisoned
+from .diagnostics import Problem, mistyped
+from .operands import MatrixValue, Operand, Pack, Static, StructValue, describe, number, shape_text, static
+from .protocols import HostStruct, is_host_matrix, is_host_struct
+
+CONSTANT_LIMIT = 64
+"""Entries of the largest NumPy array that a kernel holds as a constant."""
+
+# ---- captured objects -------------------------------------------------------------------------------------------
+
+
+def captured(t: Tracer, operand: Operand) -> Operand:
+    """An object met by name: host vectors, matrices, structs and small NumPy arrays become constants."""
+    if not isinstance(operand, Static):
+        return operand
+    value = operand.value
+    if isinstance(value, np.ndarray) and value.ndim in (1, 2) and 0 < value.size <= CONSTANT_LIMIT:
+        return _constant(value, operand.hint)
+    if is_host_matrix(value):
+        made = _constant(np.asarray(value.to_numpy()), operand.hint)
+        return made if value.dtype is None else cast_matrix(t, made, value.dtype)
+    if is_host_struct(value):
+        return _struct(t, value, operand.hint)
+    return operand
+
+
+def _constant(array: np.ndarray, hint: str) -> Operand:
+    if array.dtype.kind not in "biuf":
+        return Static(array, hint)
+    return MatrixValue(array.shape, tuple(static(x) for x in array.reshape(-1)))
+
+
+def _struct(t: Tracer, value: HostStruct, hint: str) -> Operand:
+    members = {k: captured(t, static(v, f"{hint}_{k}")) for k, v in value.members.items()}
+    return conform(t, StructValue(value.type, members), value.type, f"`{hint}`")
+
+
+# ---- matrices -----------------------------------------------------------------------------------------------------
+
+
+def unified(t: Tracer, shape: tuple[int, ...], items: Sequence[Operand]) -> MatrixValue:
+    """A matrix of these entries, converted to their common type; numbers stay numbers if all are."""
+    found = [number(item) for item in items]
+    if None not in found:
+        if any(isinstance(f, float) for f in found):
+            return MatrixValue(shape, tuple(Static(float(f)) for f in found))  # type: ignore[arg-type]
+        return MatrixValue(shape, tuple(items))
+    dtype = reduce(infer.common_type, (t.type_of(item) for item in items))
+    return MatrixValue(shape, tuple(t.value(item, dtype) for item in items))
+
+
+def entry_type(t: Tracer, matrix: MatrixValue) -> Scalar:
+    """The common type of the entries."""
+    return reduce(infer.common_type, (t.type_of(item) for item in matrix.items))
+
+
+def cast_matrix(t: Tracer, matrix: MatrixValue, dtype: Scalar) -> MatrixValue:
+    """The matrix with every entry converted."""
+    return MatrixValue(matrix.shape, tuple(t.value(item, dtype) for item in matrix.items))
+
+
+def as_matrix(t: Tracer, operand: Operand) -> MatrixValue | None:
+    """A matrix, or a sequence of numbers or of rows as one; None for anything else."""
+    if isinstance(operand, MatrixValue):
+        return operand
+    if isinstance(operand, Static) and isinstance(operand.value, np.ndarray):
+        raise too_large(operand)
+    if not (isinstance(operand, Pack) or isinstance(operand, Static) and isinstance(operand.value, (list, tuple))):
+        return None
+    items = [unpoisoned(captured(t, item)) for item in t.items(operand) or ()]
+    return matrix_of(t, items) if items else None
+
+
+def matrix_of(t: Tracer, items: Sequence[Operand]) -> MatrixValue:
+    """A vector of numbers, or a matrix of rows. Raises KernelTypeError if the rows differ in length."""
+    rows = [as_matrix(t, item) for item in items]
+    if all(row is None for row in rows):
+        return unified(t, (len(items),), items)
+    for row in rows:
+        if row is None or len(row.shape) != 1:
+            raise mistyped("a matrix is made of rows of numbers", "write `sg.Matrix([[a, b], [c, d]])`")
+    vectors = [row for row in rows if row is not None]
+    lengths = {row.shape[0] for row in vectors}
+    if len(lengths) > 1:
+        text = " and ".join(map(str, sorted(lengths)))
+        raise mistyped(f"the rows of a matrix differ in length: {text}", "give every row as many entries")
+    return unified(t, (len(items), lengths.pop()), [x for row in vectors for x in row.items])
+
+
+def too_large(operand: Static) -> Problem:
+    """The mistake of using a NumPy array that is no constant vector."""
+    array = operand.value
+    return mistyped(
+        f"{describe(operand)} of shape {array.shape} cannot be a constant of the kernel: constants are vectors and"
+        f" matrices of at most {CONSTANT_LIMIT} numbers",
+        "copy it into a field with `from_numpy`, or pass it as an argument",
+    )
+
+
+# ---- what memory takes --------------------------------------------------------------------------------------------
+
+
+def kind_of(t: Tracer, operand: Operand) -> ElementType:
+    """The type of the local that an operand would declare."""
+    if isinstance(operand, MatrixValue):
+        return MatrixType(operand.shape, entry_type(t, operand))
+    if isinstance(operand, StructValue):
+        return StructType(operand.type.name, tuple((k, kind_of(t, v)) for k, v in operand.members.items()),
+                          operand.type.methods)  # fmt: skip
+    return t.type_of(operand)
+
+
+def conform(t: Tracer, operand: Operand, kind: ElementType, where: str) -> Operand:
+    """The operand converted to what memory of this type holds; one number fills every entry of a matrix."""
+    if isinstance(kind, MatrixType):
+        return _conform_matrix(t, operand, kind, where)
+    if isinstance(kind, StructType):
+        return _conform_struct(t, operand, kind, where)
+    if isinstance(operand, (MatrixValue, StructValue)):
+        raise mistyped(f"{where} holds one number of type {kind}, not {describe(operand)}",
+                       "store one element, as in `v[0]`")  # fmt: skip
+    return t.stored(operand, kind, where)
+
+
+def _conform_matrix(t: Tracer, operand: Operand, kind: MatrixType, where: str) -> MatrixValue:
+    matrix = as_matrix(t, operand)
+    if matrix is None:
+        if isinstance(operand, StructValue) or isinstance(operand, Static) and number(operand) is None:
+            raise mistyped(f"{where} holds {shape_text(kind.shape)}, not {describe(operand)}", "give as many numbers")
+        value = t.stored(operand, kind.dtype, where)
+        return MatrixValue(kind.shape, (value,) * kind.size)
+    if matrix.shape != kind.shape:
+        raise mistyped(f"{where} holds {shape_text(kind.shape)}, not {shape_text(matrix.shape)}",
+                       _shape_cure(kind.shape, matrix.shape))  # fmt: skip
+    return MatrixValue(kind.shape, tuple(t.stored(item, kind.dtype, where) for item in matrix.items))
+
+
+def _shape_cure(want: tuple[int, ...], have: tuple[int, ...]) -> str:
+    if have == want[::-1]:
+        return "transpose it with `.transpose()`"
+    if len(have) == len(want) == 1 and have[0] > want[0]:
+        return f"take the first {want[0]} entries, as in `v[:{want[0]}]`"
+    return "give both the same shape"
+
+
+def _conform_struct(t: Tracer, operand: Operand, kind: StructType, where: str) -> StructValue:
+    if not isinstance(operand, StructValue):
+        raise mistyped(f"{where} holds {kind}, not {describe(operand)}", "build the struct with its type")
+    missing = [name for name in kind.names if name not in operand.members]
+    extra = [name for name in operand.members if name not in kind.names]
+    if missing or extra:
+        odd = ", ".join(f"`{name}`" for name in missing + extra)
+        raise mistyped(f"{where} holds {kind}, not {describe(operand)}: they differ in {odd}",
+                       f"its members are {', '.join(kind.names)}")  # fmt: skip
+    members = {name: conform(t, operand.members[name], inner, f"{where}, member `{name}`,")
+               for name, inner in kind.members}  # fmt: skip
+    return StructValue(kind, members)
+
+

@@ -1,0 +1,251 @@
+"""Places: memory that a kernel reads and writes, from a scalar local to a struct in a field.
+
+A place is a tree like the value it holds. Its leaves are scalar locals and elements of arrays; loads and stores go leaf
+by leaf. An entry known at launch only is a `Chosen`: reading selects among all candidates, writing gives each one its
+old or the new value, so that both are differentiable with no rule of their own. In arrays it is a plain index instead.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir.nodes import Value
+from ..ir.types import i32
+from .aggregates import ElementType, MatrixType, StructType
+from .context import Tracer
+from .conversions import conform, kind_of
+from .diagnostics import syntax
+from .operands import MatrixValue, Operand, StructValue
+from .protocols import AnyField, MatrixFieldLike, StructFieldLike, is_field, is_matrix_field
+from .scope import Argument, Compound, Variable
+from .selections import Position, Selection, candidates_of, choose
+
+
+@dataclass(frozen=True)
+class Element:
+    """A scalar element of an array, its indices evaluated."""
+
+    array: str
+    dtype: Any
+    indices: tuple[Value, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class MatrixElement:
+    """A vector or matrix in a field."""
+
+    field: MatrixFieldLike
+    hint: str
+    indices: tuple[Value, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class StructElement:
+    """A struct in a field."""
+
+    field: StructFieldLike
+    hint: str
+    indices: tuple[Value, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """One of several scalar places, by an index known at launch only."""
+
+    candidates: tuple[Any, ...]
+    index: Value
+
+
+Place = Variable | Argument | Compound | Element | MatrixElement | StructElement | Chosen
+PLACES = (Variable, Argument, Compound, Element, MatrixElement, StructElement, Chosen)
+
+
+def element_of(t: Tracer, field: AnyField, hint: str, indices: tuple[Value, ...], text: str) -> Place:
+    """The place of an element of a field."""
+    if is_field(field):
+        return Element(t.captures.array(field, hint), field.dtype, indices, text)
+    if is_matrix_field(field):
+        return MatrixElement(field, hint, indices, text)
+    return StructElement(field, hint, indices, text)  # type: ignore[arg-type]
+
+
+# ---- what a place is ----------------------------------------------------------------------------------------------
+
+
+def kind_at(place: Place) -> ElementType:
+    """The type of what a place holds."""
+    if isinstance(place, Compound):
+        return place.kind
+    if isinstance(place, MatrixElement):
+        return place.field.element
+    if isinstance(place, StructElement):
+        return place.field.type
+    if isinstance(place, Chosen):
+        return kind_at(place.candidates[0])
+    return place.dtype  # type: ignore[no-any-return]
+
+
+def text_at(place: Place) -> str:
+    """What the program calls a place."""
+    if isinstance(place, (Element, MatrixElement, StructElement)):
+        return place.text
+    if isinstance(place, (Variable, Argument)):
+        return place.name.partition(".")[0]
+    if isinstance(place, Chosen):
+        return text_at(place.candidates[0])
+    parts = list(place.parts.values() if isinstance(place.kind, StructType) else place.parts)  # type: ignore[union-attr]
+    return text_at(parts[0]) if parts else "it"
+
+
+def in_array(place: Place) -> bool:
+    """Whether a place lies in a field, so that updating it is atomic."""
+    if isinstance(place, Compound):
+        parts = place.parts.values() if isinstance(place.kind, StructType) else place.parts  # type: ignore[union-attr]
+        return any(in_array(part) for part in parts)
+    return isinstance(place, (Element, MatrixElement, StructElement))
+
+
+def is_argument(place: Place) -> bool:
+    """Whether a place is an argument of the kernel, or made of some, and cannot be assigned."""
+    if isinstance(place, Compound):
+        parts = place.parts.values() if isinstance(place.kind, StructType) else place.parts  # type: ignore[union-attr]
+        return any(is_argument(part) for part in parts)
+    return isinstance(place, Argument)
+
+
+# ---- parts ----------------------------------------------------------------------------------------------------------
+
+
+def entries(t: Tracer, place: Place) -> tuple[Place, ...]:
+    """The scalar places of a vector or matrix, row by row."""
+    if isinstance(place, MatrixElement):
+        shape = place.field.element.shape
+        points = [(i,) for i in range(shape[0])] if len(shape) == 1 else \
+            [(i, j) for i in range(shape[0]) for j in range(shape[1])]  # fmt: skip
+        return tuple(_array_element(t, place, point) for point in points)
+    assert isinstance(place, Compound) and isinstance(place.parts, tuple)
+    return place.parts
+
+
+def members(t: Tracer, place: Place) -> dict[str, Place]:
+    """The places of a struct's members."""
+    kind = kind_at(place)
+    assert isinstance(kind, StructType)
+    return {name: member(t, place, name) for name in kind.names}
+
+
+def member(t: Tracer, place: Place, name: str) -> Place:
+    """The place of one member of a struct."""
+    if isinstance(place, StructElement):
+        inner = place.field.members[name]
+        return element_of(t, inner, f"{place.hint}.{name}", place.indices, f"{place.text}.{name}")
+    assert isinstance(place, Compound)
+    return place.parts[name]  # type: ignore[call-overload, no-any-return]
+
+
+def part(t: Tracer, place: Place, selection: Selection) -> Place:
+    """The selected entries of a vector or matrix: one place, or a vector or matrix again."""
+    kind = kind_at(place)
+    assert isinstance(kind, MatrixType)
+    found = tuple(_entry(t, place, kind, point) for point in selection.points)
+    return found[0] if selection.shape == () else Compound(MatrixType(selection.shape, kind.dtype), found)
+
+
+def _entry(t: Tracer, place: Place, kind: MatrixType, point: tuple[Position, ...]) -> Place:
+    if isinstance(place, MatrixElement):
+        return _array_element(t, place, point)
+    assert isinstance(place, Compound) and isinstance(place.parts, tuple)
+    candidates, index = candidates_of(t, kind.shape, point)
+    places = tuple(place.parts[c] for c in candidates)
+    return places[0] if index is None else Chosen(places, index)
+
+
+def _array_element(t: Tracer, place: MatrixElement, point: tuple[Position, ...]) -> Element:
+    """The scalar element of the storage: the entry's indices stand first or last, as the layout has it."""
+    array = t.captures.array(place.field.storage, place.hint)
+    inner = tuple(p if isinstance(p, Value) else t.builder.const(p, i32) for p in point)
+    indices = inner + place.indices if place.field.element_first else place.indices + inner
+    text = ", ".join(str(p) if isinstance(p, int) else "..." for p in point)
+    return Element(array, place.field.element.dtype, indices, f"{place.text}[{text}]")
+
+
+# ---- reading and writing ------------------------------------------------------------------------------------------
+
+
+def load(t: Tracer, place: Place) -> Operand:
+    """The content of a place."""
+    if isinstance(place, Variable):
+        return t.builder.get(place.name, place.dtype)
+    if isinstance(place, Argument):
+        return t.builder.arg(place.name, place.dtype)
+    if isinstance(place, Element):
+        return t.builder.load(place.array, place.indices, place.dtype)
+    if isinstance(place, Chosen):
+        return choose(t, [load(t, candidate) for candidate in place.candidates], place.index)
+    kind = kind_at(place)
+    if isinstance(kind, MatrixType):
+        return MatrixValue(kind.shape, tuple(load(t, entry) for entry in entries(t, place)))
+    assert isinstance(kind, StructType)
+    return StructValue(kind, {name: load(t, inner) for name, inner in members(t, place).items()})
+
+
+def store(t: Tracer, place: Place, operand: Operand) -> None:
+    """Overwrite a place, converting to its type. Raises KernelTypeError if the shapes differ."""
+    _store(t, place, conform(t, operand, kind_at(place), f"`{text_at(place)}`"))
+
+
+def _store(t: Tracer, place: Place, operand: Operand) -> None:
+    """Overwrite a place with what conforms to it."""
+    if isinstance(operand, MatrixValue):
+        for entry, item in zip(entries(t, place), operand.items):
+            _store(t, entry, item)
+    elif isinstance(operand, StructValue):
+        for name, item in operand.members.items():
+            _store(t, member(t, place, name), item)
+    else:
+        _store_scalar(t, place, t.value(operand))
+
+
+def _store_scalar(t: Tracer, place: Place, value: Value) -> None:
+    if isinstance(place, Variable):
+        t.builder.set(place.name, value)
+    elif isinstance(place, Element):
+        t.builder.store(place.array, place.indices, value)
+    elif isinstance(place, Chosen):
+        for k, candidate in enumerate(place.candidates):
+            here = t.builder.op("cmp_eq", place.index, t.builder.const(k, place.index.type))
+            _store_scalar(t, candidate, t.builder.op("select", here, value, t.value(load(t, candidate))))
+    else:
+        raise syntax(f"`{text_at(place)}` is an argument of the kernel and cannot be assigned",
+                     "copy it to a new local first")  # fmt: skip
+
+
+# ---- locals -------------------------------------------------------------------------------------------------------
+
+
+def declare(t: Tracer, name: str, operand: Operand) -> Variable | Compound:
+    """A new local that holds the operand, of its type: `v`, or `v.0`, `v.1`, ... for a vector."""
+    return _declare(t, t.namer.unique(name), operand, kind_of(t, operand))
+
+
+def _declare(t: Tracer, name: str, operand: Operand, kind: ElementType) -> Variable | Compound:
+    if isinstance(operand, MatrixValue) and isinstance(kind, MatrixType):
+        parts = tuple(_declare(t, t.namer.unique(f"{name}.{suffix}"), item, kind.dtype)
+                      for suffix, item in zip(_suffixes(kind.shape), operand.items))  # fmt: skip
+        return Compound(kind, parts)
+    if isinstance(operand, StructValue) and isinstance(kind, StructType):
+        return Compound(kind, {
+            member: _declare(t, t.namer.unique(f"{name}.{member}"), operand.members[member], inner)
+            for member, inner in kind.members
+        })  # fmt: skip
+    value = t.value(operand)
+    return Variable(t.builder.local(name, value.type, value), value.type)
+
+
+def _suffixes(shape: tuple[int, ...]) -> list[str]:
+    if len(shape) == 1:
+        return [str(i) for i in range(shape[0])]
+    return [f"{i}.{j}" for i in range(shape[0]) for j in range(shape[1])]

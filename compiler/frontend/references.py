@@ -1,0 +1,290 @@
+"""Attributes and elements: `x.grad`, `x[i]`, `v.xy`, `M[i, :]`, `s[i].pos[k]`.
+
+Invariant: what names memory becomes a place first and is loaded last, so that reading one entry of a vector in a field
+loads that entry alone, and a store finds the same place as a load.
+"""
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..ir.nodes import Value
+from . import constructors, matrices, structs
+from .aggregates import MatrixType, StructType
+from .context import EXPRESSIONS, Tracer
+from .conversions import as_matrix, captured
+from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
+from .members import LaunchScalar, Members
+from .memory import PLACES, Place, element_of, kind_at, load, member, part, text_at
+from .operands import UNKNOWN, MatrixValue, Operand, Pack, ShapeOf, Static, StructValue, describe, known, static
+from .protocols import AnyField, FieldLike, MatrixFieldLike, is_any_field, is_field, is_matrix_field, is_struct_field
+from .scope import Compound, Reference
+from .selections import Selection, select, selected, swizzle
+from .source import MISSING
+
+
+def refer(t: Tracer, node: ast.expr) -> Place | Operand:
+    """What an expression names: a place where it is memory that has parts, else its value."""
+    if isinstance(node, ast.Name):
+        binding = t.scopes.find(node.id)
+        if isinstance(binding, Compound):
+            return binding
+        if isinstance(binding, Reference):
+            return binding.place  # type: ignore[no-any-return]
+    if isinstance(node, (ast.Attribute, ast.Subscript)):
+        outer, t.builder.loc = t.builder.loc, t.locate(node)
+        try:
+            return _REFERENCES[type(node)](t, node)
+        except Problem as problem:
+            problem.node = problem.node or node
+            raise
+        finally:
+            t.builder.loc = outer
+    return t.clean(node)
+
+
+def content(t: Tracer, found: Place | Operand) -> Operand:
+    """The value of what `refer` gives."""
+    return load(t, found) if isinstance(found, PLACES) else found
+
+
+@EXPRESSIONS.row(ast.Attribute)
+def _attribute(t: Tracer, node: ast.Attribute) -> Operand:
+    return content(t, refer(t, node))
+
+
+@EXPRESSIONS.row(ast.Subscript)
+def _subscript(t: Tracer, node: ast.Subscript) -> Operand:
+    return content(t, refer(t, node))
+
+
+# ---- attributes -----------------------------------------------------------------------------------------------------
+
+
+def _refer_attribute(t: Tracer, node: ast.Attribute) -> Place | Operand:
+    base = refer(t, node.value)
+    kind = kind_at(base) if isinstance(base, PLACES) else None
+    if isinstance(kind, MatrixType) or isinstance(base, MatrixValue):
+        return _matrix_attribute(t, base, kind.shape if isinstance(kind, MatrixType) else base.shape,  # type: ignore[union-attr]
+                                 node.attr)  # fmt: skip
+    if isinstance(kind, StructType) or isinstance(base, StructValue):
+        return _struct_attribute(t, base, kind if isinstance(kind, StructType) else base.type,  # type: ignore[union-attr]
+                                 node.attr)  # fmt: skip
+    if not isinstance(base, Static):
+        base = content(t, base)
+        if node.attr == "cast":
+            return matrices.cast_method(base)
+        raise mistyped(f"{describe(base)} has no attribute `{node.attr}`", "use numbers and elements of fields")
+    if is_any_field(base.value):
+        return _field_attribute(t, base.value, base.hint, node.attr)
+    return _object_attribute(t, base, node)
+
+
+def _object_attribute(t: Tracer, base: Static, node: ast.Attribute) -> Operand:
+    made = constructors.attribute(t, base, node.attr)
+    if made is not None:
+        return made
+    found = _member(base.value, node.attr)
+    if isinstance(found, LaunchScalar):
+        return t.builder.arg(found.name, found.dtype)
+    if found is MISSING:
+        raise syntax(f"{describe(base)} has no attribute `{node.attr}`",
+                     suggestion(node.attr, dir(base.value)) or "check its name")  # fmt: skip
+    hint = node.attr if describe(base).startswith("the module") else f"{base.hint}_{node.attr}"
+    return captured(t, static(found, hint))
+
+
+def _member(owner: Any, name: str) -> Any:
+    """An attribute of an object known at compile time, or MISSING. Properties are computed now."""
+    try:
+        return owner.find(name) if isinstance(owner, Members) else getattr(owner, name, MISSING)
+    except AttributeError:
+        return MISSING
+
+
+def _matrix_attribute(t: Tracer, base: Place | Operand, shape: tuple[int, ...], name: str) -> Place | Operand:
+    selection = swizzle(shape, name)
+    if selection is not None:
+        return _part(t, base, selection)
+    return matrices.attribute(t, base, shape, name)
+
+
+def _struct_attribute(t: Tracer, base: Place | Operand, kind: StructType, name: str) -> Place | Operand:
+    if name in kind.names:
+        return base.members[name] if isinstance(base, StructValue) else member(t, base, name)  # type: ignore[arg-type]
+    return structs.method(t, base, kind, name)
+
+
+def _part(t: Tracer, base: Place | Operand, selection: Selection) -> Place | Operand:
+    if isinstance(base, MatrixValue):
+        return selected(t, base, selection)
+    assert isinstance(base, PLACES)
+    return part(t, base, selection)
+
+
+# ---- attributes of fields -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Gradient:
+    """The gradient of a field of vectors or structs, over the gradients of its arrays."""
+
+    owner: Any
+    shape: tuple[int, ...]
+    needs_grad: bool = False
+    grad: None = None
+
+
+@dataclass(frozen=True)
+class _MatrixGradient(_Gradient):
+    element: Any = None
+    storage: Any = None
+    element_first: bool = False
+    is_stackgrad_matrix_field: bool = True
+
+
+@dataclass(frozen=True)
+class _StructGradient(_Gradient):
+    type: Any = None
+    members: Any = None
+    is_stackgrad_struct_field: bool = True
+
+
+def _gradient(t: Tracer, field: AnyField, hint: str) -> Any:
+    """The gradient of a field, or None. Arrays of it are those that the captured arrays own."""
+    if is_field(field):
+        return t.captures.gradient(field, hint)
+    if is_matrix_field(field):
+        storage = t.captures.gradient(field.storage, hint)
+        if storage is None:
+            return None
+        return _MatrixGradient(field, field.shape, element=field.element, storage=storage,
+                               element_first=field.element_first)  # fmt: skip
+    assert is_struct_field(field)
+    found = {name: _gradient(t, inner, f"{hint}.{name}") for name, inner in field.members.items()}
+    found = {name: inner for name, inner in found.items() if inner is not None}
+    kept = tuple((name, kind) for name, kind in field.type.members if name in found)
+    return _StructGradient(field, field.shape, type=replace(field.type, members=kept), members=found) if found else None
+
+
+def _field_attribute(t: Tracer, field: AnyField, hint: str, name: str) -> Operand:
+    if name == "shape":
+        return Static(ShapeOf(field, hint), hint + ".shape")
+    if name == "grad":
+        gradient = _gradient(t, field, hint)
+        if gradient is None:
+            raise mistyped(f"the field `{hint}` has no gradient", f"create `{hint}` with `needs_grad=True`")
+        return Static(gradient, hint + ".grad")
+    if name == "dtype" and not is_struct_field(field):
+        return Static(field.dtype if is_field(field) else _element(field).dtype, hint + ".dtype")
+    if name in ("n", "m") and is_matrix_field(field):
+        shape = (*field.element.shape, 1)
+        return Static(shape[0 if name == "n" else 1])
+    if is_struct_field(field) and name in field.members:
+        return Static(field.members[name], f"{hint}.{name}")
+    raise syntax(f"`{hint}.{name}` cannot be used in a kernel", "use elements, `.shape`, `.dtype` or `.grad`")
+
+
+def _element(field: FieldLike | MatrixFieldLike | Any) -> MatrixType:
+    return field.element  # type: ignore[no-any-return]
+
+
+# ---- elements -------------------------------------------------------------------------------------------------------
+
+
+def _refer_subscript(t: Tracer, node: ast.Subscript) -> Place | Operand:
+    base = refer(t, node.value)
+    if isinstance(base, Static) and is_any_field(base.value):
+        indices = indices_of(t, base.value, base.hint, node)
+        return element_of(t, base.value, base.hint, indices, ast.unparse(node))
+    if isinstance(base, MatrixValue):
+        return selected(t, base, select(t, base.shape, node.slice, f"`{ast.unparse(node.value)}`", True))
+    if isinstance(base, PLACES):
+        kind = kind_at(base)
+        if isinstance(kind, MatrixType):
+            checked = isinstance(base, Compound)
+            return part(t, base, select(t, kind.shape, node.slice, f"`{text_at(base)}`", checked))
+        base = content(t, base)
+    return _static_item(t, base, node)
+
+
+def indices_of(t: Tracer, field: AnyField, hint: str, node: ast.Subscript) -> tuple[Value, ...]:
+    """The indices of an element of a field. Raises KernelTypeError on a wrong number of them."""
+    rank = len(field.shape)
+    found = _index_parts(t, node.slice)
+    if len(found) != rank:
+        cure = f"write `{hint}[{', '.join('ijklmnop'[:rank]) if rank else 'None'}]`"
+        if is_matrix_field(field) and len(found) == rank + len(field.element.shape):
+            cure += ", and the entry after it, as in `[i][k]`"
+        raise mistyped(f"`{hint}` has {rank} {'axis' if rank == 1 else 'axes'}, but is indexed with {len(found)}", cure,
+                       node)  # fmt: skip
+    return tuple(_index(t, operand, at) for operand, at in found)
+
+
+def _index(t: Tracer, operand: Operand, node: ast.expr) -> Value:
+    try:
+        return t.index(operand)
+    except Problem as problem:
+        problem.node = problem.node or node
+        raise
+
+
+def _index_parts(t: Tracer, node: ast.expr) -> list[tuple[Operand, ast.expr]]:
+    """Indices one by one; an index vector counts as its entries, `None` as none."""
+    found: list[tuple[Operand, ast.expr]] = []
+    for written in node.elts if isinstance(node, ast.Tuple) else [node]:
+        operand = t.clean(written)
+        if isinstance(operand, Static) and operand.value is None and written is node:
+            return []
+        items = t.items(operand)
+        found.extend((item, written) for item in ((operand,) if items is None else items))
+    return found
+
+
+def _static_item(t: Tracer, base: Operand, node: ast.Subscript) -> Operand:
+    """An item of something known at compile time; an index of launch selects among the numbers of a sequence."""
+    if isinstance(base, (Value, StructValue)):
+        cure = "index a field, a vector or a sequence"
+        raise mistyped(f"{'a number' if isinstance(base, Value) else describe(base)} cannot be indexed", cure)
+    index = t.clean(node.slice) if not isinstance(node.slice, ast.Slice) else Static(_static_slice(t, node.slice))
+    key = known(index)
+    if key is UNKNOWN:
+        return _chosen_item(t, base, index, node)
+    try:
+        if isinstance(base, Pack):
+            found = base.items[key if isinstance(key, slice) else int(key)]
+            return Pack(found) if isinstance(found, tuple) else found
+        assert isinstance(base, Static)
+        if isinstance(base.value, ShapeOf):
+            return t.extent(base.value, range(len(base.value.field.shape))[key])
+        return captured(t, static(base.value[key], f"{base.hint}_{key}"))
+    except (TypeError, KeyError, IndexError, AttributeError) as error:
+        raise mistyped(f"{describe(base)} cannot be indexed so: {error}", "index a field or a sequence") from None
+
+
+def _static_slice(t: Tracer, node: ast.Slice) -> slice:
+    ends = [None if end is None else known(t.clean(end)) for end in (node.lower, node.upper, node.step)]
+    if UNKNOWN in ends:
+        raise mistyped("the bounds of a slice are known at compile time", "use constants", node)
+    return slice(*ends)
+
+
+def _chosen_item(t: Tracer, base: Operand, index: Operand, node: ast.Subscript) -> Operand:
+    """sequence[index] for an index known at launch only, if the sequence is one of numbers."""
+    problem = mistyped(
+        f"{describe(base)} is indexed with a value that is not known at compile time",
+        "loop with `for i in sg.static(range(n))`, or copy it into a field",
+    )
+    if isinstance(base, Static) and isinstance(base.value, ShapeOf):
+        base = Pack(t.items(base) or ())
+    try:
+        matrix = None if isinstance(base, Static) and not isinstance(base.value, (tuple, list)) else as_matrix(t, base)
+    except (Problem, Poisoned):
+        raise problem from None
+    if matrix is None:
+        raise problem
+    return selected(t, matrix, select(t, matrix.shape, node.slice, f"`{ast.unparse(node.value)}`", True))
+
+
+_REFERENCES: dict[type[ast.expr], Any] = {ast.Attribute: _refer_attribute, ast.Subscript: _refer_subscript}

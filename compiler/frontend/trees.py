@@ -1,0 +1,47 @@
+"""Operands as trees: their scalar leaves, and the same tree over other leaves.
+
+Branches, results of functions and assignments work on leaves; only here is it known how a tree is taken apart.
+"""
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+
+from .operands import MatrixValue, Operand, Pack, StructValue
+
+NUMBER = "number"
+
+
+def leaves(operand: Operand) -> tuple[Operand, ...]:
+    """The scalar operands of a tree in order; an operand that is no tree is its own leaf."""
+    if isinstance(operand, (Pack, MatrixValue)):
+        return tuple(leaf for item in operand.items for leaf in leaves(item))
+    if isinstance(operand, StructValue):
+        return tuple(leaf for item in operand.members.values() for leaf in leaves(item))
+    return (operand,)
+
+
+def with_leaves(operand: Operand, values: Iterable[Operand]) -> Operand:
+    """A tree of the same form over other leaves."""
+    return _rebuilt(operand, iter(values))
+
+
+def _rebuilt(operand: Operand, values: Iterator[Operand]) -> Operand:
+    if isinstance(operand, Pack):
+        return Pack(tuple(_rebuilt(item, values) for item in operand.items))
+    if isinstance(operand, MatrixValue):
+        return MatrixValue(operand.shape, tuple(_rebuilt(item, values) for item in operand.items))
+    if isinstance(operand, StructValue):
+        members = {name: _rebuilt(item, values) for name, item in operand.members.items()}
+        return StructValue(operand.type, members)
+    return next(values)
+
+
+def form(operand: Operand) -> Hashable:
+    """What two trees must share to be alternatives of one value: everything but the types of the numbers in them."""
+    if isinstance(operand, Pack):
+        return ("tuple", *map(form, operand.items))
+    if isinstance(operand, MatrixValue):
+        return ("matrix", operand.shape)
+    if isinstance(operand, StructValue):
+        return ("struct", operand.type)
+    return NUMBER
