@@ -78,20 +78,16 @@ _READS = {cls: EFFECTS[cls].reads for cls in EFFECTS}
 _WRITES = {cls: EFFECTS[cls].writes for cls in EFFECTS}
 
 
-def _places(stmt: Stmt, rows: tuple[Place, ...]) -> tuple[Place, ...]:
-    return tuple([(space, name) for space, field in rows if (name := getattr(stmt, field)) is not None])
-
-
 def reads(stmt: Stmt) -> tuple[Place, ...]:
     """Places the statement itself reads."""
     rows = _READS[type(stmt)]
-    return _places(stmt, rows) if rows else ()
+    return tuple([(space, name) for space, field in rows if (name := getattr(stmt, field)) is not None]) if rows else ()
 
 
 def writes(stmt: Stmt) -> tuple[Place, ...]:
     """Places the statement itself writes or declares."""
     rows = _WRITES[type(stmt)]
-    return _places(stmt, rows) if rows else ()
+    return tuple([(space, getattr(stmt, field)) for space, field in rows]) if rows else ()
 
 
 def may_trap(stmt: Stmt) -> bool:
@@ -115,12 +111,12 @@ def is_pinned(stmt: Stmt) -> bool:
 
 def all_reads(statements: Iterable[Stmt]) -> set[Place]:
     """Places read by these statements or anything nested in them."""
-    return {place for stmt in statements for inner in walk((stmt,)) for place in reads(inner)}
+    return {place for inner in walk(tuple(statements)) if _READS[type(inner)] for place in reads(inner)}
 
 
 def all_writes(statements: Iterable[Stmt]) -> set[Place]:
     """Places written or declared by these statements or anything nested in them."""
-    return {place for stmt in statements for inner in walk((stmt,)) for place in writes(inner)}
+    return {place for inner in walk(tuple(statements)) if _WRITES[type(inner)] for place in writes(inner)}
 
 
 def arrays_written(block: Block) -> set[str]:

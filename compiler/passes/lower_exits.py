@@ -21,14 +21,17 @@ from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Temp
 from ..ir.types import i32, u1
-from ..ir.walk import blocks, map_blocks, next_id, walk, walk_kernel
+from ..ir.walk import NESTED, blocks, map_blocks, next_id, walk, walk_kernel
 
 EXITS = (n.Break, n.Continue, n.Return)
+_LOWERED = frozenset({*EXITS, n.Scope})
+_MAY_EXIT = NESTED | frozenset(EXITS)
+_DEEPER = frozenset({n.For, n.While, n.Scope})
 
 
 def lower_exits(kernel: Kernel) -> Kernel:
     """Stage tasks to stage structured."""
-    if not any(isinstance(s, (*EXITS, n.Scope)) or _acts_in_condition(s) for s in walk_kernel(kernel)):
+    if not any(type(s) in _LOWERED or type(s) is n.While and _acts_in_condition(s) for s in walk_kernel(kernel)):
         return kernel
     lowering = _Lowering(kernel)
     tasks = tuple(lowering.task(t) for t in kernel.tasks)
@@ -133,6 +136,8 @@ class _Lowering:
         return self._done(b)
 
     def _statement(self, stmt: Stmt, frames: list[_Frame]) -> Block:
+        if type(stmt) not in NESTED:
+            return (stmt,)
         if isinstance(stmt, n.Scope):
             return self._scope(stmt, frames)
         if isinstance(stmt, (n.For, n.While)):
@@ -224,19 +229,21 @@ def _leaves(block: Block) -> bool:
 
 def _escapes(stmt: Stmt, depth: int) -> Iterator[int]:
     """For each exit inside `stmt`, how many frames beyond the `depth` enclosing ones within it are passed."""
+    cls = type(stmt)
     if isinstance(stmt, n.Return):
         yield 1
     elif isinstance(stmt, (n.Break, n.Continue)):
         yield stmt.depth - depth
-    deeper = depth + isinstance(stmt, (n.For, n.While, n.Scope))
-    for inner in blocks(stmt):
-        for child in inner:
-            yield from _escapes(child, deeper)
+    elif cls in NESTED:
+        for inner in blocks(stmt):
+            for child in inner:
+                if type(child) in _MAY_EXIT:
+                    yield from _escapes(child, depth + (cls in _DEEPER))
 
 
 def _may_exit(stmt: Stmt) -> bool:
     """Whether control may leave the block that holds `stmt` from inside it."""
-    return any(passed >= 1 for passed in _escapes(stmt, 0))
+    return type(stmt) in _MAY_EXIT and any(passed >= 1 for passed in _escapes(stmt, 0))
 
 
 def _loops_left(body: Block) -> Iterator[int]:
@@ -246,14 +253,15 @@ def _loops_left(body: Block) -> Iterator[int]:
 
 
 def _left(stmt: Stmt, depth: int) -> Iterator[int]:
+    cls = type(stmt)
     if isinstance(stmt, n.Return):
         yield 1
     elif isinstance(stmt, n.Break):
         yield int(stmt.depth > depth)
     elif isinstance(stmt, n.Continue):
         yield int(stmt.depth > depth + 1)
-    deeper = depth + isinstance(stmt, (n.For, n.While, n.Scope))
-    for inner in blocks(stmt):
-        for child in inner:
-            yield from _left(child, deeper)
-
+    elif cls in NESTED:
+        for inner in blocks(stmt):
+            for child in inner:
+                if type(child) in _MAY_EXIT:
+                    yield from _left(child, depth + (cls in _DEEPER))

@@ -19,7 +19,7 @@ from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Value
 from ..ir.types import ArrayType, Scalar
-from ..ir.walk import blocks, map_blocks, next_id, results, used_values, walk
+from ..ir.walk import NESTED, blocks, kept_block, map_blocks, next_id, results, used_values, walk
 from .affine import Affine, IndexForms, Symbol, is_own, same_indices, single_iteration
 
 Access = n.Load | n.Store | n.Atomic
@@ -52,6 +52,8 @@ def _written(task: Task) -> set[str]:
 
 
 def _touches(stmt: Stmt, array: str) -> bool:
+    if type(stmt) not in NESTED:
+        return isinstance(stmt, (n.Load, n.Store, n.Atomic)) and stmt.array == array
     return any(isinstance(s, (n.Load, n.Store, n.Atomic)) and s.array == array for s in walk((stmt,)))
 
 
@@ -191,7 +193,7 @@ class _Updates:
                 out += self._update(stmt)
             else:
                 out.append(map_blocks(stmt, self._block))
-        return block if len(out) == len(block) and all(a is b for a, b in zip(out, block)) else tuple(out)
+        return kept_block(block, out)
 
     def _needs_old(self, stmt: n.Atomic) -> bool:
         return stmt.op not in ONCE or stmt.result in self.used

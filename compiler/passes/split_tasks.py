@@ -24,6 +24,7 @@ from ..ir.walk import (
     rename_block,
     rename_locals,
     results,
+    used_values,
     walk,
     walk_kernel,
     walk_task,
@@ -35,6 +36,8 @@ REDUCTIONS = ("add", "min", "max")
 
 def split_tasks(kernel: Kernel) -> Kernel:
     """Stage source to stage tasks. Raises Unsupported where a parallel loop overwrites a kernel-level local."""
+    if len(kernel.tasks) < 2:
+        return kernel
     return _Splitter(kernel).run()
 
 
@@ -70,8 +73,10 @@ class _Splitter:
     def _crossing(self, t: int) -> tuple[set[Value], set[str]]:
         """Values and locals of earlier tasks that task t uses."""
         task = self.kernel.tasks[t]
-        used = {v for s in walk_task(task) for v in operands(s)} | set(task.begin) | set(task.end)
-        values = {v for v in used if self.home.get(v, (t,))[0] < t}
+        if t == 0:
+            return set(), set()
+        used = used_values(walk_task(task)).union(task.begin, task.end)
+        values = {v for v in used if v in self.home and self.home[v][0] < t}
         names = {s.var for s in walk_task(task) if isinstance(s, (n.Get, n.Set))}
         return values, {v for v in names if v in self.local_home and self.local_home[v][0] < t}
 
@@ -128,7 +133,7 @@ class _Splitter:
 
         Also gives the new names of the values and of the locals.
         """
-        used = {v for s in walk(block) for v in operands(s)} | set(extra)
+        used = used_values(walk(block)).union(extra)
         touched = {s.var for s in walk(block) if isinstance(s, (n.Get, n.Set))}
         b = Builder(self.next_id)
         mapping: dict[Value, Value] = {}
@@ -140,7 +145,11 @@ class _Splitter:
             renamed[name] = self._local(name)
             b.local(renamed[name], dtype, b.load(self.latest[name], (), dtype))
         self.next_id = b.next_id
-        return b.take() + rename_locals(rename_block(block, mapping), renamed), mapping, renamed
+        if mapping:
+            block = rename_block(block, mapping)
+        if renamed:
+            block = rename_locals(block, renamed)
+        return b.take() + block, mapping, renamed
 
     def _local(self, name: str) -> str:
         """A name for the copy of a crossing local: names are declared once in a kernel."""
@@ -188,7 +197,7 @@ class _Splitter:
 
     def _reductions(self, task: Task, names: set[str]) -> Iterator[Task]:
         """A serial task that copies each reduced local into a temporary of its own."""
-        reduced = sorted({s.var for s in walk(task.body) if isinstance(s, n.Set)} & names)
+        reduced = sorted({s.var for s in walk(task.body) if isinstance(s, n.Set)} & names) if names else []
         if not reduced:
             return
         b = Builder(self.next_id)
@@ -202,7 +211,7 @@ class _Splitter:
         yield Task(b.take(), loc=task.loc)
 
     def _atomics(self, task: Task, names: set[str]) -> Task:
-        reduced = {s.var for s in walk(task.body) if isinstance(s, n.Set)} & names
+        reduced = {s.var for s in walk(task.body) if isinstance(s, n.Set)} & names if names else set()
         if not reduced:
             return task
         body = self._reduce_block(task.body, reduced)

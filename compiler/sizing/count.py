@@ -18,7 +18,7 @@ from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
 from ..ir.types import ArrayType, i64
-from ..ir.walk import blocks, map_blocks, next_id, operands, walk, walk_kernel
+from ..ir.walk import NESTED, blocks, map_blocks, next_id, used_values, walk, walk_kernel
 from ..passes.dead_code import remove_dead_code
 
 DEPTHS, ROWS = "$depths", "$rows"
@@ -138,8 +138,9 @@ class _Counter:
 def _pushes_after_pops(block: Block, popped: bool = False) -> bool:
     """Whether a push of any stack can follow a pop, or a second alloca, of any within one iteration."""
     for stmt in block:
-        inside = [type(s) for s in walk((stmt,))]
-        drops = n.StackPop in inside or n.StackAlloca in inside and bool(blocks(stmt))
+        nest = type(stmt) in NESTED
+        inside = set(map(type, walk((stmt,)))) if nest else {type(stmt)}
+        drops = n.StackPop in inside or nest and n.StackAlloca in inside
         if n.StackPush in inside:
             loops = isinstance(stmt, (n.For, n.While))
             if popped or loops and drops or any(_pushes_after_pops(inner) for inner in blocks(stmt)):
@@ -151,18 +152,16 @@ def _pushes_after_pops(block: Block, popped: bool = False) -> bool:
 def _slice(kernel: Kernel) -> Kernel:
     """Only what the counters need: stores to arrays go, unless the slice loads from the array."""
     kept = frozenset({DEPTHS, ROWS} | {t.name for t in kernel.temps})
+    written = {s.array for s in walk_kernel(kernel) if isinstance(s, (n.Store, n.Atomic))}
     while True:
         sliced = remove_dead_code(_without_stores(kernel, kept))
-        read = {s.array for s in walk_kernel(sliced) if isinstance(s, n.Load)}
-        used = {v.id for s in walk_kernel(sliced) for v in operands(s)}
-        read |= {s.array for s in walk_kernel(sliced) if isinstance(s, n.Atomic) and s.result.id in used}
-        written = {s.array for s in walk_kernel(kernel) if isinstance(s, (n.Store, n.Atomic))}
+        left = list(walk_kernel(sliced))
+        used = used_values(left)
+        read = {s.array for s in left if isinstance(s, n.Load) or isinstance(s, n.Atomic) and s.result in used}
         wanted = kept | (read & written)
         if wanted == kept:
             return sliced
         kept = wanted
-
-
 
 
 def _without_stores(kernel: Kernel, kept: frozenset[str]) -> Kernel:
@@ -180,5 +179,3 @@ def _without_stores(kernel: Kernel, kept: frozenset[str]) -> Kernel:
         return tuple(out)
 
     return replace(kernel, tasks=tuple(replace(t, body=visit(t.body)) for t in kernel.tasks))
-
-
