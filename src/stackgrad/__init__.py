@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import ad, capture
+    from . import ad, capture, types
     from .compiler.errors import (
         AdstackOverflow,
         DeviceError,
@@ -27,11 +27,61 @@ if TYPE_CHECKING:
         VerifyError,
     )
     from .compiler.ir.types import f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64
-    from .fields import Field, field
+    from .fields import (
+        Backend,
+        Layout,
+        MatrixField,
+        MatrixNdarray,
+        Ndarray,
+        ScalarField,
+        ScalarNdarray,
+        StructField,
+        Tensor,
+        field,
+        wrap,
+    )
+    from .fields.kinds import Field
     from .kernels import Kernel, TextKernel, kernel, kernel_from_text
+    from .ndarray import from_dlpack, ndarray, tensor
+    from .primitive_types import (
+        float16,
+        float32,
+        float64,
+        int8,
+        int16,
+        int32,
+        int64,
+        uint1,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
+    )
     from .report import adstack_report
     from .session import init, reset, sync
-    from .usage import UsageError
+    from .snodes import (
+        FieldsBuilder,
+        axes,
+        i,
+        ij,
+        ijk,
+        ijkl,
+        ijl,
+        ik,
+        ikl,
+        il,
+        j,
+        jk,
+        jkl,
+        jl,
+        k,
+        kl,
+        l,
+        root,
+    )
+    from .types import Template, dataclass, template
+    from .usage import FieldError, MatrixError, StructError, UsageError
+    from .values import Matrix, Struct, Vector
 
 __version__ = "0.1.0"
 
@@ -42,13 +92,32 @@ _ERRORS = (
     "AdstackOverflow", "DeviceError", "DivisionByZero", "InternalError", "KernelAssertionError", "KernelSyntaxError",
     "KernelTypeError", "NotDifferentiable", "OutOfBounds", "ParseError", "StackgradError", "Unsupported", "VerifyError",
 )  # fmt: skip
-_USAGE = ("ArgumentError", "FieldError", "GradientError", "OptionError", "StaleFieldError", "TapeError", "UsageError")
+_USAGE = (
+    "ArgumentError", "FieldError", "GradientError", "MatrixError", "OptionError", "StaleFieldError", "StructError",
+    "TapeError", "UsageError",
+)  # fmt: skip
+_LONG_TYPES = (
+    "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint1", "uint8", "uint16", "uint32", "uint64",
+)  # fmt: skip
+_KINDS = (
+    "Backend", "Layout", "MatrixField", "MatrixNdarray", "Ndarray", "ScalarField", "ScalarNdarray", "StructField",
+    "Tensor", "field", "wrap",
+)  # fmt: skip
+_AXES = ("i", "ij", "ijk", "ijkl", "ijl", "ik", "ikl", "il", "j", "jk", "jkl", "jl", "k", "kl", "l", "axes")
 _TYPES = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64")
 
 _HOMES: dict[str, str] = {
     **dict.fromkeys(("init", "reset", "sync"), ".session"),
-    **dict.fromkeys(("field", "Field"), ".fields"),
+    **dict.fromkeys(_KINDS, ".fields"),
+    "Field": ".fields.kinds",
+    **dict.fromkeys(("VectorNdarray", "VectorTensor", "MatrixTensor"), ".names"),
+    **dict.fromkeys(("ndarray", "tensor", "from_dlpack"), ".ndarray"),
+    **dict.fromkeys(("Matrix", "Struct", "Vector"), ".values"),
+    **dict.fromkeys((*_AXES, "FieldsBuilder", "root"), ".snodes"),
+    **dict.fromkeys(("Template", "dataclass", "template"), ".types"),
+    **dict.fromkeys(_LONG_TYPES, ".primitive_types"),
     **dict.fromkeys(("kernel", "Kernel", "TextKernel", "KernelStats", "KernelWarning", "kernel_from_text"), ".kernels"),
+    **dict.fromkeys(("data_oriented", "pyfunc"), ".classes"),
     **dict.fromkeys(("adstack_report", "AdstackReport"), ".report"),
     **dict.fromkeys(_TYPES, ".compiler.ir.types"),
     **dict.fromkeys(_ERRORS, ".compiler.errors"),
@@ -56,7 +125,7 @@ _HOMES: dict[str, str] = {
 }
 """Public names by the module that defines them. What the kernel language adds is `EXPORTS` of the frontend."""
 
-_MODULES = ("ad", "capture")
+_MODULES = ("ad", "capture", "types")
 _FUNCTIONS = ".compiler.frontend.functions"
 
 

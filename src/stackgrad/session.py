@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .backends.base import Backend, Draws, Options, Scalars
     from .backends.launcher import Launcher
     from .capture import Capture
-    from .fields import Field
+    from .fields import Array
     from .program import Binding
 
 ARCHES = ("cpu", "reference", "cuda")
@@ -48,7 +48,7 @@ class Watcher(Protocol):
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         """A kernel has run; called on the innermost watcher."""
 
-    def before_host_write(self, array: Field) -> None:
+    def before_host_write(self, array: Array) -> None:
         """The host is about to write a field; may raise."""
 
     def add_custom(self, run: Callable[[], Any]) -> None:
@@ -112,7 +112,7 @@ class Runtime:
         self.settings = Settings()
         self.generation = 0
         self.initialised = False
-        self.fields: weakref.WeakSet[Field] = weakref.WeakSet()
+        self.fields: weakref.WeakSet[Array] = weakref.WeakSet()
         self.launchers: weakref.WeakSet[Launcher] = weakref.WeakSet()
         self.tapes: tuple[Watcher, ...] = ()
         self.capture: Capture | None = None

@@ -27,6 +27,14 @@ class FieldError(UsageError, ValueError):
     """A field made, read or written with a wrong dtype, shape, rank or value."""
 
 
+class MatrixError(UsageError, ValueError):
+    """A vector or matrix of the host made, indexed or combined with a shape or value that does not fit."""
+
+
+class StructError(UsageError, ValueError):
+    """A struct of the host, or its type, with members that do not fit."""
+
+
 class GradientError(UsageError, AttributeError):
     """The gradient of a field that has none."""
 

@@ -24,7 +24,7 @@ def arch(request: pytest.FixtureRequest) -> Iterator[str]:
 def recurrence(size: int, gate: int) -> sg.Kernel:
     """A launched gradient whose iterations below `gate` save TRIPS doubles each."""
     x, y = (sg.field(sg.f64, size, needs_grad=True) for _ in range(2))
-    trips = sg.field(sg.i32)
+    trips = sg.field(sg.i32, ())
     trips[None] = TRIPS
 
     @sg.kernel

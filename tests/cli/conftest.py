@@ -53,7 +53,7 @@ import stackgrad as sg
 sg.init(arch=sg.cpu, default_fp=sg.{fp})
 n = 6
 x, y = (sg.field(float, n, needs_grad=True, name=name) for name in ("x", "y"))
-loss = sg.field(float, needs_grad=True, name="loss")
+loss = sg.field(float, (), needs_grad=True, name="loss")
 
 @sg.kernel
 def power(steps: sg.i32):

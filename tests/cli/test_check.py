@@ -53,7 +53,7 @@ def test_a_wrong_backend_fails(command: Any, double_program: str, monkeypatch: p
 BLOW_UP = """
     import stackgrad as sg
     sg.init(arch=sg.reference, default_fp=sg.f64)
-    x, loss = (sg.field(sg.f64, needs_grad=True, name=name) for name in ("x", "loss"))
+    x, loss = (sg.field(sg.f64, (), needs_grad=True, name=name) for name in ("x", "loss"))
 
     @sg.kernel
     def fine():

@@ -71,7 +71,7 @@ def test_a_field_that_was_not_finite_before() -> None:
 def test_gradients_that_are_not_finite() -> None:
     with watching(2) as watch:
         sg.init(arch=sg.reference, default_fp=sg.f64)
-        x, y = (sg.field(sg.f64, needs_grad=True, name=name) for name in "xy")
+        x, y = (sg.field(sg.f64, (), needs_grad=True, name=name) for name in "xy")
 
         @sg.kernel
         def root():

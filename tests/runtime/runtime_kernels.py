@@ -88,7 +88,7 @@ class Program:
 
     def __init__(self) -> None:
         self.a, self.y = (sg.field(sg.f64, 3, needs_grad=True, name=n) for n in "ay")
-        self.loss = sg.field(sg.f64, needs_grad=True, name="loss")
+        self.loss = sg.field(sg.f64, (), needs_grad=True, name="loss")
         self.a.from_numpy([1.0, 2.0, 3.0])
         square, total, shift = (sg.kernel_from_text(text) for text in (SQUARE, TOTAL, SHIFT))
         self.square: Callable[[], None] = lambda: square(a=self.a, y=self.y)

@@ -75,7 +75,7 @@ def test_what_a_custom_gradient_launches_is_not_recorded(p: Program) -> None:
         with pytest.raises(sg.TapeError, match="runs backward"):
             sg.ad.Tape(p.loss).__enter__()
 
-    outer = sg.field(sg.f64, needs_grad=True)
+    outer = sg.field(sg.f64, (), needs_grad=True)
     with sg.ad.Tape(outer), sg.ad.Tape(p.loss):
         step()
         p.total()

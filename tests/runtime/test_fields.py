@@ -34,8 +34,8 @@ def test_attributes() -> None:
 
 def test_python_types_mean_the_defaults() -> None:
     sg.init(arch=sg.reference, default_fp=sg.f16, default_ip=sg.i64)
-    assert (sg.field(float).dtype, sg.field(int).dtype, sg.field(bool).dtype) == (sg.f16, sg.i64, sg.u1)
-    assert sg.field(np.float32).dtype == sg.f32
+    assert (sg.field(float, ()).dtype, sg.field(int, ()).dtype, sg.field(bool, ()).dtype) == (sg.f16, sg.i64, sg.u1)
+    assert sg.field(np.float32, ()).dtype == sg.f32
 
 
 def test_to_numpy_is_a_copy() -> None:
@@ -118,8 +118,8 @@ def test_refused_elements(dtype: str, value: object) -> None:
 @pytest.mark.parametrize(("make", "words"), [
     (lambda: sg.field("f99"), "not a scalar type"),
     (lambda: sg.field(complex), "not a scalar type"),
-    (lambda: sg.field(sg.i32, needs_grad=True), "a field of i32 cannot have a gradient"),
-    (lambda: sg.field(sg.u1, needs_grad=True), "a field of u1 cannot have a gradient"),
+    (lambda: sg.field(sg.i32, (), needs_grad=True), "a field of i32 cannot have a gradient"),
+    (lambda: sg.field(sg.u1, (), needs_grad=True), "a field of u1 cannot have a gradient"),
     (lambda: sg.field(sg.f32, (2, -1)), "negative extent"),
     (lambda: sg.field(sg.f32, 2.5), "not a shape"),
     (lambda: sg.field(sg.f64, (1 << 40, 1 << 20)), "GiB"),
@@ -134,9 +134,9 @@ def test_misuse(make: object, words: str) -> None:
 
 def test_missing_gradient_says_how_to_get_it() -> None:
     with pytest.raises(sg.GradientError, match="needs_grad=True"):
-        sg.field(sg.f32, name="x").grad  # noqa: B018
+        sg.field(sg.f32, (), name="x").grad  # noqa: B018
     with pytest.raises(sg.GradientError, match="it is a gradient itself"):
-        sg.field(sg.f32, name="x", needs_grad=True).grad.grad  # noqa: B018
+        sg.field(sg.f32, (), name="x", needs_grad=True).grad.grad  # noqa: B018
 
 
 def test_every_write_gives_a_new_version() -> None:

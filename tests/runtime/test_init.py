@@ -65,7 +65,7 @@ class Absent:
 def test_absent_backend_is_one_line_with_a_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     from stackgrad.backends import registry
 
-    x = sg.field(sg.f32)
+    x = sg.field(sg.f32, ())
     monkeypatch.setattr(registry, "get", lambda name: Absent())
     with pytest.raises(sg.DeviceError) as caught:
         sg.init(arch=sg.cuda)
@@ -102,7 +102,7 @@ def test_first_use_initialises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STACKGRAD_ARCH", "reference")
     sg.reset()
     assert not RUNTIME.initialised
-    assert sg.field(float).dtype == sg.f32
+    assert sg.field(float, ()).dtype == sg.f32
     assert RUNTIME.initialised
 
 

@@ -301,7 +301,7 @@ def test_warnings_of_the_compiler_are_python_warnings(s: Sines, monkeypatch: pyt
 
     traced = frontend.trace(s.total.__wrapped__)
     warned = frontend.Traced(traced.kernel, traced.arrays, traced.arguments, (Diagnostic("odd", "do else"),))
-    monkeypatch.setattr(frontend, "trace", lambda *_: warned)
+    monkeypatch.setattr(frontend, "trace", lambda *_, **__: warned)
     with pytest.warns(sg.KernelWarning, match="odd"):
         s.total()
     with warnings.catch_warnings():

@@ -102,7 +102,7 @@ def test_one_write_is_saved_once(p: Program) -> None:
 def test_restored_versions_find_their_sizes_again() -> None:
     """A bound that changes between launches is counted once per value, not once per launch of a gradient."""
     x, y = (sg.field(sg.f64, 3, needs_grad=True) for _ in range(2))
-    loss, n = sg.field(sg.f64, needs_grad=True), sg.field(sg.i32)
+    loss, n = sg.field(sg.f64, (), needs_grad=True), sg.field(sg.i32, ())
     power, total = sg.kernel_from_text(POWER), sg.kernel_from_text(TOTAL)
     x.from_numpy([0.1, 0.2, 0.3])
     expected = np.zeros(3)
@@ -171,7 +171,7 @@ LAST = """kernel last(x: f64[2] grad, t: i32, loss: f64[0] grad) {
 
 def run_steps(times: list[int], rows: int) -> tuple[sg.ad.Tape, Field, np.ndarray]:
     """Squares row t into row t + 1 for each t, then sums the row after the last; gradient of the first row."""
-    x, loss = sg.field(sg.f64, (rows, 2), needs_grad=True), sg.field(sg.f64, needs_grad=True)
+    x, loss = sg.field(sg.f64, (rows, 2), needs_grad=True), sg.field(sg.f64, (), needs_grad=True)
     step, last = sg.kernel_from_text(STEP), sg.kernel_from_text(LAST)
     x.from_numpy(np.full((rows, 2), [0.5, 2.0]))
     with sg.ad.Tape(loss) as tape:
@@ -197,7 +197,7 @@ def test_a_row_that_is_written_again_is_saved_alone() -> None:
 
 
 def test_arrays_that_are_no_fields_are_copied() -> None:
-    y, loss = sg.field(sg.f64, 3, needs_grad=True), sg.field(sg.f64, needs_grad=True)
+    y, loss = sg.field(sg.f64, 3, needs_grad=True), sg.field(sg.f64, (), needs_grad=True)
     a, grad = np.array([1.0, 2.0, 3.0]), np.zeros(3)
     square, total = sg.kernel_from_text(SQUARE), sg.kernel_from_text(TOTAL)
     with sg.ad.Tape(loss) as tape:
@@ -237,7 +237,7 @@ def test_an_exception_while_running_backward_puts_primals_back(p: Program) -> No
 
 
 def test_only_the_innermost_tape_records(p: Program) -> None:
-    inner = sg.field(sg.f64, needs_grad=True)
+    inner = sg.field(sg.f64, (), needs_grad=True)
     total = sg.kernel_from_text(TOTAL)
     with sg.ad.Tape(p.loss):
         p.square()
@@ -254,13 +254,13 @@ def test_the_outer_tape_sees_what_the_inner_one_overwrites(p: Program) -> None:
     with sg.ad.Tape(p.loss):
         p.square()
         p.total()
-        with sg.ad.Tape(sg.field(sg.f64, needs_grad=True)):
+        with sg.ad.Tape(sg.field(sg.f64, (), needs_grad=True)):
             p.shift(9.0)
     assert p.gradient() == [2, 4, 6]
 
 
 def test_an_accumulating_tape_admits_no_inner_one(p: Program) -> None:
-    inner = sg.field(sg.f64, needs_grad=True)
+    inner = sg.field(sg.f64, (), needs_grad=True)
     with sg.ad.Tape(p.loss, clear_gradients=False), pytest.raises(sg.TapeError, match="clear_gradients=False"):
         sg.ad.Tape(inner).__enter__()
 
@@ -286,9 +286,9 @@ def test_init_inside_a_tape(p: Program) -> None:
     (lambda: None, "needs a loss, not None"),
     (lambda: 3.0, "the loss is a field, not float"),
     (lambda: np.zeros(()), "the loss is a field, not ndarray"),
-    (lambda: sg.field(sg.i32), "is of i32, which has no gradient"),
+    (lambda: sg.field(sg.i32, ()), "is of i32, which has no gradient"),
     (lambda: sg.field(sg.f32, 2, needs_grad=True), "has shape (2,), not one element"),
-    (lambda: sg.field(sg.f32), "make it with needs_grad=True"),
+    (lambda: sg.field(sg.f32, ()), "make it with needs_grad=True"),
 ])  # fmt: skip
 def test_unfit_losses(loss: Callable[[], Any], words: str) -> None:
     with pytest.raises(sg.TapeError) as caught:

@@ -1,0 +1,18 @@
+"""Fields: what kernels read and write. Scalar arrays, and vectors, matrices and structs over them."""
+from __future__ import annotations
+
+from .array import Array
+from .conversions import convert, scalar_type
+from .kinds import Backend, Layout, Ndarray, Tensor, wrap
+from .make import field, matrix_field, struct_field
+from .matrix import MatrixArray, MatrixField, MatrixNdarray
+from .scalar import ScalarField, ScalarNdarray
+from .struct import StructField
+
+Field = Array
+"""What launches and tapes deal in: any scalar array. `kinds.Field` is the base class of fields of all elements."""
+
+__all__ = [
+    "Array", "Backend", "Field", "Layout", "MatrixArray", "MatrixField", "MatrixNdarray", "Ndarray", "ScalarField",
+    "ScalarNdarray", "StructField", "Tensor", "convert", "field", "matrix_field", "scalar_type", "struct_field", "wrap",
+]  # fmt: skip

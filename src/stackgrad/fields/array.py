@@ -1,0 +1,296 @@
+"""Scalar arrays: typed memory that kernels read and write, with an adjoint and a tangent array beside it where asked.
+
+Invariant: every write, by the host or by a kernel, gives the array a version that no content had before; a tape that
+watches is told before the write. Memory is one C-contiguous NumPy array. An array whose memory others can write without
+telling is `exported`: its version is another one each time it is asked.
+"""
+from __future__ import annotations
+
+import operator
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..compiler.errors import OutOfBounds
+from ..compiler.ir.types import Scalar
+from ..session import RUNTIME, stamp
+from ..usage import FieldError, GradientError, StaleFieldError
+from .conversions import as_numpy, convert, zeros
+from .exchange import Exchange
+
+if TYPE_CHECKING:
+    from typing import Self
+
+Number = int | float | bool
+UNPLACED = -1
+"""The generation of an array without memory; no runtime has it."""
+
+
+class Array(Exchange):
+    """An array of one scalar type in runtime memory.
+
+    shape: extents, () for a single number; None for an array that `place` gives memory later. needs_grad, needs_dual:
+    an adjoint, a tangent array of the same shape and dtype exists and has memory. version: changes with every write.
+    exported: memory outside of the runtime's control can be written. name: for messages.
+    """
+
+    __slots__ = (
+        "dtype", "shape", "needs_grad", "needs_dual", "name", "memory", "is_grad", "exported", "layout", "_version",
+        "wanted", "automatic", "_grad", "_dual", "_generation", "_traced", "_companion", "__weakref__",
+    )  # fmt: skip
+    is_stackgrad_field = True
+
+    shape: tuple[int, ...]
+    memory: np.ndarray
+
+    def __init__(
+        self, dtype: Scalar, shape: tuple[int, ...] | None, name: str | None = None, is_grad: bool = False
+    ) -> None:
+        self.dtype = dtype
+        self.needs_grad = self.needs_dual = self.exported = self._traced = self.automatic = False
+        self.wanted: tuple[str, ...] = ()
+        self.name = name
+        self.is_grad = is_grad
+        self.layout: tuple[int, ...] | None = None
+        self._version = stamp()
+        self._grad: Self | None = None
+        self._dual: Self | None = None
+        self._companion: tuple[str, weakref.ref[Array]] | None = None  # weak: dropped fields free memory at once
+        self._generation = UNPLACED
+        if shape is not None:
+            self.allocate(shape)
+
+    # -- memory ---------------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """A number that no other content had; a new one at each look if others can write the memory."""
+        return stamp() if self.exported else self._version
+
+    @version.setter
+    def version(self, number: int) -> None:
+        self._version = number
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the array has memory."""
+        return self._generation != UNPLACED
+
+    def allocate(self, shape: tuple[int, ...], memory: np.ndarray | None = None) -> None:
+        """Give the array a shape and memory, once. Raises FieldError."""
+        if self.is_placed:
+            raise FieldError(f"{self.label} has memory already", "place a field once")
+        primal = self._companion[1]() if self._companion else None
+        if primal is not None:
+            self._join(primal, shape)
+        self.memory = zeros(shape, self.dtype) if memory is None else memory
+        self.shape = shape
+        self.exported = memory is not None
+        self._generation = RUNTIME.generation
+        if primal is not None:
+            setattr(primal, f"needs_{self._companion[0]}", True)  # type: ignore[index]
+
+    def place_companions(self) -> None:
+        """Give memory to the companions that were asked for when the array was made."""
+        for kind in self.wanted:
+            found = self.companion(kind)
+            if not found.is_placed:
+                found.allocate(self.shape)
+                found.automatic = True
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The scalar arrays that hold the content."""
+        return (self,)
+
+    def _join(self, primal: Array, shape: tuple[int, ...]) -> None:
+        if primal._traced:
+            raise FieldError(
+                f"a kernel that uses {primal.label} was compiled before its gradient was placed",
+                "place gradients before the first launch",
+            )
+        if primal.is_placed and primal.shape != shape:
+            raise FieldError(f"{self.label} of shape {shape}, but its primal has {primal.shape}", "give both one shape")
+
+    def companion(self, kind: str) -> Array:
+        """The adjoint (kind "grad") or tangent ("dual") array, made without memory if there is none."""
+        found: Array | None = self._grad if kind == "grad" else self._dual
+        if found is None:
+            found = type(self)(self.dtype, None, f"{self.name}.{kind}" if self.name else None, is_grad=True)
+            found._companion = (kind, weakref.ref(self))
+            found.layout = self.layout
+            setattr(self, f"_{kind}", found)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("shape", "memory"):  # slots that are empty until the array is placed
+            raise self._unusable()
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def _unusable(self) -> FieldError | StaleFieldError:
+        if self.is_placed:
+            return StaleFieldError(
+                f"{self.label} is from before the last sg.init() or sg.reset()", "make fields after sg.init()"
+            )
+        cure = "place it: sg.root.dense(axes, shape).place(x), or give sg.field a shape"
+        if self._companion:
+            cure = "make the field with needs_grad=True, or place it: sg.root.lazy_grad(), or place(x, x.grad)"
+        return FieldError(f"{self.label} has no memory yet", cure)
+
+    def discard(self) -> None:
+        """Make the array, and what is beside it, unusable."""
+        for array in (self, self._grad, self._dual):
+            if array is not None and array.is_placed:
+                array._generation = UNPLACED - 1
+
+    def check_alive(self) -> None:
+        """Raise StaleFieldError if `init` or `reset` ran since the array was made, FieldError if it has no memory."""
+        if self._generation != RUNTIME.generation:
+            raise self._unusable()
+
+    # -- what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def grad(self) -> Self:
+        """The adjoint array. Raises GradientError if the array was made without needs_grad.
+
+        While a kernel is traced the answer is None instead: the frontend asks every field, and reports a use in the
+        kernel's text at its line.
+        """
+        return self._companion_of("grad", self._grad)
+
+    @property
+    def dual(self) -> Self:
+        """The tangent array, of forward mode. Raises GradientError if the array was made without needs_dual."""
+        return self._companion_of("dual", self._dual)
+
+    def _companion_of(self, kind: str, found: Self | None) -> Self:
+        if RUNTIME.tracing:
+            self._traced = True
+            return found if found is not None and found.is_placed else None  # type: ignore[return-value]
+        if found is None:
+            what = "gradient" if kind == "grad" else "dual"
+            raise GradientError(
+                f"{self.label} has no {what}",
+                "it is a gradient itself" if self.is_grad else f"make it with needs_{kind}=True",
+            )
+        return found
+
+    @property
+    def label(self) -> str:
+        """How messages name the array."""
+        if self.name:
+            return f"field {self.name!r}"
+        if self.is_placed:
+            return f"the field of {self.dtype} and shape {self.shape}"
+        return f"the {self._companion[0] if self._companion else 'field'} of {self.dtype} without a shape"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError(f"{self.label} has no axes, so no length")
+        return self.shape[0]
+
+    # -- elements -------------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Number:
+        """An element as a Python number: `x[None]` of a 0-d field, else `x[i, j]`. Raises OutOfBounds."""
+        self.check_alive()
+        return self.memory[place_of(self, index)].item()  # type: ignore[no-any-return]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Overwrite an element with a number of a kind that fits. Raises OutOfBounds and FieldError."""
+        self.check_alive()
+        place, element = place_of(self, index), self.element(value)
+        self.begin_write()
+        self.memory[place] = element
+        self._version = stamp()
+
+    def element(self, value: Any) -> Any:
+        """The value as one element, checked: no real for an integer field, no integer that does not fit."""
+        given = np.asarray(value)
+        if given.ndim:
+            raise FieldError(f"{self.label} holds numbers, not {value!r}", "use from_numpy() for whole arrays")
+        return convert(given, self.dtype, self.label)
+
+    # -- whole content --------------------------------------------------------------------------------------
+
+    def from_numpy(self, array: Any) -> None:
+        """Overwrite the content. The array has the field's shape; its dtype is cast if no fraction and no range
+        is lost: reals to any real, integers to reals and to integers that hold them. Raises FieldError.
+        """
+        given = as_numpy(array)
+        if given.shape != self.shape:
+            raise FieldError(f"{self.label} has shape {self.shape}, the array has {given.shape}", "reshape the array")
+        self.write(..., convert(given, self.dtype, self.label))
+
+    def fill(self, value: Any) -> None:
+        """Overwrite every element with one number."""
+        self.write(..., self.element(value))
+
+    def copy_from(self, other: Array) -> None:
+        """Overwrite the content with that of a field or ndarray of the same shape."""
+        if not isinstance(other, Array):
+            raise FieldError(f"copy_from takes a field, not {type(other).__name__}", "use from_numpy() for arrays")
+        other.check_alive()
+        self.from_numpy(other.memory)
+
+    def values(self) -> np.ndarray:
+        """The content as an array of the host, not a copy; only read it."""
+        self.check_alive()
+        return self.memory
+
+    # -- writes ---------------------------------------------------------------------------------------------
+
+    def write(self, place: Any, value: Any) -> None:
+        """Overwrite part of the memory with values of its type."""
+        self.begin_write()
+        self.memory[place] = value
+        self._version = stamp()
+
+    def begin_write(self) -> None:
+        """What precedes every write by the host: is the field alive, and does a tape need the old content?"""
+        self.check_alive()
+        for tape in RUNTIME.tapes:
+            tape.before_host_write(self)
+
+    def export(self) -> None:
+        """From now on others can write the memory; what was known of its content holds no longer."""
+        self.begin_write()
+        self._version = stamp()
+        self.exported = True
+
+
+def place_of(field: Any, index: Any) -> tuple[int, ...]:
+    """The indices of one element, checked against the field's shape. Raises FieldError and OutOfBounds."""
+    shape: tuple[int, ...] = field.shape
+    indices = () if index is None else index if isinstance(index, tuple) else (index,)
+    if len(indices) != len(shape):
+        indices = _spread(indices)
+        if len(indices) != len(shape):
+            want = "x[None]" if not shape else f"{len(shape)} indices"
+            raise FieldError(f"{field.label} got {len(indices)} indices", f"it takes {want}")
+    try:
+        place = tuple(map(operator.index, indices))
+    except TypeError:
+        raise FieldError(
+            f"{field.label} got the index {index!r}", "indices are integers; use to_numpy() for slices"
+        ) from None
+    for axis, (i, extent) in enumerate(zip(place, shape)):
+        if not 0 <= i < extent:
+            raise OutOfBounds(f"index {i} of axis {axis} is outside {field.label}, whose shape is {shape}")
+    return place
+
+
+def _spread(indices: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Indices given as one list or vector, `x[[i, j]]`, one by one; `x[(None,)]` means no indices."""
+    if indices == (None,):
+        return ()
+    if len(indices) == 1 and (isinstance(indices[0], list) or getattr(indices[0], "is_stackgrad_matrix", False)):
+        return tuple(indices[0])
+    return indices

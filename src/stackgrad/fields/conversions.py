@@ -1,0 +1,78 @@
+"""What users give, as what fields hold: element types, shapes, arrays of NumPy, torch and JAX.
+
+Invariant: a conversion loses no fraction and no integer; it raises FieldError instead.
+"""
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..compiler.ir.types import SCALARS, Scalar, from_dtype
+from ..session import RUNTIME
+from ..usage import FieldError
+
+
+def scalar_type(dtype: object) -> Scalar:
+    """The scalar type that a user's dtype means: one of ours, float, int, bool or a NumPy dtype."""
+    if isinstance(dtype, Scalar):
+        return dtype
+    RUNTIME.ensure()
+    settings = RUNTIME.settings
+    named = {float: settings.default_fp, int: settings.default_ip, bool: SCALARS["u1"]}
+    try:
+        if dtype in named:
+            return named[dtype]  # type: ignore[index]
+        return from_dtype(np.dtype(dtype))  # type: ignore[call-overload]
+    except (TypeError, KeyError):
+        raise FieldError(f"{dtype!r} is not a scalar type", f"one of {', '.join('sg.' + s for s in SCALARS)}") from None
+
+
+def extents_of(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """A shape as a tuple. Raises FieldError for what is none."""
+    try:
+        extents = tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))
+    except TypeError:
+        raise FieldError(f"{shape!r} is not a shape", "give an int or a tuple of ints") from None
+    if any(extent < 0 for extent in extents):
+        raise FieldError(f"the shape {extents} has a negative extent", "extents are 0 or more")
+    return extents
+
+
+def zeros(shape: tuple[int, ...], dtype: Scalar) -> np.ndarray:
+    """New memory. Raises FieldError, with the size, if there is not enough."""
+    try:
+        return np.zeros(shape, dtype.dtype)
+    except (MemoryError, ValueError):
+        gib = np.prod([float(extent) for extent in shape]) * dtype.size / 2**30
+        raise FieldError(f"a field of {dtype} and shape {shape} takes {gib:.1f} GiB", "make it smaller") from None
+
+
+def convert(given: np.ndarray, dtype: Scalar, label: str) -> np.ndarray:
+    """The array in this type. Raises FieldError where a fraction, or the value of an integer, would be lost."""
+    if given.dtype == dtype.dtype:
+        return given
+    if given.dtype.kind not in "fiub":
+        raise FieldError(f"{label} holds {dtype}, not {given.dtype}", "give real, integer or boolean numbers")
+    if given.dtype.kind == "f" and not dtype.is_real:
+        raise FieldError(f"{label} holds {dtype}; reals would lose their fraction", "round and cast the values first")
+    if given.dtype.kind in "iu" and dtype.is_int and given.size:
+        limits = np.iinfo(dtype.dtype)
+        low, high = int(given.min()), int(given.max())
+        if low < limits.min or high > limits.max:
+            raise FieldError(f"{label} holds {dtype}; the values {low} .. {high} do not fit", "use a wider type")
+    with np.errstate(over="ignore"):
+        return given.astype(dtype.dtype)
+
+
+def as_numpy(given: Any) -> np.ndarray:
+    """An array of NumPy, torch or JAX, a field, or nested sequences, as a NumPy array that is only read."""
+    if hasattr(given, "detach") and hasattr(given, "cpu"):  # a torch tensor: of another device, or with a gradient
+        given = given.detach().cpu()
+        given = given.resolve_conj().resolve_neg().numpy() if hasattr(given, "resolve_neg") else given.numpy()
+    try:
+        return np.asarray(given)
+    except ValueError:
+        raise FieldError(f"{type(given).__name__} is no array of numbers", "give rows of one length") from None

@@ -1,0 +1,92 @@
+"""Elements of matrix and struct fields at the host: values tied to the place they came from.
+
+Invariant: an element shows what the field holds now, and writing it writes the field, under the rules of field writes.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..session import stamp
+from ..values import Matrix, Struct, Vector
+from .conversions import convert
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .array import Array
+    from .struct import StructField
+
+
+class TiedEntries:
+    """Entries in the memory of an array."""
+
+    __slots__ = ()
+    storage: Array
+    data: np.ndarray
+
+    def _write(self, place: Any, value: np.ndarray) -> None:
+        storage = self.storage
+        converted = convert(value, storage.dtype, storage.label)
+        storage.begin_write()
+        self.data[place] = converted
+        storage.version = stamp()
+
+
+class VectorElement(TiedEntries, Vector):
+    """An element of a field of vectors."""
+
+    __slots__ = ("storage",)
+
+
+class MatrixElement(TiedEntries, Matrix):
+    """An element of a field of matrices."""
+
+    __slots__ = ("storage",)
+
+
+def element_of(storage: Array, place: tuple[Any, ...]) -> Matrix:
+    """The vector or matrix at this place of an array, its entries shared."""
+    data = storage.memory[place]
+    kind = VectorElement if data.ndim == 1 else MatrixElement
+    made: Matrix = object.__new__(kind)
+    made._set(data, storage.dtype)
+    object.__setattr__(made, "storage", storage)
+    return made
+
+
+class StructElement(Struct):
+    """An element of a field of structs."""
+
+    __slots__ = ("_field", "_place")
+
+    @classmethod
+    def at(cls, field: StructField, place: tuple[int, ...]) -> StructElement:
+        """The element at this place."""
+        made: StructElement = object.__new__(cls)
+        object.__setattr__(made, "type", field.type)
+        object.__setattr__(made, "_field", field)
+        object.__setattr__(made, "_place", place)
+        return made
+
+    @property
+    def members(self) -> Mapping[str, Any]:  # type: ignore[override]
+        """Member values by name, as they are now."""
+        return {name: member[self._place] for name, member in self._field.members.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        found = self._field.members.get(name)
+        return found[self._place] if found is not None else super().__getattr__(name)
+
+    def __getitem__(self, name: str) -> Any:
+        self._known(name)
+        return self._field.members[name][self._place]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._known(name)
+        self._field.members[name][self._place] = value
+
+    def _known(self, name: str) -> None:
+        if name not in self._field.members:
+            super()._known(name)

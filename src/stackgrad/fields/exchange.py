@@ -1,0 +1,119 @@
+"""Fields and ndarrays exchanged with NumPy, torch, JAX and whatever speaks DLPack; copies unless asked otherwise.
+
+Invariant: memory that leaves without a copy is `exported` first, so that no cache trusts its content afterwards.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..usage import FieldError
+from .conversions import as_numpy
+
+_CPU = 1
+"""The device type of host memory in DLPack."""
+
+
+class Exchange:
+    """Conversions of what has `values()` (an array of the host, not a copy), `from_numpy` and `export`."""
+
+    __slots__ = ()
+
+    def values(self) -> np.ndarray:
+        """The content as an array of the host, not a copy; only read it."""
+        raise NotImplementedError
+
+    def from_numpy(self, array: Any) -> None:
+        """Overwrite the content with that of an array of the same shape."""
+        raise NotImplementedError
+
+    def export(self) -> None:
+        """From now on others can write the memory."""
+        raise NotImplementedError
+
+    def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> np.ndarray:
+        """The content: the field's shape, then the shape of its elements. copy: False and None share the memory.
+
+        dtype: of the array, the field's by default; another one cannot share memory: ValueError if copy is False.
+        """
+        found = self.values()
+        if dtype is not None and np.dtype(getattr(dtype, "dtype", dtype)) != found.dtype:
+            if copy is False:
+                raise ValueError(f"an array of another dtype than {found.dtype} needs a copy")
+            return found.astype(getattr(dtype, "dtype", dtype))
+        if copy:
+            return found.copy(order="C")
+        self.export()
+        return found
+
+    def to_torch(self, device: Any = None, *, copy: bool | None = True) -> Any:
+        """The content as a torch tensor on a device, the CPU by default. copy: as in `to_numpy`; CPU only."""
+        import torch
+
+        on_cpu = device is None or torch.device(device).type == "cpu"
+        if copy is False and not on_cpu:
+            raise ValueError(f"a tensor on {device} needs a copy")
+        made = torch.from_numpy(self.to_numpy(copy=copy if on_cpu else True))
+        return made if on_cpu else made.to(device)
+
+    def from_torch(self, tensor: Any) -> None:
+        """Overwrite the content with that of a torch tensor of the same shape, from any device. Raises FieldError."""
+        self.from_numpy(tensor)
+
+    def to_jax(self) -> Any:
+        """The content as a JAX array, a copy: JAX arrays never change. JAX decides whether 64-bit types stay."""
+        import jax.numpy
+
+        return jax.numpy.asarray(self.to_numpy())
+
+    def from_jax(self, array: Any) -> None:
+        """Overwrite the content with that of a JAX array of the same shape. Raises FieldError."""
+        self.from_numpy(array)
+
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule that shares the memory."""
+        return self.__dlpack__()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """`numpy.asarray(x)`: a copy, unless copy is False."""
+        return self.to_numpy(dtype, copy=copy is not False)
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        """The memory for another package, shared unless copy is True."""
+        found = self.values().copy() if copy else self.values()
+        if not copy:
+            self.export()
+        return found.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Host memory."""
+        return _CPU, 0
+
+
+def shared_memory(given: Any) -> np.ndarray:
+    """The memory of an array of another package as a C-contiguous NumPy array: shared if it is host memory that may be
+    written, else a copy. Raises FieldError for other devices, strides and dtypes.
+    """
+    found = _imported(given)
+    if not found.flags.c_contiguous:
+        raise FieldError("the array is not C-contiguous", "make it contiguous first")
+    return found if found.flags.writeable else found.copy()
+
+
+def _imported(given: Any) -> np.ndarray:
+    if isinstance(given, np.ndarray):
+        return given
+    device = getattr(given, "__dlpack_device__", lambda: (_CPU, 0))()
+    if int(device[0]) != _CPU:
+        raise FieldError(f"the array is on another device than the CPU: {device}", "copy it to the CPU")
+    if hasattr(given, "detach"):
+        return as_numpy(given)
+    if not hasattr(given, "__dlpack__"):
+        raise FieldError(f"{type(given).__name__} does not speak DLPack", "use from_numpy() to copy")
+    try:
+        return np.from_dlpack(given)
+    except (BufferError, RuntimeError, ValueError, TypeError) as problem:
+        raise FieldError(f"the memory cannot be shared: {problem}", "use from_numpy() to copy") from None

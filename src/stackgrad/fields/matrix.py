@@ -1,0 +1,241 @@
+"""Fields and ndarrays whose elements are vectors or matrices, over one scalar array.
+
+Invariant: `storage` has the axes of the field and those of the element, the element's last (AOS) or first (SOA). It
+alone has memory, versions and gradients; `grad` here is a view of `storage.grad`.
+"""
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from ..compiler.frontend.aggregates import MatrixType
+from ..compiler.ir.types import Scalar
+from ..usage import FieldError
+from ..values import Matrix
+from ..values.operators import data_of, is_number
+from .array import Array, place_of
+from .conversions import as_numpy, convert
+from .elements import element_of
+from .exchange import Exchange
+from .kinds import Field, Layout, Ndarray
+from .scalar import ScalarField, ScalarNdarray, described
+
+
+class MatrixArray(Exchange):
+    """What matrix fields and matrix ndarrays share.
+
+    element: type of the elements. storage: the scalar array. element_first: whether the element's axes come first.
+    """
+
+    __slots__ = ("element", "storage", "element_first", "_grad", "_dual", "__weakref__")
+    is_stackgrad_matrix_field = True
+    maker = "ndarray"
+
+    def __init__(self, element: MatrixType, storage: Array, element_first: bool = False) -> None:
+        self.element = element
+        self.storage = storage
+        self.element_first = element_first
+        self._grad: Self | None = None
+        self._dual: Self | None = None
+
+    # -- what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the field, without those of the elements."""
+        shape, count = self.storage.shape, len(self.element.shape)
+        return shape[count:] if self.element_first else shape[:-count]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes of the field."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> Scalar:
+        """Type of the entries of the elements."""
+        return self.element.dtype
+
+    @property
+    def n(self) -> int:
+        """Rows of an element."""
+        return self.element.shape[0]
+
+    @property
+    def m(self) -> int:
+        """Columns of an element; 1 of a vector."""
+        return self.element.shape[1] if len(self.element.shape) == 2 else 1
+
+    @property
+    def element_shape(self) -> tuple[int, ...]:
+        """(n,) of vectors, (n, m) of matrices."""
+        return self.element.shape
+
+    @property
+    def layout(self) -> Layout:
+        """Whether the entries of an element lie together (AOS) or each entry of all elements does (SOA)."""
+        return Layout.SOA if self.element_first else Layout.AOS
+
+    @property
+    def needs_grad(self) -> bool:
+        """Whether an adjoint exists and has memory."""
+        return self.storage.needs_grad
+
+    @property
+    def needs_dual(self) -> bool:
+        """Whether a tangent exists and has memory."""
+        return self.storage.needs_dual
+
+    @property
+    def grad(self) -> Self:
+        """The adjoint, of the same shape and layout. Raises GradientError if it was made without needs_grad."""
+        if self._grad is None or self._grad.storage is not self.storage.grad:
+            self._grad = self._beside(self.storage.grad)
+        return self._grad  # type: ignore[return-value]
+
+    @property
+    def dual(self) -> Self:
+        """The tangent, of the same shape and layout. Raises GradientError if it was made without needs_dual."""
+        if self._dual is None or self._dual.storage is not self.storage.dual:
+            self._dual = self._beside(self.storage.dual)
+        return self._dual  # type: ignore[return-value]
+
+    def _beside(self, storage: Array | None) -> Self | None:
+        return None if storage is None else type(self)(self.element, storage, self.element_first)
+
+    def companion(self, kind: str) -> Self:
+        """The adjoint ("grad") or tangent ("dual"), made without memory if there is none."""
+        self.storage.companion(kind)
+        made: Self = getattr(self, kind)
+        return made
+
+    @property
+    def name(self) -> str | None:
+        """For messages."""
+        return self.storage.name
+
+    @property
+    def label(self) -> str:
+        """How messages name the field."""
+        if self.name or not self.is_placed:
+            return self.storage.label
+        return f"the {self.maker} of {self.element} and shape {self.shape}"
+
+    def __repr__(self) -> str:
+        kind = "Vector" if len(self.element.shape) == 1 else "Matrix"
+        parts = [*map(str, self.element.shape), str(self.dtype)]
+        return described(f"sg.{kind}.{self.maker}", parts, self)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError(f"{self.label} has no axes, so no length")
+        return self.shape[0]
+
+    # -- memory ---------------------------------------------------------------------------------------------
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the field has memory."""
+        return self.storage.is_placed
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The scalar arrays that hold the content."""
+        return (self.storage,)
+
+    def allocate(self, shape: tuple[int, ...]) -> None:
+        """Give the field a shape and memory, once. Raises FieldError."""
+        own = self.element.shape
+        self.storage.allocate((*own, *shape) if self.element_first else (*shape, *own))
+
+    def check_alive(self) -> None:
+        """Raise StaleFieldError or FieldError unless the field can be used."""
+        self.storage.check_alive()
+
+    def export(self) -> None:
+        """From now on others can write the memory."""
+        self.storage.export()
+
+    def values(self) -> np.ndarray:
+        """The content with the element's axes last, not a copy; only read it."""
+        self.check_alive()
+        if not self.element_first:
+            return self.storage.memory
+        count = len(self.element.shape)
+        return np.moveaxis(self.storage.memory, range(count), range(-count, 0))
+
+    # -- elements -------------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Matrix:
+        """An element, which stays tied to the field: writing its entries writes the field. Raises OutOfBounds."""
+        self.check_alive()
+        place = self._place(index)
+        return element_of(self.storage, place)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Overwrite an element with a vector or matrix of its shape. Raises OutOfBounds and FieldError."""
+        self.check_alive()
+        place = self._place(index)
+        self.storage.write(place, self._element(value))
+
+    def _place(self, index: Any) -> tuple[Any, ...]:
+        place = place_of(self, index)
+        return (*(slice(None),) * len(self.element.shape), *place) if self.element_first else place
+
+    def _element(self, value: Any) -> np.ndarray:
+        found = data_of(value)
+        if found is None or found[0].shape != self.element.shape:
+            raise FieldError(f"an element of {self.label} cannot be {value!r}", f"give {self.element}")
+        return convert(found[0], self.dtype, self.label)
+
+    # -- whole content --------------------------------------------------------------------------------------
+
+    def from_numpy(self, array: Any) -> None:
+        """Overwrite the content. The array has the field's shape and then that of its elements; see Array."""
+        given = as_numpy(array)
+        want = (*self.shape, *self.element.shape)
+        if given.shape != want and given.shape != (*want, 1):
+            raise FieldError(f"{self.label} takes an array of shape {want}, not {given.shape}", "reshape the array")
+        given = convert(given.reshape(want), self.dtype, self.label)
+        axes = len(self.element.shape)
+        self.storage.write(..., np.moveaxis(given, range(-axes, 0), range(axes)) if self.element_first else given)
+
+    def fill(self, value: Any) -> None:
+        """Overwrite every element with one vector or matrix, or every entry with one number."""
+        if is_number(value):
+            self.storage.fill(value)
+            return
+        element = self._element(value)
+        spread = (*element.shape, *(1,) * self.ndim)
+        self.storage.write(..., element.reshape(spread) if self.element_first else element)
+
+    def copy_from(self, other: MatrixArray) -> None:
+        """Overwrite the content with that of a field or ndarray of the same shape and elements."""
+        if not isinstance(other, MatrixArray):
+            raise FieldError(f"copy_from takes a field, not {type(other).__name__}", "use from_numpy() for arrays")
+        self.from_numpy(other.values())
+
+    def __reduce__(self) -> Any:
+        from .pickling import load_matrix, state
+
+        return load_matrix, (*state(self), self.element, self.element_first)
+
+
+class MatrixField(MatrixArray, Field):
+    """A field of vectors or matrices. Made by `sg.Vector.field`, `sg.Matrix.field` and the types' own `field`."""
+
+    __slots__ = ()
+    maker = "field"
+    storage_kind = ScalarField
+
+    def get_scalar_field(self, *indices: int) -> Any:
+        """Not available: the entries of all elements are one array. Raises FieldError."""
+        raise FieldError(f"{self.label} is one array, not one field for each entry", "use x[i][k], or to_numpy()")
+
+
+class MatrixNdarray(MatrixArray, Ndarray):
+    """An ndarray of vectors or matrices. `grad` is None if it was made without needs_grad."""
+
+    __slots__ = ()
+    storage_kind = ScalarNdarray

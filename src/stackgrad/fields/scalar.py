@@ -1,0 +1,57 @@
+"""Fields and ndarrays of scalars, and the factory `sg.field`."""
+from __future__ import annotations
+
+from typing import Any
+
+from .array import Array
+from .kinds import Field, Ndarray
+
+
+class ScalarField(Array, Field):
+    """A field of scalars. Made by `sg.field`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return described("sg.field", [str(self.dtype)], self)
+
+    def __reduce__(self) -> Any:
+        from .pickling import load_scalar, state
+
+        return load_scalar, state(self)
+
+
+class ScalarNdarray(Array, Ndarray):
+    """An ndarray of scalars. Made by `sg.ndarray`. `grad` is None if it was made without needs_grad."""
+
+    __slots__ = ()
+
+    @property
+    def element_shape(self) -> tuple[int, ...]:
+        """(): elements are scalars."""
+        return ()
+
+    def __repr__(self) -> str:
+        return described("sg.ndarray", [str(self.dtype)], self)
+
+    def __reduce__(self) -> Any:
+        from .pickling import load_scalar, state
+
+        return load_scalar, state(self)
+
+    def _companion_of(self, kind: str, found: Any) -> Any:
+        return found
+
+    @property
+    def label(self) -> str:
+        """How messages name the array."""
+        return Array.label.fget(self).replace("field", "ndarray", 1)  # type: ignore[attr-defined,no-any-return]
+
+
+def described(maker: str, parts: list[str], tensor: Any) -> str:
+    """What `repr` shows: how the field or ndarray could be made."""
+    parts = [*parts, f"shape={tensor.shape}" if tensor.is_placed else "not placed"]
+    parts += ["needs_grad=True"] if tensor.needs_grad else []
+    parts += ["needs_dual=True"] if tensor.needs_dual else []
+    parts += [f"name={tensor.name!r}"] if tensor.name else []
+    return f"<{maker}({', '.join(parts)})>"

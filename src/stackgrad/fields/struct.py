@@ -1,0 +1,206 @@
+"""Fields of structs: one field for each member, all of one shape.
+
+Invariant: memory, versions and gradients belong to the members; `grad` holds the adjoints of those members that have one.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..compiler.frontend.aggregates import StructType
+from ..usage import FieldError, GradientError, close_names
+from ..values import Struct
+from ..values.struct import as_struct
+from .array import Array, place_of
+from .elements import StructElement
+from .kinds import Field, Layout
+from .matrix import MatrixField
+from .scalar import ScalarField, described
+
+Member = "ScalarField | MatrixField | StructField"
+
+
+class StructField(Field):
+    """A field of structs. Made by `sg.Struct.field` and by the struct types' own `field`. Members are attributes."""
+
+    __slots__ = ("type", "members", "name", "layout", "_grad", "_dual", "__weakref__")
+    is_stackgrad_struct_field = True
+
+    def __init__(self, kind: StructType, members: Mapping[str, Any], name: str | None, layout: Layout) -> None:
+        self.type = kind
+        self.members = dict(members)
+        self.name = name
+        self.layout = layout
+        self._grad: StructField | None = None
+        self._dual: StructField | None = None
+
+    # -- what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the field."""
+        found: tuple[int, ...] = self._first.shape
+        return found
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def keys(self) -> list[str]:
+        """Member names in order."""
+        return list(self.members)
+
+    @property
+    def _first(self) -> Any:
+        return next(iter(self.members.values()))
+
+    @property
+    def needs_grad(self) -> bool:
+        """Whether any member has an adjoint with memory."""
+        return any(member.needs_grad for member in self.members.values())
+
+    @property
+    def needs_dual(self) -> bool:
+        """Whether any member has a tangent with memory."""
+        return any(member.needs_dual for member in self.members.values())
+
+    @property
+    def grad(self) -> StructField:
+        """The adjoints of the members that have one. Raises GradientError if none has."""
+        self._grad = self._beside("grad", self._grad)
+        return self._grad  # type: ignore[return-value]
+
+    @property
+    def dual(self) -> StructField:
+        """The tangents of the members that have one. Raises GradientError if none has."""
+        self._dual = self._beside("dual", self._dual)
+        return self._dual  # type: ignore[return-value]
+
+    def _beside(self, kind: str, known: StructField | None) -> StructField | None:
+        found = {name: _companion(member, kind) for name, member in self.members.items()}
+        members = {name: member for name, member in found.items() if member is not None}
+        if not members:
+            from ..session import RUNTIME
+
+            if RUNTIME.tracing:
+                return None
+            raise GradientError(f"{self.label} has no {kind}", f"make it with needs_{kind}=True")
+        if known is not None and all(known.members.get(n) is m for n, m in members.items()):
+            return known
+        kept = tuple(entry for entry in self.type.members if entry[0] in members)
+        return StructField(StructType(self.type.name, kept), members, self.name and f"{self.name}.{kind}", self.layout)
+
+    @property
+    def label(self) -> str:
+        """How messages name the field."""
+        return f"field {self.name!r}" if self.name else f"the field of {self.type}"
+
+    def __repr__(self) -> str:
+        return described("sg.Struct.field", [", ".join(self.keys)], self)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in StructField.__slots__:
+            raise AttributeError(name)
+        if name in self.members:
+            return self.members[name]
+        hint = close_names(name, self.keys)
+        raise AttributeError(f"{self.label} has no member {name!r}. {hint}".rstrip(". "))
+
+    def get_member_field(self, name: str) -> Any:
+        """The field of one member. Raises FieldError if there is none."""
+        if name not in self.members:
+            hint = close_names(name, self.keys) or f"members: {', '.join(self.keys)}"
+            raise FieldError(f"{self.label} has no member {name!r}", hint)
+        return self.members[name]
+
+    # -- memory ---------------------------------------------------------------------------------------------
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the field has memory."""
+        placed: bool = self._first.is_placed
+        return placed
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The scalar arrays that hold the content."""
+        return tuple(array for member in self.members.values() for array in member.arrays)
+
+    def allocate(self, shape: tuple[int, ...]) -> None:
+        """Give all members a shape and memory, once. Raises FieldError."""
+        for member in self.members.values():
+            member.allocate(shape)
+
+    def check_alive(self) -> None:
+        """Raise StaleFieldError or FieldError unless the field can be used."""
+        self._first.check_alive()
+
+    # -- elements and content -------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> StructElement:
+        """An element, which stays tied to the field: writing its members writes the field. Raises OutOfBounds."""
+        self.check_alive()
+        return StructElement.at(self, place_of(self, index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Overwrite an element with a struct, a mapping or a sequence of members. Raises OutOfBounds, StructError."""
+        self.check_alive()
+        place = place_of(self, index)
+        given = value.members if isinstance(value, Struct) else value
+        element = as_struct(self.type, given)
+        for name, member in element.members.items():
+            self.members[name][place] = member
+
+    def to_numpy(self, dtype: Any = None) -> dict[str, Any]:
+        """Copies of the members' contents by name."""
+        return {name: member.to_numpy(dtype) for name, member in self.members.items()}
+
+    def from_numpy(self, arrays: Mapping[str, Any]) -> None:
+        """Overwrite members with the arrays of a mapping. Raises FieldError for an unknown member."""
+        for name in arrays:
+            self.get_member_field(name)
+        for name, array in arrays.items():
+            self.members[name].from_numpy(array)
+
+    def to_torch(self, device: Any = None) -> dict[str, Any]:
+        """Copies of the members' contents by name, as torch tensors."""
+        return {name: member.to_torch(device) for name, member in self.members.items()}
+
+    def from_torch(self, tensors: Mapping[str, Any]) -> None:
+        """Overwrite members with the tensors of a mapping."""
+        self.from_numpy(tensors)
+
+    def to_jax(self) -> dict[str, Any]:
+        """Copies of the members' contents by name, as JAX arrays."""
+        return {name: member.to_jax() for name, member in self.members.items()}
+
+    from_jax = from_numpy
+
+    def fill(self, value: Any) -> None:
+        """Overwrite all elements with one struct, or every number with one number."""
+        if isinstance(value, (Struct, Mapping)):
+            for name, member in as_struct(self.type, value).members.items():
+                self.members[name].fill(member)
+        else:
+            for field in self.members.values():
+                field.fill(value)
+
+    def copy_from(self, other: StructField) -> None:
+        """Overwrite the content with that of a field of the same members."""
+        if not isinstance(other, StructField) or other.keys != self.keys:
+            raise FieldError(f"{self.label} cannot be copied from {other!r}", "give a field with the same members")
+        for name, member in self.members.items():
+            member.copy_from(other.members[name])
+
+
+def _companion(member: Any, kind: str) -> Any:
+    """The adjoint or tangent of a member, None if it has none."""
+    try:
+        return getattr(member, kind)
+    except GradientError:
+        return None

@@ -1,0 +1,115 @@
+"""Ndarrays, which are arguments of kernels, and tensors, which are fields or ndarrays by choice."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, StructType
+from .compiler.ir.types import Scalar, from_dtype
+from .fields import Backend, MatrixArray, MatrixNdarray, ScalarNdarray
+from .fields.conversions import extents_of, scalar_type
+from .fields.exchange import shared_memory
+from .fields.make import _scalar, check_nesting, field, matrix_field, place_now
+from .fields.matrix import MatrixField
+from .session import RUNTIME
+from .usage import FieldError
+
+if TYPE_CHECKING:
+    from .fields import Tensor
+    from .types import MatrixSpec
+
+Shape = int | Sequence[int]
+
+
+def ndarray(dtype: Scalar | type | MatrixSpec, shape: Shape, needs_grad: bool = False, name: str | None = None) -> Any:
+    """A new ndarray of zeros. dtype: a scalar, vector or matrix type. Raises FieldError."""
+    element = getattr(dtype, TYPE_ATTRIBUTE, dtype)
+    if isinstance(element, StructType):
+        raise FieldError("an ndarray has no struct elements", "use a field: MyStruct.field(shape=n)")
+    if isinstance(element, MatrixType):
+        return matrix_ndarray(element.shape, element.dtype, shape, needs_grad, name)
+    made = _scalar(ScalarNdarray, scalar_type(dtype), needs_grad, False, name)
+    place_now(made, extents_of(shape))
+    return made
+
+
+def matrix_ndarray(
+    element: tuple[int, ...], dtype: Scalar | type, shape: Shape, needs_grad: bool = False, name: str | None = None
+) -> MatrixNdarray:
+    """A new ndarray of vectors (element shape (n,)) or matrices (n, m). Raises FieldError."""
+    scalar = scalar_type(dtype)
+    made = MatrixNdarray(MatrixType(element, scalar), _scalar(ScalarNdarray, scalar, needs_grad, False, name))
+    place_now(made, extents_of(shape))
+    return made
+
+
+def tensor(
+    dtype: Scalar | type | MatrixSpec,
+    shape: Shape,
+    *,
+    backend: Backend = Backend.NDARRAY,
+    needs_grad: bool = False,
+    layout: Sequence[int] | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """An ndarray or, with backend=sg.Backend.FIELD, a field. Integer tensors have no gradient, even if asked.
+
+    layout: a permutation of the axes, outermost in memory first; a hint that changes no result. Raises FieldError.
+    """
+    element = getattr(dtype, TYPE_ATTRIBUTE, dtype)
+    options: dict[str, Any] = {"backend": backend, "needs_grad": needs_grad, "layout": layout, "name": name}
+    if isinstance(element, MatrixType):
+        return matrix_tensor(element.shape, element.dtype, shape, **options)
+    needs_grad = needs_grad and scalar_type(dtype).is_real
+    if _is_field(backend):
+        made = field(dtype, shape, needs_grad, name)
+    else:
+        made = ndarray(dtype, shape, needs_grad, name)
+    made.layout = check_nesting(shape, None, layout)
+    return made  # type: ignore[no-any-return]
+
+
+def matrix_tensor(
+    element: tuple[int, ...],
+    dtype: Scalar | type,
+    shape: Shape,
+    *,
+    backend: Backend = Backend.NDARRAY,
+    needs_grad: bool = False,
+    layout: Sequence[int] | None = None,
+    name: str | None = None,
+) -> MatrixField | MatrixNdarray:
+    """A tensor of vectors or matrices; see `tensor`."""
+    check_nesting(shape, None, layout)
+    needs_grad = needs_grad and scalar_type(dtype).is_real
+    if _is_field(backend):
+        return matrix_field(element, dtype, shape, needs_grad, name=name)
+    return matrix_ndarray(element, dtype, shape, needs_grad, name)
+
+
+def from_dlpack(array: Any, needs_grad: bool = False, name: str | None = None) -> ScalarNdarray:
+    """An ndarray over the memory of an array of another package: writes on either side show on the other.
+
+    An array that may not be written, as JAX's, is copied. Raises FieldError for other devices than the CPU, for strides
+    and for dtypes that have no scalar type.
+    """
+    memory = shared_memory(array)
+    try:
+        scalar = from_dtype(memory.dtype)
+    except KeyError:
+        raise FieldError(f"arrays of {memory.dtype} have no scalar type", "cast it first") from None
+    made: ScalarNdarray = _scalar(ScalarNdarray, scalar, needs_grad, False, name)
+    made.allocate(memory.shape, memory)
+    made.place_companions()
+    RUNTIME.fields.add(made)
+    return made
+
+
+def _is_field(backend: Any) -> bool:
+    try:
+        return Backend(backend) is Backend.FIELD
+    except ValueError:
+        raise FieldError(f"there is no backend {backend!r}", "use sg.Backend.FIELD or sg.Backend.NDARRAY") from None
+
+
+__all__ = ["MatrixArray", "from_dlpack", "matrix_ndarray", "matrix_tensor", "ndarray", "tensor"]

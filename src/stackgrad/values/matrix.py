@@ -1,0 +1,224 @@
+"""Matrices of numbers outside kernels: what `sg.Matrix([[...]])` makes and what elements of matrix fields are.
+
+Invariant: `data` is a NumPy array of one axis (a vector) or two. `dtype` is the element type if one was given, None
+for plain numbers, which take a type where they are used, as Python's do.
+"""
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ..compiler.errors import OutOfBounds
+from ..compiler.ir.types import Scalar, from_dtype
+from ..usage import MatrixError
+from . import operators
+from .algebra import Algebra
+from .makers import MatrixMakers
+from .swizzles import swizzle
+
+if TYPE_CHECKING:
+    from typing import Self
+
+Number = int | float | bool
+
+
+class Matrix(Algebra, MatrixMakers):
+    """A vector or matrix of numbers. Made by `sg.Matrix([[1, 2], [3, 4]], dt=None)` from rows of numbers or vectors.
+
+    dt: element type; without one the entries count as plain numbers. Operators work element by element, `@` is the
+    product. Raises MatrixError for rows of unequal length and for what holds no numbers.
+    """
+
+    __slots__ = ("data", "dtype")
+    is_stackgrad_matrix: ClassVar[bool] = True
+    __array_priority__ = 1000.0
+    __hash__ = None  # type: ignore[assignment]
+
+    data: np.ndarray
+    dtype: Scalar | None
+
+    def __init__(self, rows: Any, dt: Scalar | type | None = None, *, dtype: Scalar | type | None = None) -> None:
+        data, own = entries_of(rows)
+        if data.ndim not in (1, 2):
+            raise MatrixError(f"a matrix of shape {data.shape}", "give rows of numbers, all of one length")
+        self._set(*typed(data, own, dt if dt is not None else dtype))
+
+    def _set(self, data: np.ndarray, dtype: Scalar | None) -> None:
+        object.__setattr__(self, "data", data)
+        object.__setattr__(self, "dtype", dtype)
+
+    # -- what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n,) of a vector, (n, m) of a matrix."""
+        return self.data.shape
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.data.shape[0]
+
+    @property
+    def m(self) -> int:
+        """Number of columns; 1 of a vector."""
+        return self.data.shape[1] if self.data.ndim == 2 else 1
+
+    @property
+    def ndim(self) -> int:
+        """1 of a vector, 2 of a matrix."""
+        return self.data.ndim
+
+    @property
+    def entries(self) -> list[Any]:
+        """The entries as Python numbers: a list, or a list of rows."""
+        return self.data.tolist()  # type: ignore[no-any-return]
+
+    def to_list(self) -> list[Any]:
+        """The entries as Python numbers: a list, or a list of rows."""
+        return self.entries
+
+    tolist = to_list
+
+    def to_numpy(self) -> np.ndarray:
+        """A copy as a NumPy array."""
+        return self.data.copy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.data.astype(dtype) if dtype is not None else self.data.copy()
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """NumPy's functions of one or two arguments give matrices."""
+        if method != "__call__" or options or ufunc.nout != 1 or len(inputs) > 2:
+            return NotImplemented
+        if len(inputs) == 2:
+            return operators.binary(ufunc, inputs[0], inputs[1], f"numpy.{ufunc.__name__}")
+        with np.errstate(all="ignore"):
+            return wrap(ufunc(self.data), self.dtype is not None)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self.data)))
+
+    def __bool__(self) -> bool:
+        if self.data.size != 1:
+            raise MatrixError("the truth of a vector or matrix is ambiguous", "use .all() or .any()")
+        return bool(self.data.item())
+
+    def __repr__(self) -> str:
+        name = "Vector" if self.data.ndim == 1 else "Matrix"
+        return f"{name}({self.entries}{f', {self.dtype}' if self.dtype else ''})"
+
+    def __str__(self) -> str:
+        return str(self.entries)
+
+    def __reduce__(self) -> Any:
+        return wrap, (self.data.copy(), self.dtype is not None)
+
+    # -- entries --------------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Any:
+        """An entry as a Python number; a row of a matrix, or a slice, as a vector or matrix. Raises OutOfBounds."""
+        found = self.data[self._index(index)]
+        return wrap(found.copy(), self.dtype is not None) if found.ndim else found.item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Overwrite an entry or a row. Raises OutOfBounds and MatrixError."""
+        place = self._index(index)
+        self._write(place, fitting(value, self.data[place].shape))
+
+    def __getattr__(self, name: str) -> Any:
+        places = None if name in ("data", "dtype") else swizzle(name, self.data.shape)
+        if places is None:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return self[places[0]] if len(places) == 1 else wrap(self.data[list(places)], self.dtype is not None)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        places = swizzle(name, self.data.shape)
+        if places is None or len(set(places)) != len(places):
+            raise AttributeError(f"the attribute {name!r} of {type(self).__name__} cannot be set")
+        if len(places) == 1:
+            self[places[0]] = value
+        else:
+            self._write((list(places),), fitting(value, (len(places),)))
+
+    def _write(self, place: Any, value: np.ndarray) -> None:
+        """Overwrite entries; untyped integers become reals where reals are written."""
+        if self.dtype is None and value.dtype.kind == "f" and self.data.dtype.kind != "f":
+            self._set(self.data.astype(np.float64), None)
+        self.data[place] = value
+
+    def _index(self, index: Any) -> tuple[int | slice, ...]:
+        given = index if isinstance(index, tuple) else (index,)
+        if len(given) > self.data.ndim:
+            raise MatrixError(f"{len(given)} indices of a value of shape {self.shape}", f"give {self.data.ndim}")
+        return tuple(_place(i, extent, self.shape) for i, extent in zip(given, self.data.shape))
+
+
+def _place(index: Any, extent: int, shape: tuple[int, ...]) -> int | slice:
+    if isinstance(index, slice):
+        return index
+    try:
+        found = operator.index(index)
+    except TypeError:
+        raise MatrixError(f"the index {index!r} is no integer", "indices are integers or slices") from None
+    if not 0 <= found < extent:
+        raise OutOfBounds(f"index {found} is outside a value of shape {shape}")
+    return found
+
+
+def wrap(data: Any, is_typed: bool) -> Matrix:
+    """A value of these entries: a Vector if they have one axis."""
+    from .vector import Vector
+
+    made: Matrix = object.__new__(Vector if data.ndim == 1 else Matrix)
+    made._set(data, from_dtype(data.dtype) if is_typed else None)
+    return made
+
+
+def entries_of(rows: Any) -> tuple[np.ndarray, Scalar | None]:
+    """The entries of nested sequences, and their type if they have one of their own."""
+    if isinstance(rows, Matrix):
+        return rows.data.copy(), rows.dtype
+    if isinstance(rows, np.ndarray):
+        found = rows.copy()
+    else:
+        parts = [row.data if isinstance(row, Matrix) else row for row in _sequence(rows)]
+        try:
+            found = np.asarray(parts)
+        except ValueError:
+            raise MatrixError("rows of unequal length", "give rows of numbers, all of one length") from None
+    if found.dtype.kind not in "fiub":
+        raise MatrixError(f"a matrix holds numbers, not {found.dtype}", "give rows of numbers")
+    return found, from_dtype(found.dtype) if isinstance(rows, np.ndarray) else None
+
+
+def _sequence(rows: Any) -> Sequence[Any]:
+    if isinstance(rows, (str, bytes)) or not hasattr(rows, "__iter__"):
+        raise MatrixError(f"{rows!r} holds no rows", "give a list of numbers, or a list of rows")
+    return list(rows)
+
+
+def typed(data: np.ndarray, own: Scalar | None, dtype: object) -> tuple[np.ndarray, Scalar | None]:
+    """The entries in the type that was asked for, their own if none was."""
+    if dtype is None:
+        return data, own
+    from ..fields.conversions import scalar_type
+
+    wanted = scalar_type(dtype)
+    with np.errstate(all="ignore"):
+        return data.astype(wanted.dtype), wanted
+
+
+def fitting(value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """A value to be written to entries of this shape. Raises MatrixError."""
+    found = operators.data_of(value)
+    if found is None or found[0].shape not in ((), shape):
+        what = "no number" if found is None else f"of shape {found[0].shape}"
+        raise MatrixError(f"{value!r} is {what}, the entries have shape {shape}", "give one value for each entry")
+    return found[0]
