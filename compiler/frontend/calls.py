@@ -19,7 +19,7 @@ from .arguments import arguments, positional
 from .constructors import constructor
 from .context import EXPRESSIONS, Tracer, converted, unpoisoned
 from .diagnostics import mistyped, syntax, unsupported
-from .functions import FUNCTIONS, Func, function_name
+from .functions import FUNCTIONS, BoundFunc, Func, function_name
 from .inline import inline
 from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, number, static
 from .places import Element, load, place, store, update
@@ -38,6 +38,8 @@ def _call(t: Tracer, node: ast.Call) -> Operand:
         raise mistyped(f"{describe(target)} cannot be called", "call a function")
     if isinstance(target.value, Func):
         return inline(t, target.value, node)
+    if isinstance(target.value, BoundFunc):
+        return inline(t, target.value.func, node, static(target.value.receiver, target.hint.rpartition("_")[0]))
     made = constructor(t, target.value)
     if made is not None:
         return made(t, node)

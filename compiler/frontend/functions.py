@@ -46,8 +46,27 @@ class Func:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else BoundFunc(self, instance)
+
     def __repr__(self) -> str:
         return f"<stackgrad func {getattr(self.function, '__qualname__', self.function)}>"
+
+
+class BoundFunc:
+    """A function of a class on one object, which is its first argument."""
+
+    __slots__ = ("func", "receiver")
+
+    def __init__(self, func: Func, receiver: Any) -> None:
+        self.func = func
+        self.receiver = receiver
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.func.function(self.receiver, *args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"{self.func!r} of {type(self.receiver).__name__}"
 
 
 def func(function: Callable[..., Any]) -> Func:

@@ -10,19 +10,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir.types import Scalar
+from .aggregates import ElementType
+from .scope import Argument, Compound
 
 
 @dataclass(eq=False)
-class LaunchScalar:
-    """A number that each launch gives anew. name: in the IR, set when the kernel is traced."""
+class LaunchValue:
+    """A number, vector, matrix or struct that each launch gives anew. place: its arguments, set when it is traced."""
 
-    dtype: Scalar
-    name: str = ""
+    kind: ElementType
+    place: Argument | Compound | None = None
 
 
 class Members:
-    """A Python object by its members; each is known at compile time, a `LaunchScalar`, or an array of the launch.
+    """A Python object by its members; each is known at compile time, a `LaunchValue`, or an array of the launch.
 
     kind: the object's class, for its methods, properties and constants.
     """
@@ -36,7 +37,7 @@ class Members:
     def __getattr__(self, name: str) -> Any:
         """What compile-time code sees. Raises AttributeError for what is known at launch only."""
         found = self.find(name)
-        if isinstance(found, LaunchScalar):
+        if isinstance(found, LaunchValue):
             raise AttributeError(f"`{name}` is known at launch only")
         return found
 
@@ -50,21 +51,21 @@ class Members:
         found = inspect.getattr_static(self.kind, name)
         return found.__get__(self, self.kind) if hasattr(type(found), "__get__") else found
 
-    def launch_scalars(self, prefix: str) -> Iterator[tuple[str, LaunchScalar]]:
-        """Every number of a launch in this object and the objects inside, with the name it goes by."""
+    def launch_values(self, prefix: str) -> Iterator[tuple[str, LaunchValue]]:
+        """Every value of a launch in this object and the objects inside, with the name it goes by."""
         for name, value in self.values.items():
-            yield from launch_scalars(value, f"{prefix}.{name}")
+            yield from launch_values(value, f"{prefix}.{name}")
 
     def __dir__(self) -> list[str]:
         return [*self.values, *dir(self.kind)]
 
 
-def launch_scalars(value: Any, prefix: str) -> Iterator[tuple[str, LaunchScalar]]:
-    """The numbers of a launch in a stand-in, in order."""
-    if isinstance(value, LaunchScalar):
+def launch_values(value: Any, prefix: str) -> Iterator[tuple[str, LaunchValue]]:
+    """The values of a launch in a stand-in, in order."""
+    if isinstance(value, LaunchValue):
         yield prefix, value
     elif isinstance(value, Members):
-        yield from value.launch_scalars(prefix)
+        yield from value.launch_values(prefix)
     elif isinstance(value, tuple):
         for index, item in enumerate(value):
-            yield from launch_scalars(item, f"{prefix}.{index}")
+            yield from launch_values(item, f"{prefix}.{index}")

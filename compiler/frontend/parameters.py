@@ -15,15 +15,15 @@ from typing import Any, Literal
 import numpy as np
 
 from ..ir.types import Scalar
-from .aggregates import MatrixType, NdarrayType, StructType, aggregate_type
+from .aggregates import ElementType, MatrixType, NdarrayType, StructType, aggregate_type
 from .context import Tracer
 from .diagnostics import Problem, syntax, unsupported
 from .infer import FrontendOptions, annotated_dtype
 from .inline import refuse_variadic
-from .members import launch_scalars
+from .members import launch_values
 from .operands import static
 from .scope import Argument as ArgumentBinding
-from .scope import Fixed
+from .scope import Compound, Fixed
 from .source import annotation_of
 
 Kind = Literal["scalar", "aggregate", "array", "either", "object", "faulty"]
@@ -156,19 +156,28 @@ def declare_parameters(
 
 def _declare(t: Tracer, param: ast.arg, function: FunctionType, given: Mapping[str, Any]) -> list[Argument]:
     name, line = param.arg, param.lineno
+    found: list[Argument] = []
     if name in given:
-        found = []
-        for path, scalar in launch_scalars(given[name], name):
-            scalar.name = t.namer.unique(path)
-            found.append(Argument(scalar.name, scalar.dtype))
+        for path, value in launch_values(given[name], name):
+            value.place = _place(t, path, value.kind, found)
         t.scopes.declare(name, Fixed(static(given[name], name), "parameter"), line)
         return found
     parameter = annotated_parameter(name, annotation_of(function, name), None, t.options)
-    if isinstance(parameter.type, Scalar):
-        argument = Argument(t.namer.unique(name), parameter.type)
-        t.scopes.declare(name, ArgumentBinding(argument.name, argument.type), line)
-        return [argument]
-    raise _no_type(param, parameter)
+    if not isinstance(parameter.type, (Scalar, MatrixType, StructType)):
+        raise _no_type(param, parameter)
+    t.scopes.declare(name, _place(t, name, parameter.type, found), line)
+    return found
+
+
+def _place(t: Tracer, name: str, kind: ElementType, found: list[Argument]) -> ArgumentBinding | Compound:
+    """The arguments of a value of each launch: a scalar for each of its numbers, in order."""
+    if isinstance(kind, Scalar):
+        argument = Argument(t.namer.unique(name), kind)
+        found.append(argument)
+        return ArgumentBinding(argument.name, kind)
+    if isinstance(kind, MatrixType):
+        return Compound(kind, tuple(_place(t, f"{name}.{k}", kind.dtype, found) for k in range(kind.size)))
+    return Compound(kind, {member: _place(t, f"{name}.{member}", inner, found) for member, inner in kind.members})
 
 
 def _no_type(param: ast.arg, parameter: Parameter) -> Problem:

@@ -15,7 +15,7 @@ from .aggregates import MatrixType, StructType
 from .context import EXPRESSIONS, Tracer
 from .conversions import as_matrix, captured
 from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
-from .members import LaunchScalar, Members
+from .members import LaunchValue, Members
 from .memory import PLACES, Place, element_of, kind_at, load, member, part, text_at
 from .operands import UNKNOWN, MatrixValue, Operand, Pack, ShapeOf, Static, StructValue, describe, known, static
 from .protocols import AnyField, FieldLike, MatrixFieldLike, is_any_field, is_field, is_matrix_field, is_struct_field
@@ -81,13 +81,14 @@ def _refer_attribute(t: Tracer, node: ast.Attribute) -> Place | Operand:
     return _object_attribute(t, base, node)
 
 
-def _object_attribute(t: Tracer, base: Static, node: ast.Attribute) -> Operand:
+def _object_attribute(t: Tracer, base: Static, node: ast.Attribute) -> Place | Operand:
     made = constructors.attribute(t, base, node.attr)
     if made is not None:
         return made
     found = _member(base.value, node.attr)
-    if isinstance(found, LaunchScalar):
-        return t.builder.arg(found.name, found.dtype)
+    if isinstance(found, LaunchValue):
+        assert found.place is not None
+        return found.place
     if found is MISSING:
         raise syntax(f"{describe(base)} has no attribute `{node.attr}`",
                      suggestion(node.attr, dir(base.value)) or "check its name")  # fmt: skip

@@ -14,10 +14,12 @@ from ..ir.nodes import Param
 from ..ir.types import ArrayType, Scalar
 from .aggregates import MatrixType, StructType, aggregate_type
 from .context import Tracer
+from .conversions import conform
 from .diagnostics import Problem, mistyped, syntax, unsupported
 from .infer import FrontendOptions, annotated_dtype
 from .operands import Operand, describe
 from .source import annotation_of
+from .trees import leaves
 
 RETURN = "$return"
 """Prefix of the arrays that results are stored to."""
@@ -124,21 +126,15 @@ def _store(t: Tracer, node: ast.Return, results: Results | None) -> None:
 
 def _flatten(t: Tracer, operand: Operand, kind: ResultType, found: list[Operand]) -> None:
     """The scalars of an operand, which must have the promised form."""
-    if isinstance(kind, Scalar):
-        t.type_of(operand)
-        found.append(operand)
+    if not isinstance(kind, TupleType):
+        found += leaves(conform(t, operand, kind, "the result of the kernel"))
         return
     items = t.items(operand)
-    parts = list(kind.items) if isinstance(kind, TupleType) else []
-    if items is None or len(items) != len(parts):
-        raise mistyped(f"the kernel returns {describe(operand)}, its annotation promises {_text(kind)}",
+    if items is None or len(items) != len(kind.items):
+        raise mistyped(f"the kernel returns {describe(operand)}, its annotation promises {len(kind.items)} values",
                        "return what the annotation says, or change it")  # fmt: skip
-    for item, part in zip(items, parts):
+    for item, part in zip(items, kind.items):
         _flatten(t, item, part, found)
-
-
-def _text(kind: ResultType) -> str:
-    return f"{len(kind.items)} values" if isinstance(kind, TupleType) else str(kind)
 
 
 def check_end(t: Tracer, results: Results | None, ended: bool, tree: ast.FunctionDef) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from .compiler.errors import KernelTypeError, Span
+from .compiler.frontend.aggregates import ElementType, MatrixType, StructType
+from .compiler.frontend.protocols import is_host_matrix, is_host_struct
 from .compiler.ir.nodes import Param
 from .compiler.ir.types import ArrayType, Scalar
 from .fields.array import Array
@@ -174,3 +176,52 @@ def _integer(value: Any) -> int:
         return int(operator.index(value))
     except TypeError:
         raise cannot_take(value) from None
+
+
+# ---- vectors, matrices and structs ----------------------------------------------------------------------------------
+
+Flattener = Callable[[Any, list[Any]], None]
+"""Appends the numbers of a value, checked, or raises Misfit."""
+
+
+def flattener_of(kind: ElementType) -> Flattener:
+    """What takes a value of this type apart."""
+    if isinstance(kind, MatrixType):
+        return _matrix_flattener(kind)
+    if isinstance(kind, StructType):
+        return _struct_flattener(kind)
+    check = checker_of(kind)
+    return lambda value, found: found.append(check(value))
+
+
+def _matrix_flattener(kind: MatrixType) -> Flattener:
+    check = checker_of(kind.dtype)
+
+    def flatten(value: Any, found: list[Any]) -> None:
+        entries = value.to_numpy() if is_host_matrix(value) else value
+        try:
+            entries = np.asarray(entries)
+        except ValueError:
+            entries = np.empty(0)
+        if entries.shape != kind.shape:
+            shape = f"shape {entries.shape}" if is_host_matrix(value) else f"{type(value).__name__} {value!r}"[:80]
+            raise Misfit(f"cannot take {shape}: it is {kind}", f"give sg.Vector or a sequence of shape {kind.shape}")
+        found.extend([check(entry) for entry in entries.ravel().tolist()])
+
+    return flatten
+
+
+def _struct_flattener(kind: StructType) -> Flattener:
+    parts = [(name, flattener_of(member)) for name, member in kind.members]
+
+    def flatten(value: Any, found: list[Any]) -> None:
+        members = value.members if is_host_struct(value) else value
+        if not isinstance(members, Mapping) or set(members) != set(kind.names):
+            raise Misfit(f"cannot take {type(value).__name__} {value!r}"[:100], f"give {kind}, as its type makes it")
+        for name, part in parts:
+            try:
+                part(members[name], found)
+            except Misfit as misfit:
+                raise Misfit(f"{misfit.reason}, in its member {name}", misfit.cure) from None
+
+    return flatten

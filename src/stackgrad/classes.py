@@ -4,6 +4,7 @@ Invariant: nothing here keeps the object alive longer than the expression that c
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -46,3 +47,10 @@ def data_oriented(cls: C) -> C:
     """
     cls.is_stackgrad_data_oriented = True  # type: ignore[attr-defined]
     return cls
+
+
+def pyfunc(function: Callable[..., Any]) -> Any:
+    """Decorator: the function is called from kernels, where it is inlined, and from Python, as any `sg.func`."""
+    from .compiler.frontend.functions import func
+
+    return func(function)

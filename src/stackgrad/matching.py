@@ -9,10 +9,10 @@ import dataclasses
 import sys
 from typing import Any
 
-from .arguments import checker_of
+from .arguments import checker_of, flattener_of
 from .compiler.frontend.aggregates import MatrixType, NdarrayType, StructType
 from .compiler.frontend.infer import FrontendOptions
-from .compiler.frontend.members import LaunchScalar, Members
+from .compiler.frontend.members import LaunchValue, Members
 from .compiler.frontend.parameters import Parameter, annotated_parameter
 from .compiler.frontend.protocols import (
     ArgumentArray,
@@ -88,7 +88,21 @@ class ScalarMatcher:
         call.scalars.append(self.check(value))
 
     def stand_in(self, value: Any, make: StandIns) -> Any:
-        return LaunchScalar(self.dtype)
+        return LaunchValue(self.dtype)
+
+
+class ValueMatcher:
+    """A vector, matrix or struct of each launch: its numbers, in order."""
+
+    def __init__(self, kind: MatrixType | StructType) -> None:
+        self.kind = kind
+        self.reader = flattener_of(kind)
+
+    def take(self, value: Any, call: Call) -> None:
+        self.reader(value, call.scalars)
+
+    def stand_in(self, value: Any, make: StandIns) -> Any:
+        return LaunchValue(self.kind)
 
 
 class ArrayMatcher:
@@ -176,6 +190,7 @@ class ObjectMatcher:
     def __init__(self, options: FrontendOptions, kind: type | None = None) -> None:
         self.options = options
         self.kind = kind
+        self.inner = self if kind is None else ObjectMatcher(options)
         self.any_array = ArrayMatcher(NdarrayType(), options, fields_fixed=True)
         self.members: dict[type, tuple[tuple[str, Matcher], ...]] = {}
 
@@ -237,12 +252,12 @@ class ObjectMatcher:
             except Exception:
                 annotation = annotation.strip()
         if annotation in (int, float, bool, str) or annotation in ("int", "float", "bool", "str"):
-            return self  # a constant of the program, as a size or a switch
+            return self.inner  # a constant of the program, as a size or a switch
         parameter = annotated_parameter(member.name, annotation, None, self.options)
-        return matcher_of(parameter, self.options) if parameter.kind in ("scalar", "array", "aggregate") else self
+        return matcher_of(parameter, self.options) if parameter.kind in ("scalar", "array", "aggregate") else self.inner
 
 
-Matcher = ScalarMatcher | ArrayMatcher | ObjectMatcher
+Matcher = ScalarMatcher | ValueMatcher | ArrayMatcher | ObjectMatcher
 
 
 def matcher_of(parameter: Parameter, options: FrontendOptions) -> Matcher:
@@ -250,6 +265,9 @@ def matcher_of(parameter: Parameter, options: FrontendOptions) -> Matcher:
     if parameter.kind == "scalar":
         assert isinstance(parameter.type, Scalar)
         return ScalarMatcher(parameter.type)
+    if parameter.kind == "aggregate":
+        assert isinstance(parameter.type, (MatrixType, StructType))
+        return ValueMatcher(parameter.type)
     if parameter.kind in ("array", "either"):
         assert isinstance(parameter.type, NdarrayType)
         return ArrayMatcher(parameter.type, options, fields_fixed=parameter.kind == "either")

@@ -13,7 +13,7 @@ import numpy as np
 
 from .arguments import REQUIRED, arranged
 from .compiler.errors import KernelTypeError, Span
-from .compiler.frontend.members import LaunchScalar
+from .compiler.frontend.members import LaunchValue
 from .compiler.frontend.parameters import Parameter
 from .compiler.frontend.protocols import ArgumentArray
 from .fields.array import Array
@@ -161,7 +161,7 @@ class Specialisations:
         given = {}
         for name, matcher, value in zip(self.names, self.matchers, args):
             stand_in = matcher.stand_in(value, make)
-            if not isinstance(stand_in, LaunchScalar):
+            if not isinstance(stand_in, LaunchValue):
                 given[name] = stand_in
         traced = self.trace(given)
         made = self.found[key] = Specialisation(Program(traced.kernel, self.span), traced)
