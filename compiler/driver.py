@@ -18,6 +18,7 @@ from .passes.common_subexpressions import common_subexpressions
 from .passes.dead_code import remove_dead_code
 from .passes.fold_constants import fold_constants
 from .passes.lower_exits import lower_exits
+from .passes.number_draws import number_draws
 from .passes.number_loops import number_loops
 from .passes.promote_elements import promote_elements
 from .passes.rewrite_versions import rewrite_versions
@@ -65,6 +66,7 @@ FORWARD: list[tuple[str, Pass]] = [
 
 BEFORE_REVERSE: list[tuple[str, Pass]] = [
     ("split_tasks", split_tasks),
+    ("number_draws", number_draws),
     ("lower_exits", lower_exits),
     *TIDY,
     ("promote_elements", promote_elements),
@@ -116,7 +118,7 @@ def prepare_tangent(
 
 def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = False) -> Kernel:
     """The kernel that reverse mode starts from: structured, versions rewritten, own elements promoted."""
-    stages = {"split_tasks": "tasks"}
+    stages = {"split_tasks": "tasks", "number_draws": "tasks"}
     left_out = 0
     for name, apply in BEFORE_REVERSE:
         if left_out:

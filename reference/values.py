@@ -60,7 +60,8 @@ def _random(m: Machine, s: n.Random, f: Frame) -> Frame:
         c.drawn = np.full(c.width, c.drawn, np.int64)
     d = c.drawn if isinstance(c.drawn, int) or f.lanes is None else c.drawn[f.lanes]
     iteration = number(c.start) if c.width == 1 else c.start + f.numbers()
-    f.values[s.result.id] = uniform(s.result.type, (m.draws.seed, m.draws.launch), c.task, iteration, d)
+    task = c.task if s.task is None else s.task
+    f.values[s.result.id] = uniform(s.result.type, (m.draws.seed, m.draws.launch), task, iteration, d)
     if isinstance(c.drawn, int) or f.lanes is None:
         c.drawn = c.drawn + 1
     else:

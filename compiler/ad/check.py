@@ -105,8 +105,5 @@ def _unclear_winner(kernel: Kernel, atomic: n.Atomic, other: n.Stmt | None, acce
 def _unsupported(kernel: Kernel, activity: Activity) -> Iterator[Diagnostic]:
     for stmt in walk_kernel(kernel):
         span = kernel.span(stmt.loc)
-        if isinstance(stmt, n.Random):
-            yield Diagnostic("random numbers in a kernel that is differentiated",
-                             "draw the numbers into a field in a kernel of its own", span)  # fmt: skip
-        elif isinstance(stmt, (n.GetElement, n.SetElement)) and stmt.var in activity.locals:
+        if isinstance(stmt, (n.GetElement, n.SetElement)) and stmt.var in activity.locals:
             yield Diagnostic(f"reverse mode through the local array '{stmt.var}'", "use scalar locals or a field", span)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import NotDifferentiable, Span
 from ..ir import nodes as n
+from ..ir.effects import arrays_written
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Temp, Value
 from ..ir.types import ArrayType
 from ..ir.walk import map_blocks, next_id, results, walk, walk_kernel
@@ -55,6 +56,9 @@ def _reverse_tasks(kernel: Kernel, activity: Activity, policy: Policy, at_risk: 
     for t, task in reversed(list(enumerate(kernel.tasks))):
         structure = Structure(task)
         plan = Planner(structure, activity, set(at_risk), policy).make()
+        if not plan.reversed:  # draws, which are made again whether or not they are read, would keep it
+            tasks.append(replace(task, body=()))
+            continue
         made = TaskReverser(structure, activity, plan, policy, first_id, own_arrays(task), _prefix(kernel, t))
         tasks.append(made.build())
         first_id = made.b.next_id
@@ -107,7 +111,7 @@ def _temporaries(kernel: Kernel, at_risk: dict[Value, Risk], first_id: int) -> t
     if not temps:
         return ()
     copier = _Copier(first_id, temps, at_risk, "prelude.")
-    return tuple(copier.task(t) for t in kernel.tasks)
+    return tuple(copier.task(t) for t in kernel.tasks if not temps.isdisjoint(arrays_written(t.body)))
 
 
 class _Copier:

@@ -19,7 +19,7 @@ from typing import cast
 
 from ..ir import nodes as n
 from ..ir.build import Builder
-from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Temp, Value
+from ..ir.nodes import Block, Kernel, Param, Task, Temp, Value
 from ..ir.types import ArrayType
 from ..ir.walk import next_id, used_values, walk_kernel, walk_task
 from .activity import reached_from

@@ -144,10 +144,14 @@ class BitCast(Stmt):
 
 @statement
 class Random(Stmt):
-    """A uniform draw: reals in [0, 1), integers over all bits. Counter-based; see docs/ir.md."""
+    """A uniform draw: reals in [0, 1), integers over all bits. Counter-based; see docs/ir.md.
 
-    FORM = "{result} = random"
+    task: number of the task whose draw it is, where that is not the one it stands in: a gradient replays draws.
+    """
+
+    FORM = "{result} = random<task {task}>"
     result: Value = result()
+    task: int | None = None
 
 
 # ---- memory -------------------------------------------------------------------------------------------------

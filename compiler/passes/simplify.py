@@ -264,8 +264,8 @@ class _Simplifier(Rewriter):
         return None
 
     def _bit_cast(self, stmt: n.BitCast) -> Iterable[Stmt] | None:
-        """bit_cast(bit_cast(x)) = bit_cast(x); to its own type it is x."""
-        if stmt.arg.type == stmt.result.type:
+        """bit_cast(bit_cast(x)) = bit_cast(x); to its own type it is x, if x has no derivative that would end here."""
+        if stmt.arg.type == stmt.result.type and not stmt.arg.type.is_real:
             return self.rename(stmt.result, stmt.arg)
         inner = self.definitions.get(stmt.arg)
         return (replace(stmt, arg=inner.arg),) if isinstance(inner, n.BitCast) else None

@@ -20,12 +20,17 @@ from ..ir.walk import rename, walk_kernel
 def widen(kernel: Kernel) -> Kernel:
     """Any stage to the same stage. Raises Unsupported for kernels that look at the bits of reals."""
     for stmt in walk_kernel(kernel):
-        if isinstance(stmt, n.BitCast) and (stmt.arg.type.is_real or stmt.result.type.is_real):
+        if isinstance(stmt, n.BitCast) and _reads_bits(stmt):
             reason = "the bits of a real have no meaning in double precision"
             raise Unsupported(reason, "compare this kernel in its own precision", kernel.span(stmt.loc))
     params = tuple(replace(p, type=_wide_param(p.type)) for p in kernel.params)
     temps = tuple(replace(t, dtype=_wide(t.dtype)) for t in kernel.temps)
     return replace(kernel, params=params, temps=temps, tasks=tuple(_task(t) for t in kernel.tasks))
+
+
+def _reads_bits(stmt: n.BitCast) -> bool:
+    """Whether a real and bits are exchanged; a real cast to its own type is itself, without a derivative."""
+    return stmt.arg.type != stmt.result.type and (stmt.arg.type.is_real or stmt.result.type.is_real)
 
 
 def _wide(dtype: Scalar) -> Scalar:

@@ -200,7 +200,8 @@ def _bit_cast(run: Iteration, stmt: n.BitCast) -> None:
 @EXECUTE.row("Random")
 def _random(run: Iteration, stmt: n.Random) -> None:
     dtype = stmt.result.type
-    drawn = uniform(dtype, run.key, run.task, np.array([run.number]), np.array([run.drawn]))[0]
+    task = run.task if stmt.task is None else stmt.task
+    drawn = uniform(dtype, run.key, task, np.array([run.number]), np.array([run.drawn]))[0]
     run.values[stmt.result] = np.float64(drawn) if dtype.is_real else drawn.item(), ZERO
     run.drawn += 1
 

@@ -176,7 +176,8 @@ def _bit_cast(run: Lanes, stmt: n.BitCast, mask: np.ndarray) -> None:
 @TRANSLATE.row("Random")
 def _random(run: Lanes, stmt: n.Random, mask: np.ndarray) -> None:
     dtype = stmt.result.type
-    drawn = uniform(dtype, run.launch.key, run.task, run.numbers, run.drawn)
+    task = run.task if stmt.task is None else stmt.task
+    drawn = uniform(dtype, run.launch.key, task, run.numbers, run.drawn)
     run.values[stmt.result] = Pair(drawn.astype(storage(dtype, run.launch.widen)))
     run.drawn += mask
 

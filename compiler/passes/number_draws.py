@@ -1,0 +1,30 @@
+"""Give every draw of random numbers the number of its task, so that it stays the same draw wherever a gradient puts it.
+
+    task 2: %5 = random    →    %5 = random task 2
+
+A draw is a function of launch, task, iteration and its number in the iteration. A grad kernel has other tasks, but the
+same iterations, and its forward sweeps draw in the same order: every draw is made again, also one that nothing reads.
+"""
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir import nodes as n
+from ..ir.nodes import Block, Kernel, Stmt
+from ..ir.walk import kept_block, map_blocks, walk_kernel
+
+
+def number_draws(kernel: Kernel) -> Kernel:
+    """Any stage to the same stage."""
+    if not any(isinstance(s, n.Random) for s in walk_kernel(kernel)):
+        return kernel
+    return replace(kernel, tasks=tuple(replace(t, body=_block(t.body, i)) for i, t in enumerate(kernel.tasks)))
+
+
+def _block(block: Block, task: int) -> Block:
+    def visit(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, n.Random):
+            return replace(stmt, task=task) if stmt.task is None else stmt
+        return map_blocks(stmt, lambda inner: _block(inner, task))
+
+    return kept_block(block, [visit(s) for s in block])
