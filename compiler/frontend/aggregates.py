@@ -11,6 +11,7 @@ from typing import Any
 
 from ..ir.types import Scalar
 from .infer import FrontendOptions, as_dtype
+from .operands import shape_text
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,6 @@ ElementType = Scalar | MatrixType | StructType
 
 TYPE_ATTRIBUTE = "stackgrad_type"
 """Where public type objects (`sg.types.vector(...)`, what `@sg.dataclass` makes) carry the type they mean."""
-
-
-def shape_text(shape: tuple[int, ...]) -> str:
-    """`a vector of 3`, `a 2×3 matrix`."""
-    if len(shape) == 1:
-        return f"a vector of {shape[0]}"
-    return f"a {shape[0]}×{shape[1]} matrix"
 
 
 def aggregate_type(value: Any, options: FrontendOptions) -> MatrixType | StructType | None:

@@ -12,6 +12,7 @@ from typing import Any
 from ..ir.nodes import Value
 from ..ir.types import Scalar
 from . import infer
+from .arguments import positional
 from .broadcasts import broadcast
 from .context import EXPRESSIONS, Handler, Tracer, rows, unpoisoned
 from .conversions import as_matrix, captured, unified
@@ -91,13 +92,13 @@ def _article(kind: str) -> str:
 
 @EXPRESSIONS.row(ast.Tuple)
 def _tuple(t: Tracer, node: ast.Tuple) -> Operand:
-    return Pack(tuple(t.expr(e) for e in node.elts))
+    return Pack(tuple(positional(t, node.elts)))
 
 
 @EXPRESSIONS.row(ast.List)
 def _list(t: Tracer, node: ast.List) -> Operand:
     """A list is a sequence known at compile time: entries of a vector, rows of a matrix."""
-    return Pack(tuple(t.expr(e) for e in node.elts))
+    return Pack(tuple(positional(t, node.elts)))
 
 
 # ---- operators ----------------------------------------------------------------------------------------------------
@@ -222,7 +223,7 @@ _REFUSED: dict[str, tuple[str, str]] = {
     "Await": ("a kernel cannot wait", "remove `await`"),
     "Yield": ("a kernel cannot yield", "store to a field"),
     "YieldFrom": ("a kernel cannot yield", "store to a field"),
-    "Starred": ("`*` is taken only before a tuple of known length in a call", "write the values one by one"),
+    "Starred": ("`*` is taken only before a tuple of known length, in a tuple, a list or a call", "write the values one by one"),
     "Slice": ("a kernel has no slices", "index one element, in a loop"),
     "JoinedStr": ("a formatted string is taken only by `print` and `assert`", "print it"),
     "FormattedValue": ("a formatted string is taken only by `print` and `assert`", "print it"),

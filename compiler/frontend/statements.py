@@ -20,6 +20,7 @@ from .operands import Operand, Poison, Static, describe, number, static
 from .places import assign, is_atomic, load, place, store, update
 from .returns import return_from_kernel
 from .scope import Fixed
+from .source import MISSING, outer_name
 from .static import evaluate_static, static_call
 from .text import assertion_text
 from .trees import leaves
@@ -45,7 +46,10 @@ def _assign(t: Tracer, node: ast.Assign) -> None:
     if call is not None:
         operand: Operand = evaluate_static(t, call)
         for target in node.targets:
-            bind_static(t, target, operand)
+            if isinstance(target, (ast.Subscript, ast.Attribute)):
+                assign(t, target, operand)
+            else:
+                bind_static(t, target, operand)
         return
     operand = t.expr(node.value)
     for target in node.targets:
@@ -88,7 +92,7 @@ def _bind_name(t: Tracer, target: ast.Name, binding: Fixed) -> None:
 
 @STATEMENTS.row(ast.AnnAssign)
 def _annotated(t: Tracer, node: ast.AnnAssign) -> None:
-    declared = t.clean(node.annotation)
+    declared = _declared(t, node.annotation)
     kind = find_type(declared.value, t.options) if isinstance(declared, Static) else None
     if kind is None:
         raise mistyped(f"`{ast.unparse(node.annotation)}` is not a type of a local",
@@ -96,6 +100,16 @@ def _annotated(t: Tracer, node: ast.AnnAssign) -> None:
     if node.value is None:
         raise syntax("a local needs a value where it is declared", f"write `{ast.unparse(node)} = 0`")
     assign(t, node.target, conform(t, t.clean(node.value), kind, f"`{ast.unparse(node.target)}`"))
+
+
+def _declared(t: Tracer, node: ast.expr) -> Operand:
+    """What annotates a local. Python does not run such annotations, and keeps no name for them alone."""
+    names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    for name in names:
+        if t.scopes.find(name) is None and outer_name(t.active.function, name) is MISSING:
+            raise syntax(f"the type `{name}` is not known: Python keeps no name of a function for annotations alone",
+                         f"define `{name}` at the top of the file, or convert the value with it", node)  # fmt: skip
+    return t.clean(node)
 
 
 @STATEMENTS.row(ast.AugAssign)
