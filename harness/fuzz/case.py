@@ -211,10 +211,20 @@ class _Case:
         if made.refusal is not None:
             self._refused("reverse", "lean", made.refusal, "refused")
             return
+        if self.plan.wants("reverse", "types"):
+            self._types(made)
         seeds = {name + GRAD: seed for name, seed in self.program.seeds().items() if name in made.gradients}
         if self.plan.only is None or self.plan.only[1] not in derivatives.JUDGES:
             self._within_bounds(made, seeds)
         self.judged += derivatives.compare(made, self.initial, self.scalars, seeds, self.plan)
+
+    def _types(self, made: Lowerings) -> None:
+        """Adjoints have the types of their values. What a detour through a narrower type costs is in the bounds of the
+        gradient that took it, so no other comparison tells.
+        """
+        added = features.real_types(made.lean.kernel) - features.real_types(made.kernel)
+        reason = f"values of type {', '.join(sorted(map(str, added)))} that the kernel does not have" if added else ""
+        self.add("reverse", "types", "the kernel", "disagree" if added else "ok", reason)
 
     def _within_bounds(self, made: Lowerings, seeds: Arrays) -> None:
         """The lean gradient against itself on other executors, and against the classic one."""

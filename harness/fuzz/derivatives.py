@@ -48,7 +48,7 @@ def _asked(name: str, pulled: _Pulled, ask: Callable[[_Pulled], Judged]) -> Judg
     """
     try:
         found = ask(pulled)
-        if found.verdict != "disagree" or pulled.made.wide_kernel == pulled.made.kernel:
+        if found.verdict != "disagree" or pulled.made.is_wide:
             return found
         return ask(replace(pulled, made=Lowerings(pulled.made.wide_kernel)))
     except UnsupportedError as error:

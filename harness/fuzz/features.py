@@ -13,8 +13,8 @@ from ...compiler.errors import StackgradError
 from ...compiler.ir import nodes as n
 from ...compiler.ir.build import Builder
 from ...compiler.ir.nodes import Block, Kernel, Param, Stmt
-from ...compiler.ir.types import ArrayType, i32, i64
-from ...compiler.ir.walk import map_blocks, next_id, walk_kernel
+from ...compiler.ir.types import ArrayType, Scalar, i32, i64
+from ...compiler.ir.walk import map_blocks, next_id, results, walk_kernel
 from ...reference.launch import run
 from ..outcome import Arrays
 
@@ -38,6 +38,11 @@ def _depth(stmt: Stmt) -> int:
 def statements(kernel: Kernel) -> int:
     """How many there are in the text."""
     return sum(1 for _ in walk_kernel(kernel))
+
+
+def real_types(kernel: Kernel) -> set[Scalar]:
+    """Types of the reals that a kernel computes with."""
+    return {v.type for stmt in walk_kernel(kernel) for v in results(stmt) if v.type.is_real}
 
 
 def sizes_of(launcher: Launcher) -> Sizes:

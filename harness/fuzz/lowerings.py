@@ -67,11 +67,16 @@ class Lowerings:
         return widen(self.kernel)
 
     @cached_property
+    def is_wide(self) -> bool:
+        """Whether all reals are in double precision as it is; then what the compiler made is judged untouched."""
+        return self.wide_kernel == self.kernel
+
+    @cached_property
     def wide_plain(self) -> Kernel:
         """`plain` in double precision. Raises Unsupported for a kernel that looks at the bits of reals."""
-        return widen(self.plain.kernel)
+        return self.plain.kernel if self.is_wide else widen(self.plain.kernel)
 
     @cached_property
     def wide_lean(self) -> Kernel:
         """The lean grad kernel in double precision."""
-        return widen(self.lean.kernel)
+        return self.lean.kernel if self.is_wide else widen(self.lean.kernel)

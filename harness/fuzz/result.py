@@ -12,6 +12,8 @@ OUTCOMES: tuple[Outcome, ...] = ("ok", "trap", "unsupported", "refused", "poison
 DECIDED: frozenset[Outcome] = frozenset({"ok", "trap", "disagreement"})
 
 
+SURE = frozenset({"text", "types"})
+"""Comparisons that no rounding leaves open: they count only where they are all there is."""
 _WORST_FIRST: tuple[Outcome, ...] = ("trap", "undecided", "poisoned", "refused", "unsupported", "ok")
 
 
@@ -69,8 +71,7 @@ class Result:
     @property
     def outcome(self) -> Outcome:
         """The worst of both directions. A direction is open only if nothing in it was decided: a backend that declares
-        a limit, or an oracle that has no say, harms nothing as long as another executor was compared. Two texts are
-        compared bit by bit, which no rounding leaves open, so they count only where they are all there is.
+        a limit, or an oracle that has no say, harms nothing as long as another executor was compared; see SURE.
         """
         if self.disagreements:
             return "disagreement"
@@ -79,7 +80,7 @@ class Result:
 
     def _verdicts(self, direction: str) -> set[Verdict]:
         mine = [j for j in self.judged if j.direction == direction]
-        return {j.verdict for j in mine if j.executor != "text"} or {j.verdict for j in mine}
+        return {j.verdict for j in mine if j.executor not in SURE} or {j.verdict for j in mine}
 
     @property
     def differentiated(self) -> bool:

@@ -12,6 +12,7 @@ from ..model.nodes import Program
 from .adstacks import draw_adstacks
 from .draw import Draw, HypothesisDraw, RandomDraw
 from .kernels import Kernels
+from .operations import OPERATIONS, draw_operations
 from .raw import KernelCase
 from .shapes import SHAPES, coverage, coverage_table, shapes
 from .single_ops import draw_case, edge_cases
@@ -21,18 +22,19 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 __all__ = [
-    "SHAPES", "SMOOTH", "WILD", "KernelCase", "adstack_kernels", "coverage", "coverage_table", "edge_cases", "programs",
+    "OPERATIONS", "SHAPES", "SMOOTH", "WILD", "KernelCase", "adstack_kernels", "coverage", "coverage_table", "edge_cases", "programs",
     "sample", "sample_adstacks", "sample_single_op", "shapes", "single_op_kernels",
 ]  # fmt: skip
 
 T = TypeVar("T")
-PROFILES = (SMOOTH, SMOOTH, SMOOTH, WILD)
+PROFILES = (SMOOTH, SMOOTH, SMOOTH, WILD, SMOOTH, SMOOTH, WILD, OPERATIONS, SMOOTH, SMOOTH)
 """The mixture that is drawn where no profile is asked for."""
 
 
 def draw_program(draw: Draw, profile: str | None = None) -> Program:
-    """A random program. profile: 'smooth', 'wild', or None for the mixture."""
-    return Kernels(draw, profile or draw.choice(PROFILES)).program()
+    """A random program. profile: 'smooth', 'wild', 'operations', or None for the mixture."""
+    chosen = profile or draw.choice(PROFILES)
+    return draw_operations(draw) if chosen == OPERATIONS else Kernels(draw, chosen).program()
 
 
 def sample(seed: int, profile: str | None = None) -> Program:

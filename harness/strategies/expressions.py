@@ -95,7 +95,10 @@ class Expressions(State):
         """A local, an element, an argument, an integer made real."""
         arrays = self.readable(real=True)
         kinds = ["local"] * 4 * bool(self.names.reals) + ["element"] * 3 * bool(arrays) + ["argument", "integer"]
-        kind = self.draw.choice(kinds)
+        kind = self.draw.choice(kinds + ["index"] * bool(self.names.indices))
+        if kind == "index":
+            index = m.Name(self.names.indices[-1])
+            return mul(Number(0.25), m.Cast(index, self.main, self.draw.choice(("type", "cast")))), self.main
         if kind == "local":
             name = self.draw.choice(list(self.names.reals))
             return m.Name(name), self.names.reals[name]
@@ -314,6 +317,9 @@ class Expressions(State):
             return m.Name(self.lane[0])
         if axis == "column" and len(self.lane) > 1:
             return m.Name(self.lane[1])
+        if axis != "lane" and self.loops and self.names.indices and self.draw.boolean(0.35):
+            inner = self.names.indices[-1]
+            return plain(self.within(m.Name(inner), self.names.ints[inner], extent))
         if axis == "table" and self.lane and "c" in self.access.readable and self.draw.boolean(0.5):
             return m.Element("c", (m.Name(self.lane[0]),))
         if self.draw.boolean(0.6):

@@ -14,6 +14,7 @@ from ..model.source import definitions
 NOT_DRAWN: dict[str, str] = {
     "static_assert": "decided before the kernel exists: it has no effect on values",
     "static_print": "prints while the kernel is traced: it has no effect on values",
+    "pyfunc": "another name of `func`, which is drawn",
     "grouped": "the frontend refuses it: there are no index vectors",
 }
 """By the name of a function, or of a class of syntax tree."""

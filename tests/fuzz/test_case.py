@@ -16,7 +16,7 @@ from stackgrad.harness.model import nodes as m
 
 ALL = {
     ("forward", "text"), ("forward", "optimised"), ("forward", "cpu"), ("reverse", "counted"), ("reverse", "cpu"),
-    ("reverse", "classic"), ("reverse", "dual"), ("reverse", "jax"),
+    ("reverse", "classic"), ("reverse", "dual"), ("reverse", "jax"), ("reverse", "types"),
 }  # fmt: skip
 
 

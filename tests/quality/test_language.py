@@ -8,6 +8,7 @@ import pytest
 from stackgrad.compiler.frontend import branches, infer, loops, mathematics, statements, trace  # noqa: F401
 from stackgrad.compiler.frontend.context import EXPRESSIONS, STATEMENTS
 from stackgrad.compiler.frontend.functions import EXPORTS
+from stackgrad.compiler.frontend.refused import refusal_of
 from stackgrad.harness.strategies import sample
 from stackgrad.harness.strategies.language import NOT_DRAWN, language_drawn, language_of
 
@@ -22,7 +23,8 @@ def taken(table: Mapping[type, object]) -> set[str]:
 
 def language() -> set[str]:
     """Everything that programs could contain."""
-    return set(EXPORTS).union(*map(taken, TABLES))
+    names = {name for name, what in EXPORTS.items() if callable(what) and refusal_of(name) is None}
+    return names.union(*map(taken, TABLES))
 
 
 @cache
