@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import ad, capture, types
+    from . import ad, capture, linalg, math, types
     from .compiler.errors import (
         AdstackOverflow,
         DeviceError,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         VerifyError,
     )
     from .compiler.ir.types import f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64
+    from .dispatch import perf_dispatch
     from .fields import (
         Backend,
         Layout,
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
     )
     from .fields.kinds import Field
     from .kernels import Kernel, TextKernel, kernel, kernel_from_text
-    from .ndarray import from_dlpack, ndarray, tensor
+    from .linalg import eig, make_spd, polar_decompose, solve, svd, sym_eig
+    from .ndarrays import from_dlpack, ndarray, tensor
     from .primitive_types import (
         float16,
         float32,
@@ -111,7 +113,7 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(_KINDS, ".fields"),
     "Field": ".fields.kinds",
     **dict.fromkeys(("VectorNdarray", "VectorTensor", "MatrixTensor"), ".names"),
-    **dict.fromkeys(("ndarray", "tensor", "from_dlpack"), ".ndarray"),
+    **dict.fromkeys(("ndarray", "tensor", "from_dlpack"), ".ndarrays"),
     **dict.fromkeys(("Matrix", "Struct", "Vector"), ".values"),
     **dict.fromkeys((*_AXES, "FieldsBuilder", "root"), ".snodes"),
     **dict.fromkeys(("Template", "dataclass", "template"), ".types"),
@@ -119,13 +121,15 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(("kernel", "Kernel", "TextKernel", "KernelStats", "KernelWarning", "kernel_from_text"), ".kernels"),
     **dict.fromkeys(("data_oriented", "pyfunc"), ".classes"),
     **dict.fromkeys(("adstack_report", "AdstackReport"), ".report"),
+    **dict.fromkeys(("eig", "make_spd", "polar_decompose", "solve", "svd", "sym_eig"), ".linalg"),
+    "perf_dispatch": ".dispatch",
     **dict.fromkeys(_TYPES, ".compiler.ir.types"),
     **dict.fromkeys(_ERRORS, ".compiler.errors"),
     **dict.fromkeys(_USAGE, ".usage"),
 }
 """Public names by the module that defines them. What the kernel language adds is `EXPORTS` of the frontend."""
 
-_MODULES = ("ad", "capture", "types")
+_MODULES = ("ad", "capture", "linalg", "math", "types")
 _FUNCTIONS = ".compiler.frontend.functions"
 
 

@@ -5,7 +5,7 @@ until a kernel is traced or memory is made, when the defaults of `sg.init` say w
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from . import primitive_types
@@ -13,13 +13,15 @@ from .compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, NdarrayTyp
 from .compiler.frontend.parameters import Template
 from .compiler.frontend.refused import Refused, refusal_of
 from .compiler.ir.types import SCALARS, Scalar
+from .dtypes import scalar_type
 from .fields import MatrixField, MatrixNdarray, StructField, matrix_field, struct_field
-from .fields.conversions import scalar_type
+from .ndarrays import matrix_ndarray
 from .primitive_types import *  # noqa: F403 - the scalar types are names of this module too
 from .usage import FieldError, MatrixError, StructError
 from .values import Matrix, Struct, Vector
-from .values.makers import _extent
+from .values.makers import extent
 from .values.struct import as_struct
+from .values.struct_types import element_type, struct_type
 
 Shape = int | Sequence[int]
 template = Template
@@ -60,7 +62,10 @@ class MatrixSpec:
         return scalar_type(self.stackgrad_type.dtype)
 
     def __call__(self, *parts: Any) -> Matrix:
-        """A value: all entries in order, as numbers, vectors and sequences; or one number for all. Raises MatrixError."""
+        """A value of all entries in order, given as numbers, vectors and sequences, or of one number for all.
+
+        Raises MatrixError for another number of entries.
+        """
         flat = list(_flat(parts))
         size = self.stackgrad_type.size
         if len(flat) == 1:
@@ -77,8 +82,6 @@ class MatrixSpec:
 
     def ndarray(self, shape: Shape, needs_grad: bool = False) -> MatrixNdarray:
         """An ndarray of such elements."""
-        from .ndarray import matrix_ndarray
-
         return matrix_ndarray(self.shape, self.dtype, shape, needs_grad)
 
     def __eq__(self, other: object) -> bool:
@@ -119,7 +122,8 @@ class StructSpec:
         names = self.stackgrad_type.names
         twice = [name for name in names[: len(parts)] if name in named]
         if len(parts) > len(names) or twice:
-            raise StructError(f"{len(parts)} members in order and {list(named)} by name", f"members: {', '.join(names)}")
+            given = f"{len(parts)} members in order and {', '.join(named) or 'none'} by name"
+            raise StructError(given, f"members: {', '.join(names)}")
         return as_struct(self.stackgrad_type, {**dict(zip(names, parts)), **named})
 
     def field(
@@ -157,7 +161,7 @@ class NdarrayMaker(NdarrayType):
         if element_shape and isinstance(element, Scalar):
             element = MatrixType(tuple(element_shape), element)
         if element is not None and not isinstance(element, (Scalar, MatrixType)):
-            element = _element(element)
+            element = element_type(element)
         return NdarrayType(element, ndim if ndim is not None else field_dim, needs_grad)
 
     def __getitem__(self, given: Any) -> Any:
@@ -170,44 +174,18 @@ ndarray = NDArray = NdarrayMaker()
 
 def vector(n: int, dtype: Scalar | type) -> MatrixSpec:
     """The type of vectors of n entries. dtype: a scalar type, or float, int, bool for the defaults."""
-    return MatrixSpec(MatrixType((_extent(n, "n"),), _element(dtype)))
+    return MatrixSpec(MatrixType((extent(n, "n"),), element_type(dtype)))
 
 
 def matrix(n: int, m: int, dtype: Scalar | type) -> MatrixSpec:
     """The type of matrices of n rows and m columns."""
-    return MatrixSpec(MatrixType((_extent(n, "n"), _extent(m, "m")), _element(dtype)))
+    return MatrixSpec(MatrixType((extent(n, "n"), extent(m, "m")), element_type(dtype)))
 
 
 def struct(**members: Any) -> StructSpec:
     """The type of structs with these members: types by name. `__struct_methods`: functions by name."""
     methods = members.pop("__struct_methods", {})
     return StructSpec(struct_type("", members, methods))
-
-
-RESERVED = ("type", "members", "keys", "items", "to_dict", "field", "grad", "dual", "shape")
-
-
-def struct_type(name: str, members: Mapping[str, Any], methods: Mapping[str, Any]) -> StructType:
-    """The frontend's type of a struct. Raises StructError for members that are no types or have reserved names."""
-    found = []
-    for member, kind in members.items():
-        if member in RESERVED or not member.isidentifier() or member.startswith("__"):
-            raise StructError(f"a member cannot be called {member!r}", "give it another name")
-        try:
-            found.append((member, _member_type(kind)))
-        except FieldError as problem:
-            raise StructError(f"the member {member!r}: {problem.reason}", problem.cure) from None
-    return StructType(name, tuple(found), dict(methods))
-
-
-def _member_type(kind: Any) -> Any:
-    carried = getattr(kind, TYPE_ATTRIBUTE, kind)
-    return carried if isinstance(carried, (MatrixType, StructType)) else _element(carried)
-
-
-def _element(dtype: Any) -> Any:
-    """A scalar type; Python's types stay for the defaults of the time when they are used."""
-    return dtype if dtype in (float, int, bool) else scalar_type(dtype)
 
 
 def dataclass(given: type | None = None) -> Any:
@@ -256,7 +234,6 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-MethodMap = Callable[..., Any]
 __all__ = [
     "MatrixSpec", "NDArray", "StructSpec", "dataclass", "matrix", "ndarray", "primitive_types", "struct", "template",
     "vector", *SCALARS,

@@ -1,8 +1,9 @@
 """Fields: what kernels read and write. Scalar arrays, and vectors, matrices and structs over them."""
 from __future__ import annotations
 
+from ..dtypes import scalar_type
 from .array import Array
-from .conversions import convert, scalar_type
+from .conversions import convert
 from .kinds import Backend, Layout, Ndarray, Tensor, wrap
 from .make import field, matrix_field, struct_field
 from .matrix import MatrixArray, MatrixField, MatrixNdarray

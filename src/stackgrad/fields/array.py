@@ -126,6 +126,8 @@ class Array(Exchange):
     def __getattr__(self, name: str) -> Any:
         if name in ("shape", "memory"):  # slots that are empty until the array is placed
             raise self._unusable()
+        if name in ("grad", "dual"):  # the property raised, which is an AttributeError too
+            raise self._missing(name)
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def _unusable(self) -> FieldError | StaleFieldError:
@@ -175,12 +177,13 @@ class Array(Exchange):
             self._traced = True
             return found if found is not None and found.is_placed else None  # type: ignore[return-value]
         if found is None:
-            what = "gradient" if kind == "grad" else "dual"
-            raise GradientError(
-                f"{self.label} has no {what}",
-                "it is a gradient itself" if self.is_grad else f"make it with needs_{kind}=True",
-            )
+            raise self._missing(kind)
         return found
+
+    def _missing(self, kind: str) -> GradientError:
+        what = "gradient" if kind == "grad" else "dual"
+        cure = "it is a gradient itself" if self.is_grad else f"make it with needs_{kind}=True"
+        return GradientError(f"{self.label} has no {what}", cure)
 
     @property
     def label(self) -> str:
@@ -245,6 +248,10 @@ class Array(Exchange):
         self.check_alive()
         return self.memory
 
+    def __reduce__(self) -> Any:
+        self.check_alive()
+        return remade, (type(self), self.name, self.layout, self.dtype, self.memory.copy())
+
     # -- writes ---------------------------------------------------------------------------------------------
 
     def write(self, place: Any, value: Any) -> None:
@@ -264,6 +271,16 @@ class Array(Exchange):
         self.begin_write()
         self._version = stamp()
         self.exported = True
+
+
+def remade(kind: type[Array], name: str | None, layout: Any, dtype: Scalar, content: np.ndarray) -> Array:
+    """An array with this content in the present runtime, without gradients: what was pickled."""
+    RUNTIME.ensure()
+    made = kind(dtype, content.shape, name)
+    made.layout = layout
+    made.memory[...] = content
+    RUNTIME.fields.add(made)
+    return made
 
 
 def place_of(field: Any, index: Any) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What users give, as what fields hold: element types, shapes, arrays of NumPy, torch and JAX.
+"""What users give, as what fields hold: shapes, arrays of NumPy, torch and JAX.
 
 Invariant: a conversion loses no fraction and no integer; it raises FieldError instead.
 """
@@ -10,24 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.ir.types import SCALARS, Scalar, from_dtype
-from ..session import RUNTIME
+from ..compiler.ir.types import Scalar
 from ..usage import FieldError
-
-
-def scalar_type(dtype: object) -> Scalar:
-    """The scalar type that a user's dtype means: one of ours, float, int, bool or a NumPy dtype."""
-    if isinstance(dtype, Scalar):
-        return dtype
-    RUNTIME.ensure()
-    settings = RUNTIME.settings
-    named = {float: settings.default_fp, int: settings.default_ip, bool: SCALARS["u1"]}
-    try:
-        if dtype in named:
-            return named[dtype]  # type: ignore[index]
-        return from_dtype(np.dtype(dtype))  # type: ignore[call-overload]
-    except (TypeError, KeyError):
-        raise FieldError(f"{dtype!r} is not a scalar type", f"one of {', '.join('sg.' + s for s in SCALARS)}") from None
 
 
 def extents_of(shape: int | Sequence[int]) -> tuple[int, ...]:

@@ -12,10 +12,11 @@ from ..compiler.errors import Unsupported
 from ..compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, StructType
 from ..compiler.frontend.refused import caller
 from ..compiler.ir.types import Scalar
+from ..dtypes import scalar_type
 from ..session import RUNTIME
 from ..usage import FieldError
 from .array import Array
-from .conversions import extents_of, scalar_type
+from .conversions import extents_of
 from .kinds import Layout
 from .matrix import MatrixField
 from .scalar import ScalarField
@@ -47,12 +48,12 @@ def field(
     Raises FieldError, and Unsupported for an offset.
     """
     element = getattr(dtype, TYPE_ATTRIBUTE, dtype)
-    common = {"needs_grad": needs_grad, "needs_dual": needs_dual, "name": name, "offset": offset}
+    common: dict[str, Any] = {"needs_grad": needs_grad, "needs_dual": needs_dual, "name": name, "offset": offset}
     if isinstance(element, StructType):
         return struct_field(element, shape, layout=_layout(layout), **common)
     if isinstance(element, MatrixType):
         return matrix_field(element.shape, element.dtype, shape, order=order, layout=_layout(layout), **common)
-    made = _scalar(ScalarField, scalar_type(dtype), needs_grad, needs_dual, name)
+    made = new_array(ScalarField, scalar_type(dtype), needs_grad, needs_dual, name)
     made.layout = check_nesting(shape, order, layout)
     place_now(made, shape, offset)
     return made
@@ -75,7 +76,7 @@ def matrix_field(
     scalar = scalar_type(_one_of(dtype))
     _check_ndim(ndim, len(element))
     check_nesting(shape, order, None)
-    storage = _scalar(ScalarField, scalar, needs_grad, needs_dual, name)
+    storage = new_array(ScalarField, scalar, needs_grad, needs_dual, name)
     made = MatrixField(MatrixType(element, scalar), storage, _layout(layout) == Layout.SOA)
     place_now(made, shape, offset)
     return made
@@ -94,17 +95,17 @@ def struct_field(
     """A new field of structs: one field for each member. Members that are no reals have no gradient."""
     if not kind.members:
         raise FieldError("a struct without members has no field", "give it a member")
-    options = {"needs_grad": needs_grad, "needs_dual": needs_dual}
+    options: dict[str, Any] = {"needs_grad": needs_grad, "needs_dual": needs_dual}
     members = {n: _member(k, f"{name}.{n}" if name else None, options, layout) for n, k in kind.members}
     made = StructField(kind, members, name, _layout(layout))
     place_now(made, shape, offset)
     return made
 
 
-def _member(kind: Any, name: str | None, options: dict[str, bool], layout: Layout) -> Any:
+def _member(kind: Any, name: str | None, options: dict[str, Any], layout: Layout) -> Any:
     """A member's field, not placed."""
     if isinstance(kind, StructType):
-        return struct_field(kind, None, name=name, layout=layout, needs_grad=options["needs_grad"], needs_dual=options["needs_dual"])
+        return struct_field(kind, None, name=name, layout=layout, **options)
     scalar = scalar_type(kind.dtype if isinstance(kind, MatrixType) else kind)
     wanted = options if scalar.is_real else dict.fromkeys(options, False)
     if isinstance(kind, MatrixType):
@@ -112,7 +113,7 @@ def _member(kind: Any, name: str | None, options: dict[str, bool], layout: Layou
     return field(scalar, None, name=name, **wanted)
 
 
-def _scalar(maker: type[Array], dtype: Scalar, needs_grad: bool, needs_dual: bool, name: str | None) -> Any:
+def new_array(maker: type[Array], dtype: Scalar, needs_grad: bool, needs_dual: bool, name: str | None) -> Any:
     """An array without memory, that knows which companions to place with it."""
     RUNTIME.ensure()
     wanted = [kind for kind, asked in (("grad", needs_grad), ("dual", needs_dual)) if asked]
@@ -121,13 +122,6 @@ def _scalar(maker: type[Array], dtype: Scalar, needs_grad: bool, needs_dual: boo
         raise FieldError(f"a field of {dtype} cannot have {what}", "use sg.f16, sg.f32 or sg.f64")
     made = maker(dtype, None, name)
     made.wanted = tuple(wanted)
-    return made
-
-
-def fresh(maker: type[Array], dtype: Scalar, shape: tuple[int, ...], name: str | None) -> Any:
-    """A scalar field or ndarray of zeros without companions."""
-    made = _scalar(maker, dtype, False, False, name)
-    place_now(made, shape)
     return made
 
 

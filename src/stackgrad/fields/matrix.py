@@ -19,7 +19,7 @@ from .conversions import as_numpy, convert
 from .elements import element_of
 from .exchange import Exchange
 from .kinds import Field, Layout, Ndarray
-from .scalar import ScalarField, ScalarNdarray, described
+from .scalar import described
 
 
 class MatrixArray(Exchange):
@@ -217,9 +217,8 @@ class MatrixArray(Exchange):
         self.from_numpy(other.values())
 
     def __reduce__(self) -> Any:
-        from .pickling import load_matrix, state
-
-        return load_matrix, (*state(self), self.element, self.element_first)
+        make, content = self.storage.__reduce__()
+        return remade, (type(self), self.element, make, content, self.element_first)
 
 
 class MatrixField(MatrixArray, Field):
@@ -227,7 +226,6 @@ class MatrixField(MatrixArray, Field):
 
     __slots__ = ()
     maker = "field"
-    storage_kind = ScalarField
 
     def get_scalar_field(self, *indices: int) -> Any:
         """Not available: the entries of all elements are one array. Raises FieldError."""
@@ -238,4 +236,8 @@ class MatrixNdarray(MatrixArray, Ndarray):
     """An ndarray of vectors or matrices. `grad` is None if it was made without needs_grad."""
 
     __slots__ = ()
-    storage_kind = ScalarNdarray
+
+
+def remade(kind: type[MatrixArray], element: MatrixType, make: Any, content: Any, element_first: bool) -> MatrixArray:
+    """A field or ndarray with this content in the present runtime, without gradients: what was pickled."""
+    return kind(element, make(*content), element_first)

@@ -15,11 +15,6 @@ class ScalarField(Array, Field):
     def __repr__(self) -> str:
         return described("sg.field", [str(self.dtype)], self)
 
-    def __reduce__(self) -> Any:
-        from .pickling import load_scalar, state
-
-        return load_scalar, state(self)
-
 
 class ScalarNdarray(Array, Ndarray):
     """An ndarray of scalars. Made by `sg.ndarray`. `grad` is None if it was made without needs_grad."""
@@ -33,11 +28,6 @@ class ScalarNdarray(Array, Ndarray):
 
     def __repr__(self) -> str:
         return described("sg.ndarray", [str(self.dtype)], self)
-
-    def __reduce__(self) -> Any:
-        from .pickling import load_scalar, state
-
-        return load_scalar, state(self)
 
     def _companion_of(self, kind: str, found: Any) -> Any:
         return found

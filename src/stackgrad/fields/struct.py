@@ -14,8 +14,7 @@ from ..values.struct import as_struct
 from .array import Array, place_of
 from .elements import StructElement
 from .kinds import Field, Layout
-from .matrix import MatrixField
-from .scalar import ScalarField, described
+from .scalar import described
 
 Member = "ScalarField | MatrixField | StructField"
 
@@ -86,11 +85,14 @@ class StructField(Field):
 
             if RUNTIME.tracing:
                 return None
-            raise GradientError(f"{self.label} has no {kind}", f"make it with needs_{kind}=True")
+            raise self._missing(kind)
         if known is not None and all(known.members.get(n) is m for n, m in members.items()):
             return known
         kept = tuple(entry for entry in self.type.members if entry[0] in members)
         return StructField(StructType(self.type.name, kept), members, self.name and f"{self.name}.{kind}", self.layout)
+
+    def _missing(self, kind: str) -> GradientError:
+        return GradientError(f"{self.label} has no {kind}", f"make it with needs_{kind}=True")
 
     @property
     def label(self) -> str:
@@ -106,6 +108,8 @@ class StructField(Field):
     def __getattr__(self, name: str) -> Any:
         if name in StructField.__slots__:
             raise AttributeError(name)
+        if name in ("grad", "dual"):  # the property raised, which is an AttributeError too
+            raise self._missing(name)
         if name in self.members:
             return self.members[name]
         hint = close_names(name, self.keys)

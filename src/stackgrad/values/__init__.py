@@ -1,8 +1,7 @@
 """Host values: vectors, matrices and structs outside kernels. Python numbers' semantics, NumPy underneath."""
 from __future__ import annotations
 
-from .matrix import Matrix
+from .matrix import Matrix, Vector
 from .struct import Struct
-from .vector import Vector
 
 __all__ = ["Matrix", "Struct", "Vector"]

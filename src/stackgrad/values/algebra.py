@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..dtypes import scalar_type
 from ..usage import MatrixError
 from . import operators
 
@@ -26,94 +27,94 @@ class Algebra:
     # -- operators ------------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Matrix:
-        return operators.binary(np.add, self, other, "+")
+        return self._binary(np.add, self, other, "+")
 
     def __radd__(self, other: Any) -> Matrix:
-        return operators.binary(np.add, other, self, "+")
+        return self._binary(np.add, other, self, "+")
 
     def __sub__(self, other: Any) -> Matrix:
-        return operators.binary(np.subtract, self, other, "-")
+        return self._binary(np.subtract, self, other, "-")
 
     def __rsub__(self, other: Any) -> Matrix:
-        return operators.binary(np.subtract, other, self, "-")
+        return self._binary(np.subtract, other, self, "-")
 
     def __mul__(self, other: Any) -> Matrix:
-        return operators.binary(np.multiply, self, other, "*")
+        return self._binary(np.multiply, self, other, "*")
 
     def __rmul__(self, other: Any) -> Matrix:
-        return operators.binary(np.multiply, other, self, "*")
+        return self._binary(np.multiply, other, self, "*")
 
     def __truediv__(self, other: Any) -> Matrix:
-        return operators.binary(np.true_divide, self, other, "/")
+        return self._binary(np.true_divide, self, other, "/")
 
     def __rtruediv__(self, other: Any) -> Matrix:
-        return operators.binary(np.true_divide, other, self, "/")
+        return self._binary(np.true_divide, other, self, "/")
 
     def __floordiv__(self, other: Any) -> Matrix:
-        return operators.binary(np.floor_divide, self, other, "//")
+        return self._binary(np.floor_divide, self, other, "//")
 
     def __rfloordiv__(self, other: Any) -> Matrix:
-        return operators.binary(np.floor_divide, other, self, "//")
+        return self._binary(np.floor_divide, other, self, "//")
 
     def __mod__(self, other: Any) -> Matrix:
-        return operators.binary(np.mod, self, other, "%")
+        return self._binary(np.mod, self, other, "%")
 
     def __rmod__(self, other: Any) -> Matrix:
-        return operators.binary(np.mod, other, self, "%")
+        return self._binary(np.mod, other, self, "%")
 
     def __pow__(self, other: Any) -> Matrix:
-        return operators.binary(_power, self, other, "**")
+        return self._binary(operators.power, self, other, "**")
 
     def __rpow__(self, other: Any) -> Matrix:
-        return operators.binary(_power, other, self, "**")
+        return self._binary(operators.power, other, self, "**")
 
     def __matmul__(self, other: Any) -> Any:
-        return operators.product(self, other)
+        return self._product(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return operators.product(other, self)
+        return self._product(other, self)
 
     def __and__(self, other: Any) -> Matrix:
-        return operators.binary(np.bitwise_and, self, other, "&")
+        return self._binary(np.bitwise_and, self, other, "&")
 
     __rand__ = __and__
 
     def __or__(self, other: Any) -> Matrix:
-        return operators.binary(np.bitwise_or, self, other, "|")
+        return self._binary(np.bitwise_or, self, other, "|")
 
     __ror__ = __or__
 
     def __xor__(self, other: Any) -> Matrix:
-        return operators.binary(np.bitwise_xor, self, other, "^")
+        return self._binary(np.bitwise_xor, self, other, "^")
 
     __rxor__ = __xor__
 
     def __eq__(self, other: object) -> Matrix:  # type: ignore[override]
-        return operators.binary(np.equal, self, other, "==")
+        return self._binary(np.equal, self, other, "==")
 
     def __ne__(self, other: object) -> Matrix:  # type: ignore[override]
-        return operators.binary(np.not_equal, self, other, "!=")
+        return self._binary(np.not_equal, self, other, "!=")
 
     def __lt__(self, other: Any) -> Matrix:
-        return operators.binary(np.less, self, other, "<")
+        return self._binary(np.less, self, other, "<")
 
     def __le__(self, other: Any) -> Matrix:
-        return operators.binary(np.less_equal, self, other, "<=")
+        return self._binary(np.less_equal, self, other, "<=")
 
     def __gt__(self, other: Any) -> Matrix:
-        return operators.binary(np.greater, self, other, ">")
+        return self._binary(np.greater, self, other, ">")
 
     def __ge__(self, other: Any) -> Matrix:
-        return operators.binary(np.greater_equal, self, other, ">=")
+        return self._binary(np.greater_equal, self, other, ">=")
 
     def __neg__(self) -> Matrix:
-        return self._like(-_counted(self.data))
+        return self._like(-operators.counted(self.data))
 
     def __pos__(self) -> Matrix:
         return self._like(self.data.copy())
 
     def __abs__(self) -> Matrix:
-        return self._like(np.abs(_counted(self.data)))
+        return self._like(np.abs(operators.counted(self.data)))
 
     def __invert__(self) -> Matrix:
         if self.data.dtype.kind == "f":
@@ -124,7 +125,7 @@ class Algebra:
 
     def sum(self) -> Any:
         """The sum of all entries."""
-        return _counted(self.data).sum(dtype=_counted(self.data).dtype).item()
+        return operators.counted(self.data).sum(dtype=operators.counted(self.data).dtype).item()
 
     def max(self) -> Any:
         """The largest entry."""
@@ -144,7 +145,7 @@ class Algebra:
 
     def dot(self, other: Any) -> Any:
         """The inner product with a vector of the same shape."""
-        return operators.binary(np.multiply, self, other, "dot").sum()
+        return self._binary(np.multiply, self, other, "dot").sum()
 
     def norm_sqr(self) -> Any:
         """The sum of the squares of the entries."""
@@ -172,14 +173,14 @@ class Algebra:
             return (x[0] * y[1] - x[1] * y[0]).item()
         if x.shape != (3,) or y.shape != (3,):
             raise MatrixError(f"cross of shapes {x.shape} and {y.shape}", "give two vectors of 3, or of 2, entries")
-        return _wrap(np.roll(x, -1) * np.roll(y, -2) - np.roll(x, -2) * np.roll(y, -1), typed)
+        return self._wrap(np.roll(x, -1) * np.roll(y, -2) - np.roll(x, -2) * np.roll(y, -1), typed)
 
     def outer_product(self, other: Any) -> Matrix:
         """The matrix self[i] * other[j] of two vectors."""
         found = operators.data_of(other)
         if self.data.ndim != 1 or found is None or found[0].ndim != 1:
             raise MatrixError("outer_product of what is no vector", "give two vectors")
-        return _wrap(np.multiply.outer(self.data, found[0]), self.dtype is not None)
+        return self._wrap(np.multiply.outer(self.data, found[0]), self.dtype is not None)
 
     outer = outer_product
 
@@ -193,36 +194,51 @@ class Algebra:
 
     def determinant(self) -> Any:
         """The determinant of a square matrix of at most 4 rows."""
-        return _cofactors(self._square("determinant")).item()
+        return operators.determinant(self._square("determinant")).item()
 
     def inverse(self) -> Matrix:
         """The inverse of a square matrix of at most 4 rows; infinities and NaN if it is singular."""
         square = self._square("inverse")
         real = square if square.dtype.kind == "f" else square.astype(np.float64)
-        return _wrap(_inverse(real), self.dtype is not None and square.dtype.kind == "f")
+        return self._wrap(operators.inverse(real), self.dtype is not None and square.dtype.kind == "f")
 
     def cast(self, dtype: Any) -> Matrix:
         """The value with entries of another type."""
-        from .matrix import typed, wrap
-
-        data, _ = typed(self.data, None, dtype)
-        return wrap(data, True)
+        wanted = scalar_type(dtype)
+        with np.errstate(all="ignore"):
+            return self._wrap(self.data.astype(wanted.dtype), True)
 
     def fill(self, value: Any) -> None:
         """Overwrite every entry with one number."""
-        from .matrix import fitting
-
-        self._write(..., fitting(value, ()))
+        self._write(..., operators.fitting(value, ()))
 
     def copy(self) -> Matrix:
         """A copy with entries of its own."""
         return self._like(self.data.copy())
 
+    # -- what is made ---------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _wrap(data: np.ndarray, is_typed: bool) -> Matrix:
+        """A value of these entries."""
+        raise NotImplementedError
+
     def _write(self, place: Any, value: np.ndarray) -> None:
+        """Overwrite entries."""
         raise NotImplementedError
 
     def _like(self, data: np.ndarray) -> Matrix:
-        return _wrap(data, self.dtype is not None)
+        return self._wrap(data, self.dtype is not None)
+
+    def _binary(self, function: Callable[[Any, Any], Any], a: Any, b: Any, what: str) -> Matrix:
+        found = operators.binary(function, a, b, what)
+        return NotImplemented if found is None else self._wrap(*found)
+
+    def _product(self, a: Any, b: Any) -> Any:
+        found = operators.product(a, b)
+        if found is None:
+            return NotImplemented
+        return self._wrap(*found) if found[0].ndim else found[0].item()
 
     def _square(self, what: str) -> np.ndarray:
         shape = self.data.shape
@@ -230,44 +246,4 @@ class Algebra:
             raise MatrixError(f"{what} of shape {shape}", "it takes a square matrix")
         if what != "trace" and shape[0] > _MOST_ROWS:
             raise MatrixError(f"{what} of {shape[0]} rows", f"it takes at most {_MOST_ROWS}")
-        return _counted(self.data)
-
-
-def _wrap(data: np.ndarray, typed: bool) -> Matrix:
-    from .matrix import wrap
-
-    return wrap(data, typed)
-
-
-def _counted(data: np.ndarray) -> np.ndarray:
-    """Booleans as the integers they count as."""
-    return data.astype(np.int32) if data.dtype.kind == "b" else data
-
-
-def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Element-wise power; an integer to a negative power is real, as in Python."""
-    if x.dtype.kind in "iu" and y.dtype.kind == "i" and (y < 0).any():
-        x = x.astype(np.float64)
-    made: np.ndarray = np.power(x, y)
-    return made
-
-
-def _cofactors(a: np.ndarray) -> Any:
-    """The determinant by expansion along the first row: exact for integers."""
-    if len(a) == 1:
-        return a[0, 0]
-    minors: Callable[[int], np.ndarray] = lambda j: np.delete(a[1:], j, axis=1)
-    return sum((-1) ** j * a[0, j] * _cofactors(minors(j)) for j in range(len(a)))
-
-
-def _inverse(a: np.ndarray) -> np.ndarray:
-    """adj(a) / det(a)."""
-    size = len(a)
-    made = np.empty_like(a)
-    for i in range(size):
-        for j in range(size):
-            minor = np.delete(np.delete(a, i, axis=0), j, axis=1)
-            made[j, i] = (-1) ** (i + j) * (_cofactors(minor) if size > 1 else 1)
-    with np.errstate(all="ignore"):
-        inverse: np.ndarray = made / _cofactors(a)
-    return inverse
+        return operators.counted(self.data)

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..compiler.errors import OutOfBounds
 from ..compiler.ir.types import Scalar, from_dtype
+from ..dtypes import scalar_type
 from ..usage import MatrixError
 from . import operators
 from .algebra import Algebra
-from .makers import MatrixMakers
+from .makers import MatrixMakers, VectorMakers
 from .swizzles import swizzle
-
-if TYPE_CHECKING:
-    from typing import Self
 
 Number = int | float | bool
 
@@ -45,6 +43,16 @@ class Matrix(Algebra, MatrixMakers):
         if data.ndim not in (1, 2):
             raise MatrixError(f"a matrix of shape {data.shape}", "give rows of numbers, all of one length")
         self._set(*typed(data, own, dt if dt is not None else dtype))
+
+    @staticmethod
+    def _wrap(data: np.ndarray, is_typed: bool) -> Matrix:
+        return wrap(data, is_typed)
+
+    @staticmethod
+    def _made(entries: Any, dtype: Any) -> Matrix:
+        """A value of these entries, in a type if one is given."""
+        data, own = typed(*entries_of(entries), dtype)
+        return wrap(data, own is not None)
 
     def _set(self, data: np.ndarray, dtype: Scalar | None) -> None:
         object.__setattr__(self, "data", data)
@@ -95,7 +103,7 @@ class Matrix(Algebra, MatrixMakers):
         if method != "__call__" or options or ufunc.nout != 1 or len(inputs) > 2:
             return NotImplemented
         if len(inputs) == 2:
-            return operators.binary(ufunc, inputs[0], inputs[1], f"numpy.{ufunc.__name__}")
+            return self._binary(ufunc, inputs[0], inputs[1], f"numpy.{ufunc.__name__}")
         with np.errstate(all="ignore"):
             return wrap(ufunc(self.data), self.dtype is not None)
 
@@ -130,7 +138,7 @@ class Matrix(Algebra, MatrixMakers):
     def __setitem__(self, index: Any, value: Any) -> None:
         """Overwrite an entry or a row. Raises OutOfBounds and MatrixError."""
         place = self._index(index)
-        self._write(place, fitting(value, self.data[place].shape))
+        self._write(place, operators.fitting(value, self.data[place].shape))
 
     def __getattr__(self, name: str) -> Any:
         places = None if name in ("data", "dtype") else swizzle(name, self.data.shape)
@@ -145,7 +153,7 @@ class Matrix(Algebra, MatrixMakers):
         if len(places) == 1:
             self[places[0]] = value
         else:
-            self._write((list(places),), fitting(value, (len(places),)))
+            self._write((list(places),), operators.fitting(value, (len(places),)))
 
     def _write(self, place: Any, value: np.ndarray) -> None:
         """Overwrite entries; untyped integers become reals where reals are written."""
@@ -172,10 +180,22 @@ def _place(index: Any, extent: int, shape: tuple[int, ...]) -> int | slice:
     return found
 
 
+class Vector(VectorMakers, Matrix):
+    """A vector of numbers. Made by `sg.Vector([1, 2, 3], dt=None)`; see Matrix. Raises MatrixError."""
+
+    __slots__ = ()
+
+    def __init__(self, entries: Any, dt: Scalar | type | None = None, *, dtype: Scalar | type | None = None) -> None:
+        data, own = entries_of(entries)
+        if data.ndim == 2 and data.shape[1] == 1:
+            data = data[:, 0]
+        if data.ndim != 1:
+            raise MatrixError(f"a vector of shape {data.shape}", "give a list of numbers")
+        self._set(*typed(data, own, dt if dt is not None else dtype))
+
+
 def wrap(data: Any, is_typed: bool) -> Matrix:
     """A value of these entries: a Vector if they have one axis."""
-    from .vector import Vector
-
     made: Matrix = object.__new__(Vector if data.ndim == 1 else Matrix)
     made._set(data, from_dtype(data.dtype) if is_typed else None)
     return made
@@ -188,14 +208,19 @@ def entries_of(rows: Any) -> tuple[np.ndarray, Scalar | None]:
     if isinstance(rows, np.ndarray):
         found = rows.copy()
     else:
-        parts = [row.data if isinstance(row, Matrix) else row for row in _sequence(rows)]
+        lines = _sequence(rows)
         try:
-            found = np.asarray(parts)
+            found = np.asarray([line.data if isinstance(line, Matrix) else line for line in lines])
         except ValueError:
             raise MatrixError("rows of unequal length", "give rows of numbers, all of one length") from None
     if found.dtype.kind not in "fiub":
         raise MatrixError(f"a matrix holds numbers, not {found.dtype}", "give rows of numbers")
-    return found, from_dtype(found.dtype) if isinstance(rows, np.ndarray) else None
+    return found, from_dtype(found.dtype) if _is_typed(rows) else None
+
+
+def _is_typed(rows: Any) -> bool:
+    """Whether entries bring a type of their own: an array, or lines that all do."""
+    return isinstance(rows, np.ndarray) or all(getattr(line, "dtype", None) is not None for line in rows)
 
 
 def _sequence(rows: Any) -> Sequence[Any]:
@@ -208,17 +233,6 @@ def typed(data: np.ndarray, own: Scalar | None, dtype: object) -> tuple[np.ndarr
     """The entries in the type that was asked for, their own if none was."""
     if dtype is None:
         return data, own
-    from ..fields.conversions import scalar_type
-
     wanted = scalar_type(dtype)
     with np.errstate(all="ignore"):
         return data.astype(wanted.dtype), wanted
-
-
-def fitting(value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """A value to be written to entries of this shape. Raises MatrixError."""
-    found = operators.data_of(value)
-    if found is None or found[0].shape not in ((), shape):
-        what = "no number" if found is None else f"of shape {found[0].shape}"
-        raise MatrixError(f"{value!r} is {what}, the entries have shape {shape}", "give one value for each entry")
-    return found[0]

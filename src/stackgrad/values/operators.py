@@ -1,21 +1,25 @@
 """Arithmetic of host vectors and matrices: which arrays meet, in which type, and what comes of it.
 
-Invariant: a value without a type of its own counts as Python numbers do: beside a typed one it takes that one's type, as
-long as the kind (real, integer) stays. Shapes are equal, or one side is a number; nothing is broadcast silently.
+Invariant: a value without a type of its own counts as Python numbers do: beside a typed one it takes that one's type,
+as long as the kind (real, integer) stays. Shapes are equal, or one side is a number; nothing is broadcast silently.
 """
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..usage import MatrixError
 
-if TYPE_CHECKING:
-    from .matrix import Matrix
-
+Result = tuple[Any, bool]
+"""Entries, and whether their type is their own."""
 _WEAK: dict[str, Any] = {"f": 1.0, "i": 1, "u": 1, "b": False}
+
+
+def is_matrix(value: object) -> bool:
+    """Whether a value is a vector or matrix of the host."""
+    return getattr(value, "is_stackgrad_matrix", False) is True
 
 
 def is_number(value: object) -> bool:
@@ -25,9 +29,7 @@ def is_number(value: object) -> bool:
 
 def data_of(value: Any) -> tuple[np.ndarray, bool] | None:
     """The array of an operand, and whether its type is its own; None for what is no operand."""
-    from .matrix import Matrix
-
-    if isinstance(value, Matrix):
+    if is_matrix(value):
         return value.data, value.dtype is not None
     if is_number(value):
         return np.asarray(value), isinstance(value, np.generic)
@@ -54,34 +56,71 @@ def pair(a: Any, b: Any, what: str) -> tuple[np.ndarray, np.ndarray, bool] | Non
     return x, y, x_typed or y_typed
 
 
-def binary(function: Callable[[Any, Any], Any], a: Any, b: Any, what: str) -> Matrix:
-    """An element-wise operation; NotImplemented where an operand is none of ours."""
-    from .matrix import wrap
-
+def binary(function: Callable[[Any, Any], Any], a: Any, b: Any, what: str) -> Result | None:
+    """An element-wise operation; None where an operand is none of ours. Raises MatrixError for unequal shapes."""
     operands = pair(a, b, what)
     if operands is None:
-        return NotImplemented
+        return None
     x, y, typed = operands
     if x.dtype.kind == y.dtype.kind == "b" and function in _COUNTING:
         x, y = x.astype(np.int32), y.astype(np.int32)
     with np.errstate(all="ignore"):
-        return wrap(function(x, y), typed)
+        return function(x, y), typed
 
 
-_COUNTING = (np.add, np.subtract, np.multiply, np.negative)
+_COUNTING = (np.add, np.subtract, np.multiply)
 
 
-def product(a: Any, b: Any) -> Matrix | float | int:
+def product(a: Any, b: Any) -> Result | None:
     """`a @ b`: matrix times matrix or vector, vector times matrix. Raises MatrixError for extents that do not meet."""
-    from .matrix import wrap
-
     found = data_of(a), data_of(b)
     if found[0] is None or found[1] is None:
-        return NotImplemented
-    (x, x_typed), (y, y_typed) = found  # type: ignore[misc]
+        return None
+    (x, x_typed), (y, y_typed) = found
     if not x.ndim or not y.ndim:
         raise MatrixError("@ takes matrices and vectors, not numbers", "use * for numbers")
     if x.shape[-1] != y.shape[0]:
         raise MatrixError(f"@ of shapes {x.shape} and {y.shape}", "the inner extents are equal")
-    made = np.matmul(x, y)
-    return wrap(made, x_typed or y_typed) if made.ndim else made.item()
+    return np.matmul(x, y), x_typed or y_typed
+
+
+def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Element-wise power; an integer to a negative power is real, as in Python."""
+    if x.dtype.kind in "iu" and y.dtype.kind == "i" and (y < 0).any():
+        x = x.astype(np.float64)
+    made: np.ndarray = np.power(x, y)
+    return made
+
+
+def counted(data: np.ndarray) -> np.ndarray:
+    """Booleans as the integers they count as."""
+    return data.astype(np.int32) if data.dtype.kind == "b" else data
+
+
+def determinant(a: np.ndarray) -> Any:
+    """By expansion along the first row: exact for integers."""
+    if len(a) == 1:
+        return a[0, 0]
+    return sum((-1) ** j * a[0, j] * determinant(np.delete(a[1:], j, axis=1)) for j in range(len(a)))
+
+
+def inverse(a: np.ndarray) -> np.ndarray:
+    """adj(a) / det(a)."""
+    size = len(a)
+    made = np.empty_like(a)
+    for i in range(size):
+        for j in range(size):
+            minor = np.delete(np.delete(a, i, axis=0), j, axis=1)
+            made[j, i] = (-1) ** (i + j) * (determinant(minor) if size > 1 else 1)
+    with np.errstate(all="ignore"):
+        found: np.ndarray = made / determinant(a)
+    return found
+
+
+def fitting(value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """A value to be written to entries of this shape. Raises MatrixError."""
+    found = data_of(value)
+    if found is None or found[0].shape not in ((), shape):
+        what = "no number" if found is None else f"of shape {found[0].shape}"
+        raise MatrixError(f"{value!r} is {what}, the entries have shape {shape}", "give one value for each entry")
+    return found[0]

@@ -9,10 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..compiler.frontend.aggregates import MatrixType, StructType
-from ..compiler.ir.types import Scalar
+from ..dtypes import scalar_type
 from ..usage import StructError, close_names
-from .matrix import Matrix
-from .vector import Vector
+from .makers import factory
+from .matrix import Matrix, Vector
+from .struct_types import struct_type
 
 if TYPE_CHECKING:
     from ..fields import StructField
@@ -34,8 +35,9 @@ class Struct:
     members: dict[str, Any]
 
     def __init__(self, given: Mapping[str, Any] | None = None, /, **named: Any) -> None:
-        members = {name: _plain(value) for name, value in {**(given or {}), **named}.items() if name != "__struct_methods"}
-        methods = {**(given or {}), **named}.get("__struct_methods", {})
+        every = {**(given or {}), **named}
+        methods = every.pop("__struct_methods", {})
+        members = {name: _plain(value) for name, value in every.items()}
         kinds = tuple((name, _kind(name, value)) for name, value in members.items())
         self._set(StructType("", kinds, methods), members)
 
@@ -55,10 +57,7 @@ class Struct:
         members: Mapping[str, Any], shape: Shape | None = None, methods: Mapping[str, Any] | None = None, **options: Any
     ) -> StructField:
         """A field of structs; members are types by name. options: needs_grad, needs_dual, name, layout."""
-        from ..fields import struct_field
-        from ..types import struct_type
-
-        return struct_field(struct_type("", members, methods or {}), shape, **options)
+        return factory("fields", "struct_field")(struct_type("", members, methods or {}), shape, **options)
 
     # -- members --------------------------------------------------------------------------------------------
 
@@ -127,13 +126,13 @@ def fit(kind: Any, value: Any, name: str) -> Any:
     if isinstance(kind, StructType):
         return as_struct(kind, value)
     if isinstance(kind, MatrixType):
-        found = (Vector if len(kind.shape) == 1 else Matrix)(value, _resolved(kind.dtype))
+        found = (Vector if len(kind.shape) == 1 else Matrix)(value, scalar_type(kind.dtype))
         if found.shape != kind.shape:
             raise StructError(f"the member {name!r} is {kind}, the value has shape {found.shape}", "give it that shape")
         return found
     if isinstance(value, (Matrix, Struct)) or hasattr(value, "__len__"):
         raise StructError(f"the member {name!r} is one number of {kind}, not {value!r}", "give a number")
-    return _resolved(kind)(value)
+    return scalar_type(kind)(value)
 
 
 def as_struct(kind: StructType, value: Any) -> Struct:
@@ -156,14 +155,8 @@ def zero(kind: Any) -> Any:
     if isinstance(kind, StructType):
         return as_struct(kind, {})
     if isinstance(kind, MatrixType):
-        return Matrix.zero(_resolved(kind.dtype), *kind.shape)
-    return _resolved(kind)(0)
-
-
-def _resolved(dtype: Any) -> Scalar:
-    from ..fields.conversions import scalar_type
-
-    return scalar_type(dtype)
+        return Matrix.zero(scalar_type(kind.dtype), *kind.shape)
+    return scalar_type(kind)(0)
 
 
 def _plain(value: Any) -> Any:

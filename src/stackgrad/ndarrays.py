@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from .compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, StructType
 from .compiler.ir.types import Scalar, from_dtype
-from .fields import Backend, MatrixArray, MatrixNdarray, ScalarNdarray
-from .fields.conversions import extents_of, scalar_type
+from .dtypes import scalar_type
+from .fields import Backend, MatrixNdarray, ScalarNdarray
+from .fields.conversions import extents_of
 from .fields.exchange import shared_memory
-from .fields.make import _scalar, check_nesting, field, matrix_field, place_now
+from .fields.make import check_nesting, field, matrix_field, new_array, place_now
 from .fields.matrix import MatrixField
 from .session import RUNTIME
 from .usage import FieldError
@@ -28,7 +29,7 @@ def ndarray(dtype: Scalar | type | MatrixSpec, shape: Shape, needs_grad: bool = 
         raise FieldError("an ndarray has no struct elements", "use a field: MyStruct.field(shape=n)")
     if isinstance(element, MatrixType):
         return matrix_ndarray(element.shape, element.dtype, shape, needs_grad, name)
-    made = _scalar(ScalarNdarray, scalar_type(dtype), needs_grad, False, name)
+    made = new_array(ScalarNdarray, scalar_type(dtype), needs_grad, False, name)
     place_now(made, extents_of(shape))
     return made
 
@@ -38,7 +39,7 @@ def matrix_ndarray(
 ) -> MatrixNdarray:
     """A new ndarray of vectors (element shape (n,)) or matrices (n, m). Raises FieldError."""
     scalar = scalar_type(dtype)
-    made = MatrixNdarray(MatrixType(element, scalar), _scalar(ScalarNdarray, scalar, needs_grad, False, name))
+    made = MatrixNdarray(MatrixType(element, scalar), new_array(ScalarNdarray, scalar, needs_grad, False, name))
     place_now(made, extents_of(shape))
     return made
 
@@ -98,7 +99,7 @@ def from_dlpack(array: Any, needs_grad: bool = False, name: str | None = None) -
         scalar = from_dtype(memory.dtype)
     except KeyError:
         raise FieldError(f"arrays of {memory.dtype} have no scalar type", "cast it first") from None
-    made: ScalarNdarray = _scalar(ScalarNdarray, scalar, needs_grad, False, name)
+    made: ScalarNdarray = new_array(ScalarNdarray, scalar, needs_grad, False, name)
     made.allocate(memory.shape, memory)
     made.place_companions()
     RUNTIME.fields.add(made)
@@ -112,4 +113,4 @@ def _is_field(backend: Any) -> bool:
         raise FieldError(f"there is no backend {backend!r}", "use sg.Backend.FIELD or sg.Backend.NDARRAY") from None
 
 
-__all__ = ["MatrixArray", "from_dlpack", "matrix_ndarray", "matrix_tensor", "ndarray", "tensor"]
+__all__ = ["from_dlpack", "matrix_ndarray", "matrix_tensor", "ndarray", "tensor"]
