@@ -44,6 +44,8 @@ def _compare_two(t: Tracer, op: ast.cmpop, left: Operand, right: Operand) -> Ope
     if isinstance(left, Static) and isinstance(right, Static) and None in (number(left), number(right)):
         return Static(bool(_PYTHON_COMPARE[type(op)](left.value, right.value)))
     row = infer.COMPARE.get(type(op))
+    if isinstance(op, (ast.Is, ast.IsNot)) and _is_none(left) != _is_none(right):
+        return Static(isinstance(op, ast.IsNot))
     if row is None:
         if number(left) is not None and number(right) is not None:
             return Static(bool(_PYTHON_COMPARE[type(op)](number(left), number(right))))
@@ -52,6 +54,11 @@ def _compare_two(t: Tracer, op: ast.cmpop, left: Operand, right: Operand) -> Ope
     if a is not None and b is not None:
         return Static(bool(infer.fold(row, a, b)))
     return apply_binary(t, row, left, right)
+
+
+def _is_none(operand: Operand) -> bool:
+    """Whether an operand is None; what only the launch knows never is."""
+    return isinstance(operand, Static) and operand.value is None
 
 
 _PYTHON_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {

@@ -195,12 +195,7 @@ def _loops_only(t: Tracer, node: ast.Call) -> Operand:
     raise syntax(f"`{ast.unparse(node.func)}` stands only after `in` of a loop", "write `for i in ...`")
 
 
-def _grouped(t: Tracer, node: ast.Call) -> Operand:
-    raise unsupported("`grouped` makes an index vector, and local vectors are not supported",
-                      "name each axis, as in `for i, j in x`")  # fmt: skip
-
-
-LOWERINGS.update({"ndrange": _loops_only, "grouped": _grouped})
+LOWERINGS.update({"ndrange": _loops_only, "grouped": _loops_only})
 _LOOP_OPTIONS = ("serialize", "parallelize", "block_dim", "block_dim_adaptive", "bit_vectorize", "name")
 
 

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..ir.nodes import Value
 from .arguments import positional
 from .context import Tracer
-from .diagnostics import mistyped, syntax, unsupported
+from .diagnostics import mistyped, syntax
 from .functions import NDRange, function_name
-from .operands import Operand, Pack, ShapeOf, Static, describe, integer
-from .protocols import FieldLike, is_field
+from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, integer
+from .protocols import AnyField, is_any_field
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,13 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Domain:
-    """The indices of a loop. descending: visit them from last to first."""
+    """The indices of a loop. descending: visit them from last to first. grouped: one name stands for all of them."""
 
     bounds: Callable[[Tracer], list[Bounds]]
     rank: int
     step: int = 1
     descending: bool = False
+    grouped: bool = False
 
 
 def target_names(node: ast.For) -> list[ast.Name]:
@@ -50,17 +51,22 @@ def domain_of(t: Tracer, node: ast.For) -> Domain:
     """The domain of a loop. Raises KernelTypeError or KernelSyntaxError if it is none."""
     domain = _recognise(t, node.iter)
     names = target_names(node)
-    if isinstance(node.target, ast.Name) and domain.rank != 1:
-        raise unsupported(
-            f"this loop has {domain.rank} axes and one index; index vectors are not supported",
-            f"name each axis, as in `for {', '.join('ijklmnop'[: domain.rank])} in ...`",
-            node.target,
-        )
+    if isinstance(node.target, ast.Name) and (domain.grouped or domain.rank != 1):
+        return replace(domain, grouped=True)
     if len(names) != domain.rank:
         axes = "axis" if domain.rank == 1 else "axes"
         raise mistyped(f"this loop has {domain.rank} {axes} and {len(names)} indices", "give one index for each axis",
                        node.target)  # fmt: skip
-    return domain
+    return replace(domain, grouped=False)
+
+
+def declared(node: ast.For, domain: Domain, indices: Sequence[Value]) -> Iterator[tuple[ast.Name, Operand]]:
+    """What each index name of a loop stands for: one index, or the vector of all of them."""
+    names = target_names(node)
+    if domain.grouped:
+        yield names[0], MatrixValue((len(indices),), tuple(indices))
+    else:
+        yield from zip(names, indices)
 
 
 def _recognise(t: Tracer, node: ast.expr) -> Domain:
@@ -74,8 +80,10 @@ def _recognise(t: Tracer, node: ast.expr) -> Domain:
             return replace(inner, descending=not inner.descending)
         if function_name(target) == "ndrange":
             return _ndrange(t, node)
+        if function_name(target) == "grouped":
+            return _grouped(t, node)
     operand = t.clean(node)
-    if isinstance(operand, Static) and is_field(operand.value):
+    if isinstance(operand, Static) and is_any_field(operand.value):
         return _field(operand.value, operand.hint, node)
     if isinstance(operand, Static) and isinstance(operand.value, range):
         begin, end = Static(operand.value.start), Static(operand.value.stop)
@@ -89,6 +97,16 @@ def _recognise(t: Tracer, node: ast.expr) -> Domain:
     elif isinstance(operand, (Static, Pack)):
         cure = f"loop over `range(...)`, `sg.ndrange(...)`, a field, or `sg.static({ast.unparse(node)})` to unroll"
     raise mistyped(f"{describe(operand)} is nothing that a kernel can loop over", cure)
+
+
+def _grouped(t: Tracer, node: ast.Call) -> Domain:
+    if len(node.args) != 1 or node.keywords:
+        raise syntax("`grouped` takes one loop domain", "write `for I in sg.grouped(x)`")
+    inner = _recognise(t, node.args[0])
+    if inner.step != 1:
+        raise mistyped("`grouped` takes a field or an `ndrange`, not a range with a step", "loop over the range itself",
+                       node.args[0])  # fmt: skip
+    return replace(inner, grouped=True)
 
 
 def _range(t: Tracer, node: ast.Call) -> Domain:
@@ -153,7 +171,7 @@ def _axis(t: Tracer, operand: Operand, node: ast.expr) -> Bounds:
     return Bounds(items[0], items[1], node)
 
 
-def _field(field: FieldLike, hint: str, node: ast.expr) -> Domain:
+def _field(field: AnyField, hint: str, node: ast.expr) -> Domain:
     if not field.shape:
         raise mistyped(f"the 0-d field `{hint}` has no indices", f"use `{hint}[None]` without a loop", node)
 

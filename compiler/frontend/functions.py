@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import KernelSyntaxError
-from ..ir.types import SCALARS, Scalar
+from ..ir.types import Scalar
 from .refused import exported
 
 
@@ -83,6 +83,24 @@ class NDRange:
     def __iter__(self) -> Iterator[Any]:
         points = itertools.product(*(range(begin, end) for begin, end in self.axes))
         return (p[0] for p in points) if len(self.axes) == 1 else iter(points)
+
+
+class IndexVector(tuple[int, ...]):
+    """The indices of one iteration of a grouped loop outside kernels: a vector to kernels, an index to fields."""
+
+    is_stackgrad_matrix = True
+    dtype = None
+
+    def to_numpy(self) -> np.ndarray:
+        """The indices as an array."""
+        return np.array(self)
+
+
+def _grouped(domain: Any) -> Iterator[IndexVector]:
+    """The points of an `ndrange`, or the indices of a field."""
+    shape = getattr(domain, "shape", None)
+    axes = domain.axes if isinstance(domain, NDRange) else [(0, extent) for extent in shape or ()]
+    return (IndexVector(point) for point in itertools.product(*(range(begin, end) for begin, end in axes)))
 
 
 # ---- meaning outside kernels ------------------------------------------------------------------------------------
@@ -181,18 +199,15 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "static_assert": _static_assert,
     "static_print": print,
     "ndrange": NDRange,
-    "grouped": None,
+    "grouped": _grouped,
     "loop_config": lambda **options: None,
 }
 
-_LONG_NAMES = {"f": "float", "i": "int", "u": "uint"}
 EXPORTS: dict[str, object] = {
     **exported(),
     **{name: Function(name, python) for name, python in FUNCTIONS.items()},
-    **{f"{kind}{t.bits}": t for t in SCALARS.values() if (kind := _LONG_NAMES.get(t.kind))},
     **{level: level.lower() for level in ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "CRITICAL")},
     "func": func,
-    "pyfunc": func,
 }
 """Public names of the kernel language: its functions, the names that are refused, levels of a log that is not kept."""
 

@@ -16,7 +16,7 @@ from ..ir.walk import walk
 from . import infer
 from .context import STATEMENTS, LoopFrame, Tracer
 from .diagnostics import Poisoned, Problem, mistyped, syntax
-from .domains import Bounds, Domain, domain_of, target_names
+from .domains import Bounds, Domain, declared, domain_of, target_names
 from .operands import Operand, Static, integer, static
 from .scope import Fixed
 from .statements import bind_static, guarded_condition
@@ -81,8 +81,8 @@ def _serial(t: Tracer, node: ast.For, domain: Domain) -> None:
     ends = [(_bound(t, b.begin, dtype), _bound(t, b.end, dtype)) for b, dtype in zip(bounds, types)]
     indices = [t.builder.fresh(dtype) for dtype in types]
     with _body(t, "serial", frames=len(indices)) as body:
-        for target, index in zip(target_names(node), indices):
-            _declare(t, target, index)
+        for target, operand in declared(node, domain, indices):
+            _declare(t, target, operand)
         t.run(node.body)
     for index, (begin, end) in reversed(list(zip(indices, ends))):
         loop = n.For(index, begin, end, tuple(body), domain.step, domain.descending, loc=t.builder.loc)
@@ -148,8 +148,8 @@ def _parallel(t: Tracer, node: ast.For, domain: Domain) -> None:
         block = []
     indices = tuple(t.builder.fresh(dtype) for dtype in types)
     with _task_body(t) as body:
-        for target, index in zip(target_names(node), indices):
-            _declare(t, target, index)
+        for target, operand in declared(node, domain, indices):
+            _declare(t, target, operand)
         t.run(node.body)
     t.tasks.append(Task(tuple(body), indices, tuple(block), begin, end, t.builder.loc))
 

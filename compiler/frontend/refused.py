@@ -105,9 +105,6 @@ NAMES: dict[str, Refusal] = {
         "`{name}`: iterations of one loop cannot wait for each other's stores",
         "split the loop in two: what the first one stores, the second one sees",
     ),
-    "perf_dispatch": Refusal(
-        "`{name}`: kernels are not chosen by timing them", "call the kernel that fits, from a Python `if`"
-    ),
     "atomic_cas": _CAS,
     **dict.fromkeys(("GUI", "ui", "Texture", "tools.video", "tools.image"), _WINDOW),
     "aot": _DEPLOY,

@@ -110,12 +110,6 @@ def buffer_view() -> None:
     sg.BufferView(sg.field(sg.f32, 8), 2, 4)  # here
 
 
-@refused(sg.Unsupported, "`sg.perf_dispatch`: kernels are not chosen by timing them", "Python `if`")
-def dispatch_by_time() -> None:
-    @sg.perf_dispatch(get_geometry_hash=lambda: 0)  # here
-    def f() -> None: ...
-
-
 @refused(sg.Unsupported, "`sg.GUI`: windows, textures and drawing are not supported", "to_numpy")
 def window() -> None:
     sg.GUI("title", (320, 240))  # here
@@ -269,7 +263,7 @@ def deactivate() -> None:
 @refused(sg.Unsupported, "`sg.length`: sparse fields are not supported: every element of a field exists",
          "integer field")
 def dynamic_length() -> None:
-    x, n = sg.field(sg.f32, 8), sg.field(sg.i32)
+    x, n = sg.field(sg.f32, 8), sg.field(sg.i32, ())
 
     @sg.kernel
     def k():

@@ -194,18 +194,6 @@ def wrong_number_of_targets():
         grid[i, j] = m
 
 
-@mistake(Unsupported, "this loop has 2 axes and one index", "cell", "`for i, j in ...`")
-def index_vector():
-    for cell in grid:  # here
-        grid[cell] = 1.0
-
-
-@mistake(Unsupported, "`grouped` makes an index vector", "sg.grouped(grid)")
-def grouped_loop():
-    for cell in sg.grouped(grid):  # here
-        grid[cell] = 1.0
-
-
 @mistake(KernelTypeError, "the 0-d field `zero` has no indices", "zero", "zero[None]")
 def loop_over_a_scalar_field():
     for i in zero:  # here
