@@ -22,8 +22,9 @@ assert adstack and memory, "they add their rows to LOWER"
 
 
 def _function(m: ModuleState, name: str, numbers: int) -> ir.Function:
+    """A function that is called once."""
     params = [pointer(m.target.space), *[I64] * numbers]
-    return ir.Function(m.module, name, I32, params, ("nounwind",), "internal")
+    return ir.Function(m.module, name, I32, params, ("nounwind", "alwaysinline"), "internal")
 
 
 def _open(m: ModuleState, function: ir.Function, task: int, body: Block, leave: Callable[[Emitter], None]) -> Emitter:

@@ -36,11 +36,17 @@ def parse(text: str, triple: str, data_layout: str) -> llvm.ModuleRef:
 
 
 def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 2) -> None:
-    """Run LLVM's standard pipeline for the machine; loops are vectorised, straight-line code is not. Effort 0: none."""
+    """Run LLVM's standard pipeline for the machine; loops are vectorised, straight-line code is not. Effort 0: none.
+
+    Functions that are always inlined go first: the pipeline would work on them, and again where it has put them.
+    """
     if effort == 0:
         return
     options = llvm.create_pipeline_tuning_options(speed_level=effort)
     options.loop_vectorization = True
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
+    inliner = llvm.create_new_module_pass_manager()
+    inliner.add_always_inliner_pass()
+    inliner.run(module, builder)
     builder.getModulePassManager().run(module, builder)
