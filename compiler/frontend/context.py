@@ -65,6 +65,15 @@ class ReturnSite:
     node: ast.Return
 
 
+@dataclass(frozen=True, eq=False)
+class Attribute:
+    """An attribute of a Python object that became part of the kernel when it was traced."""
+
+    owner: Any
+    name: str
+    found: Any
+
+
 @dataclass
 class Activation:
     """One function being traced: the kernel, or a function inlined into it."""
@@ -108,6 +117,7 @@ class Tracer:
         self.in_parallel = False
         self.serialize_next = False
         self.results: Results | None = None
+        self.attributes: list[Attribute] = []
 
     # -- places ---------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Any
 from ..ir.nodes import Value
 from . import constructors, matrices, structs
 from .aggregates import MatrixType, StructType
-from .context import EXPRESSIONS, Tracer
+from .context import EXPRESSIONS, Attribute, Tracer
 from .conversions import as_matrix, captured
 from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
 from .members import LaunchValue, Members
@@ -86,6 +86,7 @@ def _object_attribute(t: Tracer, base: Static, node: ast.Attribute) -> Place | O
     if made is not None:
         return made
     found = _member(base.value, node.attr)
+    t.attributes.append(Attribute(base.value, node.attr, found))
     if isinstance(found, LaunchValue):
         assert found.place is not None
         return found.place

@@ -9,7 +9,7 @@ import copy
 import re
 from typing import Any
 
-from .context import Tracer, unpoisoned
+from .context import Attribute, Tracer, unpoisoned
 from .diagnostics import Poisoned, mistyped
 from .expressions import outer
 from .functions import Function
@@ -60,10 +60,28 @@ def python_value(t: Tracer, node: ast.expr) -> Any:
             namespace[inner.id] = _object(t, inner)
     _refuse_elements(node, namespace)
     expression = ast.fix_missing_locations(ast.Expression(node))
+    _note_attributes(t, node, namespace)
     try:
         return eval(compile(expression, t.active.source.file, "eval"), namespace)
     except Exception as error:
         raise mistyped(f"the static expression fails: {type(error).__name__}: {error}", "correct it", node) from error
+
+
+def _note_attributes(t: Tracer, node: ast.expr, namespace: dict[str, Any]) -> None:
+    """Record what `a.b.c` in the expression reads of objects, for `Traced.attributes`."""
+    for inner in ast.walk(node):
+        names: list[str] = []
+        base: ast.expr = inner  # type: ignore[assignment]
+        while isinstance(base, ast.Attribute):
+            names.append(base.attr)
+            base = base.value
+        if not names or not isinstance(base, ast.Name) or base.id not in namespace:
+            continue
+        owner = namespace[base.id]
+        for name in reversed(names):
+            found = getattr(owner, name, None)
+            t.attributes.append(Attribute(owner, name, found))
+            owner = found
 
 
 class _Known(ast.NodeTransformer):

@@ -13,7 +13,7 @@ from ..errors import Diagnostic
 from ..ir.nodes import Kernel, Param, Task
 from ..ir.walk import renumber
 from . import branches, comprehensions, loops, mathematics, references, statements  # noqa: F401  (they fill the tables)
-from .context import Activation, Tracer
+from .context import Activation, Attribute, Tracer
 from .infer import FrontendOptions
 from .parameters import Argument, declare_parameters
 from .returns import ResultType, check_end, results_of
@@ -28,7 +28,7 @@ class Traced:
     """A traced function.
 
     arrays: the captured field, or the `ArgumentArray`, behind each array parameter, `x.grad` included. result: what
-    the kernel returns through the parameters `$return.k`, or None.
+    the kernel returns through the parameters `$return.k`, or None. attributes: of Python objects, as they were.
     """
 
     kernel: Kernel
@@ -36,6 +36,7 @@ class Traced:
     arguments: tuple[Argument, ...]
     warnings: tuple[Diagnostic, ...]
     result: ResultType | None = None
+    attributes: tuple[Attribute, ...] = ()
 
 
 def trace(
@@ -62,7 +63,8 @@ def trace(
     loops.flush(t)
     kernel = Kernel(Namer().unique(name or function.__name__), _params(t, arguments), _tasks(t), (), tuple(t.locations))
     result = t.results.type if t.results else None
-    return Traced(renumber(kernel), t.captures.objects(), arguments, t.diagnostics.warnings, result)
+    captured = t.captures.objects()
+    return Traced(renumber(kernel), captured, arguments, t.diagnostics.warnings, result, tuple(t.attributes))
 
 
 def _params(t: Tracer, arguments: tuple[Argument, ...]) -> tuple[Param, ...]:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from .compiler.ir.nodes import Kernel as KernelIR
     from .kernels import Kernel
 
 C = TypeVar("C", bound=type)

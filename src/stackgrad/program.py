@@ -6,7 +6,7 @@ active tape has saved what the launch will destroy and an earlier gradient still
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +41,7 @@ class Program:
 
     __slots__ = (
         "kernel", "span", "generation", "has_random", "_forward", "_reverse", "_draws", "_forward_regions",
-        "_reverse_regions",
+        "_reverse_regions", "_forward_side", "_reverse_side",
     )  # fmt: skip
 
     def __init__(self, kernel: Kernel, span: Span | None = None) -> None:
@@ -55,6 +55,8 @@ class Program:
         self._draws: dict[object, Draws] = {}
         self._forward_regions: Regions | None = None
         self._reverse_regions: Regions | None = None
+        self._forward_side: Side | None = None
+        self._reverse_side: Side | None = None
 
     @property
     def label(self) -> str:
@@ -84,6 +86,20 @@ class Program:
 
             self._reverse = self._launcher(prepare_reverse(self.kernel, check=RUNTIME.settings.debug), "reverse")
         return self._reverse
+
+    @property
+    def forward_side(self) -> Side:
+        """What a forward launch does to which arrays."""
+        if self._forward_side is None:
+            self._forward_side = Side(self.forward)
+        return self._forward_side
+
+    @property
+    def reverse_side(self) -> Side:
+        """What a gradient launch does to which arrays."""
+        if self._reverse_side is None:
+            self._reverse_side = Side(self.reverse)
+        return self._reverse_side
 
     @property
     def forward_regions(self) -> Regions:
@@ -141,6 +157,21 @@ class Program:
             ) from None
 
 
+class Side:
+    """One direction of a program: its launcher, and the names of the arrays it uses, writes, reads and is sized by."""
+
+    __slots__ = ("launcher", "arrays", "writes", "reads")
+
+    def __init__(self, launcher: Launcher) -> None:
+        kernel, lowered = launcher.kernel, launcher.lowered
+        implicit = implicit_adjoints(kernel)
+        names = [p.name for p in kernel.params if isinstance(p.type, ArrayType)]
+        self.launcher = launcher
+        self.arrays = (*names, *implicit)
+        self.writes = tuple(sorted(lowered.writes | implicit))
+        self.reads = tuple(sorted(set(lowered.reads) | set(launcher.bound_arrays)))
+
+
 class Binding:
     """A program and the memory it runs on.
 
@@ -153,10 +184,10 @@ class Binding:
     def __init__(self, program: Program, arrays: Mapping[str, Field | np.ndarray]) -> None:
         self.program = program
         self.arrays = dict(arrays)
-        launcher = program.forward
-        self.memory = self._memory_of(launcher.kernel)
-        self.written = self._fields(launcher.lowered.writes | implicit_adjoints(launcher.kernel))
-        self._versions = _version_source(self, launcher)
+        side = program.forward_side
+        self.memory = memory_of(program, self.arrays, side.arrays)
+        self.written = fields_of(program, self.arrays, side.writes)
+        self._versions = _version_source(program, self.arrays, side.launcher)
         self.backward: Backward | None = None
 
     def launch(self, scalars: Scalars) -> None:
@@ -197,7 +228,7 @@ class Binding:
     def write_boxes(self, scalars: Scalars) -> dict[Field, list[Box]]:
         """Which elements of which fields a launch with these arguments may write."""
         boxes = self.program.forward_regions.write_boxes(scalars, shapes_of(self.memory))
-        return boxes_by_field(self, boxes, self.written)
+        return boxes_by_field(self.program, self.arrays, boxes, self.written)
 
     def prepare_grad(self) -> Backward:
         """The gradient tied to memory, lowered at the first call."""
@@ -219,36 +250,9 @@ class Binding:
         if RUNTIME.tapes:
             RUNTIME.tapes[-1].after_launch(self, scalars, draws)
 
-    # -- memory ---------------------------------------------------------------------------------------------
-
-    def _memory_of(self, kernel: Kernel) -> dict[str, np.ndarray]:
-        names = [p.name for p in kernel.params if isinstance(p.type, ArrayType)]
-        memory = {name: self._array(name) for name in (*names, *implicit_adjoints(kernel))}
-        _refuse_aliases(kernel.name, memory)
-        return memory
-
-    def _array(self, name: str) -> np.ndarray:
-        found = self.lookup(name)
-        return found.memory if isinstance(found, Field) else found
-
     def lookup(self, name: str) -> Field | np.ndarray:
         """What a parameter of the kernel, or of its gradient, is bound to."""
-        found = self.arrays.get(name)
-        if found is None:
-            primal = self.arrays[name.removesuffix(GRAD)]
-            if not isinstance(primal, Field) or not primal.needs_grad:
-                raise NotDifferentiable(
-                    f"missing gradient: {name.removesuffix(GRAD)} of kernel {self.program.kernel.name} has none",
-                    f"bind a field with needs_grad=True, or give the array as {name!r}",
-                    self.program.span,
-                )
-            found = primal.grad
-        return found
-
-    def _fields(self, names: frozenset[str]) -> tuple[Field, ...]:
-        """The fields among these arrays, each once."""
-        found = [self.lookup(name) for name in sorted(names)]
-        return tuple({id(f): f for f in found if isinstance(f, Field)}.values())
+        return bound_to(self.program, self.arrays, name)
 
 
 class Backward:
@@ -258,24 +262,25 @@ class Backward:
     among them. foreign: names of NumPy arrays it needs, whose writes nobody sees.
     """
 
-    __slots__ = ("binding", "launcher", "memory", "written", "reads", "foreign", "_versions")
+    __slots__ = ("program", "arrays", "launcher", "memory", "written", "reads", "foreign", "_versions")
 
     def __init__(self, binding: Binding) -> None:
-        launcher = binding.program.reverse
-        self.binding = binding
-        self.launcher = launcher
-        self.memory = binding._memory_of(launcher.kernel)
-        self.written = binding._fields(launcher.lowered.writes | implicit_adjoints(launcher.kernel))
-        names = set(launcher.lowered.reads) | set(launcher.bound_arrays)
-        primals = {name for name in names if name in binding.arrays and not name.endswith(GRAD)}
-        self.reads = binding._fields(frozenset(primals))
-        self.foreign = tuple(n for n in sorted(primals) if not isinstance(binding.arrays[n], Field))
-        self._versions = _version_source(binding, launcher)
+        program, arrays = binding.program, binding.arrays
+        side = program.reverse_side
+        self.program = program
+        self.arrays = arrays
+        self.launcher = side.launcher
+        self.memory = memory_of(program, arrays, side.arrays)
+        self.written = fields_of(program, arrays, side.writes)
+        primals = [name for name in side.reads if name in arrays and not name.endswith(GRAD)]
+        self.reads = fields_of(program, arrays, primals)
+        self.foreign = tuple(name for name in primals if not isinstance(arrays[name], Field))
+        self._versions = _version_source(program, arrays, side.launcher)
 
     def read_boxes(self, scalars: Scalars) -> dict[Field, list[Box]]:
         """Which elements of which primals the gradient with these arguments may read."""
-        boxes = self.binding.program.reverse_regions.read_boxes(scalars, shapes_of(self.memory))
-        return boxes_by_field(self.binding, boxes, self.reads)
+        boxes = self.program.reverse_regions.read_boxes(scalars, shapes_of(self.memory))
+        return boxes_by_field(self.program, self.arrays, boxes, self.reads)
 
     def run(self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray]) -> None:
         """Run the gradient once, unwatched; see `Binding.launch_grad`."""
@@ -298,13 +303,55 @@ def implicit_adjoints(kernel: Kernel) -> frozenset[str]:
     return frozenset(used & adjoints)
 
 
+# ---- arrays of a binding --------------------------------------------------------------------------------------------
+
+Arrays = Mapping[str, Field | np.ndarray]
+
+
+def bound_to(program: Program, arrays: Arrays, name: str) -> Field | np.ndarray:
+    """What a parameter of a kernel, or of its gradient, is bound to. Raises NotDifferentiable if there is nothing."""
+    found = arrays.get(name)
+    if found is None:
+        primal = arrays[name.removesuffix(GRAD)]
+        if not isinstance(primal, Field) or not primal.needs_grad:
+            raise NotDifferentiable(
+                f"missing gradient: {name.removesuffix(GRAD)} of kernel {program.kernel.name} has none",
+                f"bind a field with needs_grad=True, or give the array as {name!r}",
+                program.span,
+            )
+        found = primal.grad
+    return found
+
+
+def memory_of(program: Program, arrays: Arrays, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """The memory of each array. Raises ArgumentError if two overlap."""
+    memory: dict[str, np.ndarray] = {}
+    for name in names:
+        found = bound_to(program, arrays, name)
+        memory[name] = found.memory if isinstance(found, Field) else found
+    if len(memory) > 1:
+        _refuse_aliases(program.kernel.name, memory)
+    return memory
+
+
 def _refuse_aliases(kernel: str, memory: Mapping[str, np.ndarray]) -> None:
-    """Arrays of different names are different memory to the compiler. Raises ArgumentError if two overlap."""
-    spans = sorted((a.ctypes.data, a.ctypes.data + a.nbytes, name) for name, a in memory.items() if a.nbytes)
+    """Arrays of different names are different memory to the compiler."""
+    spans = []
+    for name, array in memory.items():
+        if array.nbytes:
+            begin = array.__array_interface__["data"][0]
+            spans.append((begin, begin + array.nbytes, name))
+    spans.sort()
     for (_, end, first), (begin, _, second) in pairwise(spans):
         if begin < end:
             reason = f"kernel {kernel}: {first} and {second} are the same memory"
             raise ArgumentError(reason, "give each parameter an array of its own")
+
+
+def fields_of(program: Program, arrays: Arrays, names: Sequence[str]) -> tuple[Field, ...]:
+    """The fields among these arrays, each once."""
+    found = [bound_to(program, arrays, name) for name in names]
+    return tuple({id(f): f for f in found if isinstance(f, Field)}.values())
 
 
 def shapes_of(memory: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
@@ -313,20 +360,20 @@ def shapes_of(memory: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
 
 
 def boxes_by_field(
-    binding: Binding, boxes: Mapping[str, list[Box]], wanted: tuple[Field, ...]
+    program: Program, arrays: Arrays, boxes: Mapping[str, list[Box]], wanted: tuple[Field, ...]
 ) -> dict[Field, list[Box]]:
     """Boxes of parameters as boxes of the fields bound to them; wanted fields that no box touches get none."""
     found: dict[Field, list[Box]] = {field: [] for field in wanted}
     for name, own in boxes.items():
-        field = binding.lookup(name)
+        field = bound_to(program, arrays, name)
         if isinstance(field, Field) and field in found:
             found[field] += own
     return found
 
 
-def _version_source(binding: Binding, launcher: Launcher) -> tuple[Field, ...] | None:
+def _version_source(program: Program, arrays: Arrays, launcher: Launcher) -> tuple[Field, ...] | None:
     """The fields that decide the sizes, or None if a NumPy array, which has no version, is among them."""
-    found = [binding.lookup(name) for name in launcher.bound_arrays]
+    found = [bound_to(program, arrays, name) for name in launcher.bound_arrays]
     fields = tuple(f for f in found if isinstance(f, Field))
     return fields if len(fields) == len(found) else None
 

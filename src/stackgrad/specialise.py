@@ -6,7 +6,7 @@ if the kernel did not exist, and what was made for them goes with them.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from .compiler.frontend.members import LaunchValue
 from .compiler.frontend.parameters import Parameter
 from .compiler.frontend.protocols import ArgumentArray
 from .fields.array import Array
+from .guards import guards_of
 from .leaves import Foreign, Leaf, Misfit
 from .matching import Call, Matcher, StandIns, matcher_of
 from .program import GRAD, Binding, Program
@@ -36,9 +37,9 @@ class Specialisation:
     own: identities of the arrays that the kernel uses whatever it is called with.
     """
 
-    __slots__ = ("program", "scalars", "captured", "own", "slots", "reader", "held", "_binding")
+    __slots__ = ("program", "scalars", "captured", "own", "slots", "reader", "guards", "held", "_binding")
 
-    def __init__(self, program: Program, traced: Traced) -> None:
+    def __init__(self, program: Program, traced: Traced, owners: Iterable[Any] = ()) -> None:
         self.program = program
         self.scalars = tuple(argument.name for argument in traced.arguments)
         self.captured: dict[str, Array] = {}
@@ -53,6 +54,7 @@ class Specialisation:
         gradients = [array.grad for array in self.captured.values() if array.needs_grad]
         self.own = frozenset(map(id, [*self.captured.values(), *gradients]))
         self.reader = None if traced.result is None else Reader(traced.result)
+        self.guards = guards_of(traced.attributes, owners)
         self.held: list[Any] = []
         self._binding: Binding | None = None
 
@@ -135,15 +137,23 @@ class Specialisations:
         except Misfit as misfit:
             raise self._misfit(name, misfit) from None
         key = (*call.key, _aliases(call.leaves)) if len(call.leaves) > 1 else tuple(call.key)
-        special = self.found.get(key) or self._make(key, args, call)
+        special = self._known(key) or self._make(key, args, call)
         if special.own and call.leaves:
             shared = [k for k, leaf in enumerate(call.leaves) if _is_among(leaf, special.own)]
             if shared:
                 key = (*key, *((k, id(call.leaves[k])) for k in shared))
                 fixed = frozenset(id(call.leaves[k]) for k in shared)
-                special = self.found.get(key) or self._make(key, args, call, fixed)
+                special = self._known(key) or self._make(key, args, call, fixed)
         self.last = special
         return special, call
+
+    def _known(self, key: tuple[Any, ...]) -> Specialisation | None:
+        """What was traced for this key, unless the objects it was traced for have changed since."""
+        found = self.found.get(key)
+        if found is not None and found.guards and not all([guard.holds() for guard in found.guards]):
+            del self.found[key]
+            return None
+        return found
 
     def _bound(self, special: Specialisation, call: Call) -> Binding:
         try:
@@ -164,7 +174,7 @@ class Specialisations:
             if not isinstance(stand_in, LaunchValue):
                 given[name] = stand_in
         traced = self.trace(given)
-        made = self.found[key] = Specialisation(Program(traced.kernel, self.span), traced)
+        made = self.found[key] = Specialisation(Program(traced.kernel, self.span), traced, call.owners)
         for owner in call.owners:
             self._depend(key, owner, made)
         return made
