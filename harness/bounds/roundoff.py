@@ -10,8 +10,9 @@ p >= |f(x') - f(x)| what a row of `rules.py` gives. Then, with unit roundoff u a
     of the reference, half an ulp below f64 and k ulps in f64; an exact zero of the function stays exact;
   * kept (neg, abs, min, max, floor, ...): nothing is rounded, e = p.
 
-Products and quotients add the least subnormal. A result that may overflow, or that may leave the domain, has
-infinite error. Errors are computed in f64; the rounding of that is covered by `SLACK`, once, at the end.
+Products and quotients add the least subnormal, approximated functions k + own of it. A result that may overflow, or
+that may leave the domain, has infinite error. Errors are computed in f64; the rounding of that is covered by `SLACK`,
+once, at the end.
 """
 from __future__ import annotations
 
@@ -86,7 +87,7 @@ def plan_operation(name: str, dtype: Scalar, precise: bool) -> Bound:
     own = ulps if dtype.bits == 64 else 0.5
     if dtype.bits == 16:
         ulps = 0.5 + ulps * 2.0**-13
-    return Bound(_Approximated(rule, fmt, 2 * fmt.u * (ulps + own)).of)
+    return Bound(_Approximated(rule, fmt, 2 * fmt.u * (ulps + own), fmt.tiny * (ulps + own)).of)
 
 
 def _joined(args: Arguments, errors: Arguments, result: Vector) -> Vector:
@@ -171,9 +172,12 @@ class _Rounded:
 
 @dataclass(frozen=True)
 class _Approximated:
+    """share: of the result, what both executors may be off by; least: the same among subnormals, whose ulp is fixed."""
+
     rule: Rule
     fmt: Format
     share: float
+    least: float
 
     def of(self, args: Arguments, errors: Arguments, result: Vector) -> Vector:
         xs, r = [a.astype(F64) for a in args], result.astype(F64)
@@ -181,7 +185,7 @@ class _Approximated:
         size = np.abs(r) + p
         e = size * (self.share / (1 - self.share))
         e += p
-        e += self.fmt.tiny
+        e += self.least
         if not size.all():
             e = np.where((size == 0) & self.rule.zero(xs), ZERO, e)
         if size.max() < self.fmt.safe:

@@ -198,3 +198,19 @@ def test_what_nothing_is_known_of_stays_so(op, dtype, precise):
             assert not np.isnan(e).any()
             bounded_by_range = {"sin": 2.0, "cos": 2.0, "tanh": 2.0}.get(op)
             assert (e >= (bounded_by_range or np.inf)).all()
+
+
+@pytest.mark.parametrize("dtype", [f16, f32, f64], ids=str)
+@pytest.mark.parametrize("op", ["sin", "tan", "asin", "tanh", "atan2", "pow"])
+def test_ulps_of_subnormals(op, dtype):
+    """Where x is returned nearly as it is: an executor may be off by the ulps of the row there too, the reference by
+    its own half, and nothing is off where x is zero.
+    """
+    tiny = FORMATS[dtype.name].tiny
+    x = (np.array([0.0, 1.0, 2.0, 7.0, 100.0]) * tiny).astype(dtype.dtype)
+    args = [x] if OPS[op].arity == 1 else [x, np.ones(5, dtype.dtype)]
+    with np.errstate(all="ignore"):
+        result = NUMPY[op].meaning(*args)
+        e = plan_operation(op, dtype, True).of(args, [ZERO] * len(args), result)
+    permitted = 0.5 if dtype is f16 else OPS[op].ulps
+    assert e[0] == 0 and (e[1:] >= (permitted + 0.5) * tiny).all() and (e[1:] < 40 * tiny).all()
