@@ -66,7 +66,7 @@ class _Case:
     judged: list[Judged] = field(default_factory=list)
     lowerings: Lowerings | None = None
     states: list[Bounded] = field(default_factory=list)
-    longest: int = 0
+    trips: int = 0
     depth: int = 0
     sizes: dict[int, Sizes] = field(default_factory=dict)
 
@@ -109,7 +109,7 @@ class _Case:
         if self.lowerings is None:
             return Features()
         kernel = self.lowerings.kernel
-        return Features(features.loop_nest(kernel), self.longest, self.depth, features.statements(kernel))
+        return Features(features.loop_nest(kernel), self.trips, self.depth, features.statements(kernel))
 
     # -- forward --------------------------------------------------------------------------------------------
 
@@ -129,8 +129,6 @@ class _Case:
             if self.plan.wants("forward", "optimised"):
                 self._compare_forward("optimised", outcome, lambda: self._launches(self.panel.reference, CHECKED))
             self._backends_forward(outcome)
-        if self.plan.only is None:
-            self.longest = features.longest_loop(plain, self.initial, self.scalars, Draws())
         return outcome
 
     def _has_gradient(self, outcome: Outcome) -> bool:
@@ -154,6 +152,7 @@ class _Case:
         for launch in range(self.plan.launches):
             found = bounded(plain, state, self.scalars, Draws(0, launch), errors, precise=True)
             self.states.append(found)
+            self.trips = max(self.trips, found.trips)
             state, errors = found.arrays, found.errors
         return state
 

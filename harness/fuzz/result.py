@@ -44,7 +44,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Features:
-    """nest: depth of nested loops in the text. trips: iterations of the longest loop run. depth: slots of the deepest
+    """nest: depth of nested loops in the text. trips: bodies of serial loops run, once for all lanes. depth: slots of the deepest
     adstack, 0 without any. statements: of the traced kernel.
     """
 

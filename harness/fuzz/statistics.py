@@ -102,5 +102,5 @@ class Statistics:
         ]  # fmt: skip
         for low, (cases, decided) in self.by_trips.items():
             if cases:
-                rows.append((f"longest loop of {low} trips or more", f"{decided} of {cases} decided"))
+                rows.append((f"{low} trips or more", f"{decided} of {cases} decided"))
         return rows
