@@ -44,8 +44,8 @@ class Judged:
 
 @dataclass(frozen=True)
 class Features:
-    """nest: depth of nested loops in the text. trips: bodies of serial loops run, once for all lanes. depth: slots of the deepest
-    adstack, 0 without any. statements: of the traced kernel.
+    """nest: depth of nested loops in the text. trips: bodies of serial loops run, once for all lanes. depth: slots of
+    the deepest adstack, 0 without any. statements: of the traced kernel.
     """
 
     nest: int = 0
