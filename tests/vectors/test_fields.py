@@ -4,6 +4,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stackgrad as sg
+from stackgrad.capture import capture
+from stackgrad.compiler.ir.printer import print_kernel
 from vectors_support import matrices, vectors, written
 
 pytestmark = pytest.mark.backends("reference", "cpu")
@@ -52,19 +54,18 @@ def test_entries_of_elements(backend, layout):
 
 
 def test_only_what_is_named_is_loaded(backend):
-    from stackgrad.compiler.frontend.trace import trace
-    from stackgrad.compiler.ir.printer import print_kernel
+    x, y, s = vectors(3, 4), sg.field(sg.f64, shape=4), Particle.field(shape=4)
 
-    x, y = vectors(3, 4), sg.field(sg.f64, shape=4)
-    s = Particle.field(shape=4)
-
+    @sg.kernel
     def k():
         for i in y:
             y[i] = x[i].y * s[i].mass
 
-    traced = trace(k)
-    assert print_kernel(traced.kernel).count("load") == 2
-    assert {"x", "y", "s.mass"} == set(traced.arrays)
+    with capture() as made:
+        k()
+    kernel = made.launches[0].kernel
+    assert print_kernel(kernel).count("load") == 2
+    assert set(kernel.array_types()) == {"x", "y", "s.mass"}
 
 
 def test_atomic_updates(backend):

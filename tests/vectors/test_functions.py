@@ -1,0 +1,104 @@
+"""Vectors as arguments and results of functions: by value, early returns, annotations, defaults."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from vectors_support import matrices, vectors, written
+
+pytestmark = pytest.mark.backends("reference", "cpu")
+
+vec2, mat2 = sg.types.vector(2, sg.f64), sg.types.matrix(2, 2, sg.f64)
+
+
+@pytest.fixture(autouse=True)
+def double(backend):
+    backend.init(default_fp=sg.f64)
+
+
+@sg.func
+def doubled(v):
+    v *= 2
+    v[0] += 1.0
+    return v
+
+
+@sg.func
+def clipped(v: vec2, limit=1.0) -> vec2:
+    if v.norm() < limit:
+        return v
+    if v.x > 3.0:
+        return vec2(3, v.y)
+    return v.normalized() * limit
+
+
+@sg.func
+def both(m: mat2, v):
+    return m @ v, m.determinant()
+
+
+@sg.func
+def walk(v, n):
+    for i in range(n):
+        v = v.yx * 0.5
+        if v.x < 0.1:
+            return v, i
+    return v, -1
+
+
+def test_arguments_go_by_value(backend):
+    y, x = sg.Vector.field(2, sg.f64, shape=2), vectors(2)
+
+    @sg.kernel
+    def k():
+        v = x[None]
+        y[0] = doubled(v)
+        y[1] = v
+
+    x0 = x.to_numpy()
+    np.testing.assert_allclose(written(k, y), [x0 * 2 + [1, 0], x0])
+
+
+def test_early_returns(backend):
+    y = sg.Vector.field(2, sg.f64, shape=4)
+
+    @sg.kernel
+    def k():
+        for i in y:
+            y[i] = clipped(sg.Vector([i * 1.25, 0.25]))
+
+    def plain(v):
+        if np.hypot(*v) < 1:
+            return v
+        return [3, v[1]] if v[0] > 3 else np.array(v) / np.hypot(*v)
+
+    np.testing.assert_allclose(written(k, y), [plain([i * 1.25, 0.25]) for i in range(4)], rtol=1e-14)
+
+
+def test_several_results(backend):
+    y, x, m = sg.field(sg.f64, shape=6), vectors(2), matrices(2, 2)
+
+    @sg.kernel
+    def k():
+        v, d = both(m[None], x[None])
+        y[0], y[1], y[2] = *v, d
+        w, at = walk(x[None], 10)
+        y[3], y[4], y[5] = *w, at
+
+    v, matrix = x.to_numpy(), m.to_numpy()
+    steps, w = 0, v[::-1] * 0.5
+    while w[0] >= 0.1:
+        steps, w = steps + 1, w[::-1] * 0.5
+    np.testing.assert_allclose(written(k, y), [*(matrix @ v), np.linalg.det(matrix), *w, steps], rtol=1e-13)
+
+
+def test_early_returns_have_gradients(backend, gradcheck):
+    x, loss = vectors(2, 6, low=-2.0, high=6.0), sg.field(sg.f64, shape=(), needs_grad=True)
+
+    @sg.kernel
+    def k():
+        for i in x:
+            w, at = walk(clipped(x[i], 1.5), 6)
+            loss[None] += w.x * w.x + 3.0 * w.y * at
+
+    gradcheck(k)
