@@ -105,10 +105,10 @@ def make_spd(A: Any, dt: Any = None) -> Any:
 
 @func
 def svd(A: Any, dt: Any = None) -> Any:
-    """(U, S, V) with A = U·S·Vᵀ, of 2 or 3 rows: U and V orthogonal, S diagonal, its entries not negative and descending.
+    """(U, S, V) with A = U·S·Vᵀ, of 2 or 3 rows: U, V orthogonal, S diagonal, its entries not negative and descending.
 
-    One-sided Jacobi rotations make the columns of A·V orthogonal; their lengths are the singular values. The last column
-    of U completes the others, so that U is orthogonal for a singular A too.
+    One-sided Jacobi rotations make the columns of A·V orthogonal; their lengths are the singular values. The last
+    column of U completes the others, so that U is orthogonal for a singular A too.
     """
     n = static(A.n)
     static_assert(A.n == A.m and 2 <= A.n <= 3, "svd takes square matrices of 2 or 3 rows")
@@ -243,8 +243,8 @@ def _polar3(A: Any) -> Any:
 def eig(A: Any, dt: Any = None) -> Any:
     """Eigenvalues (2, 2) and eigenvectors (4, 2) of a real matrix of 2 rows, complex numbers as (re, im).
 
-    Row i of the values is the i-th eigenvalue; column i of the vectors its eigenvector of unit length, entry by entry. The
-    larger real eigenvalue, or the one above the axis, comes first.
+    Row i of the values is the i-th eigenvalue; column i of the vectors its eigenvector of unit length, entry by entry.
+    The larger real eigenvalue, or the one above the axis, comes first.
     """
     static_assert(A.n == 2 and A.m == 2, "eig takes matrices of 2 rows")
     B = _typed(A, dt)

@@ -6,7 +6,7 @@ matrices n rows; element-wise functions take either. Nothing here raises but for
 """
 from __future__ import annotations
 
-from math import pi
+from math import e, inf, nan, pi, tau
 from typing import Any
 
 from .compiler.frontend.functions import EXPORTS, func
@@ -27,6 +27,16 @@ uvec2, uvec3, uvec4 = vector(2, u32), vector(3, u32), vector(4, u32)
 mat2, mat3, mat4 = matrix(2, 2, float), matrix(3, 3, float), matrix(4, 4, float)
 
 _DEGREES, _RADIANS, _LN2 = 180.0 / pi, pi / 180.0, 0.6931471805599453
+
+__all__ = [
+    "abs", "acos", "asin", "atan2", "cconj", "cdiv", "ceil", "cexp", "cinv", "clamp", "clog", "clz", "cmul",
+    "cos", "cpow", "cross", "csqrt", "degrees", "determinant", "distance", "dot", "e", "exp", "eye", "ffs",
+    "floor", "fract", "inf", "inverse", "isinf", "isnan", "ivec2", "ivec3", "ivec4", "length", "log", "log2",
+    "mat2", "mat3", "mat4", "max", "min", "mix", "mod", "nan", "normalize", "pi", "popcnt", "pow", "radians",
+    "reflect", "refract", "rot_by_axis", "rot_yaw_pitch_roll", "rotation2d", "rotation3d", "round", "scale",
+    "sign", "sin", "smoothstep", "sqrt", "step", "tan", "tanh", "tau", "translate", "uvec2", "uvec3", "uvec4",
+    "vdir", "vec2", "vec3", "vec4",
+]  # fmt: skip
 
 # ---- element-wise ---------------------------------------------------------------------------------------------------
 
@@ -266,7 +276,7 @@ def rot_by_axis(axis: Any, ang: Any) -> Any:
 
 @func
 def rot_yaw_pitch_roll(yaw: Any, pitch: Any, roll: Any) -> Any:
-    """The 4×4 matrix Z(roll)·X(pitch)·Y(yaw) of rotations about the three axes, each for row vectors as `rot_by_axis`."""
+    """The 4×4 matrix Z(roll)·X(pitch)·Y(yaw) of rotations about the axes, each for row vectors as in `rot_by_axis`."""
     c, s = cos(roll), sin(roll)
     first = Vector([cos(yaw), 0.0, -sin(yaw)])
     second = Vector([sin(pitch) * sin(yaw), cos(pitch), sin(pitch) * cos(yaw)])
