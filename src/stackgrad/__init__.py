@@ -81,7 +81,8 @@ if TYPE_CHECKING:
         l,
         root,
     )
-    from .types import Template, dataclass, template
+    from .compiler.frontend.parameters import Template
+    from .types import dataclass, template
     from .usage import FieldError, MatrixError, StructError, UsageError
     from .values import Matrix, Struct, Vector
 

@@ -17,7 +17,7 @@ def scalar_type(dtype: object) -> Scalar:
     named = {float: settings.default_fp, int: settings.default_ip, bool: SCALARS["u1"]}
     try:
         if dtype in named:
-            return named[dtype]  # type: ignore[index]
+            return named[dtype]
         return from_dtype(np.dtype(dtype))  # type: ignore[call-overload]
     except (TypeError, KeyError):
         raise FieldError(f"{dtype!r} is not a scalar type", f"one of {', '.join('sg.' + s for s in SCALARS)}") from None

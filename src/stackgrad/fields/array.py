@@ -58,7 +58,9 @@ class Array(Exchange):
         self._dual: Self | None = None
         self._companion: tuple[str, weakref.ref[Array]] | None = None  # weak: dropped fields free memory at once
         self._generation = UNPLACED
-        if shape is not None:
+        if shape is None:
+            self.shape = self.memory = NoMemory(self)  # type: ignore[assignment]
+        else:
             self.allocate(shape)
 
     # -- memory ---------------------------------------------------------------------------------------------
@@ -122,13 +124,6 @@ class Array(Exchange):
             found.layout = self.layout
             setattr(self, f"_{kind}", found)
         return found
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("shape", "memory"):  # slots that are empty until the array is placed
-            raise self._unusable()
-        if name in ("grad", "dual"):  # the property raised, which is an AttributeError too
-            raise self._missing(name)
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def _unusable(self) -> FieldError | StaleFieldError:
         if self.is_placed:
@@ -203,14 +198,17 @@ class Array(Exchange):
 
     def __getitem__(self, index: Any) -> Number:
         """An element as a Python number: `x[None]` of a 0-d field, else `x[i, j]`. Raises OutOfBounds."""
-        self.check_alive()
-        return self.memory[place_of(self, index)].item()  # type: ignore[no-any-return]
+        if self._generation != RUNTIME.generation:
+            raise self._unusable()
+        return self.memory.item(place_of(self, index))  # type: ignore[no-any-return]
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Overwrite an element with a number of a kind that fits. Raises OutOfBounds and FieldError."""
-        self.check_alive()
+        if self._generation != RUNTIME.generation:
+            raise self._unusable()
         place, element = place_of(self, index), self.element(value)
-        self.begin_write()
+        if RUNTIME.tapes:
+            self.begin_write()
         self.memory[place] = element
         self._version = stamp()
 
@@ -234,7 +232,10 @@ class Array(Exchange):
 
     def fill(self, value: Any) -> None:
         """Overwrite every element with one number."""
-        self.write(..., self.element(value))
+        converted = self.element(value)
+        self.begin_write()
+        self.memory.fill(converted)
+        self._version = stamp()
 
     def copy_from(self, other: Array) -> None:
         """Overwrite the content with that of a field or ndarray of the same shape."""
@@ -271,6 +272,22 @@ class Array(Exchange):
         self.begin_write()
         self._version = stamp()
         self.exported = True
+
+
+class NoMemory:
+    """Stands for shape and memory until a field is placed: every use is a FieldError. Slots cost placed fields nothing."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: Array) -> None:
+        self._owner = weakref.ref(owner)
+
+    def _refuse(self, *args: Any) -> Any:
+        owner = self._owner()
+        raise FieldError("the field has no memory yet", "") if owner is None else owner._unusable()
+
+    __len__ = __iter__ = __getitem__ = __eq__ = __getattr__ = _refuse
+    __hash__ = None  # type: ignore[assignment]
 
 
 def remade(kind: type[Array], name: str | None, layout: Any, dtype: Scalar, content: np.ndarray) -> Array:

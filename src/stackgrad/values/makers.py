@@ -83,17 +83,20 @@ class MatrixMakers:
     @classmethod
     def field(cls, n: int, m: int, dtype: DType, shape: Shape | None = None, **options: Any) -> MatrixField:
         """A field of n x m matrices; options as `sg.field`, and layout=sg.Layout.AOS or SOA."""
-        return factory("fields", "matrix_field")((extent(n, "n"), extent(m, "m")), dtype, shape, **options)
+        made: MatrixField = factory("fields", "matrix_field")((extent(n, "n"), extent(m, "m")), dtype, shape, **options)
+        return made
 
     @classmethod
     def ndarray(cls, n: int, m: int, dtype: DType, shape: Shape, needs_grad: bool = False) -> MatrixNdarray:
         """An ndarray of n x m matrices."""
-        return factory("ndarrays", "matrix_ndarray")((extent(n, "n"), extent(m, "m")), dtype, shape, needs_grad)
+        made: MatrixNdarray = factory("ndarrays", "matrix_ndarray")((extent(n, "n"), extent(m, "m")), dtype, shape, needs_grad)
+        return made
 
     @classmethod
     def tensor(cls, n: int, m: int, dtype: DType, shape: Shape, **options: Any) -> MatrixField:
         """An ndarray or, with backend=sg.Backend.FIELD, a field of n x m matrices; options as `sg.tensor`."""
-        return factory("ndarrays", "matrix_tensor")((extent(n, "n"), extent(m, "m")), dtype, shape, **options)
+        made: MatrixField = factory("ndarrays", "matrix_tensor")((extent(n, "n"), extent(m, "m")), dtype, shape, **options)
+        return made
 
 
 class VectorMakers(MatrixMakers):
@@ -107,19 +110,22 @@ class VectorMakers(MatrixMakers):
         cls, n: int, dtype: DType, shape: Shape | None = None, **options: Any
     ) -> MatrixField:
         """A field of vectors of n entries; options as `sg.field`, and layout=sg.Layout.AOS or SOA."""
-        return factory("fields", "matrix_field")((extent(n, "n"),), dtype, shape, **options)
+        made: MatrixField = factory("fields", "matrix_field")((extent(n, "n"),), dtype, shape, **options)
+        return made
 
     @classmethod
     def ndarray(  # type: ignore[override]
         cls, n: int, dtype: DType, shape: Shape, needs_grad: bool = False
     ) -> MatrixNdarray:
         """An ndarray of vectors of n entries."""
-        return factory("ndarrays", "matrix_ndarray")((extent(n, "n"),), dtype, shape, needs_grad)
+        made: MatrixNdarray = factory("ndarrays", "matrix_ndarray")((extent(n, "n"),), dtype, shape, needs_grad)
+        return made
 
     @classmethod
     def tensor(cls, n: int, dtype: DType, shape: Shape, **options: Any) -> MatrixField:  # type: ignore[override]
         """An ndarray or, with backend=sg.Backend.FIELD, a field of vectors; options as `sg.tensor`."""
-        return factory("ndarrays", "matrix_tensor")((extent(n, "n"),), dtype, shape, **options)
+        made: MatrixField = factory("ndarrays", "matrix_tensor")((extent(n, "n"),), dtype, shape, **options)
+        return made
 
 
 def _shape(n: int, m: int | None) -> tuple[int, ...]:

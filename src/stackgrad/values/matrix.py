@@ -68,7 +68,7 @@ class Matrix(Algebra, MatrixMakers):
     @property
     def n(self) -> int:
         """Number of rows."""
-        return self.data.shape[0]
+        return len(self.data)
 
     @property
     def m(self) -> int:

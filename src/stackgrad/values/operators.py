@@ -43,10 +43,10 @@ def data_of(value: Any) -> tuple[np.ndarray, bool] | None:
 
 def pair(a: Any, b: Any, what: str) -> tuple[np.ndarray, np.ndarray, bool] | None:
     """Both operands as arrays that fit, and whether the result is typed. Raises MatrixError for unequal shapes."""
-    found = data_of(a), data_of(b)
-    if found[0] is None or found[1] is None:
+    left, right = data_of(a), data_of(b)
+    if left is None or right is None:
         return None
-    (x, x_typed), (y, y_typed) = found  # type: ignore[misc]
+    (x, x_typed), (y, y_typed) = left, right
     if x.ndim and y.ndim and x.shape != y.shape:
         raise MatrixError(f"{what} of shapes {x.shape} and {y.shape}", "give both operands one shape, or one a number")
     if x_typed and not y_typed:
@@ -73,10 +73,10 @@ _COUNTING = (np.add, np.subtract, np.multiply)
 
 def product(a: Any, b: Any) -> Result | None:
     """`a @ b`: matrix times matrix or vector, vector times matrix. Raises MatrixError for extents that do not meet."""
-    found = data_of(a), data_of(b)
-    if found[0] is None or found[1] is None:
+    left, right = data_of(a), data_of(b)
+    if left is None or right is None:
         return None
-    (x, x_typed), (y, y_typed) = found
+    (x, x_typed), (y, y_typed) = left, right
     if not x.ndim or not y.ndim:
         raise MatrixError("@ takes matrices and vectors, not numbers", "use * for numbers")
     if x.shape[-1] != y.shape[0]:

@@ -57,7 +57,8 @@ class Struct:
         members: Mapping[str, Any], shape: Shape | None = None, methods: Mapping[str, Any] | None = None, **options: Any
     ) -> StructField:
         """A field of structs; members are types by name. options: needs_grad, needs_dual, name, layout."""
-        return factory("fields", "struct_field")(struct_type("", members, methods or {}), shape, **options)
+        made: StructField = factory("fields", "struct_field")(struct_type("", members, methods or {}), shape, **options)
+        return made
 
     # -- members --------------------------------------------------------------------------------------------
 
