@@ -6,12 +6,12 @@ the head of the branch that reads it; a kept value inside a branch is put in a l
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Stmt, Value
 from ..ir.types import Scalar
+from ..ir.walk import changed
 from .plan import Plan
 from .structure import Path, Structure, inner_blocks
 
@@ -76,7 +76,7 @@ class ForwardSweep:
             yield from self._on_stack(stmt)
         else:
             bodies = {name: self.block(b, (*path, (position, name))) for name, b in inner_blocks(stmt)}
-            yield replace(stmt, **bodies) if bodies else stmt  # type: ignore[arg-type]
+            yield changed(stmt, **bodies) if bodies else stmt
 
     def _on_stack(self, stmt: n.Local | n.Get | n.Set) -> Iterator[Stmt]:
         stack = stack_name(self.prefix, stmt.var)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from ..ir import nodes as n
 from ..ir.nodes import Stmt, Value
-from ..ir.walk import operands
+from ..ir.walk import NESTED, operands
 from .activity import Activity
 from .needs import needs
 from .structure import Path, Structure, inner_blocks
@@ -81,7 +81,8 @@ class Planner:
     def _mark(self, path: Path, block: tuple[Stmt, ...]) -> bool:
         found = False
         for position, stmt in enumerate(block):
-            inner = [self._mark((*path, (position, name)), b) for name, b in inner_blocks(stmt) if name != "condition"]
+            nested = inner_blocks(stmt) if type(stmt) in NESTED else ()
+            inner = [self._mark((*path, (position, name)), b) for name, b in nested if name != "condition"]
             if any(inner) or self.has_reverse(stmt):
                 self.plan.reversed.add((path, position))
                 found = True

@@ -20,7 +20,7 @@ from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Task, Value
 from ..ir.types import Scalar
-from ..ir.walk import operands, rename, walk
+from ..ir.walk import changed, operands, rename, walk
 from .activity import Activity
 from .forward import ForwardSweep, defined_here, stack_name
 from .plan import Plan, Policy
@@ -214,7 +214,7 @@ class TaskReverser:
         stmt = self.structure.made[value]
         made = self.b.fresh(value.type)
         inputs = {v: self.primal(v) for v in operands(stmt)}
-        self.b.emit(replace(rename(stmt, inputs), result=made))  # type: ignore[call-arg]
+        self.b.emit(changed(rename(stmt, inputs), result=made))
         return made
 
     def primals(self, values: tuple[Value, ...]) -> tuple[Value, ...]:

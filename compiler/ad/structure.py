@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..ir import nodes as n
 from ..ir.nodes import ROLES, Block, Stmt, Task, Value
-from ..ir.walk import results
+from ..ir.walk import NESTED, RESULTS
 
 Path = tuple[tuple[int, str], ...]
 """A block; () is the body of the task."""
@@ -39,15 +39,16 @@ class Structure:
     def _enter(self, block: Block, path: Path) -> None:
         self.blocks[path] = block
         for position, stmt in enumerate(block):
-            for value in results(stmt):
+            for value in RESULTS[type(stmt)](stmt):
                 self.made[value] = stmt
                 self.homes[value] = path
-            if isinstance(stmt, n.For):
-                self.homes[stmt.index] = (*path, (position, "body"))
             if isinstance(stmt, (n.Local, n.LocalArray)):
                 self.declared[stmt.var] = path
-            for name, inner in inner_blocks(stmt):
-                self._enter(inner, (*path, (position, name)))
+            elif type(stmt) in NESTED:
+                if isinstance(stmt, n.For):
+                    self.homes[stmt.index] = (*path, (position, "body"))
+                for name, inner in inner_blocks(stmt):
+                    self._enter(inner, (*path, (position, name)))
 
     def holder(self, path: Path) -> Stmt:
         """The statement that holds a block other than the task's body."""
@@ -80,6 +81,7 @@ class Structure:
 
 def inner_blocks(stmt: Stmt) -> Iterator[tuple[str, Block]]:
     """Field name and content of each nested block."""
-    for name, role in ROLES[type(stmt)]:
-        if role == "block":
-            yield name, getattr(stmt, name)
+    if type(stmt) in NESTED:
+        for name, role in ROLES[type(stmt)]:
+            if role == "block":
+                yield name, getattr(stmt, name)

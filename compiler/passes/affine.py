@@ -11,11 +11,12 @@ The remainder of what a launch fixes (`t % 2`) is a symbol too, which keeps the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..ir import nodes as n
 from ..ir.nodes import Stmt, Task, Value
 from ..ir.types import i32, i64
-from ..ir.walk import operands, results, walk_task
+from ..ir.walk import RESULTS, operands, walk_task
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,13 @@ class IndexForms:
     """Affine forms of the values of one task, found on demand."""
 
     def __init__(self, task: Task) -> None:
-        self.made: dict[Value, Stmt] = {v: s for s in walk_task(task) for v in results(s)}
+        self._task = task
         self._forms: dict[Value, Affine] = {}
+
+    @cached_property
+    def made(self) -> dict[Value, Stmt]:
+        """The statement that defines each value; found when the first form is asked for, as often none is."""
+        return {v: s for s in walk_task(self._task) for v in RESULTS[type(s)](s)}
 
     def form(self, value: Value) -> Affine:
         """The form of an integer value; a value that is not affine is its own symbol."""

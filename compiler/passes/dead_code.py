@@ -23,15 +23,13 @@ from typing import Any
 
 from ..ir import nodes as n
 from ..ir.effects import EFFECTS, Place, reads, writes
-from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.nodes import Block, Kernel, Stmt, Value
 from ..ir.walk import (
     NESTED,
     OPERANDS,
     RESULTS,
     changed,
     kept_block,
-    results,
-    used_values,
     walk,
     walk_kernel,
     walk_task,
@@ -252,16 +250,18 @@ def _sweep_kernel(kernel: Kernel, foreign: set[Value], crossing: set[str]) -> tu
 # ---- what crosses tasks -------------------------------------------------------------------------------------
 
 
-def _places(task: Task) -> set[Place]:
-    return {place for stmt in walk_task(task) for place in (*reads(stmt), *writes(stmt))}
+_TOUCH_LOCALS = frozenset(
+    cls for cls in EFFECTS if any(space == "local" for space, _ in (*EFFECTS[cls].reads, *EFFECTS[cls].writes))
+)  # fmt: skip
 
 
 def _foreign_values(kernel: Kernel) -> set[Value]:
     """Values that a task uses and another one defines."""
     found: set[Value] = set()
     for task in kernel.tasks if len(kernel.tasks) > 1 else ():
-        used = used_values(walk_task(task)).union(task.begin, task.end)
-        found |= used.difference(*map(results, walk_task(task)))
+        own = {v.id for stmt in walk_task(task) for v in RESULTS[type(stmt)](stmt)}
+        found.update(v for stmt in walk_task(task) for v in OPERANDS[type(stmt)](stmt) if v.id not in own)
+        found.update(v for v in (*task.begin, *task.end) if v.id not in own)
     return found
 
 
@@ -270,7 +270,8 @@ def _crossing_locals(kernel: Kernel) -> set[str]:
     seen: set[str] = set()
     crossing: set[str] = set()
     for task in kernel.tasks if len(kernel.tasks) > 1 else ():
-        names = {name for space, name in _places(task) if space == "local"}
+        touching = [stmt for stmt in walk_task(task) if type(stmt) in _TOUCH_LOCALS]
+        names = {name for stmt in touching for space, name in (*reads(stmt), *writes(stmt)) if space == "local"}
         crossing |= names & seen
         seen |= names
     return crossing
@@ -280,6 +281,6 @@ def _drop_temps(kernel: Kernel, private: Collection[Place]) -> Kernel:
     """Without the private temporaries that no statement names."""
     if not kernel.temps:
         return kernel
-    used = {place for task in kernel.tasks for place in _places(task)}
-    temps = tuple(t for t in kernel.temps if ("array", t.name) in used or ("array", t.name) not in private)
+    used = {s.array for s in walk_kernel(kernel) if isinstance(s, (n.Load, n.Store, n.Atomic))}
+    temps = tuple(t for t in kernel.temps if t.name in used or ("array", t.name) not in private)
     return kernel if len(temps) == len(kernel.temps) else replace(kernel, temps=temps)

@@ -9,7 +9,7 @@ Invariant: occurrences are marked, never nodes, for equal statements may stand i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 
 from ..ir import nodes as n
 from ..ir.effects import EFFECTS, Place, reads, writes
@@ -25,25 +25,18 @@ FLOW = NESTED | JUMPS | {n.Get}
 _PINNED = frozenset(cls for cls in EFFECTS if EFFECTS[cls].observable) | {n.Return}
 _DECLARE = frozenset(cls for cls in EFFECTS if EFFECTS[cls].declares)
 _WRITE = frozenset(cls for cls in EFFECTS if EFFECTS[cls].writes)
-_READ = frozenset(cls for cls in EFFECTS if EFFECTS[cls].reads)
+_ORDERED = frozenset(cls for cls in EFFECTS if EFFECTS[cls].reads) | _WRITE | FRAMES
 
 
-class Occurrence:
-    """A statement at one position. children: occurrences of each nested block; jumps: those that aim at it."""
-
-    __slots__ = ("stmt", "parent", "children", "jumps", "needed")
-
-    def __init__(self, stmt: Stmt, parent: Occurrence | None) -> None:
-        self.stmt = stmt
-        self.parent = parent
-        self.children: list[list[Occurrence]] = []
-        self.jumps: list[Occurrence] = []
-        self.needed = False
+_SPECIAL = _PINNED | _WRITE | NESTED | JUMPS
+"""What more is to register of than the values it defines."""
 
 
 class Marking:
     """The occurrences of some blocks, and the marks that spread over them.
 
+    An occurrence is its number in order of entry; what is known of it is in lists, since objects for all of them
+    would cost more than the rest. Values go by their ids.
     Invariant of `spread`: whatever a marked occurrence needs in order to do the same as before is marked.
     `flow_cut`: whether `rebuild` left out something of FLOW.
     """
@@ -51,113 +44,120 @@ class Marking:
     def __init__(self, keep: Keep | None, private: Collection[Place]) -> None:
         self._keep = keep
         self._private = set(private)
-        self._defs: dict[Value, Occurrence] = {}
-        self._writers: defaultdict[Place, list[Occurrence]] = defaultdict(list)
-        self._declarers: defaultdict[Place, list[Occurrence]] = defaultdict(list)
-        self._read: set[Place] = set()
-        self._written: set[Place] = set()
+        self._stmts: list[Stmt] = []
+        self._parents: list[int] = []
+        self._children: dict[int, list[list[int]]] = {}
+        self._jumps: defaultdict[int, list[int]] = defaultdict(list)
+        self._defs: dict[int, int] = {}
+        self._writers: defaultdict[Place, list[int]] = defaultdict(list)
+        self._declarers: defaultdict[Place, list[int]] = defaultdict(list)
+        self._seen: set[tuple[bool, Place]] = set()
+        self._roots: list[int] = []
+        self._marked: list[int] = []
+        self._is_marked = bytearray()
         self._live: set[Value] = set()
-        self._needed: list[Occurrence] = []
         self._used: set[Value] | None = None
         self.flow_cut = False
 
-    def enter(self, block: Block, parent: Occurrence | None = None,
-              frames: tuple[Occurrence, ...] = ()) -> list[Occurrence]:  # fmt: skip
+    def enter(self, block: Block, parent: int = -1, frames: tuple[int, ...] = ()) -> list[int]:
         """Register the statements of a block; what follows a jump in a nested block is left out."""
-        found = []
+        stmts, parents, defs, found = self._stmts, self._parents, self._defs, []
         for stmt in block:
             cls = type(stmt)
-            at = Occurrence(stmt, parent)
+            at = len(stmts)
+            stmts.append(stmt)
+            parents.append(parent)
             found.append(at)
             for value in RESULTS[cls](stmt):
-                self._defs[value] = at
-            if cls in _WRITE:
-                self._register_writes(at)
-            if cls in _PINNED or self._keep and self._keep(stmt):
-                self._need(at)
-            if cls in NESTED:
-                inside = (*frames, at) if cls in FRAMES else frames
-                at.children = [self.enter(inner, at, inside) for inner in blocks(stmt)]
-            elif cls in JUMPS:
-                self._register_jump(at, frames)
-                if parent:
+                defs[value.id] = at
+            if self._keep and self._keep(stmt):
+                self._roots.append(at)
+            if cls in _SPECIAL:
+                self._register(at, stmt, frames)
+                if cls in JUMPS and parent >= 0:
                     self.flow_cut |= len(found) < len(block)
                     break
         return found
 
-    def _register_writes(self, at: Occurrence) -> None:
-        declares = type(at.stmt) in _DECLARE
-        for place in writes(at.stmt):
-            self._writers[place].append(at)
-            if declares:
-                self._declarers[place].append(at)
-
-    def _register_jump(self, at: Occurrence, frames: tuple[Occurrence, ...]) -> None:
+    def _register(self, at: int, stmt: Stmt, frames: tuple[int, ...]) -> None:
         """A jump stays if its loop stays; one whose loop is not here stays for sure."""
-        if isinstance(at.stmt, (n.Break, n.Continue)) and at.stmt.depth <= len(frames):
-            frames[-at.stmt.depth].jumps.append(at)
-        else:
-            self._need(at)
+        cls = type(stmt)
+        if cls in _WRITE:
+            for place in writes(stmt):
+                self._writers[place].append(at)
+                if cls in _DECLARE:
+                    self._declarers[place].append(at)
+        if cls in _PINNED:
+            self._roots.append(at)
+        elif cls in NESTED:
+            inside = (*frames, at) if cls in FRAMES else frames
+            self._children[at] = [self.enter(inner, at, inside) for inner in blocks(stmt)]
+        elif isinstance(stmt, (n.Break, n.Continue)):
+            if stmt.depth <= len(frames):
+                self._jumps[frames[-stmt.depth]].append(at)
+            else:
+                self._roots.append(at)
 
     def spread(self, live_values: Iterable[Value]) -> None:
         """Mark the roots and all that they need."""
         self._live = set(live_values)
-        for value in self._live:
-            if value in self._defs:
-                self._need(self._defs[value])
+        self._is_marked = bytearray(len(self._stmts))
+        self._mark(self._roots)
+        self._mark([self._defs[v.id] for v in self._live if v.id in self._defs])
         for place, writers in self._writers.items():
             if place not in self._private and place not in self._declarers:
-                self._need_all(writers)
-        for at in self._needed:  # grows as marks spread
-            self._follow(at)
+                self._mark(writers)
+        stmts, is_marked, defs, marked = self._stmts, self._is_marked, self._defs, self._marked
+        for at in marked:  # grows as marks spread
+            stmt = stmts[at]
+            cls = type(stmt)
+            for value in OPERANDS[cls](stmt):
+                made = defs.get(value.id)
+                if made is not None and not is_marked[made]:
+                    is_marked[made] = 1
+                    marked.append(made)
+            parent = self._parents[at]
+            if parent >= 0 and not is_marked[parent]:
+                self._mark((parent,))
+            if cls in _ORDERED:
+                self._follow(at, stmt)
 
-    def _need(self, at: Occurrence) -> None:
-        if not at.needed:
-            at.needed = True
-            self._needed.append(at)
-
-    def _need_all(self, found: Iterable[Occurrence]) -> None:
+    def _mark(self, found: Iterable[int]) -> None:
         for at in found:
-            if not at.needed:
-                at.needed = True
-                self._needed.append(at)
+            if not self._is_marked[at]:
+                self._is_marked[at] = 1
+                self._marked.append(at)
 
-    def _follow(self, at: Occurrence) -> None:
-        """A place once read or written needs no second look."""
-        cls = type(at.stmt)
-        for value in OPERANDS[cls](at.stmt):
-            made = self._defs.get(value)
-            if made is not None and not made.needed:
-                made.needed = True
-                self._needed.append(made)
-        if cls in _READ:
-            for place in reads(at.stmt):
-                if place not in self._read:
-                    self._read.add(place)
-                    self._need_all(self._writers.get(place, ()))
-        if cls in _WRITE:
-            for place in writes(at.stmt):
-                if place not in self._written:
-                    self._written.add(place)
-                    self._need_all(self._declarers.get(place, ()))
-        if at.jumps:
-            self._need_all(at.jumps)
-        if at.parent and not at.parent.needed:
-            self._need(at.parent)
+    def _follow(self, at: int, stmt: Stmt) -> None:
+        """Mark who writes what is read, who declares what is written, and the jumps of a frame.
 
-    def rebuild(self, found: list[Occurrence], block: Block) -> Block:
+        A place once read or written needs no second look.
+        """
+        for place in reads(stmt):
+            if (False, place) not in self._seen:
+                self._seen.add((False, place))
+                self._mark(self._writers.get(place, ()))
+        for place in writes(stmt):
+            if (True, place) not in self._seen:
+                self._seen.add((True, place))
+                self._mark(self._declarers.get(place, ()))
+        if at in self._jumps:
+            self._mark(self._jumps[at])
+
+    def rebuild(self, found: list[int], block: Block) -> Block:
         """The block with the marked occurrences alone; the same object if all are marked."""
         made: list[Stmt] = []
         for at in found:
-            if at.needed:
-                made.append(self._rebuild_stmt(at) if at.children else at.stmt)
-            elif type(at.stmt) in FLOW:
+            stmt = self._stmts[at]
+            if self._is_marked[at]:
+                made.append(self._rebuild_stmt(at, stmt) if at in self._children else stmt)
+            elif type(stmt) in FLOW:
                 self.flow_cut = True
         return kept_block(block, made)
 
-    def _rebuild_stmt(self, at: Occurrence) -> Stmt:
-        inner: Iterator[list[Occurrence]] = iter(at.children)
-        stmt = map_blocks(at.stmt, lambda block: self.rebuild(next(inner), block))
+    def _rebuild_stmt(self, at: int, stmt: Stmt) -> Stmt:
+        inner = iter(self._children[at])
+        stmt = map_blocks(stmt, lambda block: self.rebuild(next(inner), block))
         if isinstance(stmt, (n.For, n.While)) and stmt.trips and not self._is_used(stmt.trips):
             return changed(stmt, trips=None)
         return stmt
@@ -165,5 +165,5 @@ class Marking:
     def _is_used(self, value: Value) -> bool:
         """Whether anything that stays reads the value; only trip counts are asked about, and few kernels have any."""
         if self._used is None:
-            self._used = self._live.union(*(operands(at.stmt) for at in self._needed))
+            self._used = self._live.union(*(operands(self._stmts[at]) for at in self._marked))
         return value in self._used

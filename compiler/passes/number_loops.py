@@ -9,15 +9,17 @@ from dataclasses import replace
 from ..ir import nodes as n
 from ..ir.nodes import Block, Kernel, Stmt, Value
 from ..ir.types import i32, i64
-from ..ir.walk import map_blocks, next_id
+from ..ir.walk import NESTED, kept_block, map_blocks, next_id, walk_kernel
 
 
 def number_loops(kernel: Kernel) -> Kernel:
     """Stage structured to structured."""
+    if NESTED.isdisjoint(map(type, walk_kernel(kernel))):
+        return kernel
     fresh = next_id(kernel)
 
     def visit(block: Block) -> Block:
-        return tuple(number(map_blocks(s, visit)) for s in block)
+        return kept_block(block, [number(map_blocks(s, visit)) for s in block])
 
     def number(stmt: Stmt) -> Stmt:
         nonlocal fresh
