@@ -41,7 +41,7 @@ class Program:
 
     __slots__ = (
         "kernel", "span", "generation", "has_random", "_forward", "_reverse", "_draws", "_forward_regions",
-        "_reverse_regions", "_forward_side", "_reverse_side",
+        "_reverse_regions", "_forward_side", "_reverse_side", "_tangents",
     )  # fmt: skip
 
     def __init__(self, kernel: Kernel, span: Span | None = None) -> None:
@@ -57,6 +57,7 @@ class Program:
         self._reverse_regions: Regions | None = None
         self._forward_side: Side | None = None
         self._reverse_side: Side | None = None
+        self._tangents: dict[frozenset[str], Launcher] = {}
 
     @property
     def label(self) -> str:
@@ -86,6 +87,16 @@ class Program:
 
             self._reverse = self._launcher(prepare_reverse(self.kernel, check=RUNTIME.settings.debug), "reverse")
         return self._reverse
+
+    def tangent(self, carriers: frozenset[str]) -> Launcher:
+        """Launches the kernel with tangents `x.dual` of these array parameters. Raises NotDifferentiable, located."""
+        found = self._tangents.get(carriers)
+        if found is None:
+            from .compiler.driver import prepare_tangent
+
+            lowered = prepare_tangent(self.kernel, carriers, check=RUNTIME.settings.debug)
+            found = self._tangents[carriers] = self._launcher(lowered, "tangent")
+        return found
 
     @property
     def forward_side(self) -> Side:
@@ -192,7 +203,7 @@ class Binding:
 
     def launch(self, scalars: Scalars) -> None:
         """Run the kernel. Scalars by name, of the parameters' types."""
-        if RUNTIME.tapes or RUNTIME.capture is not None:
+        if RUNTIME.tapes or RUNTIME.capture is not None or RUNTIME.forward is not None:
             self._launch_watched(scalars)
             return
         program = self.program
@@ -217,6 +228,12 @@ class Binding:
         draws: of the forward launch; None for those of the last launch with the same scalars. replaced: arrays that
         stand in for the bound ones.
         """
+        if RUNTIME.forward is not None:
+            raise NotDifferentiable(
+                f"the gradient of kernel {self.program.label} is launched in forward mode, where it has no tangents",
+                "leave sg.ad.FwdMode before, or take differences of gradients",
+                self.program.span,
+            )
         backward = self.prepare_grad()
         draws = self.program.draws_reverse(scalars) if draws is None else draws
         if RUNTIME.capture is None:
@@ -237,18 +254,24 @@ class Binding:
         return self.backward
 
     def _launch_watched(self, scalars: Scalars) -> None:
-        """A launch under a tape, or while launches are captured."""
+        """A launch under a tape, in forward mode, or while launches are captured."""
         program = self.program
         for tape in RUNTIME.tapes:
             tape.before_launch(self, scalars)
         draws = program.draws_forward(scalars)
         if RUNTIME.capture is None:
-            self.run(scalars, draws)
+            self._run_in_mode(scalars, draws)
         else:
             with RUNTIME.capture.recorded(self, "forward", scalars, draws):
-                self.run(scalars, draws)
+                self._run_in_mode(scalars, draws)
         if RUNTIME.tapes:
             RUNTIME.tapes[-1].after_launch(self, scalars, draws)
+
+    def _run_in_mode(self, scalars: Scalars, draws: Draws) -> None:
+        if RUNTIME.forward is None:
+            self.run(scalars, draws)
+        else:
+            RUNTIME.forward.run(self, scalars, draws)
 
     def lookup(self, name: str) -> Field | np.ndarray:
         """What a parameter of the kernel, or of its gradient, is bound to."""

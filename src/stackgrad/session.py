@@ -51,8 +51,15 @@ class Watcher(Protocol):
     def before_host_write(self, array: Array) -> None:
         """The host is about to write a field; may raise."""
 
-    def add_custom(self, run: Callable[[], Any]) -> None:
-        """A function with a gradient of its own has run; called on the innermost watcher."""
+    def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
+        """A function with a gradient of its own, or with none, has run; called on the innermost watcher."""
+
+
+class ForwardMode(Protocol):
+    """Runs launches with tangents while it is `RUNTIME.forward`."""
+
+    def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
+        """Launch the kernel with tangents beside what it computes."""
 
 
 @dataclass(frozen=True)
@@ -101,11 +108,11 @@ DIALECT: dict[str, str] = {
 
 
 class Runtime:
-    """The state of the process. `tapes` and `capture` are what a launch looks at: empty and None cost nothing."""
+    """The state of the process. `tapes`, `capture` and `forward` are what a launch looks at."""
 
     __slots__ = (
         "settings", "generation", "initialised", "fields", "launchers", "tapes", "capture", "launch_number",
-        "tracing",        "_backend", "__weakref__",
+        "tracing", "forward", "_backend", "__weakref__",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -116,6 +123,7 @@ class Runtime:
         self.launchers: weakref.WeakSet[Launcher] = weakref.WeakSet()
         self.tapes: tuple[Watcher, ...] = ()
         self.capture: Capture | None = None
+        self.forward: ForwardMode | None = None
         self.launch_number = 0
         self.tracing = False
         self._backend: Backend | None = None
@@ -134,6 +142,7 @@ class Runtime:
         self.fields = weakref.WeakSet()
         self.launchers = weakref.WeakSet()
         self.tapes = ()
+        self.forward = None
         self.launch_number = 0
         self._backend = None
 

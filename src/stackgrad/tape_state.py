@@ -183,6 +183,16 @@ class StateLog:
         self.reserve(place.nbytes, array.label, why)
         self.events.append(Saved(array, box, place.copy(), array.version))
 
+    def arrays(self) -> set[Field]:
+        """Fields whose content decides what `run_backward` computes."""
+        found: set[Field] = set()
+        for event in self.events:
+            if isinstance(event, Saved):
+                found.add(event.field)
+            elif isinstance(event, Record):
+                found.update(event.versions)
+        return found
+
     # -- backward -------------------------------------------------------------------------------------------
 
     def run_backward(self) -> None:

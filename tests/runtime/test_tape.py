@@ -285,7 +285,7 @@ def test_init_inside_a_tape(p: Program) -> None:
 @pytest.mark.parametrize(("loss", "words"), [
     (lambda: None, "needs a loss, not None"),
     (lambda: 3.0, "the loss is a field, not float"),
-    (lambda: np.zeros(()), "the loss is a field, not ndarray"),
+    (lambda: np.zeros(()), "the loss is a NumPy array"),
     (lambda: sg.field(sg.i32, ()), "is of i32, which has no gradient"),
     (lambda: sg.field(sg.f32, 2, needs_grad=True), "has shape (2,), not one element"),
     (lambda: sg.field(sg.f32, ()), "make it with needs_grad=True"),

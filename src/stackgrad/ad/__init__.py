@@ -1,0 +1,18 @@
+"""Derivatives of whole programs: reverse mode (`Tape`), forward mode (`FwdMode`), and functions that step aside.
+
+    with sg.ad.Tape(loss): ...                    x.grad of every field
+    with sg.ad.FwdMode(loss, x, seed=v): ...      loss.dual = J v
+    sg.ad.grad_check(loss, [x], run)              both against finite differences
+"""
+from __future__ import annotations
+
+from .custom import grad_for, grad_replaced, no_grad
+from .forward import FwdMode
+from .gradients import SNodeGradType, clear_all_gradients
+from .numeric import GradCheckError, GradReport, Mismatch, grad_check
+from .tape import DEFAULT_BUDGET, Tape
+
+__all__ = [
+    "DEFAULT_BUDGET", "FwdMode", "GradCheckError", "GradReport", "Mismatch", "SNodeGradType", "Tape",
+    "clear_all_gradients", "grad_check", "grad_for", "grad_replaced", "no_grad",
+]  # fmt: skip

@@ -1,0 +1,200 @@
+"""Forward mode for whole programs: `FwdMode` runs every launch with tangents beside its values.
+
+Invariant: while it is active, `x.dual` of a field is the derivative of its content along the seeds. A field carries a
+tangent if it has needs_grad or needs_dual, or is a parameter or loss of the mode: derivatives end where those of
+reverse mode do.
+"""
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..compiler.ir.types import ArrayType
+from ..fields import Array, MatrixArray
+from ..session import RUNTIME, stamp
+from ..usage import TapeError
+from .gradients import SNodeGradType, clear_all_gradients
+from .seeds import seeds_of, tensor_shape
+
+if TYPE_CHECKING:
+    from ..backends.base import Draws, Scalars
+    from ..program import Binding
+
+DUAL = ".dual"
+
+
+class FwdMode:
+    """`with sg.ad.FwdMode(loss, x, seed=v): ...` sets `loss.dual` to the derivative of `loss` along `v`: J v.
+
+    loss: a field or ndarray, or a list of them. param: what is moved, a field or ndarray of a real type, or a list.
+    seed: the direction, an array of param's shape (flat is fine), or a list of one for each parameter; by default 1 for
+    a parameter of one element. With an axis in front, (n, *shape), a seed is a batch of n directions: `jacobian(loss)`
+    is (n, *loss.shape), and `loss.dual` has the first. clear_gradients: set all duals to 0 on entry, otherwise they
+    are initial tangents too. Duals of parameters are 0 again on exit; those that fields had not before, losses and
+    parameters apart, are dropped.
+    """
+
+    def __init__(self, loss: Any, param: Any, seed: Any = None, clear_gradients: bool = True) -> None:
+        self.losses = _tensors(loss, "loss")
+        self.params = _tensors(param, "parameter")
+        self.count, self._seeds = seeds_of(self.params, seed, isinstance(param, (list, tuple)))
+        self.clear_gradients = clear_gradients
+        self._roots: set[Array] = set()
+        self._duals: dict[Array, list[np.ndarray]] = {}
+        self._foreign: dict[tuple[int, tuple[int, ...]], tuple[np.ndarray, list[np.ndarray]]] = {}
+        self._lent: list[Array] = []
+        self._generation = -1
+
+    @property
+    def batched(self) -> bool:
+        """Whether the seeds are batches of directions."""
+        return self.count is not None
+
+    def __enter__(self) -> FwdMode:
+        if RUNTIME.forward is not None:
+            raise TapeError("forward mode is on already", "give one sg.ad.FwdMode several parameters")
+        if self._generation == RUNTIME.generation:
+            raise TapeError("this FwdMode was entered before", "make a new one for each pass")
+        for tensor in (*self.losses, *self.params):
+            tensor.check_alive()
+        self._generation = RUNTIME.generation
+        self._roots = {array for tensor in (*self.losses, *self.params) for array in tensor.arrays}
+        if self.clear_gradients:
+            clear_all_gradients(SNodeGradType.DUAL)
+        for array in self._roots:
+            self._memory(array)
+        for tensor, seed in zip(self.params, self._seeds):
+            self._set_seed(tensor, seed)
+        RUNTIME.forward = self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._generation != RUNTIME.generation:
+            if kind is None:
+                raise TapeError("sg.init() or sg.reset() was called in forward mode", "call it before")
+            return
+        RUNTIME.forward = None
+        losses = {array for tensor in self.losses for array in tensor.arrays}
+        for array in self._roots - losses:
+            array.dual.fill(0)
+        for array in losses:
+            array.dual.write(..., self._duals[array][0])
+        for array in self._lent:
+            if array not in self._roots:
+                array._dual = None
+        self._foreign.clear()
+
+    # -- results --------------------------------------------------------------------------------------------
+
+    def jacobian(self, loss: Any = None) -> np.ndarray:
+        """Derivatives of a loss, the only one by default: (*shape), or (n, *shape) for n directions.
+
+        Elements of vectors and matrices come last. Raises TapeError for what is no loss of this mode.
+        """
+        tensor = self.losses[0] if loss is None and len(self.losses) == 1 else loss
+        if not any(tensor is one for one in self.losses):
+            raise TapeError(f"{getattr(tensor, 'label', tensor)} is no loss of this mode", "give one of its losses")
+        (array,) = tensor.arrays
+        found = np.stack([_outer(tensor, memory) for memory in self._duals[array]])
+        return found if self.batched else found[0]
+
+    # -- launches -------------------------------------------------------------------------------------------
+
+    def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
+        """Launch a kernel once for each direction, each time from the same content."""
+        duals = self._of(binding)
+        if not duals:
+            binding.run(scalars, draws)
+            return
+        launcher = binding.program.tangent(frozenset(duals))
+        written = sorted(launcher.lowered.writes & binding.memory.keys()) if self.batched else []
+        before = {name: binding.memory[name].copy() for name in written}
+        try:
+            for k in range(self.count or 1):
+                for name in written if k else ():
+                    binding.memory[name][...] = before[name]
+                tangents = {name + DUAL: memory[k] for name, memory in duals.items()}
+                launcher.run({**binding.memory, **tangents}, scalars, draws)
+        finally:
+            for array in binding.written:
+                array.version = stamp()
+                if array in self._duals and array._dual is not None:
+                    array._dual.version = stamp()
+
+    def _of(self, binding: Binding) -> dict[str, list[np.ndarray]]:
+        """Tangents, one for each direction, of the arrays of a launch that carry them."""
+        found = {}
+        for param in binding.program.kernel.params:
+            if isinstance(param.type, ArrayType) and param.type.dtype.is_real and not param.name.endswith(".grad"):
+                array = binding.arrays[param.name]
+                if not isinstance(array, Array):
+                    if param.name + ".grad" in binding.arrays:
+                        found[param.name] = self._beside(array)
+                elif not array.is_grad and (array.needs_grad or array.needs_dual or array in self._roots):
+                    found[param.name] = self._memory(array)
+        return found
+
+    # -- memory ---------------------------------------------------------------------------------------------
+
+    def _memory(self, array: Array) -> list[np.ndarray]:
+        """The tangents of an array, made where there are none; the first direction of a single one is `x.dual`."""
+        found = self._duals.get(array)
+        if found is None:
+            if array._dual is None or not array._dual.is_placed:
+                lend_dual(array)
+                self._lent.append(array)
+            first = array._dual.memory  # type: ignore[union-attr]
+            found = [first] if not self.batched else [first.copy() for _ in range(self.count or 1)]
+            self._duals[array] = found
+        return found
+
+    def _beside(self, memory: np.ndarray) -> list[np.ndarray]:
+        """The tangents of memory of another library, which is known by its place."""
+        key = memory.__array_interface__["data"][0], memory.shape
+        if key not in self._foreign:
+            self._foreign[key] = memory, [np.zeros_like(memory) for _ in range(self.count or 1)]
+        return self._foreign[key][1]
+
+    def _set_seed(self, tensor: Any, seed: np.ndarray) -> None:
+        (array,) = tensor.arrays
+        dtype = array.dtype.dtype
+        for memory, direction in zip(self._duals[array], seed):
+            _outer(tensor, memory)[...] = direction.reshape(tensor_shape(tensor)).astype(dtype)
+        array.dual.version = stamp()
+
+
+def lend_dual(array: Array) -> None:
+    """Give an array a tangent that is no part of what it was made with: needs_dual stays what it is."""
+    dual = array.companion("dual")
+    dual._companion = None
+    dual.allocate(array.shape)
+
+
+def _outer(tensor: Any, memory: np.ndarray) -> np.ndarray:
+    """A view of memory laid out as the tensor's, with the axes of elements last."""
+    if isinstance(tensor, MatrixArray) and tensor.element_first:
+        count = len(tensor.element.shape)
+        return np.moveaxis(memory, range(count), range(-count, 0))
+    return memory
+
+
+def _tensors(given: Any, what: str) -> list[Any]:
+    found = list(given) if isinstance(given, (list, tuple)) else [given]
+    if not found:
+        raise TapeError(f"forward mode needs a {what}, and the list is empty", "give a field or ndarray")
+    for tensor in found:
+        if not isinstance(tensor, (Array, MatrixArray)):
+            cure = "give a field or ndarray" + (", or its members" if hasattr(tensor, "arrays") else "")
+            raise TapeError(f"the {what} is a field, not {type(tensor).__name__}", cure)
+        if not tensor.dtype.is_real:
+            reason = f"the {what} {tensor.label} is of {tensor.dtype}, which has no tangent"
+            raise TapeError(reason, "use sg.f32 or sg.f64")
+    if len({id(tensor) for tensor in found}) < len(found):
+        raise TapeError(f"a {what} is given twice", "give each once")
+    return found
+
+

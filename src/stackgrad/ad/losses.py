@@ -1,0 +1,181 @@
+"""Losses of a tape: what may be one, how it begins at zero, and the cotangent it starts the backward pass with."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..compiler.ir.types import Scalar, from_dtype
+from ..fields import Field, MatrixArray
+from ..fields.conversions import as_numpy
+from ..leaves import Misfit, foreign
+from ..usage import FieldError, TapeError
+
+CURE = "give a 0-d field with needs_grad=True"
+
+
+class Loss(Protocol):
+    """shape: of the content as a NumPy array. label: for messages. begin: set to 0. seed: overwrite the adjoint."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> Scalar: ...
+    def begin(self) -> None: ...
+    def seed(self, cotangent: np.ndarray) -> None: ...
+    def content(self) -> np.ndarray: ...
+
+
+@dataclass
+class FieldLoss:
+    """A field or ndarray, of scalars, vectors or matrices."""
+
+    tensor: Any
+
+    @property
+    def label(self) -> str:
+        return str(self.tensor.label)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.tensor.shape) + tuple(getattr(self.tensor, "element_shape", ()))
+
+    @property
+    def dtype(self) -> Scalar:
+        return self.tensor.dtype  # type: ignore[no-any-return]
+
+    def content(self) -> np.ndarray:
+        """The loss as float64."""
+        return np.asarray(self.tensor.to_numpy(), np.float64)
+
+    def begin(self) -> None:
+        """Zero. Raises StaleFieldError."""
+        for array in self.tensor.arrays:
+            array.check_alive()
+            array.fill(0)
+
+    def seed(self, cotangent: np.ndarray) -> None:
+        """Overwrite the adjoint."""
+        self.tensor.grad.from_numpy(cotangent.astype(self.tensor.dtype.dtype))
+
+
+@dataclass
+class TorchLoss:
+    """A torch tensor that requires a gradient."""
+
+    memory: np.ndarray
+    grad: np.ndarray
+    label: str = "the torch tensor"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.memory.shape
+
+    @property
+    def dtype(self) -> Scalar:
+        return from_dtype(self.memory.dtype)
+
+    def content(self) -> np.ndarray:
+        """The loss as float64."""
+        return self.memory.astype(np.float64)
+
+    def begin(self) -> None:
+        """Zero."""
+        self.memory[...] = 0
+
+    def seed(self, cotangent: np.ndarray) -> None:
+        """Overwrite the gradient buffer."""
+        self.grad[...] = cotangent
+
+
+@dataclass(frozen=True)
+class Term:
+    """A loss and its cotangent: weight times seed, 1 where neither was given."""
+
+    loss: Loss
+    cotangent: np.ndarray
+
+
+def terms_of(loss: Any, weights: Any, seed: Any) -> list[Term]:
+    """The losses of a tape. Raises TapeError for what cannot be one, and for seeds and weights that do not fit."""
+    many = isinstance(loss, (list, tuple))
+    losses = list(loss) if many else [loss]
+    if not losses:
+        raise TapeError("a tape needs a loss, and the list is empty", CURE)
+    if len({id(one) for one in losses}) < len(losses):
+        raise TapeError("a loss is given twice", "add its weights")
+    scale = _per_loss(weights, losses, many, "weights") if weights is not None else [None] * len(losses)
+    seeds = _per_loss(seed, losses, many, "seed") if seed is not None else [None] * len(losses)
+    return [_term(one, weight, vector) for one, weight, vector in zip(losses, scale, seeds)]
+
+
+def _per_loss(given: Any, losses: Sequence[Any], many: bool, what: str) -> list[Any]:
+    if not many:
+        return [given]
+    if not isinstance(given, (list, tuple, np.ndarray)) or len(given) != len(losses):
+        raise TapeError(f"{what} does not fit {len(losses)} losses", f"give a list with one of {what} for each loss")
+    return list(given)
+
+
+def _term(given: Any, weight: Any, seed: Any) -> Term:
+    loss = _loss(given)
+    if seed is None:
+        if int(np.prod(loss.shape)) != 1:
+            cure = "sum it into a 0-d field, or give seed=, an array of this shape"
+            raise TapeError(f"the loss {loss.label} has shape {loss.shape}, not one element", cure)
+        vector = np.ones(loss.shape)
+    else:
+        vector = seed_array(seed, loss.shape, f"the seed of {loss.label}")
+    return Term(loss, vector * (1.0 if weight is None else _weight(weight)))
+
+
+def _weight(given: Any) -> float:
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        raise TapeError(f"the weight {given!r} of a loss is no number", "give a float for each loss") from None
+
+
+def seed_array(seed: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """A seed as float64 of the shape. Raises TapeError."""
+    try:
+        given = np.asarray(as_numpy(seed), np.float64)
+    except (TypeError, ValueError, FieldError):
+        raise TapeError(f"{what} is no array of numbers", f"give an array of shape {shape}") from None
+    if given.shape != shape and given.shape != (int(np.prod(shape)),):
+        raise TapeError(f"{what} has shape {given.shape}, not {shape}", f"give an array of shape {shape}")
+    return given.reshape(shape)
+
+
+def _loss(given: Any) -> Loss:
+    if given is None:
+        raise TapeError("a tape needs a loss, not None", CURE)
+    if isinstance(given, (Field, MatrixArray)):
+        if not given.dtype.is_real:
+            reason = f"the loss {given.label} is of {given.dtype}, which has no gradient"
+            raise TapeError(reason, "use sg.f32 or sg.f64")
+        if not given.needs_grad:
+            raise TapeError(f"the loss {given.label} has no gradient", "make it with needs_grad=True")
+        return FieldLoss(given)
+    if type(given).__module__.partition(".")[0] == "torch" and hasattr(given, "requires_grad"):
+        return _torch(given)
+    if isinstance(given, np.ndarray):
+        raise TapeError("the loss is a NumPy array, which has no gradient", "give sg.ndarray(..., needs_grad=True)")
+    raise TapeError(f"the loss is a field, not {type(given).__name__}", CURE)
+
+
+def _torch(given: Any) -> TorchLoss:
+    if not given.dtype.is_floating_point:
+        raise TapeError(f"the loss is a tensor of {given.dtype}, which has no gradient", "use torch.float32 or float64")
+    if not given.requires_grad:
+        raise TapeError("the loss is a torch tensor that does not require a gradient", "call loss.requires_grad_()")
+    try:
+        leaf = foreign(given, True)
+    except Misfit as misfit:
+        raise TapeError(f"the loss: {misfit.reason}", misfit.cure) from None
+    assert leaf is not None and leaf.grad is not None
+    return TorchLoss(leaf.memory, leaf.grad)

@@ -1,0 +1,36 @@
+"""The content of every field at one moment, to come back to: numeric checks run again from it."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..fields import Field
+from ..session import RUNTIME, stamp
+
+
+class State:
+    """Copies of all placed arrays of the runtime, gradients included, and the number of the next random launch."""
+
+    def __init__(self) -> None:
+        self.launch_number = RUNTIME.launch_number
+        self.contents = {array: (array.memory.copy(), array.version) for array in _everything()}
+
+    def restore(self, exactly: bool = False) -> None:
+        """Put every content back. exactly: versions too, as if nothing had happened in between."""
+        RUNTIME.launch_number = self.launch_number
+        for array, (content, version) in self.contents.items():
+            array.memory[...] = content
+            array.version = version if exactly else stamp()
+
+    def of(self, array: Field) -> np.ndarray:
+        """The content that an array had."""
+        return self.contents[array][0]
+
+
+def _everything() -> Iterable[Field]:
+    for array in list(RUNTIME.fields):
+        yield array
+        for beside in (array._grad, array._dual):
+            if beside is not None and beside.is_placed:
+                yield beside

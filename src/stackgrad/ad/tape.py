@@ -1,0 +1,296 @@
+"""Reverse mode for whole programs: `Tape` records launches and runs their gradients backward.
+
+Rules. The innermost tape records; all active tapes watch writes. A gradient is taken at the state right after its
+launch, wherever later writes went, and the primals have their final values again afterwards. If the body of a tape
+raises, nothing runs backward. Inside a function of `grad_for`, gradients are taken at the present state.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ..fields import Field
+from ..session import RUNTIME
+from ..tape_state import CustomRecord, Launch, Record, StateLog
+from ..usage import TapeError
+from .gradients import clear_all_gradients
+from .losses import Term, seed_array, terms_of
+
+if TYPE_CHECKING:
+    from ..backends.base import Draws, Scalars
+    from ..program import Binding
+    from .tape_check import TapeCheck
+
+DEFAULT_BUDGET = 1 << 30
+"""Bytes that a tape may keep of overwritten state, unless told otherwise."""
+
+
+class Tape:
+    """`with sg.ad.Tape(loss): ...` sets `x.grad` of every field to the derivative of `loss` after the block.
+
+    loss: a field or ndarray with needs_grad, or a torch tensor that requires a gradient, of one element; or a list of
+    them, whose sum, weighted by `weights`, is differentiated. With `seed`, an array of the loss' shape (a list of them
+    for a list of losses), a loss may have any shape: the gradient is that of sum(seed * loss). Losses are set to 0 on
+    entry. clear_gradients: set all gradients of fields and ndarrays to 0 on entry; otherwise they accumulate. Gradients
+    of torch tensors always accumulate, as those of torch do.
+
+    budget_bytes: most memory for state that is overwritten inside the block and read by a gradient; `used_bytes` says
+    how much was needed. retain: keep that state after the block, so that `grad()` can run again. grad_check: fields
+    whose gradient is compared with finite differences after the block; raises GradCheckError. validation: accepted;
+    what a gradient reads is saved before it is overwritten, so no rule about overwriting can be broken.
+
+    A tape inside another one takes its own gradient, which the outer one does not see: the outer tape clears the
+    gradients again before its own backward pass, and must have been made with clear_gradients=True. A tape is entered
+    once; `replay()` runs its launches again.
+    """
+
+    def __init__(
+        self,
+        loss: Any,
+        clear_gradients: bool = True,
+        validation: bool = False,
+        grad_check: Sequence[Any] | None = None,
+        *,
+        weights: Any = None,
+        seed: Any = None,
+        budget_bytes: int = DEFAULT_BUDGET,
+        retain: bool = False,
+    ) -> None:
+        self.terms = terms_of(loss, weights, seed)
+        self.loss = loss
+        self.clear_gradients = clear_gradients
+        self.validation = validation
+        self.retain = retain
+        self.recording = True
+        self._checked = list(grad_check) if grad_check is not None else []
+        self._checks: TapeCheck | None = None
+        self._log = StateLog(int(budget_bytes))
+        self._calls: list[Callable[[], Any]] = []
+        self._entered = False
+        self._done = False
+        self._had_inner = False
+        self._final: dict[Field, int] = {}
+        self._generation = RUNTIME.generation
+
+    @property
+    def budget_bytes(self) -> int:
+        """Most bytes of saved state; may be set until the tape is left."""
+        return self._log.budget
+
+    @budget_bytes.setter
+    def budget_bytes(self, size: int) -> None:
+        self._log.budget = int(size)
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of state that the tape saved."""
+        return self._log.used
+
+    # -- the block ------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Tape:
+        if self._entered:
+            raise TapeError("this tape was entered before", "make a new Tape for each pass, or call tape.replay()")
+        if RUNTIME.forward is not None:
+            raise TapeError("a tape cannot be entered in forward mode", "enter sg.ad.FwdMode inside the tape instead")
+        for outer in RUNTIME.tapes:
+            outer.admit_inner()
+        self._entered = True
+        self._generation = RUNTIME.generation
+        self._checks = self._begin_check()
+        self._begin()
+        return self
+
+    def _begin(self) -> None:
+        for term in self.terms:
+            term.loss.begin()
+        if self.clear_gradients:
+            clear_all_gradients()
+        RUNTIME.tapes = (*RUNTIME.tapes, self)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._generation != RUNTIME.generation:
+            if kind is None:
+                raise TapeError("sg.init() or sg.reset() was called inside the tape", "call it before")
+            return
+        self._leave()
+        try:
+            if kind is None:
+                self._run_backward()
+        finally:
+            self._forget()
+        if kind is None:
+            self._done = True
+            if self._checks is not None:
+                self._checks.compare()
+
+    def _leave(self) -> None:
+        RUNTIME.tapes = tuple(t for t in RUNTIME.tapes if t is not self)
+
+    def _run_backward(self) -> None:
+        if self._had_inner:
+            clear_all_gradients()
+        for term in self.terms:
+            term.loss.seed(term.cotangent)
+        RUNTIME.tapes = (*RUNTIME.tapes, BackwardPass(self._log))
+        try:
+            self._log.run_backward()
+        finally:
+            RUNTIME.tapes = RUNTIME.tapes[:-1]
+
+    def _forget(self) -> None:
+        """Drop saved state, unless it is to be kept; then remember what the fields contained."""
+        if self.retain:
+            self._final = {array: array.version for array in self._log.arrays()}
+        else:
+            self._log = StateLog(self._log.budget, self._log.used)
+
+    def _begin_check(self) -> TapeCheck | None:
+        if not self._checked:
+            return None
+        from .tape_check import TapeCheck
+
+        return TapeCheck(self, self._checked)
+
+    # -- again ----------------------------------------------------------------------------------------------
+
+    def grad(self, seed: Any = None) -> None:
+        """Run the backward pass again, of a tape made with retain=True. Gradients are cleared if the tape clears them.
+
+        seed: another cotangent for a single loss. Raises TapeError if a field that a gradient reads was written since.
+        """
+        self._check_done("grad")
+        if not self.retain:
+            raise TapeError("the tape did not keep its state", "make it with Tape(loss, retain=True), or call replay()")
+        for array, version in self._final.items():
+            if array.version != version:
+                raise TapeError(f"{array.label} was written since the tape's block ended", "call tape.replay()")
+        if seed is not None:
+            if len(self.terms) != 1:
+                raise TapeError("the tape has several losses", "make a tape with seeds for each")
+            loss = self.terms[0].loss
+            self.terms = [Term(loss, seed_array(seed, loss.shape, f"the seed of {loss.label}"))]
+        if self.clear_gradients:
+            clear_all_gradients()
+        self._run_backward()
+
+    def replay(self) -> None:
+        """Do what the block did with the present content of all fields: its launches, then the backward pass.
+
+        Launches of the block and calls of grad_replaced functions are repeated, with the arguments they had; writes by
+        the host are not. Losses and gradients begin as on entry; random numbers are new ones. Raises TapeError before
+        the end of the block.
+        """
+        self._check_done("replay")
+        calls, self._calls = self._calls, []
+        self._log = StateLog(self._log.budget)
+        self._begin()
+        try:
+            for call in calls:
+                call()
+        except BaseException:
+            self._calls = calls
+            raise
+        finally:
+            self._leave()
+        try:
+            self._run_backward()
+        finally:
+            self._forget()
+
+    def _check_done(self, method: str) -> None:
+        if not self._done:
+            raise TapeError(f"tape.{method}() before the tape's block has ended", "call it after the `with` block")
+        if self._generation != RUNTIME.generation:
+            raise TapeError("the tape is from before the last sg.init() or sg.reset()", "make a new one")
+
+    def launches(self) -> list[Callable[[], Any]]:
+        """What was recorded, each to be run again by calling it."""
+        return list(self._calls)
+
+    # -- what launches and host writes call -----------------------------------------------------------------
+
+    def admit_inner(self) -> None:
+        """Another tape is entered inside this one."""
+        if not self.clear_gradients:
+            raise TapeError(
+                "a tape inside a tape with clear_gradients=False would add its gradients to the outer ones",
+                "make the outer tape with clear_gradients=True, or take the inner gradient before it",
+            )
+        self._had_inner = True
+
+    def before_launch(self, binding: Binding, scalars: Scalars) -> None:
+        """Lower the gradient, so that its errors show here, and save what the launch will destroy."""
+        if self is RUNTIME.tapes[-1] and self.recording:
+            self._host_writes()
+            if binding.program.gradients:
+                binding.prepare_grad()
+        launch = Launch(binding, binding.write_boxes(scalars))
+        for array in binding.written:
+            self._log.before_write(array, launch)
+
+    def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
+        """Record a launch; called on the innermost tape."""
+        if not self.recording:
+            return
+        self._calls.append(lambda: binding.launch(scalars))
+        if not binding.program.gradients:
+            return
+        backward = binding.prepare_grad()
+        foreign = {}
+        for name in backward.foreign:
+            array = backward.memory[name]
+            why = f"the gradient of kernel {binding.program.label} reads it, and it is no field"
+            self._log.reserve(array.nbytes, f"array {name!r}", why)
+            foreign[name] = array.copy()
+        versions = {array: array.version for array in backward.reads}
+        self._log.add(Record(binding, scalars, draws, versions, backward.read_boxes(scalars), foreign))
+
+    def before_host_write(self, array: Field) -> None:
+        """Save what a write by the host will destroy."""
+        if self._checks is not None and self.recording:
+            self._checks.host_write(array)
+        self._log.before_write(array, Launch(None, {}))
+
+    def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
+        """Record a call of a function with a gradient of its own, or with none; `again` repeats the call."""
+        self._calls.append(again)
+        if gradient is not None:
+            self._log.add(CustomRecord(gradient))
+
+    def _host_writes(self) -> None:
+        if self._checks is not None:
+            self._calls += self._checks.before_call()
+
+
+class BackwardPass:
+    """Watches while a tape runs backward: gradient functions write primals, which are put back later."""
+
+    recording = False
+
+    def __init__(self, log: StateLog) -> None:
+        self._log = log
+
+    def admit_inner(self) -> None:
+        """Refuse: a tape would clear the adjoints under way."""
+        raise TapeError(
+            "a tape cannot be entered while another one runs backward", "use kernel.grad() in gradient functions"
+        )
+
+    def before_launch(self, binding: Binding, scalars: Scalars) -> None:
+        """Keep the primals that the launch will overwrite."""
+        for array in binding.written:
+            self._log.disturb(array)
+
+    def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
+        """Nothing is recorded."""
+
+    def before_host_write(self, array: Field) -> None:
+        """Keep the primal that the host will overwrite."""
+        self._log.disturb(array)
+
+    def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
+        """Nothing is recorded."""

@@ -1,0 +1,69 @@
+"""`Tape(..., grad_check=[x])`: the gradient of the block compared with finite differences of its recorded launches.
+
+The block itself cannot run again, so its launches, its calls of grad_replaced and no_grad functions and the host's
+writes are repeated in order. Writes by the host are recorded by their result: the content before the next launch.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..fields import Field
+from ..session import stamp
+from ..usage import TapeError
+from .numeric import GradCheckError, Tolerance, checked_arrays, compare
+from .state import State
+
+if TYPE_CHECKING:
+    from .tape import Tape
+
+
+class TapeCheck:
+    """The check of one tape. Made before the block begins."""
+
+    def __init__(self, tape: Tape, params: Sequence[Any]) -> None:
+        self.tape = tape
+        self.wanted = checked_arrays(params)
+        self.before = State()
+        self._written: dict[Field, None] = {}
+
+    def host_write(self, array: Field) -> None:
+        """The host is about to write. Raises TapeError for a field that is checked: its content would be constant."""
+        if array in self.wanted:
+            raise TapeError(
+                f"the host writes {array.label} inside the tape that checks its gradient", "write it before the tape"
+            )
+        self._written[array] = None
+
+    def before_call(self) -> list[Callable[[], Any]]:
+        """What repeats the host's writes since the last call."""
+        made = [_rewrite(array, array.memory.copy()) for array in self._written]
+        self._written.clear()
+        return made
+
+    def compare(self) -> None:
+        """After the backward pass. Raises GradCheckError, with all fields as the block left them."""
+        calls = self.tape.launches() + self.before_call()
+        after = State()
+        gradients = {array: array.grad.memory.copy() for array in self.wanted}
+
+        def run() -> None:
+            for call in calls:
+                call()
+
+        try:
+            report = compare(self.tape.terms, gradients, run, self.before, Tolerance())
+        finally:
+            after.restore(exactly=True)
+        if not report.ok:
+            raise GradCheckError(report)
+
+
+def _rewrite(array: Field, content: np.ndarray) -> Callable[[], None]:
+    def write() -> None:
+        array.memory[...] = content
+        array.version = stamp()
+
+    return write
