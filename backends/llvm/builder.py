@@ -137,10 +137,13 @@ class IRBuilder:
         return self._icmp(sign, "" if sign in ("==", "!=") else "u", x, y)
 
     def _icmp(self, sign: str, kind: str, x: Value, y: Value) -> Value:
+        """Patterns moved by the sign bit compare unsigned as the signed numbers do."""
         p, q = _number(x), _number(y)
         if p is not None and q is not None and isinstance(x.type, IntType):
-            mask = (1 << x.type.width) - 1
-            return Constant(I1, _ORDER[sign](p, q) if kind == "s" else _ORDER[sign](p & mask, q & mask))
+            sign_bit = 1 << (x.type.width - 1)
+            mask = 2 * sign_bit - 1
+            low = sign_bit if kind == "s" else 0
+            return Constant(I1, _ORDER[sign]((p + low) & mask, (q + low) & mask))
         return self._pure(_truth(x.type), f"icmp {kind}{_SIGNS[sign]} {x.type.text} {x.ref}, {y.ref}")
 
     def fcmp_ordered(self, sign: str, x: Value, y: Value) -> Value:
