@@ -15,7 +15,7 @@ from ..ir.types import ArrayType, Scalar
 from .aggregates import MatrixType, StructType, aggregate_type
 from .context import Tracer
 from .conversions import conform
-from .diagnostics import Problem, mistyped, syntax, unsupported
+from .diagnostics import Poisoned, Problem, mistyped, syntax, unsupported
 from .infer import FrontendOptions, annotated_dtype
 from .operands import Operand, describe
 from .source import annotation_of
@@ -101,7 +101,12 @@ def return_from_kernel(t: Tracer, node: ast.Return, results: Results | None) -> 
         raise syntax("`return` inside a parallel loop cannot end the other iterations",
                      "end this iteration with `continue`")  # fmt: skip
     if not empty:
-        _store(t, node, results)
+        try:
+            _store(t, node, results)
+        except Problem as problem:  # reported here: the kernel ends at this statement all the same
+            t.report(problem, node)
+        except Poisoned:
+            pass
     elif results is not None:
         raise mistyped("the kernel returns no value here, its annotation promises one", "return a value on every path")
     if t.nesting:

@@ -77,7 +77,7 @@ def test_gradient_through_ndarrays() -> None:
 
 
 def test_tape_over_two_launches_on_different_arrays() -> None:
-    loss = sg.field(sg.f64, needs_grad=True)
+    loss = sg.field(sg.f64, (), needs_grad=True)
     xs = [sg.ndarray(sg.f64, 3, needs_grad=True) for _ in range(2)]
     ys = [sg.ndarray(sg.f64, 3, needs_grad=True) for _ in range(2)]
 
@@ -99,7 +99,7 @@ def test_tape_over_two_launches_on_different_arrays() -> None:
 
 
 def test_tape_copies_what_it_reads_of_foreign_arrays() -> None:
-    loss, y = sg.field(sg.f64, needs_grad=True), sg.ndarray(sg.f64, 3, needs_grad=True)
+    loss, y = sg.field(sg.f64, (), needs_grad=True), sg.ndarray(sg.f64, 3, needs_grad=True)
     w = np.array([1.0, 2.0, 3.0])
     y.fill(2)
 
