@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import cast
 
+from ..errors import NotDifferentiable
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Param, Task, Temp, Value
@@ -39,15 +39,29 @@ def tangent(kernel: Kernel, carriers: Iterable[str]) -> Kernel:
     """
     sweep = TangentSweep(kernel, frozenset(carriers))
     tasks = tuple(sweep.task(task) for task in kernel.tasks)
-    types = {p.name: p.type for p in kernel.params}
-    duals = [Param(name + DUAL, cast(ArrayType, types[name])) for name in sorted(sweep.carriers)]
+    types = kernel.array_types()
+    duals = tuple(Param(a + DUAL, ArrayType(types[a].dtype, types[a].ndim)) for a in sorted(sweep.carriers))
+    _refuse_clashes(kernel, duals)
     return replace(
         kernel,
         name=f"{kernel.name}{DUAL}",
-        params=kernel.params + tuple(Param(p.name, replace(p.type, grad=False)) for p in duals),
+        params=kernel.params + duals,
         temps=kernel.temps + tuple(Temp(t.name + DUAL, t.dtype) for t in kernel.temps if t.name in sweep.arrays),
         tasks=tasks,
     )
+
+
+def _refuse_clashes(kernel: Kernel, duals: tuple[Param, ...]) -> None:
+    """A kernel that handles x.dual itself cannot also have it updated by its own tangents."""
+    own = {p.name for p in kernel.params} & {p.name for p in duals}
+    for stmt in walk_kernel(kernel):
+        array = getattr(stmt, "array", "")
+        if array in own:
+            raise NotDifferentiable(
+                f"'{array}' is used in a kernel that runs in forward mode, which computes it",
+                "read the dual after the block, or copy it to a field first",
+                kernel.span(stmt.loc),
+            )
 
 
 class TangentSweep:
