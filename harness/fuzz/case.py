@@ -28,7 +28,8 @@ from ..executors import CHECKED, PRECISE
 from ..launch import GRAD
 from ..model import Program, load, render_ir
 from ..outcome import Arrays, Ok, Outcome, Trap, Unsupported, attempt, one_line
-from . import derivatives, features
+from ..peers import Peer
+from . import beside, derivatives, features
 from .lowerings import Lowerings
 from .plan import Plan
 from .result import Features, Judged, Result
@@ -40,9 +41,10 @@ State = dict[str, np.ndarray]
 
 @dataclass
 class Panel:
-    """Backends by name, and an interpreter of its own. One per process."""
+    """Backends and peers by name, and an interpreter of its own. One per process."""
 
     backends: Mapping[str, Backend]
+    peers: Mapping[str, Peer] = field(default_factory=dict)
     reference: ReferenceBackend = field(default_factory=lambda: ReferenceBackend(fuel=FUEL))
 
 
@@ -86,6 +88,10 @@ class _Case:
         final = self._forward()
         if isinstance(final, Ok) and not self.plan.stops_before_reverse and self.lowerings.gradients:
             self._reverse(self.lowerings)
+        if self.plan.peers:
+            self.judged += beside.compare(
+                self.program, made, self.initial, self.scalars, self.plan, self.panel.peers
+            )
 
     def _kernel(self) -> Kernel:
         """The kernel under test: of the frontend, or the model's own rendering, which costs a fifth."""
@@ -245,7 +251,8 @@ class _Case:
         return found
 
     def _on_backend(self, backend: Backend, lean: Lowered, seeds: Arrays) -> Arrays:
-        if self.plan.counts or lean.counting is None or self.plan.only is not None:
+        own = self.plan.counts or bool(self.gradient.poisoned)  # who may take another way has other sizes
+        if own or lean.counting is None or self.plan.only is not None:
             return self._pull(Launcher(lean, backend, self._options(PRECISE)).run, seeds)
         executable = backend.compile(lean.kernel, self._options(PRECISE))
         return self._pull(lambda m, s, d: executable.run(m, s, self.sizes[d.launch], d), seeds)

@@ -30,13 +30,15 @@ def fuzz(
     sample: Sampler = default_sample,
     hang: float = HANG,
     mutant: str = "",
+    peers: tuple[str, ...] = (),
     progress: Progress = lambda statistics: None,
     stop: Callable[[Statistics], bool] = lambda statistics: False,
 ) -> Statistics:
     """Run cases for so many seconds, or so many cases, whichever ends first.
 
     seed: of the first case; None draws one. processes: 0 runs in this process, where a crash is not survived.
-    mutant: a mistake to plant in the processes, by name; in this process, plant it yourself.
+    mutant: a mistake to plant in the processes, by name; in this process, plant it yourself. peers: other systems to
+    compare with, by name, all installed.
     progress: called after every case. stop: whether enough is found.
     """
     if seconds is None and cases is None:
@@ -45,7 +47,7 @@ def fuzz(
     statistics = Statistics(first)
     begin = time.monotonic()
     seeds = iter(range(first, first + cases)) if cases is not None else itertools.count(first)
-    setup = Setup(tuple(backends), sample, mutant)
+    setup = Setup(tuple(backends), sample, mutant, tuple(peers))
     results = _pooled(setup, processes, seeds, hang) if processes else _alone(setup, seeds)
     try:
         for job, found in results:
@@ -66,7 +68,7 @@ def _count(statistics: Statistics, setup: Setup, job: Job, found: Result | Crash
         statistics.add(found)
     if isinstance(found, Crash) or found.disagreements:
         judged, crash = ((), found.reason) if isinstance(found, Crash) else (found.judged, "")
-        program, plan = setup.sample(job.seed), plan_for(job.seed, setup.backends)
+        program, plan = setup.sample(job.seed), plan_for(job.seed, setup.backends, setup.peers)
         if isinstance(found, Result) and found.retried:
             from .retry import calmer
 

@@ -18,7 +18,8 @@ kernel contains most of its forward kernel, so the other cases spend it on the g
 
 @dataclass(frozen=True)
 class Plan:
-    """backends: names of those compared with the reference. launches: in a row, each from the state the last one left.
+    """backends: names of those compared with the reference. peers: likewise, of other systems. launches: in a row, each
+    from the state the last one left.
 
     text: the program's text goes through the frontend, and must do what the model's own rendering does. oracle: ask
     JAX. check: verify after every pass. counts: backends size adstacks themselves. forward: forward passes and
@@ -36,6 +37,7 @@ class Plan:
     classic: bool = True
     effort: int = 2
     only: Key | None = None
+    peers: tuple[str, ...] = ()
 
     def wants(self, direction: str, executor: str) -> bool:
         """Whether this comparison is to be made."""
@@ -44,7 +46,7 @@ class Plan:
     @property
     def stops_before_reverse(self) -> bool:
         """Whether no comparison of gradients is wanted."""
-        return self.only is not None and self.only[0] != "reverse"
+        return self.only is not None and (self.only[0] != "reverse" or bool(self.peers))
 
     def narrowed(self, key: Key) -> Plan:
         """The same case with this comparison alone."""
@@ -52,6 +54,7 @@ class Plan:
         return replace(
             self, backends=backends, text=self.text or key[1] == "text", oracle=key[1] == "jax",
             forward=key[0] == "forward", classic=key[1] == "classic", only=key,
+            peers=tuple(p for p in self.peers if p == key[1]),
         )  # fmt: skip
 
     @property
@@ -62,7 +65,7 @@ class Plan:
         )
 
 
-def plan_for(seed: int, backends: tuple[str, ...]) -> Plan:
+def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) -> Plan:
     """The plan of the case with this seed."""
     source = random.Random(f"plan {seed}")
 
@@ -79,4 +82,5 @@ def plan_for(seed: int, backends: tuple[str, ...]) -> Plan:
         forward=drawn(EVERY_FORWARD),
         classic=drawn(EVERY_CLASSIC),
         effort=2 if drawn(EVERY_EFFORT) else 0,
+        peers=peers,
     )

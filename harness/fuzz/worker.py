@@ -12,6 +12,7 @@ from typing import Any
 from ...backends import registry
 from ..model import Program
 from ..mutants import MUTANTS
+from ..peers import Peer
 from ..strategies import sample as draw
 from .case import Panel, run_case
 from .plan import Plan, plan_for
@@ -25,11 +26,13 @@ Sampler = Callable[[int], Program]
 class Setup:
     """What a worker needs to know. backends: by name, all of which can run here. sample: a program from a seed; a
     function of a module that the worker can import too. mutant: a mistake to plant in the worker's compiler, by name.
+    peers: other systems by name, all installed.
     """
 
     backends: tuple[str, ...] = ("cpu",)
     sample: Sampler = draw
     mutant: str = ""
+    peers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,15 @@ class Runner:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        self.panel = Panel({name: registry.get(name) for name in setup.backends})
+        peers = {name: Peer(name) for name in setup.peers}
+        self.panel = Panel({name: registry.get(name) for name in setup.backends}, peers)
 
     def run(self, job: Job) -> Result:
         """The result of a job: a case that decides nothing for want of digits is run again in double precision."""
         if job.program is not None:
             return run_case(job.program, job.plan, self.panel)
-        return settle(self.setup.sample(job.seed), plan_for(job.seed, self.setup.backends), self.panel)
+        plan = plan_for(job.seed, self.setup.backends, self.setup.peers)
+        return settle(self.setup.sample(job.seed), plan, self.panel)
 
 
 def _serve(connection: Connection, setup: Setup) -> None:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 __all__ = [
-    "OPERATIONS", "SHAPES", "SMOOTH", "WILD", "KernelCase", "adstack_kernels", "coverage", "coverage_table", "edge_cases", "programs",
-    "sample", "sample_adstacks", "sample_single_op", "shapes", "single_op_kernels",
+    "OPERATIONS", "SHAPES", "SMOOTH", "WILD", "KernelCase", "adstack_kernels", "coverage", "coverage_table",
+    "edge_cases", "programs", "sample", "sample_adstacks", "sample_single_op", "shapes", "single_op_kernels",
 ]  # fmt: skip
 
 T = TypeVar("T")

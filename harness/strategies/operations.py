@@ -96,7 +96,8 @@ def _line(draw: Draw, k: int, lanes: int) -> _Line:
     grad = dtype.is_real and result.is_real and draw.boolean()
     left = tuple(_operand(draw, dtype, "any") for _ in range(lanes))
     right = tuple(_operand(draw, dtype, row.right) for _ in range(lanes))
-    fields = (m.Field(a, dtype, (lanes,), grad), m.Field(b, dtype, (lanes,), grad), m.Field(out, result, (lanes,), grad))
+    kinds = ((a, dtype), (b, dtype), (out, result))
+    fields = tuple(m.Field(name, kind, (lanes,), grad) for name, kind in kinds)
     used = right if any(n == m.Element(b, i) for n in _operands(body)) else None
     contents = ((a, left), *(((b, used),) if used else ()), (out, (False if result == u1 else 0,) * lanes))
     return _Line((body,), fields if used else (fields[0], fields[2]), contents)

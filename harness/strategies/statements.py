@@ -71,7 +71,8 @@ class Statements(Expressions):
         if name is None:
             return self.new_real()
         target, dtype = m.Name(name), self.names.reals[name]
-        kind = self.draw.choice(("scale", "bounded", "bounded", "decay", "bounded", "sum", "scale", "difference", "rare"))
+        kinds = ("scale", "bounded", "bounded", "decay", "bounded", "sum", "scale", "difference", "rare")
+        kind = self.draw.choice(kinds)
         if kind == "decay":  # v = 0.9 v + 0.25 e
             e, _ = self.bounded(self.real())
             return [m.Assign((target,), (m.Binary("+", mul(Number(0.9), target), mul(Number(0.25), e)),))]

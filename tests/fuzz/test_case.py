@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 from fuzz_support import loop_program, wrong_backend, wrong_derivative
 from stackgrad.compiler.ir.types import i32
+from stackgrad.harness.fuzz.case import Panel, run_case
 from stackgrad.harness.fuzz.plan import Plan, plan_for
 from stackgrad.harness.fuzz.result import Judged, Result
 from stackgrad.harness.fuzz.retry import calmer
 from stackgrad.harness.fuzz.worker import Job, Runner, Setup
 from stackgrad.harness.model import load
 from stackgrad.harness.model import nodes as m
+from stackgrad.harness.outcome import Ok
+from stackgrad.harness.peers import Answer, Peer
 
 ALL = {
     ("forward", "text"), ("forward", "optimised"), ("forward", "cpu"), ("reverse", "counted"), ("reverse", "cpu"),
@@ -126,3 +129,28 @@ def test_plans_depend_on_the_seed_alone_and_differ() -> None:
     assert 5 <= sum(p.oracle for p in plans) <= 40
     assert 20 <= sum(p.launches == 2 for p in plans) <= 100
     assert {p.forward for p in plans} == {p.check for p in plans} == {p.counts for p in plans} == {True, False}
+
+
+class _Playing:
+    """A peer's place taken by this package, so that the test needs no other."""
+
+    def __init__(self, wrong: bool) -> None:
+        self.wrong = wrong
+
+    def run(self, program: m.Program) -> Answer:
+        with Peer("stackgrad") as peer:
+            found = peer.run(program)
+        if self.wrong and isinstance(found.gradient, Ok):
+            off = {name: array + 1 for name, array in found.gradient.arrays.items()}
+            return Answer(found.forward, Ok(off))
+        return found
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_peers_are_judged_in_both_directions(wrong: bool) -> None:
+    panel = Panel({}, {"taichi": _Playing(wrong)})  # type: ignore[dict-item]
+    found = run_case(loop_program(), Plan((), peers=("taichi",)), panel)
+    assert verdicts(found)["forward", "taichi"] == "ok"
+    assert verdicts(found)["reverse", "taichi"] == ("disagree" if wrong else "ok")
+    narrow = Plan((), peers=("taichi",)).narrowed(("reverse", "taichi"))
+    assert set(verdicts(run_case(loop_program(), narrow, panel))) == {("reverse", "taichi")}

@@ -90,8 +90,10 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cases", type=_positive, metavar="N", help="stop after so many cases")
     parser.add_argument("--seed", type=int, metavar="S", help="seed of the first case (default: drawn, and printed)")
     parser.add_argument("--backends", metavar="A,B", help=_BACKENDS)
+    parser.add_argument("--peers", metavar="A,B", help="compare these other systems too: quadrants, taichi")
     parser.add_argument("--processes", type=_positive, default=1, metavar="P", help="cases at a time (default 1)")
-    parser.add_argument("--profile", choices=("smooth", "wild", "operations"), help="kind of programs (default: a mixture)")
+    profiles = ("smooth", "wild", "operations")
+    parser.add_argument("--profile", choices=profiles, help="kind of programs (default: a mixture)")
     parser.add_argument("--corpus", default="fuzz-corpus", metavar="DIR", help="where findings are kept")
     parser.add_argument(
         "--mutants", nargs="*", metavar="NAME", help="plant known mistakes, all or these; how soon is each one found?"

@@ -21,6 +21,7 @@ from ..harness.fuzz.replay import replay
 from ..harness.fuzz.statistics import Finding, Statistics
 from ..harness.fuzz.worker import Setup, Worker
 from ..harness.model.source import definitions
+from ..harness.peers import PEERS, Peer
 from ..harness.strategies import sample as draw
 from . import CommandError
 from .live import Status
@@ -41,14 +42,17 @@ def run(given: argparse.Namespace) -> int:
 
         seconds = given.seconds or DEFAULT_SECONDS
         return hunt(given.mutants, seconds, given.cases, given.seed or 0, backends, given.processes)
+    peers = wanted_peers(given.peers)
     root = Path(given.corpus)
     failed = replay_all([root], backends) if root.exists() else 0
     seconds = DEFAULT_SECONDS if given.seconds is None and given.cases is None else given.seconds
     with Status() as status:
         sample = partial(draw, profile=given.profile)
-        found = fuzz(seconds, given.cases, given.seed, backends, given.processes, sample, progress=status.show)
+        found = fuzz(
+            seconds, given.cases, given.seed, backends, given.processes, sample, peers=peers, progress=status.show
+        )
     print(table(found))
-    for finding in kept(found.findings, backends):
+    for finding in kept(found.findings, backends, peers):
         report(finding, corpus.write(root, finding))
     return 1 if found.findings or failed else 0
 
@@ -65,20 +69,31 @@ def wanted_backends(text: str | None) -> tuple[str, ...]:
     return tuple(e.name for e in executors)
 
 
-def kept(findings: Sequence[Finding], backends: tuple[str, ...]) -> list[Finding]:
+def wanted_peers(text: str | None) -> tuple[str, ...]:
+    """The peers named. Raises CommandError for one that is unknown or not installed."""
+    names = tuple(n.strip() for n in (text or "").split(",") if n.strip())
+    for name in names:
+        if name not in PEERS:
+            raise CommandError(f"there is no peer {name!r}; known: {', '.join(PEERS)}")
+        if absent := Peer(name).absent:
+            raise CommandError(absent)
+    return names
+
+
+def kept(findings: Sequence[Finding], backends: tuple[str, ...], peers: tuple[str, ...] = ()) -> list[Finding]:
     """Findings made small, one for each mistake as far as that can be told."""
     if not findings:
         return []
     print(f"reducing {min(len(findings), MOST_REDUCED)} of {len(findings)} findings", flush=True)
-    with Worker(Setup(backends), HANG) as worker:
+    with Worker(Setup(backends, peers=peers), HANG) as worker:
         small = [reduce(f, worker.run, REDUCE_SECONDS) for f in findings[:MOST_REDUCED]]
-    panel = panel_of(backends)
+    panel = panel_of(backends, peers)
     return distinct(small, lambda finding: name_of(finding, panel))
 
 
-def panel_of(backends: tuple[str, ...]) -> Panel:
+def panel_of(backends: tuple[str, ...], peers: tuple[str, ...] = ()) -> Panel:
     """Executors of this process."""
-    return Panel({name: registry.get(name) for name in backends})
+    return Panel({name: registry.get(name) for name in backends}, {name: Peer(name) for name in peers})
 
 
 def report(finding: Finding, folder: Path) -> None:

@@ -1,0 +1,54 @@
+"""What peers make of a program, beside the interpreter: they run the source text, at their own optimisation.
+
+The standard is that of executors which contract and approximate. A program is judged in one launch, as a peer's file
+makes one.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ...backends.base import Draws, Scalars
+from ..launch import GRAD
+from ..model import Program
+from ..outcome import Arrays, Ok, Outcome, attempt
+from ..peers import Peer
+from .lowerings import Lowerings
+from .plan import Plan
+from .result import Judged
+from .standard import Bounded, bounded, judge
+
+
+def compare(
+    program: Program, made: Lowerings, initial: Arrays, scalars: Scalars, plan: Plan, peers: Mapping[str, Peer]
+) -> Iterator[Judged]:
+    """Both directions, one peer after another. Nothing where the interpreter itself does not come to an end."""
+    forward = _standard(made, "plain", initial, scalars)
+    if forward is None:
+        return
+    reverse = None
+    seeds = {name + GRAD: seed for name, seed in program.seeds().items()}
+    if made.gradients and made.refusal is None:
+        reverse = _standard(made, "lean", {**forward.arrays, **seeds}, scalars)
+    for name in plan.peers:
+        answer = peers[name].run(program)
+        if plan.wants("forward", name):
+            yield _judged("forward", name, "plain", forward, answer.forward)
+        if reverse is not None and plan.wants("reverse", name):
+            known = Bounded({n: reverse.arrays[n] for n in seeds}, {n: reverse.errors[n] for n in seeds},
+                            reverse.poisoned, reverse.trips, reverse.executed)  # fmt: skip
+            yield _judged("reverse", name, "lean", known, answer.gradient)
+
+
+def _standard(made: Lowerings, which: str, arrays: Arrays, scalars: Scalars) -> Bounded | None:
+    found: list[Bounded] = []
+
+    def launch() -> Arrays:
+        found.append(bounded(getattr(made, which).kernel, arrays, scalars, Draws()))
+        return found[0].arrays
+
+    return found[0] if isinstance(attempt(launch), Ok) else None
+
+
+def _judged(direction: str, name: str, reference: str, known: Bounded, outcome: Outcome) -> Judged:
+    made = judge(known, name, outcome)
+    return Judged(direction, name, reference, made.verdict, made.reason)

@@ -1,0 +1,101 @@
+"""Peers in processes of their own: what they answer, how they end, and that one that dies is started again.
+
+A peer is any package of a dialect; here this package plays one, so that the tests need no other.
+"""
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from stackgrad.compiler.ir.types import f64
+from stackgrad.harness.model import Program
+from stackgrad.harness.model import nodes as m
+from stackgrad.harness.outcome import Ok, Trap, Unsupported
+from stackgrad.harness.peers import DIED, HUNG, PEERS, Peer, read_answer
+
+
+def program(value: m.Expr | None = None) -> Program:
+    """y[i] = value, x[i]² unless told otherwise."""
+    x, y = (m.Element(name, (m.Name("i"),)) for name in "xy")
+    body = m.For(("i",), m.Over("x"), (m.Assign((y,), (value or m.Binary("*", x, x),)),))
+    fields = (m.Field("x", f64, (2,), True), m.Field("y", f64, (2,), True))
+    inputs = m.Inputs((("x", (3.0, -0.5)), ("y", (0.0, 0.0))), (), (("x", (0.0, 0.0)), ("y", (1.0, 2.0))))
+    return Program(m.Kernel("k", (body,)), fields, (), inputs, f64)
+
+
+@pytest.fixture
+def peer():
+    with Peer("stackgrad", limit=60.0) as found:
+        yield found
+
+
+def test_values_and_gradient(peer: Peer) -> None:
+    answer = peer.run(program())
+    assert isinstance(answer.forward, Ok) and isinstance(answer.gradient, Ok)
+    assert answer.forward.arrays["y"].tolist() == [9.0, 0.25]
+    assert answer.gradient.arrays["x.grad"].tolist() == [6.0, -2.0]
+    assert answer.gradient.arrays["x.grad"].dtype == np.float64
+
+
+def test_one_process_serves_many_programs(peer: Peer) -> None:
+    peer.run(program())
+    process = peer._process
+    peer.run(program(m.Number(2.0)))
+    assert peer._process is process
+
+
+@pytest.mark.parametrize(("text", "kind"), [("import os; os._exit(3)", DIED), ("import time; time.sleep(60)", HUNG)])
+def test_a_process_that_ends_or_hangs_is_started_again(text: str, kind: str) -> None:
+    with Peer("stackgrad", limit=60.0) as peer:
+        assert peer.ask("print('{}')") == {}
+        peer.limit = 2.0
+        lost = peer.ask(text)
+        assert isinstance(lost.forward, Trap) and lost.forward.kind == kind  # type: ignore[union-attr]
+        peer.limit = 60.0
+        assert peer.ask("print('{}')") == {}
+
+
+def test_what_the_process_prints_beside_the_answer_does_no_harm(peer: Peer) -> None:
+    noisy = "import os; os.write(1, b'hello'); print('hello'); print('{\"a\": 1}')"
+    assert peer.ask(noisy) == {"a": 1}
+
+
+def test_an_exception_is_told(peer: Peer) -> None:
+    assert peer.ask("1 / 0") == {"error": "ZeroDivisionError: division by zero"}
+
+
+@pytest.mark.parametrize(("error", "outcome"), [
+    ("QuadrantsSyntaxError: no", Unsupported("QuadrantsSyntaxError: no")),
+    ("TaichiCompilationError: no\nmore", Unsupported("TaichiCompilationError: no")),
+    ("RuntimeError: out of memory", Trap("RuntimeError", "out of memory")),
+])  # fmt: skip
+def test_errors_are_classified(error: str, outcome: object) -> None:
+    answer = read_answer(program(), {"error": error})
+    assert answer.forward == answer.gradient == outcome
+    assert read_answer(program(), {"error": error, "forward": {"x": [1, 2]}}).gradient == outcome
+
+
+def test_a_file_that_prints_nothing_is_a_trap() -> None:
+    assert isinstance(read_answer(program(), {}).forward, Trap)
+
+
+def test_what_a_dialect_cannot_say_is_unsupported() -> None:
+    hard = program(m.Call("ffs", (m.Number(3),)))
+    for name in PEERS:
+        assert "ffs" in (Peer(name).supports(hard) or "")
+        assert isinstance(Peer(name).run(hard).forward, Unsupported)
+
+
+def test_peers_that_are_not_installed_say_so() -> None:
+    for name in PEERS:
+        absent = Peer(name).absent
+        assert absent is None or "pip install" in absent
+
+
+def test_reals_travel_exactly() -> None:
+    numbers = [0.1, float("inf")]
+    found = read_answer(program(), json.loads(json.dumps({"forward": {"y": [v.hex() for v in numbers]}})))
+    assert found.forward.arrays["y"].tolist() == numbers  # type: ignore[union-attr]
+    assert sys.float_info.radix == 2
