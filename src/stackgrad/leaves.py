@@ -70,13 +70,19 @@ def _torch(value: Any, needs_grad: bool | None) -> Foreign:
         memory = value.detach().numpy()
     except TypeError as problem:
         raise Misfit(f"the torch tensor cannot be read: {problem}", "convert it to float32 or float64") from None
-    if not value.requires_grad or needs_grad is False:
+    if needs_grad and not _keeps_gradient(value):
+        raise Misfit("the torch tensor is computed from others and keeps no gradient", "call x.retain_grad() before")
+    if not value.requires_grad or needs_grad is False or not _keeps_gradient(value):
         return Foreign(memory, owner=value)
     if value.grad is None:
         value.grad = value.detach().new_zeros(value.shape)
     if not value.grad.is_contiguous():
         raise Misfit("the gradient of the torch tensor is not contiguous", "set x.grad = x.grad.contiguous()")
     return Foreign(memory, value.grad.detach().numpy(), owner=value)
+
+
+def _keeps_gradient(value: Any) -> bool:
+    return bool(value.is_leaf or value.retains_grad)
 
 
 def _jax(value: Any, needs_grad: bool | None) -> Foreign:

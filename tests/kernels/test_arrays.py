@@ -144,8 +144,11 @@ class Tensor:
 
     __module__ = "torch"
 
-    def __init__(self, data: np.ndarray, requires_grad: bool = False, device: str = "cpu") -> None:
+    def __init__(
+        self, data: np.ndarray, requires_grad: bool = False, device: str = "cpu", is_leaf: bool = True
+    ) -> None:
         self.data = data
+        self.is_leaf, self.retains_grad = is_leaf, False
         self.requires_grad = requires_grad
         self.grad: Tensor | None = None
         self.device = types.SimpleNamespace(type=device)
@@ -176,10 +179,17 @@ def test_torch_tensors_and_their_gradients_without_importing_torch() -> None:
     assert "torch" not in sys.modules
 
 
+def test_torch_tensors_that_keep_no_gradient_have_none() -> None:
+    x, y = Tensor(np.ones(3), True, is_leaf=False), Tensor(np.zeros(3))
+    scale(x, y, 2.0)
+    assert x.grad is None and np.array_equal(y.data, [2, 2, 2])
+
+
 @pytest.mark.parametrize(("tensor", "words"), [
     (Tensor(np.ones(3), device="cuda"), "the torch tensor is on"),
     (Tensor(np.ones((3, 2))[:, 0]), "not contiguous"),
     (Tensor(np.ones(3)), "does not require a gradient"),
+    (Tensor(np.ones(3), True, is_leaf=False), "keeps no gradient"),
 ])  # fmt: skip
 def test_torch_tensors_that_do_not_fit(tensor: Tensor, words: str) -> None:
     with pytest.raises(sg.KernelTypeError, match=words):
