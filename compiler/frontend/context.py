@@ -76,7 +76,7 @@ class Attribute:
 
 @dataclass
 class Activation:
-    """One function being traced: the kernel, or a function inlined into it."""
+    """One function being traced: the kernel, or a function inlined into it. stopped: arrays under `stop_grad`."""
 
     function: FunctionType
     source: Source
@@ -89,6 +89,7 @@ class Activation:
     call_span: Span | None = None
     locals: frozenset[str] = frozenset()
     conditions: frozenset[ast.AST] = frozenset()
+    stopped: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.locals = local_names(self.function)
@@ -152,13 +153,15 @@ class Tracer:
 
     @contextmanager
     def block(self) -> Iterator[list[Stmt]]:
-        """A block of the IR and of names."""
+        """A block of the IR and of names, at whose end `stop_grad` of fields ends too."""
         self.nesting += 1
+        active, stopped = self.active, self.active.stopped
         try:
             with self.builder.block() as body, self.scopes.inner():
                 yield body
         finally:
             self.nesting -= 1
+            active.stopped = stopped
 
     @contextmanager
     def frame(self, count: int = 1) -> Iterator[int]:

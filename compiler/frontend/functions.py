@@ -194,6 +194,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "isinf": lambda x: builtins.abs(x) == math.inf,
     "random": _draw,
     "randn": lambda dtype=float: _random.gauss(0.0, 1.0),
+    "stop_grad": lambda x: x,
     **{f"atomic_{name}": None for name in _ATOMICS},
     "static": _static,
     "static_assert": _static_assert,

@@ -12,7 +12,15 @@ from typing import Any
 from ..errors import Diagnostic
 from ..ir.nodes import Kernel, Param, Task
 from ..ir.walk import renumber
-from . import branches, comprehensions, loops, mathematics, references, statements  # noqa: F401  (they fill the tables)
+from . import (  # noqa: F401  (they fill the tables)
+    branches,
+    comprehensions,
+    gradients,
+    loops,
+    mathematics,
+    references,
+    statements,
+)
 from .context import Activation, Attribute, Tracer
 from .infer import FrontendOptions
 from .parameters import Argument, declare_parameters
