@@ -26,6 +26,7 @@ from .places import Element, load, place, store, update
 from .refused import Refused
 from .static import evaluate_static, python_value
 from .text import lower_print
+from .trees import leaves, with_leaves
 
 Lowering = Callable[[Tracer, ast.Call], Operand]
 LOWERINGS: Table[str, Lowering] = Table("frontend functions", FUNCTIONS)
@@ -155,6 +156,19 @@ def _exchange(t: Tracer, node: ast.Call) -> Operand:
     old = load(t, target)
     store(t, target, operand)
     return old
+
+
+def _filled(name: str, value: int) -> Lowering:
+    """A number, vector, matrix or struct of the types of its argument, all entries one value."""
+
+    def lower(t: Tracer, node: ast.Call) -> Operand:
+        (x,) = arguments(t, node, name, "x")
+        return with_leaves(x, [t.value(Static(value), t.type_of(leaf)) for leaf in leaves(x)])
+
+    return lower
+
+
+LOWERINGS.update({"zero": _filled("zero", 0), "one": _filled("one", 1)})
 
 
 @LOWERINGS.row("randn")

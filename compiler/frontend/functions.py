@@ -196,6 +196,8 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "randn": lambda dtype=float: _random.gauss(0.0, 1.0),
     "stop_grad": lambda x: x,
     **{f"atomic_{name}": None for name in _ATOMICS},
+    "zero": lambda x: type(x)(0) if isinstance(x, (bool, int, float)) else x * 0,
+    "one": lambda x: type(x)(1) if isinstance(x, (bool, int, float)) else x * 0 + 1,
     "static": _static,
     "static_assert": _static_assert,
     "static_print": print,

@@ -6,8 +6,9 @@ import ast
 from ..ir import nodes as n
 from ..ir.nodes import Value
 from .context import Tracer
+from .conversions import as_matrix
 from .diagnostics import mistyped, unsupported
-from .operands import UNKNOWN, Operand, Pack, ShapeOf, Static, describe, known
+from .operands import UNKNOWN, MatrixValue, Operand, Pack, ShapeOf, Static, StructValue, describe, known
 
 
 class Template:
@@ -34,18 +35,41 @@ class Template:
             self.text += "{}"
             self.values.append(operand)
         elif isinstance(operand, Pack) or (isinstance(operand, Static) and isinstance(operand.value, ShapeOf)):
-            self._items(t, t.items(operand) or ())
+            self._items(t, "(", t.items(operand) or (), ")")
+        elif isinstance(operand, MatrixValue):
+            self._matrix(t, operand)
+        elif isinstance(operand, StructValue):
+            self._struct(t, operand)
         elif isinstance(operand, Static) and isinstance(operand.value, (bool, int, float, str, type(None))):
             self.literal(str(operand.value))
+        elif (matrix := as_matrix(t, operand)) is not None:
+            self._matrix(t, matrix)
         else:
             raise mistyped(f"{describe(operand)} cannot be printed", "print its elements")
 
-    def _items(self, t: Tracer, items: tuple[Operand, ...]) -> None:
-        self.text += "("
+    def _items(self, t: Tracer, begin: str, items: tuple[Operand, ...], end: str) -> None:
+        self.text += begin
         for position, item in enumerate(items):
             self.text += ", " if position else ""
             self.operand(t, item)
-        self.text += ")"
+        self.text += end
+
+    def _matrix(self, t: Tracer, matrix: MatrixValue) -> None:
+        """Append a vector as `[a, b]`, a matrix as `[[a, b], [c, d]]`."""
+        if len(matrix.shape) == 1:
+            self._items(t, "[", matrix.items, "]")
+            return
+        columns = matrix.shape[1]
+        rows = [matrix.items[i : i + columns] for i in range(0, len(matrix.items), columns)]
+        self._items(t, "[", tuple(MatrixValue((columns,), row) for row in rows), "]")
+
+    def _struct(self, t: Tracer, struct: StructValue) -> None:
+        """Append a struct as `{name: value, name: value}`."""
+        self.text += "{"
+        for position, (name, member) in enumerate(struct.members.items()):
+            self.text += f"{', ' if position else ''}{name}: "
+            self.operand(t, member)
+        self.text += "}"
 
     def shown(self, t: Tracer, operand: Operand, node: ast.expr) -> None:
         """Append an operand, or what the program calls it."""
