@@ -6,7 +6,7 @@ of scalar locals, so that no pass, derivative rule or backend learns of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.types import Scalar
@@ -89,8 +89,3 @@ def _scalar(value: Any, options: FrontendOptions) -> Scalar:
     if found is None:
         raise TypeError(f"{value!r} is no element type")
     return found
-
-
-def retyped(kind: MatrixType, dtype: Scalar) -> MatrixType:
-    """The type with other elements."""
-    return replace(kind, dtype=dtype)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ir.types import Scalar
 from . import infer
-from .aggregates import ElementType, MatrixType, StructType
+from .aggregates import ElementType, MatrixType, StructType, aggregate_type
 from .context import Tracer, unpoisoned
 from .diagnostics import Problem, mistyped
 from .operands import MatrixValue, Operand, Pack, Static, StructValue, describe, number, shape_text, static
@@ -32,7 +32,7 @@ def captured(t: Tracer, operand: Operand) -> Operand:
         return _constant(value, operand.hint)
     if is_host_matrix(value):
         made = _constant(np.asarray(value.to_numpy()), operand.hint)
-        return made if value.dtype is None else cast_matrix(t, made, value.dtype)
+        return cast_matrix(t, made, value.dtype) if value.dtype and isinstance(made, MatrixValue) else made
     if is_host_struct(value):
         return _struct(t, value, operand.hint)
     return operand
@@ -46,7 +46,9 @@ def _constant(array: np.ndarray, hint: str) -> Operand:
 
 def _struct(t: Tracer, value: HostStruct, hint: str) -> Operand:
     members = {k: captured(t, static(v, f"{hint}_{k}")) for k, v in value.members.items()}
-    return conform(t, StructValue(value.type, members), value.type, f"`{hint}`")
+    kind = aggregate_type(value.type, t.options)
+    assert isinstance(kind, StructType)
+    return conform(t, StructValue(kind, members), kind, f"`{hint}`")
 
 
 # ---- matrices -----------------------------------------------------------------------------------------------------

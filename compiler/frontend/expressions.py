@@ -223,7 +223,7 @@ _REFUSED: dict[str, tuple[str, str]] = {
     "Await": ("a kernel cannot wait", "remove `await`"),
     "Yield": ("a kernel cannot yield", "store to a field"),
     "YieldFrom": ("a kernel cannot yield", "store to a field"),
-    "Starred": ("`*` is taken only before a tuple of known length, in a tuple, a list or a call", "write the values one by one"),
+    "Starred": ("`*` is taken only before a tuple of known length", "write the values one by one"),
     "Slice": ("a kernel has no slices", "index one element, in a loop"),
     "JoinedStr": ("a formatted string is taken only by `print` and `assert`", "print it"),
     "FormattedValue": ("a formatted string is taken only by `print` and `assert`", "print it"),

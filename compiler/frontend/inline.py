@@ -22,6 +22,7 @@ from .context import Activation, ReturnSite, Tracer
 from .conversions import conform
 from .diagnostics import Poisoned, Problem, mistyped, syntax
 from .functions import Func
+from .matrices import METHODS
 from .memory import PLACES, Place, declare
 from .operands import MatrixValue, Operand, Pack, Poison, Static, StructValue, describe, number, static
 from .scope import Fixed, Reference, Scopes
@@ -88,14 +89,24 @@ def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Opera
 
 
 def _assigned(tree: ast.FunctionDef) -> set[str]:
-    """Names that the function assigns, or parts of which it assigns."""
+    """Names that the function assigns, or parts of which it assigns or may change by a method or an atomic."""
     found = set()
     for inner in ast.walk(tree):
         if isinstance(inner, (ast.Name, ast.Subscript, ast.Attribute)) and isinstance(inner.ctx, ast.Store):
-            while isinstance(inner, (ast.Subscript, ast.Attribute)):
-                inner = inner.value  # type: ignore[assignment]
-            found.add(inner.id if isinstance(inner, ast.Name) else "")
+            found.add(_root(inner))
+        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
+            if inner.func.attr.startswith("atomic_") and inner.args:
+                found.add(_root(inner.args[0]))
+            elif inner.func.attr not in METHODS:
+                found.add(_root(inner.func.value))
     return found
+
+
+def _root(node: ast.expr) -> str:
+    """The name that an expression is a part of; "" if it is none."""
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _bind_receiver(active: Activation, param: ast.arg, receiver: Place | Operand) -> None:

@@ -52,6 +52,7 @@ def attribute(t: Tracer, base: Place | Operand, shape: tuple[int, ...], name: st
     """A method bound to its receiver, or a property. Raises KernelSyntaxError if there is none of this name."""
     if name in METHODS:
         value = load(t, base) if isinstance(base, PLACES) else base
+        assert isinstance(value, MatrixValue)
         return Static(Intrinsic(name, partial(_call_bound, name, value)), name)
     if name == "fill":
         return Static(Intrinsic(name, partial(_fill, base)), name)

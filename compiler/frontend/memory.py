@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ir.nodes import Value
-from ..ir.types import i32
+from ..ir.types import Scalar, i32
 from .aggregates import ElementType, MatrixType, StructType
 from .context import Tracer
 from .conversions import conform, kind_of
@@ -26,7 +26,7 @@ class Element:
     """A scalar element of an array, its indices evaluated."""
 
     array: str
-    dtype: Any
+    dtype: Scalar
     indices: tuple[Value, ...]
     text: str
 
@@ -85,7 +85,7 @@ def kind_at(place: Place) -> ElementType:
         return place.field.type
     if isinstance(place, Chosen):
         return kind_at(place.candidates[0])
-    return place.dtype  # type: ignore[no-any-return]
+    return place.dtype
 
 
 def text_at(place: Place) -> str:
@@ -96,23 +96,20 @@ def text_at(place: Place) -> str:
         return place.name.partition(".")[0]
     if isinstance(place, Chosen):
         return text_at(place.candidates[0])
-    parts = list(place.parts.values() if isinstance(place.kind, StructType) else place.parts)  # type: ignore[union-attr]
-    return text_at(parts[0]) if parts else "it"
+    return text_at(place.parts[0])
 
 
 def in_array(place: Place) -> bool:
     """Whether a place lies in a field, so that updating it is atomic."""
     if isinstance(place, Compound):
-        parts = place.parts.values() if isinstance(place.kind, StructType) else place.parts  # type: ignore[union-attr]
-        return any(in_array(part) for part in parts)
+        return any(in_array(part) for part in place.parts)
     return isinstance(place, (Element, MatrixElement, StructElement))
 
 
 def is_argument(place: Place) -> bool:
     """Whether a place is an argument of the kernel, or made of some, and cannot be assigned."""
     if isinstance(place, Compound):
-        parts = place.parts.values() if isinstance(place.kind, StructType) else place.parts  # type: ignore[union-attr]
-        return any(is_argument(part) for part in parts)
+        return any(is_argument(part) for part in place.parts)
     return isinstance(place, Argument)
 
 
@@ -126,7 +123,7 @@ def entries(t: Tracer, place: Place) -> tuple[Place, ...]:
         points = [(i,) for i in range(shape[0])] if len(shape) == 1 else \
             [(i, j) for i in range(shape[0]) for j in range(shape[1])]  # fmt: skip
         return tuple(_array_element(t, place, point) for point in points)
-    assert isinstance(place, Compound) and isinstance(place.parts, tuple)
+    assert isinstance(place, Compound)
     return place.parts
 
 
@@ -142,8 +139,8 @@ def member(t: Tracer, place: Place, name: str) -> Place:
     if isinstance(place, StructElement):
         inner = place.field.members[name]
         return element_of(t, inner, f"{place.hint}.{name}", place.indices, f"{place.text}.{name}")
-    assert isinstance(place, Compound)
-    return place.parts[name]  # type: ignore[call-overload, no-any-return]
+    assert isinstance(place, Compound) and isinstance(place.kind, StructType)
+    return place.parts[place.kind.names.index(name)]  # type: ignore[no-any-return]
 
 
 def part(t: Tracer, place: Place, selection: Selection) -> Place:
@@ -157,7 +154,7 @@ def part(t: Tracer, place: Place, selection: Selection) -> Place:
 def _entry(t: Tracer, place: Place, kind: MatrixType, point: tuple[Position, ...]) -> Place:
     if isinstance(place, MatrixElement):
         return _array_element(t, place, point)
-    assert isinstance(place, Compound) and isinstance(place.parts, tuple)
+    assert isinstance(place, Compound)
     candidates, index = candidates_of(t, kind.shape, point)
     places = tuple(place.parts[c] for c in candidates)
     return places[0] if index is None else Chosen(places, index)
@@ -182,7 +179,9 @@ def load(t: Tracer, place: Place) -> Operand:
     if isinstance(place, Argument):
         return t.builder.arg(place.name, place.dtype)
     if isinstance(place, Element):
-        return t.builder.load(place.array, place.indices, place.dtype)
+        found = t.builder.load(place.array, place.indices, place.dtype)
+        stopped = place.dtype.is_real and any(place.array in a.stopped for a in t.activations)
+        return t.builder.bit_cast(found, found.type) if stopped else found
     if isinstance(place, Chosen):
         return choose(t, [load(t, candidate) for candidate in place.candidates], place.index)
     kind = kind_at(place)
@@ -237,10 +236,10 @@ def _declare(t: Tracer, name: str, operand: Operand, kind: ElementType) -> Varia
                       for suffix, item in zip(_suffixes(kind.shape), operand.items))  # fmt: skip
         return Compound(kind, parts)
     if isinstance(operand, StructValue) and isinstance(kind, StructType):
-        return Compound(kind, {
-            member: _declare(t, t.namer.unique(f"{name}.{member}"), operand.members[member], inner)
+        return Compound(kind, tuple(
+            _declare(t, t.namer.unique(f"{name}.{member}"), operand.members[member], inner)
             for member, inner in kind.members
-        })  # fmt: skip
+        ))  # fmt: skip
     value = t.value(operand)
     return Variable(t.builder.local(name, value.type, value), value.type)
 

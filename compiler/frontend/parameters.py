@@ -177,7 +177,7 @@ def _place(t: Tracer, name: str, kind: ElementType, found: list[Argument]) -> Ar
         return ArgumentBinding(argument.name, kind)
     if isinstance(kind, MatrixType):
         return Compound(kind, tuple(_place(t, f"{name}.{k}", kind.dtype, found) for k in range(kind.size)))
-    return Compound(kind, {member: _place(t, f"{name}.{member}", inner, found) for member, inner in kind.members})
+    return Compound(kind, tuple(_place(t, f"{name}.{member}", inner, found) for member, inner in kind.members))
 
 
 def _no_type(param: ast.arg, parameter: Parameter) -> Problem:

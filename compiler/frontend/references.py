@@ -18,7 +18,7 @@ from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
 from .members import LaunchValue, Members
 from .memory import PLACES, Place, element_of, kind_at, load, member, part, text_at
 from .operands import UNKNOWN, MatrixValue, Operand, Pack, ShapeOf, Static, StructValue, describe, known, static
-from .protocols import AnyField, FieldLike, MatrixFieldLike, is_any_field, is_field, is_matrix_field, is_struct_field
+from .protocols import AnyField, is_any_field, is_field, is_matrix_field, is_struct_field
 from .scope import Compound, Reference
 from .selections import Selection, select, selected, swizzle
 from .source import MISSING
@@ -35,7 +35,7 @@ def refer(t: Tracer, node: ast.expr) -> Place | Operand:
     if isinstance(node, (ast.Attribute, ast.Subscript)):
         outer, t.builder.loc = t.builder.loc, t.locate(node)
         try:
-            return _REFERENCES[type(node)](t, node)
+            return _refer_attribute(t, node) if isinstance(node, ast.Attribute) else _refer_subscript(t, node)
         except Problem as problem:
             problem.node = problem.node or node
             raise
@@ -65,12 +65,14 @@ def _subscript(t: Tracer, node: ast.Subscript) -> Operand:
 def _refer_attribute(t: Tracer, node: ast.Attribute) -> Place | Operand:
     base = refer(t, node.value)
     kind = kind_at(base) if isinstance(base, PLACES) else None
-    if isinstance(kind, MatrixType) or isinstance(base, MatrixValue):
-        return _matrix_attribute(t, base, kind.shape if isinstance(kind, MatrixType) else base.shape,  # type: ignore[union-attr]
-                                 node.attr)  # fmt: skip
-    if isinstance(kind, StructType) or isinstance(base, StructValue):
-        return _struct_attribute(t, base, kind if isinstance(kind, StructType) else base.type,  # type: ignore[union-attr]
-                                 node.attr)  # fmt: skip
+    if isinstance(base, MatrixValue):
+        return _matrix_attribute(t, base, base.shape, node.attr)
+    if isinstance(base, StructValue):
+        return _struct_attribute(t, base, base.type, node.attr)
+    if isinstance(kind, MatrixType):
+        return _matrix_attribute(t, base, kind.shape, node.attr)
+    if isinstance(kind, StructType):
+        return _struct_attribute(t, base, kind, node.attr)
     if not isinstance(base, Static):
         base = content(t, base)
         if node.attr == "cast":
@@ -178,18 +180,16 @@ def _field_attribute(t: Tracer, field: AnyField, hint: str, name: str) -> Operan
         if gradient is None:
             raise mistyped(f"the field `{hint}` has no gradient", f"create `{hint}` with `needs_grad=True`")
         return Static(gradient, hint + ".grad")
-    if name == "dtype" and not is_struct_field(field):
-        return Static(field.dtype if is_field(field) else _element(field).dtype, hint + ".dtype")
+    if name == "dtype" and is_field(field):
+        return Static(field.dtype, hint + ".dtype")
+    if name == "dtype" and is_matrix_field(field):
+        return Static(field.element.dtype, hint + ".dtype")
     if name in ("n", "m") and is_matrix_field(field):
         shape = (*field.element.shape, 1)
         return Static(shape[0 if name == "n" else 1])
     if is_struct_field(field) and name in field.members:
         return Static(field.members[name], f"{hint}.{name}")
     raise syntax(f"`{hint}.{name}` cannot be used in a kernel", "use elements, `.shape`, `.dtype` or `.grad`")
-
-
-def _element(field: FieldLike | MatrixFieldLike | Any) -> MatrixType:
-    return field.element  # type: ignore[no-any-return]
 
 
 # ---- elements -------------------------------------------------------------------------------------------------------
@@ -287,6 +287,3 @@ def _chosen_item(t: Tracer, base: Operand, index: Operand, node: ast.Subscript) 
     if matrix is None:
         raise problem
     return selected(t, matrix, select(t, matrix.shape, node.slice, f"`{ast.unparse(node.value)}`", True))
-
-
-_REFERENCES: dict[type[ast.expr], Any] = {ast.Attribute: _refer_attribute, ast.Subscript: _refer_subscript}

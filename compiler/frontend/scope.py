@@ -5,7 +5,7 @@ Invariant: a name lives from its first assignment to the end of the block that h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -41,13 +41,13 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Compound:
-    """A vector, matrix or struct in memory: a place for each entry, row by row, or for each member.
+    """A vector, matrix or struct in memory: a place for each entry, row by row, or for each member in order.
 
     A local is a Compound of Variables, an argument one of Arguments; a row or a swizzle of either is one again.
     """
 
     kind: MatrixType | StructType
-    parts: tuple[Any, ...] | Mapping[str, Any]
+    parts: tuple[Any, ...]
 
 
 @dataclass(frozen=True)

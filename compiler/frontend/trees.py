@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 
-from .operands import MatrixValue, Operand, Pack, StructValue
+from .operands import MatrixValue, Operand, Pack, Static, StructValue
 
-NUMBER = "number"
+NUMBER, NOTHING = "number", "nothing"
 
 
 def leaves(operand: Operand) -> tuple[Operand, ...]:
@@ -44,4 +44,6 @@ def form(operand: Operand) -> Hashable:
         return ("matrix", operand.shape)
     if isinstance(operand, StructValue):
         return ("struct", operand.type)
+    if isinstance(operand, Static) and operand.value is None:
+        return NOTHING
     return NUMBER

@@ -112,12 +112,3 @@ def test_columns_count_characters() -> None:
 
     error = failure(k, KernelTypeError)
     assert marked(error) == "θ[0] & 1"
-
-
-@pytest.mark.parametrize("name", ["sg.Matrix", "sg.Vector"])
-def test_vectors_by_other_names(name: str) -> None:
-    def k():
-        v = sg.Matrix([[1.0]]) if sg.static(name == "sg.Matrix") else sg.Vector([1.0])
-
-    (found,) = failure(k, Unsupported).diagnostics
-    assert name in found.reason

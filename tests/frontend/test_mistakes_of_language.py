@@ -66,12 +66,12 @@ def generator():
     yield x[0]  # here
 
 
-@mistake(KernelSyntaxError, "a kernel has no lists", "[1.0, 2.0]", "sg.static")
+@mistake(KernelTypeError, "a local holds one number or one vector, not a tuple", "v = [1.0, 2.0]", "sg.Vector")
 def list_display():
     v = [1.0, 2.0]  # here
 
 
-@mistake(KernelSyntaxError, "a kernel has no comprehensions", "[i for i in range(3)]")
+@mistake(KernelTypeError, "a local holds one number or one vector, not a tuple", "v = [i for i in range(3)]")
 def comprehension():
     v = [i for i in range(3)]  # here
 

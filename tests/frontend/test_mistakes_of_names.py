@@ -141,7 +141,7 @@ def method_of_a_field():
     x.fill(0.0)  # here
 
 
-@mistake(KernelTypeError, "a number cannot be indexed", "v[0]", "component")
+@mistake(KernelTypeError, "a number cannot be indexed", "v[0]", "vector")
 def indexed_number():
     v = 1.0
     x[0] = v[0]  # here

@@ -168,17 +168,17 @@ def wrong_number_of_values():
     a, b = 1, 2, 3  # here
 
 
-@mistake(KernelTypeError, "a local holds one number, not a tuple", "v = pair(1)", "unpack")
+@mistake(KernelTypeError, "a local holds one number or one vector, not a tuple", "v = pair(1)", "unpack")
 def tuple_in_a_local():
     v = pair(1)  # here
 
 
-@mistake(KernelTypeError, "a local holds a number, not the field `x`", "v = x", "sg.static")
+@mistake(KernelTypeError, "a struct, not the field `x`", "v = x", "sg.static")
 def field_in_a_local():
     v = x  # here
 
 
-@mistake(KernelTypeError, "a local holds a number, not None", "v = nothing(1.0)", "return a value")
+@mistake(KernelTypeError, "a struct, not None", "v = nothing(1.0)", "return a value")
 def result_of_nothing():
     v = nothing(1.0)  # here
 
@@ -206,7 +206,7 @@ def missing_return():
     x[0] = sometimes(1.0)
 
 
-@mistake(KernelTypeError, "`one_or_two` returns 1 or 2 values", "return v, v")
+@mistake(KernelTypeError, "`one_or_two` returns a real number or 2 values", "return v, v")
 def returns_differ():
     x[0] = one_or_two(1.0)
 
@@ -246,13 +246,7 @@ def minimum_of_one():
     x[0] = min(1.0)  # here
 
 
-@mistake(Unsupported, "`sg.Vector`: local vectors and matrices are not supported", "sg.Vector", "scalar local")
-def vector():
-    v = sg.Vector([1.0, 2.0])  # here
-    x[0] = v[0]
-
-
-@mistake(Unsupported, "`@` multiplies matrices", "x[0] @ x[1]")
+@mistake(KernelTypeError, "`@` multiplies matrices and vectors, not a value of type f64", "x[0] @ x[1]", "`*`")
 def matrix_product():
     x[0] = x[0] @ x[1]  # here
 

@@ -30,7 +30,7 @@ def test_vectors_carried_through_a_dynamic_loop(backend, gradcheck, fp):
     def k():
         for i in x:
             v = x[i]
-            for j in range(n[None] + i):
+            for _ in range(n[None] + i):
                 v = sg.sin(m[None] @ v) + 0.25 * v.zxy * v
                 v.xy -= 0.1 * v.yz
             loss[None] += v.dot(x[i])

@@ -24,7 +24,7 @@ def test_spring_and_drag(loss, fp):
     def by_vectors():
         for i in x:
             p, v = x[i], sg.Vector.zero(fp, 2)
-            for t in range(6):
+            for _ in range(6):
                 v += 0.1 * (-stiffness[i] * p - 0.5 * v * v.norm(1e-3))
                 p += 0.1 * v
             loss[None] += p.dot(v)
@@ -34,7 +34,7 @@ def test_spring_and_drag(loss, fp):
         for i in stiffness:
             p0, p1 = x[i][0], x[i][1]
             v0, v1 = sg.cast(0.0, fp), sg.cast(0.0, fp)
-            for t in range(6):
+            for _ in range(6):
                 length = sg.sqrt(v0 * v0 + v1 * v1 + 1e-3)
                 a0 = 0.1 * (-stiffness[i] * p0 - 0.5 * v0 * length)
                 a1 = 0.1 * (-stiffness[i] * p1 - 0.5 * v1 * length)
