@@ -42,6 +42,7 @@ class Rewriter:
         self.renamed: dict[Value, Value] = {}
         self.definitions: dict[Value, Stmt] = {}
         self._next_id: int | None = None
+        self._stops = self.ENTERED | self.LEFT | NESTED
 
     def run(self) -> Kernel:
         """The rewritten kernel; the same object if nothing changed."""
@@ -89,7 +90,16 @@ class Rewriter:
     def _block(self, block: Block) -> Block:
         made: list[Stmt] = []
         for stmt in block:
-            self._statement(stmt, made)
+            cls = type(stmt)
+            if cls in self._stops:
+                self._statement(stmt, made)
+                continue
+            # Most statements only pass through, so they are spared the call.
+            if self.renamed:
+                stmt = rename_operands(stmt, self.renamed)
+            made.append(stmt)
+            if cls in _READ_BY_LAWS:
+                self.definitions[stmt.result] = stmt  # type: ignore[attr-defined]
         return kept_block(block, made)
 
     def _statement(self, stmt: Stmt, made: list[Stmt]) -> None:
