@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from .compiler.frontend.refused import refuse
 from .fields.array import Array
 from .fields.kinds import Field
-from .fields.make import extents_of_offset
+from .fields.make import refuse_offset
 from .session import RUNTIME
 from .usage import FieldError
 
@@ -77,8 +77,7 @@ class SNode:
         fields: made without a shape, gradients `x.grad` among them. Raises FieldError, and Unsupported for an offset.
         """
         self._tree.check_open()
-        if offset is not None and any(extents_of_offset(offset)):
-            self._refuse("root.place(offset=...)")
+        refuse_offset(offset)
         flat = list(_flat(fields))
         for field in flat:
             self._place(field)

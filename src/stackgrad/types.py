@@ -235,6 +235,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "MatrixSpec", "NDArray", "StructSpec", "Template", "dataclass", "matrix", "ndarray", "primitive_types", "struct", "template",
-    "vector", *SCALARS,
+    "MatrixSpec", "NDArray", "StructSpec", "Template", "dataclass", "matrix", "ndarray", "primitive_types", "struct",
+    "template", "vector", *SCALARS,
 ]  # fmt: skip

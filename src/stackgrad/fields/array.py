@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 Number = int | float | bool
-UNPLACED = -1
-"""The generation of an array without memory; no runtime has it."""
+UNPLACED, DESTROYED = -1, -2
+"""Generations of arrays without memory, and of those whose tree was destroyed; no runtime has them."""
 
 
 class Array(Exchange):
@@ -126,6 +126,8 @@ class Array(Exchange):
         return found
 
     def _unusable(self) -> FieldError | StaleFieldError:
+        if self._generation == DESTROYED:
+            return StaleFieldError(f"{self.label} was destroyed with its tree", "make a field anew")
         if self.is_placed:
             return StaleFieldError(
                 f"{self.label} is from before the last sg.init() or sg.reset()", "make fields after sg.init()"
@@ -139,7 +141,7 @@ class Array(Exchange):
         """Make the array, and what is beside it, unusable."""
         for array in (self, self._grad, self._dual):
             if array is not None and array.is_placed:
-                array._generation = UNPLACED - 1
+                array._generation = DESTROYED
 
     def check_alive(self) -> None:
         """Raise StaleFieldError if `init` or `reset` ran since the array was made, FieldError if it has no memory."""
@@ -275,7 +277,7 @@ class Array(Exchange):
 
 
 class NoMemory:
-    """Stands for shape and memory until a field is placed: every use is a FieldError. Slots cost placed fields nothing."""
+    """Stands for shape and memory until a field is placed: every use is a FieldError. Placed fields pay nothing."""
 
     __slots__ = ("_owner",)
 

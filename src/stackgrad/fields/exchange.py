@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compiler.ir.types import Scalar
 from ..usage import FieldError
 from .conversions import as_numpy
 
@@ -38,10 +39,11 @@ class Exchange:
         dtype: of the array, the field's by default; another one cannot share memory: ValueError if copy is False.
         """
         found = self.values()
-        if dtype is not None and np.dtype(getattr(dtype, "dtype", dtype)) != found.dtype:
+        wanted = found.dtype if dtype is None else dtype.dtype if isinstance(dtype, Scalar) else np.dtype(dtype)
+        if wanted != found.dtype:
             if copy is False:
                 raise ValueError(f"an array of another dtype than {found.dtype} needs a copy")
-            return found.astype(getattr(dtype, "dtype", dtype))
+            return found.astype(wanted)
         if copy:
             return found.copy(order="C")
         self.export()

@@ -73,13 +73,18 @@ def matrix_field(
     ndim: int | None = None,
 ) -> MatrixField:
     """A new field of vectors (element shape (n,)) or matrices (n, m); see `field`. layout: AOS or SOA."""
-    scalar = scalar_type(_one_of(dtype))
+    kind = MatrixType(element, scalar_type(_one_of(dtype)))
     _check_ndim(ndim, len(element))
     check_nesting(shape, order, None)
-    storage = new_array(ScalarField, scalar, needs_grad, needs_dual, name)
-    made = MatrixField(MatrixType(element, scalar), storage, _layout(layout) == Layout.SOA)
+    made = _matrix(kind, _layout(layout), needs_grad, needs_dual, name)
     place_now(made, shape, offset)
     return made
+
+
+def _matrix(kind: MatrixType, layout: Layout, needs_grad: bool, needs_dual: bool, name: str | None) -> MatrixField:
+    """A field of vectors or matrices without memory."""
+    storage = new_array(ScalarField, kind.dtype, needs_grad, needs_dual, name)
+    return MatrixField(kind, storage, layout == Layout.SOA)
 
 
 def struct_field(
@@ -93,24 +98,28 @@ def struct_field(
     layout: Layout = Layout.AOS,
 ) -> StructField:
     """A new field of structs: one field for each member. Members that are no reals have no gradient."""
-    if not kind.members:
-        raise FieldError("a struct without members has no field", "give it a member")
-    options: dict[str, Any] = {"needs_grad": needs_grad, "needs_dual": needs_dual}
-    members = {n: _member(k, f"{name}.{n}" if name else None, options, layout) for n, k in kind.members}
-    made = StructField(kind, members, name, _layout(layout))
+    made = _struct(kind, _layout(layout), needs_grad, needs_dual, name)
     place_now(made, shape, offset)
     return made
 
 
-def _member(kind: Any, name: str | None, options: dict[str, Any], layout: Layout) -> Any:
-    """A member's field, not placed."""
+def _struct(kind: StructType, layout: Layout, needs_grad: bool, needs_dual: bool, name: str | None) -> StructField:
+    """A field of structs without memory."""
+    if not kind.members:
+        raise FieldError("a struct without members has no field", "give it a member")
+    members = {n: _member(k, layout, needs_grad, needs_dual, f"{name}.{n}" if name else None) for n, k in kind.members}
+    return StructField(kind, members, name, layout)
+
+
+def _member(kind: Any, layout: Layout, needs_grad: bool, needs_dual: bool, name: str | None) -> Any:
+    """A member's field, without memory; those that are no reals have no companions."""
     if isinstance(kind, StructType):
-        return struct_field(kind, None, name=name, layout=layout, **options)
+        return _struct(kind, layout, needs_grad, needs_dual, name)
     scalar = scalar_type(kind.dtype if isinstance(kind, MatrixType) else kind)
-    wanted = options if scalar.is_real else dict.fromkeys(options, False)
+    needs_grad, needs_dual = needs_grad and scalar.is_real, needs_dual and scalar.is_real
     if isinstance(kind, MatrixType):
-        return matrix_field(kind.shape, scalar, None, name=name, layout=layout, **wanted)
-    return field(scalar, None, name=name, **wanted)
+        return _matrix(MatrixType(kind.shape, scalar), layout, needs_grad, needs_dual, name)
+    return new_array(ScalarField, scalar, needs_grad, needs_dual, name)
 
 
 def new_array(maker: type[Array], dtype: Scalar, needs_grad: bool, needs_dual: bool, name: str | None) -> Any:
@@ -127,10 +136,7 @@ def new_array(maker: type[Array], dtype: Scalar, needs_grad: bool, needs_dual: b
 
 def place_now(made: Any, shape: Shape | None, offset: Shape | None = None) -> None:
     """Place a new field if it has a shape; otherwise prepare companions that can be placed by hand."""
-    if offset is not None and any(extents_of_offset(offset)):
-        raise Unsupported(
-            "fields whose indices do not begin at 0 are not supported", "add the offset to the indices", caller()
-        )
+    refuse_offset(offset)
     arrays = made.arrays
     if shape is not None:
         made.allocate(extents_of(shape))
@@ -143,9 +149,12 @@ def place_now(made: Any, shape: Shape | None, offset: Shape | None = None) -> No
             array.companion(kind)
 
 
-def extents_of_offset(offset: Any) -> tuple[int, ...]:
-    """An offset as a tuple."""
-    return tuple(offset) if isinstance(offset, (tuple, list)) else (int(offset),)
+def refuse_offset(offset: Any) -> None:
+    """Raise Unsupported, at the caller's line, for an offset that is not 0."""
+    if any(offset if isinstance(offset, (tuple, list)) else (offset or 0,)):
+        raise Unsupported(
+            "fields whose indices do not begin at 0 are not supported", "add the offset to the indices", caller()
+        )
 
 
 def check_nesting(shape: Shape | None, order: str | None, layout: Any) -> tuple[int, ...] | None:

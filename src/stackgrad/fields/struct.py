@@ -1,6 +1,7 @@
 """Fields of structs: one field for each member, all of one shape.
 
-Invariant: memory, versions and gradients belong to the members; `grad` holds the adjoints of those members that have one.
+Invariant: memory, versions and gradients belong to the members; `grad` holds the adjoints of those
+members that have one.
 """
 from __future__ import annotations
 

@@ -145,7 +145,10 @@ class Algebra:
 
     def dot(self, other: Any) -> Any:
         """The inner product with a vector of the same shape."""
-        return self._binary(np.multiply, self, other, "dot").sum()
+        found = operators.binary(np.multiply, self, other, "dot")
+        if found is None:
+            raise MatrixError(f"dot with {other!r}", "give a vector")
+        return operators.counted(found[0]).sum().item()
 
     def norm_sqr(self) -> Any:
         """The sum of the squares of the entries."""

@@ -83,19 +83,19 @@ class MatrixMakers:
     @classmethod
     def field(cls, n: int, m: int, dtype: DType, shape: Shape | None = None, **options: Any) -> MatrixField:
         """A field of n x m matrices; options as `sg.field`, and layout=sg.Layout.AOS or SOA."""
-        made: MatrixField = factory("fields", "matrix_field")((extent(n, "n"), extent(m, "m")), dtype, shape, **options)
+        made: MatrixField = factory("fields", "matrix_field")(_shape(n, m), dtype, shape, **options)
         return made
 
     @classmethod
     def ndarray(cls, n: int, m: int, dtype: DType, shape: Shape, needs_grad: bool = False) -> MatrixNdarray:
         """An ndarray of n x m matrices."""
-        made: MatrixNdarray = factory("ndarrays", "matrix_ndarray")((extent(n, "n"), extent(m, "m")), dtype, shape, needs_grad)
+        made: MatrixNdarray = factory("ndarrays", "matrix_ndarray")(_shape(n, m), dtype, shape, needs_grad)
         return made
 
     @classmethod
     def tensor(cls, n: int, m: int, dtype: DType, shape: Shape, **options: Any) -> MatrixField:
         """An ndarray or, with backend=sg.Backend.FIELD, a field of n x m matrices; options as `sg.tensor`."""
-        made: MatrixField = factory("ndarrays", "matrix_tensor")((extent(n, "n"), extent(m, "m")), dtype, shape, **options)
+        made: MatrixField = factory("ndarrays", "matrix_tensor")(_shape(n, m), dtype, shape, **options)
         return made
 
 
@@ -110,7 +110,7 @@ class VectorMakers(MatrixMakers):
         cls, n: int, dtype: DType, shape: Shape | None = None, **options: Any
     ) -> MatrixField:
         """A field of vectors of n entries; options as `sg.field`, and layout=sg.Layout.AOS or SOA."""
-        made: MatrixField = factory("fields", "matrix_field")((extent(n, "n"),), dtype, shape, **options)
+        made: MatrixField = factory("fields", "matrix_field")(_shape(n, None), dtype, shape, **options)
         return made
 
     @classmethod
@@ -118,13 +118,13 @@ class VectorMakers(MatrixMakers):
         cls, n: int, dtype: DType, shape: Shape, needs_grad: bool = False
     ) -> MatrixNdarray:
         """An ndarray of vectors of n entries."""
-        made: MatrixNdarray = factory("ndarrays", "matrix_ndarray")((extent(n, "n"),), dtype, shape, needs_grad)
+        made: MatrixNdarray = factory("ndarrays", "matrix_ndarray")(_shape(n, None), dtype, shape, needs_grad)
         return made
 
     @classmethod
     def tensor(cls, n: int, dtype: DType, shape: Shape, **options: Any) -> MatrixField:  # type: ignore[override]
         """An ndarray or, with backend=sg.Backend.FIELD, a field of vectors; options as `sg.tensor`."""
-        made: MatrixField = factory("ndarrays", "matrix_tensor")((extent(n, "n"),), dtype, shape, **options)
+        made: MatrixField = factory("ndarrays", "matrix_tensor")(_shape(n, None), dtype, shape, **options)
         return made
 
 
