@@ -4,7 +4,6 @@ Invariant: what a call launches was traced under the present settings, on live f
 """
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, overload
@@ -16,7 +15,7 @@ from .compiler.ir.nodes import Kernel as KernelIR
 from .compiler.ir.nodes import Param
 from .program import Binding, Program
 from .session import RUNTIME
-from .specialise import Specialisation, Specialisations
+from .specialise import TRACING, Specialisation, Specialisations
 from .statistics import KernelStats, stats_of
 from .text_kernels import TextKernel, kernel_from_text
 from .usage import ArgumentError, OptionError
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "TRACING", "Kernel", "KernelStats", "KernelWarning", "TextKernel", "definition_span", "kernel", "kernel_from_text",
 ]  # fmt: skip
-
-TRACING = threading.RLock()
 
 
 class KernelWarning(UserWarning):

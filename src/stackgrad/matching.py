@@ -9,6 +9,8 @@ import dataclasses
 import sys
 from typing import Any
 
+import numpy as np
+
 from .arguments import checker_of, flattener_of
 from .compiler.frontend.aggregates import MatrixType, NdarrayType, StructType
 from .compiler.frontend.infer import FrontendOptions
@@ -30,15 +32,19 @@ from .leaves import Foreign, Leaf, Misfit, foreign, scalar_of
 
 
 class Call:
-    """One call, taken apart. owners: objects whose identity is part of the key."""
+    """One call, taken apart.
 
-    __slots__ = ("key", "scalars", "leaves", "owners")
+    owners: objects whose identity is part of the key. is_volatile: the same objects may mean something else next time.
+    """
+
+    __slots__ = ("key", "scalars", "leaves", "owners", "is_volatile")
 
     def __init__(self) -> None:
         self.key: list[Any] = []
         self.scalars: list[Any] = []
         self.leaves: list[Leaf] = []
         self.owners: list[Any] = []
+        self.is_volatile = False
 
 
 class StandIns:
@@ -128,6 +134,7 @@ class ArrayMatcher:
             found = foreign(value, kind.needs_grad)
             if found is None:
                 raise Misfit(f"{_describe(value)} is no array", "give a field, sg.ndarray, NumPy array or tensor")
+            call.is_volatile |= not isinstance(value, np.ndarray)
             leaf, dtype, grad = found, scalar_of(found.memory), found.grad is not None
             element, shape = self._element_of(found.memory.shape), found.memory.shape
             if element is not None:
@@ -211,12 +218,15 @@ class ObjectMatcher:
             key.append((kind, value.hex() if kind is float else value))
         elif kind in (tuple, list):
             key.append((kind, len(value)))
+            call.is_volatile = True
             for item in value:
                 self._take(item, call)
         elif is_host_matrix(value):
+            call.is_volatile = True
             key.append((kind, value.dtype, value.to_numpy().shape, value.to_numpy().tobytes()))
         elif dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_host_struct(value):
             key.append(kind)
+            call.is_volatile = True
             for name, matcher in self._members(kind):
                 _nested(name, matcher, getattr(value, name), call)
         else:
