@@ -169,9 +169,16 @@ class Refused:
         return found if found is not None else _HINT
 
     def __getattr__(self, attribute: str) -> Refused:
-        if attribute.startswith(("_", "is_stackgrad")):
+        foreign = self._name.partition(".")[0] == "lang" and attribute in ("_template_mapper", "__builtins__")
+        if attribute.startswith(("_", "is_stackgrad", "stackgrad_")) and not foreign:
             raise AttributeError(attribute)
         return Refused(f"{self._name}.{attribute}")
+
+    def __getitem__(self, key: object) -> Any:
+        raise Unsupported(self.reason, self.cure, caller())
+
+    def __setitem__(self, key: object, value: object) -> None:
+        raise Unsupported(self.reason, self.cure, caller())
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         raise Unsupported(self.reason, self.cure, caller())

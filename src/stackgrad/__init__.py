@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Unsupported,
         VerifyError,
     )
+    from .compiler.frontend.parameters import Template
     from .compiler.ir.types import f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64
     from .dispatch import perf_dispatch
     from .fields import (
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     )
     from .fields.kinds import Field
     from .kernels import Kernel, TextKernel, kernel, kernel_from_text
-    from .linalg import eig, make_spd, polar_decompose, solve, svd, sym_eig
+    from .linalg import eig, make_spd, outer, polar_decompose, solve, svd, sym_eig
     from .ndarrays import from_dlpack, ndarray, tensor
     from .primitive_types import (
         float16,
@@ -81,7 +82,6 @@ if TYPE_CHECKING:
         l,
         root,
     )
-    from .compiler.frontend.parameters import Template
     from .types import dataclass, template
     from .usage import FieldError, MatrixError, StructError, UsageError
     from .values import Matrix, Struct, Vector
@@ -122,7 +122,7 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(("kernel", "Kernel", "TextKernel", "KernelStats", "KernelWarning", "kernel_from_text"), ".kernels"),
     **dict.fromkeys(("data_oriented", "pyfunc"), ".classes"),
     **dict.fromkeys(("adstack_report", "AdstackReport"), ".report"),
-    **dict.fromkeys(("eig", "make_spd", "polar_decompose", "solve", "svd", "sym_eig"), ".linalg"),
+    **dict.fromkeys(("eig", "make_spd", "outer", "polar_decompose", "solve", "svd", "sym_eig"), ".linalg"),
     "perf_dispatch": ".dispatch",
     **dict.fromkeys(_TYPES, ".compiler.ir.types"),
     **dict.fromkeys(_ERRORS, ".compiler.errors"),

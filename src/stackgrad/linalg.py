@@ -20,6 +20,13 @@ select, static, static_assert = (EXPORTS[name] for name in ("select", "static", 
 SparseMatrix, SparseMatrixBuilder = Refused("linalg.SparseMatrix"), Refused("linalg.SparseMatrixBuilder")
 SparseSolver = Refused("linalg.SparseSolver")
 
+
+@func
+def outer(x: Any, y: Any) -> Any:
+    """The matrix x·yᵀ of two vectors."""
+    return x.outer_product(y)
+
+
 _SWEEPS = 7
 """Sweeps of cyclic Jacobi rotations. Convergence is quadratic: 3 rows need 5 in double, 12 rows 7."""
 

@@ -176,6 +176,11 @@ def test_solve(n) -> None:
         check_function(sg.solve, [a, b], np.linalg.solve(a, b), rtol=1e-11, gradient=1e-5)
 
 
+def test_outer() -> None:
+    x, y = np.array([1.0, -2.0, 0.5]), np.array([3.0, 0.25])
+    check_function(sg.outer, [x, y], np.outer(x, y))
+
+
 def test_a_type_to_compute_in() -> None:
     x, s = sg.Matrix.field(2, 2, sg.f32, shape=(1,)), sg.Matrix.field(2, 2, sg.f64, shape=(1,))
     x.from_numpy(A3[None, :2, :2].astype(np.float32))

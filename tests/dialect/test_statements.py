@@ -1,4 +1,4 @@
-# ruff: noqa: B007, SIM300 - forms that programs of the dialect use
+# ruff: noqa: B007, PIE790, SIM300 - forms that programs of the dialect use
 """Expressions and statements of the dialect, computed like Python computes them, on each executor."""
 from __future__ import annotations
 
@@ -52,8 +52,7 @@ def test_is_none_and_is_of_static_objects() -> None:
     def weighted(v, w=None):
         if sg.static(w is None):
             return v
-        else:
-            return v * w
+        return v * w
 
     @sg.kernel
     def k():
@@ -102,6 +101,11 @@ def test_numeric_functions() -> None:
         np.testing.assert_allclose(row, expected, rtol=1e-14)
 
 
+def wrapped(v, kind):
+    """An integer as this type holds it."""
+    return np.array(v % 2**kind.bits, f"u{kind.bits // 8}").view(kind.dtype).item()
+
+
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_bits_of_every_width(dtype) -> None:
     kind = getattr(sg, dtype)
@@ -122,10 +126,9 @@ def test_bits_of_every_width(dtype) -> None:
 
     k()
     for row, p, q in zip(y.to_numpy().tolist(), a.to_numpy().tolist(), b.to_numpy().tolist()):
-        bits = kind.bits
-        wrap = lambda v: np.array(v % 2**bits, f"u{bits // 8}").view(kind.dtype).item()  # noqa: E731
         assert row == [
-            p & q, p | q, p ^ q, wrap(~p), wrap(p << 1), p >> 1, wrap((~p % 2**bits) >> 1), p // q + p % q,
+            p & q, p | q, p ^ q, wrapped(~p, kind), wrapped(p << 1, kind), p >> 1,
+            wrapped((~p % 2**kind.bits) >> 1, kind), p // q + p % q,
         ]  # fmt: skip
 
 
