@@ -80,6 +80,7 @@ class Kernel:
         if keywords:
             args = signature.positional(args, keywords)
         binding.launch(signature.scalars(args))
+        return None
 
     def grad(self, *args: Any, **keywords: Any) -> None:
         """Launch the gradient at the present content of all fields.
@@ -98,6 +99,12 @@ class Kernel:
         if keywords:
             args = signature.positional(args, keywords)
         binding.launch_grad(signature.scalars(args))
+
+    def bind(self, args: tuple[Any, ...]) -> tuple[Specialisation, Binding, dict[str, Any]] | None:
+        """What a call with arrays would launch, see `Specialisations.bind`; None if the kernel takes numbers alone."""
+        if self._generation != RUNTIME.generation:
+            self._prepare()
+        return None if self._binding is not None else self._table.bind(args)  # type: ignore[union-attr]
 
     # -- what the compiler made -----------------------------------------------------------------------------
 
@@ -156,7 +163,8 @@ class Kernel:
             from .compiler.frontend.returns import returns_value
             from .compiler.frontend.source import read_source
 
-            function, span, options = self.__wrapped__, definition_span(self.__wrapped__), frontend_options()
+            function: Any = self.__wrapped__
+            span, options = definition_span(function), frontend_options()
             read_source(function)
             parameters = parameters_of(function, options, self._method)
             kinds = {p.kind for p in parameters}

@@ -37,10 +37,12 @@ Leaf = Array | Foreign
 
 
 def foreign(value: Any, needs_grad: bool | None) -> Foreign | None:
-    """A NumPy array, torch tensor or JAX array as a leaf; None if the value is none of these. Raises Misfit.
+    """A NumPy array, torch tensor, JAX array or finished leaf as a leaf; None for any other value. Raises Misfit.
 
     needs_grad: True demands an adjoint buffer, False ignores it, None takes what there is.
     """
+    if isinstance(value, Foreign):
+        return Foreign(value.memory, owner=value.owner) if needs_grad is False else value
     if isinstance(value, np.ndarray):
         return _numpy(value, needs_grad)
     library = type(value).__module__.partition(".")[0]

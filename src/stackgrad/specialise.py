@@ -120,7 +120,7 @@ class Specialisations:
         self._owners: dict[int, tuple[Any, set[tuple[Any, ...]]]] = {}
         self._recent: dict[tuple[int, ...], Recent] = {}
         values = [isinstance(matcher, (ScalarMatcher, ValueMatcher)) for matcher in self.matchers]
-        self._values = [(k, p.name, self.matchers[k]) for k, p in enumerate(parameters) if values[k]]
+        self._values = [(k, matcher) for k, matcher in enumerate(self.matchers) if values[k]]
         self._objects = [k for k, is_value in enumerate(values) if not is_value]
 
     # -- calls ----------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class Specialisations:
             args = arranged(self.names, self.defaults, args, keywords, self.error, self._count)
         objects = [args[k] for k in self._objects]
         key = tuple(map(id, objects))
-        if not RUNTIME.tapes and RUNTIME.capture is None:
+        if not RUNTIME.tapes and RUNTIME.capture is None and RUNTIME.forward is None:
             recent = self._recent.get(key)
             if recent is not None and recent.fits(objects):
                 return recent.launch(self._numbers(args))
@@ -145,12 +145,12 @@ class Specialisations:
     def _numbers(self, args: tuple[Any, ...]) -> list[Any]:
         """The numbers of a call whose objects have none."""
         call = Call()
-        name = ""
+        at = 0
         try:
-            for k, name, matcher in self._values:
-                matcher.take(args[k], call)
+            for at, matcher in self._values:
+                matcher.take(args[at], call)
         except Misfit as misfit:
-            raise self._misfit(name, misfit) from None
+            raise self._misfit(at, misfit) from None
         return call.scalars
 
     def _remember(self, key: tuple[int, ...], recent: Recent) -> None:
@@ -168,12 +168,12 @@ class Specialisations:
         if keywords or len(args) != len(self.names):
             args = arranged(self.names, self.defaults, args, keywords, self.error, self._count)
         call = Call()
-        name = ""
+        at = 0
         try:
-            for name, matcher, value in zip(self.names, self.matchers, args):
-                matcher.take(value, call)
+            for at, matcher in enumerate(self.matchers):
+                matcher.take(args[at], call)
         except Misfit as misfit:
-            raise self._misfit(name, misfit) from None
+            raise self._misfit(at, misfit) from None
         key = (*call.key, _aliases(call.leaves)) if len(call.leaves) > 1 else tuple(call.key)
         special = self._known(key) or self._make(key, args, call)
         if special.own and call.leaves:
@@ -192,6 +192,11 @@ class Specialisations:
             del self.found[key]
             return None
         return found
+
+    def bind(self, args: tuple[Any, ...]) -> tuple[Specialisation, Binding, dict[str, Any]]:
+        """What a call would launch: the specialisation, its program on the arrays, the numbers. Launches nothing."""
+        special, call = self.find(args, {})
+        return special, self._bound(special, call), dict(zip(special.scalars, call.scalars))
 
     def _bound(self, special: Specialisation, call: Call) -> Binding:
         try:
@@ -258,8 +263,8 @@ class Specialisations:
         wanted = ", ".join(self.names) or "none"
         return self.error(f"takes {len(self.names)} arguments, got {given}", f"its parameters: {wanted}")
 
-    def _misfit(self, name: str, misfit: Misfit) -> KernelTypeError:
-        return self.error(f"the parameter {name}: {misfit.reason}", misfit.cure)
+    def _misfit(self, at: int, misfit: Misfit) -> KernelTypeError:
+        return self.error(f"the parameter {self.names[at]}: {misfit.reason}", misfit.cure)
 
 
 def _aliases(leaves: list[Leaf]) -> tuple[int, ...] | None:
