@@ -56,6 +56,24 @@ class NdarrayType:
     needs_grad: bool | None = None
 
 
+class Template:
+    """The annotation `sg.template()` or `sg.Template`.
+
+    A kernel's parameter is then known when it is traced; a function's takes memory by reference.
+    """
+
+    def __repr__(self) -> str:
+        return "sg.template()"
+
+
+def is_template(annotation: Any) -> bool:
+    """Whether an annotation, quoted or not, is `sg.template()`."""
+    if isinstance(annotation, str):
+        return annotation.rpartition(".")[2].partition("(")[0].strip().lower() == "template"
+    mark = getattr(annotation, "stackgrad_annotation", None)
+    return isinstance(annotation, Template) or annotation is Template or mark == "template"
+
+
 ElementType = Scalar | MatrixType | StructType
 """What a local, an argument or an element of a field may be."""
 

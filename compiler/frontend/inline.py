@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +17,14 @@ from ..ir.nodes import Block, Stmt, Value
 from ..ir.types import Scalar
 from ..ir.walk import map_blocks
 from . import infer
-from .aggregates import ElementType, aggregate_type
-from .arguments import positional
+from .aggregates import ElementType, aggregate_type, is_template
+from .arguments import positional, refuse_variadic
 from .context import Activation, ReturnSite, Tracer
 from .conversions import conform
 from .diagnostics import Poisoned, Problem, mistyped, syntax
 from .functions import Func
 from .matrices import METHODS
-from .memory import PLACES, Place, declare
+from .memory import PLACES, Place, declare, refer
 from .operands import MatrixValue, Operand, Pack, Poison, Static, StructValue, describe, number, static
 from .scope import Fixed, Reference, Scopes
 from .source import annotation_of, read_source
@@ -66,26 +67,38 @@ def _in_place(t: Tracer, active: Activation) -> Static:
 def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Operand | None) -> None:
     """Bind parameters in the scopes of the call: what the function assigns becomes a local."""
     tree, function = active.source.tree, active.function
-    name = function.__name__
-    refuse_variadic(tree.args, f"the function `{name}`")
-    given = _given(t, node)
+    refuse_variadic(tree.args, f"the function `{function.__name__}`")
     params = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
     if receiver is not None:
         _bind_receiver(active, params.pop(0), receiver)
-    for key in given:
-        if isinstance(key, int) and key >= len(params) or isinstance(key, str) and key not in [p.arg for p in params]:
-            what = f"the keyword `{key}`" if isinstance(key, str) else f"{key + 1} arguments"
-            raise syntax(f"`{name}` does not take {what}", f"its parameters are ({', '.join(p.arg for p in params)})")
-    defaults = inspect.signature(function).parameters
+    shared = [param.arg for param in params if is_template(annotation_of(function, param.arg))]
+    given = _given(t, node, [param.arg for param in params], shared)
+    _check_names(function.__name__, params, given)
     assigned = _assigned(tree)
     for position, param in enumerate(params):
-        operand = given.get(position, given.get(param.arg))
-        if operand is None:
-            if defaults[param.arg].default is inspect.Parameter.empty:
-                raise syntax(f"`{name}` is called without its argument `{param.arg}`", f"give `{param.arg}`")
-            operand = static(defaults[param.arg].default, param.arg)
-        _bind_one(t, active.scopes, active.source.tree.lineno, param.arg,
-                  _annotated(t, function, param, operand), param.arg in assigned)  # fmt: skip
+        found = given.get(position, given.get(param.arg))
+        if found is None:
+            found = _default(function, param)
+        if isinstance(found, PLACES):
+            active.scopes.declare(param.arg, Reference(found), tree.lineno)
+        else:
+            operand = _annotated(t, function, param, found)
+            _bind_one(t, active.scopes, tree.lineno, param.arg, operand, param.arg in assigned)
+
+
+def _check_names(name: str, params: list[ast.arg], given: Mapping[int | str, Any]) -> None:
+    names = [param.arg for param in params]
+    for key in given:
+        if isinstance(key, int) and key >= len(params) or isinstance(key, str) and key not in names:
+            what = f"the keyword `{key}`" if isinstance(key, str) else f"{key + 1} arguments"
+            raise syntax(f"`{name}` does not take {what}", f"its parameters are ({', '.join(names)})")
+
+
+def _default(function: Any, param: ast.arg) -> Operand:
+    default = inspect.signature(function).parameters[param.arg].default
+    if default is inspect.Parameter.empty:
+        raise syntax(f"`{function.__name__}` is called without its argument `{param.arg}`", f"give `{param.arg}`")
+    return static(default, param.arg)
 
 
 def _assigned(tree: ast.FunctionDef) -> set[str]:
@@ -115,20 +128,20 @@ def _bind_receiver(active: Activation, param: ast.arg, receiver: Place | Operand
     active.scopes.declare(param.arg, binding, active.source.tree.lineno)
 
 
-def _given(t: Tracer, node: ast.Call) -> dict[int | str, Operand]:
-    given: dict[int | str, Operand] = dict(enumerate(positional(t, node.args)))
+def _given(t: Tracer, node: ast.Call, names: list[str], shared: list[str]) -> dict[int | str, Place | Operand]:
+    """Arguments by position and name. shared: parameters that take memory by reference."""
+    given: dict[int | str, Place | Operand] = {}
+    if any(isinstance(argument, ast.Starred) for argument in node.args):
+        given.update(enumerate(positional(t, node.args)))
+    else:
+        for position, argument in enumerate(node.args):
+            by_reference = position < len(names) and names[position] in shared
+            given[position] = refer(t, argument) if by_reference else t.expr(argument)
     for keyword in node.keywords:
         if keyword.arg is None:
             raise syntax("`**` is not taken in a kernel", "write the arguments one by one", keyword.value)
-        given[keyword.arg] = t.expr(keyword.value)
+        given[keyword.arg] = refer(t, keyword.value) if keyword.arg in shared else t.expr(keyword.value)
     return given
-
-
-def refuse_variadic(args: ast.arguments, what: str) -> None:
-    """Raises KernelSyntaxError for `*args` and `**kwargs`."""
-    for variadic, mark in ((args.vararg, "*"), (args.kwarg, "**")):
-        if variadic is not None:
-            raise syntax(f"{what} takes `{mark}{variadic.arg}`", "name each parameter")
 
 
 def _annotated(t: Tracer, function: Any, param: ast.arg, operand: Operand) -> Operand:

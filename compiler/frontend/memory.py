@@ -6,6 +6,8 @@ old or the new value, so that both are differentiable with no rule of their own.
 """
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +16,10 @@ from ..ir.types import Scalar, i32
 from .aggregates import ElementType, MatrixType, StructType
 from .context import Tracer
 from .conversions import conform, kind_of
-from .diagnostics import syntax
+from .diagnostics import Problem, syntax
 from .operands import MatrixValue, Operand, StructValue
 from .protocols import AnyField, MatrixFieldLike, StructFieldLike, is_field, is_matrix_field
-from .scope import Argument, Compound, Variable
+from .scope import Argument, Compound, Reference, Variable
 from .selections import Position, Selection, candidates_of, choose
 
 
@@ -70,6 +72,32 @@ def element_of(t: Tracer, field: AnyField, hint: str, indices: tuple[Value, ...]
     if is_matrix_field(field):
         return MatrixElement(field, hint, indices, text)
     return StructElement(field, hint, indices, text)  # type: ignore[arg-type]
+
+
+# ---- from expressions ---------------------------------------------------------------------------------------------
+
+REFERENCES: dict[type[ast.expr], Callable[[Tracer, Any], Place | Operand]] = {}
+"""Expressions that name a part of something: `references` has a row for each."""
+
+
+def refer(t: Tracer, node: ast.expr) -> Place | Operand:
+    """What an expression names: a place where it is memory, else its value."""
+    if isinstance(node, ast.Name):
+        binding = t.scopes.find(node.id)
+        if isinstance(binding, Reference):
+            return binding.place  # type: ignore[no-any-return]
+        return binding if isinstance(binding, PLACES) else t.clean(node)
+    row = REFERENCES.get(type(node))
+    if row is None:
+        return t.clean(node)
+    outer, t.builder.loc = t.builder.loc, t.locate(node)
+    try:
+        return row(t, node)
+    except Problem as problem:
+        problem.node = problem.node or node
+        raise
+    finally:
+        t.builder.loc = outer
 
 
 # ---- what a place is ----------------------------------------------------------------------------------------------

@@ -15,11 +15,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ..ir.types import Scalar
-from .aggregates import ElementType, MatrixType, NdarrayType, StructType, aggregate_type
+from .aggregates import ElementType, MatrixType, NdarrayType, StructType, Template, aggregate_type, is_template
+from .arguments import refuse_variadic
 from .context import Tracer
 from .diagnostics import Problem, syntax, unsupported
 from .infer import FrontendOptions, annotated_dtype
-from .inline import refuse_variadic
 from .members import launch_values
 from .operands import static
 from .scope import Argument as ArgumentBinding
@@ -29,25 +29,18 @@ from .source import annotation_of
 Kind = Literal["scalar", "aggregate", "array", "either", "object", "faulty"]
 
 
-class Template:
-    """The annotation of a parameter that is known when the kernel is traced: `sg.template()` or `sg.Template`."""
-
-    def __repr__(self) -> str:
-        return "sg.template()"
-
-
 @dataclass(frozen=True)
 class Parameter:
     """One parameter of a kernel.
 
     kind: `scalar` and `aggregate` are numbers of each launch; `array` is an array of each launch, `either` that or a
-    field; `object` is known when the kernel is traced; `faulty` has no annotation that means anything. type: what the
+    field; `object` is known when the kernel is traced; `faulty` has no annotation that means anything. wanted: what the
     annotation means. default: `inspect.Parameter.empty` if there is none. members: the class that an object must have.
     """
 
     name: str
     kind: Kind
-    type: Scalar | MatrixType | StructType | NdarrayType | None = None
+    wanted: Scalar | MatrixType | StructType | NdarrayType | None = None
     default: Any = inspect.Parameter.empty
     members: type | None = None
 
@@ -100,7 +93,7 @@ def _marked(annotation: Any) -> tuple[Kind, NdarrayType | None]:
     """The kind of an annotation that is no number: objects by class, markers by attribute or, quoted, by name."""
     if isinstance(annotation, NdarrayType):
         return "array", annotation
-    if isinstance(annotation, Template) or annotation is Template:
+    if is_template(annotation):
         return "object", None
     mark = getattr(annotation, "stackgrad_annotation", None)
     if isinstance(mark, str):
@@ -163,9 +156,9 @@ def _declare(t: Tracer, param: ast.arg, function: FunctionType, given: Mapping[s
         t.scopes.declare(name, Fixed(static(given[name], name), "parameter"), line)
         return found
     parameter = annotated_parameter(name, annotation_of(function, name), None, t.options)
-    if not isinstance(parameter.type, (Scalar, MatrixType, StructType)):
+    if not isinstance(parameter.wanted, (Scalar, MatrixType, StructType)):
         raise _no_type(param, parameter)
-    t.scopes.declare(name, _place(t, name, parameter.type, found), line)
+    t.scopes.declare(name, _place(t, name, parameter.wanted, found), line)
     return found
 
 

@@ -15,10 +15,9 @@ from .context import Tracer
 from .conversions import as_matrix
 from .diagnostics import mistyped, syntax
 from .expressions import apply_binary, assign_name
-from .memory import PLACES, Element, Place, entries, in_array, is_argument, kind_at, load, store
+from .memory import PLACES, Element, Place, entries, in_array, is_argument, kind_at, load, refer, store
 from .operands import MatrixValue, Operand, Static, StructValue, describe, number
 from .protocols import is_any_field
-from .references import refer
 from .scope import Compound, Reference, Variable
 
 __all__ = ["Element", "Place", "assign", "is_atomic", "load", "place", "store", "update", "whole_field"]

@@ -16,32 +16,12 @@ from .context import EXPRESSIONS, Attribute, Tracer
 from .conversions import as_matrix, captured
 from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
 from .members import LaunchValue, Members
-from .memory import PLACES, Place, element_of, kind_at, load, member, part, text_at
+from .memory import PLACES, REFERENCES, Place, element_of, kind_at, load, member, part, refer, text_at
 from .operands import UNKNOWN, MatrixValue, Operand, Pack, ShapeOf, Static, StructValue, describe, known, static
 from .protocols import AnyField, is_any_field, is_field, is_matrix_field, is_struct_field
-from .scope import Compound, Reference
+from .scope import Compound
 from .selections import Selection, select, selected, swizzle
 from .source import MISSING
-
-
-def refer(t: Tracer, node: ast.expr) -> Place | Operand:
-    """What an expression names: a place where it is memory that has parts, else its value."""
-    if isinstance(node, ast.Name):
-        binding = t.scopes.find(node.id)
-        if isinstance(binding, Compound):
-            return binding
-        if isinstance(binding, Reference):
-            return binding.place  # type: ignore[no-any-return]
-    if isinstance(node, (ast.Attribute, ast.Subscript)):
-        outer, t.builder.loc = t.builder.loc, t.locate(node)
-        try:
-            return _refer_attribute(t, node) if isinstance(node, ast.Attribute) else _refer_subscript(t, node)
-        except Problem as problem:
-            problem.node = problem.node or node
-            raise
-        finally:
-            t.builder.loc = outer
-    return t.clean(node)
 
 
 def content(t: Tracer, found: Place | Operand) -> Operand:
@@ -62,7 +42,7 @@ def _subscript(t: Tracer, node: ast.Subscript) -> Operand:
 # ---- attributes -----------------------------------------------------------------------------------------------------
 
 
-def _refer_attribute(t: Tracer, node: ast.Attribute) -> Place | Operand:
+def refer_attribute(t: Tracer, node: ast.Attribute) -> Place | Operand:
     base = refer(t, node.value)
     kind = kind_at(base) if isinstance(base, PLACES) else None
     if isinstance(base, MatrixValue):
@@ -195,7 +175,7 @@ def _field_attribute(t: Tracer, field: AnyField, hint: str, name: str) -> Operan
 # ---- elements -------------------------------------------------------------------------------------------------------
 
 
-def _refer_subscript(t: Tracer, node: ast.Subscript) -> Place | Operand:
+def refer_subscript(t: Tracer, node: ast.Subscript) -> Place | Operand:
     base = refer(t, node.value)
     if isinstance(base, Static) and is_any_field(base.value):
         indices = indices_of(t, base.value, base.hint, node)
@@ -287,3 +267,7 @@ def _chosen_item(t: Tracer, base: Operand, index: Operand, node: ast.Subscript) 
     if matrix is None:
         raise problem
     return selected(t, matrix, select(t, matrix.shape, node.slice, f"`{ast.unparse(node.value)}`", True))
+
+
+REFERENCES[ast.Attribute] = refer_attribute
+REFERENCES[ast.Subscript] = refer_subscript

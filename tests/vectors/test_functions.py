@@ -102,3 +102,47 @@ def test_early_returns_have_gradients(backend, gradcheck):
             loss[None] += w.x * w.x + 3.0 * w.y * at
 
     gradcheck(k)
+
+
+@sg.func
+def push(v: sg.template(), s: sg.template(), amount):
+    v += amount
+    v.x *= 2
+    s = v.sum()
+
+
+def test_templates_go_by_reference(backend):
+    x, y = vectors(2, 2), sg.field(sg.f64, shape=3)
+    before = x.to_numpy()
+
+    @sg.kernel
+    def k():
+        v, s = sg.Vector([1.0, 2.0]), 0.0
+        push(v, s, 3.0)
+        push(x[1], s=y[0], amount=1.0)
+        y[1], y[2] = v.x, s
+
+    after = before[1] + 1
+    after[0] *= 2
+    np.testing.assert_allclose(written(k, y), [after.sum(), 8, 13])
+    np.testing.assert_allclose(x.to_numpy(), [before[0], after])
+
+
+@sg.func
+def emptied(v, b):
+    v.fill(0.5)
+    sg.atomic_add(b[0], 1.0)
+    return v + b
+
+
+def test_parameters_changed_by_methods_are_copies(backend):
+    x, y = vectors(2), sg.Vector.field(2, sg.f64, shape=2)
+
+    @sg.kernel
+    def k():
+        v = x[None]
+        y[0] = emptied(v, v)
+        y[1] = v
+
+    v = x.to_numpy()
+    np.testing.assert_allclose(written(k, y), [v + [1.5, 0.5], v])
