@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, TypeAlias, get_args, get_origin
 
 from ..ir import nodes as n
 from ..ir.nodes import Param
@@ -32,7 +32,7 @@ class TupleType:
     items: tuple[ResultType, ...]
 
 
-ResultType = Union[Scalar, MatrixType, StructType, TupleType]
+ResultType: TypeAlias = "Scalar | MatrixType | StructType | TupleType"
 
 
 @dataclass

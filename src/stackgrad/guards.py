@@ -32,8 +32,7 @@ class Guard:
         found = getattr(self.owner(), self.name, _MISSING)
         if not self.is_value:
             return found is not _MISSING and self.expected() is found
-        now = _frozen(found) if _is_value(found) else _MISSING
-        return type(now) is type(self.expected) and (now == self.expected or now != now and self.expected != self.expected)
+        return _is_value(found) and _frozen(found) == self.expected
 
 
 def guards_of(attributes: Iterable[Attribute], roots: Iterable[Any]) -> tuple[Guard, ...]:
@@ -57,7 +56,10 @@ def _is_value(found: Any) -> bool:
 
 
 def _frozen(found: Any) -> Any:
-    return tuple(map(_frozen, found)) if isinstance(found, (list, tuple)) else found
+    """A copy that equals another one only if a kernel could not tell them apart: 1, 1.0 and True differ, NaN is NaN."""
+    if isinstance(found, (list, tuple)):
+        return tuple(map(_frozen, found))
+    return type(found), found.hex() if isinstance(found, float) else found
 
 
 def _is_code(found: Any) -> bool:

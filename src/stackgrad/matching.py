@@ -122,9 +122,12 @@ class ArrayMatcher:
         kind = self.kind
         if isinstance(value, Array):
             value.check_alive()
-            element, dtype, shape, leaf = None, value.dtype, value.shape, value
-            grad: bool = self._gradient(value.needs_grad, value.label)
+            leaf: Leaf = value
+            element: MatrixType | None = None
+            dtype, shape = value.dtype, value.shape
+            grad = self._gradient(value.needs_grad, value.label)
         elif is_matrix_field(value):
+            assert isinstance(value.storage, Array)
             leaf = value.storage
             leaf.check_alive()
             element, dtype, shape = value.element, value.element.dtype, value.shape
@@ -207,6 +210,8 @@ class ObjectMatcher:
         self._take(value, call)
 
     def _take(self, value: Any, call: Call) -> None:
+        if isinstance(value, np.generic):
+            value = value.item()
         kind, key = type(value), call.key
         if _is_array(value):
             self.any_array.take(value, call)
@@ -226,9 +231,11 @@ class ObjectMatcher:
             key.append((kind, value.dtype, value.to_numpy().shape, value.to_numpy().tobytes()))
         elif dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_host_struct(value):
             key.append(kind)
-            call.is_volatile = True
+            count = len(call.scalars)
             for name, matcher in self._members(kind):
                 _nested(name, matcher, getattr(value, name), call)
+            if len(call.scalars) > count or not kind.__dataclass_params__.frozen:
+                call.is_volatile = True
         else:
             key.append(id(value))
             call.owners.append(value)
@@ -273,14 +280,14 @@ Matcher = ScalarMatcher | ValueMatcher | ArrayMatcher | ObjectMatcher
 def matcher_of(parameter: Parameter, options: FrontendOptions) -> Matcher:
     """The matcher of a parameter whose annotation means something."""
     if parameter.kind == "scalar":
-        assert isinstance(parameter.type, Scalar)
-        return ScalarMatcher(parameter.type)
+        assert isinstance(parameter.wanted, Scalar)
+        return ScalarMatcher(parameter.wanted)
     if parameter.kind == "aggregate":
-        assert isinstance(parameter.type, (MatrixType, StructType))
-        return ValueMatcher(parameter.type)
+        assert isinstance(parameter.wanted, (MatrixType, StructType))
+        return ValueMatcher(parameter.wanted)
     if parameter.kind in ("array", "either"):
-        assert isinstance(parameter.type, NdarrayType)
-        return ArrayMatcher(parameter.type, options, fields_fixed=parameter.kind == "either")
+        assert isinstance(parameter.wanted, NdarrayType)
+        return ArrayMatcher(parameter.wanted, options, fields_fixed=parameter.kind == "either")
     return ObjectMatcher(options, parameter.members)
 
 
@@ -308,10 +315,10 @@ def _nested(name: str, matcher: Matcher, value: Any, call: Call) -> None:
 
 
 def _is_array(value: Any) -> bool:
-    if isinstance(value, Array) or is_matrix_field(value):
+    if isinstance(value, (Array, np.ndarray)) or is_matrix_field(value):
         return True
     library = type(value).__module__.partition(".")[0]
-    return library in ("numpy", "torch", "jaxlib", "jax") and getattr(value, "ndim", -1) >= 0 and hasattr(value, "shape")
+    return library in ("torch", "jaxlib", "jax") and getattr(value, "ndim", -1) >= 0 and hasattr(value, "shape")
 
 
 def _is_field(value: Any) -> bool:

@@ -26,12 +26,13 @@ Reference = Callable[[], Any]
 class Recent:
     """One call that can be repeated: its program on the same arrays, with other numbers."""
 
-    __slots__ = ("special", "objects", "arrays", "memory", "written", "versions")
+    __slots__ = ("special", "objects", "leaves", "memory", "written", "versions")
 
     def __init__(self, special: Specialisation, objects: list[Any], leaves: list[Array | Foreign], binding: Binding):
         side = binding.program.forward_side
         self.special = special
         self.objects = [(reference(o), None if not isinstance(o, np.ndarray) else (o.shape, o.dtype)) for o in objects]
+        self.leaves = [weakref.ref(leaf) for leaf in leaves if isinstance(leaf, Array)]
         self.memory = {name: detached(array) for name, array in binding.memory.items()}
         self.written = [weakref.ref(array) for array in binding.written]
         bound = [binding.lookup(name) for name in side.launcher.bound_arrays]
@@ -39,10 +40,15 @@ class Recent:
         self.versions = [weakref.ref(array) for array in bound] if known else None
 
     def fits(self, objects: list[Any]) -> bool:
-        """Whether these are the same objects, and what the kernel took from them is as it was."""
+        """Whether these are the same objects, and what the kernel took from them is as it was.
+
+        Raises StaleFieldError for a field that was destroyed.
+        """
         for (ref, form), found in zip(self.objects, objects):
             if ref() is not found or form is not None and (found.shape != form[0] or found.dtype != form[1]):
                 return False
+        for leaf in self.leaves:
+            leaf().check_alive()  # type: ignore[union-attr]
         guards = self.special.guards
         return not guards or all([guard.holds() for guard in guards])
 

@@ -197,7 +197,7 @@ def test_torch_tensors_that_do_not_fit(tensor: Tensor, words: str) -> None:
 
 
 MISTAKES: list[tuple[Any, Any, str, str]] = [
-    (typed, np.ones((2, 2), np.float32), "the parameter x: an array of f32 is given where f64", "x.astype(numpy.float64)"),
+    (typed, np.ones((2, 2), np.float32), "the parameter x: an array of f32 is given where f64", "x.astype(numpy.f"),
     (typed, np.ones(2), "an array with 1 axis is given where 2 is asked for", "ndim"),
     (typed, np.ones((4, 4))[:, ::2], "not C-contiguous and writable", "numpy.array"),
     (typed, [[1.0]], "list [[1.0]] is no array", "NumPy array"),

@@ -27,7 +27,7 @@ def number(a: sg.i32, b: sg.f64 = 2.0) -> sg.f64:  # type: ignore[valid-type, as
 def early(a: sg.i32) -> sg.i32:  # type: ignore[valid-type]
     if a > 10:
         return 1
-    elif a > 5:
+    if a > 5:
         return 2
     b = a
     while b < 100:
@@ -113,7 +113,7 @@ def test_a_tape_records_a_kernel_with_a_result() -> None:
 
 
 def _missing() -> Any:
-    @sg.kernel
+    @sg.kernel  # noqa: RET503
     def k(a: sg.i32) -> sg.i32:  # type: ignore[valid-type, return]
         if a > 1:
             return 1
@@ -133,7 +133,7 @@ def _empty() -> Any:
     @sg.kernel
     def k(a: sg.i32) -> sg.i32:  # type: ignore[valid-type]
         if a > 1:
-            return
+            return  # noqa: RET502
         return 1
 
     return k
