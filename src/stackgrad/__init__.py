@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         Unsupported,
         VerifyError,
     )
-    from .compiler.frontend.parameters import Template
+    from .compiler.frontend.aggregates import Template
     from .compiler.ir.types import f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64
     from .dispatch import perf_dispatch
     from .fields import (
@@ -130,7 +130,7 @@ _HOMES: dict[str, str] = {
 }
 """Public names by the module that defines them. What the kernel language adds is `EXPORTS` of the frontend."""
 
-_MODULES = ("ad", "capture", "linalg", "math", "types")
+_MODULES = ("ad", "capture", "jax", "linalg", "math", "torch", "types")
 _FUNCTIONS = ".compiler.frontend.functions"
 
 

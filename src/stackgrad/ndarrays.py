@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from .compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, StructType
 from .compiler.ir.types import Scalar, from_dtype
@@ -10,19 +10,28 @@ from .dtypes import scalar_type
 from .fields import Backend, MatrixNdarray, ScalarNdarray
 from .fields.conversions import extents_of
 from .fields.exchange import shared_memory
+from .fields.kinds import Shape, TensorOptions
 from .fields.make import check_nesting, field, matrix_field, new_array, place_now
 from .fields.matrix import MatrixField
 from .session import RUNTIME
 from .usage import FieldError
 
 if TYPE_CHECKING:
-    from .fields import Tensor
+    from .fields import ScalarField
     from .types import MatrixSpec
 
-Shape = int | Sequence[int]
+DType = Scalar | type
 
 
-def ndarray(dtype: Scalar | type | MatrixSpec, shape: Shape, needs_grad: bool = False, name: str | None = None) -> Any:
+@overload
+def ndarray(dtype: DType, shape: Shape, needs_grad: bool = False, name: str | None = None) -> ScalarNdarray: ...
+
+
+@overload
+def ndarray(dtype: MatrixSpec, shape: Shape, needs_grad: bool = False, name: str | None = None) -> MatrixNdarray: ...
+
+
+def ndarray(dtype: DType | MatrixSpec, shape: Shape, needs_grad: bool = False, name: str | None = None) -> Any:
     """A new ndarray of zeros. dtype: a scalar, vector or matrix type. Raises FieldError."""
     element = getattr(dtype, TYPE_ATTRIBUTE, dtype)
     if isinstance(element, StructType):
@@ -44,15 +53,23 @@ def matrix_ndarray(
     return made
 
 
+@overload
+def tensor(dtype: DType, shape: Shape, **options: Unpack[TensorOptions]) -> ScalarField | ScalarNdarray: ...
+
+
+@overload
+def tensor(dtype: MatrixSpec, shape: Shape, **options: Unpack[TensorOptions]) -> MatrixField | MatrixNdarray: ...
+
+
 def tensor(
-    dtype: Scalar | type | MatrixSpec,
+    dtype: DType | MatrixSpec,
     shape: Shape,
     *,
     backend: Backend = Backend.NDARRAY,
     needs_grad: bool = False,
     layout: Sequence[int] | None = None,
     name: str | None = None,
-) -> Tensor:
+) -> Any:
     """An ndarray or, with backend=sg.Backend.FIELD, a field. Integer tensors have no gradient, even if asked.
 
     layout: a permutation of the axes, outermost in memory first; a hint that changes no result. Raises FieldError.
@@ -62,12 +79,9 @@ def tensor(
     if isinstance(element, MatrixType):
         return matrix_tensor(element.shape, element.dtype, shape, **options)
     needs_grad = needs_grad and scalar_type(dtype).is_real
-    if _is_field(backend):
-        made = field(dtype, shape, needs_grad, name)
-    else:
-        made = ndarray(dtype, shape, needs_grad, name)
+    made: Any = (field if _is_field(backend) else ndarray)(dtype, shape, needs_grad, name)
     made.layout = check_nesting(shape, None, layout)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def matrix_tensor(

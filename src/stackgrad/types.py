@@ -5,16 +5,16 @@ until a kernel is traced or memory is made, when the defaults of `sg.init` say w
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Unpack
 
 from . import primitive_types
-from .compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, NdarrayType, StructType
-from .compiler.frontend.parameters import Template
+from .compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, NdarrayType, StructType, Template
 from .compiler.frontend.refused import Refused, refusal_of
 from .compiler.ir.types import SCALARS, Scalar
 from .dtypes import scalar_type
 from .fields import MatrixField, MatrixNdarray, StructField, matrix_field, struct_field
+from .fields.kinds import CompoundOptions, FieldOptions, Shape
 from .ndarrays import matrix_ndarray
 from .primitive_types import *  # noqa: F403 - the scalar types are names of this module too
 from .usage import FieldError, MatrixError, StructError
@@ -23,7 +23,6 @@ from .values.makers import extent
 from .values.struct import as_struct
 from .values.struct_types import element_type, struct_type
 
-Shape = int | Sequence[int]
 template = Template
 
 
@@ -76,9 +75,9 @@ class MatrixSpec:
             return Vector(flat, self.dtype)
         return Matrix([flat[row * self.m : (row + 1) * self.m] for row in range(self.n)], self.dtype)
 
-    def field(self, shape: Shape | None = None, needs_grad: bool = False, **options: Any) -> MatrixField:
+    def field(self, shape: Shape | None = None, **options: Unpack[FieldOptions]) -> MatrixField:
         """A field of such elements; options as `sg.Vector.field`."""
-        return matrix_field(self.shape, self.dtype, shape, needs_grad, **options)
+        return matrix_field(self.shape, self.dtype, shape, **options)
 
     def ndarray(self, shape: Shape, needs_grad: bool = False) -> MatrixNdarray:
         """An ndarray of such elements."""
@@ -127,7 +126,7 @@ class StructSpec:
         return as_struct(self.stackgrad_type, {**dict(zip(names, parts)), **named})
 
     def field(
-        self, shape: Shape | None = None, methods: Mapping[str, Any] | None = None, **options: Any
+        self, shape: Shape | None = None, methods: Mapping[str, Any] | None = None, **options: Unpack[CompoundOptions]
     ) -> StructField:
         """A field of such structs; options: needs_grad, needs_dual, name, layout."""
         kind = self.stackgrad_type

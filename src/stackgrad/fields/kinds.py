@@ -5,7 +5,10 @@ A field is captured by the kernels that use it; an ndarray is an argument, its s
 from __future__ import annotations
 
 import enum
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypedDict
+
+Shape = int | Sequence[int]
 
 
 class Layout(enum.IntEnum):
@@ -22,11 +25,36 @@ class Backend(enum.IntEnum):
     NDARRAY = 1
 
 
+class CompoundOptions(TypedDict, total=False):
+    """Options of fields of vectors, matrices and structs; see `sg.field`."""
+
+    needs_grad: bool
+    needs_dual: bool
+    name: str | None
+    offset: Shape | None
+    layout: Layout
+
+
+class FieldOptions(CompoundOptions, total=False):
+    """Options of fields of vectors and matrices."""
+
+    order: str | None
+    ndim: int | None
+
+
+class TensorOptions(TypedDict, total=False):
+    """Options of `sg.tensor` and its siblings."""
+
+    backend: Backend
+    needs_grad: bool
+    layout: Sequence[int] | None
+    name: str | None
+
+
 class Tensor:
     """Anything that holds elements by index: fields and ndarrays. As an annotation: an argument that may be either."""
 
     __slots__ = ()
-    _is_field: ClassVar[bool] = False
     stackgrad_annotation: ClassVar[str] = "tensor"
 
     def has_grad(self) -> bool:
@@ -49,7 +77,6 @@ class Field(Tensor):
     """Base class of fields: scalar, vector, matrix and struct."""
 
     __slots__ = ()
-    _is_field = True
     stackgrad_annotation = "field"
 
 

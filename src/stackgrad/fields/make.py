@@ -6,7 +6,7 @@ placed together with their primals.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ..compiler.errors import Unsupported
 from ..compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, StructType
@@ -17,7 +17,7 @@ from ..session import RUNTIME
 from ..usage import FieldError
 from .array import Array
 from .conversions import extents_of
-from .kinds import Layout
+from .kinds import Layout, Shape
 from .matrix import MatrixField
 from .scalar import ScalarField
 from .struct import StructField
@@ -25,11 +25,51 @@ from .struct import StructField
 if TYPE_CHECKING:
     from ..types import MatrixSpec, StructSpec
 
-Shape = int | Sequence[int]
+DType = Scalar | type
+
+@overload
+def field(
+    dtype: DType,
+    shape: Shape | None = None,
+    needs_grad: bool = False,
+    name: str | None = None,
+    *,
+    needs_dual: bool = False,
+    offset: Shape | None = None,
+    order: str | None = None,
+    layout: Sequence[int] | None = None,
+) -> ScalarField: ...
+
+
+@overload
+def field(
+    dtype: MatrixSpec,
+    shape: Shape | None = None,
+    needs_grad: bool = False,
+    name: str | None = None,
+    *,
+    needs_dual: bool = False,
+    offset: Shape | None = None,
+    order: str | None = None,
+    layout: Layout | None = None,
+) -> MatrixField: ...
+
+
+@overload
+def field(
+    dtype: StructSpec,
+    shape: Shape | None = None,
+    needs_grad: bool = False,
+    name: str | None = None,
+    *,
+    needs_dual: bool = False,
+    offset: Shape | None = None,
+    layout: Layout | None = None,
+) -> StructField: ...
 
 
 def field(
-    dtype: Scalar | type | MatrixSpec | StructSpec,
+    dtype: DType | MatrixSpec | StructSpec,
     shape: Shape | None = None,
     needs_grad: bool = False,
     name: str | None = None,

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ..usage import MatrixError
 if TYPE_CHECKING:
     from ..compiler.ir.types import Scalar
     from ..fields import MatrixField, MatrixNdarray
+    from ..fields.kinds import FieldOptions, TensorOptions
     from .matrix import Matrix
 
     Shape = int | Sequence[int]
@@ -81,7 +82,9 @@ class MatrixMakers:
         raise NotImplementedError
 
     @classmethod
-    def field(cls, n: int, m: int, dtype: DType, shape: Shape | None = None, **options: Any) -> MatrixField:
+    def field(
+        cls, n: int, m: int, dtype: DType, shape: Shape | None = None, **options: Unpack[FieldOptions]
+    ) -> MatrixField:
         """A field of n x m matrices; options as `sg.field`, and layout=sg.Layout.AOS or SOA."""
         made: MatrixField = factory("fields", "matrix_field")(_shape(n, m), dtype, shape, **options)
         return made
@@ -93,9 +96,11 @@ class MatrixMakers:
         return made
 
     @classmethod
-    def tensor(cls, n: int, m: int, dtype: DType, shape: Shape, **options: Any) -> MatrixField:
+    def tensor(
+        cls, n: int, m: int, dtype: DType, shape: Shape, **options: Unpack[TensorOptions]
+    ) -> MatrixField | MatrixNdarray:
         """An ndarray or, with backend=sg.Backend.FIELD, a field of n x m matrices; options as `sg.tensor`."""
-        made: MatrixField = factory("ndarrays", "matrix_tensor")(_shape(n, m), dtype, shape, **options)
+        made: MatrixField | MatrixNdarray = factory("ndarrays", "matrix_tensor")(_shape(n, m), dtype, shape, **options)
         return made
 
 
@@ -107,7 +112,7 @@ class VectorMakers(MatrixMakers):
 
     @classmethod
     def field(  # type: ignore[override]
-        cls, n: int, dtype: DType, shape: Shape | None = None, **options: Any
+        cls, n: int, dtype: DType, shape: Shape | None = None, **options: Unpack[FieldOptions]
     ) -> MatrixField:
         """A field of vectors of n entries; options as `sg.field`, and layout=sg.Layout.AOS or SOA."""
         made: MatrixField = factory("fields", "matrix_field")(_shape(n, None), dtype, shape, **options)
@@ -122,10 +127,11 @@ class VectorMakers(MatrixMakers):
         return made
 
     @classmethod
-    def tensor(cls, n: int, dtype: DType, shape: Shape, **options: Any) -> MatrixField:  # type: ignore[override]
+    def tensor(  # type: ignore[override]
+        cls, n: int, dtype: DType, shape: Shape, **options: Unpack[TensorOptions]
+    ) -> MatrixField | MatrixNdarray:
         """An ndarray or, with backend=sg.Backend.FIELD, a field of vectors; options as `sg.tensor`."""
-        made: MatrixField = factory("ndarrays", "matrix_tensor")(_shape(n, None), dtype, shape, **options)
-        return made
+        return cast("MatrixField", factory("ndarrays", "matrix_tensor")(_shape(n, None), dtype, shape, **options))
 
 
 def _shape(n: int, m: int | None) -> tuple[int, ...]:

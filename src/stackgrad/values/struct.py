@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from ..compiler.frontend.aggregates import MatrixType, StructType
 from ..dtypes import scalar_type
@@ -17,6 +17,7 @@ from .struct_types import struct_type
 
 if TYPE_CHECKING:
     from ..fields import StructField
+    from ..fields.kinds import CompoundOptions
 
 Shape = int | Sequence[int]
 
@@ -54,7 +55,10 @@ class Struct:
 
     @staticmethod
     def field(
-        members: Mapping[str, Any], shape: Shape | None = None, methods: Mapping[str, Any] | None = None, **options: Any
+        members: Mapping[str, Any],
+        shape: Shape | None = None,
+        methods: Mapping[str, Any] | None = None,
+        **options: Unpack[CompoundOptions],
     ) -> StructField:
         """A field of structs; members are types by name. options: needs_grad, needs_dual, name, layout."""
         made: StructField = factory("fields", "struct_field")(struct_type("", members, methods or {}), shape, **options)
