@@ -49,8 +49,8 @@ def _form(name: str, params: tuple[str, ...]) -> str:
     return f"`{name}({', '.join(p + '...' if p.endswith('=') else p for p in params)})`"
 
 
-def refuse_variadic(args: ast.arguments, what: str) -> None:
-    """Raises KernelSyntaxError for `*args` and `**kwargs`."""
-    for variadic, mark in ((args.vararg, "*"), (args.kwarg, "**")):
+def refuse_variadic(args: ast.arguments, what: str, trailing: bool = False) -> None:
+    """Raises KernelSyntaxError for `**kwargs`, and for `*args` unless `trailing` admits it."""
+    for variadic, mark in ((None if trailing else args.vararg, "*"), (args.kwarg, "**")):
         if variadic is not None:
             raise syntax(f"{what} takes `{mark}{variadic.arg}`", "name each parameter")

@@ -110,7 +110,12 @@ def _binary(t: Tracer, node: ast.BinOp) -> Operand:
 
 
 def binary(t: Tracer, op: ast.operator, left: Operand, right: Operand) -> Operand:
-    """An operator of Python on two operands."""
+    """An operator of Python on two operands; sequences are repeated and joined as in Python."""
+    count = integer(right)
+    if isinstance(left, Pack) and isinstance(op, ast.Mult) and count is not None:
+        return Pack(left.items * count)
+    if isinstance(left, Pack) and isinstance(right, Pack) and isinstance(op, ast.Add):
+        return Pack(left.items + right.items)
     row = infer.BINARY.get(type(op))
     return multiply(t, left, right) if row is None else apply_binary(t, row, left, right)
 

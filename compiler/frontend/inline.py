@@ -67,12 +67,15 @@ def _in_place(t: Tracer, active: Activation) -> Static:
 def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Operand | None) -> None:
     """Bind parameters in the scopes of the call: what the function assigns becomes a local."""
     tree, function = active.source.tree, active.function
-    refuse_variadic(tree.args, f"the function `{function.__name__}`")
+    refuse_variadic(tree.args, f"the function `{function.__name__}`", trailing=True)
     params = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
     if receiver is not None:
         _bind_receiver(active, params.pop(0), receiver)
     shared = [param.arg for param in params if is_template(annotation_of(function, param.arg))]
     given = _given(t, node, [param.arg for param in params], shared)
+    rest = _taken_rest(tree.args, given, len(params) - len(tree.args.kwonlyargs))
+    if tree.args.vararg is not None:
+        active.scopes.declare(tree.args.vararg.arg, Fixed(rest, "parameter"), tree.lineno)
     _check_names(function.__name__, params, given)
     assigned = _assigned(tree)
     for position, param in enumerate(params):
@@ -84,6 +87,14 @@ def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Opera
         else:
             operand = _annotated(t, function, param, found)
             _bind_one(t, active.scopes, tree.lineno, param.arg, operand, param.arg in assigned)
+
+
+def _taken_rest(args: ast.arguments, given: dict[int | str, Place | Operand], count: int) -> Pack:
+    """The tuple that `*args` stands for: what is given by position after the first `count` arguments, taken out."""
+    if args.vararg is None:
+        return Pack(())
+    rest = [given.pop(key) for key in sorted(k for k in given if isinstance(k, int) and k >= count)]
+    return Pack(tuple(rest))  # type: ignore[arg-type]  # only named parameters take places
 
 
 def _check_names(name: str, params: list[ast.arg], given: Mapping[int | str, Any]) -> None:

@@ -141,6 +141,35 @@ def foreign_internals() -> None:
     sg.lang.impl.get_runtime()  # here
 
 
+@refused(sg.Unsupported, "`sg.root.pointer`: sparse fields are not supported: every element of a field exists",
+         "dense field")
+def sparse_node() -> None:
+    x = sg.field(sg.f32)
+    sg.root.pointer(sg.ij, (4, 4)).place(x)  # here
+
+
+@refused(sg.Unsupported, "`sg.root.dynamic`: sparse fields are not supported: every element of a field exists",
+         "integer field of indices")
+def dynamic_node() -> None:
+    sg.root.dynamic(sg.i, 1024)  # here
+
+
+@refused(sg.Unsupported, "`sg.types.quant.fixed`: quantised types are not supported: every element is a whole scalar",
+         "sg.f16")
+def quantised_type() -> None:
+    sg.types.quant.fixed(16, True)  # here
+
+
+@refused(sg.Unsupported, "fields whose indices do not begin at 0 are not supported", "add the offset to the indices")
+def offset() -> None:
+    sg.field(sg.f32, (4,), offset=(-2,))  # here
+
+
+@refused(sg.Unsupported, "`sg.linalg.SparseMatrixBuilder`: sparse linear algebra on the host is not supported", "scipy")
+def sparse_matrix() -> None:
+    sg.linalg.SparseMatrixBuilder(4, 4)  # here
+
+
 # ---- names, in a kernel ---------------------------------------------------------------------------------------------
 
 
@@ -333,6 +362,51 @@ def patch() -> None:
     k()
 
 
+@refused(sg.KernelSyntaxError, "`a` is an argument of the kernel and cannot be assigned", "copy it to a new local")
+def assigned_argument() -> None:
+    @sg.kernel
+    def k(a: sg.f32):
+        a = 2.0  # here
+
+    k(1.0)
+
+
+@refused(sg.NotDifferentiable, "the gradient of an atomic exchange needs the values it overwrote", "a local")
+def gradient_of_an_exchange() -> None:
+    x, y = sg.field(sg.f32, 4, needs_grad=True), sg.field(sg.f32, (), needs_grad=True)
+
+    @sg.kernel
+    def k():
+        for i in x:
+            sg.atomic_exchange(y[None], x[i])  # here
+
+    k.grad()
+
+
+@refused(sg.NotDifferentiable, "the gradient of an atomic mul needs the values it overwrote", "a local")
+def gradient_of_an_atomic_product() -> None:
+    x, y = sg.field(sg.f32, 4, needs_grad=True), sg.field(sg.f32, (), needs_grad=True)
+
+    @sg.kernel
+    def k():
+        for i in x:
+            sg.atomic_mul(y[None], x[i])  # here
+
+    k.grad()
+
+
+@refused(sg.KernelTypeError, "the step of a range is an integer known at compile time", "constant step")
+def step_of_the_launch() -> None:
+    x = sg.field(sg.f32, 8)
+
+    @sg.kernel
+    def k(step: sg.i32):
+        for i in range(0, 8, step):  # here
+            x[i] = 1.0
+
+    k(2)
+
+
 # ---- statements and expressions of Python ---------------------------------------------------------------------------
 
 
@@ -440,6 +514,18 @@ def variadic() -> None:
     @sg.kernel
     def k(*args):  # here
         pass
+
+    k()
+
+
+@refused(sg.KernelSyntaxError, "`is` and `in` compare objects known at compile time alone", "`==`")
+def identity_at_run_time() -> None:
+    x = sg.field(sg.i32, 8)
+
+    @sg.kernel
+    def k():
+        if x[0] is x[1]:  # here
+            x[2] = 1
 
     k()
 

@@ -168,6 +168,43 @@ def test_casts_and_bit_casts() -> None:
     assert z.to_numpy().tolist() == [float(np.float32(0.1)), -3.7, float(np.float16(0.1))]
 
 
+@sg.func
+def polynomial(x, *coefficients, scale=1.0):
+    total = 0.0
+    for c in sg.static(range(len(coefficients) - 1, -1, -1)):
+        total = total * x + coefficients[c]
+    return total * scale
+
+
+def test_trailing_arguments_of_functions() -> None:
+    y = sg.field(sg.f64, 3)
+
+    @sg.kernel
+    def k(v: sg.f64):
+        for i in range(1):
+            y[0] = polynomial(v)
+            y[1] = polynomial(v, 1.0, v, 3)
+            y[2] = polynomial(v, 2.0, *(v, 1.0), scale=v)
+
+    k(2.0)
+    assert y.to_numpy().tolist() == [0.0, 17.0, 20.0]
+
+
+def test_sequences_are_repeated_and_joined() -> None:
+    y = sg.field(sg.f64, 2)
+
+    @sg.kernel
+    def k(v: sg.f64):
+        for i in range(1):
+            a = sg.Vector([0.0] * 2 + [v, 1.0])
+            b = sg.Matrix([[v] * 3] * 2)
+            y[0] = a.sum() + a[2]
+            y[1] = b.sum()
+
+    k(2.0)
+    assert y.to_numpy().tolist() == [5.0, 12.0]
+
+
 # ---- memory ---------------------------------------------------------------------------------------------------------
 
 
