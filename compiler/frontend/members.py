@@ -66,6 +66,6 @@ def launch_values(value: Any, prefix: str) -> Iterator[tuple[str, LaunchValue]]:
         yield prefix, value
     elif isinstance(value, Members):
         yield from value.launch_values(prefix)
-    elif isinstance(value, tuple):
-        for index, item in enumerate(value):
-            yield from launch_values(item, f"{prefix}.{index}")
+    elif isinstance(value, (tuple, dict)):
+        for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from launch_values(item, f"{prefix}.{name}")

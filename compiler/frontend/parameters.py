@@ -61,7 +61,7 @@ def parameters_of(function: FunctionType, options: FrontendOptions, method: bool
         annotation = annotation_of(function, param.name)
         if variadic:
             found.append(Parameter(param.name, "faulty"))
-        elif position == 0 and annotation is None and (method or param.name == "self"):
+        elif position == 0 and annotation is None and (method or param.name in ("self", "cls")):
             found.append(Parameter(param.name, "object"))
         else:
             found.append(annotated_parameter(param.name, annotation, param.default, options))

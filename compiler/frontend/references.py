@@ -15,6 +15,7 @@ from .aggregates import MatrixType, StructType
 from .context import EXPRESSIONS, Attribute, Tracer
 from .conversions import as_matrix, captured
 from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
+from .inline import inline
 from .members import LaunchValue, Members
 from .memory import PLACES, REFERENCES, Place, element_of, kind_at, load, member, part, refer, text_at
 from .operands import UNKNOWN, MatrixValue, Operand, Pack, ShapeOf, Static, StructValue, describe, known, static
@@ -67,6 +68,9 @@ def _object_attribute(t: Tracer, base: Static, node: ast.Attribute) -> Place | O
     made = constructors.attribute(t, base, node.attr)
     if made is not None:
         return made
+    getter = structs.property_of(base.value, node.attr)
+    if getter is not None:
+        return inline(t, getter, ast.copy_location(ast.Call(node, [], []), node), base)
     found = _member(base.value, node.attr)
     t.attributes.append(Attribute(base.value, node.attr, found))
     if isinstance(found, LaunchValue):

@@ -1,14 +1,17 @@
-"""Structs: methods of their types, inlined with the struct as `self`."""
+"""Methods of structs, inlined with the struct as `self`, and properties of objects that are functions of kernels."""
 from __future__ import annotations
 
 import ast
+import inspect
 from functools import partial
+from typing import Any
 
 from .aggregates import StructType
 from .context import Tracer
 from .diagnostics import suggestion, syntax
 from .functions import Func
 from .inline import inline
+from .members import Members
 from .memory import Place
 from .operands import Intrinsic, Operand, Static
 
@@ -27,3 +30,10 @@ def method(t: Tracer, base: Place | Operand, kind: StructType, name: str) -> Sta
 
 def _call(function: Func, receiver: Place | Operand, t: Tracer, node: ast.Call) -> Operand:
     return inline(t, function, node, receiver)
+
+
+def property_of(owner: Any, name: str) -> Func | None:
+    """The function behind an attribute that is a property made of a `@sg.func`; None for any other attribute."""
+    kind = owner.kind if isinstance(owner, Members) else type(owner)
+    found = inspect.getattr_static(kind, name, None)
+    return found.fget if isinstance(found, property) and isinstance(found.fget, Func) else None

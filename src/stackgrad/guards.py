@@ -10,9 +10,11 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from .compiler.frontend.context import Attribute
+from .compiler.frontend.protocols import is_host_matrix
 from .compiler.ir.types import Scalar
 
 _VALUES = (int, float, bool, str, type(None), Scalar)
+_HOLDERS = (list, tuple, dict)
 _MISSING = object()
 
 
@@ -50,16 +52,24 @@ def guards_of(attributes: Iterable[Attribute], roots: Iterable[Any]) -> tuple[Gu
 
 
 def _is_value(found: Any) -> bool:
-    if isinstance(found, (list, tuple)):
-        return all(_is_value(item) for item in found)
-    return isinstance(found, _VALUES)
+    return isinstance(found, (*_VALUES, *_HOLDERS)) or is_host_matrix(found)
 
 
 def _frozen(found: Any) -> Any:
-    """A copy that equals another one only if a kernel could not tell them apart: 1, 1.0 and True differ, NaN is NaN."""
+    """A copy that equals another one only if a kernel could not tell them apart: 1, 1.0 and True differ, NaN is NaN.
+
+    Objects in a list stand by their identity; those that matter live as long as what was traced for them.
+    """
     if isinstance(found, (list, tuple)):
-        return tuple(map(_frozen, found))
-    return type(found), found.hex() if isinstance(found, float) else found
+        return type(found), tuple(map(_frozen, found))
+    if isinstance(found, dict):
+        return dict, tuple((key, _frozen(value)) for key, value in found.items())
+    if is_host_matrix(found):
+        data = found.to_numpy()
+        return type(found), found.dtype, data.shape, data.dtype, data.tobytes()
+    if isinstance(found, _VALUES):
+        return type(found), found.hex() if isinstance(found, float) else found
+    return type(found), id(found)
 
 
 def _is_code(found: Any) -> bool:

@@ -226,10 +226,20 @@ class ObjectMatcher:
             call.is_volatile = True
             for item in value:
                 self._take(item, call)
+        elif kind is dict:
+            key.append((dict, tuple(value)))
+            call.is_volatile = True
+            for item in value.values():
+                self._take(item, call)
+        elif is_host_struct(value):
+            key.append((kind, value.type))
+            call.is_volatile = True
+            for member in value.members.values():
+                self._take(member, call)
         elif is_host_matrix(value):
             call.is_volatile = True
             key.append((kind, value.dtype, value.to_numpy().shape, value.to_numpy().tobytes()))
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_host_struct(value):
+        elif _is_dataclass(value):
             key.append(kind)
             count = len(call.scalars)
             for name, matcher in self._members(kind):
@@ -248,7 +258,9 @@ class ObjectMatcher:
             return _struct(value, members)
         if type(value) in (tuple, list):
             return tuple(self.stand_in(item, make) for item in value)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_host_struct(value):
+        if type(value) is dict:
+            return {name: self.stand_in(item, make) for name, item in value.items()}
+        if _is_dataclass(value):
             parts = {name: m.stand_in(getattr(value, name), make) for name, m in self._members(type(value))}
             return Members(type(value), parts)
         return value
@@ -319,6 +331,10 @@ def _is_array(value: Any) -> bool:
         return True
     library = type(value).__module__.partition(".")[0]
     return library in ("torch", "jaxlib", "jax") and getattr(value, "ndim", -1) >= 0 and hasattr(value, "shape")
+
+
+def _is_dataclass(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_host_struct(value)
 
 
 def _is_field(value: Any) -> bool:

@@ -6,8 +6,7 @@ active tape has saved what the launch will destroy and an earlier gradient still
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from .backends.base import Draws
 from .backends.launcher import NO_DRAWS, Launcher
+from .bound import GRAD, bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
 from .compiler.errors import NotDifferentiable, Span
 from .compiler.ir.nodes import Atomic, Kernel, Load, Random, Store
 from .compiler.ir.types import ArrayType
@@ -22,13 +22,11 @@ from .compiler.ir.walk import walk_kernel
 from .compiler.sizing.regions import Box, Regions
 from .fields import Field
 from .session import RUNTIME, stamp
-from .usage import ArgumentError
 
 if TYPE_CHECKING:
     from .backends.base import Scalars
     from .backends.launcher import Lowered
 
-GRAD = ".grad"
 NOTHING: Mapping[str, np.ndarray] = {}
 _KEPT_DRAWS = 65536
 
@@ -198,7 +196,7 @@ class Binding:
         side = program.forward_side
         self.memory = memory_of(program, self.arrays, side.arrays)
         self.written = fields_of(program, self.arrays, side.writes)
-        self._versions = _version_source(program, self.arrays, side.launcher)
+        self._versions = version_source(program, self.arrays, side.launcher)
         self.backward: Backward | None = None
 
     def launch(self, scalars: Scalars) -> None:
@@ -298,7 +296,7 @@ class Backward:
         primals = [name for name in side.reads if name in arrays and not name.endswith(GRAD)]
         self.reads = fields_of(program, arrays, primals)
         self.foreign = tuple(name for name in primals if not isinstance(arrays[name], Field))
-        self._versions = _version_source(program, arrays, side.launcher)
+        self._versions = version_source(program, arrays, side.launcher)
 
     def read_boxes(self, scalars: Scalars) -> dict[Field, list[Box]]:
         """Which elements of which primals the gradient with these arguments may read."""
@@ -324,81 +322,6 @@ def implicit_adjoints(kernel: Kernel) -> frozenset[str]:
     adjoints = {p.name + GRAD for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad} - named
     used = {s.array for s in walk_kernel(kernel) if isinstance(s, (Load, Store, Atomic))}
     return frozenset(used & adjoints)
-
-
-# ---- arrays of a binding --------------------------------------------------------------------------------------------
-
-Arrays = Mapping[str, Field | np.ndarray]
-
-
-def bound_to(program: Program, arrays: Arrays, name: str) -> Field | np.ndarray:
-    """What a parameter of a kernel, or of its gradient, is bound to. Raises NotDifferentiable if there is nothing."""
-    found = arrays.get(name)
-    if found is None:
-        primal = arrays[name.removesuffix(GRAD)]
-        if not isinstance(primal, Field) or not primal.needs_grad:
-            raise NotDifferentiable(
-                f"missing gradient: {name.removesuffix(GRAD)} of kernel {program.kernel.name} has none",
-                f"bind a field with needs_grad=True, or give the array as {name!r}",
-                program.span,
-            )
-        found = primal.grad
-    return found
-
-
-def memory_of(program: Program, arrays: Arrays, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The memory of each array. Raises ArgumentError if two overlap."""
-    memory: dict[str, np.ndarray] = {}
-    for name in names:
-        found = bound_to(program, arrays, name)
-        memory[name] = found.memory if isinstance(found, Field) else found
-    if len(memory) > 1:
-        _refuse_aliases(program.kernel.name, memory)
-    return memory
-
-
-def _refuse_aliases(kernel: str, memory: Mapping[str, np.ndarray]) -> None:
-    """Arrays of different names are different memory to the compiler."""
-    spans = []
-    for name, array in memory.items():
-        if array.nbytes:
-            begin = array.__array_interface__["data"][0]
-            spans.append((begin, begin + array.nbytes, name))
-    spans.sort()
-    for (_, end, first), (begin, _, second) in pairwise(spans):
-        if begin < end:
-            reason = f"kernel {kernel}: {first} and {second} are the same memory"
-            raise ArgumentError(reason, "give each parameter an array of its own")
-
-
-def fields_of(program: Program, arrays: Arrays, names: Sequence[str]) -> tuple[Field, ...]:
-    """The fields among these arrays, each once."""
-    found = [bound_to(program, arrays, name) for name in names]
-    return tuple({id(f): f for f in found if isinstance(f, Field)}.values())
-
-
-def shapes_of(memory: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """Shapes by array name."""
-    return {name: array.shape for name, array in memory.items()}
-
-
-def boxes_by_field(
-    program: Program, arrays: Arrays, boxes: Mapping[str, list[Box]], wanted: tuple[Field, ...]
-) -> dict[Field, list[Box]]:
-    """Boxes of parameters as boxes of the fields bound to them; wanted fields that no box touches get none."""
-    found: dict[Field, list[Box]] = {field: [] for field in wanted}
-    for name, own in boxes.items():
-        field = bound_to(program, arrays, name)
-        if isinstance(field, Field) and field in found:
-            found[field] += own
-    return found
-
-
-def _version_source(program: Program, arrays: Arrays, launcher: Launcher) -> tuple[Field, ...] | None:
-    """The fields that decide the sizes, or None if a NumPy array, which has no version, is among them."""
-    found = [bound_to(program, arrays, name) for name in launcher.bound_arrays]
-    fields = tuple(f for f in found if isinstance(f, Field))
-    return fields if len(fields) == len(found) else None
 
 
 def dump_kernels(source: Kernel, lowered: Lowered, kind: str) -> None:

@@ -202,3 +202,113 @@ def test_pyfunc_works_in_both_scopes() -> None:
         return square(v)
 
     assert k(3.0) == square(3.0) == 9.0
+
+
+@sg.data_oriented
+class Rich:
+    """Everything else that an object may hold."""
+
+    table = {"a": 1.0}
+
+    def __init__(self) -> None:
+        self.x = sg.field(sg.f64, 3, needs_grad=True)
+        self.out = sg.field(sg.f64, (), needs_grad=True)
+        self.v = sg.Vector.field(3, sg.f64, 2, needs_grad=True)
+        self.gravity = sg.Vector([0.0, -2.0, 0.0])
+        self.fields = [sg.field(sg.f64, 3), sg.field(sg.f64, 3)]
+
+    @property
+    @sg.func
+    def first(self):  # type: ignore[no-untyped-def]
+        return self.x[0] * self.x[0]
+
+    @sg.kernel
+    def use_property(self):  # type: ignore[no-untyped-def]
+        self.out[None] += 3 * self.first
+
+    @sg.kernel
+    def use_vectors(self, dt: float):  # type: ignore[no-untyped-def]
+        for i in self.v:
+            self.out[None] += (self.v[i] + dt * self.gravity).dot(self.gravity)
+
+    @sg.kernel
+    def fill_all(self, value: sg.f64):  # type: ignore[no-untyped-def, valid-type]
+        for f in sg.static(self.fields):
+            for i in f:
+                f[i] = value
+
+    @sg.kernel
+    def look_up(self) -> sg.f64:  # type: ignore[valid-type]
+        return self.table["a"]
+
+    @classmethod
+    @sg.kernel
+    def of_class(cls) -> sg.f64:  # type: ignore[valid-type]
+        return cls.table["a"] + 1.0
+
+    @staticmethod
+    @sg.kernel
+    def of_nothing(a: sg.f64) -> sg.f64:  # type: ignore[valid-type]
+        return 2 * a
+
+    @sg.kernel
+    def calls_a_kernel(self):  # type: ignore[no-untyped-def]
+        self.fill_all(1.0)
+
+
+def test_a_property_that_is_a_function_reads_memory_at_the_launch() -> None:
+    s = Rich()
+    s.use_property()
+    s.x[0] = 4.0
+    s.use_property()
+    s.out.grad.fill(1)
+    s.use_property.grad()
+    assert s.out[None] == 48 and s.x.grad[0] == 3 * 2 * 4
+
+
+def test_host_vectors_and_their_entries_are_seen_as_they_are() -> None:
+    s = Rich()
+    for entry, expected in ((-2.0, 4.0), (1.0, 1.0)):
+        s.gravity[1] = entry
+        s.out.fill(0)
+        s.use_vectors(0.5)
+        assert s.out[None] == expected
+    s.out.grad.fill(1)
+    s.use_vectors.grad(0.5)
+    assert np.array_equal(s.v.grad.to_numpy(), [[0, 1, 0]] * 2)
+
+
+def test_lists_of_fields_and_their_changes() -> None:
+    s = Rich()
+    s.fill_all(2.0)
+    s.fields[1] = sg.field(sg.f64, 2)
+    s.fill_all(3.0)
+    assert [f.to_numpy().tolist() for f in s.fields] == [[3, 3, 3], [3, 3]]
+
+
+def test_attributes_of_the_class_and_methods_without_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    s = Rich()
+    assert (s.look_up(), Rich.of_class(), s.of_class(), s.of_nothing(2.0), Rich.of_nothing(1.0)) == (1, 2, 2, 4, 2)
+    monkeypatch.setitem(Rich.table, "a", 5.0)
+    assert (s.look_up(), Rich.of_class()) == (5, 6)
+
+
+def test_a_kernel_does_not_call_a_kernel() -> None:
+    with pytest.raises(sg.KernelSyntaxError, match=r"the kernel `self.fill_all` is called from a kernel"):
+        Rich().calls_a_kernel()
+
+
+def test_a_destroyed_field_is_not_launched_on() -> None:
+    @sg.kernel
+    def k(x: sg.template()):  # type: ignore[no-untyped-def, valid-type]
+        x[0] = 1.0
+
+    builder = sg.FieldsBuilder()
+    x = sg.field(sg.f64)
+    builder.dense(sg.i, 3).place(x)
+    tree = builder.finalize()
+    k(x)
+    k(x)
+    tree.destroy()
+    with pytest.raises(sg.StaleFieldError):
+        k(x)

@@ -280,3 +280,37 @@ def test_a_captured_field_as_template() -> None:
     shared.grad.fill(1)
     k.grad(shared)
     assert np.array_equal(shared.grad.to_numpy(), [3, 3, 3])
+
+
+def test_dictionaries_and_host_structs_by_content() -> None:
+    kind = sg.types.struct(m=sg.f64, v=sg.types.vector(2, sg.f64))
+
+    @sg.kernel
+    def k(options: sg.template(), s: sg.template()) -> sg.f64:  # type: ignore[valid-type]
+        return options["n"] * s.m + s.v[1]
+
+    options, s = {"n": 2}, kind(m=3.0, v=[0.0, 0.5])
+    assert k(options, s) == 6.5
+    options["n"], s.m = 4, 1.0
+    assert k(options, s) == 4.5
+    s.v[1] = 8.0
+    assert k(options, s) == 12
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    @sg.kernel
+    def k(n: sg.template()) -> sg.i32:  # type: ignore[valid-type]
+        total = 0
+        for i in sg.static(range(n)):
+            total += i
+        return total
+
+    assert k(np.int64(4)) == k(4) == 6 and len(k.programs) == 1
+
+
+def test_a_frozen_dataclass_again_and_with_another_number() -> None:
+    s = _state(3)
+    for dt in (0.1, 0.2, 0.1):
+        advance(s, dt)
+    assert np.allclose(s.x.to_numpy(), 2 * (0.4 * 20 + 3 * 0.5))
+    assert advance.stats().launches == 3

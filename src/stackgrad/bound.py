@@ -1,0 +1,93 @@
+"""The arrays of a binding: what each name of a kernel is bound to, as memory and as fields.
+
+Invariant: arrays of different names are different memory, so that the compiler may tell them apart by name.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .compiler.errors import NotDifferentiable
+from .compiler.sizing.regions import Box
+from .fields import Field
+from .usage import ArgumentError
+
+if TYPE_CHECKING:
+    from .backends.launcher import Launcher
+    from .program import Program
+
+GRAD = ".grad"
+Arrays = Mapping[str, Field | np.ndarray]
+
+
+def bound_to(program: Program, arrays: Arrays, name: str) -> Field | np.ndarray:
+    """What a parameter of a kernel, or of its gradient, is bound to. Raises NotDifferentiable if there is nothing."""
+    found = arrays.get(name)
+    if found is None:
+        primal = arrays[name.removesuffix(GRAD)]
+        if not isinstance(primal, Field) or not primal.needs_grad:
+            raise NotDifferentiable(
+                f"missing gradient: {name.removesuffix(GRAD)} of kernel {program.kernel.name} has none",
+                f"bind a field with needs_grad=True, or give the array as {name!r}",
+                program.span,
+            )
+        found = primal.grad
+    return found
+
+
+def memory_of(program: Program, arrays: Arrays, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """The memory of each array. Raises ArgumentError if two overlap."""
+    memory: dict[str, np.ndarray] = {}
+    for name in names:
+        found = bound_to(program, arrays, name)
+        memory[name] = found.memory if isinstance(found, Field) else found
+    if len(memory) > 1:
+        _refuse_aliases(program.kernel.name, memory)
+    return memory
+
+
+def _refuse_aliases(kernel: str, memory: Mapping[str, np.ndarray]) -> None:
+    """Arrays of different names are different memory to the compiler."""
+    spans = []
+    for name, array in memory.items():
+        if array.nbytes:
+            begin = array.__array_interface__["data"][0]
+            spans.append((begin, begin + array.nbytes, name))
+    spans.sort()
+    for (_, end, first), (begin, _, second) in pairwise(spans):
+        if begin < end:
+            reason = f"kernel {kernel}: {first} and {second} are the same memory"
+            raise ArgumentError(reason, "give each parameter an array of its own")
+
+
+def fields_of(program: Program, arrays: Arrays, names: Sequence[str]) -> tuple[Field, ...]:
+    """The fields among these arrays, each once."""
+    found = [bound_to(program, arrays, name) for name in names]
+    return tuple({id(f): f for f in found if isinstance(f, Field)}.values())
+
+
+def shapes_of(memory: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    """Shapes by array name."""
+    return {name: array.shape for name, array in memory.items()}
+
+
+def boxes_by_field(
+    program: Program, arrays: Arrays, boxes: Mapping[str, list[Box]], wanted: tuple[Field, ...]
+) -> dict[Field, list[Box]]:
+    """Boxes of parameters as boxes of the fields bound to them; wanted fields that no box touches get none."""
+    found: dict[Field, list[Box]] = {field: [] for field in wanted}
+    for name, own in boxes.items():
+        field = bound_to(program, arrays, name)
+        if isinstance(field, Field) and field in found:
+            found[field] += own
+    return found
+
+
+def version_source(program: Program, arrays: Arrays, launcher: Launcher) -> tuple[Field, ...] | None:
+    """The fields that decide the sizes, or None if a NumPy array, which has no version, is among them."""
+    found = [bound_to(program, arrays, name) for name in launcher.bound_arrays]
+    fields = tuple(f for f in found if isinstance(f, Field))
+    return fields if len(fields) == len(found) else None
