@@ -6,6 +6,7 @@ of the program text is folded by the function's own Python meaning; integers amo
 from __future__ import annotations
 
 import ast
+import builtins
 import math
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +22,7 @@ from .context import Tracer, unpoisoned
 from .diagnostics import mistyped, syntax
 from .expressions import apply_binary
 from .functions import FUNCTIONS
+from .matrices import METHODS, expect
 from .operands import Operand, Pack, Static, number
 
 
@@ -247,3 +249,16 @@ def _whole(name: str) -> Lowering:
 
 
 PYTHON.update({math.floor: _whole("floor"), math.ceil: _whole("ceil"), math.trunc: _whole("trunc")})
+
+
+def _reduction(name: str) -> Lowering:
+    """`sum`, `all`, `any` of a vector or of a sequence of numbers."""
+
+    def lower(t: Tracer, node: ast.Call) -> Operand:
+        (x,) = arguments(t, node, name, "x")
+        return METHODS[name].function(t, expect(t, name, x))
+
+    return lower
+
+
+PYTHON.update({builtins.sum: _reduction("sum"), builtins.all: _reduction("all"), builtins.any: _reduction("any")})

@@ -14,7 +14,7 @@ from .diagnostics import Poisoned, mistyped
 from .expressions import outer
 from .functions import Function
 from .operands import UNKNOWN, Poison, Static, known, static
-from .protocols import is_field
+from .protocols import is_any_field
 from .scope import Fixed
 
 
@@ -147,8 +147,14 @@ def _object(t: Tracer, name: ast.Name) -> Any:
     raise mistyped(f"`{name.id}` is not known at compile time", "use constants and `sg.static(range(...))` loops", name)
 
 
+def _named(node: ast.expr, namespace: dict[str, Any]) -> Any:
+    """The object that a name, or an attribute of one, means; None for any other expression."""
+    if isinstance(node, ast.Attribute):
+        return getattr(_named(node.value, namespace), node.attr, None)
+    return namespace.get(node.id) if isinstance(node, ast.Name) else None
+
+
 def _refuse_elements(node: ast.expr, namespace: dict[str, Any]) -> None:
     for inner in ast.walk(node):
-        base = inner.value if isinstance(inner, ast.Subscript) else None
-        if isinstance(base, ast.Name) and is_field(namespace.get(base.id)):
+        if isinstance(inner, ast.Subscript) and is_any_field(_named(inner.value, namespace)):
             raise mistyped("an element of a field is not known at compile time", "read it outside `static`", inner)

@@ -299,6 +299,17 @@ def fill_of_a_value():
     w[0].normalized().fill(1.0)  # here
 
 
+@mistake(KernelTypeError, "an element of a field is not known at compile time", "w[0]", "static")
+def static_of_a_vector_in_a_field():
+    if sg.static(w[0].x > 0):  # here
+        x[0] = 1.0
+
+
+@mistake(KernelTypeError, "`sum` takes a vector or matrix, not the field `x`", "sum(x)")
+def sum_of_a_field():
+    x[0] = sum(x)  # here
+
+
 @pytest.mark.parametrize(("function", "kind", "reason", "at", "cure"), mistake)
 def test_mistake(function: Any, kind: type[LocatedError], reason: str, at: str, cure: str) -> None:
     check_mistake(function, kind, reason, at, cure)

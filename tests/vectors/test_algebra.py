@@ -146,7 +146,7 @@ def test_products_of_other_shapes(backend):
 
 
 def test_methods_of_vectors(backend):
-    y, x = out(14), vectors(3, 2)
+    y, x = out(16), vectors(3, 2)
 
     @sg.kernel
     def k():
@@ -166,12 +166,14 @@ def test_methods_of_vectors(backend):
         y[11] = a.cast(sg.i32).sum() + a.x.cast(sg.i32)
         y[12] = max(*a) - min(a)
         y[13] = len(a)
+        y[14] = sum(a) + sum([a.x, 2.0])
+        y[15] = 1.0 if all(a > 0) and not any(a > 9) else 0.0
 
     a, b = x.to_numpy()
     s = a @ a
     whole = np.int32(a)
     expected = [a @ b, s**0.5, s, s**-0.5, (s + 1e-3) ** 0.5, (a / (s**0.5 + 0.5)).sum(), a.sum() + a.min() + a.max(),
-                a @ b, 7, a[1], 6, whole.sum() + whole[0], np.ptp(a), 3]  # fmt: skip
+                a @ b, 7, a[1], 6, whole.sum() + whole[0], np.ptp(a), 3, a.sum() + a[0] + 2, 1]  # fmt: skip
     np.testing.assert_allclose(written(k, y), expected, rtol=1e-13)
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: F841 - a parameter taken by reference is read by the caller
 """Vectors as arguments and results of functions: by value, early returns, annotations, defaults."""
 from __future__ import annotations
 
@@ -92,6 +93,7 @@ def test_several_results(backend):
     np.testing.assert_allclose(written(k, y), [*(matrix @ v), np.linalg.det(matrix), *w, steps], rtol=1e-13)
 
 
+@pytest.mark.backends("cpu")
 def test_early_returns_have_gradients(backend, gradcheck):
     x, loss = vectors(2, 6, low=-2.0, high=6.0), sg.field(sg.f64, shape=(), needs_grad=True)
 

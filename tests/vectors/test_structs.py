@@ -138,6 +138,7 @@ def test_functions_take_and_give_structs(backend):
     np.testing.assert_array_equal(written(k, y), [6, 3, 5])
 
 
+@pytest.mark.backends("cpu")
 def test_structs_carried_through_a_loop_have_gradients(backend, gradcheck):
     x, v, loss = vectors(2, 3), vectors(2, 3, seed=4), sg.field(sg.f64, shape=(), needs_grad=True)
     n = sg.field(sg.i32, shape=())
