@@ -159,3 +159,24 @@ def test_mistakes(act: Callable[[], Any], kind: type[Exception], words: str) -> 
     with pytest.raises(kind) as caught:
         act()
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["shared before", "shared inside"])
+def test_tapes_keep_what_others_can_overwrite(early: bool) -> None:
+    x, loss = sg.field(sg.f64, 3, needs_grad=True), sg.field(sg.f64, (), needs_grad=True)
+
+    @sg.kernel
+    def square() -> None:
+        for i in x:
+            loss[None] += x[i] ** 2
+
+    x.fill(3)
+    shared = x.to_numpy(copy=False) if early else None
+    with sg.ad.Tape(loss):
+        square()
+        shared = x.to_numpy(copy=False) if shared is None else shared
+        shared[1] = 5
+        square()
+        shared[...] = 100
+    assert loss[None] == 27 + 43 and x.grad.to_numpy().tolist() == [12.0, 16.0, 12.0]
+    assert shared.tolist() == [100.0] * 3

@@ -240,14 +240,17 @@ class Tape:
         if not binding.program.gradients:
             return
         backward = binding.prepare_grad()
+        shared = {array for array in backward.reads if array.exported}
+        names = [n for n, found in backward.arrays.items() if isinstance(found, Field) and found in shared]
         foreign = {}
-        for name in backward.foreign:
+        for name in (*backward.foreign, *names):
             array = backward.memory[name]
-            why = f"the gradient of kernel {binding.program.label} reads it, and it is no field"
+            why = f"the gradient of kernel {binding.program.label} reads it, and others can write it unseen"
             self._log.reserve(array.nbytes, f"array {name!r}", why)
             foreign[name] = array.copy()
-        versions = {array: array.version for array in backward.reads}
-        self._log.add(Record(binding, scalars, draws, versions, backward.read_boxes(scalars), foreign))
+        versions = {array: array.version for array in backward.reads if array not in shared}
+        boxes = {array: found for array, found in backward.read_boxes(scalars).items() if array not in shared}
+        self._log.add(Record(binding, scalars, draws, versions, boxes, foreign))
 
     def before_host_write(self, array: Field) -> None:
         """Save what a write by the host will destroy."""
