@@ -23,14 +23,14 @@ from ...compiler.ir.walk import operands, walk_kernel
 from ...compiler.passes.widen import widen
 from ..executors import PRECISE
 from ..launch import GRAD
-from ..model import Program, load
+from ..model import Program
 from ..outcome import Arrays, attempt
 from ..rounding import SAFETY, generator, signs
 from .case import Panel
 from .corpus import failed_key
 from .derivatives import compare
 from .instrument import MOVE, REAL, WHOLE, Slot, boxes, movable, traced
-from .lowerings import Lowerings
+from .lowerings import Lowerings, kernel_of
 from .plan import Key, Plan
 from .reduce import sign_of_judged
 from .standard import bounded, judge
@@ -66,7 +66,8 @@ class Bisector:
     panel: Panel
 
     def __post_init__(self) -> None:
-        kernel, self.initial, self.scalars = load(self.program)
+        kernel = kernel_of(self.program, self.plan)
+        self.initial, self.scalars = self.program.arrays(), self.program.scalars()
         self.made = Lowerings(kernel)
         self.draws = Draws(0, self.plan.launches - 1)
         for launch in range(self.plan.launches - 1):

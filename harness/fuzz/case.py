@@ -26,11 +26,11 @@ from ...reference.traps import TRAPS, OutOfFuel
 from ..compare import Verdict
 from ..executors import CHECKED, PRECISE
 from ..launch import GRAD
-from ..model import Program, load, render_ir
+from ..model import Program
 from ..outcome import Arrays, Ok, Outcome, Trap, Unsupported, attempt, one_line
 from ..peers import Peer
 from . import beside, derivatives, features
-from .lowerings import Lowerings
+from .lowerings import Lowerings, kernel_of
 from .plan import Plan
 from .result import Features, Judged, Result
 from .standard import FUEL, Bounded, bounded, judge
@@ -94,12 +94,9 @@ class _Case:
             )
 
     def _kernel(self) -> Kernel:
-        """The kernel under test: of the frontend, or the model's own rendering, which costs a fifth."""
-        if self.plan.text:
-            kernel, self.initial, self.scalars = load(self.program)
-            return kernel
+        """The kernel under test."""
         self.initial, self.scalars = self.program.arrays(), self.program.scalars()
-        return render_ir(self.program)
+        return kernel_of(self.program, self.plan)
 
     def add(self, direction: str, executor: str, reference: str, verdict: Verdict, reason: str = "") -> None:
         self.judged.append(Judged(direction, executor, reference, verdict, reason))
@@ -171,7 +168,7 @@ class _Case:
         return memory
 
     def _text_twin(self, expected: Outcome) -> None:
-        """The model's own rendering must do the same to the last bit."""
+        """The frontend's kernel and the model's own rendering must do the same to the last bit."""
         if not (self.plan.text and self.plan.wants("forward", "text")):
             return
         found = attempt(self._run_text)
@@ -183,7 +180,7 @@ class _Case:
             self._compare_ends("text", "plain", expected, found)
 
     def _run_text(self) -> Arrays:
-        kernel = Lowerings(render_ir(self.program)).plain.kernel
+        kernel = Lowerings(kernel_of(self.program, replace(self.plan, traced=not self.plan.traced))).plain.kernel
         memory = self.program.arrays()
         for launch in range(self.plan.launches):
             run(kernel, memory, self.scalars, Sizes(), Draws(0, launch), fuel=FUEL)

@@ -14,9 +14,16 @@ from ...compiler.ir.nodes import Kernel
 from ...compiler.passes.widen import widen
 from ..executors import lower_plainly
 from ..launch import with_gradient
+from ..model import Program, load, render_ir
+from .plan import Plan
 
 LAST_BEFORE_REVERSE = "number_loops"
 """The pass whose result both lowerings of the gradient start from."""
+
+
+def kernel_of(program: Program, plan: Plan) -> Kernel:
+    """The kernel that a plan tests: of the frontend, or the model's own rendering."""
+    return load(program)[0] if plan.traced else render_ir(program)
 
 
 @dataclass

@@ -21,7 +21,8 @@ class Plan:
     """backends: names of those compared with the reference. peers: likewise, of other systems. launches: in a row, each
     from the state the last one left.
 
-    text: the program's text goes through the frontend, and must do what the model's own rendering does. oracle: ask
+    traced: the kernel under test is what the frontend makes of the text, else the model's own rendering, which costs a
+    fifth. text: the other one must do the same. oracle: ask
     JAX. check: verify after every pass. counts: backends size adstacks themselves. forward: forward passes and
     backends run, where there is a gradient to run instead. classic: the gradient of that lowering too. effort: of
     backends, see `Options`. only: the one comparison to make; None for all.
@@ -29,6 +30,7 @@ class Plan:
 
     backends: tuple[str, ...] = ("cpu",)
     launches: int = 1
+    traced: bool = True
     text: bool = True
     oracle: bool = False
     check: bool = False
@@ -72,10 +74,12 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
     def drawn(every: int) -> bool:
         return source.randrange(every) == 0
 
+    traced = drawn(EVERY_TEXT)
     return Plan(
         backends,
         launches=2 if drawn(EVERY_PAIR) else 1,
-        text=drawn(EVERY_TEXT),
+        traced=traced,
+        text=traced,
         oracle=drawn(EVERY_ORACLE),
         check=drawn(EVERY_CHECK),
         counts=drawn(EVERY_COUNT),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ...compiler.errors import StackgradError
 from ..cost import may_serialise
 from ..executors import lower_plainly
-from ..model import Program, load
+from ..model import Program, render_ir
 from ..model.source import definitions
 from .corpus import failed_key
 from .edits import EDITS, tidy
@@ -78,7 +78,7 @@ class _Reducer:
 def iterations_meet(program: Program) -> bool:
     """Whether iterations of a parallel loop may see or overwrite what others store; not if it cannot be compiled."""
     try:
-        return any(map(may_serialise, lower_plainly(load(program)[0]).kernel.tasks))
+        return any(map(may_serialise, lower_plainly(render_ir(program)).kernel.tasks))
     except StackgradError:
         return False
 
@@ -108,9 +108,9 @@ def reduce(finding: Finding, execute: Execute, seconds: float = 30.0) -> Finding
     reducer = _Reducer(execute, plan, sign, time.monotonic() + seconds, iterations_meet(finding.program))
     start = tidy(finding.program)
     program = start if reducer.fails(start) else finding.program
-    if plan.launches > 1:
-        once = replace(reducer, plan=replace(plan, launches=1))
-        reducer = once if once.fails(program) else reducer
+    for simpler in ({"launches": 1}, {"traced": True}):  # the second: what fails is then a text that anybody can run
+        changed = replace(reducer, plan=replace(reducer.plan, **simpler))
+        reducer = changed if changed.plan != reducer.plan and changed.fails(program) else reducer
     if not reducer.fails(program):
         return finding
     program = reducer.shrink(program)

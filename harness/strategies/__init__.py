@@ -27,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 T = TypeVar("T")
-PROFILES = (SMOOTH, SMOOTH, SMOOTH, WILD, SMOOTH, SMOOTH, WILD, OPERATIONS, SMOOTH, SMOOTH)
+PROFILES = (*(SMOOTH,) * 4, WILD, *(SMOOTH,) * 4, WILD, OPERATIONS, SMOOTH, SMOOTH)
 """The mixture that is drawn where no profile is asked for."""
 
 

@@ -295,7 +295,9 @@ class Expressions(State):
         return call(name, e, second), Whole(w.dtype, 0, w.high // 2)
 
     def trips(self, most: int = 4) -> Expr:
-        """A trip count of at most so many."""
+        """A trip count of at most so many; at times one of the text, which is not 0."""
+        if self.draw.boolean(0.2):
+            return Number(self.draw.integer(1, most))
         e, w = self.integer(0) if self.draw.boolean(0.4) else self.integer()
         return plain(e if w.high <= most else self.within(e, w, most + 1))
 

@@ -14,7 +14,7 @@ from .values import any_number, gentle, ordinary
 
 NESTS = ((), (1,), (2,), (1, 1), (1,), (2,), (3,), (2, 1))
 """Loop nests of a task of a large program, one after another, by depth; the simplest first."""
-SMALL_NESTS = ((), (1,), (2,), (1,), (2,), (1,), (1,), (2,), (1,), (1,), (1, 1))
+SMALL_NESTS = ((), (1,), (2,), (1,), (2,), (1,), (1,), (2,), (1,), (1,), (1, 1), (1,), (2,), (1,))
 """Those of a small one."""
 SEEDS = (1.0, 0.5, -0.75, 1.25, -1.0, 0.25)
 TRIP_COUNTS = (2, 3, 1, 4, 2, 0, 3, 4, 1, 3)
@@ -239,7 +239,7 @@ class Kernels(Loops):
 
     def _output(self) -> list[Stmt]:
         """What the recurrences came to goes to memory."""
-        last = m.Name(list(self.names.reals)[0] if self.draw.boolean(0.3) else list(self.names.reals)[-1])
+        last = m.Name(list(self.names.reals)[0] if self.draw.boolean(0.6) else list(self.names.reals)[-1])
         value = last if self.draw.boolean(0.6) else self.bounded((last, self.main))[0]
         own = [a for a in sorted(self.access.own) if self.arrays[a].dtype.is_real and self.own(self.arrays[a])]
         scattered = [a for a in sorted(self.access.scatter) if self.arrays[a].dtype.is_real and a != "e"]
@@ -298,7 +298,7 @@ class Kernels(Loops):
 
     def _scalar(self, what: Whole | Scalar) -> Plain:
         if isinstance(what, Whole):
-            return self.draw.integer(what.low, what.high)
+            return self.draw.choice(TRIP_COUNTS)
         return any_number(self.draw, what, 0.3) if self.wild else ordinary(self.draw, what)
 
 

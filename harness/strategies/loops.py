@@ -59,7 +59,8 @@ class Loops(Statements):
         """Counted by the text, by data, by arguments, by indices around; up, down, by twos, backward, empty."""
         kinds: list[Callable[[], tuple[m.Range, int]]] = [
             self._literal, self._counted_range, self._by_data, self._triangular, self._down, self._counted_range,
-            self._between, self._by_twos, self._backward, self._by_data, self._triangular, self._empty,
+            self._between, self._by_twos, self._backward, self._by_data, self._triangular, self._literal,
+            self._counted_range, self._by_data, self._empty,
         ]  # fmt: skip
         with self.only_reading():
             domain, most = self.draw.choice(kinds)()

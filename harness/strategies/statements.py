@@ -17,6 +17,11 @@ SMALL = Whole(i32, 0, 4)
 """Interval of integer locals that are assigned again: every new value is brought back into it."""
 
 
+UPDATES = ("scale", "bounded", "decay", "sum", "bounded", "scale", "difference", "rare")
+UPDATES_IN_LOOPS = (*("bounded",) * 8, "scale", "scale", "decay", "sum", "rare", "difference")
+"""Kinds of updates; in loops more of those that make every iteration's value needed again."""
+
+
 class Statements(Expressions):
     """Draws statements for the code at hand."""
 
@@ -71,7 +76,7 @@ class Statements(Expressions):
         if name is None:
             return self.new_real()
         target, dtype = m.Name(name), self.names.reals[name]
-        kinds = ("scale", "bounded", "bounded", "decay", "bounded", "sum", "scale", "difference", "rare")
+        kinds = UPDATES_IN_LOOPS if self.loops and self.loops[-1] == "serial" else UPDATES
         kind = self.draw.choice(kinds)
         if kind == "decay":  # v = 0.9 v + 0.25 e
             e, _ = self.bounded(self.real())
