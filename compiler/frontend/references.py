@@ -44,6 +44,7 @@ def _subscript(t: Tracer, node: ast.Subscript) -> Operand:
 
 
 def refer_attribute(t: Tracer, node: ast.Attribute) -> Place | Operand:
+    """The part that a name after a dot means."""
     base = refer(t, node.value)
     kind = kind_at(base) if isinstance(base, PLACES) else None
     if isinstance(base, MatrixValue):
@@ -180,6 +181,7 @@ def _field_attribute(t: Tracer, field: AnyField, hint: str, name: str) -> Operan
 
 
 def refer_subscript(t: Tracer, node: ast.Subscript) -> Place | Operand:
+    """The part that an index means."""
     base = refer(t, node.value)
     if isinstance(base, Static) and is_any_field(base.value):
         indices = indices_of(t, base.value, base.hint, node)
