@@ -450,3 +450,28 @@ def test_dynamic_reads_and_writes_of_vectors_in_loops() -> None:
     step = 1e-6
     expected = [(value(a + step) - value(a - step)) / (2 * step) for a in A]
     np.testing.assert_allclose(gradient_of(body), expected, rtol=1e-8)
+
+
+def test_forward_mode_over_ndarrays_and_vectors() -> None:
+    x, loss = sg.ndarray(sg.f64, (3,)), sg.ndarray(sg.f64, (1,))
+
+    @sg.kernel
+    def k(x: sg.types.ndarray(dtype=sg.f64, ndim=1), loss: sg.types.ndarray(dtype=sg.f64, ndim=1)):
+        for i in x:
+            loss[0] += x[i] ** 2
+
+    x.from_numpy(A)
+    with sg.ad.FwdMode(loss=loss, param=x, seed=[1.0, 0.0, 2.0]):
+        k(x, loss)
+    np.testing.assert_allclose(loss.dual.to_numpy(), [2 * A @ [1.0, 0.0, 2.0]])
+    v, total = sg.Vector.field(2, sg.f64, shape=3, needs_dual=True), real((), needs_dual=True)
+
+    @sg.kernel
+    def squared():
+        for i in v:
+            total[None] += v[i].norm_sqr()
+
+    v.fill(1.0)
+    with sg.ad.FwdMode(loss=total, param=v, seed=np.ones((3, 2))):
+        squared()
+    assert total.dual[None] == 12.0
