@@ -188,7 +188,7 @@ class Binding:
     for `x.grad`. The arrays fit their parameters (the maker of the binding has checked).
     """
 
-    __slots__ = ("program", "arrays", "memory", "written", "backward", "_versions")
+    __slots__ = ("program", "arrays", "memory", "written", "backward", "_versions", "__weakref__")
 
     def __init__(self, program: Program, arrays: Mapping[str, Field | np.ndarray]) -> None:
         self.program = program

@@ -6,7 +6,7 @@ while the caller holds the very arrays they were made of.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from .fields.array import Array
 from .session import stamp
 
 if TYPE_CHECKING:
+    from .backends.base import Scalars
+    from .backends.launcher import Launcher
     from .leaves import Foreign
     from .program import Binding
     from .specialise import Specialisation
@@ -23,21 +25,50 @@ if TYPE_CHECKING:
 Reference = Callable[[], Any]
 
 
+class Direction:
+    """One direction of a remembered call: its launcher on memory, and the arrays whose versions matter."""
+
+    __slots__ = ("launcher", "memory", "written", "versions")
+
+    def __init__(
+        self, binding: Binding, launcher: Launcher, memory: Mapping[str, np.ndarray], written: tuple[Array, ...]
+    ) -> None:
+        self.launcher = launcher
+        self.memory = {name: detached(array) for name, array in memory.items()}
+        self.written = [weakref.ref(array) for array in written]
+        bound = [binding.lookup(name) for name in launcher.bound_arrays]
+        arrays = [weakref.ref(array) for array in bound if isinstance(array, Array)]
+        self.versions = arrays if len(arrays) == len(bound) else None
+
+    def run(self, scalars: Scalars, memory: Mapping[str, np.ndarray]) -> None:
+        """Launch once, unwatched."""
+        versions = self.versions
+        known = None if versions is None else tuple([ref().version for ref in versions])  # type: ignore[union-attr]
+        try:
+            self.launcher.run(memory, scalars, NO_DRAWS, known)
+        finally:
+            for ref in self.written:
+                array = ref()
+                if array is not None:
+                    array.version = stamp()
+
+
 class Recent:
     """One call that can be repeated: its program on the same arrays, with other numbers."""
 
-    __slots__ = ("special", "objects", "leaves", "memory", "written", "versions")
+    __slots__ = ("special", "objects", "leaves", "forward", "reverse")
 
     def __init__(self, special: Specialisation, objects: list[Any], leaves: list[Array | Foreign], binding: Binding):
-        side = binding.program.forward_side
         self.special = special
         self.objects = [(reference(o), None if not isinstance(o, np.ndarray) else (o.shape, o.dtype)) for o in objects]
         self.leaves = [weakref.ref(leaf) for leaf in leaves if isinstance(leaf, Array)]
-        self.memory = {name: detached(array) for name, array in binding.memory.items()}
-        self.written = [weakref.ref(array) for array in binding.written]
-        bound = [binding.lookup(name) for name in side.launcher.bound_arrays]
-        known = all(isinstance(array, Array) for array in bound)
-        self.versions = [weakref.ref(array) for array in bound] if known else None
+        self.forward = Direction(binding, binding.program.forward, binding.memory, binding.written)
+        self.reverse: Direction | None = None
+
+    def remember_reverse(self, binding: Binding) -> None:
+        """Remember the gradient too."""
+        backward = binding.prepare_grad()
+        self.reverse = Direction(binding, backward.launcher, backward.memory, backward.written)
 
     def fits(self, objects: list[Any]) -> bool:
         """Whether these are the same objects, and what the kernel took from them is as it was.
@@ -54,20 +85,19 @@ class Recent:
 
     def launch(self, numbers: list[Any]) -> Any:
         """Run the kernel, unwatched; gives its result."""
-        special, memory, versions = self.special, self.memory, self.versions
-        if special.reader is not None:
-            memory = {**memory, **special.reader.make()}
-        try:
-            special.program.forward.run(
-                memory, dict(zip(special.scalars, numbers)), NO_DRAWS,
-                None if versions is None else tuple([ref().version for ref in versions]),  # type: ignore[union-attr]
-            )  # fmt: skip
-        finally:
-            for ref in self.written:
-                array = ref()
-                if array is not None:
-                    array.version = stamp()
-        return None if special.reader is None else special.reader.read(memory)
+        special, memory = self.special, self.forward.memory
+        scalars = dict(zip(special.scalars, numbers))
+        if special.reader is None:
+            self.forward.run(scalars, memory)
+            return None
+        memory = {**memory, **special.reader.make()}
+        self.forward.run(scalars, memory)
+        return special.reader.read(memory)
+
+    def launch_grad(self, numbers: list[Any]) -> None:
+        """Run the gradient, unwatched."""
+        assert self.reverse is not None
+        self.reverse.run(dict(zip(self.special.scalars, numbers)), self.reverse.memory)
 
 
 def reference(value: Any) -> Reference:

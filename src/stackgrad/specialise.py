@@ -43,10 +43,11 @@ Tracing = Callable[[Mapping[str, Any]], "Traced"]
 class Specialisation:
     """A traced kernel, and which array of a call goes to which of its parameters.
 
-    own: identities of the arrays that the kernel uses whatever it is called with.
+    own: identities of the arrays that the kernel uses whatever it is called with. alive: bindings that a tape holds,
+    by the identities of the arrays that they hold.
     """
 
-    __slots__ = ("program", "scalars", "captured", "own", "slots", "reader", "guards", "held", "_binding")
+    __slots__ = ("program", "scalars", "captured", "own", "slots", "reader", "guards", "held", "alive", "_binding")
 
     def __init__(self, program: Program, traced: Traced, owners: Iterable[Any] = ()) -> None:
         self.program = program
@@ -65,12 +66,17 @@ class Specialisation:
         self.reader = None if traced.result is None else Reader(traced.result)
         self.guards = guards_of(traced.attributes, owners)
         self.held: list[Any] = []
+        self.alive: weakref.WeakValueDictionary[tuple[int, ...], Binding] = weakref.WeakValueDictionary()
         self._binding: Binding | None = None
 
     def binding(self, leaves: list[Leaf]) -> Binding:
         """The program on the arrays of a call. Raises Misfit and ArgumentError."""
         if self._binding is not None:
             return self._binding
+        key = None if self.reader is not None else _identities(leaves)
+        found = None if key is None else self.alive.get(key)
+        if found is not None:
+            return found
         arrays: dict[str, Array | np.ndarray] = dict(self.captured)
         for name, slot, is_grad in self.slots:
             leaf = leaves[slot]
@@ -83,6 +89,8 @@ class Specialisation:
         made = Binding(self.program, arrays)
         if not self.slots and self.reader is None:
             self._binding = made
+        elif key is not None:
+            self.alive[key] = made
         return made
 
     def _bind_foreign(self, arrays: dict[str, Array | np.ndarray], name: str, leaf: Foreign, is_grad: bool) -> None:
@@ -127,20 +135,49 @@ class Specialisations:
 
     def launch(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
         """Launch once; gives the kernel's result."""
-        if keywords or len(args) != len(self.names):
-            args = arranged(self.names, self.defaults, args, keywords, self.error, self._count)
-        objects = [args[k] for k in self._objects]
-        key = tuple(map(id, objects))
-        if not RUNTIME.tapes and RUNTIME.capture is None and RUNTIME.forward is None:
-            recent = self._recent.get(key)
-            if recent is not None and recent.fits(objects):
-                return recent.launch(self._numbers(args))
-        special, call = self.find(args, {})
+        args = self._arranged(args, keywords)
+        objects, recent = self._same_as_before(args)
+        if recent is not None and not RUNTIME.tapes and RUNTIME.capture is None and RUNTIME.forward is None:
+            return recent.launch(self._numbers(args))
+        special, call = self.find(args)
         binding = self._bound(special, call)
         binding.launch(dict(zip(special.scalars, call.scalars)))
-        if not call.is_volatile and not special.program.has_random:
-            self._remember(key, Recent(special, objects, call.leaves, binding))
+        if recent is None:
+            self._remember(objects, special, call, binding)
         return None if special.reader is None else special.reader.read(binding.arrays)
+
+    def launch_grad(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
+        """Launch the gradient."""
+        args = self._arranged(args, keywords)
+        objects, recent = self._same_as_before(args)
+        if recent is not None and recent.reverse is not None and RUNTIME.capture is None and RUNTIME.forward is None:
+            recent.launch_grad(self._numbers(args))
+            return
+        special, call = self.find(args)
+        binding = self._bound(special, call)
+        binding.launch_grad(dict(zip(special.scalars, call.scalars)))
+        recent = recent or self._remember(objects, special, call, binding)
+        if recent is not None:
+            recent.remember_reverse(binding)
+
+    def _arranged(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+        if keywords or len(args) != len(self.names):
+            return arranged(self.names, self.defaults, args, keywords, self.error, self._count)
+        return args
+
+    def _same_as_before(self, args: tuple[Any, ...]) -> tuple[list[Any], Recent | None]:
+        """The objects of a call, and an earlier call with just these objects."""
+        objects = [args[k] for k in self._objects]
+        recent = self._recent.get(tuple(map(id, objects)))
+        return objects, recent if recent is not None and recent.fits(objects) else None
+
+    def _remember(self, objects: list[Any], special: Specialisation, call: Call, binding: Binding) -> Recent | None:
+        if call.is_volatile or special.program.has_random:
+            return None
+        if len(self._recent) >= _KEPT:
+            self._recent.pop(next(iter(self._recent)))
+        made = self._recent[tuple(map(id, objects))] = Recent(special, objects, call.leaves, binding)
+        return made
 
     def _numbers(self, args: tuple[Any, ...]) -> list[Any]:
         """The numbers of a call whose objects have none."""
@@ -153,20 +190,8 @@ class Specialisations:
             raise self._misfit(at, misfit) from None
         return call.scalars
 
-    def _remember(self, key: tuple[int, ...], recent: Recent) -> None:
-        if len(self._recent) >= _KEPT:
-            self._recent.pop(next(iter(self._recent)))
-        self._recent[key] = recent
-
-    def launch_grad(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
-        """Launch the gradient."""
-        special, call = self.find(args, keywords)
-        self._bound(special, call).launch_grad(dict(zip(special.scalars, call.scalars)))
-
-    def find(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Specialisation, Call]:
+    def find(self, args: tuple[Any, ...]) -> tuple[Specialisation, Call]:
         """The specialisation that a call needs, and the call taken apart. Raises KernelTypeError."""
-        if keywords or len(args) != len(self.names):
-            args = arranged(self.names, self.defaults, args, keywords, self.error, self._count)
         call = Call()
         at = 0
         try:
@@ -277,6 +302,13 @@ def _aliases(leaves: list[Leaf]) -> tuple[int, ...] | None:
             if leaf.needs_grad:
                 pattern.append(first.setdefault(id(leaf.grad), 2 * position + 1))
     return None if len(first) == len(pattern) else tuple(pattern)
+
+
+def _identities(leaves: list[Leaf]) -> tuple[int, ...] | None:
+    """Identities of the arrays of a call; None if one is a view that was made for this call alone."""
+    if any(isinstance(leaf, Foreign) and leaf.owner is not leaf.memory for leaf in leaves):
+        return None
+    return tuple([id(leaf if isinstance(leaf, Array) else leaf.memory) for leaf in leaves])
 
 
 def _is_among(leaf: Leaf, own: frozenset[int]) -> bool:
