@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import KernelSyntaxError
 from ..ir.types import Scalar
+from .protocols import is_host_matrix
 from .refused import exported
 
 
@@ -181,7 +182,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "min": _extremum(np.minimum),
     "max": _extremum(np.maximum),
     "select": lambda condition, a, b: a if condition else b,
-    "cast": lambda x, dtype: dtype(x),
+    "cast": lambda x, dtype: x.cast(dtype) if is_host_matrix(x) else dtype(x),
     "bit_cast": _bit_cast,
     "popcnt": lambda x: (x & 0xFFFFFFFF).bit_count(),
     "clz": lambda x: 32 - (x & 0xFFFFFFFF).bit_length(),

@@ -123,6 +123,13 @@ def test_numpy_functions_give_vectors() -> None:
     assert (np.array([1.0, 2.0]) + v).entries == [2.0, 6.0] and np.asarray(v, np.float32).dtype == np.float32
 
 
+def test_functions_of_the_language_take_vectors() -> None:
+    v = sg.Vector([1.5, 4.0])
+    assert sg.sqrt(sg.Vector([1.0, 4.0])).entries == [1.0, 2.0] and sg.floor(v).entries == [1.0, 4.0]
+    assert sg.max(v, 2).entries == [2.0, 4.0] and sg.abs(-v).entries == v.entries
+    assert sg.cast(v, sg.i32).dtype == sg.i32 and sg.cast(v, sg.i32).entries == [1, 4]
+
+
 def test_copies_share_nothing() -> None:
     v = sg.Vector([1, 2], sg.f32)
     for other in (copy.copy(v), copy.deepcopy(v), pickle.loads(pickle.dumps(v)), sg.Vector(v), v.copy(), +v):
