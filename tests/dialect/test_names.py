@@ -91,3 +91,16 @@ def test_flags_of_a_frozen_dataclass() -> None:
         model = Model(sg.field(sg.f64, 3), linear, 3)
         k(model)
         assert model.x.to_numpy().tolist() == expected
+
+
+def test_orders_of_axes() -> None:
+    x, y = sg.field(sg.f64, (3, 4), order="ji"), sg.field(sg.f64, (3, 4), order="ij")
+
+    @sg.kernel
+    def k():
+        for i, j in x:
+            x[i, j] = 10 * i + j
+            y[i, j] = x[i, j]
+
+    k()
+    assert x.to_numpy().tolist() == y.to_numpy().tolist() == [[10 * i + j for j in range(4)] for i in range(3)]
