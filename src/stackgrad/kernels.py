@@ -4,8 +4,11 @@ Invariant: what a call launches was traced under the present settings, on live f
 """
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import FrameType
 from typing import TYPE_CHECKING, Any, overload
 
 from .arguments import Signature
@@ -215,7 +218,25 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
             raise OptionError(f"sg.kernel has no option {name!r}", "its options are pure and fastcache")
         if name == "graph" and value:
             raise Unsupported("graph=True: launches are not recorded as graphs", "remove graph=True", None)
-    return Kernel if function is None else Kernel(function)
+    frame = sys._getframe(1)
+    if function is None:
+        return lambda found: Kernel(_resolved(found, frame))
+    return Kernel(_resolved(function, frame))
+
+
+def _resolved(function: Callable[..., Any], frame: FrameType | None) -> Callable[..., Any]:
+    """The function, its annotations that are text evaluated where it is defined.
+
+    In a module that keeps annotations as text, those that name local classes and types could not be found later.
+    """
+    texts = {name: text for name, text in getattr(function, "__annotations__", {}).items() if isinstance(text, str)}
+    while texts and frame is not None and frame.f_locals is not frame.f_globals:
+        for name, text in list(texts.items()):
+            with suppress(Exception):
+                function.__annotations__[name] = eval(text, frame.f_globals, frame.f_locals)
+                del texts[name]
+        frame = frame.f_back if "__qualname__" in frame.f_locals else None  # the body of a class sees what is around
+    return function
 
 
 def definition_span(function: Callable[..., Any]) -> Span | None:

@@ -334,7 +334,10 @@ def _is_array(value: Any) -> bool:
 
 
 def _is_dataclass(value: Any) -> bool:
-    return dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_host_struct(value)
+    """Whether an object is taken by its members; `@sg.data_oriented` asks for it to be taken as a whole."""
+    if isinstance(value, type) or is_host_struct(value) or getattr(value, "is_stackgrad_data_oriented", False):
+        return False
+    return dataclasses.is_dataclass(value)
 
 
 def _is_field(value: Any) -> bool:

@@ -314,3 +314,53 @@ def test_a_frozen_dataclass_again_and_with_another_number() -> None:
         advance(s, dt)
     assert np.allclose(s.x.to_numpy(), 2 * (0.4 * 20 + 3 * 0.5))
     assert advance.stats().launches == 3
+
+
+def test_types_that_are_local_to_a_function() -> None:
+    pair = sg.types.vector(2, sg.f64)
+
+    @dataclasses.dataclass(frozen=True)
+    class Local:
+        x: sg.types.ndarray()  # type: ignore[valid-type]
+
+    @sg.kernel
+    def k(s: Local, by: pair) -> pair:  # type: ignore[valid-type]
+        for i in s.x:
+            s.x[i] += by[0]
+        return 2.0 * by
+
+    x = np.zeros(2)
+    assert k(Local(x), [1.0, 2.0]).to_numpy().tolist() == [2, 4] and x.tolist() == [1, 1]
+
+
+def test_a_data_oriented_dataclass_is_an_object() -> None:
+    @sg.data_oriented
+    @dataclasses.dataclass
+    class Sizes:
+        n: int
+        scale: sg.f64  # type: ignore[valid-type]
+
+        @sg.kernel
+        def total(self) -> sg.f64:  # type: ignore[valid-type]
+            s = 0.0
+            for _ in sg.static(range(self.n)):
+                s += sg.static(self.scale)
+            return s
+
+    sizes = Sizes(3, 1.5)
+    assert sizes.total() == 4.5
+    sizes.scale = 2.0
+    assert sizes.total() == 6
+
+
+def test_a_class_as_annotation() -> None:
+    class Solver:
+        n = 4
+
+    @sg.kernel
+    def k(s: Solver) -> sg.i32:  # type: ignore[valid-type]
+        return s.n
+
+    assert k(Solver()) == 4
+    with pytest.raises(sg.KernelTypeError, match="the parameter s: int 3 is no Solver"):
+        k(3)
