@@ -18,6 +18,7 @@ from . import infer
 from .arguments import arguments, positional
 from .constructors import constructor
 from .context import EXPRESSIONS, Tracer, converted, unpoisoned
+from .conversions import cast_matrix
 from .diagnostics import mistyped, syntax, unsupported
 from .functions import FUNCTIONS, BoundFunc, Func, function_name
 from .inline import inline
@@ -52,6 +53,8 @@ def _call(t: Tracer, node: ast.Call) -> Operand:
     dtype = infer.as_dtype(target.value, t.options)
     if dtype is not None:
         (x,) = arguments(t, node, ast.unparse(node.func), "x")
+        if isinstance(x, MatrixValue) and isinstance(target.value, Scalar):
+            return cast_matrix(t, x, dtype)
         found = number(x)
         if found is not None and isinstance(target.value, type) and target.value in (int, float, bool):
             return Static(target.value(converted(found, dtype)))

@@ -140,13 +140,18 @@ def _scalar_binary(t: Tracer, row: infer.Binary, left: Operand, right: Operand) 
 
 
 def multiply(t: Tracer, left: Operand, right: Operand) -> Operand:
-    """`left @ right`: (n, m) with (m, k), (n, m) with (m,), (n,) with (n, m). Raises KernelTypeError for others."""
+    """`left @ right`: (n, m) with (m, k), (n, m) with (m,), (n,) with (n, m), and (n,) as a column with (1, m).
+
+    Raises KernelTypeError for other shapes.
+    """
     a, b = as_matrix(t, unpoisoned(left)), as_matrix(t, unpoisoned(right))
     if a is None or b is None:
         other = describe(right if b is None else left)
         raise mistyped(f"`@` multiplies matrices and vectors, not {other}", "use `*` for numbers")
     if len(a.shape) == len(b.shape) == 1:
         raise mistyped("`@` of two vectors has no matrix in it", "write `a.dot(b)` or `a.outer_product(b)`")
+    if len(a.shape) == 1 and len(b.shape) == 2 and b.shape[0] == 1:
+        a = MatrixValue((a.shape[0], 1), a.items)
     if a.shape[-1] != b.shape[0]:
         raise mistyped(f"`@` is given {shape_text(a.shape)} and {shape_text(b.shape)}: {a.shape[-1]} columns do not"
                        f" meet {b.shape[0]} rows", "transpose one of them, or correct the shapes")  # fmt: skip

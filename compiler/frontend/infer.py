@@ -227,7 +227,7 @@ def not_numeric(operand: Operand) -> Exception:
     """The mistake of using something that is no number as one."""
     cure = "use a number, or an element as in `x[i]`"
     if isinstance(operand, MatrixValue):
-        cure = "use one entry, as in `v[0]`, or a function that works entry by entry"
+        cure = "use one entry, as in `v[0]`; to convert all of them, write `v.cast(sg.f64)`"
     elif isinstance(operand, StructValue):
         cure = f"use a member: {', '.join(operand.members)}"
     elif isinstance(operand, Static) and isinstance(operand.value, np.ndarray):

@@ -16,6 +16,9 @@ NOT_DRAWN: dict[str, str] = {
     "static_print": "prints while the kernel is traced: it has no effect on values",
     "pyfunc": "another name of `func`, which is drawn",
     "grouped": "the frontend refuses it: there are no index vectors",
+    "List": "makes the entries of vectors, and random programs are of scalars",
+    "ListComp": "makes the entries of vectors, and random programs are of scalars",
+    "GeneratorExp": "makes the entries of vectors, and random programs are of scalars",
 }
 """By the name of a function, or of a class of syntax tree."""
 

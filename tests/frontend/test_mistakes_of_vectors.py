@@ -181,7 +181,7 @@ def matrix_as_a_condition():
     x[0] = 1.0 if not mat2(1.0) else 2.0  # here
 
 
-@mistake(KernelTypeError, "a number is expected here, not a vector of 3", "float(w[0])", "v[0]")
+@mistake(KernelTypeError, "a number is expected here, not a vector of 3", "float(w[0])", "v.cast(")
 def vector_as_a_number():
     x[0] = float(w[0])  # here
 

@@ -38,7 +38,7 @@ def test_operators_work_entry_by_entry(backend):
         c = (sg.cast(a * 10, sg.i32) & 3) | (sg.Vector([8, 16, 32]) >> 1)
         y[9] = c ^ 1
         y[10] = ~c << 1
-        c += sg.Vector([1, 2, 3])
+        c += sg.i32(sg.Vector([1.5, 2.0, 3.5]))
         c *= 2
         y[11] = c
 
@@ -122,7 +122,7 @@ def test_square_matrices(backend, n):
 
 
 def test_products_of_other_shapes(backend):
-    y, w = sg.Matrix.field(3, 3, sg.f64, shape=3), sg.Vector.field(3, sg.f64, shape=4)
+    y, w = sg.Matrix.field(3, 3, sg.f64, shape=4), sg.Vector.field(3, sg.f64, shape=4)
     x, m = vectors(2, 2), matrices(3, 2)
 
     @sg.kernel
@@ -135,6 +135,7 @@ def test_products_of_other_shapes(backend):
         y[0] = c @ c.transpose()
         y[1] = (c @ a).outer_product(c @ b)
         y[2] = c @ sg.Matrix.rows([a, b]) @ sg.Matrix([[1, 0, 0], [0, 1, 1]])
+        y[3] = (c @ a) @ (c @ b).transpose()
 
     (a, b), c = x.to_numpy(), m.to_numpy()
     cross = a[0] * b[1] - a[1] * b[0]
@@ -142,7 +143,8 @@ def test_products_of_other_shapes(backend):
     expected = [c @ a, c @ b, np.array([a[0], b[0]]) @ a * np.array([1, 2, 3]), np.cross(vector, c @ a)]
     np.testing.assert_allclose(written(k, w), expected, rtol=1e-13)
     wide = c @ np.array([a, b]) @ np.array([[1, 0, 0], [0, 1, 1]])
-    np.testing.assert_allclose(written(k, y), [c @ c.T, np.outer(c @ a, c @ b), wide], rtol=1e-13)
+    outer = np.outer(c @ a, c @ b)
+    np.testing.assert_allclose(written(k, y), [c @ c.T, outer, wide, outer], rtol=1e-13)
 
 
 def test_methods_of_vectors(backend):

@@ -106,7 +106,7 @@ def test_swizzles_and_slices(backend):
 
 
 def test_indices_known_at_launch_only(backend):
-    y, at = out(12), sg.field(sg.i32, shape=2)
+    y, at = out(13), sg.field(sg.i32, shape=2)
     at.from_numpy(np.array([2, 1], np.int32))
 
     @sg.kernel
@@ -125,8 +125,11 @@ def test_indices_known_at_launch_only(backend):
         y[5], y[6], y[7] = m[1]
         y[8], y[9], y[10] = m[i]
         y[11] = WEIGHTS[j, i] + OFFSET[j]
+        m[i][j] = 0.5
+        m[i, :][j] += 1.0
+        y[12] = m[i][j] + m[i, j]
 
-    expected = [3, 8 + 4 + 3, 1, 13, 13, 7, 80, 18, 7, 80, 18, 6 + 20]
+    expected = [3, 8 + 4 + 3, 1, 13, 13, 7, 80, 18, 7, 80, 18, 6 + 20, 3]
     np.testing.assert_array_equal(written(k, y), expected)
 
 
