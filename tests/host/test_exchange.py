@@ -1,7 +1,9 @@
 """Fields and ndarrays exchanged with NumPy, JAX and DLPack: copies, shared memory, and what is known of it then."""
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -96,28 +98,46 @@ def test_fields_of_one_package_meet() -> None:
     assert x[1] == 4.0
 
 
-def test_gradients_see_what_others_wrote() -> None:
+@pytest.mark.parametrize("arch", ["reference", "cpu"])
+def test_gradients_see_what_others_wrote(arch: str) -> None:
     """The trip count of a loop is written through shared memory between launches: its sizes are counted anew."""
-    for arch in (sg.reference, sg.cpu):
-        sg.init(arch=arch, default_fp=sg.f64)
-        n, x, y = sg.field(sg.i32, 1), sg.field(sg.f64, (), needs_grad=True), sg.field(sg.f64, (), needs_grad=True)
-        trips = n.to_numpy(copy=False)
+    sg.init(arch=arch, default_fp=sg.f64)
+    n, x, y = sg.field(sg.i32, 1), sg.field(sg.f64, (), needs_grad=True), sg.field(sg.f64, (), needs_grad=True)
+    trips = n.to_numpy(copy=False)
 
-        @sg.kernel
-        def power() -> None:
-            for _ in range(1):
-                a = 1.0
-                for _ in range(n[0]):
-                    a = a * x[None]
-                y[None] = a
+    @sg.kernel
+    def power() -> None:
+        for _ in range(1):
+            a = 1.0
+            for _ in range(n[0]):
+                a = a * x[None]
+            y[None] = a
 
-        x[None] = 2.0
-        for count in (2, 40, 3):
-            trips[0] = count
-            power()
-            x.grad[None], y.grad[None] = 0.0, 1.0
-            power.grad()
-            assert y[None] == 2.0**count and x.grad[None] == count * 2.0 ** (count - 1)
+    x[None] = 2.0
+    for count in (2, 40, 3):
+        trips[0] = count
+        power()
+        x.grad[None], y.grad[None] = 0.0, 1.0
+        power.grad()
+        assert y[None] == 2.0**count and x.grad[None] == count * 2.0 ** (count - 1)
+
+
+def test_torch_tensors_are_made_from_copies_or_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Torch(ModuleType):
+        """As much of torch as is used."""
+
+        device = staticmethod(lambda name: SimpleNamespace(type=str(name).partition(":")[0]))
+        from_numpy = staticmethod(lambda array: SimpleNamespace(array=array, to=lambda device: (array, device)))
+
+    monkeypatch.setitem(sys.modules, "torch", Torch("torch"))
+    x = sg.field(sg.f32, (2, 3))
+    x.to_torch().array[0, 0] = 5
+    assert x[0, 0] == 0.0 and not x.exported and x.to_torch("cuda:0")[1] == "cuda:0"
+    x.to_torch("cpu", copy=False).array[0, 0] = 5
+    assert x[0, 0] == 5.0 and x.exported
+    with pytest.raises(ValueError, match="needs a copy"):
+        x.to_torch("cuda:0", copy=False)
+    assert list(sg.Struct.field({"a": sg.f32}, 2).to_torch()) == ["a"]
 
 
 def test_torch_is_only_needed_where_it_is_asked_for() -> None:

@@ -128,6 +128,10 @@ def test_kinds() -> None:
     assert isinstance(n, sg.Ndarray) and isinstance(n, sg.VectorNdarray) and not isinstance(n, sg.Field)
     assert isinstance(x, sg.ScalarField) and isinstance(x, sg.Field) and not isinstance(x, sg.Ndarray)
     assert all(isinstance(t, sg.Tensor) and sg.wrap(t) is t and bool(t) for t in (v, n, x))
+    m = sg.Matrix.field(2, 2, sg.f32, 3)
+    for tensor, kinds in ((v, (True, False)), (n, (True, False)), (m, (False, True)), (x, (False, False))):
+        assert (isinstance(tensor, sg.VectorTensor), isinstance(tensor, sg.MatrixTensor)) == kinds
+    assert not isinstance(sg.Matrix.ndarray(2, 2, sg.f32, 3), sg.VectorNdarray)
     assert isinstance(v[0], sg.Vector) and isinstance(v[0], sg.Matrix)
     with pytest.raises(TypeError, match="neither a field nor an ndarray"):
         sg.wrap([1])

@@ -1,6 +1,8 @@
 """Struct types, struct values and struct fields at the host."""
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -90,6 +92,31 @@ def test_elements_show_the_present() -> None:
     copied = Body(element)
     s.mass[1] = 8
     assert copied.mass == 7.0
+
+
+def test_copies_share_nothing() -> None:
+    s = Pair.field(shape=1)
+    for given in (Pair(a={"id": 3}), s[0]):
+        for other in (copy.deepcopy(given), copy.copy(given), pickle.loads(pickle.dumps(given))):
+            other.a.pos.x = 9
+            other.b.mass = 4
+            assert given.a.pos.x == 0.0 and given.b.mass == 0.0 and other.a.id == given.a.id
+
+
+def test_annotations_of_the_place_where_the_class_is() -> None:
+    vec = sg.types.vector(4, sg.f32)
+
+    @sg.dataclass
+    class Local:
+        v: vec
+        n: int
+
+    assert Local().v.entries == [0.0] * 4
+    with pytest.raises(sg.StructError, match="the annotation 'missing' of Bad: name 'missing' is not defined"):
+
+        @sg.dataclass
+        class Bad:
+            v: missing  # type: ignore[name-defined]  # noqa: F821
 
 
 def test_nested_fields() -> None:

@@ -76,6 +76,8 @@ class StructElement(Struct):
         return {name: member[self._place] for name, member in self._field.members.items()}
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("_field", "_place"):  # while it is made
+            raise AttributeError(name)
         found = self._field.members.get(name)
         return found[self._place] if found is not None else super().__getattr__(name)
 

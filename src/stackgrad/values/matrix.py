@@ -213,6 +213,8 @@ def entries_of(rows: Any) -> tuple[np.ndarray, Scalar | None]:
             found = np.asarray([line.data if isinstance(line, Matrix) else line for line in lines])
         except ValueError:
             raise MatrixError("rows of unequal length", "give rows of numbers, all of one length") from None
+    if not found.size:
+        raise MatrixError("a matrix without entries", "give at least one number")
     if found.dtype.kind not in "fiub":
         raise MatrixError(f"a matrix holds numbers, not {found.dtype}", "give rows of numbers")
     return found, from_dtype(found.dtype) if _is_typed(rows) else None

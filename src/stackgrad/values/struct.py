@@ -76,7 +76,12 @@ class Struct:
         """Member names and values in order."""
         return self.members.items()
 
+    def __reduce__(self) -> Any:
+        return Struct.of, (self.type, {name: _plain(value) for name, value in self.members.items()})
+
     def __getattr__(self, name: str) -> Any:
+        if name in ("type", "members"):  # while it is made
+            raise AttributeError(name)
         if name in self.members:
             return self.members[name]
         method = self.type.methods.get(name)

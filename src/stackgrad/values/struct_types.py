@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, StructType
-from ..dtypes import scalar_type
+from ..dtypes import is_default, scalar_type
 from ..usage import FieldError, StructError
 
 RESERVED = ("type", "members", "keys", "items", "to_dict", "field", "grad", "dual", "shape")
@@ -35,4 +35,4 @@ def _member_type(kind: Any) -> Any:
 
 def element_type(dtype: Any) -> Any:
     """A scalar type; Python's types stay for the defaults of the time when they are used."""
-    return dtype if dtype in (float, int, bool) else scalar_type(dtype)
+    return dtype if is_default(dtype) else scalar_type(dtype)
