@@ -27,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 T = TypeVar("T")
-PROFILES = (*(SMOOTH,) * 4, WILD, *(SMOOTH,) * 4, WILD, OPERATIONS, SMOOTH, SMOOTH)
+PROFILES = (*(SMOOTH,) * 5, WILD, *(SMOOTH,) * 5, WILD, OPERATIONS, *(SMOOTH,) * 2, WILD)
 """The mixture that is drawn where no profile is asked for."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from ...compiler.ir.types import i32
 from ..model import nodes as m
 from ..model.nodes import Expr, Number, Stmt
-from .expressions import plain
+from .expressions import add, plain
 from .state import Whole
 from .statements import Statements
 
@@ -19,7 +19,8 @@ class Loops(Statements):
 
     def loop(self, depth: int) -> list[Stmt]:
         """A loop that holds others down to this depth."""
-        kind = self.draw.choice(("for", "for", "for", "while", "for", "for", "while", "endless", "box", "unrolled"))
+        kinds = (*("for",) * 10, *("while",) * 3, "endless", "box", "unrolled")
+        kind = self.draw.choice(kinds)
         if kind in ("while", "endless"):
             return self._while(depth, endless=kind == "endless")
         if kind == "unrolled" and depth == 1:
@@ -86,8 +87,11 @@ class Loops(Statements):
         name = self.draw.choice(self.names.indices)
         most = self.names.ints[name].high
         index = m.Name(name)
-        if self.draw.boolean():
+        kind = self.draw.choice(("below", "to", "from", "to"))
+        if kind == "below":
             return m.Range(None, index), most - 1
+        if kind == "to" and most < 5:
+            return m.Range(None, add(index, Number(1))), most
         return m.Range(index, Number(min(most + 1, 5))), 4
 
     def _down(self) -> tuple[m.Range, int]:
