@@ -17,7 +17,6 @@ import numpy as np
 
 from ..errors import KernelSyntaxError
 from ..ir.types import Scalar
-from .protocols import is_host_matrix
 from .refused import exported
 
 
@@ -130,7 +129,7 @@ def _extremum(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 def _rounding(function: Callable[[Any], Any]) -> Callable[..., Any]:
     def call(x: Any, dtype: Any = None) -> Any:
         made = x if isinstance(x, int) else _numeric(function)(x)
-        return made if dtype is None else dtype(made)
+        return made if dtype is None else _cast(made, dtype)
 
     return call
 
@@ -139,6 +138,10 @@ def _bit_cast(x: Any, dtype: Scalar) -> Any:
     source = np.float64(x) if isinstance(x, float) and dtype.bits == 64 else np.float32(x)
     whole = np.int64 if dtype.bits == 64 else np.int32
     return (source if isinstance(x, float) else whole(x)).view(dtype.dtype).item()
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    return x.cast(dtype) if getattr(x, "is_stackgrad_matrix", False) else dtype(x)
 
 
 def _raw_div(a: Any, b: Any) -> Any:
@@ -182,7 +185,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "min": _extremum(np.minimum),
     "max": _extremum(np.maximum),
     "select": lambda condition, a, b: a if condition else b,
-    "cast": lambda x, dtype: x.cast(dtype) if is_host_matrix(x) else dtype(x),
+    "cast": _cast,
     "bit_cast": _bit_cast,
     "popcnt": lambda x: (x & 0xFFFFFFFF).bit_count(),
     "clz": lambda x: 32 - (x & 0xFFFFFFFF).bit_length(),
@@ -197,7 +200,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "randn": lambda dtype=float: _random.gauss(0.0, 1.0),
     "stop_grad": lambda x: x,
     **{f"atomic_{name}": None for name in _ATOMICS},
-    "zero": lambda x: type(x)(0) if isinstance(x, (bool, int, float)) else x * 0,
+    "zero": lambda x: type(x)(0) if isinstance(x, (bool, int, float)) else x * 0 + 0,
     "one": lambda x: type(x)(1) if isinstance(x, (bool, int, float)) else x * 0 + 1,
     "static": _static,
     "static_assert": _static_assert,

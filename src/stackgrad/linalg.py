@@ -12,10 +12,14 @@ from typing import Any
 
 from .compiler.frontend.functions import EXPORTS, func
 from .compiler.frontend.refused import Refused
-from .values import Matrix, Vector
+from .values import Matrix as _Matrix
+from .values import Vector as _Vector
 
-abs, cast, max, min, sqrt = (EXPORTS[name] for name in ("abs", "cast", "max", "min", "sqrt"))  # noqa: A001
-select, static, static_assert = (EXPORTS[name] for name in ("select", "static", "static_assert"))
+_FUNCTIONS: Any = EXPORTS
+abs, cast, max, min, sqrt = (_FUNCTIONS[name] for name in ("abs", "cast", "max", "min", "sqrt"))  # noqa: A001
+select, static, static_assert = (_FUNCTIONS[name] for name in ("select", "static", "static_assert"))
+Matrix: Any = _Matrix
+Vector: Any = _Vector
 
 SparseMatrix, SparseMatrixBuilder = Refused("linalg.SparseMatrix"), Refused("linalg.SparseMatrixBuilder")
 SparseSolver = Refused("linalg.SparseSolver")

@@ -12,14 +12,19 @@ from typing import Any
 from .compiler.frontend.functions import EXPORTS, func
 from .compiler.ir.types import u32
 from .types import matrix, vector
-from .values import Matrix, Vector
+from .values import Matrix as _Matrix
+from .values import Vector as _Vector
 
-acos, asin, atan2, ceil, cos = (EXPORTS[name] for name in ("acos", "asin", "atan2", "ceil", "cos"))
-clz, exp, ffs, floor, isinf, isnan = (EXPORTS[name] for name in ("clz", "exp", "ffs", "floor", "isinf", "isnan"))
-log, max, min, popcnt, pow = (EXPORTS[name] for name in ("log", "max", "min", "popcnt", "pow"))  # noqa: A001
-round, sin, sqrt, tan, tanh = (EXPORTS[name] for name in ("round", "sin", "sqrt", "tan", "tanh"))  # noqa: A001
-abs = EXPORTS["abs"]  # noqa: A001
-cast, sgn = (EXPORTS[name] for name in ("cast", "sgn"))
+_FUNCTIONS: Any = EXPORTS
+acos, asin, atan2, ceil, cos = (_FUNCTIONS[name] for name in ("acos", "asin", "atan2", "ceil", "cos"))
+clz, exp, ffs, floor, isinf, isnan = (_FUNCTIONS[name] for name in ("clz", "exp", "ffs", "floor", "isinf", "isnan"))
+log, max, min, popcnt, pow = (_FUNCTIONS[name] for name in ("log", "max", "min", "popcnt", "pow"))  # noqa: A001
+round, sin, sqrt, tan, tanh = (_FUNCTIONS[name] for name in ("round", "sin", "sqrt", "tan", "tanh"))  # noqa: A001
+abs = _FUNCTIONS["abs"]  # noqa: A001
+cast, sgn = (_FUNCTIONS[name] for name in ("cast", "sgn"))
+
+Matrix: Any = _Matrix
+Vector: Any = _Vector
 
 vec2, vec3, vec4 = vector(2, float), vector(3, float), vector(4, float)
 ivec2, ivec3, ivec4 = vector(2, int), vector(3, int), vector(4, int)

@@ -201,3 +201,12 @@ def test_shapes_that_do_not_fit() -> None:
     for f, text in ((sg.svd, "svd takes square matrices of 2 or 3 rows"), (sg.eig, "eig takes matrices of 2 rows")):
         with pytest.raises(sg.KernelSyntaxError, match=text):
             launcher(f, [x], [field_of(np.zeros((4, 4))), field_of(np.zeros((4, 4))), field_of(np.zeros((4, 4)))])()
+
+
+def test_on_the_host() -> None:
+    a = sg.Matrix(A3.tolist())
+    u, s, v = (m.to_numpy() for m in sg.svd(a))
+    np.testing.assert_allclose(u @ s @ v.T, A3, atol=1e-14)
+    r, p = (m.to_numpy() for m in sg.polar_decompose(a))
+    np.testing.assert_allclose(r @ p, A3, atol=1e-14)
+    np.testing.assert_allclose(sg.solve(a, sg.Vector([1.0, 2.0, 3.0])).to_numpy(), np.linalg.solve(A3, [1, 2, 3]))

@@ -366,4 +366,7 @@ def test_functions_outside_kernels() -> None:
     assert sg.zero(2.5) == 0.0 and sg.one(3) == 1
     random.seed(1)
     assert abs(sg.randn()) < 10
+    v = sg.Vector([-0.5, 1.75])
+    assert list(sg.floor(v, sg.i32)) == [-1, 1] and list(sg.cast(v, sg.i32)) == [0, 1]
+    assert list(sg.zero(v)) == [0.0, 0.0] and list(sg.one(v)) == [1.0, 1.0] and list(sg.max(v, 0.0)) == [0.0, 1.75]
     assert sg.static(3) == 3 and list(sg.ndrange(2)) == [0, 1]
