@@ -77,6 +77,19 @@ def is_template(annotation: Any) -> bool:
 ElementType = Scalar | MatrixType | StructType
 """What a local, an argument or an element of a field may be."""
 
+@dataclass(frozen=True)
+class PackType:
+    """A local list or tuple of known length: numbers, vectors, structs, or packs again. No field holds one."""
+
+    items: tuple[LocalType, ...]
+
+    def __str__(self) -> str:
+        return f"a sequence of {len(self.items)}"
+
+
+LocalType = Scalar | MatrixType | StructType | PackType
+"""What a local may be."""
+
 TYPE_ATTRIBUTE = "stackgrad_type"
 """Where public type objects (`sg.types.vector(...)`, what `@sg.dataclass` makes) carry the type they mean."""
 

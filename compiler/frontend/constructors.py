@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..ir.types import Scalar
-from .aggregates import MatrixType, StructType, aggregate_type
+from .aggregates import ElementType, MatrixType, PackType, StructType, aggregate_type
 from .arguments import arguments, positional
 from .context import Tracer, unpoisoned
 from .conversions import as_matrix, cast_matrix, conform, kind_of, matrix_of
@@ -135,13 +135,20 @@ def _of_members(name: str, t: Tracer, node: ast.Call) -> Operand:
         given[keyword.arg] = _member(t, keyword.value)
     if not given:
         raise syntax("a struct has members", "write `sg.Struct(a=x, b=y)`")
-    kind = StructType("", tuple((key, kind_of(t, value)) for key, value in given.items()))
+    kind = StructType("", tuple((key, _member_type(t, key, value)) for key, value in given.items()))
     return conform(t, StructValue(kind, given), kind, "the struct")
 
 
 def _member(t: Tracer, node: ast.expr) -> Operand:
     operand = t.clean(node)
     return as_matrix(t, operand) or operand
+
+
+def _member_type(t: Tracer, name: str, operand: Operand) -> ElementType:
+    kind = kind_of(t, operand)
+    if isinstance(kind, PackType):
+        raise mistyped(f"the member `{name}` is {kind}", "give a number, a vector, a matrix or a struct")
+    return kind
 
 
 CONSTRUCTORS: dict[str, Callable[[str, Tracer, ast.Call], Operand]] = {

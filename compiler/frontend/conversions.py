@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ir.types import Scalar
 from . import infer
-from .aggregates import ElementType, MatrixType, StructType, aggregate_type
+from .aggregates import LocalType, MatrixType, PackType, StructType, aggregate_type
 from .context import Tracer, unpoisoned
 from .diagnostics import Problem, mistyped
 from .operands import MatrixValue, Operand, Pack, Static, StructValue, describe, number, shape_text, static
@@ -116,18 +116,32 @@ def too_large(operand: Static) -> Problem:
 # ---- what memory takes --------------------------------------------------------------------------------------------
 
 
-def kind_of(t: Tracer, operand: Operand) -> ElementType:
+def sequence(t: Tracer, operand: Operand) -> Operand:
+    """A sequence known at compile time as a pack of operands; anything else as it is."""
+    if isinstance(operand, Pack):
+        return Pack(tuple(sequence(t, item) for item in operand.items))
+    if isinstance(operand, Static) and isinstance(operand.value, np.ndarray):
+        raise too_large(operand)
+    if isinstance(operand, Static) and t.items(operand) is not None:
+        return Pack(tuple(sequence(t, item) for item in t.items(operand) or ()))
+    return operand
+
+
+def kind_of(t: Tracer, operand: Operand) -> LocalType:
     """The type of the local that an operand would declare."""
+    if isinstance(operand, Pack):
+        return PackType(tuple(kind_of(t, item) for item in operand.items))
     if isinstance(operand, MatrixValue):
         return MatrixType(operand.shape, entry_type(t, operand))
     if isinstance(operand, StructValue):
-        return StructType(operand.type.name, tuple((k, kind_of(t, v)) for k, v in operand.members.items()),
-                          operand.type.methods)  # fmt: skip
+        return operand.type
     return t.type_of(operand)
 
 
-def conform(t: Tracer, operand: Operand, kind: ElementType, where: str) -> Operand:
+def conform(t: Tracer, operand: Operand, kind: LocalType, where: str) -> Operand:
     """The operand converted to what memory of this type holds; one number fills every entry of a matrix."""
+    if isinstance(kind, PackType):
+        return _conform_pack(t, operand, kind, where)
     if isinstance(kind, MatrixType):
         return _conform_matrix(t, operand, kind, where)
     if isinstance(kind, StructType):
@@ -136,6 +150,14 @@ def conform(t: Tracer, operand: Operand, kind: ElementType, where: str) -> Opera
         raise mistyped(f"{where} holds one number of type {kind}, not {describe(operand)}",
                        "store one element, as in `v[0]`")  # fmt: skip
     return t.stored(operand, kind, where)
+
+
+def _conform_pack(t: Tracer, operand: Operand, kind: PackType, where: str) -> Pack:
+    items = t.items(operand)
+    if items is None or len(items) != len(kind.items):
+        what = describe(operand) if items is None else f"{len(items)} values"
+        raise mistyped(f"{where} holds {kind}, not {what}", "give it as many values")
+    return Pack(tuple(conform(t, item, inner, where) for item, inner in zip(items, kind.items)))
 
 
 def _conform_matrix(t: Tracer, operand: Operand, kind: MatrixType, where: str) -> MatrixValue:

@@ -25,7 +25,7 @@ from .diagnostics import Poisoned, Problem, mistyped, syntax
 from .functions import Func
 from .matrices import METHODS
 from .memory import PLACES, Place, declare, refer
-from .operands import MatrixValue, Operand, Pack, Poison, Static, StructValue, describe, number, static
+from .operands import Operand, Pack, Poison, Static, describe, number, static
 from .scope import Fixed, Reference, Scopes
 from .source import annotation_of, read_source
 from .trees import form, leaves, with_leaves
@@ -169,7 +169,7 @@ def annotated_kind(t: Tracer, annotation: Any) -> ElementType | None:
 
 
 def _bind_one(t: Tracer, scopes: Scopes, line: int, name: str, operand: Operand, assigned: bool) -> None:
-    holds = isinstance(operand, (Value, MatrixValue, StructValue)) or number(operand) is not None
+    holds = all(isinstance(leaf, Value) or number(leaf) is not None for leaf in leaves(operand))
     if assigned and holds:
         scopes.declare(name, declare(t, name, operand), line)
     else:

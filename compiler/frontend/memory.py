@@ -13,11 +13,11 @@ from typing import Any
 
 from ..ir.nodes import Value
 from ..ir.types import Scalar, i32
-from .aggregates import ElementType, MatrixType, StructType
+from .aggregates import LocalType, MatrixType, PackType, StructType
 from .context import Tracer
 from .conversions import conform, kind_of
 from .diagnostics import Problem, syntax
-from .operands import MatrixValue, Operand, StructValue
+from .operands import MatrixValue, Operand, Pack, StructValue
 from .protocols import AnyField, MatrixFieldLike, StructFieldLike, is_field, is_matrix_field
 from .scope import Argument, Compound, Reference, Variable
 from .selections import Position, Selection, candidates_of, choose
@@ -103,7 +103,7 @@ def refer(t: Tracer, node: ast.expr) -> Place | Operand:
 # ---- what a place is ----------------------------------------------------------------------------------------------
 
 
-def kind_at(place: Place) -> ElementType:
+def kind_at(place: Place) -> LocalType:
     """The type of what a place holds."""
     if isinstance(place, Compound):
         return place.kind
@@ -171,6 +171,12 @@ def member(t: Tracer, place: Place, name: str) -> Place:
     return place.parts[place.kind.names.index(name)]  # type: ignore[no-any-return]
 
 
+def packed(place: Place) -> tuple[Place, ...]:
+    """The places of a sequence."""
+    assert isinstance(place, Compound)
+    return place.parts
+
+
 def part(t: Tracer, place: Place, selection: Selection) -> Place:
     """The selected entries of a vector or matrix: one place, or a vector or matrix again."""
     kind = kind_at(place)
@@ -215,6 +221,8 @@ def load(t: Tracer, place: Place) -> Operand:
     kind = kind_at(place)
     if isinstance(kind, MatrixType):
         return MatrixValue(kind.shape, tuple(load(t, entry) for entry in entries(t, place)))
+    if isinstance(kind, PackType):
+        return Pack(tuple(load(t, inner) for inner in packed(place)))
     assert isinstance(kind, StructType)
     return StructValue(kind, {name: load(t, inner) for name, inner in members(t, place).items()})
 
@@ -232,6 +240,9 @@ def _store(t: Tracer, place: Place, operand: Operand) -> None:
     elif isinstance(operand, StructValue):
         for name, item in operand.members.items():
             _store(t, member(t, place, name), item)
+    elif isinstance(operand, Pack):
+        for inner, item in zip(packed(place), operand.items):
+            _store(t, inner, item)
     else:
         _store_scalar(t, place, t.value(operand))
 
@@ -258,11 +269,16 @@ def declare(t: Tracer, name: str, operand: Operand) -> Variable | Compound:
     return _declare(t, t.namer.unique(name), operand, kind_of(t, operand))
 
 
-def _declare(t: Tracer, name: str, operand: Operand, kind: ElementType) -> Variable | Compound:
+def _declare(t: Tracer, name: str, operand: Operand, kind: LocalType) -> Variable | Compound:
     if isinstance(operand, MatrixValue) and isinstance(kind, MatrixType):
         parts = tuple(_declare(t, t.namer.unique(f"{name}.{suffix}"), item, kind.dtype)
                       for suffix, item in zip(_suffixes(kind.shape), operand.items))  # fmt: skip
         return Compound(kind, parts)
+    if isinstance(operand, Pack) and isinstance(kind, PackType):
+        return Compound(kind, tuple(
+            _declare(t, t.namer.unique(f"{name}.{k}"), item, inner)
+            for k, (item, inner) in enumerate(zip(operand.items, kind.items))
+        ))  # fmt: skip
     if isinstance(operand, StructValue) and isinstance(kind, StructType):
         return Compound(kind, tuple(
             _declare(t, t.namer.unique(f"{name}.{member}"), operand.members[member], inner)

@@ -9,16 +9,17 @@ from ..ir.nodes import Value
 from ..ir.ops import atomic_fits
 from ..ir.types import promote
 from . import infer
-from .aggregates import MatrixType, StructType
+from .aggregates import MatrixType, PackType, StructType
 from .broadcasts import shape_mismatch
 from .context import Tracer
-from .conversions import as_matrix
+from .conversions import as_matrix, sequence
 from .diagnostics import mistyped, syntax
 from .expressions import apply_binary, assign_name
 from .memory import PLACES, Element, Place, entries, in_array, is_argument, kind_at, load, refer, store
 from .operands import MatrixValue, Operand, Static, StructValue, describe, number
 from .protocols import is_any_field
-from .scope import Compound, Reference, Variable
+from .scope import Compound, Reference
+from .trees import leaves
 
 __all__ = ["Element", "Place", "assign", "is_atomic", "load", "place", "store", "update", "whole_field"]
 
@@ -90,24 +91,20 @@ def _assign_name(t: Tracer, node: ast.Name, operand: Operand) -> None:
     binding = t.scopes.find(node.id)
     if binding is None and is_any_field(shadowed):
         raise whole_field(node.id, len(shadowed.shape), node)
-    compound = binding is not None and isinstance(binding, PLACES) and not isinstance(binding, Variable)
-    if not (compound and as_matrix(t, operand)):
-        _refuse_objects(t, node, operand)
+    operand = sequence(t, operand)
+    _refuse_objects(node, operand)
     assign_name(t, node, operand)
 
 
-def _refuse_objects(t: Tracer, node: ast.Name, operand: Operand) -> None:
+def _refuse_objects(node: ast.Name, operand: Operand) -> None:
     """Raises KernelTypeError for what no local can hold."""
-    if isinstance(operand, MatrixValue):
-        return
-    if isinstance(operand, Static) and number(operand) is None and t.items(operand) is None:
+    for leaf in leaves(operand):
+        if not isinstance(leaf, Static) or number(leaf) is not None:
+            continue
         cure = f"index it, or bind it with `{node.id} = sg.static(...)`"
-        if operand.value is None:
+        if leaf.value is None:
             cure = "return a value from the function on every path"
-        raise mistyped(f"a local holds a number, a vector, a matrix or a struct, not {describe(operand)}", cure)
-    if t.items(operand) is not None:
-        raise mistyped("a local holds one number or one vector, not a tuple",
-                       "unpack it, as in `a, b = ...`, or make a vector, as in `sg.Vector([a, b])`")  # fmt: skip
+        raise mistyped(f"a local holds numbers, vectors, matrices and structs, not {describe(leaf)}", cure)
 
 
 def _unpack(t: Tracer, node: ast.Tuple | ast.List, operand: Operand) -> None:
@@ -137,8 +134,8 @@ def is_atomic(target: Place, op: str) -> bool:
 def update(t: Tracer, target: Place, op: str, operand: Operand, row: infer.Binary | None) -> Operand:
     """`target op= operand`; gives the old value. Elements are updated atomically where ATOMIC_FORMS says so."""
     kind = kind_at(target)
-    if isinstance(kind, StructType):
-        raise mistyped(f"`{op}` works on numbers and vectors, not on {kind}", "update its members one by one")
+    if isinstance(kind, (StructType, PackType)):
+        raise mistyped(f"`{op}` works on numbers and vectors, not on {kind}", "update its parts one by one")
     if isinstance(kind, MatrixType):
         return _update_entries(t, target, kind, partial(update, t, op=op, row=row), operand, row)
     if isinstance(target, Element) and is_atomic(target, op):

@@ -11,14 +11,26 @@ from typing import Any
 
 from ..ir.nodes import Value
 from . import constructors, matrices, structs
-from .aggregates import MatrixType, StructType
+from .aggregates import MatrixType, PackType, StructType
 from .context import EXPRESSIONS, Attribute, Tracer
 from .conversions import as_matrix, captured
 from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
 from .inline import inline
 from .members import LaunchValue, Members
-from .memory import PLACES, REFERENCES, Place, element_of, kind_at, load, member, part, refer, text_at
-from .operands import UNKNOWN, MatrixValue, Operand, Pack, ShapeOf, Static, StructValue, describe, known, static
+from .memory import PLACES, REFERENCES, Place, element_of, kind_at, load, member, packed, part, refer, text_at
+from .operands import (
+    UNKNOWN,
+    MatrixValue,
+    Operand,
+    Pack,
+    ShapeOf,
+    Static,
+    StructValue,
+    describe,
+    integer,
+    known,
+    static,
+)
 from .protocols import AnyField, is_any_field, is_field, is_matrix_field, is_struct_field
 from .scope import Compound
 from .selections import Selection, select, selected, swizzle
@@ -193,8 +205,22 @@ def refer_subscript(t: Tracer, node: ast.Subscript) -> Place | Operand:
         if isinstance(kind, MatrixType):
             checked = isinstance(base, Compound)
             return part(t, base, select(t, kind.shape, node.slice, f"`{text_at(base)}`", checked))
+        if isinstance(kind, PackType) and not isinstance(node.slice, ast.Slice):
+            return _refer_item(t, base, node)
         base = content(t, base)
     return _static_item(t, base, node)
+
+
+def _refer_item(t: Tracer, base: Place, node: ast.Subscript) -> Place | Operand:
+    """An item of a local sequence; by an index known at launch only, its value."""
+    places, index = packed(base), t.clean(node.slice)
+    found = integer(index)
+    if found is None:
+        return _chosen_item(t, content(t, base), index, node)
+    if not 0 <= found < len(places):
+        raise mistyped(f"the index {found} is outside of a sequence of {len(places)}",
+                       f"use an index from 0 to {len(places) - 1}", node.slice)  # fmt: skip
+    return places[found]
 
 
 def indices_of(t: Tracer, field: AnyField, hint: str, node: ast.Subscript) -> tuple[Value, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ir.types import Scalar
-from .aggregates import MatrixType, StructType
+from .aggregates import MatrixType, PackType, StructType
 from .operands import Operand
 
 
@@ -41,12 +41,12 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Compound:
-    """A vector, matrix or struct in memory: a place for each entry, row by row, or for each member in order.
+    """A vector, matrix, struct or sequence in memory: a place for each entry, row by row, or for each member in order.
 
     A local is a Compound of Variables, an argument one of Arguments; a row or a swizzle of either is one again.
     """
 
-    kind: MatrixType | StructType
+    kind: MatrixType | StructType | PackType
     parts: tuple[Any, ...]
 
 

@@ -66,16 +66,6 @@ def generator():
     yield x[0]  # here
 
 
-@mistake(KernelTypeError, "a local holds one number or one vector, not a tuple", "v = [1.0, 2.0]", "sg.Vector")
-def list_display():
-    v = [1.0, 2.0]  # here
-
-
-@mistake(KernelTypeError, "a local holds one number or one vector, not a tuple", "v = [i for i in range(3)]")
-def comprehension():
-    v = [i for i in range(3)]  # here
-
-
 @mistake(KernelSyntaxError, "a kernel has no slices", ":2")
 def slice_of_a_field():
     x[:2] = 1.0  # here

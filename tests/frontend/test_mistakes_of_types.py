@@ -168,17 +168,12 @@ def wrong_number_of_values():
     a, b = 1, 2, 3  # here
 
 
-@mistake(KernelTypeError, "a local holds one number or one vector, not a tuple", "v = pair(1)", "unpack")
-def tuple_in_a_local():
-    v = pair(1)  # here
-
-
-@mistake(KernelTypeError, "a struct, not the field `x`", "v = x", "sg.static")
+@mistake(KernelTypeError, "and structs, not the field `x`", "v = x", "sg.static")
 def field_in_a_local():
     v = x  # here
 
 
-@mistake(KernelTypeError, "a struct, not None", "v = nothing(1.0)", "return a value")
+@mistake(KernelTypeError, "and structs, not None", "v = nothing(1.0)", "return a value")
 def result_of_nothing():
     v = nothing(1.0)  # here
 

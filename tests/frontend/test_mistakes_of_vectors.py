@@ -215,7 +215,7 @@ def number_in_a_struct():
 
 
 @mistake(KernelTypeError, "`add` works on numbers and vectors, not on the struct Body", "sg.atomic_add(b, 1.0)",
-         "members")  # fmt: skip
+         "parts")  # fmt: skip
 def updated_struct():
     b = Body(mass=1.0)
     sg.atomic_add(b, 1.0)  # here
@@ -297,6 +297,28 @@ def comprehension_over_a_field():
 @mistake(KernelTypeError, "`fill` overwrites a vector in memory", "w[0].normalized().fill(1.0)", "local")
 def fill_of_a_value():
     w[0].normalized().fill(1.0)  # here
+
+
+@mistake(KernelTypeError, "`s` holds a sequence of 2, not 3 values", "s = [1.0, 2.0, 3.0]")
+def sequence_of_another_length():
+    s = [1.0, 2.0]
+    s = [1.0, 2.0, 3.0]  # here
+
+
+@mistake(KernelTypeError, "the index 2 is outside of a sequence of 2", "2", "from 0 to 1")
+def index_outside_a_sequence():
+    s = [w[0], w[1]]
+    x[0] = s[2].x  # here
+
+
+@mistake(KernelTypeError, "a local holds numbers, vectors, matrices and structs, not the field `x`", "s = [x, w]")
+def fields_in_a_local():
+    s = [x, w]  # here
+
+
+@mistake(KernelTypeError, "the NumPy array `BIG` of shape (9, 9) cannot be a constant", "a = BIG", "field")
+def large_array_in_a_local():
+    a = BIG  # here
 
 
 @mistake(KernelTypeError, "an element of a field is not known at compile time", "w[0]", "static")

@@ -131,6 +131,27 @@ def test_templates_go_by_reference(backend):
 
 
 @sg.func
+def rotated(items):
+    items[0], items[1] = items[1], items[0]
+    items[0] *= 2
+    return items
+
+
+def test_sequences_as_arguments_and_results(backend):
+    x, y = vectors(2), sg.Vector.field(2, sg.f64, shape=3)
+
+    @sg.kernel
+    def k():
+        pair = [x[None], x[None] + 1]
+        turned = rotated(pair)
+        y[0], y[1] = turned
+        y[2] = pair[0]
+
+    v = x.to_numpy()
+    np.testing.assert_allclose(written(k, y), [2 * (v + 1), v, v])
+
+
+@sg.func
 def emptied(v, b):
     v.fill(0.5)
     sg.atomic_add(b[0], 1.0)

@@ -194,3 +194,44 @@ def test_elements_of_fields_at_dynamic_entries(backend, gradcheck, fp):
                 loss[None] += x[i][t % 4] * m[None][t % 2, (t + i) % 3] * x[i].zw[t % 2]
 
     gradcheck(k)
+
+
+@precisions
+def test_particles_and_a_grid(backend, gradcheck, fp):
+    """Weights in a list, unrolled loops over neighbours, scatter of vectors, gather of matrices."""
+    backend.init(default_fp=fp)
+    x, v, c = vectors(2, 2, fp=fp, low=1.0, high=3.0), vectors(2, 2, fp=fp), matrices(2, 2, 2, fp=fp)
+    grid, mass = sg.Vector.field(2, fp, shape=(5, 5), needs_grad=True), sg.field(fp, shape=(5, 5), needs_grad=True)
+    loss = scalar(fp)
+
+    @sg.func
+    def weights(p):
+        base = sg.cast(p - 0.5, sg.i32)
+        f = p - sg.cast(base, fp)
+        return base, [0.5 * (1.5 - f) ** 2, 0.75 - (f - 1) ** 2, 0.5 * (f - 0.5) ** 2]
+
+    @sg.kernel
+    def scatter():
+        for p in x:
+            base, w = weights(x[p])
+            affine = c[p] + sg.Matrix.diag(dim=2, val=0.1)
+            for i, j in sg.static(sg.ndrange(3, 3)):
+                offset = sg.Vector([i, j])
+                weight = w[i][0] * w[j][1]
+                grid[base + offset] += weight * (v[p] + affine @ (sg.cast(base + offset, fp) - x[p]))
+                mass[base + offset] += weight
+
+    @sg.kernel
+    def gather():
+        for p in x:
+            base, w = weights(x[p])
+            moved, spin = sg.Vector.zero(fp, 2), sg.Matrix.zero(fp, 2, 2)
+            for i, j in sg.static(sg.ndrange(3, 3)):
+                offset = sg.Vector([i, j])
+                flow = w[i].x * w[j].y * grid[base + offset] / (mass[base + offset] + 0.1)
+                moved += flow
+                spin += flow.outer_product(offset)
+            loss[None] += moved.norm_sqr() + spin.determinant() + spin.trace()
+
+    gradcheck(scatter)
+    gradcheck(gather)

@@ -196,6 +196,37 @@ def test_choices(backend):
     np.testing.assert_allclose(written(k, y), [4, 9, np.exp(3), np.exp(4), 0, 0, 3, 9], rtol=1e-14)
 
 
+def test_sequences(backend):
+    y, at = out(11), sg.field(sg.i32, shape=())
+    at[None] = 1
+
+    @sg.func
+    def pair(a):
+        return a, [a + 1.0, 2.0]
+
+    @sg.kernel
+    def k():
+        v, i = sg.Vector([1.0, 2.0]), at[None]
+        w = [v * 2, v + 1, (v, 7)]
+        w[0][1] = 9.0
+        w[1] = w[0].yx
+        s = [1.0, 2, i]
+        s[0] += s[2] + 0.5
+        p = pair(v)
+        q = [[1, 2], [3, 4]]
+        y[0], y[1], y[2], y[3] = *w[0], *w[1]
+        y[4] = w[2][0].sum() + w[2][1]
+        y[5] = s[0] + len(s)
+        y[6] = p[1][0].sum() + p[1][1]
+        y[7] = q[i][0] + s[i]
+        w, r = [v, v, (v, 1)], w
+        y[8] = w[0].sum() + r[0].sum()
+        for k in sg.static(range(2)):
+            y[9 + k] = w[k][k]
+
+    np.testing.assert_array_equal(written(k, y), [2, 9, 9, 2, 10, 2.5 + 3, 5 + 2, 3 + 2, 3 + 11, 1, 2])
+
+
 def test_constants_of_the_host(backend):
     y, host = out(5), sg.Vector([1.0, 2.0, 3.0])
     table = (2.0, 4.0, 8.0)
