@@ -18,11 +18,16 @@ def is_table_row(node: Documented) -> bool:
     )
 
 
+def is_overload(node: Documented) -> bool:
+    """Whether the definition tells type checkers one signature: the function itself follows, with its docstring."""
+    return any(isinstance(d, ast.Name) and d.id == "overload" for d in node.decorator_list)
+
+
 def undocumented(source: ast.Module) -> Iterator[str]:
     """Public names at the top of a module that carry no docstring."""
     for node in source.body:
         public = isinstance(node, Documented) and not node.name.startswith("_")
-        if public and not ast.get_docstring(node) and not is_table_row(node):
+        if public and not ast.get_docstring(node) and not is_table_row(node) and not is_overload(node):
             yield f"{node.lineno}: {node.name}"
 
 
@@ -47,6 +52,7 @@ def test_public_names_of_the_package() -> None:
     ('def f():\n    """Gives x."""', []),
     ("def _f(): pass", []),
     ("@TABLE.row('sin')\ndef sin(x): return x", []),
+    ("@overload\ndef f(x: int) -> int: ...\n\ndef f(x): return x", ["4: f"]),
     ("@cache\ndef f(x): return x", ["2: f"]),
 ])
 def test_missing_docstrings_are_found(source: str, names: list[str]) -> None:

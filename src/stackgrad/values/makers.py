@@ -25,6 +25,7 @@ def factory(module: str, name: str) -> Any:
 
 
 def extent(value: Any, name: str) -> int:
+    """An extent of a vector or matrix, checked. Raises MatrixError."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise MatrixError(f"{name} cannot be {value!r}", "extents are integers of 1 or more")
     return int(value)
