@@ -53,7 +53,7 @@ def _call(t: Tracer, node: ast.Call) -> Operand:
     dtype = infer.as_dtype(target.value, t.options)
     if dtype is not None:
         (x,) = arguments(t, node, ast.unparse(node.func), "x")
-        if isinstance(x, MatrixValue) and isinstance(target.value, Scalar):
+        if isinstance(x, MatrixValue):
             return cast_matrix(t, x, dtype)
         found = number(x)
         if found is not None and isinstance(target.value, type) and target.value in (int, float, bool):

@@ -205,6 +205,21 @@ def test_sequences_are_repeated_and_joined() -> None:
     assert y.to_numpy().tolist() == [5.0, 12.0]
 
 
+def test_casts_of_vectors() -> None:
+    x, y = sg.Vector.field(2, sg.f64, 1), sg.Vector.field(2, sg.i32, 1)
+    x.from_numpy(np.array([[2.75, -1.5]]))
+
+    @sg.kernel
+    def k():
+        for p in x:
+            base = int(x[p] - 0.5)
+            y[p] = base + sg.cast(x[p], sg.i32) + sg.i32(x[p])
+            x[p] = x[p] - float(base) - base
+
+    k()
+    assert y.to_numpy().tolist() == [[6, -4]] and x.to_numpy().tolist() == [[-1.25, 2.5]]
+
+
 # ---- memory ---------------------------------------------------------------------------------------------------------
 
 
