@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fuzz_support import loop_program, wrong_backend, wrong_derivative
-from stackgrad.compiler.ir.types import i32
+from stackgrad.compiler.ir.types import f64, i32
 from stackgrad.harness.fuzz.case import Panel, run_case
 from stackgrad.harness.fuzz.plan import Plan, plan_for
 from stackgrad.harness.fuzz.result import Judged, Result
@@ -128,7 +128,20 @@ def test_plans_depend_on_the_seed_alone_and_differ() -> None:
     assert plans == [plan_for(seed, ("cpu",)) for seed in range(300)]
     assert 5 <= sum(p.oracle for p in plans) <= 40
     assert 20 <= sum(p.launches == 2 for p in plans) <= 100
+    assert 40 <= sum(p.classic for p in plans) <= 120
     assert {p.forward for p in plans} == {p.check for p in plans} == {p.counts for p in plans} == {True, False}
+
+
+def test_a_small_kink_is_a_kink(runner: Runner) -> None:
+    """max(x, 1) at x = 1, where JAX halves the adjoint, as a small part of a gradient."""
+    x, y = (m.Element(name, (m.Name("i"),)) for name in "xy")
+    largest = m.Binary("*", m.Number(0.0002), m.Call("max", (x, m.Number(1.0))))
+    body = m.For(("i",), m.Over("x"), (m.Assign((y,), (m.Binary("+", x, largest),)),))
+    fields = (m.Field("x", f64, (2,), True), m.Field("y", f64, (2,), True))
+    inputs = m.Inputs((("x", (1.0, 0.5)), ("y", (0.0, 0.0))), (), (("x", (0.0, 0.0)), ("y", (1.0, 1.0))))
+    found = runner.run(Job(0, m.Program(m.Kernel("k", (body,)), fields, (), inputs, f64), Plan(oracle=True)))
+    assert verdicts(found)["reverse", "jax"] == "poisoned"
+    assert found.outcome == "ok"
 
 
 class _Playing:
