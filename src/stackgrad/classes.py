@@ -31,7 +31,13 @@ class BoundKernel:
         """Launch the gradient; see `Kernel.grad`."""
         self.__func__.grad(self.__self__, *args, **keywords)
 
+    @property
+    def __name__(self) -> str:
+        return self.__func__.__name__
+
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
         return getattr(self.__func__, name)
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ from .session import RUNTIME
 from .specialise import TRACING, Specialisation, Specialisations
 from .statistics import KernelStats, stats_of
 from .text_kernels import TextKernel, kernel_from_text
-from .usage import ArgumentError, OptionError
+from .usage import ArgumentError, KernelWarning, OptionError
 
 if TYPE_CHECKING:
     from .backends.launcher import Lowered
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 __all__ = [
     "TRACING", "Kernel", "KernelStats", "KernelWarning", "TextKernel", "definition_span", "kernel", "kernel_from_text",
 ]  # fmt: skip
-
-
-class KernelWarning(UserWarning):
-    """A kernel means something that its author may not have meant."""
 
 
 class Kernel:

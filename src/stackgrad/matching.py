@@ -63,21 +63,24 @@ class StandIns:
         """The stand-in for the next leaf."""
         slot, leaf = self.next, self.leaves[self.next]
         self.next += 1
-        if isinstance(leaf, Array):
-            if id(leaf) in self.fixed:
-                return leaf
-            if id(leaf) in self.made:
-                return self.made[id(leaf)]
+        number = identity_of(leaf)
+        if number in self.fixed:
+            return leaf
+        if number in self.made:
+            return self.made[number]
         gradient = None
         if needs_grad:
             own = leaf.grad if isinstance(leaf, Array) else None
             gradient = self.made.get(id(own)) or ArgumentArray(dtype, shape, False, slot, None, True)
             if own is not None:
                 self.made[id(own)] = gradient
-        made = ArgumentArray(dtype, shape, needs_grad, slot, gradient)
-        if isinstance(leaf, Array):
-            self.made[id(leaf)] = made
+        made = self.made[number] = ArgumentArray(dtype, shape, needs_grad, slot, gradient)
         return made
+
+
+def identity_of(leaf: Leaf) -> int:
+    """The identity of what the caller gave."""
+    return id(leaf if isinstance(leaf, Array) else leaf.owner)
 
 
 # ---- parameters -----------------------------------------------------------------------------------------------------

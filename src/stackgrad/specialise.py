@@ -6,6 +6,7 @@ if the kernel did not exist, and what was made for them goes with them.
 from __future__ import annotations
 
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -20,15 +21,19 @@ from .compiler.frontend.protocols import ArgumentArray
 from .fields.array import Array
 from .guards import guards_of
 from .leaves import Foreign, Leaf, Misfit
-from .matching import Call, Matcher, ScalarMatcher, StandIns, ValueMatcher, matcher_of
+from .matching import Call, Matcher, ScalarMatcher, StandIns, ValueMatcher, identity_of, matcher_of
 from .program import GRAD, Binding, Program
 from .recent import Recent
 from .results import Reader
 from .session import RUNTIME
+from .usage import KernelWarning
 
 if TYPE_CHECKING:
     from .compiler.frontend.infer import FrontendOptions
     from .compiler.frontend.trace import Traced
+
+_MANY = 64
+"""Specialisations of one kernel, after which it warns."""
 
 _KEPT = 64
 """Calls that a kernel remembers."""
@@ -220,7 +225,7 @@ class Specialisations:
 
     def bind(self, args: tuple[Any, ...]) -> tuple[Specialisation, Binding, dict[str, Any]]:
         """What a call would launch: the specialisation, its program on the arrays, the numbers. Launches nothing."""
-        special, call = self.find(args, {})
+        special, call = self.find(args)
         return special, self._bound(special, call), dict(zip(special.scalars, call.scalars))
 
     def _bound(self, special: Specialisation, call: Call) -> Binding:
@@ -241,6 +246,13 @@ class Specialisations:
     def _trace_for(
         self, key: tuple[Any, ...], args: tuple[Any, ...], call: Call, fixed: frozenset[int]
     ) -> Specialisation:
+        if len(self.found) == _MANY:
+            warnings.warn(
+                f"kernel {self.name} is compiled for the {_MANY + 1}th kind of arguments; give numbers that change as "
+                "scalar parameters, as in `dt: sg.f32`, not as templates",
+                KernelWarning,
+                stacklevel=6,
+            )
         make = StandIns(call.leaves, fixed)
         given = {}
         for name, matcher, value in zip(self.names, self.matchers, args):
@@ -297,10 +309,9 @@ def _aliases(leaves: list[Leaf]) -> tuple[int, ...] | None:
     first: dict[int, int] = {}
     pattern = []
     for position, leaf in enumerate(leaves):
-        if isinstance(leaf, Array):
-            pattern.append(first.setdefault(id(leaf), 2 * position))
-            if leaf.needs_grad:
-                pattern.append(first.setdefault(id(leaf.grad), 2 * position + 1))
+        pattern.append(first.setdefault(identity_of(leaf), 2 * position))
+        if isinstance(leaf, Array) and leaf.needs_grad:
+            pattern.append(first.setdefault(id(leaf.grad), 2 * position + 1))
     return None if len(first) == len(pattern) else tuple(pattern)
 
 

@@ -51,6 +51,10 @@ class TapeError(UsageError):
     """A tape entered twice, with an unfit loss, or over its budget."""
 
 
+class KernelWarning(UserWarning):
+    """A kernel means something that its author may not have meant."""
+
+
 def close_names(name: str, known: list[str]) -> str:
     """`did you mean a, b?`, or the empty string if nothing known is close."""
     found = get_close_matches(name, known, n=3)

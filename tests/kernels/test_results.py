@@ -238,3 +238,17 @@ def test_gradient_of_vector_arguments_leaves_them_alone() -> None:
     x.grad.fill(1)
     k.grad(vec3(1, 2, 3))
     assert np.array_equal(x.to_numpy(), [1, 2, 3]) and np.array_equal(x.grad.to_numpy(), [1, 2, 3])
+
+
+def test_what_other_dialects_offer_and_this_one_does_not() -> None:
+    with pytest.raises(sg.Unsupported, match="graph=True"):
+        sg.kernel(graph=True)
+
+
+def test_results_given_as_a_tuple_of_types() -> None:
+    @sg.kernel
+    def k(a: sg.f64) -> (sg.i32, vec3):  # type: ignore[valid-type, syntax]
+        return 1, vec3(a, 2 * a, 0)
+
+    count, vector = k(1.5)
+    assert count == 1 and vector.to_numpy().tolist() == [1.5, 3, 0]

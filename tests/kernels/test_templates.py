@@ -4,6 +4,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import gc
+import warnings
 import weakref
 from typing import Any
 
@@ -364,3 +365,16 @@ def test_a_class_as_annotation() -> None:
     assert k(Solver()) == 4
     with pytest.raises(sg.KernelTypeError, match="the parameter s: int 3 is no Solver"):
         k(3)
+
+
+def test_a_number_that_changes_as_a_template_is_warned_of() -> None:
+    @sg.kernel
+    def k(dt: sg.template()) -> sg.f64:  # type: ignore[valid-type]
+        return dt
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for step in range(64):
+            assert k(step + 0.5) == step + 0.5
+        with pytest.raises(sg.KernelWarning, match="the 65th kind of arguments"):
+            k(0.25)
