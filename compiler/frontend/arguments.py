@@ -42,7 +42,9 @@ def arguments(t: Tracer, node: ast.Call, name: str, *params: str) -> list[Operan
 
 
 def _number_of(params: tuple[str, ...]) -> str:
-    return f"{len(params)} argument{'s' if len(params) != 1 else ''}"
+    required = sum(not p.endswith("=") for p in params)
+    count = str(len(params)) if required == len(params) else f"{required} to {len(params)}"
+    return f"{count} argument{'s' if len(params) != 1 else ''}"
 
 
 def _form(name: str, params: tuple[str, ...]) -> str:

@@ -175,8 +175,8 @@ def _extents(owner: str, name: str, operands: Sequence[Operand]) -> tuple[int, .
 
 def _filled(value: float, owner: str, t: Tracer, node: ast.Call) -> Operand:
     name = f"{owner}.{'one' if value else 'zero'}"
-    dtype, n, m = arguments(t, node, name, "dt", "n", "m=")
-    shape, scalar = _extents(owner, name, (n, m)), scalar_type(t, dtype)
+    dtype, *extents = arguments(t, node, name, "dt", "n", *(("m=",) if owner == "Matrix" else ()))
+    shape, scalar = _extents(owner, name, extents), scalar_type(t, dtype)
     size = shape[0] * (shape[1] if len(shape) == 2 else 1)
     return MatrixValue(shape, tuple(t.builder.const(value, scalar) for _ in range(size)))
 

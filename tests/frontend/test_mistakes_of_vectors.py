@@ -181,9 +181,10 @@ def matrix_as_a_condition():
     x[0] = 1.0 if not mat2(1.0) else 2.0  # here
 
 
-@mistake(KernelTypeError, "a number is expected here, not a vector of 3", "float(w[0])", "v.cast(")
+@mistake(KernelTypeError, "a number is expected here, not a vector of 3", "w[0]", "v[0]")
 def vector_as_a_number():
-    x[0] = float(w[0])  # here
+    for i in range(w[0]):  # here
+        x[i] = 0.0
 
 
 @mistake(KernelTypeError, "a number is expected here, not the struct Body", "b + 1.0", "pos, mass")
