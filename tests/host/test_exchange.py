@@ -169,6 +169,8 @@ class Elsewhere:
     (lambda: sg.from_dlpack(Elsewhere()), sg.FieldError, "another device"),
     (lambda: sg.from_dlpack([1, 2]), sg.FieldError, "list does not speak DLPack"),
     (lambda: sg.from_dlpack(CONTENT.T), sg.FieldError, "not C-contiguous"),
+    (lambda: sg.from_dlpack(np.zeros(9, np.uint8)[1:].view(np.float64)), sg.FieldError, "not aligned"),
+    (lambda: sg.from_dlpack(np.ones(2, ">f4")), sg.FieldError, "no scalar type"),
     (lambda: sg.from_dlpack(np.ones(2, complex)), sg.FieldError, "no scalar type"),
     (lambda: sg.from_dlpack(np.ones(2, int), needs_grad=True), sg.FieldError, "cannot have a gradient"),
     (lambda: sg.field(sg.f32, 2).to_numpy(np.float64, copy=False), ValueError, "needs a copy"),

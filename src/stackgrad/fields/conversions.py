@@ -17,7 +17,8 @@ from ..usage import FieldError
 def extents_of(shape: int | Sequence[int]) -> tuple[int, ...]:
     """A shape as a tuple. Raises FieldError for what is none."""
     try:
-        extents = tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))
+        given: Sequence[Any] = shape if isinstance(shape, (tuple, list)) else (shape,)
+        extents = tuple(map(operator.index, given))
     except TypeError:
         raise FieldError(f"{shape!r} is not a shape", "give an int or a tuple of ints") from None
     if any(extent < 0 for extent in extents):

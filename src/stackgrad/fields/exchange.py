@@ -97,11 +97,11 @@ class Exchange:
 
 def shared_memory(given: Any) -> np.ndarray:
     """The memory of an array of another package as a C-contiguous NumPy array: shared if it is host memory that may be
-    written, else a copy. Raises FieldError for other devices, strides and dtypes.
+    written, else a copy. Raises FieldError for other devices, and for memory that kernels cannot address.
     """
     found = _imported(given)
-    if not found.flags.c_contiguous:
-        raise FieldError("the array is not C-contiguous", "make it contiguous first")
+    if not found.flags.c_contiguous or not found.flags.aligned:
+        raise FieldError("the array is not C-contiguous, or not aligned", "copy it first: numpy.ascontiguousarray")
     return found if found.flags.writeable else found.copy()
 
 
