@@ -17,7 +17,9 @@ A = [[2.0, 1.0, 0.5], [0.25, 3.0, -1.0], [1.5, -0.5, 4.0]]
 def test_construction() -> None:
     assert sg.Vector([1, 2, 3]).entries == [1, 2, 3] and sg.Vector([1, 2, 3]).dtype is None
     assert sg.Vector([1, 2], sg.f32).dtype == sg.f32 and sg.Vector([1, 2], dt=float).dtype == sg.f64
-    assert sg.Vector(np.array([1, 2], np.int32)).dtype == sg.i32
+    given = np.array([1, 2], np.int32)
+    assert sg.Vector(given).dtype is None and sg.Vector(given, int).dtype == sg.i32
+    assert sg.Matrix([sg.Vector([1], sg.f32), sg.Vector([2], sg.f64)]).dtype == sg.f64
     assert sg.Matrix([sg.Vector([1, 2]), [3, 4]]).entries == [[1, 2], [3, 4]]
     assert sg.Matrix([[1], [2]]).shape == (2, 1) and sg.Vector([[1], [2]]).shape == (2,)
     m = sg.Matrix(A)
@@ -64,6 +66,8 @@ def test_types_of_results() -> None:
     f, plain = sg.Vector([1, 2], sg.f32), sg.Vector([0.1, 0.2])
     assert (f + plain).dtype == sg.f32 and (f * 2).dtype == sg.f32 and (plain * 2).dtype is None
     assert (f + sg.Vector([1, 2], sg.f64)).dtype == sg.f64 and (plain + 1).entries == [1.1, 1.2]
+    assert (f * np.float64(2)).dtype == (np.ones(2) + f).dtype == sg.f32
+    assert (plain + np.float32(1)).to_numpy().dtype == np.float64
     assert (f < 2).dtype == sg.u1 and f.cast(sg.i32).dtype == sg.i32 and f[0] == 1.0 and type(f[0]) is float
     assert (sg.Vector([True, True]) + sg.Vector([True, False])).entries == [2, 1]
 

@@ -26,8 +26,8 @@ Number = int | float | bool
 class Matrix(Algebra, MatrixMakers):
     """A vector or matrix of numbers. Made by `sg.Matrix([[1, 2], [3, 4]], dt=None)` from rows of numbers or vectors.
 
-    dt: element type; without one the entries count as plain numbers. Operators work element by element, `@` is the
-    product. Raises MatrixError for rows of unequal length and for what holds no numbers.
+    dt: element type; without one the entries count as plain numbers, those of NumPy arrays too. Operators work element
+    by element, `@` is the product. Raises MatrixError for rows of unequal length and for what holds no numbers.
     """
 
     __slots__ = ("data", "dtype")
@@ -205,24 +205,18 @@ def entries_of(rows: Any) -> tuple[np.ndarray, Scalar | None]:
     """The entries of nested sequences, and their type if they have one of their own."""
     if isinstance(rows, Matrix):
         return rows.data.copy(), rows.dtype
-    if isinstance(rows, np.ndarray):
-        found = rows.copy()
-    else:
-        lines = _sequence(rows)
-        try:
-            found = np.asarray([line.data if isinstance(line, Matrix) else line for line in lines])
-        except ValueError:
-            raise MatrixError("rows of unequal length", "give rows of numbers, all of one length") from None
+    lines = _sequence(rows)
+    try:
+        found = np.array([line.data if isinstance(line, Matrix) else line for line in lines])
+    except ValueError:
+        raise MatrixError("rows of unequal length", "give rows of numbers, all of one length") from None
     if not found.size:
         raise MatrixError("a matrix without entries", "give at least one number")
     if found.dtype.kind not in "fiub":
         raise MatrixError(f"a matrix holds numbers, not {found.dtype}", "give rows of numbers")
-    return found, from_dtype(found.dtype) if _is_typed(rows) else None
-
-
-def _is_typed(rows: Any) -> bool:
-    """Whether entries bring a type of their own: an array, or lines that all do."""
-    return isinstance(rows, np.ndarray) or all(getattr(line, "dtype", None) is not None for line in rows)
+    if all(isinstance(line, Matrix) and line.dtype is not None for line in lines):
+        return found, from_dtype(found.dtype)
+    return operators.plain(found), None
 
 
 def _sequence(rows: Any) -> Sequence[Any]:

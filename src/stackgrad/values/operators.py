@@ -31,14 +31,16 @@ def data_of(value: Any) -> tuple[np.ndarray, bool] | None:
     """The array of an operand, and whether its type is its own; None for what is no operand."""
     if is_matrix(value):
         return value.data, value.dtype is not None
-    if is_number(value):
-        return np.asarray(value), isinstance(value, np.generic)
-    if isinstance(value, (list, tuple)):
-        found = np.asarray(value)
+    if is_number(value) or isinstance(value, (list, tuple, np.ndarray)):
+        found = plain(np.asarray(value))
         return (found, False) if found.dtype.kind in "fiub" else None
-    if isinstance(value, np.ndarray):
-        return value, True
     return None
+
+
+def plain(data: np.ndarray) -> np.ndarray:
+    """Numbers without a type of their own, as wide as Python's; arrays of NumPy count as these, as its scalars do."""
+    wide = {"f": np.float64, "i": np.int64}.get(data.dtype.kind)
+    return data if wide is None else data.astype(wide, copy=False)
 
 
 def pair(a: Any, b: Any, what: str) -> tuple[np.ndarray, np.ndarray, bool] | None:
