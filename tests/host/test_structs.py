@@ -180,3 +180,14 @@ def test_mistakes(act: Callable[[], Any], kind: type[Exception], words: str) -> 
     with pytest.raises(kind) as caught:
         act()
     assert words in str(caught.value)
+
+
+def test_fields_copy_without_gradients() -> None:
+    s = Pair.field(shape=2, needs_grad=True)
+    s[1].a.mass = 3
+    s.grad.a.mass.fill(1)
+    for other in (copy.deepcopy(s), pickle.loads(pickle.dumps(s))):
+        other[1].b.mass = 4
+        assert other[1].a.mass == 3.0 and s[1].b.mass == 0.0 and not other.needs_grad
+        with pytest.raises(sg.GradientError):
+            other.grad  # noqa: B018

@@ -17,8 +17,6 @@ from .elements import StructElement
 from .kinds import Field, Layout
 from .scalar import described
 
-Member = "ScalarField | MatrixField | StructField"
-
 
 class StructField(Field):
     """A field of structs. Made by `sg.Struct.field` and by the struct types' own `field`. Members are attributes."""
@@ -105,6 +103,9 @@ class StructField(Field):
 
     def __len__(self) -> int:
         return len(self._first)
+
+    def __reduce__(self) -> Any:
+        return StructField, (self.type, self.members, self.name, self.layout)
 
     def __getattr__(self, name: str) -> Any:
         if name in StructField.__slots__:
