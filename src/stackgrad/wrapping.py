@@ -136,8 +136,8 @@ def _bind(kernel: Kernel, arguments: tuple[Any, ...]) -> tuple[Binding, Scalars,
 
 def _leaf(value: np.ndarray, grad: np.ndarray | None) -> Foreign:
     if value.dtype.kind != "f":
-        return Foreign(value)
-    return Foreign(value, np.zeros_like(value) if grad is None else grad)
+        return Foreign(value, owner=value)
+    return Foreign(value, np.zeros_like(value) if grad is None else grad, owner=value)
 
 
 def is_array(value: Any) -> bool:

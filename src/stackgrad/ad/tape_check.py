@@ -30,10 +30,12 @@ class TapeCheck:
         self._written: dict[Field, None] = {}
 
     def host_write(self, array: Field) -> None:
-        """The host is about to write. Raises TapeError for a field that is checked: its content would be constant."""
-        if array in self.wanted:
+        """The host is about to write. Raises TapeError for a field that carries derivatives: the tape takes what is
+        written for what was there, and a check that repeats the write would see that nothing depends on it."""
+        if array.needs_grad:
             raise TapeError(
-                f"the host writes {array.label} inside the tape that checks its gradient", "write it before the tape"
+                f"the host writes {array.label}, which has a gradient, inside a tape with grad_check",
+                "write it before the tape, or by a kernel",
             )
         self._written[array] = None
 
