@@ -17,7 +17,7 @@ from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.printer import print_kernel
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.ir.walk import walk_kernel
-from stackgrad.kernels import _traced
+from stackgrad.kernels import trace_function
 
 from .common import Bench, start
 from .workloads import WORKLOADS
@@ -65,7 +65,7 @@ class Whole(Compile):
 
     def time_trace(self, workload: str) -> None:
         """Python to IR."""
-        _traced(self.function)
+        trace_function(self.function)
 
     def time_forward(self, workload: str) -> None:
         """IR to the kernel that is launched."""

@@ -178,16 +178,21 @@ class Kernel:
 
     def _traced(self, given: Mapping[str, Any]) -> Traced:
         """The kernel with what its parameters stand for. Shows the warnings."""
-        from .compiler.frontend.trace import trace
-
-        RUNTIME.tracing = True
-        try:
-            traced = trace(self.__wrapped__, frontend_options(), given=given)
-        finally:
-            RUNTIME.tracing = False
+        traced = trace_function(self.__wrapped__, given)
         for warning in traced.warnings:
             warnings.warn(warning.render(), KernelWarning, stacklevel=5)
         return traced
+
+
+def trace_function(function: Callable[..., Any], given: Mapping[str, Any] | None = None) -> Traced:
+    """A function traced under the present settings. given: what parameters that are no numbers stand for."""
+    from .compiler.frontend.trace import trace
+
+    RUNTIME.tracing = True
+    try:
+        return trace(function, frontend_options(), given=given)
+    finally:
+        RUNTIME.tracing = False
 
 
 def frontend_options() -> FrontendOptions:

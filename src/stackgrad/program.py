@@ -78,7 +78,8 @@ class Program:
             if not self.gradients:
                 raise NotDifferentiable(
                     f"missing gradient: no array that kernel {self.kernel.name} uses has one",
-                    "make the fields to differentiate, and the results, with needs_grad=True",
+                    "make the fields and ndarrays to differentiate, and the results, with needs_grad=True; "
+                    "NumPy arrays have no gradient",
                     self.span,
                 )
             from .compiler.driver import prepare_reverse

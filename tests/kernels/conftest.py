@@ -7,13 +7,7 @@ import pytest
 import stackgrad as sg
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests that choose the executor themselves run once."""
-    both = "_on_" not in metafunc.function.__name__.rpartition("places")[2]
-    metafunc.parametrize("arch", ["reference", "cpu"] if both else ["reference"], indirect=True)
-
-
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, params=["reference", "cpu"])
 def arch(request: pytest.FixtureRequest) -> Iterator[str]:
     sg.init(arch=request.param, default_fp=sg.f64)
     yield request.param

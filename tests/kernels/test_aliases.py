@@ -4,9 +4,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import stackgrad as sg
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+
+@pytest.fixture(autouse=True)
+def arch() -> None:
+    """Each test starts the executor that it names."""
+
 
 NAMES = ("field", "field.grad", "other", "ndarray", "ndarray.grad", "captured", "captured.grad", "numpy", "vector")
 
