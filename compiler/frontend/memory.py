@@ -190,8 +190,19 @@ def _entry(t: Tracer, place: Place, kind: MatrixType, point: tuple[Position, ...
         return _array_element(t, place, point)
     assert isinstance(place, Compound)
     candidates, index = candidates_of(t, kind.shape, point)
-    places = tuple(place.parts[c] for c in candidates)
-    return places[0] if index is None else Chosen(places, index)
+    places: tuple[Place, ...] = tuple(place.parts[c] for c in candidates)
+    if index is None:
+        return places[0]
+    elements = tuple(p for p in places if isinstance(p, Element))
+    return _chosen_element(t, elements, index) if len(elements) == len(places) else Chosen(places, index)
+
+
+def _chosen_element(t: Tracer, places: tuple[Element, ...], index: Value) -> Element:
+    """One of several elements of an array as one element, so that updating it stays atomic: its indices are chosen."""
+    first = places[0]
+    columns = list(zip(*(place.indices for place in places)))
+    indices = tuple(c[0] if len(set(c)) == 1 else choose(t, c, index) for c in columns)
+    return Element(first.array, first.dtype, indices, first.text)
 
 
 def _array_element(t: Tracer, place: MatrixElement, point: tuple[Position, ...]) -> Element:

@@ -79,10 +79,11 @@ def test_atomic_updates(backend):
             sg.atomic_add(entry[i % 2], sg.Matrix([[x[i].x, 1.0], [0.0, 0.0]]))
             entry[i % 2][1, 0] -= x[i][2]
             sg.atomic_max(entry[0][1, 1], x[i].y)
+            total[None].zy[i % 2] += 1.0
 
     k()
     values = x.to_numpy()
-    np.testing.assert_allclose(total.to_numpy(), 2 * values.sum(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(total.to_numpy(), 2 * values.sum(axis=0) + [0, 32, 32], rtol=1e-13)
     even, odd = values[::2], values[1::2]
     expected = [[[v[:, 0].sum(), 32], [-v[:, 2].sum(), 0]] for v in (even, odd)]
     expected[0][1][1] = values[:, 1].max()

@@ -176,6 +176,7 @@ def test_scattered_updates(backend, gradcheck, fp):
         for i in x:
             total[i % 3] += m[None] @ x[i]
             total[(i + 1) % 3][i % 2] -= x[i].x * x[i].y
+            total[i % 3].yx[i % 2] += x[i].x
         for i in total:
             loss[None] += total[i].norm_sqr()
 
