@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from stackgrad.compiler.frontend.refused import Refused, refusal_of
-from test_refused import PROGRAMS
+from test_refused import PROGRAMS  # filled by the modules that it imports
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "dialect.md"

@@ -1,0 +1,20 @@
+"""Programs that must be refused: each is a function of the host, registered with the error it gets."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from stackgrad.compiler.errors import LocatedError
+
+Program = Callable[[], object]
+PROGRAMS: list[pytest.param] = []
+
+
+def refused(kind: type[LocatedError], reason: str, cure: str) -> Callable[[Program], Program]:
+    """Register a program with the error it gets: class, whole reason, part of the cure."""
+
+    def register(program: Program) -> Program:
+        PROGRAMS.append(pytest.param(program, kind, reason, cure, id=program.__name__))
+        return program
+
+    return register
