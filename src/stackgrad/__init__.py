@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .dispatch import perf_dispatch
     from .fields import (
         Backend,
+        Field,
         Layout,
         MatrixField,
         MatrixNdarray,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
         field,
         wrap,
     )
-    from .fields.kinds import Field
     from .kernels import Kernel, TextKernel, kernel, kernel_from_text
     from .linalg import eig, make_spd, outer, polar_decompose, solve, svd, sym_eig
     from .ndarrays import from_dlpack, ndarray, tensor
@@ -103,8 +103,8 @@ _LONG_TYPES = (
     "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint1", "uint8", "uint16", "uint32", "uint64",
 )  # fmt: skip
 _KINDS = (
-    "Backend", "Layout", "MatrixField", "MatrixNdarray", "Ndarray", "ScalarField", "ScalarNdarray", "StructField",
-    "Tensor", "field", "wrap",
+    "Backend", "Field", "Layout", "MatrixField", "MatrixNdarray", "Ndarray", "ScalarField", "ScalarNdarray",
+    "StructField", "Tensor", "field", "wrap",
 )  # fmt: skip
 _AXES = ("i", "ij", "ijk", "ijkl", "ijl", "ik", "ikl", "il", "j", "jk", "jkl", "jl", "k", "kl", "l", "axes")
 _TYPES = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64")
@@ -112,7 +112,6 @@ _TYPES = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u3
 _HOMES: dict[str, str] = {
     **dict.fromkeys(("init", "reset", "sync"), ".session"),
     **dict.fromkeys(_KINDS, ".fields"),
-    "Field": ".fields.kinds",
     **dict.fromkeys(("VectorNdarray", "VectorTensor", "MatrixTensor"), ".names"),
     **dict.fromkeys(("ndarray", "tensor", "from_dlpack"), ".ndarrays"),
     **dict.fromkeys(("Matrix", "Struct", "Vector"), ".values"),

@@ -12,7 +12,7 @@ import numpy as np
 
 from .compiler.errors import NotDifferentiable
 from .compiler.sizing.regions import Box
-from .fields import Field
+from .fields import Array
 from .usage import ArgumentError
 
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from .program import Program
 
 GRAD = ".grad"
-Arrays = Mapping[str, Field | np.ndarray]
+Arrays = Mapping[str, Array | np.ndarray]
 
 
-def bound_to(program: Program, arrays: Arrays, name: str) -> Field | np.ndarray:
+def bound_to(program: Program, arrays: Arrays, name: str) -> Array | np.ndarray:
     """What a parameter of a kernel, or of its gradient, is bound to. Raises NotDifferentiable if there is nothing."""
     found = arrays.get(name)
     if found is None:
         primal = arrays[name.removesuffix(GRAD)]
-        if not isinstance(primal, Field) or not primal.needs_grad:
+        if not isinstance(primal, Array) or not primal.needs_grad:
             raise NotDifferentiable(
                 f"missing gradient: {name.removesuffix(GRAD)} of kernel {program.kernel.name} has none",
                 f"bind a field with needs_grad=True, or give the array as {name!r}",
@@ -43,7 +43,7 @@ def memory_of(program: Program, arrays: Arrays, names: tuple[str, ...]) -> dict[
     memory: dict[str, np.ndarray] = {}
     for name in names:
         found = bound_to(program, arrays, name)
-        memory[name] = found.memory if isinstance(found, Field) else found
+        memory[name] = found.memory if isinstance(found, Array) else found
     if len(memory) > 1:
         _refuse_aliases(program.kernel.name, memory)
     return memory
@@ -63,10 +63,10 @@ def _refuse_aliases(kernel: str, memory: Mapping[str, np.ndarray]) -> None:
             raise ArgumentError(reason, "give each parameter an array of its own")
 
 
-def fields_of(program: Program, arrays: Arrays, names: Sequence[str]) -> tuple[Field, ...]:
+def fields_of(program: Program, arrays: Arrays, names: Sequence[str]) -> tuple[Array, ...]:
     """The fields among these arrays, each once."""
     found = [bound_to(program, arrays, name) for name in names]
-    return tuple({id(f): f for f in found if isinstance(f, Field)}.values())
+    return tuple({id(f): f for f in found if isinstance(f, Array)}.values())
 
 
 def shapes_of(memory: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
@@ -75,19 +75,19 @@ def shapes_of(memory: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
 
 
 def boxes_by_field(
-    program: Program, arrays: Arrays, boxes: Mapping[str, list[Box]], wanted: tuple[Field, ...]
-) -> dict[Field, list[Box]]:
+    program: Program, arrays: Arrays, boxes: Mapping[str, list[Box]], wanted: tuple[Array, ...]
+) -> dict[Array, list[Box]]:
     """Boxes of parameters as boxes of the fields bound to them; wanted fields that no box touches get none."""
-    found: dict[Field, list[Box]] = {field: [] for field in wanted}
+    found: dict[Array, list[Box]] = {field: [] for field in wanted}
     for name, own in boxes.items():
         field = bound_to(program, arrays, name)
-        if isinstance(field, Field) and field in found:
+        if isinstance(field, Array) and field in found:
             found[field] += own
     return found
 
 
-def version_source(program: Program, arrays: Arrays, launcher: Launcher) -> tuple[Field, ...] | None:
+def version_source(program: Program, arrays: Arrays, launcher: Launcher) -> tuple[Array, ...] | None:
     """The fields that decide the sizes, or None if a NumPy array, which has no version, is among them."""
     found = [bound_to(program, arrays, name) for name in launcher.bound_arrays]
-    fields = tuple(f for f in found if isinstance(f, Field))
+    fields = tuple(f for f in found if isinstance(f, Array))
     return fields if len(fields) == len(found) else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from .compiler.ir.nodes import Kernel
-from .fields import Field
+from .fields import Array
 from .program import GRAD, NOTHING, Binding, Program
 from .session import RUNTIME
 from .usage import UsageError
@@ -90,7 +90,7 @@ def _snapshot(binding: Binding, replaced: Mapping[str, np.ndarray]) -> dict[str,
     """Copies of all arrays of a launch, adjoints included."""
     found: dict[str, np.ndarray] = {}
     for name, array in (*binding.arrays.items(), *replaced.items()):
-        if isinstance(array, Field):
+        if isinstance(array, Array):
             found[name] = array.memory.copy()
             if array.needs_grad:
                 found[name + GRAD] = array.grad.memory.copy()

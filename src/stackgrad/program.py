@@ -20,7 +20,7 @@ from .compiler.ir.nodes import Atomic, Kernel, Load, Random, Store
 from .compiler.ir.types import ArrayType
 from .compiler.ir.walk import walk_kernel
 from .compiler.sizing.regions import Box, Regions
-from .fields import Field
+from .fields import Array
 from .session import RUNTIME, stamp
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class Binding:
 
     __slots__ = ("program", "arrays", "memory", "written", "backward", "_versions", "__weakref__")
 
-    def __init__(self, program: Program, arrays: Mapping[str, Field | np.ndarray]) -> None:
+    def __init__(self, program: Program, arrays: Mapping[str, Array | np.ndarray]) -> None:
         self.program = program
         self.arrays = dict(arrays)
         side = program.forward_side
@@ -241,7 +241,7 @@ class Binding:
             with RUNTIME.capture.recorded(self, "reverse", scalars, draws, replaced):
                 backward.run(scalars, draws, replaced)
 
-    def write_boxes(self, scalars: Scalars) -> dict[Field, list[Box]]:
+    def write_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
         """Which elements of which fields a launch with these arguments may write."""
         boxes = self.program.forward_regions.write_boxes(scalars, shapes_of(self.memory))
         return boxes_by_field(self.program, self.arrays, boxes, self.written)
@@ -272,7 +272,7 @@ class Binding:
         else:
             RUNTIME.forward.run(self, scalars, draws)
 
-    def lookup(self, name: str) -> Field | np.ndarray:
+    def lookup(self, name: str) -> Array | np.ndarray:
         """What a parameter of the kernel, or of its gradient, is bound to."""
         return bound_to(self.program, self.arrays, name)
 
@@ -296,10 +296,10 @@ class Backward:
         self.written = fields_of(program, arrays, side.writes)
         primals = [name for name in side.reads if name in arrays and not name.endswith(GRAD)]
         self.reads = fields_of(program, arrays, primals)
-        self.foreign = tuple(name for name in primals if not isinstance(arrays[name], Field))
+        self.foreign = tuple(name for name in primals if not isinstance(arrays[name], Array))
         self._versions = version_source(program, arrays, side.launcher)
 
-    def read_boxes(self, scalars: Scalars) -> dict[Field, list[Box]]:
+    def read_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
         """Which elements of which primals the gradient with these arguments may read."""
         boxes = self.program.reverse_regions.read_boxes(scalars, shapes_of(self.memory))
         return boxes_by_field(self.program, self.arrays, boxes, self.reads)

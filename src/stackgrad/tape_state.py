@@ -17,7 +17,7 @@ import numpy as np
 
 from .compiler.errors import InternalError
 from .compiler.sizing.regions import Box, hull, meet
-from .fields import Field
+from .fields import Array
 from .session import stamp
 from .usage import TapeError
 
@@ -36,8 +36,8 @@ class Record:
     binding: Binding
     scalars: Scalars
     draws: Draws
-    versions: dict[Field, int]
-    reads: Mapping[Field, list[Box]]
+    versions: dict[Array, int]
+    reads: Mapping[Array, list[Box]]
     foreign: dict[str, np.ndarray]
 
 
@@ -53,9 +53,9 @@ class Launch:
     """A launch about to run, or a write by the host (binding None): the boxes that it may write of each field."""
 
     binding: Binding | None
-    writes: Mapping[Field, list[Box]]
+    writes: Mapping[Array, list[Box]]
 
-    def boxes(self, array: Field) -> list[Box]:
+    def boxes(self, array: Array) -> list[Box]:
         """Boxes of the array that may be written; the whole array where nothing is known."""
         return self.writes.get(array, [whole(array)])
 
@@ -64,7 +64,7 @@ class Launch:
 class Saved:
     """The content of a field, or of a box of it, before a write; while swapped in, the content that it replaced."""
 
-    field: Field
+    field: Array
     box: Box | None
     content: np.ndarray
     version: int
@@ -89,7 +89,7 @@ class Saved:
         self.content = present
 
 
-def whole(array: Field) -> Box:
+def whole(array: Array) -> Box:
     """The box of all elements of a field."""
     return tuple(slice(0, extent) for extent in array.memory.shape)
 
@@ -139,9 +139,9 @@ class StateLog:
     budget: int
     used: int = 0
     events: list[Record | CustomRecord | Saved] = field(default_factory=list)
-    _watched: dict[Field, Watched] = field(default_factory=dict)
-    _loose: set[Field] = field(default_factory=set)
-    _disturbed: dict[Field, Saved] = field(default_factory=dict)
+    _watched: dict[Array, Watched] = field(default_factory=dict)
+    _loose: set[Array] = field(default_factory=set)
+    _disturbed: dict[Array, Saved] = field(default_factory=dict)
 
     # -- forward --------------------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class StateLog:
             for array, boxes in event.reads.items():
                 self._watched.setdefault(array, Watched()).add(boxes, event)
 
-    def before_write(self, array: Field, launch: Launch) -> None:
+    def before_write(self, array: Array, launch: Launch) -> None:
         """Save what the launch will destroy and the gradient of a recorded launch still reads."""
         watched = self._watched.get(array)
         if watched is None:
@@ -175,7 +175,7 @@ class StateLog:
             )
         self.used += size
 
-    def _save(self, array: Field, box: Box | None, record: Record, launch: Launch) -> None:
+    def _save(self, array: Array, box: Box | None, record: Record, launch: Launch) -> None:
         place = array.memory if box is None else array.memory[box]
         writer = "the host" if launch.binding is None else f"kernel {launch.binding.program.label}"
         reader = record.binding.program.label
@@ -183,9 +183,9 @@ class StateLog:
         self.reserve(place.nbytes, array.label, why)
         self.events.append(Saved(array, box, place.copy(), array.version))
 
-    def arrays(self) -> set[Field]:
+    def arrays(self) -> set[Array]:
         """Fields whose content decides what `run_backward` computes."""
-        found: set[Field] = set()
+        found: set[Array] = set()
         for event in self.events:
             if isinstance(event, Saved):
                 found.add(event.field)
@@ -222,14 +222,14 @@ class StateLog:
                 raise InternalError(f"{array.label} is not what it was right after the launch of kernel {kernel}")
         record.binding.launch_grad(record.scalars, record.draws, record.foreign)
 
-    def disturb(self, array: Field) -> None:
+    def disturb(self, array: Array) -> None:
         """A user's gradient function is about to write a primal: keep its content of before, once."""
         if array.is_grad or array in self._disturbed:
             return
         self.reserve(array.memory.nbytes, array.label, "a gradient function overwrites it")
         self._disturbed[array] = Saved(array, None, array.memory.copy(), array.version)
 
-    def _settle(self, array: Field) -> None:
+    def _settle(self, array: Array) -> None:
         """Put back what user's gradient functions overwrote."""
         saved = self._disturbed.pop(array, None)
         if saved is not None:

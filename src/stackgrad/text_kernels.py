@@ -14,7 +14,7 @@ from .compiler.ir.nodes import Kernel as KernelIR
 from .compiler.ir.nodes import StackAlloca
 from .compiler.ir.types import ArrayType
 from .compiler.ir.walk import walk_kernel
-from .fields import Field
+from .fields import Array
 from .program import GRAD, Binding, Program, implicit_adjoints
 from .session import RUNTIME
 from .statistics import KernelStats, stats_of
@@ -94,7 +94,7 @@ class TextKernel:
             raise ArgumentError(f"kernel {self.__name__} has no parameter {unknown[0]!r}", cure)
         for name in (n for n in names if n in adjoints and n not in given):
             primal = given.get(name.removesuffix(GRAD))
-            if isinstance(primal, Field) and primal.needs_grad:
+            if isinstance(primal, Array) and primal.needs_grad:
                 given[name] = primal.grad
         missing = [name for name in names if name not in given]
         if missing:
@@ -108,20 +108,20 @@ class TextKernel:
         self._check_shapes(arrays)
         return self._binding(arrays), scalars
 
-    def _binding(self, arrays: dict[str, Field | np.ndarray]) -> Binding:
+    def _binding(self, arrays: dict[str, Array | np.ndarray]) -> Binding:
         """The binding to these arrays; kept for the next call if all of them are fields."""
         program = self.program
         key = tuple([(name, id(array)) for name, array in arrays.items()])
         found = self._bindings.get(key)
         if found is None:
             found = Binding(program, arrays)
-            if all(isinstance(array, Field) for array in arrays.values()):
+            if all(isinstance(array, Array) for array in arrays.values()):
                 if len(self._bindings) >= _KEPT_BINDINGS:
                     self._bindings.pop(next(iter(self._bindings)))
                 self._bindings[key] = found
         return found
 
-    def _check_shapes(self, arrays: Mapping[str, Field | np.ndarray]) -> None:
+    def _check_shapes(self, arrays: Mapping[str, Array | np.ndarray]) -> None:
         for name in (n for n in arrays if n.endswith(GRAD)):
             primal = arrays[name.removesuffix(GRAD)]
             if primal.shape != arrays[name].shape:

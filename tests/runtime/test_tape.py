@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from runtime_kernels import POWER, SQUARE, TOTAL, Program
-from stackgrad.fields import Field
+from stackgrad.fields import Array
 from stackgrad.session import RUNTIME
 
 
@@ -169,7 +169,7 @@ LAST = """kernel last(x: f64[2] grad, t: i32, loss: f64[0] grad) {
 }"""
 
 
-def run_steps(times: list[int], rows: int) -> tuple[sg.ad.Tape, Field, np.ndarray]:
+def run_steps(times: list[int], rows: int) -> tuple[sg.ad.Tape, Array, np.ndarray]:
     """Squares row t into row t + 1 for each t, then sums the row after the last; gradient of the first row."""
     x, loss = sg.field(sg.f64, (rows, 2), needs_grad=True), sg.field(sg.f64, (), needs_grad=True)
     step, last = sg.kernel_from_text(STEP), sg.kernel_from_text(LAST)

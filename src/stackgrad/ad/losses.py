@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..compiler.ir.types import Scalar, from_dtype
-from ..fields import Field, MatrixArray
+from ..fields import Array, MatrixArray
 from ..fields.conversions import as_numpy
 from ..leaves import Misfit, foreign
 from ..usage import FieldError, TapeError
@@ -154,7 +154,7 @@ def seed_array(seed: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
 def _loss(given: Any) -> Loss:
     if given is None:
         raise TapeError("a tape needs a loss, not None", CURE)
-    if isinstance(given, (Field, MatrixArray)):
+    if isinstance(given, (Array, MatrixArray)):
         if not given.dtype.is_real:
             reason = f"the loss {given.label} is of {given.dtype}, which has no gradient"
             raise TapeError(reason, "use sg.f32 or sg.f64")

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..fields import Field
+from ..fields import Array
 from ..session import RUNTIME, stamp
 
 
@@ -23,12 +23,12 @@ class State:
             array.memory[...] = content
             array.version = version if exactly else stamp()
 
-    def of(self, array: Field) -> np.ndarray:
+    def of(self, array: Array) -> np.ndarray:
         """The content that an array had."""
         return self.contents[array][0]
 
 
-def _everything() -> Iterable[Field]:
+def _everything() -> Iterable[Array]:
     for array in list(RUNTIME.fields):
         yield array
         for beside in (array._grad, array._dual):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ..fields import Field
+from ..fields import Array
 from ..session import RUNTIME
 from ..tape_state import CustomRecord, Launch, Record, StateLog
 from ..usage import TapeError
@@ -70,7 +70,7 @@ class Tape:
         self._entered = False
         self._done = False
         self._had_inner = False
-        self._final: dict[Field, int] = {}
+        self._final: dict[Array, int] = {}
         self._generation = RUNTIME.generation
 
     @property
@@ -241,7 +241,7 @@ class Tape:
             return
         backward = binding.prepare_grad()
         shared = {array for array in backward.reads if array.exported}
-        names = [n for n, found in backward.arrays.items() if isinstance(found, Field) and found in shared]
+        names = [n for n, found in backward.arrays.items() if isinstance(found, Array) and found in shared]
         foreign = {}
         for name in (*backward.foreign, *names):
             array = backward.memory[name]
@@ -252,7 +252,7 @@ class Tape:
         boxes = {array: found for array, found in backward.read_boxes(scalars).items() if array not in shared}
         self._log.add(Record(binding, scalars, draws, versions, boxes, foreign))
 
-    def before_host_write(self, array: Field) -> None:
+    def before_host_write(self, array: Array) -> None:
         """Save what a write by the host will destroy."""
         if self._checks is not None and self.recording:
             self._checks.host_write(array)
@@ -291,7 +291,7 @@ class BackwardPass:
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         """Nothing is recorded."""
 
-    def before_host_write(self, array: Field) -> None:
+    def before_host_write(self, array: Array) -> None:
         """Keep the primal that the host will overwrite."""
         self._log.disturb(array)
 

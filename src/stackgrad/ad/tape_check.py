@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..fields import Field
+from ..fields import Array
 from ..session import stamp
 from ..usage import TapeError
 from .numeric import GradCheckError, Tolerance, checked_arrays, compare
@@ -27,9 +27,9 @@ class TapeCheck:
         self.tape = tape
         self.wanted = checked_arrays(params)
         self.before = State()
-        self._written: dict[Field, None] = {}
+        self._written: dict[Array, None] = {}
 
-    def host_write(self, array: Field) -> None:
+    def host_write(self, array: Array) -> None:
         """The host is about to write. Raises TapeError for a field that carries derivatives: the tape takes what is
         written for what was there, and a check that repeats the write would see that nothing depends on it."""
         if array.needs_grad:
@@ -63,7 +63,7 @@ class TapeCheck:
             raise GradCheckError(report)
 
 
-def _rewrite(array: Field, content: np.ndarray) -> Callable[[], None]:
+def _rewrite(array: Array, content: np.ndarray) -> Callable[[], None]:
     def write() -> None:
         array.memory[...] = content
         array.version = stamp()

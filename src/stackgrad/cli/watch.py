@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..capture import Capture, CapturedLaunch, Kind
-from ..fields import Field
+from ..fields import Array
 from ..harness.finite import is_finite, nonfinite
 from ..harness.report import Finding
 from ..program import GRAD, NOTHING, Binding, Program
@@ -82,7 +82,7 @@ def _results(binding: Binding, kind: Kind, replaced: Mapping[str, np.ndarray]) -
     found = {}
     for name in (n for n in names if n in launcher.lowered.writes):
         array = replaced[name] if name in replaced else binding.lookup(name)
-        found[name] = array.memory if isinstance(array, Field) else array
+        found[name] = array.memory if isinstance(array, Array) else array
     return found
 
 

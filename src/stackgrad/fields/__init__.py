@@ -4,14 +4,11 @@ from __future__ import annotations
 from ..dtypes import scalar_type
 from .array import Array
 from .conversions import convert
-from .kinds import Backend, Layout, Ndarray, Tensor, wrap
+from .kinds import Backend, Field, Layout, Ndarray, Tensor, wrap
 from .make import field, matrix_field, struct_field
 from .matrix import MatrixArray, MatrixField, MatrixNdarray
 from .scalar import ScalarField, ScalarNdarray
 from .struct import StructField
-
-Field = Array
-"""What launches and tapes deal in: any scalar array. `kinds.Field` is the base class of fields of all elements."""
 
 __all__ = [
     "Array", "Backend", "Field", "Layout", "MatrixArray", "MatrixField", "MatrixNdarray", "Ndarray", "ScalarField",
