@@ -95,6 +95,21 @@ class IndexVector(tuple[int, ...]):
         """The indices as an array."""
         return np.array(self)
 
+    def __add__(self, other: Any) -> IndexVector:
+        return IndexVector(a + b for a, b in zip(self, self._entries(other)))
+
+    def __sub__(self, other: Any) -> IndexVector:
+        return IndexVector(a - b for a, b in zip(self, self._entries(other)))
+
+    def __mul__(self, other: Any) -> IndexVector:
+        return IndexVector(a * b for a, b in zip(self, self._entries(other)))
+
+    def _entries(self, other: Any) -> list[int]:
+        """An operand as many entries as this has: a sequence, a host vector, or one number for all."""
+        given = other.to_numpy() if hasattr(other, "to_numpy") else other
+        found: list[int] = np.broadcast_to(given, len(self)).tolist()
+        return found
+
 
 def _grouped(domain: Any) -> Iterator[IndexVector]:
     """The points of an `ndrange`, or the indices of a field."""

@@ -113,6 +113,8 @@ def test_gradient_through_index_vectors() -> None:
 def test_grouped_outside_kernels() -> None:
     assert [tuple(I) for I in sg.grouped(sg.ndrange(2, (1, 3)))] == [(0, 1), (0, 2), (1, 1), (1, 2)]
     x = filled((2, 2))
+    I = next(iter(sg.grouped(x)))
+    assert x[I + sg.Vector([1, 0])] == 3.0 and x[I * 2 + (0, 1)] == 2.0 and x[I - (-1)] == 4.0
     assert sum(x[tuple(I)] for I in sg.grouped(x)) == 10.0
 
 
