@@ -52,8 +52,9 @@ def _torch() -> Any:
 def _function() -> Any:
     """The `torch.autograd.Function` of all wrapped kernels."""
     torch = _torch()
+    base: Any = torch.autograd.Function
 
-    class KernelFunction(torch.autograd.Function):  # type: ignore[misc]
+    class KernelFunction(base):
         """Runs a kernel on the memory of tensors; backward runs its gradient on the same memory."""
 
         @staticmethod
@@ -68,7 +69,7 @@ def _function() -> Any:
             return tuple(made.values())
 
         @staticmethod
-        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+        @torch.autograd.function.once_differentiable
         def backward(ctx: Any, *cotangents: Any) -> Any:
             saved = [tensor.detach().numpy() for tensor in ctx.saved_tensors]
             arrays = {**ctx.given, **dict(zip(ctx.names, saved))}

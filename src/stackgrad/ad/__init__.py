@@ -6,10 +6,11 @@
 """
 from __future__ import annotations
 
+from .check import grad_check
 from .custom import grad_for, grad_replaced, no_grad
 from .forward import FwdMode
 from .gradients import SNodeGradType, clear_all_gradients
-from .numeric import GradCheckError, GradReport, Mismatch, grad_check
+from .numeric import GradCheckError, GradReport, Mismatch
 from .tape import DEFAULT_BUDGET, Tape
 
 __all__ = [

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from ..compiler.ir.types import Scalar
-from ..fields import Field
+from ..fields import Array
 from ..session import RUNTIME
 from ..usage import TapeError, UsageError
 from .losses import Term
 from .state import State
-from .tape import Tape
 
 Steps = tuple[float, ...]
 DEFAULTS: dict[str, tuple[Steps, float, float]] = {
@@ -97,43 +96,10 @@ class Tolerance:
         )
 
 
-def grad_check(
-    loss: Any,
-    params: Any,
-    run: Callable[[], Any],
-    *,
-    weights: Any = None,
-    seed: Any = None,
-    steps: Sequence[float] | None = None,
-    rtol: float | None = None,
-    atol: float | None = None,
-    raise_error: bool = True,
-) -> GradReport:
-    """Compare the gradient of what `run()` computes with central differences, at the present content of all fields.
-
-    loss, weights, seed: as of `Tape`. params: a field or ndarray with a gradient, or a list of them. run: a function
-    that launches kernels; it may overwrite fields, whose content is put back for each evaluation. Afterwards all fields
-    are as before, except that gradients of params hold what was checked. Raises GradCheckError unless raise_error is
-    False.
-    """
-    wanted = checked_arrays(params)
-    before = State()
-    with Tape(loss, weights=weights, seed=seed) as tape:
-        run()
-    gradients = {array: array.grad.memory.copy() for array in wanted}
-    report = compare(tape.terms, gradients, run, before, Tolerance(steps, rtol, atol))
-    before.restore(exactly=True)
-    for array, gradient in gradients.items():
-        array.grad.write(..., gradient)
-    if raise_error and not report.ok:
-        raise GradCheckError(report)
-    return report
-
-
-def checked_arrays(params: Any) -> list[Field]:
+def checked_arrays(params: Any) -> list[Array]:
     """The scalar arrays of what is to be checked. Raises TapeError for what has no gradient."""
     given = list(params) if isinstance(params, (list, tuple)) else [params]
-    found: list[Field] = []
+    found: list[Array] = []
     for tensor in given:
         if not hasattr(tensor, "arrays"):
             cure = "give fields or ndarrays with needs_grad=True"
@@ -146,7 +112,7 @@ def checked_arrays(params: Any) -> list[Field]:
 
 
 def compare(
-    terms: Sequence[Term], gradients: dict[Field, np.ndarray], run: Callable[[], Any], before: State, chosen: Tolerance
+    terms: Sequence[Term], gradients: dict[Array, np.ndarray], run: Callable[[], Any], before: State, chosen: Tolerance
 ) -> GradReport:
     """Difference quotients from the state `before`, against gradients."""
     report = GradReport()
@@ -171,13 +137,13 @@ def _steadiest(found: list[tuple[float, float]]) -> tuple[float, float]:
     return min(zip(found, found[1:]), key=lambda pair: abs(pair[0][0] - pair[1][0]))[1]
 
 
-def _named(array: Field) -> str:
+def _named(array: Array) -> str:
     return array.name or array.label
 
 
 def _quotients(
     terms: Sequence[Term],
-    array: Field,
+    array: Array,
     index: tuple[int, ...],
     run: Callable[[], Any],
     before: State,
@@ -196,7 +162,7 @@ def _quotients(
 
 
 def _evaluate(
-    terms: Sequence[Term], array: Field, index: tuple[int, ...], value: Any, run: Callable[[], Any], before: State
+    terms: Sequence[Term], array: Array, index: tuple[int, ...], value: Any, run: Callable[[], Any], before: State
 ) -> float:
     """The weighted loss with one element changed. Nobody watches: every content is put back in the end."""
     before.restore()
