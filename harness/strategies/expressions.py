@@ -95,7 +95,7 @@ class Expressions(State):
         """A local, an element, an argument, an integer made real."""
         arrays = self.readable(real=True)
         kinds = ["local"] * 4 * bool(self.names.reals) + ["element"] * 3 * bool(arrays) + ["argument", "integer"]
-        kind = self.draw.choice(kinds + ["index"] * bool(self.names.indices))
+        kind = self.draw.choice(kinds + ["index"] * 2 * bool(self.names.indices))
         if kind == "index":
             index = m.Name(self.names.indices[-1])
             return mul(Number(0.25), m.Cast(index, self.main, self.draw.choice(("type", "cast")))), self.main

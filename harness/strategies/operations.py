@@ -16,7 +16,7 @@ from .values import Number, any_number, ordinary
 
 OPERATIONS = "operations"
 LINES, LANES = (3, 4, 5, 6), (3, 8, 5, 2)
-EDGES_OF_REALS, EDGES_OF_INTEGERS = 0.1, 0.6
+EDGES_OF_REALS, EDGES_OF_INTEGERS = 0.1, 0.75
 """Shares of edge values. Reals near the ends of their range have bounds that decide nothing, so there are few."""
 
 Make = Callable[[Expr, Expr], Expr]
@@ -43,7 +43,7 @@ def _call(name: str, arity: int = 1, result: Scalar | None = None, right: str = 
     return Row(lambda a, b: m.Call(name, (a, b)[:arity]), result, right)
 
 
-_COMPARISONS = tuple(map(_compare, ("<", "<=", ">", ">=", "==", "!=")))
+_COMPARISONS = tuple(map(_compare, ("<", "<", "<=", ">", ">=", "==", "!=")))
 _SHARED = (
     *map(_binary, "+-*"), *_COMPARISONS, _call("min", 2), _call("max", 2), _call("abs"),
     Row(lambda a, b: m.Unary("-", a)), Row(lambda a, b: m.Choice(m.Compare(("<",), (a, b)), b, a)),
