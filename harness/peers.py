@@ -119,7 +119,7 @@ def read_answer(program: Program, found: Mapping[str, Any]) -> Answer:
     forward, gradient = found.get("forward"), found.get("gradient")
     if forward is None or (gradient is None and failed is None):
         failed = failed or Trap("ValueError", "the file printed no result")
-    arrays = {f.name: (f.shape, f.dtype.dtype) for f in program.fields}
+    arrays = {f.name: (f.storage, f.dtype.dtype) for f in program.fields}
     return Answer(
         failed if forward is None else Ok({n: _array(v, *arrays[n]) for n, v in forward.items()}),  # type: ignore[arg-type]
         failed if gradient is None else Ok({n + GRAD: _array(v, *arrays[n]) for n, v in gradient.items()}),  # type: ignore[arg-type]

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from ..model import Program
 from ..model import nodes as m
 from ..model.walk import fields_used, walk
@@ -172,10 +174,10 @@ def _resized(program: Program, old: int, new: int) -> Program:
     """Every axis of this extent cut down."""
 
     def cut(name: str, content: m.Content) -> m.Content:
-        shape = program.field(name).shape
-        rows, columns = (*shape, 1, 1)[:2]
-        kept = [range(new if extent == old else extent) for extent in (rows, columns)]
-        return tuple(content[i * columns + j] for i in kept[0] for j in kept[1])
+        field = program.field(name)
+        shape = tuple(new if extent == old else extent for extent in field.shape) + field.element
+        whole = np.array(content, object).reshape(field.storage)
+        return tuple(whole[tuple(map(slice, shape))].reshape(-1))
 
     fields_ = tuple(replace(f, shape=tuple(new if e == old else e for e in f.shape)) for f in program.fields)
     arrays = tuple((name, cut(name, c)) for name, c in program.inputs.arrays)
@@ -203,7 +205,7 @@ def tidy(program: Program) -> Program:
         arguments=tuple(p for p in program.arguments if p.name in names),
         inputs=m.Inputs(
             tuple((n, c) for n, c in inputs.arrays if n in used),
-            tuple((n, v) for n, v in inputs.scalars if n in names),
+            tuple((n, v) for n, v in inputs.scalars if n.partition(".")[0] in names),
             tuple((n, c) for n, c in inputs.seeds if n in used),
         ),
     )

@@ -41,7 +41,10 @@ _PEER_NAMES = {
     "sgn": "math.sign", "popcnt": "math.popcnt", "clz": "math.clz", "isnan": "math.isnan", "isinf": "math.isinf",
 }  # fmt: skip
 _PEER_FORMS = {"inv": "(1.0 / ({}))", "rcp": "(1.0 / ({}))"}
-_PEER_LACKS = frozenset({"ffs", "frexp", "range with a step", "reversed"})
+_PEER_LACKS = frozenset({
+    "ffs", "frexp", "range with a step", "reversed", "generator expressions", "slices backward", "atomic_exchange",
+    "stop_grad",
+})  # fmt: skip
 
 DIALECTS: dict[str, Dialect] = {
     "stackgrad": Dialect("stackgrad", "sg"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.types import ArrayType
-from . import lower_expressions, lower_functions, lower_statements  # noqa: F401  (they fill the tables)
+from . import lower_expressions, lower_functions, lower_statements, lower_vectors  # noqa: F401  (they fill the tables)
 from . import nodes as m
 from .lowering import Lowerer
 
@@ -14,6 +14,8 @@ def render_ir(program: m.Program) -> Kernel:
     t = Lowerer(program)
     t.run(program.kernel.body)
     t.flush()
-    params = [n.Param(p.name, p.dtype) for p in program.arguments if p.dtype]
-    params += [n.Param(f.name, ArrayType(f.dtype, len(f.shape), f.grad)) for f in program.fields]
+    params = [n.Param(name, p.dtype) for p in program.arguments if p.dtype for name in p.entries]
+    params += [n.Param(f.name, ArrayType(f.dtype, len(f.storage), f.grad)) for f in program.fields]
+    if program.kernel.result is not None:
+        params.append(n.Param(m.RESULT, ArrayType(program.kernel.result, 0, False)))
     return Kernel(program.kernel.name, tuple(params), tuple(t.tasks))

@@ -4,14 +4,16 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from ...compiler.ir.build import Builder
 from ...compiler.ir.nodes import Value
 from ...compiler.ir.types import Scalar, i32, promote, u1
 from . import nodes as m
+from .lower_places import element, memory, read, update
 from .lowering import EXPRESSIONS, Local, Lowerer, Operand, common_type
+from .tensors import Tensor, leaves, spread, with_leaves
 
 # ---- leaves -----------------------------------------------------------------------------------------------------
 
@@ -27,16 +29,25 @@ def _name(t: Lowerer, e: m.Name) -> Operand:
     if isinstance(found, Local):
         return t.builder.get(found.var, found.dtype)
     if found is None:
-        dtype = t.arguments[e.name]
-        assert dtype is not None
-        return t.builder.arg(e.name, dtype)
+        return _argument(t, t.arguments[e.name])
+    if isinstance(found, Tensor):
+        return Tensor(found.shape, tuple(_content(t, item) for item in found.items))
     return found  # type: ignore[no-any-return]
+
+
+def _content(t: Lowerer, item: Operand | Local) -> Operand:
+    return t.builder.get(item.var, item.dtype) if isinstance(item, Local) else item
+
+
+def _argument(t: Lowerer, param: m.Param) -> Operand:
+    assert param.dtype is not None
+    entries = tuple(t.builder.arg(name, param.dtype) for name in param.entries)
+    return Tensor(param.shape, entries) if param.shape else entries[0]
 
 
 @EXPRESSIONS.row(m.Element)
 def _element(t: Lowerer, e: m.Element) -> Operand:
-    indices = tuple(t.index(t.expr(i)) for i in e.indices)
-    return t.builder.load(e.field, indices, t.fields[e.field].dtype)
+    return read(t, element(t, e))
 
 
 @EXPRESSIONS.row(m.Extent)
@@ -46,7 +57,14 @@ def _extent(t: Lowerer, e: m.Extent) -> Operand:
 
 @EXPRESSIONS.row(m.Random)
 def _random(t: Lowerer, e: m.Random) -> Operand:
-    return t.builder.random(e.dtype or t.program.default_fp)
+    """`randn`: √(-2 ln(1 - u))·cos(2πv) of two uniform draws."""
+    b, dtype = t.builder, e.dtype or t.program.default_fp
+    if e.function == "random":
+        return b.random(dtype)
+    u, v = b.random(dtype), b.random(dtype)
+    logarithm = b.op("log", b.op("sub", b.const(1.0, dtype), u))
+    radius = b.op("sqrt", b.op("mul", b.const(-2.0, dtype), logarithm))
+    return b.op("mul", radius, b.op("cos", b.op("mul", b.const(2.0 * math.pi, dtype), v)))
 
 
 # ---- operators --------------------------------------------------------------------------------------------------
@@ -74,7 +92,9 @@ def _operand_type(t: Lowerer, op: str, left: Operand, right: Operand) -> Scalar:
 
 
 def binary(t: Lowerer, op: str, left: Operand, right: Operand) -> Operand:
-    """An operator on two operands; two numbers are computed as Python does."""
+    """An operator on two operands, entry by entry on vectors; two numbers are computed as Python does."""
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        return spread(t, partial(binary, t, op), left, right)  # type: ignore[no-any-return]
     name, fold = OPERATORS[op]
     if not isinstance(left, Value) and not isinstance(right, Value):
         return fold(left, right)  # type: ignore[no-any-return]
@@ -86,22 +106,32 @@ def binary(t: Lowerer, op: str, left: Operand, right: Operand) -> Operand:
 @EXPRESSIONS.row(m.Binary)
 def _binary(t: Lowerer, e: m.Binary) -> Operand:
     left = t.expr(e.left)
-    return binary(t, e.op, left, t.expr(e.right))
+    right = t.expr(e.right)
+    return PRODUCTS[e.op](t, left, right) if e.op in PRODUCTS else binary(t, e.op, left, right)
+
+
+PRODUCTS: dict[str, Callable[[Lowerer, Any, Any], Operand]] = {}
+"""Operators that are not entry by entry: `@`."""
 
 
 @EXPRESSIONS.row(m.Unary)
 def _unary(t: Lowerer, e: m.Unary) -> Operand:
-    arg = t.expr(e.arg)
+    return spread(t, partial(_unary_of_one, t, e), t.expr(e.arg))  # type: ignore[no-any-return]
+
+
+def _unary_of_one(t: Lowerer, e: m.Unary, arg: Operand) -> Operand:
     if e.op == "not":
         truth = t.truth(arg)
         return t.builder.op("logic_not", truth) if isinstance(truth, Value) else not truth
     if not isinstance(arg, Value):
-        assert not isinstance(arg, tuple)
+        assert not isinstance(arg, (tuple, Tensor))
         return {"-": -arg, "+": +arg}[e.op] if e.op != "~" else operator.invert(arg)  # type: ignore[arg-type]
     return arg if e.op == "+" else t.builder.op("neg" if e.op == "-" else "bit_not", arg)
 
 
 def _compare_two(t: Lowerer, op: str, left: Operand, right: Operand) -> Operand:
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        return spread(t, partial(_compare_two, t, op), left, right)  # type: ignore[no-any-return]
     name, fold = COMPARISONS[op]
     if not isinstance(left, Value) and not isinstance(right, Value):
         return bool(fold(left, right))
@@ -160,14 +190,16 @@ def _choice(t: Lowerer, e: m.Choice) -> Operand:
         a = t.expr(e.then)
     with t.block() as orelse:
         b = t.expr(e.orelse)
-    dtype = common_type(t.type_of(a), t.type_of(b))
-    result = t.builder.local(t.unique("choice"), dtype)
-    for body, operand in ((then, a), (orelse, b)):
+    pairs = list(zip(leaves(a), leaves(b), strict=True))
+    types = [common_type(t.type_of(x), t.type_of(y)) for x, y in pairs]
+    results = [t.builder.local(t.unique("choice"), dtype) for dtype in types]
+    for body, operands in ((then, leaves(a)), (orelse, leaves(b))):
         with t.builder.block() as end:
-            t.builder.set(result, t.value(operand, dtype))
+            for result, operand, dtype in zip(results, operands, types):
+                t.builder.set(result, t.value(operand, dtype))
         body.extend(end)
     t.builder.if_(condition, then, orelse)
-    return t.builder.get(result, dtype)
+    return with_leaves(a, [t.builder.get(r, dtype) for r, dtype in zip(results, types)])  # type: ignore[no-any-return]
 
 
 # ---- conversions ------------------------------------------------------------------------------------------------
@@ -176,7 +208,8 @@ def _choice(t: Lowerer, e: m.Choice) -> Operand:
 @EXPRESSIONS.row(m.Cast)
 def _cast(t: Lowerer, e: m.Cast) -> Operand:
     python = {"int": i32, "float": t.program.default_fp, "bool": u1}
-    return t.value(t.expr(e.arg), e.dtype or python[e.spelling])
+    dtype = e.dtype or python[e.spelling]
+    return spread(t, lambda x: t.value(x, dtype), t.expr(e.arg))  # type: ignore[no-any-return]
 
 
 @EXPRESSIONS.row(m.BitCast)
@@ -193,7 +226,10 @@ Function = Callable[[Lowerer, tuple[Operand, ...]], Operand]
 
 @EXPRESSIONS.row(m.Call)
 def _call(t: Lowerer, e: m.Call) -> Operand:
-    args = tuple(t.expr(a) for a in e.args)
+    return spread(t, lambda *args: _call_of_scalars(t, e, args), *(t.expr(a) for a in e.args))  # type: ignore[no-any-return]
+
+
+def _call_of_scalars(t: Lowerer, e: m.Call, args: tuple[Operand, ...]) -> Operand:
     if e.function in FOLDED and all(isinstance(a, int) for a in args):
         made = reduce(FOLDED[e.function], args)  # type: ignore[arg-type]
         return abs(made) if e.function == "abs" else made  # type: ignore[arg-type]
@@ -271,10 +307,41 @@ def _bit_shr(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
     return t.builder.op("bit_shr", x, t.value(args[1], x.type))
 
 
+def _constant(value: int) -> Function:
+    """`zero` and `one`: of the type of their argument."""
+    return lambda t, args: t.value(value, t.type_of(args[0]))
+
+
+def _stopped(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
+    """A real as bits of its own type."""
+    found = args[0]
+    return t.builder.bit_cast(found, found.type) if isinstance(found, Value) and found.type.is_real else found
+
+
+def _mixed(t: Lowerer, x: Operand, y: Operand, a: Operand) -> Operand:
+    """x·(1 - a) + y·a."""
+    return binary(t, "+", binary(t, "*", x, binary(t, "-", 1.0, a)), binary(t, "*", y, a))
+
+
+def _fraction(t: Lowerer, x: Operand) -> Operand:
+    """x - floor(x)."""
+    return binary(t, "-", x, t.builder.op("floor", t.value(x)))
+
+
+def _smooth_step(t: Lowerer, low: Operand, high: Operand, x: Operand) -> Operand:
+    """s²(3 - 2s) where s goes from 0 to 1 between the edges."""
+    ratio = binary(t, "/", binary(t, "-", x, low), binary(t, "-", high, low))
+    s = FUNCTIONS["math.clamp"](t, (ratio, 0.0, 1.0))
+    return binary(t, "*", binary(t, "*", s, s), binary(t, "-", 3.0, binary(t, "*", 2.0, s)))
+
+
 FUNCTIONS: dict[str, Function] = {
     "min": _extremum("min"), "max": _extremum("max"), "atan2": _atan2, "select": _select, "frexp": _frexp,
     "raw_mod": _raw_mod, "raw_div": _raw_div, "isnan": _isnan, "isinf": _isinf, "bit_shr": _bit_shr,
-    "pow": lambda t, args: binary(t, "**", *args),
+    "pow": lambda t, args: binary(t, "**", *args), "zero": _constant(0), "one": _constant(1), "stop_grad": _stopped,
+    "math.mix": lambda t, args: _mixed(t, *args), "math.fract": lambda t, args: _fraction(t, *args),
+    "math.clamp": lambda t, args: FUNCTIONS["min"](t, (args[2], FUNCTIONS["max"](t, args[:2]))),
+    "math.smoothstep": lambda t, args: _smooth_step(t, *args),
 }  # fmt: skip
 """Functions that are not one operation of the IR on one operand."""
 FOLDED: dict[str, Callable[[int, int], int]] = {
@@ -290,18 +357,8 @@ ATOMICS = {"+": "add", "-": "sub", "*": "mul", "&": "bit_and", "|": "bit_or", "^
 """Augmented assignments of elements that are one atomic."""
 
 
-def update(t: Lowerer, op: str, target: m.Element, indices: tuple[Value, ...], operand: Operand) -> Value:
-    """The atomic on an element, of the element's type; subtraction adds the negated value."""
-    dtype = t.fields[target.field].dtype
-    if op == "sub":
-        negated = not isinstance(operand, (Value, bool, tuple))
-        value = t.value(-operand, dtype) if negated else t.builder.op("neg", t.value(operand, dtype))  # type: ignore[operator]
-        return t.builder.atomic("add", target.field, indices, value)
-    return t.builder.atomic(op, target.field, indices, t.value(operand, dtype))
-
-
 @EXPRESSIONS.row(m.AtomicCall)
 def _atomic(t: Lowerer, e: m.AtomicCall) -> Operand:
-    indices = tuple(t.index(t.expr(i)) for i in e.target.indices)
+    place = memory(t, e.target)
     name = f"bit_{e.op}" if e.op in ("and", "or", "xor") else e.op
-    return update(t, name, e.target, indices, t.expr(e.value))
+    return update(t, name, place, t.expr(e.value))

@@ -1,13 +1,16 @@
 """Calls of the program's own functions: inlined, arguments by value, early returns by leaving a scope."""
 from __future__ import annotations
 
+import math
 from functools import reduce
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.build import Builder
+from ...compiler.ir.nodes import Value
 from ...compiler.ir.types import Scalar
 from . import nodes as m
 from .lowering import EXPRESSIONS, Activation, Local, Lowerer, Operand, common_type
+from .tensors import Tensor, leaves, with_leaves
 from .walk import walk
 
 
@@ -19,7 +22,7 @@ def _invoke(t: Lowerer, e: m.Invoke) -> Operand:
     _bind_arguments(t, active, function, args)
     made = _run_function(t, active, function)
     if function.result and not isinstance(made, tuple):
-        return t.value(made, function.result)
+        return _converted(t, made, function)
     return made
 
 
@@ -27,13 +30,24 @@ def _bind_arguments(t: Lowerer, active: Activation, function: m.Function, args: 
     """Parameters mean their arguments; those that the function assigns become locals of the call."""
     assigned = _assigned(function.body)
     for param, operand in zip(function.params, args, strict=True):
-        operand = t.value(operand, param.dtype) if param.dtype else operand
+        operand = _converted(t, operand, param) if param.dtype else operand
         if param.name in assigned:
-            value = t.value(operand)
-            operand_local = Local(t.builder.local(t.unique(param.name), value.type, value), value.type)
-            active.scopes[0][param.name] = operand_local
+            made = with_leaves(operand, [_local(t, param.name, t.value(leaf)) for leaf in leaves(operand)])
+            active.scopes[0][param.name] = made
         else:
             active.scopes[0][param.name] = operand
+
+
+def _converted(t: Lowerer, operand: Operand, to: m.Param | m.Function) -> Operand:
+    """An argument or a result as the annotation has it; one number fills a vector."""
+    dtype = to.dtype if isinstance(to, m.Param) else to.result
+    if to.shape and not isinstance(operand, Tensor):
+        operand = Tensor(to.shape, (operand,) * math.prod(to.shape))
+    return with_leaves(operand, [t.value(leaf, dtype) for leaf in leaves(operand)])  # type: ignore[no-any-return]
+
+
+def _local(t: Lowerer, name: str, value: Value) -> Local:
+    return Local(t.builder.local(t.unique(name), value.type, value), value.type)
 
 
 def _assigned(body: m.Block) -> set[str]:
@@ -41,9 +55,9 @@ def _assigned(body: m.Block) -> set[str]:
     found: set[str] = set()
     for node in walk(body):
         if isinstance(node, m.Assign):
-            found |= {target.name for target in node.targets if isinstance(target, m.Name)}
-        elif isinstance(node, m.Augment) and isinstance(node.target, m.Name):
-            found.add(node.target.name)
+            found |= {target.name for target in map(m.root, node.targets) if isinstance(target, m.Name)}
+        elif isinstance(node, m.Augment) and isinstance(m.root(node.target), m.Name):
+            found.add(m.root(node.target).name)  # type: ignore[attr-defined]
         elif isinstance(node, (m.Declare, m.Walrus)):
             found.add(node.name)
     return found
@@ -73,18 +87,18 @@ def _run_to_the_end(t: Lowerer, function: m.Function, last: m.Return) -> Operand
 
 
 def _run_with_exits(t: Lowerer, active: Activation, function: m.Function) -> Operand:
-    types = _measure(t, active, function)
+    form, types = _measure(t, active, function)
     active.results = tuple(Local(t.builder.local(t.unique("result"), dtype), dtype) for dtype in types)
     active.return_frame = t.frames + 1
     with t.block(frames=1) as body:
         t.run(function.body)
     t.builder.emit(n.Scope(tuple(body)))
-    values = tuple(t.builder.get(r.var, r.dtype) for r in active.results)
-    return values[0] if len(values) == 1 else values
+    values = with_leaves(form, [t.builder.get(r.var, r.dtype) for r in active.results])
+    return values[0] if len(values) == 1 else values  # type: ignore[no-any-return]
 
 
-def _measure(t: Lowerer, active: Activation, function: m.Function) -> list[Scalar]:
-    """The common types of all returns, found by lowering the body for nothing."""
+def _measure(t: Lowerer, active: Activation, function: m.Function) -> tuple[tuple[Operand, ...], list[Scalar]]:
+    """The form of the results and the common types of all returns, found by lowering the body for nothing."""
     kept, t.builder = t.builder, Builder(t.builder.next_id)
     dry = Activation([dict(active.scopes[0])], returned=[])
     t.stack.append(dry)
@@ -95,4 +109,5 @@ def _measure(t: Lowerer, active: Activation, function: m.Function) -> list[Scala
         t.stack.pop()
         t.builder = kept
     assert dry.returned
-    return [reduce(common_type, types) for types in zip(*dry.returned, strict=True)]
+    types = [reduce(common_type, column) for column in zip(*(found for _, found in dry.returned), strict=True)]
+    return dry.returned[0][0], types

@@ -1,13 +1,17 @@
 """Rows of STATEMENTS: assignments, branches, exits, loops."""
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Task, Value
 from ...compiler.ir.types import i32, i64
 from ...compiler.ir.walk import walk as walk_ir
 from . import nodes as m
-from .lower_expressions import ATOMICS, binary, update
+from .lower_expressions import ATOMICS, binary
+from .lower_places import in_array, memory, read, update, write
 from .lowering import EXPRESSIONS, STATEMENTS, Local, Loop, Lowerer, Operand, index_type
+from .tensors import Tensor, leaves
 
 # ---- assignment -------------------------------------------------------------------------------------------------
 
@@ -15,8 +19,8 @@ from .lowering import EXPRESSIONS, STATEMENTS, Local, Loop, Lowerer, Operand, in
 def assign_name(t: Lowerer, name: str, operand: Operand) -> None:
     """Store to a local; the first assignment declares it with the type of its value."""
     found = t.find(name)
-    if isinstance(found, Local):
-        t.builder.set(found.var, t.value(operand, found.dtype))
+    if isinstance(found, (Local, Tensor)):
+        write(t, found, operand)
     else:
         t.declare(name, operand)
 
@@ -25,14 +29,6 @@ def assign_name(t: Lowerer, name: str, operand: Operand) -> None:
 def _walrus(t: Lowerer, e: m.Walrus) -> Operand:
     assign_name(t, e.name, t.expr(e.value))
     return t.expr(m.Name(e.name))
-
-
-def _indices(t: Lowerer, place: m.Element) -> tuple[Value, ...]:
-    return tuple(t.index(t.expr(i)) for i in place.indices)
-
-
-def _store(t: Lowerer, place: m.Element, indices: tuple[Value, ...], operand: Operand) -> None:
-    t.builder.store(place.field, indices, t.value(operand, t.fields[place.field].dtype))
 
 
 @STATEMENTS.row(m.Assign)
@@ -45,7 +41,7 @@ def _assign(t: Lowerer, s: m.Assign) -> None:
         if isinstance(target, m.Name):
             assign_name(t, target.name, operand)
         else:
-            _store(t, target, _indices(t, target), operand)
+            write(t, memory(t, target), operand)
 
 
 @STATEMENTS.row(m.Declare)
@@ -59,12 +55,12 @@ def _augment(t: Lowerer, s: m.Augment) -> None:
         old = t.expr(s.target)
         assign_name(t, s.target.name, binary(t, s.op, old, t.expr(s.value)))
         return
-    indices = _indices(t, s.target)
-    if s.op in ATOMICS:
-        update(t, ATOMICS[s.op], s.target, indices, t.expr(s.value))
+    place = memory(t, s.target)
+    if s.op in ATOMICS and in_array(place):
+        update(t, ATOMICS[s.op], place, t.expr(s.value))
         return
-    old = t.builder.load(s.target.field, indices, t.fields[s.target.field].dtype)
-    _store(t, s.target, indices, binary(t, s.op, old, t.expr(s.value)))
+    old = read(t, place)
+    write(t, place, binary(t, s.op, old, t.expr(s.value)))
 
 
 @STATEMENTS.row(m.Evaluate)
@@ -115,12 +111,15 @@ def _continue(t: Lowerer, s: m.Continue) -> None:
 def _return(t: Lowerer, s: m.Return) -> None:
     active = t.active
     if len(t.stack) == 1:
+        if t.program.kernel.result is not None:
+            t.builder.store(m.RESULT, (), t.value(t.expr(s.values[0]), t.program.kernel.result))
         if t.nesting:
             t.builder.emit(n.Return())
         return
-    values = [t.value(t.expr(v)) for v in s.values]
+    found = tuple(t.expr(v) for v in s.values)
+    values = [t.value(leaf) for leaf in leaves(found)]
     if active.returned is not None:
-        active.returned.append(tuple(v.type for v in values))
+        active.returned.append((found, tuple(v.type for v in values)))
         return
     for result, value in zip(active.results, values, strict=True):
         t.builder.set(result.var, t.value(value, result.dtype))
@@ -162,6 +161,8 @@ Axis = tuple[Value, Value]
 
 def _axes(t: Lowerer, domain: m.Domain) -> list[Axis]:
     """Begin and end of each axis, of the type of its index."""
+    if isinstance(domain, m.Grouped):
+        return _axes(t, domain.domain)
     if isinstance(domain, m.Over):
         rank = len(t.fields[domain.field].shape)
         return [(t.builder.const(0, i32), t.builder.shape(domain.field, axis)) for axis in range(rank)]
@@ -184,8 +185,8 @@ def _serial(t: Lowerer, s: m.For) -> None:
     axes = _axes(t, s.domain)
     indices = [t.builder.fresh(begin.type) for begin, _ in axes]
     with t.block(frames=len(axes)) as body:
-        for name, index in zip(s.indices, indices, strict=True):
-            t.bind(name, index)
+        for name, meaning in _named(s, indices).items():
+            t.bind(name, meaning)
         _loop_body(t, s.body, Loop(t.frames - len(axes) + 1, t.frames))
     step, reverse = (s.domain.step, s.domain.reverse) if isinstance(s.domain, m.Range) else (1, False)
     for index, (begin, end) in reversed(list(zip(indices, axes))):
@@ -205,12 +206,19 @@ def _parallel(t: Lowerer, s: m.For) -> None:
             t.builder.emit(stmt)
         bounds = []
     indices = tuple(t.builder.fresh(begin.type) for begin, _ in axes)
-    body = _task_body(t, s, dict(zip(s.indices, indices, strict=True)))
+    body = _task_body(t, s, _named(s, indices))
     begin, end = zip(*axes)
     t.tasks.append(Task(body, indices, tuple(bounds), begin, end))
 
 
-def _task_body(t: Lowerer, s: m.For, indices: dict[str, Value]) -> n.Block:
+def _named(s: m.For, indices: Sequence[Value]) -> dict[str, Operand]:
+    """What the index names of a loop mean; one name for several axes is the vector of them."""
+    if isinstance(s.domain, m.Grouped) or len(s.indices) < len(indices):
+        return {s.indices[0]: Tensor((len(indices),), tuple(indices))}
+    return dict(zip(s.indices, indices, strict=True))
+
+
+def _task_body(t: Lowerer, s: m.For, indices: Mapping[str, Operand]) -> n.Block:
     t.flush()
     with t.block() as body:
         for name, index in indices.items():

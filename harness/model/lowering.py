@@ -16,9 +16,10 @@ from ...compiler.ir.nodes import Task, Value
 from ...compiler.ir.table import Table
 from ...compiler.ir.types import Scalar, i32, i64, promote, u1, u64
 from . import nodes as m
+from .tensors import Tensor, leaves
 
-Operand = Value | bool | int | float | tuple[Any, ...]
-"""A value, a number of the text, or several of them (what `frexp` and some functions give)."""
+Operand = Value | bool | int | float | tuple[Any, ...] | Tensor
+"""A value, a number of the text, several of them (what `frexp` and some functions give), or a vector or matrix."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,13 @@ class Loop:
 
 @dataclass
 class Activation:
-    """The kernel, or a function while it is inlined. returned: types of each `return` met while measuring."""
+    """The kernel, or a function while it is inlined. returned: operands and types of each `return`, while measuring."""
 
     scopes: list[dict[str, Any]]
     loops: list[Loop] = field(default_factory=list)
     results: tuple[Local, ...] = ()
     return_frame: int = 0
-    returned: list[tuple[Scalar, ...]] | None = None
+    returned: list[tuple[tuple[Operand, ...], tuple[Scalar, ...]]] | None = None
 
 
 class Lowerer:
@@ -56,7 +57,7 @@ class Lowerer:
         self.program = program
         self.fields = {f.name: f for f in program.fields}
         self.functions = {f.name: f for f in program.kernel.functions}
-        self.arguments = {p.name: p.dtype for p in program.arguments}
+        self.arguments = {p.name: p for p in program.arguments}
         self.builder = Builder()
         self.tasks: list[Task] = []
         self.stack = [Activation([{}])]
@@ -72,7 +73,7 @@ class Lowerer:
         return self.stack[-1]
 
     def find(self, name: str) -> Any:
-        """What a name means here: a Local, an operand, or None."""
+        """What a name means here: a Local, a tensor of these, an operand, or None."""
         for scope in reversed(self.active.scopes):
             if name in scope:
                 return scope[name]
@@ -88,9 +89,14 @@ class Lowerer:
         return f"{name}_{self.names}"
 
     def declare(self, name: str, operand: Operand, dtype: Scalar | None = None) -> None:
-        """A new local of the program."""
-        value = self.value(operand, dtype)
-        self.bind(name, Local(self.builder.local(self.unique(name), value.type, value), value.type))
+        """A new local of the program; a vector is one for each entry."""
+        if isinstance(operand, Tensor):
+            self.bind(name, Tensor(operand.shape, tuple(self._local(name, self.value(x)) for x in operand.items)))
+        else:
+            self.bind(name, self._local(name, self.value(operand, dtype)))
+
+    def _local(self, name: str, value: Value) -> Local:
+        return Local(self.builder.local(self.unique(name), value.type, value), value.type)
 
     @contextmanager
     def block(self, frames: int = 0) -> Iterator[list[n.Stmt]]:
@@ -149,6 +155,10 @@ class Lowerer:
     def index(self, operand: Operand) -> Value:
         """The operand as an index."""
         return self.value(operand, index_type(self.type_of(operand)))
+
+    def indices(self, nodes: tuple[m.Expr, ...]) -> tuple[Value, ...]:
+        """Expressions as indices; an index vector counts as its entries."""
+        return tuple(self.index(leaf) for node in nodes for leaf in leaves(self.expr(node)))
 
     # -- dispatch -------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The program model: a kernel of the user's language, its fields and its inputs, as frozen plain data.
 
-Domains, statements and programs are here, expressions in `syntax`; everything is imported from here. Invariant: a
-program says everything that a run of it needs, so it can be stored, rendered anywhere and reduced.
+Domains, statements and programs are here, expressions in `syntax` and `vectors`; everything is imported from here.
+Invariant: a program says everything that a run of it needs, so it can be stored, rendered anywhere and reduced.
 """
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...compiler.ir.types import Scalar, f32
-from .syntax import (  # noqa: F401  (one vocabulary, in two files)
+from .syntax import (  # noqa: F401  (one vocabulary, in three files)
     DOMAINS,
     EXPRESSIONS,
     STATEMENTS,
@@ -29,13 +29,25 @@ from .syntax import (  # noqa: F401  (one vocabulary, in two files)
     Logic,
     Name,
     Number,
-    Place,
     Random,
     Stmt,
     Unary,
     Walrus,
     enter,
 )  # fmt: skip
+from .vectors import (  # noqa: F401
+    Comprehension,
+    Convert,
+    Filled,
+    Matrix,
+    Method,
+    Part,
+    Place,
+    Slice,
+    Swizzle,
+    Vector,
+    root,
+)
 
 # ---- domains ----------------------------------------------------------------------------------------------------
 
@@ -59,9 +71,16 @@ class Box(Domain):
 
 @enter
 class Over(Domain):
-    """`for i, j in x`."""
+    """`for i, j in x`; with one name for several axes `for I in x`, where I is the vector of indices."""
 
     field: str
+
+
+@enter
+class Grouped(Domain):
+    """`grouped(x)`, `grouped(ndrange(...))`: the one index is the vector of all indices."""
+
+    domain: Over | Box
 
 
 @enter
@@ -141,7 +160,7 @@ class Continue(Stmt):
 
 @enter
 class Return(Stmt):
-    """`return` with the values of a function; without any in a kernel."""
+    """`return` with the values of a function; in a kernel with its result, if it has one."""
 
     values: tuple[Expr, ...] = ()
 
@@ -174,42 +193,59 @@ Block = tuple[Stmt, ...]
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter of a function (dtype None: as it is called) or a scalar argument of the kernel."""
+    """A parameter of a function (dtype None: as it is called) or an argument of the kernel; shape: of a vector (n,)."""
 
     name: str
     dtype: Scalar | None = None
+    shape: tuple[int, ...] = ()
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The names of its numbers at a launch."""
+        return tuple(f"{self.name}.{k}" for k in range(self.shape[0])) if self.shape else (self.name,)
 
 
 @dataclass(frozen=True)
 class Function:
-    """A `@func`. result: the annotation of its result."""
+    """A `@func`. result: the annotation of its result; shape: of the vector that it is."""
 
     name: str
     params: tuple[Param, ...]
     body: Block
     result: Scalar | None = None
+    shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """The body of the kernel, and the functions it may call, each after those it calls itself."""
+    """The body of the kernel, and the functions it may call, each after those it calls itself. result: its type."""
 
     name: str
     body: Block
     functions: tuple[Function, ...] = ()
+    result: Scalar | None = None
 
 
 @dataclass(frozen=True)
 class Field:
-    """An array: rank 0 to 2."""
+    """An array: rank 0 to 2. element: the shape of the vectors or matrices it holds. argument: given at the call."""
 
     name: str
     dtype: Scalar
     shape: tuple[int, ...] = ()
     grad: bool = False
+    element: tuple[int, ...] = ()
+    argument: bool = False
+
+    @property
+    def storage(self) -> tuple[int, ...]:
+        """The shape of its numbers, those of an element last."""
+        return self.shape + self.element
 
 
 Content = tuple[bool | int | float, ...]
+RESULT = "$return.0"
+"""The array of no axes that holds the result of a kernel."""
 
 
 @dataclass(frozen=True)
@@ -244,11 +280,14 @@ class Program:
         raise KeyError(name)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """New arrays with the initial content of all fields, each of its field's dtype and shape."""
-        return {name: self._array(name, content) for name, content in self.inputs.arrays}
+        """New arrays with the initial content of all fields, each of its field's dtype and shape; zero as result."""
+        found = {name: self._array(name, content) for name, content in self.inputs.arrays}
+        if self.kernel.result is not None:
+            found[RESULT] = np.zeros((), self.kernel.result.dtype)
+        return found
 
     def scalars(self) -> dict[str, bool | int | float]:
-        """The arguments of the launch by name."""
+        """The numbers of the launch by name; those of a vector are `v.0`, `v.1`, ..."""
         return dict(self.inputs.scalars)
 
     def seeds(self) -> dict[str, np.ndarray]:
@@ -258,4 +297,4 @@ class Program:
     def _array(self, name: str, content: Content) -> np.ndarray:
         field = self.field(name)
         with np.errstate(over="ignore"):
-            return np.array(content, field.dtype.dtype).reshape(field.shape)
+            return np.array(content, field.dtype.dtype).reshape(field.storage)

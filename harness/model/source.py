@@ -1,59 +1,16 @@
 """From a program to Python text: the functions and the kernel alone, or a file that runs by itself.
 
-Invariant: every compound operand is in parentheses, so the text has exactly the tree of the model.
+Rows of the tables of `writer`: scalars, domains and statements; those of vectors are in `text_vectors`.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
 
-from ...compiler.ir.table import Table
 from . import nodes as m
-from .dialects import DIALECTS, Dialect
-
-Expression = Callable[["Writer", Any], str]
-Lines = Callable[["Writer", Any], Iterator[str]]
-TEXT: Table[type[m.Expr], Expression] = Table("model text of expressions", m.EXPRESSIONS)
-DOMAIN_TEXT: Table[type[m.Domain], Expression] = Table("model text of domains", m.DOMAINS)
-LINES: Table[type[m.Stmt], Lines] = Table("model text of statements", m.STATEMENTS)
-_ATOMS = (m.Name, m.Element, m.Extent, m.Call, m.Invoke, m.Cast, m.BitCast, m.Random, m.AtomicCall, m.Walrus)
-
-
-class Writer:
-    """Text in one dialect."""
-
-    def __init__(self, program: m.Program, dialect: Dialect) -> None:
-        self.program = program
-        self.dialect = dialect
-
-    def expr(self, node: m.Expr) -> str:
-        """An expression on its own."""
-        return TEXT[type(node)](self, node)
-
-    def operand(self, node: m.Expr) -> str:
-        """An expression inside another."""
-        text = self.expr(node)
-        plain = isinstance(node, _ATOMS) or isinstance(node, m.Number) and not text.startswith("-")
-        return text if plain else f"({text})"
-
-    def list(self, nodes: tuple[m.Expr, ...]) -> str:
-        """Expressions with commas between."""
-        return ", ".join(map(self.expr, nodes))
-
-    def function(self, name: str, *args: str) -> str:
-        """A call of a function of the language."""
-        return f"{self.dialect.function(name)}({', '.join(args)})"
-
-    def dtype(self, dtype: Any) -> str:
-        """A scalar type."""
-        return f"{self.dialect.alias}.{dtype}"
-
-    def block(self, body: m.Block) -> Iterator[str]:
-        """Indented lines; `pass` for a block without statements."""
-        for stmt in body or (m.Pass(),):
-            for line in LINES[type(stmt)](self, stmt):
-                yield "    " + line
-
+from . import text_vectors  # noqa: F401  (it fills the tables)
+from .dialects import DIALECTS
+from .writer import DOMAIN_TEXT, LINES, TEXT, Writer
 
 # ---- expressions ------------------------------------------------------------------------------------------------
 
@@ -135,7 +92,7 @@ def _bit_cast(w: Writer, e: m.BitCast) -> str:
 
 @TEXT.row(m.Random)
 def _random(w: Writer, e: m.Random) -> str:
-    return w.function("random", *([w.dtype(e.dtype)] if e.dtype else []))
+    return w.function(e.function, *([w.dtype(e.dtype)] if e.dtype else []))
 
 
 @TEXT.row(m.AtomicCall)
@@ -177,6 +134,11 @@ def _box(w: Writer, d: m.Box) -> str:
 @DOMAIN_TEXT.row(m.Over)
 def _over(w: Writer, d: m.Over) -> str:
     return d.field
+
+
+@DOMAIN_TEXT.row(m.Grouped)
+def _grouped(w: Writer, d: m.Grouped) -> str:
+    return w.function("grouped", DOMAIN_TEXT[type(d.domain)](w, d.domain))
 
 
 @DOMAIN_TEXT.row(m.Unrolled)
@@ -261,19 +223,31 @@ def definitions(program: m.Program, dialect: str = "stackgrad") -> str:
 
 def _definitions(w: Writer) -> Iterator[str]:
     for function in w.program.kernel.functions:
-        result = f" -> {w.dtype(function.result)}" if function.result else ""
+        result = f" -> {w.type(function.result, function.shape)}" if function.result else ""
         yield f"@{w.dialect.alias}.func"
-        yield f"def {function.name}({_parameters(w, function.params)}){result}:"
+        yield f"def {function.name}({', '.join(_parameters(w, function.params))}){result}:"
         yield from w.block(function.body)
         yield ""
     yield f"@{w.dialect.alias}.kernel"
-    yield f"def {w.program.kernel.name}({_parameters(w, w.program.arguments)}):"
+    result = f" -> {w.dtype(w.program.kernel.result)}" if w.program.kernel.result else ""
+    given = [*_parameters(w, w.program.arguments), *map(partial(_array, w), arrays_given(w.program))]
+    yield f"def {w.program.kernel.name}({', '.join(given)}){result}:"
     yield from w.block(w.program.kernel.body)
     yield ""
 
 
-def _parameters(w: Writer, params: tuple[m.Param, ...]) -> str:
-    return ", ".join(f"{p.name}: {w.dtype(p.dtype)}" if p.dtype else p.name for p in params)
+def arrays_given(program: m.Program) -> tuple[m.Field, ...]:
+    """The arrays that are arguments of the kernel, after its numbers."""
+    return tuple(f for f in program.fields if f.argument)
+
+
+def _array(w: Writer, field: m.Field) -> str:
+    dtype = w.type(field.dtype, field.element)
+    return f"{field.name}: {w.dialect.alias}.types.ndarray(dtype={dtype}, ndim={len(field.shape)})"
+
+
+def _parameters(w: Writer, params: tuple[m.Param, ...]) -> list[str]:
+    return [f"{p.name}: {w.type(p.dtype, p.shape)}" if p.dtype else p.name for p in params]
 
 
 def render_source(program: m.Program, dialect: str = "stackgrad") -> str:
@@ -298,7 +272,7 @@ arch = sys.argv[1] if len(sys.argv) > 1 else "cpu"
 
 
 def fill(field, values, dtype):
-    field.from_numpy(np.array(values, dtype).reshape(field.shape))
+    field.from_numpy(np.array(values, dtype).reshape(field.to_numpy().shape))
 
 
 def numbers(field):
@@ -311,10 +285,20 @@ def _head(w: Writer) -> Iterator[str]:
     d = w.dialect
     yield _HEAD.format(package=d.package, alias=d.alias, fp=w.program.default_fp, options=d.options)
     for field in w.program.fields:
-        grad = ", needs_grad=True" if field.grad else ""
-        yield f"{field.name} = {d.alias}.field({w.dtype(field.dtype)}, shape={field.shape}{grad})"
+        yield f"{field.name} = {_made(w, field)}"
     for name, content in w.program.inputs.arrays:
         yield f"fill({name}, {_content(content)}, '{w.program.field(name).dtype.dtype}')"
+
+
+def _made(w: Writer, field: m.Field) -> str:
+    """What makes the memory of a field or array."""
+    a, dtype = w.dialect.alias, w.dtype(field.dtype)
+    form = "ndarray" if field.argument else "field"
+    end = f"shape={field.shape}{', needs_grad=True' if field.grad else ''})"
+    if not field.element:
+        return f"{a}.{form}({dtype}, {end}"
+    extents = ", ".join(map(str, field.element))
+    return f"{a}.{'Vector' if len(field.element) == 1 else 'Matrix'}.{form}({extents}, {dtype}, {end}"
 
 
 def _content(content: m.Content) -> str:
@@ -326,9 +310,17 @@ def _exact(value: bool | int | float) -> str:
     return f'float("{text}")' if text.lstrip("-") in ("inf", "nan") else text
 
 
+def _argument(w: Writer, param: m.Param) -> str:
+    known = w.program.scalars()
+    if not param.shape:
+        return _exact(known[param.name])
+    entries = ", ".join(_exact(known[name]) for name in param.entries)
+    return f"{w.dialect.alias}.Vector([{entries}], {w.dtype(param.dtype)})"
+
+
 def _foot(w: Writer) -> Iterator[str]:
     program = w.program
-    args = ", ".join(_exact(dict(program.inputs.scalars)[p.name]) for p in program.arguments)
+    args = ", ".join([*(_argument(w, p) for p in program.arguments), *(f.name for f in arrays_given(program))])
     everything = ", ".join(f'"{f.name}": {f.name}' for f in program.fields)
     with_grad = ", ".join(f'"{f.name}": {f.name}' for f in program.fields if f.grad)
     yield "result = {}"

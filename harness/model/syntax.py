@@ -63,7 +63,7 @@ class Name(Expr):
 
 @enter
 class Element(Expr):
-    """`x[i, j]`; of a field of rank 0 `x[None]`."""
+    """`x[i, j]`; of a field of rank 0 `x[None]`. An index vector counts as its entries."""
 
     field: str
     indices: tuple[Expr, ...] = ()
@@ -150,17 +150,18 @@ class BitCast(Expr):
 
 @enter
 class Random(Expr):
-    """`random()` or `random(dtype)`."""
+    """`random()` or `random(dtype)`; `randn` likewise."""
 
     dtype: Scalar | None = None
+    function: str = "random"
 
 
 @enter
 class AtomicCall(Expr):
-    """`atomic_add(x[i], value)`: gives the old value. op is the part after `atomic_`."""
+    """`atomic_add(x[i], value)`: gives the old value. op is what follows `atomic_`; target: an element or its part."""
 
     op: str
-    target: Element
+    target: Expr
     value: Expr
 
 
@@ -178,6 +179,3 @@ class Walrus(Expr):
 
     name: str
     value: Expr
-
-
-Place = Name | Element

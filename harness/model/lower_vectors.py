@@ -1,0 +1,190 @@
+"""Rows of EXPRESSIONS for vectors and matrices: constructors, parts, methods."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+
+from ...compiler.ir.nodes import Value
+from ...compiler.ir.types import u1
+from . import nodes as m
+from .lower_expressions import FUNCTIONS, PRODUCTS, binary
+from .lower_places import chosen, memory, picked, position, positions, read
+from .lowering import EXPRESSIONS, Lowerer, Operand
+from .tensors import Tensor, spread, unify
+
+# ---- constructors -------------------------------------------------------------------------------------------------
+
+
+@EXPRESSIONS.row(m.Vector)
+def _vector(t: Lowerer, e: m.Vector) -> Operand:
+    made = unify(t, (len(e.items),), [t.expr(item) for item in e.items])
+    return made if e.dtype is None else Tensor(made.shape, tuple(t.value(item, e.dtype) for item in made.items))
+
+
+@EXPRESSIONS.row(m.Matrix)
+def _matrix(t: Lowerer, e: m.Matrix) -> Operand:
+    return unify(t, (len(e.rows), len(e.rows[0])), [t.expr(item) for row in e.rows for item in row])
+
+
+@EXPRESSIONS.row(m.Comprehension)
+def _comprehension(t: Lowerer, e: m.Comprehension) -> Operand:
+    items: list[Operand] = []
+    for k in range(e.count):
+        t.active.scopes.append({e.name: k})
+        items.append(t.expr(e.item))
+        t.active.scopes.pop()
+    made = unify(t, (e.count,), items)
+    return made if e.form == "Vector" else total(t, made.items)
+
+
+@EXPRESSIONS.row(m.Filled)
+def _filled(t: Lowerer, e: m.Filled) -> Operand:
+    size = e.shape[0] * (e.shape[1] if len(e.shape) == 2 else 1)
+    ones = {"zero": [], "one": range(size), "identity": range(0, size, e.shape[0] + 1)}[e.function]
+    return Tensor(e.shape, tuple(t.builder.const(float(k in ones), e.dtype) for k in range(size)))
+
+
+# ---- parts --------------------------------------------------------------------------------------------------------
+
+
+@EXPRESSIONS.row(m.Part)
+def _part(t: Lowerer, e: m.Part) -> Operand:
+    if isinstance(e.base, m.Element):
+        return read(t, memory(t, e))
+    base = tensor(t, e.base)
+    return chosen(t, base.items, position(t, e.indices, base.shape))
+
+
+@EXPRESSIONS.row(m.Swizzle)
+@EXPRESSIONS.row(m.Slice)
+def _parts(t: Lowerer, e: m.Swizzle | m.Slice) -> Operand:
+    base = tensor(t, e.base)
+    return picked(base, positions(e, base.shape))  # type: ignore[return-value]
+
+
+def tensor(t: Lowerer, node: m.Expr) -> Tensor:
+    """An expression that is a vector or matrix."""
+    found = t.expr(node)
+    assert isinstance(found, Tensor), f"{node} is none"
+    return found
+
+
+# ---- methods ------------------------------------------------------------------------------------------------------
+
+
+@EXPRESSIONS.row(m.Convert)
+def _convert(t: Lowerer, e: m.Convert) -> Operand:
+    return spread(t, lambda x: t.value(x, e.dtype), t.expr(e.base))  # type: ignore[no-any-return]
+
+
+@EXPRESSIONS.row(m.Method)
+def _method(t: Lowerer, e: m.Method) -> Operand:
+    base = tensor(t, e.base)
+    return METHODS[e.name](t, base, *(t.expr(a) for a in e.args))
+
+
+def total(t: Lowerer, items: Sequence[Operand]) -> Operand:
+    """The sum, from the first to the last."""
+    return reduce(partial(binary, t, "+"), items)
+
+
+def inner(t: Lowerer, a: Sequence[Operand], b: Sequence[Operand]) -> Operand:
+    """Σ a[k]·b[k]."""
+    return total(t, [binary(t, "*", x, y) for x, y in zip(a, b, strict=True)])
+
+
+def multiply(t: Lowerer, a: Tensor, b: Tensor) -> Tensor:
+    """`a @ b`: matrix with matrix or vector."""
+    n, k = a.shape
+    width = b.shape[1] if len(b.shape) == 2 else 1
+    made = [inner(t, a.items[i * k : (i + 1) * k], b.items[j::width]) for i in range(n) for j in range(width)]
+    return unify(t, (n, *b.shape[1:]), made)
+
+
+PRODUCTS["@"] = multiply
+
+
+def _norm(t: Lowerer, a: Tensor, eps: Operand = 0) -> Operand:
+    """√(Σ a² + eps), 0 without a slope at 0."""
+    square = inner(t, a.items, a.items)
+    return _root(t, square if eps == 0 else binary(t, "+", square, eps))
+
+
+def _root(t: Lowerer, square: Operand) -> Value:
+    b, dtype = t.builder, t.type_of(square)
+    x = t.value(square, dtype if dtype.is_real else t.program.default_fp)
+    found = b.local(t.unique("norm"), x.type, b.const(0.0, x.type))
+    with b.block() as body:
+        b.set(found, b.op("sqrt", x))
+    b.if_(b.op("cmp_ne", x, b.const(0.0, x.type)), body)
+    return b.get(found, x.type)
+
+
+def _normalized(t: Lowerer, a: Tensor, eps: Operand = 0) -> Operand:
+    """a/(|a| + eps)."""
+    size: Operand = _root(t, inner(t, a.items, a.items))
+    return spread(t, partial(binary, t, "/"), a, size if eps == 0 else binary(t, "+", size, eps))  # type: ignore[no-any-return]
+
+
+def _cross(t: Lowerer, a: Tensor, b: Operand) -> Operand:
+    """a × b; in the plane its third component."""
+    assert isinstance(b, Tensor)
+    turns = ((1, 2), (2, 0), (0, 1)) if a.shape == (3,) else ((0, 1),)
+    made = [_minor(t, a.items, b.items, i, j) for i, j in turns]
+    return made[0] if len(made) == 1 else unify(t, (3,), made)
+
+
+def _minor(t: Lowerer, x: Sequence[Operand], y: Sequence[Operand], i: int, j: int) -> Operand:
+    return binary(t, "-", binary(t, "*", x[i], y[j]), binary(t, "*", x[j], y[i]))
+
+
+def _determinant(t: Lowerer, a: Tensor) -> Operand:
+    assert a.shape == (2, 2)
+    return _minor(t, a.items[:2], a.items[2:], 0, 1)
+
+
+def _inverse(t: Lowerer, a: Tensor) -> Operand:
+    """Of [[p, q], [r, s]]: [[s, 0 - q], [0 - r, p]] times 1/det."""
+    p, q, r, s = a.items
+    scale = binary(t, "/", 1.0, _determinant(t, a))
+    entries = (s, binary(t, "-", 0.0, q), binary(t, "-", 0.0, r), p)
+    return unify(t, (2, 2), [binary(t, "*", entry, scale) for entry in entries])
+
+
+def _transpose(t: Lowerer, a: Tensor) -> Operand:
+    n, width = a.shape
+    return Tensor((width, n), tuple(a.items[i * width + j] for j in range(width) for i in range(n)))
+
+
+def _outer(t: Lowerer, a: Tensor, b: Operand) -> Operand:
+    assert isinstance(b, Tensor)
+    return unify(t, a.shape + b.shape, [binary(t, "*", x, y) for x in a.items for y in b.items])
+
+
+def _extremum(name: str) -> Callable[..., Operand]:
+    return lambda t, a: reduce(lambda x, y: FUNCTIONS[name](t, (x, y)), a.items)
+
+
+def _truth(name: str) -> Callable[..., Operand]:
+    return lambda t, a: reduce(lambda x, y: t.builder.op(name, x, y), [t.value(item, u1) for item in a.items])
+
+
+METHODS: dict[str, Callable[..., Operand]] = {
+    "dot": lambda t, a, b: inner(t, a.items, b.items),
+    "norm_sqr": lambda t, a: inner(t, a.items, a.items),
+    "norm": _norm,
+    "norm_inv": lambda t, a, *eps: binary(t, "/", 1.0, _norm(t, a, *eps)),
+    "normalized": _normalized,
+    "cross": _cross,
+    "outer_product": _outer,
+    "transpose": _transpose,
+    "trace": lambda t, a: total(t, a.items[:: a.shape[1] + 1]),
+    "determinant": _determinant,
+    "inverse": _inverse,
+    "sum": lambda t, a: total(t, a.items),
+    "min": _extremum("min"),
+    "max": _extremum("max"),
+    "all": _truth("logical_and"),
+    "any": _truth("logical_or"),
+}
+"""By name: what a method makes of its receiver and its arguments."""

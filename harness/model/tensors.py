@@ -1,0 +1,68 @@
+"""Vectors and matrices while a program is lowered: their entries, one by one, and functions applied to each.
+
+Invariant: the entries of a tensor have one type, or all are numbers of the text.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from ...compiler.ir.nodes import Value
+from ...compiler.ir.types import promote
+
+if TYPE_CHECKING:
+    from .lowering import Lowerer
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A vector (n,) or matrix (n, m), row by row: of operands if it is a value, of places if it is memory."""
+
+    shape: tuple[int, ...]
+    items: tuple[Any, ...]
+
+
+def unify(t: Lowerer, shape: tuple[int, ...], items: Sequence[Any]) -> Tensor:
+    """A tensor of these operands, all made of one type."""
+    if not any(isinstance(item, Value) for item in items):
+        real = any(isinstance(item, float) for item in items)
+        return Tensor(shape, tuple(float(item) if real else item for item in items))
+    types = [t.type_of(item) for item in items]
+    dtype = types[0] if len(set(types)) == 1 else reduce(promote, types)
+    return Tensor(shape, tuple(t.value(item, dtype) for item in items))
+
+
+def spread(t: Lowerer, function: Callable[..., Any], *operands: Any) -> Any:
+    """The function of the operands, entry by entry if one is a tensor."""
+    tensors = [o for o in operands if isinstance(o, Tensor)]
+    if not tensors:
+        return function(*operands)
+    shape = tensors[0].shape
+    assert all(o.shape == shape for o in tensors), f"shapes {[o.shape for o in tensors]}"
+    count = len(tensors[0].items)
+    made = [function(*(o.items[k] if isinstance(o, Tensor) else o for o in operands)) for k in range(count)]
+    return unify(t, shape, made)
+
+
+def leaves(operand: Any) -> tuple[Any, ...]:
+    """The scalars of an operand in order."""
+    if isinstance(operand, Tensor):
+        return operand.items
+    if isinstance(operand, tuple):
+        return tuple(leaf for item in operand for leaf in leaves(item))
+    return (operand,)
+
+
+def with_leaves(operand: Any, values: Iterable[Any]) -> Any:
+    """An operand of the same form with other scalars."""
+    return _rebuilt(operand, iter(values))
+
+
+def _rebuilt(operand: Any, values: Iterator[Any]) -> Any:
+    if isinstance(operand, Tensor):
+        return Tensor(operand.shape, tuple(next(values) for _ in operand.items))
+    if isinstance(operand, tuple):
+        return tuple(_rebuilt(item, values) for item in operand)
+    return next(values)
