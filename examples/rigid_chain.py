@@ -1,8 +1,8 @@
 """Bend articulated arms so that their hands reach given places: rigid links, unit quaternions, inverse kinematics.
 
-Joint k turns everything after it about its own axis a_k by its angle theta_k. Orientation is a unit quaternion (Hamilton:
-"On quaternions", 1844; as in Shoemake: "Animating rotation with quaternion curves", 1985), and the chain is a
-recurrence over its links:
+Joint k turns everything after it about its own axis a_k by its angle theta_k. Orientation is a unit quaternion
+(Hamilton: "On quaternions", 1844; as in Shoemake: "Animating rotation with quaternion curves", 1985), and the chain
+is a recurrence over its links:
 
     q <- q (cos theta_k / 2, a_k sin theta_k / 2),    hand <- hand + q (0, 0, length) q*
 

@@ -47,7 +47,7 @@ class Pool:
         """L u at a cell; zero on the border, which holds still."""
         total = 0.0
         i, j = cell[0], cell[1]
-        if 0 < sg.min(i, j) and sg.max(i, j) < self.cells - 1:
+        if sg.min(i, j) > 0 and sg.max(i, j) < self.cells - 1:
             for step in sg.static((-1, 1)):
                 total += self.u[t, i + step, j] + self.u[t, i, j + step]
             total -= 4.0 * self.u[t, i, j]
@@ -56,7 +56,7 @@ class Pool:
     @sg.kernel
     def splash(self):
         for i, j in self.start:
-            if 0 < sg.min(i, j) and sg.max(i, j) < self.cells - 1:
+            if sg.min(i, j) > 0 and sg.max(i, j) < self.cells - 1:
                 self.u[0, i, j] = self.start[i, j]
 
     @sg.kernel
