@@ -85,11 +85,14 @@ class Expressions(State):
         depth = self.depth if depth is None else depth
         if depth <= 0 or not self.draw.boolean(0.6):
             return self.leaf()
-        productions: list[Callable[[int], Typed]] = [
+        return self.draw.choice(self.productions())(depth - 1)
+
+    def productions(self) -> list[Callable[[int], Typed]]:
+        """What a real is made of."""
+        return [
             self._sum, self._function, self._product, self._function, self._sum, self._scaled, self._extremum,
-            self._choice, self._quotient, self._function, self._mixed, self._invoke, self._rare,
+            self._choice, self._quotient, self._function, self._mixed, self._invoke, self._rare, self._function,
         ]  # fmt: skip
-        return self.draw.choice(productions)(depth - 1)
 
     def leaf(self) -> Typed:
         """A local, an element, an argument, an integer made real."""
@@ -165,7 +168,7 @@ class Expressions(State):
         return m.Binary(self.draw.choice("*+-"), *((a, k) if self.draw.boolean() else (k, a))), p
 
     def _invoke(self, depth: int) -> Typed:
-        found = [f for f in self.functions if f.results == 1]
+        found = [f for f in self.functions if f.results == 1 and not f.shape]
         if not found:
             return self._function(depth)
         return m.Invoke((f := self.draw.choice(found)).name, self.arguments_of(f)), self.main
@@ -187,10 +190,12 @@ class Expressions(State):
     def _rare(self, depth: int) -> Typed:
         """Conversions between real types; in the wild profile bits and random numbers too."""
         a, p = self.real(depth)
-        kind = self.draw.choice(("wide", "narrow", "float", "bits", "random", "of types"))
-        if kind == "random" and self.wild:
+        kind = self.draw.choice(("wide", "narrow", "float", "bits", "random", "of types", "functions", "functions"))
+        if kind == "random" and not self.in_function:
             dtype = self.draw.choice((None, f32, f64))
-            return m.Random(dtype), dtype or self.main
+            return m.Random(dtype, self.draw.choice(("random", "randn"))), dtype or self.main
+        if kind == "functions":
+            return self.mathematics((a, p))
         if kind == "bits" and self.wild:
             bits = m.Binary("&", m.BitCast(m.Cast(a, f32), i32), Number(0x3FFFFFFF))
             return m.BitCast(bits, f32), f32
@@ -198,6 +203,23 @@ class Expressions(State):
             return m.Cast(a, None, "float"), self.main
         dtype = f64 if kind == "wide" else promote(self.main, p)
         return m.Cast(a, dtype, self.draw.choice(("type", "cast"))), dtype
+
+    def mathematics(self, typed: Typed) -> Typed:
+        """Functions written in the language; a value as a constant of every derivative."""
+        a, p = typed
+        kind = self.draw.choice(("clamp", "mix", "stop_grad", "fract", "smoothstep", "one", "zero", "stop_grad"))
+        if kind == "clamp":
+            return call("math.clamp", a, Number(-0.75), Number(1.25)), p
+        if kind == "mix":
+            b, q = self.real(0)
+            return call("math.mix", a, call("sin", a), b), promote(p, q)
+        if kind == "smoothstep":
+            return call("math.smoothstep", Number(-0.5), Number(1.5), a), p
+        if kind == "stop_grad":
+            return mul(call("stop_grad", call("cos", a)), a), p
+        if kind in ("zero", "one"):
+            return add(call("sin", a), call(kind, a)), p
+        return call("math.fract", mul(a, Number(1.5))), p
 
     # -- integers -------------------------------------------------------------------------------------------
 
@@ -311,7 +333,15 @@ class Expressions(State):
 
     def place(self, array: Array) -> tuple[Expr, ...]:
         """Indices of an element of an array, always inside."""
+        if self.group and array.axes == ("lane", "column")[: len(self.lane)] and self.draw.boolean(0.6):
+            return (self._shifted() if self.n and self.draw.boolean(0.4) else m.Name(self.group),)
         return tuple(self._index(axis) for axis in array.axes)
+
+    def _shifted(self) -> Expr:
+        """A neighbour of the index vector, around the ends."""
+        extents = (self.n, self.extent("column"))[: len(self.lane)]
+        offset = m.Vector(tuple(Number(self.draw.integer(0, 1)) for _ in extents))
+        return m.Binary("%", add(m.Name(self.group), offset), m.Vector(tuple(map(Number, extents))))
 
     def _index(self, axis: str) -> Expr:
         extent = self.extent(axis)
@@ -331,6 +361,8 @@ class Expressions(State):
     def own(self, array: Array) -> tuple[Expr, ...] | None:
         """Indices of the element that only this iteration touches, or None."""
         names = tuple(m.Name(name) for name in self.lane)
+        if self.group and array.axes == ("lane", "column")[: len(names)] and self.draw.boolean():
+            return (m.Name(self.group),)
         if array.axes == ("lane", "column") and len(names) == 1:
             return (*names, Number(self.draw.integer(0, 2)))
         return names if len(array.axes) == len(names) and array.axes[:1] == ("lane",) else None

@@ -1,6 +1,8 @@
 """Whole kernels: functions, tasks over lanes, serial code between them, reductions; then fields and inputs."""
 from __future__ import annotations
 
+import math
+
 from ...compiler.ir.types import Scalar, i32
 from ..model import nodes as m
 from ..model.nodes import Number, Stmt
@@ -8,18 +10,18 @@ from ..model.walk import fields_used, walk
 from .draw import Draw
 from .expressions import mul
 from .loops import Loops
-from .state import TRIPS, Access, Array, Names, Signature, Whole
+from .state import TRIPS, Access, Array, Names, Shape, Signature, VectorArgument, Whole
 from .values import Number as Plain
 from .values import any_number, gentle, ordinary
 
-NESTS = ((), (1,), (2,), (1, 1), (1,), (2,), (3,), (2, 1))
+NESTS = ((), (1,), (2,), (1, 1), (1,), (2,), (3,), (2, 1), (3,))
 """Loop nests of a task of a large program, one after another, by depth; the simplest first."""
 SMALL_NESTS = ((), (1,), (2,), (1,), (2,), (1,), (1,), (2,), (1,), (1,), (1, 1), (1,), (2,), (1,))
 """Those of a small one."""
 SEEDS = (1.0, 0.5, -0.75, 1.25, -1.0, 0.25)
 TRIP_COUNTS = (2, 3, 1, 4, 2, 0, 3, 4, 1, 3)
 """Contents of arrays that bound loops: all of TRIPS, the empty loop less often, for it hides what its body does."""
-INPUTS_OF_FUNCTIONS = frozenset({"w", "q", "t", "m"})
+INPUTS_OF_FUNCTIONS = frozenset({"w", "q", "v", "m", "W", "M"})
 
 
 class Kernels(Loops):
@@ -30,16 +32,24 @@ class Kernels(Loops):
         self.written: set[str] = set()
         self.closed: set[str] = set()
         self.bodies: list[m.Function] = []
+        self.result = draw.boolean(0.08)
 
     def program(self) -> m.Program:
         """A whole program."""
-        for _ in range(self.draw.choice((0, 1, 1, 2) if self.rich else (0, 0, 0, 0, 0, 1))):
+        few = (0, 0, 1) if self.vectorial else (0, 0, 0, 0, 0, 1)
+        for _ in range(self.draw.choice((0, 1, 1, 2) if self.rich else few)):
             self._new_function()
         body: list[Stmt] = []
         for _ in range(self.draw.choice((1, 2, 2, 3) if self.rich else (1, 1, 1, 1, 1, 2))):
             body += self._section()
-        kernel = m.Kernel("k", tuple(body), self._called(body))
+        if self.result:
+            self._open_serial()
+            body.append(self._return_of_kernel(1))
+        kernel = m.Kernel("k", tuple(body), self._called(body), self.main if self.result else None)
         return self._with_inputs(kernel)
+
+    def _return_of_kernel(self, depth: int) -> m.Return:
+        return m.Return((self.real(depth)[0],) if self.result else ())
 
     def _called(self, body: list[Stmt]) -> tuple[m.Function, ...]:
         """The functions that are called, directly or not."""
@@ -57,37 +67,43 @@ class Kernels(Loops):
         """A function with early returns, perhaps out of loops; it reads tables and calls earlier functions."""
         results = self.draw.choice((1, 1, 1, 2))
         kinds = self.draw.choice((("real",), ("real", "int"), ("real", "real")))
-        signature = Signature(self.fresh("f"), kinds, self.draw.boolean(), results)
+        shape: Shape = ()
+        if self.vectorial and self.draw.boolean(0.75):
+            kinds = self.draw.choice((("vector",), ("vector", "real"), ("vector", "vector")))
+            results, shape = 1, (self.size,) if self.draw.boolean(0.6) else ()
+        signature = Signature(self.fresh("f"), kinds, self.draw.boolean(), results, shape)
         names = [self.fresh("a") for _ in kinds]
         kept = self.names, self.access
         reals = {name: self.main for name, kind in zip(names, kinds) if kind == "real"}
         ints = {name: Whole(i32, 0, 4) for name, kind in zip(names, kinds) if kind == "int"}
-        self.names = Names(reals, ints, fixed=frozenset(names if self.draw.boolean(0.7) else ints))
-        self.access, self.in_function = Access(INPUTS_OF_FUNCTIONS), True
-        body = self._function_body(results)
+        vectors = {name: ((self.size,), self.main) for name, kind in zip(names, kinds) if kind == "vector"}
+        self.names = Names(reals, ints, fixed=frozenset(names if self.draw.boolean(0.6) else ints), vectors=vectors)
+        self.access, self.in_function = Access(INPUTS_OF_FUNCTIONS & set(self.arrays)), True
+        body = self._function_body(signature)
         self.names, self.access = kept
         self.in_function = False
         params = tuple(self._param(signature, name, kind) for name, kind in zip(names, kinds))
         result = self.main if results == 1 and self.draw.boolean(0.3) else None
-        self.bodies.append(m.Function(signature.name, params, tuple(body), result))
+        self.bodies.append(m.Function(signature.name, params, tuple(body), result, shape if result else ()))
         self.functions.append(signature)
 
     def _param(self, signature: Signature, name: str, kind: str) -> m.Param:
-        dtype = self.main if kind == "real" else i32
-        return m.Param(name, dtype if signature.annotated else None)
+        if not signature.annotated:
+            return m.Param(name)
+        return m.Param(name, i32 if kind == "int" else self.main, (self.size,) if kind == "vector" else ())
 
-    def _function_body(self, results: int) -> list[Stmt]:
+    def _function_body(self, results: Signature) -> list[Stmt]:
         body: list[Stmt] = []
         kind = self.draw.choice(("plain", "early", "early", "loop", "nested"))
         if self.draw.boolean():
-            body += self.new_real()
+            body += self.recurrence()
         if kind in ("early", "nested"):
             body.append(m.If(self.condition(), (*self._maybe_simple(), self._return(results))))
         if kind in ("loop", "nested"):
             body += self.new_real()
             domain, indices = self._range()
             with self.block("serial", indices=indices):
-                inner = [*self.update_real(), m.If(self.condition(), (self._return(results),)), *self._maybe_simple()]
+                inner = [*self.recurrence(), m.If(self.condition(), (self._return(results),)), *self._maybe_simple()]
             body.append(m.For(tuple(indices), domain, tuple(inner)))
         return [*body, self._return(results)]
 
@@ -95,8 +111,10 @@ class Kernels(Loops):
         with self.block():
             return self.simple() if self.draw.boolean(0.3) else []
 
-    def _return(self, results: int) -> m.Return:
-        return m.Return(tuple(self.bounded(self.real(1))[0] for _ in range(results)))
+    def _return(self, results: Signature) -> m.Return:
+        if results.shape:
+            return m.Return((self.bounded(self.vector(results.shape, 1))[0],))
+        return m.Return(tuple(self.bounded(self.real(1))[0] for _ in range(results.results)))
 
     # -- kernel level ---------------------------------------------------------------------------------------
 
@@ -107,7 +125,7 @@ class Kernels(Loops):
         if self.draw.boolean(0.3 if self.rich else 0.08):
             body += self._serial_code()
         if self.draw.boolean(0.05 if self.rich else 0.02):
-            body.append(m.If(self.condition(0), (m.Return(),)))
+            body.append(m.If(self.condition(0), (self._return_of_kernel(0),)))
         total = self._reduction_start(body) if self.draw.boolean(0.25 if self.rich else 0.12) else None
         if total is None and self.draw.boolean(0.06):
             return [*body, *self._procedure()]
@@ -124,7 +142,7 @@ class Kernels(Loops):
                 self.closed.add(name)
         inputs = {a.name for a in self.arrays.values() if not a.output}
         self.access = Access(frozenset(inputs | self.closed))
-        self.lane = ()
+        self.lane, self.group = (), ""
 
     def _serial_code(self) -> list[Stmt]:
         kind = self.draw.choice(("local", "local", "branch", "loop", "several"))
@@ -171,15 +189,19 @@ class Kernels(Loops):
         scatter = frozenset(a.name for a in chosen if a.axes[:1] != ("lane",))
         readable = self.access.readable
         domain, indices = self._domain()
-        self.lane = tuple(indices)
+        self.lane, self.group = tuple(indices), ""
+        if isinstance(domain, (m.Over, m.Box)) and self.draw.boolean(0.15):
+            self.group = self.fresh("I")
         hidden = {name: dtype for name, dtype in self.names.reals.items() if total is None or name != total[0].name}
         with self.block("parallel", indices=indices):
             self.names.reals = hidden
-            self.fix(*hidden, *self.names.ints, *self.names.flags)
+            self.fix(*hidden, *self.names.ints, *self.names.flags, *self.names.vectors)
             self.access = Access(readable, own, scatter)
             body = self._task_body(total)
         self._close(body)
-        self.lane = ()
+        group, self.lane, self.group = self.group, (), ""
+        if group and isinstance(domain, (m.Over, m.Box)):
+            return self.grouped(domain, tuple(indices), group, body)
         return m.For(tuple(indices), domain, tuple(body))
 
     def _close(self, body: list[Stmt]) -> None:
@@ -211,6 +233,8 @@ class Kernels(Loops):
     def _task_body(self, total: tuple[m.Name, Scalar, str] | None) -> list[Stmt]:
         start = m.Element("x", (m.Name(self.lane[0]),))
         body: list[Stmt] = [m.Assign((self.declare_real(self.main),), (start,))]
+        if self.vectorial:
+            body += self.new_vector((self.size,))
         for depth in self.draw.choice(NESTS if self.rich else SMALL_NESTS):
             for _ in range(self.draw.choice((0, 1, 1, 2) if self.rich else (0, 0, 1))):
                 body += self.simple() if self.draw.boolean(0.8) else self.branch()
@@ -241,8 +265,11 @@ class Kernels(Loops):
         """What the recurrences came to goes to memory."""
         last = m.Name(list(self.names.reals)[0] if self.draw.boolean(0.6) else list(self.names.reals)[-1])
         value = last if self.draw.boolean(0.6) else self.bounded((last, self.main))[0]
-        own = [a for a in sorted(self.access.own) if self.arrays[a].dtype.is_real and self.own(self.arrays[a])]
-        scattered = [a for a in sorted(self.access.scatter) if self.arrays[a].dtype.is_real and a != "e"]
+        if self.vectorial and self.draw.boolean(0.7):
+            return self._vector_output()
+        reals = {a.name for a in self.arrays.values() if a.dtype.is_real and not a.element}
+        own = [a for a in sorted(self.access.own & reals) if self.own(self.arrays[a])]
+        scattered = [a for a in sorted(self.access.scatter & reals) if a != "e"]
         if not own and not scattered:
             return self.write_element()
         array = self.arrays[self.draw.choice(own + scattered)]
@@ -252,29 +279,53 @@ class Kernels(Loops):
         element = m.Element(array.name, self.own(array) or ())
         return [m.Augment(element, "+", value) if self.draw.boolean(0.3) else m.Assign((element,), (value,))]
 
+    def _vector_output(self) -> list[Stmt]:
+        """What became of a vector, as it is or as a real."""
+        name = self.draw.choice(self.vectors_of((self.size,)))
+        own = [a for a in map(self.arrays.__getitem__, sorted(self.access.own)) if a.element == (self.size,)]
+        own = [a for a in own if self.own(a)]
+        if own and self.draw.boolean(0.6):
+            element = m.Element((array := self.draw.choice(own)).name, self.own(array) or ())
+            return [m.Assign((element,), (m.Name(name),))]
+        other = self.bounded(self.vector((self.size,), 0))[0]
+        last = self.declare_real(self.main)
+        made: list[Stmt] = [m.Assign((last,), (m.Cast(m.Method(m.Name(name), "dot", (other,)), self.main),))]
+        reals = {a.name for a in self.arrays.values() if a.dtype.is_real and not a.element}
+        mine = [a for a in sorted(self.access.own & reals) if self.own(self.arrays[a])]
+        if mine:
+            element = m.Element((chosen := self.arrays[self.draw.choice(mine)]).name, self.own(chosen) or ())
+            return [*made, m.Augment(element, "+", last)]
+        return made + self.write_element()
+
     # -- inputs ---------------------------------------------------------------------------------------------
 
     def _with_inputs(self, kernel: m.Kernel) -> m.Program:
         used = fields_used(kernel.body) | {n for f in kernel.functions for n in fields_used(f.body)}
         arrays = [a for a in self.arrays.values() if a.name in used]
-        fields = tuple(self._field(a) for a in arrays)
+        given = used - {n for f in kernel.functions for n in fields_used(f.body)}
+        fields = tuple(self._field(a, given) for a in arrays)
         contents = tuple((f.name, self._content(f, a)) for f, a in zip(fields, arrays))
         seeds = tuple((f.name, self._seeds(f)) for f in fields if f.grad)
-        arguments = tuple(m.Param(n, w if isinstance(w, Scalar) else w.dtype) for n, w in self.arguments.items())
-        scalars = tuple((name, self._scalar(what)) for name, what in self.arguments.items())
+        arguments = tuple(self._argument(n, w) for n, w in self.arguments.items())
+        scalars = tuple((name, self._scalar(self.arguments[p.name])) for p in arguments for name in p.entries)
         return m.Program(kernel, fields, arguments, m.Inputs(contents, scalars, seeds), self.main, self.profile)
 
-    def _field(self, array: Array) -> m.Field:
+    def _argument(self, name: str, what: Whole | Scalar | VectorArgument) -> m.Param:
+        if isinstance(what, VectorArgument):
+            return m.Param(name, what.dtype, (what.size,))
+        return m.Param(name, what if isinstance(what, Scalar) else what.dtype)
+
+    def _field(self, array: Array, given: set[str]) -> m.Field:
+        """given: names of those that may be arguments."""
+        argument = array.name in given and self.draw.boolean(0.1)
         grad = array.dtype.is_real and (array.output or array.name == "x" or not self.draw.boolean(0.15))
-        return m.Field(array.name, array.dtype, tuple(map(self.extent, array.axes)), grad)
+        shape = tuple(map(self.extent, array.axes))
+        return m.Field(array.name, array.dtype, shape, grad, array.element, argument)
 
     def _content(self, field: m.Field, array: Array) -> m.Content:
         """Numbers of the array's interval; reals of the smooth profile all differ."""
-        size = 1
-        for extent in field.shape:
-            size *= extent
         made: list[Plain] = []
-        for _ in range(size):
+        for _ in range(math.prod(field.storage)):
             value = self._number(array)
             while array.dtype.is_real and not self.wild and value in made:
                 value += 1 / 64
@@ -291,12 +342,10 @@ class Kernels(Loops):
         return any_number(self.draw, array.dtype, 0.3) if self.wild else gentle(self.draw, array.dtype)
 
     def _seeds(self, field: m.Field) -> m.Content:
-        size = 1
-        for extent in field.shape:
-            size *= extent
-        return tuple(self.draw.choice(SEEDS) for _ in range(size))
+        return tuple(self.draw.choice(SEEDS) for _ in range(math.prod(field.storage)))
 
-    def _scalar(self, what: Whole | Scalar) -> Plain:
+    def _scalar(self, what: Whole | Scalar | VectorArgument) -> Plain:
+        what = what.dtype if isinstance(what, VectorArgument) else what
         if isinstance(what, Whole):
             return self.draw.choice(TRIP_COUNTS)
         return any_number(self.draw, what, 0.3) if self.wild else ordinary(self.draw, what)

@@ -14,15 +14,14 @@ from ..model.source import definitions
 NOT_DRAWN: dict[str, str] = {
     "static_assert": "decided before the kernel exists: it has no effect on values",
     "static_print": "prints while the kernel is traced: it has no effect on values",
-    "grouped": "makes index vectors, and random programs are of scalars",
-    "zero": "the constant 0 of a type, which casts of literals draw",
-    "one": "the constant 1 of a type, which casts of literals draw",
-    "randn": "written with `random`, `log`, `sqrt` and `cos`, which are drawn",
-    "atomic_exchange": "what it leaves depends on the order of iterations, and has no gradient",
-    "stop_grad": "changes a derivative that differences of values are the oracle of",
-    "List": "makes the entries of vectors, and random programs are of scalars",
-    "ListComp": "makes the entries of vectors, and random programs are of scalars",
-    "GeneratorExp": "makes the entries of vectors, and random programs are of scalars",
+    "unit": "a vector of constants, as `Vector([0, 1])` is, which is drawn",
+    "diag": "a matrix of its entries, as `Matrix([[a, 0], [0, a]])` is, which is drawn",
+    "rows": "a matrix of its entries in order; `Matrix([...])` is drawn",
+    "cols": "the transpose of `rows`; `transpose` is drawn",
+    "get_shape": "known at compile time: it has no effect on values",
+    "matmul": "another name of `@`, which is drawn",
+    "fill": "one number for all entries, as a vector annotation makes of a number, which is drawn",
+    "Struct": "a tree of the scalars and vectors that are drawn, stored member by member",
 }
 """By the name of a function, or of a class of syntax tree."""
 
@@ -31,7 +30,7 @@ def language_of(program: Program) -> set[str]:
     """Classes of syntax tree and functions of the language that occur in the text of a program."""
     text = definitions(program)
     found = {type(node).__name__ for node in ast.walk(ast.parse(text))}
-    found |= set(re.findall(r"\bsg\.(\w+)", text))
+    found |= set(re.findall(r"\bsg\.(\w+)", text)) | set(re.findall(r"\.(\w+)\(", text))
     return found | set(re.findall(r"\b(abs|min|max|round)\(", text))
 
 

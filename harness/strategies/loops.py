@@ -8,13 +8,14 @@ from ..model import nodes as m
 from ..model.nodes import Expr, Number, Stmt
 from .expressions import add, plain
 from .state import Whole
-from .statements import Statements
+from .vector_statements import VectorStatements
+from .vectors import part
 
 Serial = tuple[m.Domain, dict[str, Whole]]
 """A domain and its indices with their intervals."""
 
 
-class Loops(Statements):
+class Loops(VectorStatements):
     """Draws serial loops."""
 
     def loop(self, depth: int) -> list[Stmt]:
@@ -33,11 +34,21 @@ class Loops(Statements):
         domain, indices = serial
         with self.block("serial", indices=indices):
             body = self.loop_body(depth)
+        if isinstance(domain, m.Box) and self.draw.boolean(0.3):
+            return [self.grouped(domain, tuple(indices), self.fresh("J"), body)]
         return [m.For(tuple(indices), domain, tuple(body))]
+
+    def grouped(self, domain: m.Over | m.Box, indices: tuple[str, ...], group: str, body: list[Stmt]) -> m.For:
+        """A loop with an index vector, whose entries get names at once."""
+        wrapped: m.Domain = m.Grouped(domain)
+        if isinstance(domain, m.Over) and len(indices) > 1 and self.draw.boolean():
+            wrapped = domain
+        entries = tuple(part(m.Name(group), k) for k in range(len(indices)))
+        return m.For((group,), wrapped, (m.Assign(tuple(map(m.Name, indices)), entries), *body))
 
     def loop_body(self, depth: int) -> list[Stmt]:
         """A recurrence, perhaps an exit, a branch, memory; the inner loop, or two side by side."""
-        body = self.update_real()
+        body = self.recurrence()
         if self.draw.boolean(0.25 if self.rich else 0.12):
             body += self.exit()
         if depth > 1:

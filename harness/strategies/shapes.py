@@ -68,10 +68,9 @@ class Facts:
     @cached_property
     def atomics(self) -> list[m.Element]:
         """Elements that atomics update."""
-        calls = [n.target for n in self.nodes if isinstance(n, m.AtomicCall)]
-        return calls + [
-            n.target for n in self.nodes if isinstance(n, m.Augment) and isinstance(n.target, m.Element)
-        ]
+        calls = [m.root(n.target) for n in self.nodes if isinstance(n, m.AtomicCall)]
+        updates = [m.root(n.target) for n in self.nodes if isinstance(n, m.Augment)]
+        return [place for place in calls + updates if isinstance(place, m.Element)]
 
 
 def _is_task(s: m.For) -> bool:
@@ -210,6 +209,58 @@ def _node(*classes: type) -> Callable[[Facts], bool]:
     return lambda f: f.has(*classes)
 
 
+def _assigned(nodes: Iterable[object]) -> Iterator[m.Expr]:
+    for n in nodes:
+        if isinstance(n, m.Assign):
+            yield from n.targets
+        elif isinstance(n, m.Augment):
+            yield n.target
+
+
+def _vector_names(nodes: Iterable[object]) -> set[str]:
+    """Names of which entries are taken, or methods called."""
+    parts = (n.base for n in nodes if isinstance(n, (m.Part, m.Swizzle, m.Slice, m.Method)))
+    return {base.name for base in parts if isinstance(base, m.Name)}
+
+
+def _vector_in_loop(f: Facts) -> bool:
+    """A vector that a serial loop changes, as a whole or in part."""
+    names = _vector_names(f.nodes)
+    changed = {m.root(target) for s, _ in f.serial for target in _assigned(walk(s))}
+    return any(isinstance(place, m.Name) and place.name in names for place in changed)
+
+
+def _vector_function(f: Facts) -> bool:
+    """A function that takes or gives a vector."""
+    functions = f.program.kernel.functions
+    return any(g.shape or {p.name for p in g.params} & _vector_names(walk(g.body)) for g in functions)
+
+
+def _vector_atomics(f: Facts) -> bool:
+    elements = {field.name for field in f.program.fields if field.element}
+    return any(isinstance(n, m.Augment) and _field(n.target) in elements for n in f.nodes)
+
+
+def _field(place: m.Expr) -> str:
+    found = m.root(place)
+    return found.field if isinstance(found, m.Element) else ""
+
+
+def _index_vector(f: Facts) -> bool:
+    ranks = {field.name: len(field.shape) for field in f.program.fields}
+    loops = [n for n in f.nodes if isinstance(n, m.For) and len(n.indices) == 1]
+    return any(isinstance(s.domain, m.Grouped) or isinstance(s.domain, m.Over) and ranks[s.domain.field] > 1
+               for s in loops)  # fmt: skip
+
+
+def _calls(*names: str) -> Callable[[Facts], bool]:
+    return lambda f: any(isinstance(n, (m.Call, m.Method)) and _called(n).startswith(names) for n in f.nodes)
+
+
+def _called(n: m.Call | m.Method) -> str:
+    return n.function if isinstance(n, m.Call) else n.name
+
+
 SHAPES: dict[str, Callable[[Facts], bool]] = {
     "sibling loops": _siblings,
     "triangular loop": _triangular,
@@ -248,6 +299,26 @@ SHAPES: dict[str, Callable[[Facts], bool]] = {
     "boolean local": lambda f: any(
         isinstance(n, m.Assign) and isinstance(n.values[0], m.Cast) and n.values[0].spelling == "bool" for n in f.nodes
     ),
+    "vectors": _node(m.Vector, m.Matrix, m.Comprehension, m.Part, m.Method),
+    "field of vectors": lambda f: any(field.element for field in f.program.fields),
+    "matrix": lambda f: any(isinstance(n, m.Binary) and n.op == "@" for n in f.nodes),
+    "vector changed in a loop": _vector_in_loop,
+    "entry at a dynamic index": lambda f: any(
+        isinstance(n, m.Part) and not all(isinstance(i, m.Number) for i in n.indices) for n in f.nodes
+    ),
+    "part of a vector assigned": lambda f: any(isinstance(e, (m.Part, m.Swizzle, m.Slice)) for e in _assigned(f.nodes)),
+    "swizzle or slice": _node(m.Swizzle, m.Slice),
+    "norm": _calls("norm"),
+    "product of vectors": _calls("dot", "cross", "outer"),
+    "comprehension": _node(m.Comprehension),
+    "function of vectors": _vector_function,
+    "atomic on a vector": _vector_atomics,
+    "index vector": _index_vector,
+    "array argument": lambda f: any(field.argument for field in f.program.fields),
+    "result of the kernel": lambda f: f.program.kernel.result is not None,
+    "random number": _node(m.Random),
+    "stop_grad": _calls("stop_grad"),
+    "function written in the language": _calls("math."),
     "i64": _of_type(i64),
     "f16": _of_type(f16),
     "f32": _of_type(f32),

@@ -6,7 +6,7 @@ task; integers carry their interval, so every index is inside and every trip cou
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +18,11 @@ LANES = (1, 2, 3, 3, 2, 3, 8, 8, 3, 2, 8, 1, 3, 2, 3, 2, 8, 3, 2, 0)
 """Extents of the parallel axis; 0 is an empty launch."""
 COLUMNS = 3
 SMOOTH, WILD = "smooth", "wild"
+Shape = tuple[int, ...]
+VECTORIAL = 0.3
+"""Share of programs with vectors."""
+SIZES = (2, 3, 2, 3, 2, 4)
+"""Entries of the vectors of a program."""
 TRIPS = (0, 4)
 """Interval of the contents of arrays that bound loops."""
 RICH = 0.15
@@ -37,7 +42,8 @@ class Whole:
 class Array:
     """A field of the pool. axes: 'lane' (extent n), 'table' (small, at least 1), 'column'.
 
-    content: interval of integer contents; None for reals. output: kernels may write it.
+    content: interval of integer contents; None for reals. output: kernels may write it. element: the shape of the
+    vectors or matrices that it holds.
     """
 
     name: str
@@ -45,6 +51,15 @@ class Array:
     axes: tuple[str, ...]
     content: tuple[int, int] | None = None
     output: bool = False
+    element: Shape = ()
+
+
+@dataclass(frozen=True)
+class VectorArgument:
+    """An argument of the kernel that is a vector."""
+
+    dtype: Scalar
+    size: int
 
 
 @dataclass
@@ -69,23 +84,29 @@ class Names:
     flags: tuple[str, ...] = ()
     fixed: frozenset[str] = frozenset()
     indices: tuple[str, ...] = ()
+    vectors: dict[str, tuple[Shape, Scalar]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Signature:
-    """A function that expressions may call. params: 'real' or 'int'; results: number of reals it gives."""
+    """A function that expressions may call. params: 'real', 'int' or 'vector'; results: number of reals it gives, or
+    shape: of the vector it gives.
+    """
 
     name: str
     params: tuple[str, ...]
     annotated: bool
     results: int = 1
+    shape: Shape = ()
 
 
 class State:
     """draw: where choices come from. wild: the whole language, else bounded values that have a gradient.
 
     rich: whether the program is large. Most are small: what goes wrong in a compiler goes wrong in a few statements,
-    and many small programs reach more of their combinations in the same time than few large ones.
+    and many small programs reach more of their combinations in the same time than few large ones. vectorial, size,
+    shapes: whether it has vectors, of how many entries, and the shapes they have, often ones repeated. lane, group:
+    indices of the loop over lanes, and the vector of them if it has one.
     """
 
     def __init__(self, draw: Draw, profile: str) -> None:
@@ -96,12 +117,19 @@ class State:
         self.main = draw.choice((f64, f32, f32, f64))
         self.n = draw.choice(LANES)
         self.table = draw.choice((2, 3, 4, 5))
+        self.vectorial = draw.boolean(VECTORIAL)
+        self.size = draw.choice(SIZES)
+        matrices = self.size == 2 and draw.boolean(0.65)
+        self.shapes: tuple[Shape, ...] = ((self.size,), (self.size,), (2, 2)) if matrices else ((self.size,),)
         self.arrays = {a.name: a for a in _pool(draw, self.main, self.wild, self.table)}
-        self.arguments: dict[str, Whole | Scalar] = {}
+        if self.vectorial:
+            self.arrays |= {a.name: a for a in _vectors(self.main, self.size, matrices)}
+        self.arguments: dict[str, Whole | Scalar | VectorArgument] = {}
         self.names = Names()
         self.access = Access()
         self.loops: tuple[str, ...] = ()
         self.lane: tuple[str, ...] = ()
+        self.group = ""
         self.functions: list[Signature] = []
         self.in_function = False
         self._used: dict[str, int] = {}
@@ -122,8 +150,9 @@ class State:
         names, outer = self.names, self.loops
         found = indices or {}
         self.names = Names(
-            dict(names.reals), names.ints | found, names.flags, names.fixed | set(found), (*names.indices, *found)
-        )
+            dict(names.reals), names.ints | found, names.flags, names.fixed | set(found), (*names.indices, *found),
+            dict(names.vectors),
+        )  # fmt: skip
         self.loops = (*outer, *loops)
         yield
         self.names, self.loops = names, outer
@@ -137,7 +166,7 @@ class State:
 
     # -- what is in scope -----------------------------------------------------------------------------------
 
-    def assignable(self, names: dict[str, object] | dict[str, Scalar] | dict[str, Whole]) -> list[str]:
+    def assignable(self, names: Iterable[str]) -> list[str]:
         """Names of a kind that may be assigned."""
         return [name for name in names if name not in self.names.fixed]
 
@@ -152,12 +181,19 @@ class State:
     def readable(self, real: bool) -> list[Array]:
         """Arrays that may be read at any element."""
         found = [self.arrays[name] for name in sorted(self.access.readable)]
-        return [a for a in found if a.dtype.is_real is real and not a.dtype.is_bool and self.reachable(a)]
+        found = [a for a in found if not a.element and self.reachable(a)]
+        return [a for a in found if a.dtype.is_real is real and not a.dtype.is_bool]
 
     def declare_real(self, dtype: Scalar, base: str = "v") -> m.Name:
         """A new real local, to be assigned at once."""
         name = self.fresh(base)
         self.names.reals[name] = dtype
+        return m.Name(name)
+
+    def declare_vector(self, shape: Shape, dtype: Scalar) -> m.Name:
+        """A new local vector or matrix, to be assigned at once."""
+        name = self.fresh("vec" if len(shape) == 1 else "mat")
+        self.names.vectors[name] = (shape, dtype)
         return m.Name(name)
 
     def declare_int(self, whole: Whole, base: str = "k") -> m.Name:
@@ -180,7 +216,7 @@ def _pool(draw: Draw, main: Scalar, wild: bool, table: int) -> list[Array]:
     return [
         Array("x", main, lane), Array("w", second, place), Array("g", main, row), Array("q", main, ()),
         Array("u", third, lane),
-        Array("c", i32, lane, (0, table - 1)), Array("b", i32, lane, TRIPS), Array("t", i32, place, TRIPS),
+        Array("c", i32, lane, (0, table - 1)), Array("b", i32, lane, TRIPS), Array("v", i32, place, TRIPS),
         Array("m", i32, (), TRIPS), Array("h", i64, lane, (0, 9)), Array("p", u1, lane, (0, 1)),
         Array("y", main, lane, output=True), Array("o", second, lane, output=True),
         Array("z", main, place, output=True), Array("s", main, (), output=True), Array("r", main, row, output=True),
@@ -188,3 +224,15 @@ def _pool(draw: Draw, main: Scalar, wild: bool, table: int) -> list[Array]:
         Array("d", i32, lane, TRIPS, output=True), Array("a", i32, place, None, output=True),
         Array("l", i64, place, None, output=True),
     ]  # fmt: skip
+
+
+def _vectors(main: Scalar, size: int, matrices: bool) -> list[Array]:
+    """Fields of vectors, and of matrices."""
+    lane, place, element = ("lane",), ("table",), (size,)
+    found = [
+        Array("X", main, lane, element=element), Array("W", main, place, element=element),
+        Array("Y", main, lane, output=True, element=element), Array("Z", main, place, output=True, element=element),
+    ]  # fmt: skip
+    if matrices:
+        found += [Array("M", main, place, element=(2, 2)), Array("N", main, lane, output=True, element=(2, 2))]
+    return found

@@ -10,8 +10,9 @@ from dataclasses import replace
 from ...compiler.ir.types import f16, f64, i32, promote
 from ..model import nodes as m
 from ..model.nodes import Number, Stmt
-from .expressions import LITERALS, Expressions, Integer, call, mul
+from .expressions import LITERALS, Integer, call, mul
 from .state import Array, Whole
+from .vectors import Vectors
 
 SMALL = Whole(i32, 0, 4)
 """Interval of integer locals that are assigned again: every new value is brought back into it."""
@@ -22,17 +23,24 @@ UPDATES_IN_LOOPS = (*("bounded",) * 8, "scale", "scale", "decay", "sum", "rare",
 """Kinds of updates; in loops more of those that make every iteration's value needed again."""
 
 
-class Statements(Expressions):
+class Statements(Vectors):
     """Draws statements for the code at hand."""
 
     def simple(self) -> list[Stmt]:
         """One idea without a loop or a branch."""
-        productions: list[Callable[[], list[Stmt]]] = [
+        return self.draw.choice(self.simples())()
+
+    def simples(self) -> list[Callable[[], list[Stmt]]]:
+        """Statements that hold no others."""
+        return [
             self.new_real, self.update_real, self.new_real, self.update_real, self.update_real, self.write_element,
             self.new_integer, self.update_integer, self.write_element, self.swap, self.new_flag, self.annotated,
             self.several, self.from_function, self.check,
         ]  # fmt: skip
-        return self.draw.choice(productions)()
+
+    def recurrence(self) -> list[Stmt]:
+        """What a loop repeats."""
+        return self.update_real()
 
     # -- locals ---------------------------------------------------------------------------------------------
 
@@ -136,6 +144,9 @@ class Statements(Expressions):
             return self.new_real()
         function = self.draw.choice(self.functions)
         args = self.arguments_of(function)
+        if function.shape:
+            target = self.declare_vector(function.shape, self.main)
+            return [m.Assign((target,), (m.Invoke(function.name, args),))]
         targets = tuple(self.declare_real(self.main) for _ in range(function.results))
         return [m.Assign(targets, (m.Invoke(function.name, args),))]
 
@@ -150,8 +161,8 @@ class Statements(Expressions):
 
     def write_element(self) -> list[Stmt]:
         """A store to the own element, or an atomic on any."""
-        own = [self.arrays[a] for a in sorted(self.access.own)]
-        scattered = [self.arrays[a] for a in sorted(self.access.scatter)]
+        own = [self.arrays[a] for a in sorted(self.access.own) if not self.arrays[a].element]
+        scattered = [self.arrays[a] for a in sorted(self.access.scatter) if not self.arrays[a].element]
         choices: list[tuple[Callable[[Array], list[Stmt]], Array]] = []
         choices += [(self.store_own, a) for a in own if self.own(a) is not None]
         choices += [(self.scatter, a) for a in scattered if self.reachable(a)]
@@ -186,7 +197,9 @@ class Statements(Expressions):
         e, w = self.integer()
         small = self.within(e, w, SMALL.high + 1)
         if self.draw.boolean(0.3):
-            old = call("max", m.AtomicCall("add", element, Number(1)), Number(0))
+            kind = self.draw.choice(("add", "exchange"))
+            new = Number(1) if kind == "add" else m.Cast(small, array.dtype)
+            old = call("max", m.AtomicCall(kind, element, new), Number(0))
             target = self.declare_int(replace(SMALL, dtype=array.dtype))
             return m.Assign((target,), (call("min", old, Number(SMALL.high)),))
         return m.Assign((element,), (small,))

@@ -40,12 +40,16 @@ def same_bits(a: Outcome, b: Outcome) -> bool:
     return all(bits(a[name]) == bits(b[name]) for name in a.keys() & b.keys())
 
 
-_NO_PYTHON = (m.Random, m.BitCast, m.AtomicCall)
+_NO_PYTHON = (
+    m.Random, m.BitCast, m.AtomicCall, m.Grouped, m.Vector, m.Matrix, m.Comprehension, m.Filled, m.Part, m.Method,
+)  # fmt: skip
 
 
 def is_plain(program: Program) -> bool:
     """Whether Python computes what the kernel computes: doubles and small integers alone, no narrowing, no atomics
-    that are calls, no `~`."""
+    that are calls, no `~`, no vectors, which Python shares."""
+    if any(f.element for f in program.fields):
+        return False
     types = {f.dtype for f in program.fields} | {p.dtype for p in program.arguments} | {program.default_fp}
     types |= {n.dtype for n in walk_program(program) if isinstance(n, (m.Cast, m.Declare)) and n.dtype}
     types |= {p.dtype for f in program.kernel.functions for p in f.params if p.dtype}

@@ -12,6 +12,7 @@ import pytest
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.errors import NotDifferentiable, Unsupported
 from stackgrad.harness.model import Program, load, render_ir
+from stackgrad.harness.model.nodes import RESULT
 from stackgrad.harness.strategies import SHAPES, SMOOTH, coverage, coverage_table, sample, shapes
 
 COUNT = 300
@@ -83,9 +84,9 @@ def test_few_programs_are_refused() -> None:
 def test_inputs_fit_their_fields() -> None:
     for program in samples():
         arrays = program.arrays()
-        assert list(arrays) == [f.name for f in program.fields]
+        assert list(arrays) == [f.name for f in program.fields] + [RESULT] * (program.kernel.result is not None)
         assert set(program.seeds()) == {f.name for f in program.fields if f.grad}
-        assert set(program.scalars()) == {p.name for p in program.arguments}
+        assert list(program.scalars()) == [name for p in program.arguments for name in p.entries]
 
 
 def test_smooth_programs_have_distinct_lanes() -> None:

@@ -1,0 +1,164 @@
+"""Statements on vectors and matrices: locals as wholes and entry by entry, elements of fields of vectors."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..model import nodes as m
+from ..model.nodes import Expr, Number, Stmt
+from .expressions import add, mul
+from .state import Array, Shape
+from .statements import Statements
+from .vectors import part
+
+UPDATES = ("bounded", "decay", "sum", "entry", "swizzle", "swap", "slice", "scale", "product", "entry")
+UPDATES_IN_LOOPS = (*("bounded",) * 4, "entry", "entry", "decay", "product", "product", "swizzle", "sum", "slice")
+
+
+class VectorStatements(Statements):
+    """Draws statements for the code at hand, vectors among them."""
+
+    def simples(self) -> list[Callable[[], list[Stmt]]]:
+        """Those of all programs, and those on vectors."""
+        own = [self.new_vector, self.update_vector, self.write_vector, self.write_vector, self.update_vector]
+        return super().simples() + own * 2 * self.vectorial
+
+    def recurrence(self) -> list[Stmt]:
+        """In programs with vectors mostly one of a vector."""
+        if self.vectorial and self.draw.boolean(0.6):
+            return self.update_vector()
+        return super().recurrence()
+
+    # -- locals ---------------------------------------------------------------------------------------------
+
+    def new_vector(self, shape: Shape | None = None) -> list[Stmt]:
+        """A local vector or matrix."""
+        shape = shape or self.some_shape()
+        value, dtype = self.vector(shape)
+        return [m.Assign((self.declare_vector(shape, dtype),), (value,))]
+
+    def update_vector(self) -> list[Stmt]:
+        """A new value for a local vector, or for some of its entries, kept of order one."""
+        found = self.assignable(self.names.vectors)
+        if not found:
+            return self.new_vector()
+        name = self.draw.choice(found)
+        kinds = UPDATES_IN_LOOPS if self.loops and self.loops[-1] == "serial" else UPDATES
+        update = {
+            "bounded": self._bounded_vector, "decay": self._decay, "sum": self._sum_of_vectors, "entry": self._entry,
+            "swizzle": self._swizzle, "swap": self._swap_vectors, "slice": self._slice, "scale": self._scale,
+            "product": self._product_of_vectors,
+        }[self.draw.choice(kinds)]  # fmt: skip
+        return update(m.Name(name), self.names.vectors[name][0])
+
+    def _bounded_vector(self, v: m.Name, shape: Shape) -> list[Stmt]:
+        """v = tanh(v op e)."""
+        e, p = self.vector(shape) if self.draw.boolean(0.7) else self.real()
+        return [m.Assign((v,), (self.bounded((m.Binary(self.draw.choice("*+-"), v, e), p))[0],))]
+
+    def _decay(self, v: m.Name, shape: Shape) -> list[Stmt]:
+        """v = 0.9 v + 0.25 e."""
+        e = self.bounded(self.vector(shape))[0]
+        return [m.Assign((v,), (add(mul(Number(0.9), v), mul(Number(0.25), e)),))]
+
+    def _sum_of_vectors(self, v: m.Name, shape: Shape) -> list[Stmt]:
+        e = self.bounded(self.vector(shape) if self.draw.boolean(0.7) else self.real())[0]
+        return [m.Augment(v, self.draw.choice("+-"), mul(Number(0.5), e))]
+
+    def _scale(self, v: m.Name, shape: Shape) -> list[Stmt]:
+        return [m.Augment(v, "*", self.bounded(self.real(1) if self.draw.boolean() else self.vector(shape, 1))[0])]
+
+    def _entry(self, v: m.Name, shape: Shape) -> list[Stmt]:
+        """One entry, by an index of the text or of the launch; at times two change places."""
+        if len(shape) == 1 and self.draw.boolean(0.2):
+            first, second = part(v, 0), m.Part(v, (self.entry_index(shape[0]),))
+            return [m.Assign((first, second), (second, first))]
+        entry = m.Part(v, tuple(self.entry_index(extent) for extent in shape))
+        e, p = self.real()
+        if self.draw.boolean(0.4):
+            return [m.Augment(entry, self.draw.choice("+*-"), self.bounded((e, p))[0])]
+        return [m.Assign((entry,), (self.bounded((m.Binary(self.draw.choice("*+"), entry, e), p))[0],))]
+
+    def _swizzle(self, v: m.Name, shape: Shape) -> list[Stmt]:
+        """`v.x = ...`, `v.xy = v.yx`, `v.yx *= w`."""
+        if len(shape) == 2:
+            return self._entry(v, shape)
+        kind = self.draw.choice(("one", "exchange", "two"))
+        if kind == "one":
+            target = m.Swizzle(v, self.draw.choice("xyzw"[: shape[0]]))
+            return [m.Assign((target,), (self.bounded(self.real())[0],))]
+        target = m.Swizzle(v, self.draw.choice(("xy", "yx")))
+        if kind == "exchange":
+            return [m.Assign((target,), (m.Swizzle(v, target.letters[::-1]),))]
+        return [m.Augment(target, "*", self.bounded(self.real(1))[0])]
+
+    def _slice(self, v: m.Name, shape: Shape) -> list[Stmt]:
+        """`v[:n - 1] = ...`, `v[1:] += ...`."""
+        if len(shape) == 2 or shape[0] < 3:
+            return self._sum_of_vectors(v, shape)
+        first = self.draw.boolean()
+        target = m.Slice(v, None, shape[0] - 1) if first else m.Slice(v, 1, None)
+        other = m.Slice(v, 1, None) if first else m.Slice(v, None, shape[0] - 1)
+        if self.draw.boolean():
+            return [m.Assign((target,), (mul(other, self.bounded(self.real(1))[0]),))]
+        return [m.Augment(target, "+", mul(Number(0.25), self.bounded(self.real(1))[0]))]
+
+    def _swap_vectors(self, v: m.Name, shape: Shape) -> list[Stmt]:
+        """`v, w = w, v`."""
+        dtype = self.names.vectors[v.name][1]
+        same = [w for w in self.assignable(self.names.vectors) if self.names.vectors[w] == (shape, dtype)]
+        others = [m.Name(w) for w in same if w != v.name]
+        if not others:
+            return self._bounded_vector(v, shape)
+        w = self.draw.choice(others)
+        return [m.Assign((v, w), (w, v))]
+
+    def _product_of_vectors(self, v: m.Name, shape: Shape) -> list[Stmt]:
+        """v = tanh(m @ v), v = sin(v × w), v = cos(v (v·w))."""
+        if (2, 2) in self.shapes:
+            a, p = self.vector((2, 2), 1)
+            return [m.Assign((v,), (self.bounded((m.Binary("@", a, v), p))[0],))]
+        w, p = self.vector(shape, 1)
+        if shape == (3,) and self.draw.boolean():
+            return [m.Assign((v,), (self.bounded((m.Method(v, "cross", (w,)), p))[0],))]
+        if self.draw.boolean(0.4):
+            return [m.Assign((v,), (m.Method(add(v, w), "normalized", (Number(0.5),)),))]
+        return [m.Assign((v,), (self.bounded((mul(v, m.Method(v, "dot", (w,))), p))[0],))]
+
+    # -- memory ---------------------------------------------------------------------------------------------
+
+    def write_vector(self) -> list[Stmt]:
+        """To the own element, or atomically to any."""
+        own = [a for a in map(self.arrays.__getitem__, sorted(self.access.own)) if a.element and self.own(a)]
+        scattered = [a for a in map(self.arrays.__getitem__, sorted(self.access.scatter)) if a.element]
+        scattered = [a for a in scattered if self.reachable(a)]
+        if not own + scattered:
+            return self.write_element()
+        array = self.draw.choice(own + scattered * 2)
+        if array in own:
+            return self.store_own_vector(array)
+        self.access.atomics[array.name] = "add"
+        return self._updated(m.Element(array.name, self.place(array)), array)
+
+    def store_own_vector(self, array: Array, value: Expr | None = None) -> list[Stmt]:
+        """The vector of this iteration: overwritten, updated, or an entry of it."""
+        element = m.Element(array.name, self.own(array) or ())
+        e = value or self.bounded(self.vector(array.element))[0]
+        kind = self.draw.choice(("store", "add", "linear", "entry", "add"))
+        if kind == "store":
+            return [m.Assign((element,), (e,))]
+        if kind == "linear":
+            return [m.Assign((element,), (add(mul(Number(0.5), element), e),))]
+        if kind == "entry":
+            entry = self.entry(element, array.element)
+            return [m.Assign((entry,), (self.bounded(self.real())[0],))]
+        return self._updated(element, array)
+
+    def _updated(self, element: m.Element, array: Array) -> list[Stmt]:
+        """`x[i] += v`, `x[i].x -= e`, `atomic_add(x[i], v)`."""
+        kind = self.draw.choice(("whole", "whole", "entry", "call"))
+        if kind == "entry":
+            return [m.Augment(self.entry(element, array.element), self.draw.choice("+-"), self.bounded(self.real())[0])]
+        value = self.bounded(self.vector(array.element))[0]
+        if kind == "call":
+            return [m.Evaluate(m.AtomicCall(self.draw.choice(("add", "sub")), element, value))]
+        return [m.Augment(element, self.draw.choice("+-"), value)]
