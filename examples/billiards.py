@@ -122,12 +122,13 @@ def main(
     steps: int = 50,
     cue: tuple[float, float] = CUE,
     iterations: int = 100,
+    rate: float = RATE,
     arch: Any = None,
     report: bool = True,
 ) -> list[float]:
     """Aim; the squared distance from the goal before each step."""
     common.start(arch)
-    return common.minimise(*build(rows, steps, cue), iterations, RATE, report)
+    return common.minimise(*build(rows, steps, cue), iterations, rate, report)
 
 
 if __name__ == "__main__":

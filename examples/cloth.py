@@ -46,6 +46,8 @@ class Cloth:
         self.throw = sg.Vector.field(3, sg.f64, shape=(), needs_grad=True)
         self.pull = sg.Vector.field(3, sg.f64, shape=(2, 2), needs_grad=True)
         self.loss = sg.field(sg.f64, shape=(), needs_grad=True)
+        self.step = sg.Vector.field(2, sg.i32, shape=len(NEIGHBOURS))
+        self.step.from_numpy(np.array(NEIGHBOURS, dtype=np.int32))
         i, j = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
         content = np.zeros((steps + 1, n, n, 3))
         content[0] = np.stack([i * self.cell, j * self.cell, np.full((n, n), height)], axis=2)
@@ -69,8 +71,8 @@ class Cloth:
     def move(self, t: sg.i32):
         for i, j in sg.ndrange(self.n, self.n):
             a = sg.Vector([0.0, 0.0, GRAVITY]) - DRAG * self.v[t, i, j]
-            for step in sg.static(NEIGHBOURS):
-                k, l = i + step[0], j + step[1]
+            for s in range(len(NEIGHBOURS)):
+                k, l = i + self.step[s].x, j + self.step[s].y
                 if 0 <= k < self.n and 0 <= l < self.n:
                     a += self.spring(t, i, j, k, l)
             if i % (self.n - 1) == 0 and j % (self.n - 1) == 0:
@@ -113,12 +115,13 @@ def main(
     steps: int = 60,
     height: float = HEIGHT,
     iterations: int = 60,
+    rate: float = RATE,
     arch: Any = None,
     report: bool = True,
 ) -> list[float]:
     """Throw; the squared distance from the goal before each step."""
     common.start(arch)
-    return common.minimise(*build(n, steps, height), iterations, RATE, report)
+    return common.minimise(*build(n, steps, height), iterations, rate, report)
 
 
 if __name__ == "__main__":

@@ -117,10 +117,12 @@ def build(arms: int) -> tuple[tuple[Any, ...], Callable[[], float]]:
     return (made.angle,), evaluate
 
 
-def main(arms: int = 256, iterations: int = 100, arch: Any = None, report: bool = True) -> list[float]:
+def main(
+    arms: int = 256, iterations: int = 100, rate: float = RATE, arch: Any = None, report: bool = True
+) -> list[float]:
     """Reach; the mean squared distance from the goals, and the price, before each step."""
     common.start(arch)
-    return common.minimise(*build(arms), iterations, RATE, report)
+    return common.minimise(*build(arms), iterations, rate, report)
 
 
 if __name__ == "__main__":

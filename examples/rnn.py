@@ -85,10 +85,12 @@ def build(sequences: int) -> tuple[tuple[Any, ...], Callable[[], float]]:
     return net.unknowns(), evaluate
 
 
-def main(sequences: int = 128, iterations: int = 200, arch: Any = None, report: bool = True) -> list[float]:
+def main(
+    sequences: int = 128, iterations: int = 200, rate: float = RATE, arch: Any = None, report: bool = True
+) -> list[float]:
     """Train; the mean squared error before each step."""
     common.start(arch)
-    return common.minimise(*build(sequences), iterations, RATE, report)
+    return common.minimise(*build(sequences), iterations, rate, report)
 
 
 if __name__ == "__main__":

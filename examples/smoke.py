@@ -139,12 +139,13 @@ def main(
     steps: int = 10,
     sweeps: int = 12,
     iterations: int = 100,
+    rate: float = RATE,
     arch: Any = None,
     report: bool = True,
 ) -> list[float]:
     """Stir; the mean squared difference from the wanted smoke before each step."""
     common.start(arch)
-    return common.minimise(*build(cells, steps, sweeps), iterations, RATE, report)
+    return common.minimise(*build(cells, steps, sweeps), iterations, rate, report)
 
 
 if __name__ == "__main__":

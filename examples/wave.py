@@ -124,12 +124,13 @@ def main(
     steps: int = 72,
     gauges: int = 64,
     iterations: int = 100,
+    rate: float = RATE,
     arch: Any = None,
     report: bool = True,
 ) -> list[float]:
     """Invert; the loss before each step."""
     common.start(arch)
-    return common.minimise(*build(cells, steps, gauges), iterations, RATE, report)
+    return common.minimise(*build(cells, steps, gauges), iterations, rate, report)
 
 
 if __name__ == "__main__":
