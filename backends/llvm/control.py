@@ -187,7 +187,9 @@ def _break(e: Emitter, stmt: n.Break) -> None:
 
 @BRANCHING.row(n.Continue)
 def _continue(e: Emitter, stmt: n.Continue) -> None:
-    e.b.branch(e.flow.frames[-stmt.depth].latch)
+    latch = e.flow.frames[-stmt.depth].latch
+    assert latch is not None  # the verifier: `continue` names a loop
+    e.b.branch(latch)
 
 
 @BRANCHING.row(n.Return)

@@ -135,7 +135,8 @@ class _Odometer:
 
     def step(self, first: ir.Value, before: ir.Block, latch: ir.Block) -> None:
         """Advance in the latch; before the loop, decode the first iteration (dividing by no 0)."""
-        b, carry = self.e.b, const(I64, 1)
+        b = self.e.b
+        carry: ir.Value = const(I64, 1)
         for place, extent in reversed(list(zip(self.places, self.box))):
             moved = b.add(place, carry)
             full = b.icmp_unsigned("==", moved, extent)

@@ -19,7 +19,7 @@ ROUNDS = 10
 def words(e: Arith, key: tuple[ir.Value, ir.Value], counter: tuple[ir.Value, ir.Value, ir.Value, ir.Value]) -> ir.Value:
     """The first two output words as one 64-bit integer, w1·2^32 + w0. All arguments are 32-bit words."""
     t = counter[1].type
-    name = "sg.philox" if isinstance(t, ir.IntType) else f"sg.philox.{t.count}"
+    name = f"sg.philox.{t.count}" if isinstance(t, ir.VectorType) else "sg.philox"
     function = e.m.helper(name, like(t, I64), [t] * 6, _philox_body, PURE)
     return e.b.call(function, [*key, *counter])
 

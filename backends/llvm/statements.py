@@ -72,6 +72,7 @@ def _bit_cast(e: Emitter, stmt: n.BitCast) -> None:
 @LOWER.row(n.Random)
 def _random(e: Emitter, stmt: n.Random) -> None:
     draws = e.draws
+    assert draws is not None  # made where the body draws
     d = e.flow.load(I32, draws)
     e.flow.store(e.b.add(d, e.const(d, 1)), draws)
     key = (e.slot(e.m.layout.draws_at, I32), e.slot(e.m.layout.draws_at + 4, I32))
