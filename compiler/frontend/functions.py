@@ -11,13 +11,15 @@ import math
 import random as _random
 from collections.abc import Callable, Iterator
 from functools import update_wrapper
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import KernelSyntaxError
 from ..ir.types import Scalar
 from .refused import exported
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Function:
@@ -69,9 +71,12 @@ class BoundFunc:
         return f"{self.func!r} of {type(self.receiver).__name__}"
 
 
-def func(function: Callable[..., Any]) -> Func:
-    """Decorator: the function may be called from kernels and is inlined there; arguments go by value."""
-    return Func(function)
+def func(function: F) -> F:
+    """Decorator: the function may be called from kernels and is inlined there; arguments go by value.
+
+    Gives a `Func`, which is called as the function is: type checkers keep the signature.
+    """
+    return Func(function)  # type: ignore[return-value]
 
 
 class NDRange:

@@ -5,29 +5,32 @@ Invariant: nothing here keeps the object alive longer than the expression that c
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from .kernels import Kernel
 
 C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
 
 
-class BoundKernel:
+class BoundKernel(Generic[P, R]):
     """A kernel of a class on one object: called without its first argument."""
 
     __slots__ = ("__self__", "__func__")
     is_stackgrad_kernel = True
 
-    def __init__(self, kernel: Kernel, instance: Any) -> None:
+    def __init__(self, kernel: Kernel[..., R], instance: Any) -> None:
         self.__func__ = kernel
         self.__self__ = instance
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
+    def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
         """Launch once; gives the result, None if the kernel returns nothing."""
         return self.__func__(self.__self__, *args, **keywords)
 
-    def grad(self, *args: Any, **keywords: Any) -> None:
+    def grad(self, *args: P.args, **keywords: P.kwargs) -> None:
         """Launch the gradient; see `Kernel.grad`."""
         self.__func__.grad(self.__self__, *args, **keywords)
 
@@ -54,7 +57,7 @@ def data_oriented(cls: C) -> C:
     return cls
 
 
-def pyfunc(function: Callable[..., Any]) -> Any:
+def pyfunc(function: F) -> F:
     """Decorator: the function is called from kernels, where it is inlined, and from Python, as any `sg.func`."""
     from .compiler.frontend.functions import func
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from .arguments import Signature
 from .classes import BoundKernel
@@ -32,8 +32,12 @@ __all__ = [
     "TRACING", "Kernel", "KernelStats", "KernelWarning", "TextKernel", "definition_span", "kernel", "kernel_from_text",
 ]  # fmt: skip
 
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R", covariant=True)
 
-class Kernel:
+
+class Kernel(Generic[P, R]):
     """A Python function as a kernel: `k(*args)` launches it, `k.grad(*args)` its gradient.
 
     The function is traced at the first call after `init`, and again for each other kind of arguments: arrays of another
@@ -45,7 +49,7 @@ class Kernel:
     __slots__ = ("__wrapped__", "__name__", "_method", "_generation", "_signature", "_binding", "_table")
     is_stackgrad_kernel = True
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[P, R]) -> None:
         self.__wrapped__ = function
         self.__name__ = getattr(function, "__name__", "kernel")
         self._method = False
@@ -65,23 +69,27 @@ class Kernel:
     def __set_name__(self, owner: type, name: str) -> None:
         self._method = True
 
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    @overload
+    def __get__(
+        self: Kernel[Concatenate[Any, Q], R], instance: object, owner: type | None = None
+    ) -> BoundKernel[Q, R]: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else BoundKernel(self, instance)
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
+    def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
         """Launch once; gives the result, None if the kernel returns nothing."""
         if self._generation != RUNTIME.generation:
             self._prepare()
         binding = self._binding
         if binding is None:
-            return self._table.launch(args, keywords)  # type: ignore[union-attr]
+            return self._table.launch(args, keywords)  # type: ignore[union-attr,no-any-return]
         signature: Signature = self._signature  # type: ignore[assignment]
-        if keywords:
-            args = signature.positional(args, keywords)
-        binding.launch(signature.scalars(args))
-        return None
+        binding.launch(signature.scalars(signature.positional(args, keywords) if keywords else args))
+        return None  # type: ignore[return-value]
 
-    def grad(self, *args: Any, **keywords: Any) -> None:
+    def grad(self, *args: P.args, **keywords: P.kwargs) -> None:
         """Launch the gradient at the present content of all fields.
 
         `y.grad` of what the kernel writes holds the cotangents before; afterwards they are pulled back: `x.grad` of
@@ -95,9 +103,7 @@ class Kernel:
             self._table.launch_grad(args, keywords)  # type: ignore[union-attr]
             return
         signature: Signature = self._signature  # type: ignore[assignment]
-        if keywords:
-            args = signature.positional(args, keywords)
-        binding.launch_grad(signature.scalars(args))
+        binding.launch_grad(signature.scalars(signature.positional(args, keywords) if keywords else args))
 
     def bind(self, args: tuple[Any, ...]) -> tuple[Specialisation, Binding, dict[str, Any]] | None:
         """What a call with arrays would launch, see `Specialisations.bind`; None if the kernel takes numbers alone."""
@@ -204,11 +210,11 @@ def frontend_options() -> FrontendOptions:
 
 
 @overload
-def kernel(function: Callable[..., Any], /) -> Kernel: ...
+def kernel(function: Callable[P, R], /) -> Kernel[P, R]: ...
 @overload
 def kernel(
     *, pure: bool = ..., fastcache: bool = ..., graph: bool = ...
-) -> Callable[[Callable[..., Any]], Kernel]: ...
+) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Decorator: make a Python function a kernel. In a class the kernel is a method.
 

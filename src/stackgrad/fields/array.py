@@ -22,7 +22,6 @@ from .exchange import Exchange
 if TYPE_CHECKING:
     from typing import Self
 
-Number = int | float | bool
 UNPLACED, DESTROYED = -1, -2
 """Generations of arrays without memory, and of those whose tree was destroyed; no runtime has them."""
 
@@ -198,11 +197,11 @@ class Array(Exchange):
 
     # -- elements -------------------------------------------------------------------------------------------
 
-    def __getitem__(self, index: Any) -> Number:
+    def __getitem__(self, index: Any) -> Any:
         """An element as a Python number: `x[None]` of a 0-d field, else `x[i, j]`. Raises OutOfBounds."""
         if self._generation != RUNTIME.generation:
             raise self._unusable()
-        return self.memory.item(place_of(self, index))  # type: ignore[no-any-return]
+        return self.memory.item(place_of(self, index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Overwrite an element with a number of a kind that fits. Raises OutOfBounds and FieldError."""

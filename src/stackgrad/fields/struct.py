@@ -27,7 +27,7 @@ class StructField(Field):
     def __init__(self, kind: StructType, members: Mapping[str, Any], name: str | None, layout: Layout) -> None:
         self.type = kind
         self.members = dict(members)
-        self.name = name
+        self.name = name  # type: ignore[misc]
         self.layout = layout
         self._grad: StructField | None = None
         self._dual: StructField | None = None
