@@ -9,7 +9,7 @@ import builtins
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..ir.nodes import Value
+from ..ir.nodes import Assert, Value
 from .arguments import positional
 from .context import Tracer
 from .diagnostics import mistyped, syntax
@@ -29,11 +29,15 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Domain:
-    """The indices of a loop. descending: visit them from last to first. grouped: one name stands for all of them."""
+    """The indices of a loop. descending: visit them from last to first. grouped: one name stands for all of them.
+
+    stride: the step where the launch knows it; `step` is 1 then.
+    """
 
     bounds: Callable[[Tracer], list[Bounds]]
     rank: int
     step: int = 1
+    stride: Value | None = None
     descending: bool = False
     grouped: bool = False
 
@@ -103,7 +107,7 @@ def _grouped(t: Tracer, node: ast.Call) -> Domain:
     if len(node.args) != 1 or node.keywords:
         raise syntax("`grouped` takes one loop domain", "write `for I in sg.grouped(x)`")
     inner = _recognise(t, node.args[0])
-    if inner.step != 1:
+    if inner.step != 1 or inner.stride is not None:
         raise mistyped("`grouped` takes a field or an `ndrange`, not a range with a step", "loop over the range itself",
                        node.args[0])  # fmt: skip
     return replace(inner, grouped=True)
@@ -115,24 +119,31 @@ def _range(t: Tracer, node: ast.Call) -> Domain:
     if not 1 <= len(node.args) <= 3 or any(isinstance(a, ast.Starred) for a in node.args):
         raise syntax("`range` takes 1 to 3 values", "write `range(begin, end, step)`")
     step = 1 if len(node.args) < 3 else _step(t, node.args[2])
+    stride, step = (step, 1) if isinstance(step, Value) else (None, step)
     ends = node.args[:2]
 
     def bounds(t: Tracer) -> list[Bounds]:
         begin = t.expr(ends[0]) if len(ends) == 2 else Static(0)
         return [Bounds(begin, t.expr(ends[-1]), ends[-1])]
 
-    return Domain(bounds, 1, step)
+    return Domain(bounds, 1, step, stride)
 
 
-def _step(t: Tracer, node: ast.expr) -> int:
+def _step(t: Tracer, node: ast.expr) -> int | Value:
+    """The step of a range: a number if it is known at compile time. Under debug, the launch checks that it is not 0."""
     operand = t.clean(node)
     step = integer(operand)
-    if step is None:
-        raise mistyped("the step of a range is an integer known at compile time",
-                       "use a constant step, and compute the index in the loop", node)  # fmt: skip
     if step == 0:
         raise mistyped("the step of a range is zero", "use a step other than zero", node)
-    return step
+    if step is not None:
+        return step
+    dtype = t.type_of(operand)
+    if not dtype.is_int:
+        raise mistyped(f"the step of a range is an integer, not {dtype}", "convert it with `int(...)`", node)
+    value = t.value(operand, dtype)
+    nonzero = t.builder.op("cmp_ne", value, t.builder.const(0, dtype))
+    t.builder.emit(Assert(nonzero, f"the step of a range is zero: {ast.unparse(node)}", loc=t.locate(node)))
+    return value
 
 
 def _ndrange(t: Tracer, node: ast.Call) -> Domain:

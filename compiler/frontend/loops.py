@@ -1,11 +1,12 @@
 """Loops: parallel tasks outside all blocks of the kernel, serial loops inside, unrolled ones under `sg.static`.
 
-A parallel range with a step counts its iterations k = 0, 1, ...; its index is begin + k·step.
+A parallel range with a step counts its iterations k = 0, 1, ...; its index is begin + k·step. So does every range whose
+step is known at launch only.
 """
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -76,6 +77,9 @@ def _declare(t: Tracer, target: ast.Name, operand: Operand) -> None:
 
 
 def _serial(t: Tracer, node: ast.For, domain: Domain) -> None:
+    if domain.stride is not None:
+        _serial_stride(t, node, domain, domain.stride)
+        return
     bounds = domain.bounds(t)
     types = [_index_type(t, b) for b in bounds]
     ends = [(_bound(t, b.begin, dtype), _bound(t, b.end, dtype)) for b, dtype in zip(bounds, types)]
@@ -88,6 +92,15 @@ def _serial(t: Tracer, node: ast.For, domain: Domain) -> None:
         loop = n.For(index, begin, end, tuple(body), domain.step, domain.descending, loc=t.builder.loc)
         body = [loop]
     t.splice(body)
+
+
+def _serial_stride(t: Tracer, node: ast.For, domain: Domain, stride: Value) -> None:
+    count, index_of = _strided(t, domain, stride)
+    k, zero = t.builder.fresh(i64), t.builder.const(0, i64)
+    with _body(t, "serial") as body:
+        _declare(t, target_names(node)[0], index_of(k))
+        t.run(node.body)
+    t.builder.emit(n.For(k, zero, count, tuple(body), 1, domain.descending, loc=t.builder.loc))
 
 
 def _index_type(t: Tracer, bounds: Bounds) -> Scalar:
@@ -135,6 +148,9 @@ def _while(t: Tracer, node: ast.While) -> bool:
 
 def _parallel(t: Tracer, node: ast.For, domain: Domain) -> None:
     """A task: statements before it become a serial task."""
+    if domain.stride is not None:
+        _parallel_stride(t, node, domain, domain.stride)
+        return
     if domain.step != 1:
         _parallel_steps(t, node, domain)
         return
@@ -197,6 +213,36 @@ def _parallel_steps(t: Tracer, node: ast.For, domain: Domain) -> None:
         _declare(t, target_names(node)[0], t.builder.op("add", _as(t, begin, dtype), offset))
         t.run(node.body)
     t.tasks.append(Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
+
+
+def _parallel_stride(t: Tracer, node: ast.For, domain: Domain, stride: Value) -> None:
+    count, index_of = _strided(t, domain, stride)
+    with t.block() as block:
+        zero = t.builder.const(0, i64)
+    k = t.builder.fresh(i64)
+    with _task_body(t) as body:
+        _declare(t, target_names(node)[0], index_of(k))
+        t.run(node.body)
+    t.tasks.append(Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
+
+
+def _strided(t: Tracer, domain: Domain, stride: Value) -> tuple[Value, Callable[[Value], Value]]:
+    """Number of iterations, i64, and the index of iteration k, for a step of either sign; a zero step gives none.
+
+    A range downward has as many as the one upward between the negated bounds.
+    """
+    (bounds,) = domain.bounds(t)
+    op, const = t.builder.op, t.builder.const
+    dtype = i64 if i64 in (_index_type(t, bounds), infer.index_type(stride.type)) else i32
+    begin, end = _bound(t, bounds.begin, dtype), _bound(t, bounds.end, dtype)
+    step, zero = t.builder.cast(stride, i64), const(0, i64)
+    distance = op("sub", t.builder.cast(end, i64), t.builder.cast(begin, i64))
+    distance = op("select", op("cmp_lt", step, zero), op("neg", distance), distance)
+    size = op("max", op("abs", step), const(1, i64))
+    trips = op("floordiv", op("add", distance, op("sub", size, const(1, i64))), size)
+    trips = op("select", op("cmp_eq", step, zero), zero, op("max", trips, zero))
+    pace = t.builder.cast(stride, dtype)
+    return trips, lambda k: op("add", begin, op("mul", t.builder.cast(k, dtype), pace))
 
 
 def _as(t: Tracer, bound: int | Value, dtype: Scalar) -> Value:

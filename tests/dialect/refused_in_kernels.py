@@ -241,15 +241,3 @@ def gradient_of_a_kernel_that_uses_gradients() -> None:
             x.grad[i] = 0.0  # here
 
     k.grad()
-
-
-@refused(sg.KernelTypeError, "the step of a range is an integer known at compile time", "constant step")
-def step_of_the_launch() -> None:
-    x = sg.field(sg.f32, 8)
-
-    @sg.kernel
-    def k(step: sg.i32):
-        for i in range(0, 8, step):  # here
-            x[i] = 1.0
-
-    k(2)

@@ -111,9 +111,9 @@ def real_bound():
         n[i] = 1
 
 
-@mistake(KernelTypeError, "the step of a range is an integer known at compile time", "n[0]")
-def dynamic_step():
-    for i in range(0, 3, n[0]):  # here
+@mistake(KernelTypeError, "the step of a range is an integer, not f64", "x[0]")
+def real_step():
+    for i in range(0, 3, x[0]):  # here
         n[i] = 1
 
 
