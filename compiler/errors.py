@@ -74,8 +74,9 @@ class Unsupported(LocatedError):
     """A valid program that this version, or this backend, cannot run yet."""
 
 
-class OutOfBounds(StackgradError, IndexError):
-    """An index outside its array, found on the reference or under `debug=True`."""
+class OutOfBounds(StackgradError, IndexError, AssertionError):
+    """An index outside its array, found on the reference or under `debug=True`. Programs of the dialect expect an
+    AssertionError."""
 
 
 class KernelAssertionError(StackgradError, AssertionError):

@@ -15,6 +15,7 @@ from .aggregates import MatrixType, PackType, StructType
 from .context import EXPRESSIONS, Attribute, Tracer
 from .conversions import as_matrix, captured
 from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
+from .fills import fill_method
 from .inline import inline
 from .members import LaunchValue, Members
 from .memory import PLACES, REFERENCES, Place, element_of, kind_at, load, member, packed, part, refer, text_at
@@ -186,7 +187,9 @@ def _field_attribute(t: Tracer, field: AnyField, hint: str, name: str) -> Operan
         return Static(shape[0 if name == "n" else 1])
     if is_struct_field(field) and name in field.members:
         return Static(field.members[name], f"{hint}.{name}")
-    raise syntax(f"`{hint}.{name}` cannot be used in a kernel", "use elements, `.shape`, `.dtype` or `.grad`")
+    if name == "fill":
+        return fill_method(field, hint)
+    raise syntax(f"`{hint}.{name}` cannot be used in a kernel", "use elements, `.shape`, `.dtype`, `.grad` or `.fill`")
 
 
 # ---- elements -------------------------------------------------------------------------------------------------------

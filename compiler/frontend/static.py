@@ -13,7 +13,7 @@ from .context import Attribute, Tracer, unpoisoned
 from .diagnostics import Poisoned, mistyped
 from .expressions import outer
 from .functions import Function
-from .operands import UNKNOWN, Poison, Static, known, static
+from .operands import UNKNOWN, MatrixValue, Poison, Static, known, static
 from .protocols import is_any_field
 from .scope import Fixed
 
@@ -113,13 +113,15 @@ class _Known(ast.NodeTransformer):
         return node
 
     def _at_launch(self, node: ast.expr) -> bool:
-        """Whether a place is a name, or a part of one, whose value only the launch knows."""
+        """Whether a place is a name, or a part of one, whose value only the launch knows, or a constant vector."""
         while isinstance(node, (ast.Attribute, ast.Subscript)):
             node = node.value
         if not isinstance(node, ast.Name):
             return False
         binding = self._t.scopes.find(node.id)
-        return binding is not None and not (isinstance(binding, Fixed) and known(binding.operand) is not UNKNOWN)
+        if not isinstance(binding, Fixed):
+            return binding is not None
+        return isinstance(binding.operand, MatrixValue) or known(binding.operand) is UNKNOWN
 
     def _evaluated(self, node: ast.expr) -> ast.expr:
         with self._t.block():  # dropped: only what is known of the result is used

@@ -1,0 +1,51 @@
+"""`x.fill(value)` in a kernel: a loop over the field, parallel where a loop would be, that stores to every element.
+
+Invariant: the value is computed once, before the loop.
+"""
+from __future__ import annotations
+
+import ast
+from functools import partial
+
+from .arguments import arguments
+from .context import Tracer
+from .operands import Intrinsic, Operand, Static
+from .protocols import AnyField
+from .scope import Fixed
+
+_FIELD, _VALUE, _INDEX = "fill field", "fill value", "fill index"
+"""Names that no program can have."""
+
+
+def fill_method(field: AnyField, hint: str) -> Static:
+    """The method of a field."""
+    return Static(Intrinsic("fill", partial(_fill, Static(field, hint))), f"{hint}.fill")
+
+
+def _fill(field: Static, t: Tracer, node: ast.Call) -> Operand:
+    (value,) = arguments(t, node, "fill", "value")
+    rank = len(field.value.shape)
+    with t.scopes.inner(dynamic=False):
+        t.scopes.declare(_FIELD, Fixed(field, "field"), node.lineno)
+        t.scopes.declare(_VALUE, Fixed(value, "value"), node.lineno)
+        t.statement(_located(_loop() if rank else _store(ast.Constant(None)), node))
+    return Static(None)
+
+
+def _loop() -> ast.stmt:
+    return ast.For(ast.Name(_INDEX, ast.Store()), _name(_FIELD), [_store(_name(_INDEX))], [])
+
+
+def _store(index: ast.expr) -> ast.stmt:
+    return ast.Assign([ast.Subscript(_name(_FIELD), index, ast.Store())], _name(_VALUE))
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _located(statement: ast.stmt, node: ast.Call) -> ast.stmt:
+    """The statement and all in it, at the place of the call."""
+    for inner in ast.walk(statement):
+        ast.copy_location(inner, node)
+    return statement
