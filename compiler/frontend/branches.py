@@ -71,20 +71,33 @@ _PYTHON_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 @EXPRESSIONS.row(ast.BoolOp)
 def _bool(t: Tracer, node: ast.BoolOp) -> Operand:
+    """One of the operands, as in Python; a boolean where it is a condition or only booleans meet."""
     conjunction = isinstance(node.op, ast.And)
-    operands: list[Operand] = []
-
-    def evaluate(value: ast.expr) -> Operand:
-        operands.append(t.clean(value))
-        return operands[-1]
-
-    result: Operand = t.truth(evaluate(node.values[0]))
+    if node in t.active.conditions:
+        result: Operand = t.truth(t.clean(node.values[0]))
+        for value in node.values[1:]:
+            result = short_circuit(t, conjunction, result, partial(t.clean, value))
+        return result
+    result = t.clean(node.values[0])
     for value in node.values[1:]:
-        result = short_circuit(t, conjunction, result, partial(evaluate, value))
-    if any(isinstance(o, Value) and o.type.is_int for o in operands) and node not in t.active.conditions:
-        word = "and" if conjunction else "or"
-        t.warn(f"`{word}` gives a boolean here, not one of its operands", "write `a if c else b` to choose a number")
+        result = _one_of(t, conjunction, result, value)
     return result
+
+
+def _one_of(t: Tracer, conjunction: bool, left: Operand, node: ast.expr) -> Operand:
+    """`left and right`: right if left holds, else left; `or` the other way around."""
+    condition = t.truth(left)
+    if isinstance(condition, Static):
+        right = t.clean(node) if bool(condition.value) is conjunction else left
+        t.truth(right)
+        return right
+    with t.block() as body:
+        right = t.clean(node)
+        t.truth(right)
+    if t.type_of(left).is_bool and t.type_of(right).is_bool:
+        return _joined(t, conjunction, condition, body, right)
+    chosen, kept = (body, right), ([], left)
+    return _alternatives(t, condition, *((chosen, kept) if conjunction else (kept, chosen)))
 
 
 def short_circuit(t: Tracer, conjunction: bool, left: Operand, right: Callable[[], Operand]) -> Operand:
@@ -94,6 +107,12 @@ def short_circuit(t: Tracer, conjunction: bool, left: Operand, right: Callable[[
         return t.truth(right()) if bool(condition.value) is conjunction else condition
     with t.block() as body:
         other = t.truth(right())
+    return _joined(t, conjunction, condition, body, other)
+
+
+def _joined(t: Tracer, conjunction: bool, condition: Value, body: list[Stmt], right: Operand) -> Operand:
+    """`condition and right` or `condition or right`, where `body` computes the boolean on the right."""
+    other = t.truth(right)
     if isinstance(other, Static):
         t.splice(body)
         return condition if bool(other.value) is conjunction else other

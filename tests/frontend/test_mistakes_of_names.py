@@ -138,7 +138,7 @@ def missing_gradient():
 
 @mistake(KernelSyntaxError, "`x.fill` cannot be used in a kernel", "x.fill")
 def method_of_a_field():
-    x.fill(0.0)  # here
+    x.copy_from(y)  # here
 
 
 @mistake(KernelTypeError, "a number cannot be indexed", "v[0]", "vector")
