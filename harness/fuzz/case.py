@@ -34,6 +34,7 @@ from .lowerings import Lowerings, kernel_of
 from .plan import Plan
 from .result import Features, Judged, Result
 from .standard import FUEL, Bounded, bounded, judge
+from .twins import TWINS
 
 TRAP_KINDS = frozenset(kind.__name__ for kind in TRAPS)
 State = dict[str, np.ndarray]
@@ -128,6 +129,7 @@ class _Case:
             self.add("forward", "plain", "the language", "undecided", f"more than {FUEL} statements")
             return outcome
         self._text_twin(outcome)
+        self._twins_forward(outcome)
         if self.plan.forward or not self._has_gradient(outcome):
             if self.plan.wants("forward", "optimised"):
                 self._compare_forward("optimised", outcome, lambda: self._launches(self.panel.reference, CHECKED))
@@ -171,16 +173,33 @@ class _Case:
         """The frontend's kernel and the model's own rendering must do the same to the last bit."""
         if not (self.plan.text and self.plan.wants("forward", "text")):
             return
-        found = attempt(self._run_text)
-        if isinstance(expected, Ok) and isinstance(found, Ok):
-            differ = [name for name, a in expected.arrays.items() if not _same_bits(a, found.arrays[name])]
-            verdict: Verdict = "disagree" if differ else "ok"
-            self.add("forward", "text", "plain", verdict, f"{', '.join(differ)} differ" if differ else "")
-        else:
-            self._compare_ends("text", "plain", expected, found)
+        self._same_bits("text", expected, lambda: self._run_twin(self._other_text()))
 
-    def _run_text(self) -> Arrays:
-        kernel = Lowerings(kernel_of(self.program, replace(self.plan, traced=not self.plan.traced))).plain.kernel
+    def _other_text(self) -> Lowerings:
+        """The rendering that is not under test: of the model if the frontend's is, and the reverse."""
+        return Lowerings(kernel_of(self.program, replace(self.plan, traced=not self.plan.traced)))
+
+    def _twins_forward(self, expected: Outcome) -> None:
+        for name, twin in self._twins():
+            if self.plan.wants("forward", name):
+                self._same_bits(name, expected, partial(self._run_twin, Lowerings(kernel_of(twin, self.plan))))
+
+    def _twins(self) -> list[tuple[str, Program]]:
+        """The program written otherwise."""
+        found = [(name, make(self.program)) for name, make in TWINS.items()] if self.plan.twins else []
+        return [(name, twin) for name, twin in found if twin is not None]
+
+    def _same_bits(self, name: str, expected: Outcome, execute: Callable[[], Arrays]) -> None:
+        found = attempt(execute)
+        if isinstance(expected, Ok) and isinstance(found, Ok):
+            differ = [n for n, a in expected.arrays.items() if not _same_bits(a, found.arrays[n])]
+            verdict: Verdict = "disagree" if differ else "ok"
+            self.add("forward", name, "plain", verdict, f"{', '.join(differ)} differ" if differ else "")
+        else:
+            self._compare_ends(name, "plain", expected, found)
+
+    def _run_twin(self, twin: Lowerings) -> Arrays:
+        kernel = twin.plain.kernel
         memory = self.program.arrays()
         for launch in range(self.plan.launches):
             run(kernel, memory, self.scalars, Sizes(), Draws(0, launch), fuel=FUEL)
@@ -239,7 +258,20 @@ class _Case:
             if self.plan.wants("reverse", name):
                 self._judge("reverse", name, "lean", self.gradient, attempt(execute))
         if self.plan.classic and self.plan.wants("reverse", "classic"):
-            self._classic(made, seeds)
+            self._other_gradient("classic", made, made.classic.kernel, seeds)
+        if self.plan.twins:
+            self._twins_reverse(made, seeds)
+
+    def _twins_reverse(self, made: Lowerings, seeds: Arrays) -> None:
+        """What twins give as gradient: the other rendering, in which vectors are scalars by hand, and others."""
+        twins = [("text", self._other_text()), *((n, Lowerings(kernel_of(t, self.plan))) for n, t in self._twins())]
+        for name, twin in twins:
+            if not self.plan.wants("reverse", name) or set(twin.gradients) != set(made.gradients):
+                continue
+            if twin.refusal is not None:
+                self._refused("reverse", name, twin.refusal, "refused")
+            else:
+                self._other_gradient(name, made, twin.lean.kernel, seeds)
 
     def _reverse_executors(self, made: Lowerings, seeds: Arrays) -> dict[str, Callable[[], Arrays]]:
         wanted = {k: b for k, b in self.panel.backends.items() if k in self.plan.backends}
@@ -266,22 +298,22 @@ class _Case:
         self.depth = max((max(s.capacities.values(), default=0) for s in self.sizes.values()), default=0)
         return found
 
-    def _classic(self, made: Lowerings, seeds: Arrays) -> None:
-        """The other lowering rounds otherwise, so both come with their distances from the exact gradient."""
+    def _other_gradient(self, name: str, made: Lowerings, kernel: Kernel, seeds: Arrays) -> None:
+        """Another gradient kernel rounds otherwise, so both come with their distances from the exact gradient."""
         self._keep_gradient(made.lean.kernel, seeds, precise=False)
         found: list[Bounded] = []
 
         def pull() -> Arrays:
-            found.append(self._bounded_gradient(made.classic.kernel, seeds, precise=False))
+            found.append(self._bounded_gradient(kernel, seeds, precise=False))
             return found[0].arrays
 
         outcome = attempt(pull)
         others = found[0].errors if found else None
         if found and found[0].poisoned:
-            self.add("reverse", "classic", "lean", "poisoned", found[0].poisoned)
+            self.add("reverse", name, "lean", "poisoned", found[0].poisoned)
         else:
-            made_of = judge(self.gradient, "classic", outcome, others)
-            self.add("reverse", "classic", "lean", made_of.verdict, made_of.reason)
+            made_of = judge(self.gradient, name, outcome, others)
+            self.add("reverse", name, "lean", made_of.verdict, made_of.reason)
 
     def _keep_gradient(self, kernel: Kernel, seeds: Arrays, precise: bool) -> Arrays:
         self.gradient = self._bounded_gradient(kernel, seeds, precise)

@@ -4,20 +4,23 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
+from .twins import TWINS
+
 Key = tuple[str, str]
 """One comparison of a case: (direction, executor). Directions: load, forward, reverse."""
 
+TWIN_KEYS = frozenset({("reverse", "text"), *((d, name) for d in ("forward", "reverse") for name in TWINS)})
 EVERY_THOROUGH = 4
 """One case in so many is thorough. In the others an interpreted gradient is compared with machine code that is made
 without effort, and with dual numbers: what costs least and finds most, so that there are many of them.
 """
 THOROUGH = {
     "pair": 0.6, "traced": 0.8, "oracle": 0.25, "check": 0.4, "counts": 1.0, "forward": 1.0, "classic": 1.0,
-    "effort": 0.6,
+    "effort": 0.6, "twins": 0.5,
 }  # fmt: skip
 """Shares of thorough cases that launch twice in a row, go through the frontend, ask JAX, verify the IR after every
 pass, let backends count their adstacks themselves, run the optimised kernel and backends forward, make the classic
-gradient too, let backends optimise as they do for users.
+gradient too, let backends optimise as they do for users, run twins.
 """
 
 
@@ -30,7 +33,8 @@ class Plan:
     fifth. text: the other one must do the same. oracle: ask
     JAX. check: verify after every pass. counts: backends size adstacks themselves. forward: forward passes and
     backends run, where there is a gradient to run instead. classic: the gradient of that lowering too. effort: of
-    backends, see `Options`. only: the one comparison to make; None for all.
+    backends, see `Options`. twins: what twins compute too, forward and reverse. only: the one comparison to
+    make; None for all.
     """
 
     backends: tuple[str, ...] = ("cpu",)
@@ -43,6 +47,7 @@ class Plan:
     forward: bool = True
     classic: bool = True
     effort: int = 2
+    twins: bool = True
     only: Key | None = None
     peers: tuple[str, ...] = ()
 
@@ -61,6 +66,7 @@ class Plan:
         return replace(
             self, backends=backends, text=self.text or key[1] == "text", oracle=key[1] == "jax",
             forward=key[0] == "forward", classic=key[1] == "classic", only=key,
+            twins=key in TWIN_KEYS,
             peers=tuple(p for p in self.peers if p == key[1]),
         )  # fmt: skip
 
@@ -68,7 +74,8 @@ class Plan:
     def everything(self) -> Plan:
         """The same launches with every comparison there is."""
         return replace(
-            self, text=True, oracle=True, check=True, counts=True, forward=True, classic=True, effort=2, only=None
+            self, text=True, oracle=True, check=True, counts=True, forward=True, classic=True, effort=2, twins=True,
+            only=None,
         )
 
 
@@ -88,5 +95,6 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
         forward=drawn["forward"],
         classic=drawn["classic"],
         effort=2 if drawn["effort"] else 0,
+        twins=drawn["twins"],
         peers=peers,
     )
