@@ -37,7 +37,7 @@ lint: $(DEV)
 	BIN=$(BIN) ci/check.sh
 
 check: $(DEV)
-	$(BIN)/stackgrad check examples/*.py
+	$(BIN)/stackgrad check $(filter-out %/common.py,$(wildcard examples/*.py))
 
 # What is measured is the commit that is checked out, built into an environment of its own: edits that are not committed
 # are left out. BENCH_ARGS are for asv (`make bench BENCH_ARGS="--bench Launch"`); without --quick, results are medians.

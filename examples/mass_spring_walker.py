@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import stackgrad as sg
@@ -69,8 +70,9 @@ def make_springs(points: np.ndarray, springs: list[tuple[int, int]]) -> Springs:
         rows[b].append((a, s))
     ends = np.array([end for row in rows for end in row])
     integers = [np.cumsum([0] + [len(row) for row in rows]), ends[:, 0], ends[:, 1]]
-    made = Springs(*(sg.field(sg.i32, shape=len(a)) for a in integers), sg.field(sg.f64, shape=len(springs)))
-    for field, values in zip((made.first, made.mass, made.number), integers):
+    first, mass, number = (sg.field(sg.i32, shape=len(a)) for a in integers)
+    made = Springs(first, mass, number, sg.field(sg.f64, shape=len(springs)))
+    for field, values in zip((first, mass, number), integers):
         field.from_numpy(values)
     made.rest.from_numpy(np.array([np.linalg.norm(points[a] - points[b]) for a, b in springs]))
     return made
@@ -161,7 +163,7 @@ class Adam:
         self.field.from_numpy(self.field.to_numpy() - rate * mean / (np.sqrt(square) + 1e-12))
 
 
-def main(steps: int = 256, iterations: int = 40, arch: object = None, report: bool = True) -> list[float]:
+def main(steps: int = 256, iterations: int = 40, arch: Any = None, report: bool = True) -> list[float]:
     """Optimise; the loss at each iteration, in metres."""
     sg.init(arch=arch or sg.cpu, default_fp=sg.f64)
     unknowns, evaluate = build(steps)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import stackgrad as sg
@@ -289,7 +290,7 @@ def main(
     cells: int = 64,
     steps: int = 512,
     iterations: int = 40,
-    arch: object = None,
+    arch: Any = None,
     report: bool = True,
 ) -> list[float]:
     """Optimise; the distance of the centre of mass from the target at each iteration, in metres."""

@@ -15,6 +15,7 @@ a time some targets are out of reach. The fastest mode has w = sqrt(1 + 3 K), so
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import stackgrad as sg
@@ -97,7 +98,7 @@ def barzilai_borwein(moved: np.ndarray, turned: np.ndarray) -> np.ndarray:
 
 
 def main(
-    chains: int = 64, duration: float = 1.5, iterations: int = 40, arch: object = None, report: bool = True
+    chains: int = 64, duration: float = 1.5, iterations: int = 40, arch: Any = None, report: bool = True
 ) -> list[float]:
     """Optimise; the mean squared distance from the target angles at each iteration, in rad²."""
     sg.init(arch=arch or sg.cpu, default_fp=sg.f64)
