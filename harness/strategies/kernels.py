@@ -235,6 +235,10 @@ class Kernels(Loops):
         body: list[Stmt] = [m.Assign((self.declare_real(self.main),), (start,))]
         if self.vectorial:
             body += self.new_vector((self.size,))
+            if (2, 2) in self.shapes and self.draw.boolean():
+                body += self.new_vector((2, 2))
+            if self.functions and self.draw.boolean():
+                body += self.from_function()
         for depth in self.draw.choice(NESTS if self.rich else SMALL_NESTS):
             for _ in range(self.draw.choice((0, 1, 1, 2) if self.rich else (0, 0, 1))):
                 body += self.simple() if self.draw.boolean(0.8) else self.branch()

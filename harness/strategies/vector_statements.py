@@ -126,13 +126,19 @@ class VectorStatements(Statements):
 
     # -- memory ---------------------------------------------------------------------------------------------
 
+    def write_element(self) -> list[Stmt]:
+        """In programs with vectors at times of a vector."""
+        if self.vectorial and self.draw.boolean(0.35):
+            return self.write_vector()
+        return super().write_element()
+
     def write_vector(self) -> list[Stmt]:
         """To the own element, or atomically to any."""
         own = [a for a in map(self.arrays.__getitem__, sorted(self.access.own)) if a.element and self.own(a)]
         scattered = [a for a in map(self.arrays.__getitem__, sorted(self.access.scatter)) if a.element]
         scattered = [a for a in scattered if self.reachable(a)]
         if not own + scattered:
-            return self.write_element()
+            return super().write_element()
         array = self.draw.choice(own + scattered * 2)
         if array in own:
             return self.store_own_vector(array)
