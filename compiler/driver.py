@@ -5,10 +5,10 @@ adstacks, and which arrays they touch.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from .ad.driver import reverse
+from .ad.driver import reverse, reverse_taped
 from .ad.tangent import tangent
 from .ir.nodes import Atomic, Kernel, Load, StackAlloca, Store
 from .ir.types import ArrayType
@@ -36,7 +36,8 @@ class Lowered:
     """kernel: what a backend runs. counting: sizes its adstacks before the launch; None if nothing needs sizing.
 
     reads, writes: array parameters whose content the kernel loads, stores or updates. shadow: array parameters that the
-    counting kernel stores to; it gets copies of them.
+    counting kernel stores to; it gets copies of them. before: the array behind each parameter that takes a copy of what
+    it held before the launch of the forward kernel.
     """
 
     kernel: Kernel
@@ -45,6 +46,7 @@ class Lowered:
     writes: frozenset[str] = frozenset()
     counted: frozenset[str] = frozenset()
     shadow: frozenset[str] = field(default=frozenset())
+    before: Mapping[str, str] = field(default_factory=dict)
 
 
 TIDY: list[tuple[str, Pass]] = [
@@ -95,15 +97,20 @@ def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = Fa
     return _finish(run_passes(kernel, passes, trace, "tasks" if check else ""))
 
 
-def prepare_reverse(kernel: Kernel, lowering: str = "lean", trace: Trace | None = None, check: bool = False) -> Lowered:
-    """The grad kernel of a kernel of stage source. Raises NotDifferentiable or Unsupported, located."""
+def prepare_reverse(
+    kernel: Kernel, lowering: str = "lean", trace: Trace | None = None, check: bool = False, taped: bool = False
+) -> Lowered:
+    """The grad kernel of a kernel of stage source. taped: the state before the launch is at hand.
+
+    Raises NotDifferentiable or Unsupported, located.
+    """
     prepared = prepare_for_ad(kernel, trace, check)
-    grad = reverse(prepared, lowering)
+    grad, before = reverse_taped(prepared, lowering) if taped else (reverse(prepared, lowering), {})
     if trace:
         trace(f"reverse ({lowering})", grad)
     if check:
         verify(grad, "adjoint")
-    return _finish(renumber(run_passes(grad, TIDY, trace, "adjoint" if check else "")))
+    return replace(_finish(renumber(run_passes(grad, TIDY, trace, "adjoint" if check else ""))), before=before)
 
 
 def prepare_tangent(

@@ -88,9 +88,12 @@ class LaunchExecutor:
     def gradient(
         self, kernel: Kernel, before: Arrays, after: Arrays, scalars: Scalars, draws: Draws, seeds: Arrays
     ) -> Arrays:
-        """The grad kernel, launched on the final content with the cotangents as adjoints."""
+        """The grad kernel, launched on the final content with the cotangents as adjoints; what the kernel overwrites
+        and its gradient reads is taken from the initial content.
+        """
         launcher = self.grad_launcher(kernel)
         memory = {name: array.copy() for name, array in after.items()}
+        memory |= {copy: before.get(copy, before[name]).copy() for copy, name in launcher.lowered.before.items()}
         memory |= {name + GRAD: seed.copy() for name, seed in seeds.items()}
         self._run(launcher, memory, scalars, draws)
         return {name: memory[name + GRAD] for name in with_gradient(kernel)}
@@ -115,7 +118,7 @@ class LaunchExecutor:
         if not is_forward(kernel):
             reason = f"kernel {kernel.name} uses adjoints itself: its gradient would be a second derivative"
             raise NotDifferentiable(reason, "differentiate the kernel that the adjoints belong to")
-        return prepare_reverse(kernel, self.lowering)
+        return prepare_reverse(kernel, self.lowering, taped=True)
 
     def _run(self, launcher: Launcher, memory: dict[str, np.ndarray], scalars: Scalars, draws: Draws) -> None:
         launcher.compile()

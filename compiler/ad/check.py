@@ -1,7 +1,7 @@
 """What reverse mode refuses, each with line, reason and cure: never a silently wrong gradient."""
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from ..errors import Diagnostic, NotDifferentiable, Unsupported
 from ..ir import nodes as n
@@ -12,8 +12,8 @@ from .activity import Activity
 from .risk import Risk, RiskAnalysis
 
 HAND_CALLED = (
-    "store to another field, or read the value before it is overwritten in a kernel of its own;"
-    " the gradient is taken with memory as the kernel left it"
+    "take the gradient under sg.ad.Tape, which keeps what the kernel overwrites; or store to another field:"
+    " a gradient called by hand is taken with memory as the kernel left it"
 )
 
 
@@ -27,15 +27,28 @@ def check_kernel(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Non
         raise Unsupported(missing)
 
 
-def check_state(grad: Kernel, forward: Kernel, at_risk: dict[Value, Risk]) -> None:
-    """Refuse a grad kernel that still reads elements that the forward kernel overwrites. Run after dead code."""
+class StateOverwritten(NotDifferentiable):
+    """The gradient reads what the kernel overwrites. risks: of these loads."""
+
+    def __init__(self, diagnostics: list[Diagnostic], risks: list[Risk]) -> None:
+        super().__init__(diagnostics)
+        self.risks = risks
+
+
+def check_state(grad: Kernel, forward: Kernel, at_risk: Mapping[Value, Risk], copies: Collection[str]) -> None:
+    """Refuse a grad kernel that still reads elements that the forward kernel overwrites. Run after dead code.
+
+    copies: arrays that hold what the forward sweep of the grad kernel has made of the state before the launch.
+    """
     found: dict[tuple[int, int], Diagnostic] = {}
+    risks: list[Risk] = []
     for stmt in walk_kernel(grad):
-        risk = at_risk.get(stmt.result) if isinstance(stmt, n.Load) else None
+        risk = at_risk.get(stmt.result) if isinstance(stmt, n.Load) and stmt.array not in copies else None
         if risk:
             found[(risk.load.loc, risk.write.loc)] = _overwritten(forward, risk)
+            risks.append(risk)
     if found:
-        raise NotDifferentiable(list(found.values()))
+        raise StateOverwritten(list(found.values()), risks)
 
 
 def _overwritten(kernel: Kernel, risk: Risk) -> Diagnostic:

@@ -2,10 +2,12 @@
 
 The grad kernel runs with memory as the kernel left it. Its tasks are: first what the kernel's temporaries need (they
 live for one launch, so they are made again), then for each task, last to first, forward sweep and reverse sweep in
-one body. It has the parameters of the kernel and `x.grad` for every array `x` with a gradient.
+one body. It has the parameters of the kernel and `x.grad` for every array `x` with a gradient. Under a tape it also
+takes copies of arrays as they were before the launch, see `before`.
 """
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +19,8 @@ from ..ir.types import ArrayType
 from ..ir.walk import map_blocks, next_id, results, walk, walk_kernel
 from ..passes.affine import Affine, IndexForms, is_own, same_indices
 from .activity import Activity, find_activity
-from .check import check_kernel, check_state
+from .before import Copies, make_copies, on_copies, params, repeatable
+from .check import StateOverwritten, check_kernel, check_state
 from .forget_primals import forget_primals
 from .plan import LOWERINGS, Planner, Policy
 from .reverse import TaskReverser
@@ -31,19 +34,70 @@ def reverse(kernel: Kernel, lowering: str = "lean") -> Kernel:
     Adjoint arrays hold the cotangents of the final content before, and of the initial content after it has run.
     Raises NotDifferentiable or Unsupported, located.
     """
-    policy = LOWERINGS[lowering]
-    activity = find_activity(kernel)
-    if not any(t.grad for t in kernel.array_types().values()):
-        reason = f"no array of kernel '{kernel.name}' has a gradient"
-        raise NotDifferentiable(reason, "create the fields with needs_grad=True", _first_span(kernel))
-    risks = RiskAnalysis(kernel)
-    check_kernel(kernel, activity, risks)
-    at_risk = risks.find()
-    raw = _reverse_tasks(kernel, activity, policy, at_risk)
-    prelude = _temporaries(kernel, at_risk, next_id(raw))
-    grad = forget_primals(replace(raw, tasks=prelude + raw.tasks))
-    check_state(grad, kernel, at_risk)
-    return replace(grad, tasks=tuple(t for t in grad.tasks if t.body) or grad.tasks[:1])
+    return _Reversal(kernel, lowering).run(frozenset())
+
+
+def reverse_taped(kernel: Kernel, lowering: str = "lean") -> tuple[Kernel, dict[str, str]]:
+    """Like `reverse`, where the state before the launch is at hand. Gives the array behind each parameter `x.before`
+    too: the launch finds in it the content of x before the kernel ran, and may write it.
+    """
+    made = _Reversal(kernel, lowering)
+    arrays: frozenset[str] = frozenset()
+    while True:
+        try:
+            return made.run(arrays), made.copies.names
+        except StateOverwritten as problem:
+            more = repeatable(problem.risks, kernel, map(own_arrays, kernel.tasks))
+            if more <= arrays:
+                raise NotDifferentiable(problem.diagnostics) from None
+            arrays |= more
+
+
+class _Reversal:
+    """A kernel analysed once; each run makes a grad kernel with copies of these arrays as they were before."""
+
+    def __init__(self, kernel: Kernel, lowering: str) -> None:
+        self.kernel = kernel
+        self.policy = LOWERINGS[lowering]
+        self.activity = find_activity(kernel)
+        if not any(t.grad for t in kernel.array_types().values()):
+            reason = f"no array of kernel '{kernel.name}' has a gradient"
+            raise NotDifferentiable(reason, "create the fields with needs_grad=True", _first_span(kernel))
+        risks = RiskAnalysis(kernel)
+        check_kernel(kernel, self.activity, risks)
+        self.found = risks.find()
+        self.copies = Copies()
+
+    def run(self, before: frozenset[str]) -> Kernel:
+        """Raises StateOverwritten if it reads what the kernel overwrites."""
+        kernel, at_risk = self.kernel, dict(self.found)
+        self.copies = make_copies(kernel, before) if before else Copies()
+        raw = _reverse_tasks(kernel, self.activity, self.policy, at_risk, self.copies)
+        prelude = _temporaries(kernel, at_risk, next_id(raw), self.copies)
+        grad = forget_primals(replace(raw, tasks=prelude + raw.tasks))
+        check_state(grad, kernel, at_risk, self.copies.names)
+        return replace(grad, tasks=tuple(t for t in grad.tasks if t.body) or grad.tasks[:1])
+
+
+def _reverse_tasks(
+    kernel: Kernel, activity: Activity, policy: Policy, at_risk: dict[Value, Risk], copies: Copies
+) -> Kernel:
+    first_id, tasks = next_id(kernel), []
+    for t, task in reversed(list(enumerate(kernel.tasks))):
+        structure, own = Structure(task), copies.of(t)
+        plan = Planner(structure, activity, set(at_risk), policy).make()
+        if not plan.reversed:  # draws, which are made again whether or not they are read, would keep it
+            tasks.append(replace(task, bounds=on_copies(task.bounds, own), body=()))
+            continue
+        prefix = _prefix(kernel, t)
+        if own:
+            copier = _Copier(first_id, own, at_risk, f"{prefix}.earlier.")
+            tasks += [copier.task(p) for p in kernel.tasks[:t] if writes_any(p, own)]
+            first_id = copier.next_id
+        made = TaskReverser(structure, activity, plan, policy, first_id, own_arrays(task), prefix, own)
+        tasks.append(made.build())
+        first_id = made.b.next_id
+    return _grad_kernel(kernel, activity, tuple(tasks), copies)
 
 
 def _first_span(kernel: Kernel) -> Span | None:
@@ -51,24 +105,19 @@ def _first_span(kernel: Kernel) -> Span | None:
     return spans[0] if spans else None
 
 
-def _reverse_tasks(kernel: Kernel, activity: Activity, policy: Policy, at_risk: dict[Value, Risk]) -> Kernel:
-    first_id, tasks = next_id(kernel), []
-    for t, task in reversed(list(enumerate(kernel.tasks))):
-        structure = Structure(task)
-        plan = Planner(structure, activity, set(at_risk), policy).make()
-        if not plan.reversed:  # draws, which are made again whether or not they are read, would keep it
-            tasks.append(replace(task, body=()))
-            continue
-        made = TaskReverser(structure, activity, plan, policy, first_id, own_arrays(task), _prefix(kernel, t))
-        tasks.append(made.build())
-        first_id = made.b.next_id
+def _grad_kernel(kernel: Kernel, activity: Activity, tasks: tuple[Task, ...], copies: Copies) -> Kernel:
     return replace(
         kernel,
         name=f"{kernel.name}.grad",
-        params=kernel.params + _adjoint_params(kernel),
+        params=kernel.params + _adjoint_params(kernel) + params(kernel, copies),
         temps=kernel.temps + tuple(Temp(f"{t.name}.grad", t.dtype) for t in kernel.temps if t.name in activity.arrays),
-        tasks=tuple(tasks),
+        tasks=tasks,
     )
+
+
+def writes_any(task: Task, arrays: Collection[str]) -> bool:
+    """Whether a task writes any of these arrays."""
+    return not arrays_written(task.body).isdisjoint(arrays)
 
 
 def _prefix(kernel: Kernel, t: int) -> str:
@@ -102,22 +151,25 @@ def own_arrays(task: Task) -> set[str]:
 # ---- temporaries --------------------------------------------------------------------------------------------------
 
 
-def _temporaries(kernel: Kernel, at_risk: dict[Value, Risk], first_id: int) -> tuple[Task, ...]:
+def _temporaries(kernel: Kernel, at_risk: dict[Value, Risk], first_id: int, copies: Copies) -> tuple[Task, ...]:
     """Every task with the stores to arrays left out: what the kernel's temporaries need, after dead code.
 
     The copies have values of their own, for a value is defined once in a kernel; risks follow the copies.
     """
-    temps = {t.name for t in kernel.temps}
+    temps = {t.name: t.name for t in kernel.temps}
     if not temps:
         return ()
-    copier = _Copier(first_id, temps, at_risk, "prelude.")
-    return tuple(copier.task(t) for t in kernel.tasks if not temps.isdisjoint(arrays_written(t.body)))
+    stored = {**temps, **copies.prelude}
+    copier = _Copier(first_id, stored, at_risk, "prelude.")
+    return tuple(copier.task(t) for t in kernel.tasks if writes_any(t, stored))
 
 
 class _Copier:
-    def __init__(self, first_id: int, temps: set[str], at_risk: dict[Value, Risk], prefix: str) -> None:
+    """Repeats tasks with the stores to some arrays alone. stored: these arrays, and where they are stored instead."""
+
+    def __init__(self, first_id: int, stored: Mapping[str, str], at_risk: dict[Value, Risk], prefix: str) -> None:
         self.next_id = first_id
-        self.temps = temps
+        self.stored = stored
         self.at_risk = at_risk
         self.prefix = prefix
         self.names: dict[Value, Value] = {}
@@ -139,7 +191,7 @@ class _Copier:
     def _stays(self, stmt: Stmt) -> bool:
         if isinstance(stmt, (n.Assert, n.Print)):
             return False
-        return not isinstance(stmt, n.Store) or stmt.array in self.temps
+        return not isinstance(stmt, n.Store) or stmt.array in self.stored
 
     def stmt(self, stmt: Stmt) -> Stmt:
         changes: dict[str, Any] = {}
@@ -147,13 +199,15 @@ class _Copier:
             value = getattr(stmt, name, None)
             if isinstance(value, Value) and value in results(stmt):
                 changes[name] = self.fresh(value)
-                if value in self.at_risk and getattr(stmt, "array", None) not in self.temps:
+                if value in self.at_risk and getattr(stmt, "array", None) not in self.stored:
                     self.at_risk[changes[name]] = self.at_risk[value]
         for name in ("var", "stop"):
             if getattr(stmt, name, None):
                 changes[name] = self.prefix + getattr(stmt, name)
-        if isinstance(stmt, n.Atomic) and stmt.array not in self.temps:
+        if isinstance(stmt, n.Atomic) and stmt.array not in self.stored:
             return n.Load(changes["result"], stmt.array, self.renamed(stmt.indices), loc=stmt.loc)
+        if isinstance(stmt, (n.Load, n.Store, n.Atomic)):
+            changes["array"] = self.stored.get(stmt.array, stmt.array)
         return self._operands(replace(map_blocks(stmt, self.block), **changes))
 
     def renamed(self, values: tuple[Value, ...]) -> tuple[Value, ...]:

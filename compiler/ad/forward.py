@@ -31,7 +31,7 @@ class ForwardSweep:
     """Rewrites the body of one task.
 
     stack_locals: locals that live on adstacks with adjoints, with their types. kept_locals: the local of each kept
-    value that a branch defines.
+    value that a branch defines. copies: of arrays as they were before the task, on which it is repeated.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class ForwardSweep:
         kept_locals: Mapping[Value, str],
         prefix: str,
         builder: Builder,
+        copies: Mapping[str, str],
     ) -> None:
         self.structure = structure
         self.plan = plan
@@ -49,6 +50,7 @@ class ForwardSweep:
         self.kept_locals = kept_locals
         self.prefix = prefix
         self.b = builder
+        self.copies = copies
 
     def block(self, block: Block, path: Path) -> Block:
         """The statements of a block, what it saves and keeps included."""
@@ -67,6 +69,9 @@ class ForwardSweep:
         return n.StackPush(stack_name(self.prefix, value), value, loc=self.structure.made[value].loc)
 
     def _statement(self, stmt: Stmt, path: Path, position: int) -> Iterator[Stmt]:
+        if isinstance(stmt, (n.Load, n.Store, n.Atomic)) and stmt.array in self.copies:
+            yield changed(stmt, array=self.copies[stmt.array])
+            return
         if isinstance(stmt, (n.Store, n.Print, n.Assert)):
             return
         if isinstance(stmt, n.Atomic):

@@ -12,7 +12,7 @@ statement list and never reads a mutable scalar. Stores and atomics of the kerne
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -22,6 +22,7 @@ from ..ir.nodes import Block, Task, Value
 from ..ir.types import Scalar
 from ..ir.walk import changed, operands, rename, walk
 from .activity import Activity
+from .before import on_copies
 from .forward import ForwardSweep, defined_here, stack_name
 from .plan import Plan, Policy
 from .statements import REVERSE
@@ -29,11 +30,14 @@ from .structure import Path, Structure
 
 
 class TaskReverser:
-    """Builds the grad task. own_arrays: arrays of which this task touches own elements only (plain adds suffice)."""
+    """Builds the grad task. own_arrays: arrays of which this task touches own elements only (plain adds suffice).
+
+    copies: of arrays as they were before the task, see `before`.
+    """
 
     def __init__(
         self, structure: Structure, activity: Activity, plan: Plan, policy: Policy, first_id: int, own_arrays: set[str],
-        prefix: str,
+        prefix: str, copies: Mapping[str, str],
     ) -> None:  # fmt: skip
         self.structure = structure
         self.activity = activity
@@ -41,6 +45,7 @@ class TaskReverser:
         self.policy = policy
         self.own_arrays = own_arrays
         self.prefix = prefix
+        self.copies = copies
         self.b = Builder(first_id)
         self.scopes: list[dict[Value, Value]] = []
         self.adjoints: dict[Value, Value] = {}
@@ -66,11 +71,13 @@ class TaskReverser:
         """The task: forward sweep, then reverse sweep, in one body per iteration."""
         task = self.structure.task
         self._declare()
-        sweep = ForwardSweep(self.structure, self.plan, self.stack_locals, self.kept_locals, self.prefix, self.b)
+        sweep = ForwardSweep(
+            self.structure, self.plan, self.stack_locals, self.kept_locals, self.prefix, self.b, self.copies
+        )
         for stmt in sweep.block(task.body, ()):
             self.b.emit(stmt)
         self.reverse_block((), task.body)
-        return replace(task, body=self.b.take())
+        return replace(task, bounds=on_copies(task.bounds, self.copies), body=self.b.take())
 
     def _declare(self) -> None:
         """Adstacks, and locals for values that the reverse sweep reads from inside an if, at the root of the task."""

@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Stmt, Task, Value
+from ..ir.walk import walk
 from ..passes.affine import Affine, IndexForms, add, apart, single_iteration, subtract
 from .structure import Occurrence, Path, Structure, inner_blocks
 
@@ -55,7 +56,7 @@ class RiskAnalysis:
         self.loads = [s for s in sites if isinstance(s.occurrence.stmt, n.Load)]
 
     def _sites(self, t: int) -> Iterator[_Site]:
-        for position, stmt in enumerate(self.kernel.tasks[t].bounds):
+        for position, stmt in enumerate(walk(self.kernel.tasks[t].bounds)):
             yield _Site(t, Occurrence((), position, stmt), in_bounds=True)
         for occurrence in self.structures[t].occurrences():
             yield _Site(t, occurrence)
@@ -99,17 +100,20 @@ class RiskAnalysis:
         return None
 
     def _risk(self, load: _Site) -> Risk | None:
+        """The first; but one of another iteration of the parallel loop, which nothing cures, before all others."""
         stmt = load.occurrence.stmt
         assert isinstance(stmt, n.Load)
+        first: Risk | None = None
         for write in self.writes:
             other = write.occurrence.stmt
             assert isinstance(other, (n.Store, n.Atomic))
             if other.array != stmt.array or write.task < load.task:
                 continue
             found = self._follows(load, write)
-            if found:
+            if found and found[0]:
                 return Risk(stmt, other, *found)
-        return None
+            first = first or (Risk(stmt, other, *found) if found else None)
+        return first
 
     # -- one load, one write ------------------------------------------------------------------------------------
 

@@ -80,8 +80,8 @@ class _Lowering:
         if self.serial and any(isinstance(s, n.Return) for s in walk(task.body)):
             self.returned.append(f"$returned.{len(guards)}" if guards else "$returned")
             self.temps.append(Temp(self.returned[-1], u1))
-        frame = _Frame(self._name("skip"))
-        lowered = replace(task, body=self._framed(task.body, [frame]))
+        bounds = self._framed(task.bounds, [_Frame(self._name("skip"))])
+        lowered = replace(task, bounds=bounds, body=self._framed(task.body, [_Frame(self._name("skip"))]))
         return self._guarded(lowered, guards) if guards else lowered
 
     def _guarded(self, task: Task, flags: tuple[str, ...]) -> Task:
