@@ -16,6 +16,7 @@ from ..ir.types import Scalar, i32, i64
 from ..ir.walk import walk
 from . import infer
 from .context import STATEMENTS, LoopFrame, Tracer
+from .dependent import append_loop
 from .diagnostics import Poisoned, Problem, mistyped, syntax
 from .domains import Bounds, Domain, declared, domain_of, target_names
 from .operands import Operand, Static, integer, static
@@ -167,7 +168,7 @@ def _parallel(t: Tracer, node: ast.For, domain: Domain) -> None:
         for target, operand in declared(node, domain, indices):
             _declare(t, target, operand)
         t.run(node.body)
-    t.tasks.append(Task(tuple(body), indices, tuple(block), begin, end, t.builder.loc))
+    append_loop(t, Task(tuple(body), indices, tuple(block), begin, end, t.builder.loc))
 
 
 @contextmanager
@@ -212,7 +213,7 @@ def _parallel_steps(t: Tracer, node: ast.For, domain: Domain) -> None:
         offset = t.builder.op("mul", t.builder.cast(k, dtype), t.builder.const(domain.step, dtype))
         _declare(t, target_names(node)[0], t.builder.op("add", _as(t, begin, dtype), offset))
         t.run(node.body)
-    t.tasks.append(Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
+    append_loop(t, Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
 
 
 def _parallel_stride(t: Tracer, node: ast.For, domain: Domain, stride: Value) -> None:
@@ -223,7 +224,7 @@ def _parallel_stride(t: Tracer, node: ast.For, domain: Domain, stride: Value) ->
     with _task_body(t) as body:
         _declare(t, target_names(node)[0], index_of(k))
         t.run(node.body)
-    t.tasks.append(Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
+    append_loop(t, Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
 
 
 def _strided(t: Tracer, domain: Domain, stride: Value) -> tuple[Value, Callable[[Value], Value]]:

@@ -16,9 +16,9 @@ from ..errors import Diagnostic, Unsupported
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Temp, Value
+from ..ir.reductions import reduce_block
 from ..ir.types import Scalar
 from ..ir.walk import (
-    map_blocks,
     next_id,
     operands,
     rename_block,
@@ -31,7 +31,6 @@ from ..ir.walk import (
 )  # fmt: skip
 
 PORTABLE = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast)
-REDUCTIONS = ("add", "min", "max")
 
 
 def split_tasks(kernel: Kernel) -> Kernel:
@@ -214,7 +213,7 @@ class _Splitter:
         reduced = {s.var for s in walk(task.body) if isinstance(s, n.Set)} & names if names else set()
         if not reduced:
             return task
-        body = self._reduce_block(task.body, reduced)
+        body = reduce_block(task.body, reduced, self._atomic)
         left = [s for s in walk(body) if isinstance(s, (n.Get, n.Set)) and s.var in reduced]
         if left:
             raise Unsupported(
@@ -229,45 +228,9 @@ class _Splitter:
             )
         return replace(task, body=body)
 
-    def _reduce_block(self, block: Block, names: set[str]) -> Block:
-        """Replace `g = get v; x = op(g, e); set v, x` by an atomic, in this block and below."""
-        uses: dict[Value, int] = {}
-        for stmt in walk(block):
-            for value in operands(stmt):
-                uses[value] = uses.get(value, 0) + 1
-        made = {v: s for s in block for v in results(s)}
-        out: list[Stmt] = []
-        dropped: set[int] = set()
-        for stmt in block:
-            if isinstance(stmt, n.Set) and stmt.var in names:
-                found = _reduction(stmt, made, uses)
-                if found:
-                    get, op, kind, negated, term = found
-                    dropped |= {k for k, s in enumerate(block) if s is get or s is op}
-                    out.extend(self._atomic(stmt, kind, negated, term))
-                    continue
-            out.append(map_blocks(stmt, lambda inner: self._reduce_block(inner, names)))
-        removed = {id(block[k]) for k in dropped}
-        return tuple(s for s in out if id(s) not in removed)
-
     def _atomic(self, stmt: n.Set, kind: str, negated: bool, term: Value) -> Block:
         b = Builder(self.next_id)
         b.loc = stmt.loc
         b.atomic(kind, self.latest[stmt.var], (), b.op("neg", term) if negated else term)
         self.next_id = b.next_id
         return b.take()
-
-
-def _reduction(
-    stmt: n.Set, made: dict[Value, Stmt], uses: dict[Value, int]
-) -> tuple[Stmt, Stmt, str, bool, Value] | None:
-    """(get, op, kind, negated, term) of `set v, op(get v, term)`; None if it is something else."""
-    op = made.get(stmt.value)
-    if not isinstance(op, n.Op) or uses[op.result] != 1 or len(op.args) != 2:
-        return None
-    sides = [(0, 1)] if op.op == "sub" else [(0, 1), (1, 0)] if op.op in REDUCTIONS else []
-    for own, other in sides:
-        get = made.get(op.args[own])
-        if isinstance(get, n.Get) and get.var == stmt.var and uses[get.result] == 1:
-            return get, op, "add" if op.op == "sub" else op.op, op.op == "sub", op.args[other]
-    return None

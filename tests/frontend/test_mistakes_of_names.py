@@ -136,7 +136,7 @@ def missing_gradient():
     x[0] = n.grad[0]  # here
 
 
-@mistake(KernelSyntaxError, "`x.fill` cannot be used in a kernel", "x.fill")
+@mistake(KernelSyntaxError, "`x.copy_from` cannot be used in a kernel", "x.copy_from")
 def method_of_a_field():
     x.copy_from(y)  # here
 

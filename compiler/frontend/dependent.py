@@ -1,0 +1,43 @@
+"""Outermost loops whose iterations depend on each other run one after another.
+
+Invariant: a parallel task only reduces into locals declared outside it.
+"""
+from __future__ import annotations
+
+from ..ir import nodes as n
+from ..ir.nodes import Block, Stmt, Task
+from ..ir.reductions import carried, shared_locals
+from ..ir.walk import map_blocks
+from .context import Tracer
+
+
+def append_loop(t: Tracer, task: Task) -> None:
+    """Add a parallel loop to the kernel; as a serial one, with a warning, if it carries a local along."""
+    found = carried(task.body, shared_locals(task.body))
+    if found:
+        name = next((s for s in found if isinstance(s, n.Set)), found[0]).var
+        t.warn(f"the loop stores to `{name}`, which is declared outside it: its iterations run one after another",
+               f"declare `{name}` inside the loop, reduce into it (`+=`, min, max), or say that this is meant with"
+               " `sg.loop_config(serialize=True)`")  # fmt: skip
+        task = _serial(task)
+    t.tasks.append(task)
+
+
+def _serial(task: Task) -> Task:
+    """The loops of a box around its body, row-major."""
+    body: Block = _without_returns(task.body, 1)
+    for index, begin, end in reversed(list(zip(task.indices, task.begin, task.end))):
+        body = (n.For(index, begin, end, body, loc=task.loc),)
+    return Task((*task.bounds, *body), loc=task.loc)
+
+
+def _without_returns(block: Block, depth: int) -> Block:
+    """What ended an iteration of the task starts the next iteration of the loop `depth` frames up."""
+    return tuple(_without_return(stmt, depth) for stmt in block)
+
+
+def _without_return(stmt: Stmt, depth: int) -> Stmt:
+    if isinstance(stmt, n.Return):
+        return n.Continue(depth, loc=stmt.loc)
+    inside = depth + isinstance(stmt, (n.For, n.While, n.Scope))
+    return map_blocks(stmt, lambda inner: _without_returns(inner, inside))
