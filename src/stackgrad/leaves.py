@@ -90,7 +90,9 @@ def _keeps_gradient(value: Any) -> bool:
 def _jax(value: Any, needs_grad: bool | None) -> Foreign:
     if needs_grad:
         raise Misfit("a JAX array has no gradient buffer", "wrap the kernel with sg.jax.wrap, or give an ndarray")
-    return Foreign(np.array(value, order="C"), read_only=True, owner=value)
+    memory = np.array(value, order="C")
+    memory.flags.writeable = False
+    return Foreign(memory, read_only=True, owner=value)
 
 
 def scalar_of(memory: np.ndarray) -> Scalar:

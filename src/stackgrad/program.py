@@ -39,7 +39,8 @@ class Program:
 
     __slots__ = (
         "kernel", "span", "generation", "has_random", "_forward", "_reverse", "_draws", "_forward_regions",
-        "_reverse_regions", "_forward_side", "_reverse_side", "_tangents",
+        "_reverse_regions", "_forward_side", "_reverse_side", "_tangents", "_detached",
+        "_overwritten",
     )  # fmt: skip
 
     def __init__(self, kernel: Kernel, span: Span | None = None) -> None:
@@ -56,6 +57,8 @@ class Program:
         self._forward_side: Side | None = None
         self._reverse_side: Side | None = None
         self._tangents: dict[frozenset[str], Launcher] = {}
+        self._detached: dict[frozenset[str], Program] = {}
+        self._overwritten: frozenset[str] | None = None
 
     @property
     def label(self) -> str:
@@ -96,6 +99,24 @@ class Program:
             lowered = prepare_tangent(self.kernel, carriers, check=RUNTIME.settings.debug)
             found = self._tangents[carriers] = self._launcher(lowered, "tangent")
         return found
+
+    def detached(self, names: frozenset[str]) -> Program:
+        """The kernel as a constant, of which these arrays alone have adjoints; see `compiler.ad.detach`."""
+        found = self._detached.get(names)
+        if found is None:
+            from .compiler.ad.detach import detach
+
+            found = self._detached[names] = Program(detach(self.kernel, names), self.span)
+        return found
+
+    @property
+    def overwritten(self) -> frozenset[str]:
+        """Real array parameters of which the kernel may replace elements, and whose adjoints it does not use."""
+        if self._overwritten is None:
+            from .compiler.ad.detach import overwritten_arrays
+
+            self._overwritten = overwritten_arrays(self.kernel)
+        return self._overwritten
 
     @property
     def forward_side(self) -> Side:
@@ -143,22 +164,18 @@ class Program:
 
     # -- random numbers -------------------------------------------------------------------------------------
 
-    def draws_forward(self, scalars: Scalars) -> Draws:
+    def draws_forward(self, arguments: tuple[object, ...]) -> Draws:
         """The key of a new forward launch, kept for the gradient at the same arguments."""
-        if not self.has_random:
-            return NO_DRAWS
         draws = RUNTIME.draws()
         if len(self._draws) >= _KEPT_DRAWS:
             self._draws.pop(next(iter(self._draws)))
-        self._draws[tuple(scalars.values())] = draws
+        self._draws[arguments] = draws
         return draws
 
-    def draws_reverse(self, scalars: Scalars) -> Draws:
+    def draws_reverse(self, arguments: tuple[object, ...]) -> Draws:
         """The key of the last forward launch with these arguments: the gradient replays its draws."""
-        if not self.has_random:
-            return NO_DRAWS
         try:
-            return self._draws[tuple(scalars.values())]
+            return self._draws[arguments]
         except KeyError:
             raise NotDifferentiable(
                 f"kernel {self.kernel.name} draws random numbers, and was not launched with these arguments before",
@@ -189,7 +206,8 @@ class Binding:
     for `x.grad`. The arrays fit their parameters (the maker of the binding has checked).
     """
 
-    __slots__ = ("program", "arrays", "memory", "written", "backward", "_versions", "__weakref__")
+    __slots__ = ("program", "arrays", "memory", "written", "backward", "_versions", "_detached", "_places",
+                 "__weakref__")
 
     def __init__(self, program: Program, arrays: Mapping[str, Array | np.ndarray]) -> None:
         self.program = program
@@ -199,14 +217,15 @@ class Binding:
         self.written = fields_of(program, self.arrays, side.writes)
         self._versions = version_source(program, self.arrays, side.launcher)
         self.backward: Backward | None = None
+        self._detached: dict[frozenset[str], Binding] = {}
+        self._places: tuple[int, ...] | None = None
 
     def launch(self, scalars: Scalars) -> None:
         """Run the kernel. Scalars by name, of the parameters' types."""
         if RUNTIME.tapes or RUNTIME.capture is not None or RUNTIME.forward is not None:
             self._launch_watched(scalars)
             return
-        program = self.program
-        self.run(scalars, NO_DRAWS if not program.has_random else program.draws_forward(scalars))
+        self.run(scalars, self.draws_forward(scalars) if self.program.has_random else NO_DRAWS)
 
     def run(self, scalars: Scalars, draws: Draws) -> None:
         """Run the kernel with this key of random numbers, unwatched."""
@@ -234,12 +253,30 @@ class Binding:
                 self.program.span,
             )
         backward = self.prepare_grad()
-        draws = self.program.draws_reverse(scalars) if draws is None else draws
+        draws = self.draws_reverse(scalars) if draws is None else draws
         if RUNTIME.capture is None:
             backward.run(scalars, draws, replaced)
         else:
             with RUNTIME.capture.recorded(self, "reverse", scalars, draws, replaced):
                 backward.run(scalars, draws, replaced)
+
+    def draws_forward(self, scalars: Scalars) -> Draws:
+        """The key of random numbers of a new launch."""
+        return self.program.draws_forward(self._arguments(scalars)) if self.program.has_random else NO_DRAWS
+
+    def draws_reverse(self, scalars: Scalars) -> Draws:
+        """The key of the last launch with these numbers on these arrays. Raises NotDifferentiable."""
+        return self.program.draws_reverse(self._arguments(scalars)) if self.program.has_random else NO_DRAWS
+
+    def _arguments(self, scalars: Scalars) -> tuple[object, ...]:
+        """What tells launches apart: where their arrays are, and their numbers.
+
+        Results, whose names begin with $, and read-only copies of the caller's arrays are made anew for each launch.
+        """
+        if self._places is None:
+            lasting = [a for name, a in self.memory.items() if a.flags.writeable and not name.startswith("$")]
+            self._places = tuple([a.__array_interface__["data"][0] for a in lasting])
+        return self._places, *scalars.values()
 
     def write_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
         """Which elements of which fields a launch with these arguments may write."""
@@ -252,19 +289,25 @@ class Binding:
             self.backward = Backward(self)
         return self.backward
 
+    def detached(self, names: frozenset[str]) -> Binding:
+        """The kernel as a constant: its gradient ends the adjoints of what it replaces in these arrays, no more."""
+        found = self._detached.get(names)
+        if found is None:
+            found = self._detached[names] = Binding(self.program.detached(names), self.arrays)
+        return found
+
     def _launch_watched(self, scalars: Scalars) -> None:
         """A launch under a tape, in forward mode, or while launches are captured."""
-        program = self.program
         for tape in RUNTIME.tapes:
             tape.before_launch(self, scalars)
-        draws = program.draws_forward(scalars)
+        draws = self.draws_forward(scalars)
         if RUNTIME.capture is None:
             self._run_in_mode(scalars, draws)
         else:
             with RUNTIME.capture.recorded(self, "forward", scalars, draws):
                 self._run_in_mode(scalars, draws)
-        if RUNTIME.tapes:
-            RUNTIME.tapes[-1].after_launch(self, scalars, draws)
+        for tape in RUNTIME.tapes:
+            tape.after_launch(self, scalars, draws)
 
     def _run_in_mode(self, scalars: Scalars, draws: Draws) -> None:
         if RUNTIME.forward is None:
@@ -303,6 +346,11 @@ class Backward:
         """Which elements of which primals the gradient with these arguments may read."""
         boxes = self.program.reverse_regions.read_boxes(scalars, shapes_of(self.memory))
         return boxes_by_field(self.program, self.arrays, boxes, self.reads)
+
+    def write_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
+        """Which elements of which adjoints, and of what else it writes, the gradient may write."""
+        boxes = self.program.reverse_regions.write_boxes(scalars, shapes_of(self.memory))
+        return boxes_by_field(self.program, self.arrays, boxes, self.written)
 
     def run(self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray]) -> None:
         """Run the gradient once, unwatched; see `Binding.launch_grad`."""

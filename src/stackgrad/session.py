@@ -34,10 +34,12 @@ stamp = itertools.count(1).__next__
 class Watcher(Protocol):
     """Who is told of launches and host writes while it is in `RUNTIME.tapes`: a tape, or its backward pass.
 
-    recording: launches are recorded, so that `after_launch` and `add_custom` do something.
+    recording: launches are recorded, so that `after_launch` and `add_custom` do something. constant: what is written
+    without being recorded is constant.
     """
 
     recording: bool
+    constant: bool
 
     def admit_inner(self) -> None:
         """A tape is about to be entered inside; may refuse."""
@@ -46,13 +48,13 @@ class Watcher(Protocol):
         """A kernel is about to run; may raise."""
 
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """A kernel has run; called on the innermost watcher."""
+        """A kernel has run."""
 
-    def before_host_write(self, array: Array) -> None:
-        """The host is about to write a field; may raise."""
+    def before_host_write(self, array: Array, place: Any) -> None:
+        """The host is about to write this place of a field's memory, or, with None, could later on; may raise."""
 
     def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
-        """A function with a gradient of its own, or with none, has run; called on the innermost watcher."""
+        """A function with a gradient of its own, or with none, has run."""
 
 
 class ForwardMode(Protocol):

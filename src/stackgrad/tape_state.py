@@ -9,7 +9,7 @@ puts the final contents back exactly, as every swap is its own inverse.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from .compiler.errors import InternalError
 from .compiler.sizing.regions import Box, hull, meet
 from .fields import Array
+from .overwrites import ConstantLaunch, HostWrite, common
 from .session import stamp
 from .usage import TapeError
 
@@ -39,6 +40,10 @@ class Record:
     versions: dict[Array, int]
     reads: Mapping[Array, list[Box]]
     foreign: dict[str, np.ndarray]
+
+    def run(self) -> None:
+        """The gradient of the launch, at the present state."""
+        self.binding.launch_grad(self.scalars, self.draws, self.foreign)
 
 
 @dataclass(eq=False, slots=True)
@@ -132,25 +137,55 @@ class Watched:
         return lost, reader
 
 
+Event = Record | CustomRecord | Saved | HostWrite | ConstantLaunch
+Key = tuple[tuple[int, int], ...]
+
+
 @dataclass
 class StateLog:
     """What one tape recorded and saved. budget: most bytes of saved content; used: bytes saved."""
 
     budget: int
     used: int = 0
-    events: list[Record | CustomRecord | Saved] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     _watched: dict[Array, Watched] = field(default_factory=dict)
     _loose: set[Array] = field(default_factory=set)
     _disturbed: dict[Array, Saved] = field(default_factory=dict)
+    _opaque: set[Array] = field(default_factory=set)
+    _touched: dict[Array, tuple[int, dict[Key, Box]]] = field(default_factory=dict)
 
     # -- forward --------------------------------------------------------------------------------------------
 
-    def add(self, event: Record | CustomRecord) -> None:
+    def add(self, event: Record | CustomRecord | ConstantLaunch) -> None:
         """Append a launch, or a call, that has run."""
         self.events.append(event)
-        if isinstance(event, Record):
-            for array, boxes in event.reads.items():
-                self._watched.setdefault(array, Watched()).add(boxes, event)
+        record = event.record if isinstance(event, ConstantLaunch) else event
+        if isinstance(record, Record):
+            for array, boxes in record.reads.items():
+                self._watched.setdefault(array, Watched()).add(boxes, record)
+
+    def custom_use(self, arrays: Iterable[Array]) -> None:
+        """A function with a gradient of its own launches a kernel on these; that gradient may touch all adjoints."""
+        self._opaque.update(arrays)
+
+    def host_write(self, array: Array, box: Box) -> None:
+        """The host is about to replace a box of an array."""
+        if array.needs_grad:
+            boxes = common([box], self.touched(array))
+            if boxes:
+                self.events.append(HostWrite(array, boxes))
+
+    def touched(self, array: Array) -> list[Box]:
+        """The boxes of its adjoint that gradients of what is recorded so far touch."""
+        done, boxes = self._touched.get(array, (0, {}))
+        if array in self._opaque:
+            return [whole(array)]
+        for event in self.events[done:]:
+            if isinstance(event, Record):
+                for box in event.binding.prepare_grad().write_boxes(event.scalars).get(array.grad, ()):
+                    boxes.setdefault(tuple((s.start, s.stop) for s in box), box)
+        self._touched[array] = len(self.events), boxes
+        return list(boxes.values())
 
     def before_write(self, array: Array, launch: Launch) -> None:
         """Save what the launch will destroy and the gradient of a recorded launch still reads."""
@@ -191,6 +226,8 @@ class StateLog:
                 found.add(event.field)
             elif isinstance(event, Record):
                 found.update(event.versions)
+            elif isinstance(event, ConstantLaunch):
+                found.update(event.record.versions)
         return found
 
     # -- backward -------------------------------------------------------------------------------------------
@@ -204,23 +241,26 @@ class StateLog:
                     self._settle(event.field)
                     event.undo()
                     undone.append(event)
-                elif isinstance(event, CustomRecord):
+                elif isinstance(event, Record):
+                    self._prepare(event)
                     event.run()
                 else:
-                    self._run_gradient(event)
+                    if isinstance(event, ConstantLaunch):
+                        self._prepare(event.record)
+                    event.run()
         finally:
             for array in list(self._disturbed):
                 self._settle(array)
             for saved in reversed(undone):
                 saved.redo()
 
-    def _run_gradient(self, record: Record) -> None:
+    def _prepare(self, record: Record) -> None:
+        """Make sure that the fields are what they were right after the launch."""
         for array, version in record.versions.items():
             self._settle(array)
             if array.version != version and not array.exported and array not in self._loose:
                 kernel = record.binding.program.label
                 raise InternalError(f"{array.label} is not what it was right after the launch of kernel {kernel}")
-        record.binding.launch_grad(record.scalars, record.draws, record.foreign)
 
     def disturb(self, array: Array) -> None:
         """A user's gradient function is about to write a primal: keep its content of before, once."""

@@ -87,7 +87,7 @@ class Wrapped:
         binding.launch(scalars)
         fields = [f for f in binding.arrays.values() if not isinstance(f, np.ndarray)]
         versions = tuple((f, f.version) for f in fields if not f.is_grad)
-        return Launched(binding.program.draws_reverse(scalars), versions)
+        return Launched(binding.draws_reverse(scalars), versions)
 
     def backward(
         self, given: Mapping[str, Any], out: Mapping[str, np.ndarray], cotangents: Mapping[str, np.ndarray],

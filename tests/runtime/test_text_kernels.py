@@ -9,6 +9,7 @@ import pytest
 import stackgrad as sg
 from runtime_kernels import LOOKUP, POWER, RANDOM, SHIFT, SQUARE, TYPES, over_array
 from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.program import Binding
 
 
 def three(value: float = 0.0, grad: bool = True) -> Any:
@@ -217,12 +218,14 @@ def test_report_names_kernel_task_variable_and_bytes() -> None:
 def test_a_gradient_gets_the_draws_of_the_launch_with_the_same_arguments() -> None:
     x, y = three(1), three()
     noise = sg.kernel_from_text(RANDOM)
-    program = noise.program
     for s in (0, 1, 1):
         noise(x=x, y=y, s=s)
-    assert [program.draws_reverse({"s": s}).launch for s in (1, 0)] == [3, 1]
+    binding = Binding(noise.program, {"x": x, "y": y})
+    assert [binding.draws_reverse({"s": s}).launch for s in (1, 0)] == [3, 1]
     with pytest.raises(sg.NotDifferentiable, match="was not launched with these arguments"):
-        program.draws_reverse({"s": 2})
+        binding.draws_reverse({"s": 2})
+    with pytest.raises(sg.NotDifferentiable, match="was not launched with these arguments"):
+        Binding(noise.program, {"x": x, "y": three()}).draws_reverse({"s": 0})
 
 
 def test_random_numbers_depend_on_the_seed_alone() -> None:

@@ -17,17 +17,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @contextmanager
-def unrecorded() -> Iterator[Watcher | None]:
-    """Launches inside are watched, not recorded; gives the tape that would have recorded."""
-    tape = RUNTIME.tapes[-1] if RUNTIME.tapes else None
-    if tape is None or not tape.recording:
-        yield None
+def unrecorded(constant: bool) -> Iterator[list[Watcher]]:
+    """Launches inside are watched, not recorded; gives the tapes that would have recorded.
+
+    constant: what they and the host write there is constant to the tapes; else the function has its own gradient.
+    """
+    tapes = [tape for tape in RUNTIME.tapes if tape.recording]
+    if not tapes or not RUNTIME.tapes[-1].recording:  # inside another such function, or while a tape runs backward
+        yield []
         return
-    tape.recording = False
+    for tape in tapes:
+        tape.recording, tape.constant = False, constant
     try:
-        yield tape
+        yield tapes
     finally:
-        tape.recording = True
+        for tape in tapes:
+            tape.recording = tape.constant = True
 
 
 def no_grad(function: F) -> F:
@@ -36,9 +41,9 @@ def no_grad(function: F) -> F:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with unrecorded() as tape:
+        with unrecorded(True) as tapes:
             result = function(*args, **kwargs)
-        if tape is not None:
+        for tape in tapes:
             tape.add_custom(None, lambda: call(*args, **kwargs))
         return result
 
@@ -54,9 +59,9 @@ def grad_replaced(function: F) -> F:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with unrecorded() as tape:
+        with unrecorded(False) as tapes:
             result = function(*args, **kwargs)
-        if tape is not None:
+        for tape in tapes:
             tape.add_custom(lambda: custom_gradient(call)(*args, **kwargs), lambda: call(*args, **kwargs))
         return result
 

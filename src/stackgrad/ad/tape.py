@@ -1,8 +1,10 @@
 """Reverse mode for whole programs: `Tape` records launches and runs their gradients backward.
 
-Rules. The innermost tape records; all active tapes watch writes. A gradient is taken at the state right after its
-launch, wherever later writes went, and the primals have their final values again afterwards. If the body of a tape
-raises, nothing runs backward. Inside a function of `grad_for`, gradients are taken at the present state.
+Rules. All active tapes record, and watch writes. Content that the host writes, or a launch that is not recorded, is
+constant: adjoints of what it replaces end there, unless the tape has not used it before. A gradient is taken at the
+state right after its launch, wherever later writes went, and the primals have their final values again afterwards. If
+the body of a tape raises, nothing runs backward. Inside a function of `grad_for`, gradients are taken at the present
+state.
 """
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..fields import Array
+from ..overwrites import ConstantLaunch, box_of, common
 from ..session import RUNTIME
 from ..tape_state import CustomRecord, Launch, Record, StateLog
 from ..usage import TapeError
@@ -19,6 +22,7 @@ from .losses import Term, seed_array, terms_of
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
+    from ..compiler.sizing.regions import Box
     from ..program import Binding
     from .tape_check import TapeCheck
 
@@ -40,9 +44,12 @@ class Tape:
     whose gradient is compared with finite differences after the block; raises GradCheckError. validation: accepted;
     what a gradient reads is saved before it is overwritten, so no rule about overwriting can be broken.
 
-    A tape inside another one takes its own gradient, which the outer one does not see: the outer tape clears the
-    gradients again before its own backward pass, and must have been made with clear_gradients=True. A tape is entered
-    once; `replay()` runs its launches again.
+    A tape inside another one takes its own gradient, a constant to the outer one, which records the same launches: the
+    outer tape clears the gradients again before its own backward pass, and must have been made with
+    clear_gradients=True. A tape is entered once; `replay()` runs its launches again.
+
+    What the host writes inside the block, as x[i] = 2 and x.fill(0), is constant, and so is what functions of `no_grad`
+    write: `x.grad` is the derivative by the content that x had when a launch of the block first used it.
     """
 
     def __init__(
@@ -62,11 +69,12 @@ class Tape:
         self.clear_gradients = clear_gradients
         self.validation = validation
         self.retain = retain
-        self.recording = True
+        self.recording = self.constant = True
         self._checked = list(grad_check) if grad_check is not None else []
         self._checks: TapeCheck | None = None
         self._log = StateLog(int(budget_bytes))
         self._calls: list[Callable[[], Any]] = []
+        self._ending: dict[str, list[Box]] = {}
         self._entered = False
         self._done = False
         self._had_inner = False
@@ -185,6 +193,8 @@ class Tape:
         the end of the block.
         """
         self._check_done("replay")
+        if self._had_inner:
+            raise TapeError("a tape with another one inside cannot be replayed", "make new tapes for each pass")
         calls, self._calls = self._calls, []
         self._log = StateLog(self._log.budget)
         self._begin()
@@ -224,21 +234,57 @@ class Tape:
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
         """Lower the gradient, so that its errors show here, and save what the launch will destroy."""
-        if self is RUNTIME.tapes[-1] and self.recording:
+        if self._records and binding.program.gradients:
+            binding.prepare_grad()
+        if self._records:
             self._host_writes()
-            if binding.program.gradients:
-                binding.prepare_grad()
+        if not self.recording and not self.constant:
+            self._log.custom_use(found for found in binding.arrays.values() if isinstance(found, Array))
+        self._ending = self._ends(binding, scalars)
         launch = Launch(binding, binding.write_boxes(scalars))
         for array in binding.written:
             self._log.before_write(array, launch)
 
+    @property
+    def _records(self) -> bool:
+        """Whether a launch now is one that this tape differentiates. Not while one inside it runs backward."""
+        return self.recording and isinstance(RUNTIME.tapes[-1], Tape)
+
+    @property
+    def _counts(self) -> bool:
+        """Whether writes now are part of the program, and not of a function with a gradient of its own."""
+        return (self.recording or self.constant) and isinstance(RUNTIME.tapes[-1], Tape)
+
+    def _ends(self, binding: Binding, scalars: Scalars) -> dict[str, list[Box]]:
+        """Where the launch ends adjoints, being constant to this tape: by name of array, boxes touched before."""
+        if not self._counts:
+            return {}
+        own = binding.program.gradients if self.recording else ()
+        found = {}
+        for name in sorted(binding.program.overwritten.difference(own)):
+            array = binding.arrays[name]
+            if isinstance(array, Array) and array.needs_grad:
+                boxes = common(binding.write_boxes(scalars).get(array, []), self._log.touched(array))
+                if boxes:
+                    found[name] = boxes
+        if found:
+            binding.detached(frozenset(found)).prepare_grad()
+        return found
+
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """Record a launch; called on the innermost tape."""
-        if not self.recording:
-            return
-        self._calls.append(lambda: binding.launch(scalars))
-        if not binding.program.gradients:
-            return
+        """Record a launch."""
+        if self._records:
+            self._calls.append(lambda: binding.launch(scalars))
+            if binding.program.gradients:
+                self._log.add(self._record(binding, scalars, draws))
+        if self._ending:
+            ending, self._ending = self._ending, {}
+            record = self._record(binding.detached(frozenset(ending)), scalars, draws)
+            arrays = {binding.arrays[name]: boxes for name, boxes in ending.items()}
+            self._log.add(ConstantLaunch(record, arrays))  # type: ignore[arg-type]
+
+    def _record(self, binding: Binding, scalars: Scalars, draws: Draws) -> Record:
+        """A launch that has just run, with what tells or keeps the content that its gradient reads."""
         backward = binding.prepare_grad()
         shared = {array for array in backward.reads if array.exported}
         names = [n for n, found in backward.arrays.items() if isinstance(found, Array) and found in shared]
@@ -250,13 +296,15 @@ class Tape:
             foreign[name] = array.copy()
         versions = {array: array.version for array in backward.reads if array not in shared}
         boxes = {array: found for array, found in backward.read_boxes(scalars).items() if array not in shared}
-        self._log.add(Record(binding, scalars, draws, versions, boxes, foreign))
+        return Record(binding, scalars, draws, versions, boxes, foreign)
 
-    def before_host_write(self, array: Array) -> None:
-        """Save what a write by the host will destroy."""
+    def before_host_write(self, array: Array, place: Any) -> None:
+        """Save what a write by the host will destroy, and end the adjoints of what it replaces."""
         if self._checks is not None and self.recording:
             self._checks.host_write(array)
         self._log.before_write(array, Launch(None, {}))
+        if place is not None and self._counts:
+            self._log.host_write(array, box_of(place, array.memory.shape))
 
     def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
         """Record a call of a function with a gradient of its own, or with none; `again` repeats the call."""
@@ -272,7 +320,7 @@ class Tape:
 class BackwardPass:
     """Watches while a tape runs backward: gradient functions write primals, which are put back later."""
 
-    recording = False
+    recording = constant = False
 
     def __init__(self, log: StateLog) -> None:
         self._log = log
@@ -291,7 +339,7 @@ class BackwardPass:
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         """Nothing is recorded."""
 
-    def before_host_write(self, array: Array) -> None:
+    def before_host_write(self, array: Array, place: Any) -> None:
         """Keep the primal that the host will overwrite."""
         self._log.disturb(array)
 

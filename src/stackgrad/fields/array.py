@@ -209,7 +209,7 @@ class Array(Exchange):
             raise self._unusable()
         place, element = place_of(self, index), self.element(value)
         if RUNTIME.tapes:
-            self.begin_write()
+            self.begin_write(place)
         self.memory[place] = element
         self._version = stamp()
 
@@ -258,19 +258,22 @@ class Array(Exchange):
 
     def write(self, place: Any, value: Any) -> None:
         """Overwrite part of the memory with values of its type."""
-        self.begin_write()
+        self.begin_write(place)
         self.memory[place] = value
         self._version = stamp()
 
-    def begin_write(self) -> None:
-        """What precedes every write by the host: is the field alive, and does a tape need the old content?"""
+    def begin_write(self, place: Any = ...) -> None:
+        """What precedes every write by the host: is the field alive, and does a tape need the old content?
+
+        place: what is replaced, as an index of the memory; None for nothing yet.
+        """
         self.check_alive()
         for tape in RUNTIME.tapes:
-            tape.before_host_write(self)
+            tape.before_host_write(self, place)
 
     def export(self) -> None:
         """From now on others can write the memory; what was known of its content holds no longer."""
-        self.begin_write()
+        self.begin_write(None)
         self._version = stamp()
         self.exported = True
 

@@ -20,30 +20,49 @@ if TYPE_CHECKING:
 
 
 class TiedEntries:
-    """Entries in the memory of an array."""
+    """Entries in the memory of an array. place: of the element in that memory."""
 
     __slots__ = ()
     storage: Array
+    place: tuple[Any, ...]
     data: np.ndarray
 
     def _write(self, place: Any, value: np.ndarray) -> None:
         storage = self.storage
         converted = convert(value, storage.dtype, storage.label)
-        storage.begin_write()
+        for inner in _entries(place):
+            storage.begin_write(self._in_storage(inner))
         self.data[place] = converted
         storage.version = stamp()
+
+    def _in_storage(self, inner: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Where entries of the element are in the memory of the array: its axes may come first there, or last."""
+        axes = [k for k, part in enumerate(self.place) if isinstance(part, slice)]
+        if inner == (...,):
+            return self.place
+        if not axes:
+            return (*self.place, *inner)
+        return (*inner, *(slice(None),) * (len(axes) - len(inner)), *self.place[len(axes) :])
+
+
+def _entries(place: Any) -> list[tuple[Any, ...]]:
+    """The places of a place: one, or several where entries are chosen by a list."""
+    parts = place if isinstance(place, tuple) else (place,)
+    if len(parts) == 1 and isinstance(parts[0], (list, np.ndarray)):
+        return [(int(k),) for k in parts[0]]
+    return [parts]
 
 
 class VectorElement(TiedEntries, Vector):
     """An element of a field of vectors."""
 
-    __slots__ = ("storage",)
+    __slots__ = ("storage", "place")
 
 
 class MatrixElement(TiedEntries, Matrix):
     """An element of a field of matrices."""
 
-    __slots__ = ("storage",)
+    __slots__ = ("storage", "place")
 
 
 def element_of(storage: Array, place: tuple[Any, ...]) -> Matrix:
@@ -53,6 +72,7 @@ def element_of(storage: Array, place: tuple[Any, ...]) -> Matrix:
     made: Matrix = object.__new__(kind)
     made._set(data, storage.dtype)
     object.__setattr__(made, "storage", storage)
+    object.__setattr__(made, "place", place)
     return made
 
 
