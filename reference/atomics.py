@@ -19,7 +19,7 @@ UFUNCS: dict[str, np.ufunc] = {
     "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum,
     "bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor,
 }  # fmt: skip
-"""The binary ufunc of each atomic but `exchange`, on values or keys; equal to the row of NUMPY there."""
+"""The binary ufunc of each atomic but `exchange` and `cas`, on values or keys; equal to the row of NUMPY there."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,28 @@ def fetch_and_update(op: str, flat: Vector, index: Vector, values: Vector) -> Ve
     old = np.empty_like(values)
     old[by_place] = found
     return old
+
+
+def compare_and_swap(flat: Vector, index: Vector, expected: Vector, values: Vector) -> Vector:
+    """Lanes in order: an element whose bits are those of `expected` becomes the value. Gives what each lane found.
+
+    Lanes of one address go rank by rank, as many rounds as the largest group has lanes.
+    """
+    by_place = np.argsort(index, kind="stable")
+    _, starts, sizes = np.unique(index[by_place], return_index=True, return_counts=True)
+    old = np.empty_like(values)
+    for rank in range(int(sizes.max(initial=0))):
+        lanes = by_place[starts[sizes > rank] + rank]
+        at = index[lanes]
+        old[lanes] = found = flat[at]
+        flat[at] = np.where(same_bits(found, expected[lanes]), values[lanes], found)
+    return old
+
+
+def same_bits(x: Vector, y: Vector) -> Vector:
+    """Whether values have one bit pattern: a NaN is itself, -0.0 is not 0.0."""
+    integer = np.dtype(f"i{x.dtype.itemsize}")
+    return np.asarray(x).view(integer) == np.asarray(y).view(integer)
 
 
 def _exchange(memory: Vector, operands: Vector, starts: Vector, sizes: Vector) -> tuple[Vector, Vector]:

@@ -64,7 +64,11 @@ def _store(m: Machine, s: n.Store, f: Frame) -> Frame:
 def _atomic(m: Machine, s: n.Atomic, f: Frame) -> Frame:
     memory = m.memory[s.array]
     index, value = _locate(m, s, f, memory), f.value(s.value)
-    if m.chunk.width == 1:
+    if s.expected is not None:
+        expected = f.spread(f.value(s.expected))
+        old = atomics.compare_and_swap(memory.flat, f.spread(index), expected, f.spread(value))
+        f.values[s.result.id] = old[0] if m.chunk.width == 1 else old
+    elif m.chunk.width == 1:
         f.values[s.result.id] = atomics.update_one(s.op, memory.flat, int(index), value)
     elif s.result.id in m.program.used:
         f.values[s.result.id] = atomics.fetch_and_update(s.op, memory.flat, f.spread(index), f.spread(value))

@@ -2,7 +2,7 @@
 
 Where iterations run at once: one atomic instruction if the machine has the operation with the right meaning, and a
 compare-and-swap loop over the row of LLVM otherwise (real min and max with their NaN, products, all of f16). Where
-they run one after another: a load and a store.
+they run one after another: a load and a store. `cas` is the compare-and-swap itself, on bit patterns.
 """
 from __future__ import annotations
 
@@ -36,6 +36,18 @@ def update(e: Emitter, op: str, t: Scalar, place: ir.Value, value: ir.Value) -> 
     else:
         old = e.b.call(_loop(e, op, t, place.type), [place, value])
     return e.b.icmp_unsigned("!=", old, e.const(old, 0)) if t.is_bool else old
+
+
+def compare_and_swap(e: Emitter, t: Scalar, place: ir.Value, expected: ir.Value, value: ir.Value) -> ir.Value:
+    """Replace the element at `place` if its bits are those of `expected`; gives the old value. No booleans."""
+    memory, word = memory_type(t), _WORDS[t.bits]
+    if e.m.target.concurrent:
+        found, _ = e.b.cmpxchg(place, _as(e, expected, word), _as(e, value, word), "monotonic")
+        return _as(e, found, memory)
+    old = e.flow.load(memory, place)
+    same = e.b.icmp_unsigned("==", _as(e, old, word), _as(e, expected, word))
+    e.flow.store(e.b.select(same, value, old), place)
+    return old
 
 
 def _combine(e: Arith, op: str, t: Scalar, old: ir.Value, value: ir.Value) -> ir.Value:

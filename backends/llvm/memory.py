@@ -52,6 +52,10 @@ def _store(e: Emitter, stmt: n.Store) -> None:
 @LOWER.row(n.Atomic)
 def _atomic(e: Emitter, stmt: n.Atomic) -> None:
     place, t = address(e, stmt)
+    if stmt.expected is not None:
+        old = atomics.compare_and_swap(e, t, place, e.operand(stmt.expected), e.operand(stmt.value))
+        e.values[stmt.result] = old
+        return
     e.values[stmt.result] = atomics.update(e, stmt.op, t, place, e.operand(stmt.value))
 
 

@@ -122,5 +122,9 @@ def _read_modify_write(s: TangentSweep, stmt: n.Atomic, dual: str) -> None:
     if stmt.op == "exchange":
         s.b.store(dual, stmt.indices, s.of(stmt.value))
         return
+    if stmt.expected is not None:
+        same = s.b.same_bits(stmt.result, stmt.expected)
+        s.b.store(dual, stmt.indices, s.b.op("select", same, s.of(stmt.value), old))
+        return
     made = s.b.op(stmt.op, stmt.result, stmt.value)
     s.b.store(dual, stmt.indices, s.along(stmt.op, (stmt.result, stmt.value), made) or old)

@@ -22,6 +22,7 @@ from .conversions import cast_matrix
 from .diagnostics import mistyped, syntax, unsupported
 from .functions import FUNCTIONS, BoundFunc, Func, function_name
 from .inline import inline
+from .memory import kind_at
 from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, number, static
 from .places import Element, load, place, store, update
 from .refused import Refused
@@ -159,6 +160,30 @@ def _exchange(t: Tracer, node: ast.Call) -> Operand:
     old = load(t, target)
     store(t, target, operand)
     return old
+
+
+@LOWERINGS.row("atomic_cas")
+def _compare_and_swap(t: Tracer, node: ast.Call) -> Operand:
+    """Overwrite a place that holds the bits of `expected`; gives its old value, in one step between iterations."""
+    if len(node.args) != 3 or node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
+        raise syntax("`atomic_cas` takes 3 arguments", "call it as `atomic_cas(x[i], expected, new)`")
+    target = place(t, node.args[0])
+    dtype = kind_at(target)
+    if not isinstance(dtype, Scalar) or not atomic_fits("cas", dtype):
+        raise mistyped(f"there is no atomic compare-and-swap on {dtype}", "use numbers, part by part")
+    expected, value = (t.stored(t.clean(node.args[k]), dtype, f"`{ast.unparse(node.args[0])}`") for k in (1, 2))
+    if isinstance(target, Element):
+        return t.builder.atomic("cas", target.array, target.indices, value, expected)
+    old = t.value(load(t, target))
+    store(t, target, t.builder.op("select", t.builder.same_bits(old, expected), value, old))
+    return old
+
+
+@LOWERINGS.row("volatile_load")
+def _volatile_load(t: Tracer, node: ast.Call) -> Operand:
+    """A load: the order of iterations is open, so that no iteration can wait for another one's store."""
+    (x,) = arguments(t, node, "volatile_load", "x")
+    return x
 
 
 def _filled(name: str, value: int) -> Lowering:

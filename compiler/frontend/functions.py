@@ -191,7 +191,7 @@ _REAL: dict[str, Callable[..., Any]] = {
     "rsqrt": lambda x: np.float64(1.0) / np.sqrt(x), "inv": lambda x: np.float64(1.0) / x,
     "rcp": lambda x: np.float64(1.0) / x,
 }  # fmt: skip
-_ATOMICS = ("add", "sub", "min", "max", "mul", "and", "or", "xor", "exchange")
+_ATOMICS = ("add", "sub", "min", "max", "mul", "and", "or", "xor", "exchange", "cas")
 
 FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     **{name: _numeric(function) for name, function in _REAL.items()},
@@ -220,6 +220,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "randn": lambda dtype=float: _random.gauss(0.0, 1.0),
     "stop_grad": lambda x: x,
     **{f"atomic_{name}": None for name in _ATOMICS},
+    "volatile_load": lambda x: x,
     "zero": lambda x: type(x)(0) if isinstance(x, (bool, int, float)) else x * 0 + 0,
     "one": lambda x: type(x)(1) if isinstance(x, (bool, int, float)) else x * 0 + 1,
     "static": _static,

@@ -64,9 +64,6 @@ _DEPLOY = Refusal("`{name}`: modules compiled ahead of time are not supported", 
 _HINT = Refusal(
     "`{name}` promises the compiler what it cannot check", "remove it: the loop means the same without"
 )
-_CAS = Refusal(
-    "`{name}`: there is no atomic compare-and-swap", "use `atomic_min`, `atomic_max`, `atomic_or` or `atomic_exchange`"
-)
 _LINEAR = Refusal(
     "`{name}`: sparse linear algebra on the host is not supported", "use `scipy.sparse` on `to_numpy()` arrays"
 )
@@ -101,11 +98,6 @@ NAMES: dict[str, Refusal] = {
         "`{name}`: views of a part of an array are not supported",
         "pass the whole array, and its first index as an argument",
     ),
-    "volatile_load": Refusal(
-        "`{name}`: iterations of one loop cannot wait for each other's stores",
-        "split the loop in two: what the first one stores, the second one sees",
-    ),
-    "atomic_cas": _CAS,
     **dict.fromkeys(("GUI", "ui", "Texture", "tools.video", "tools.image"), _WINDOW),
     "aot": _DEPLOY,
     **dict.fromkeys(("linalg.SparseMatrix", "linalg.SparseMatrixBuilder", "linalg.SparseSolver"), _LINEAR),

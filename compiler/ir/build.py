@@ -13,7 +13,7 @@ from ..errors import InternalError
 from . import nodes as n
 from .nodes import Block, Stmt, Value
 from .ops import result_type
-from .types import Scalar, i32, u1
+from .types import SCALARS, Scalar, i32, u1
 
 
 class Builder:
@@ -109,10 +109,26 @@ class Builder:
     def store(self, array: str, indices: tuple[Value, ...], value: Value) -> None:
         self.emit(n.Store(array, indices, value, loc=self.loc))
 
-    def atomic(self, op: str, array: str, indices: tuple[Value, ...], value: Value) -> Value:
+    def atomic(
+        self, op: str, array: str, indices: tuple[Value, ...], value: Value, expected: Value | None = None
+    ) -> Value:
         out = self.fresh(value.type)
-        self.emit(n.Atomic(out, op, array, indices, value, loc=self.loc))
+        self.emit(n.Atomic(out, op, array, indices, value, expected, loc=self.loc))
         return out
+
+    def left_by(self, atomic: n.Atomic, old: Value) -> Value:
+        """What an atomic leaves in an element that held `old`."""
+        if atomic.op == "exchange":
+            return atomic.value
+        if atomic.expected is None:
+            return self.op(atomic.op, old, atomic.value)
+        return self.op("select", self.same_bits(old, atomic.expected), atomic.value, old)
+
+    def same_bits(self, x: Value, y: Value) -> Value:
+        """Whether two values of one type have one bit pattern: a NaN is itself, -0.0 is not 0.0."""
+        bits = SCALARS[f"i{x.type.bits}"]
+        x, y = (self.bit_cast(v, bits) if v.type.is_real else v for v in (x, y))
+        return self.op("cmp_eq", x, y)
 
     def local(self, var: str, dtype: Scalar, init: Value | None = None) -> str:
         """Declare a mutable scalar; zero unless `init` is stored at once."""

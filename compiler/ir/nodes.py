@@ -179,14 +179,18 @@ class Store(Stmt):
 
 @statement
 class Atomic(Stmt):
-    """Read-modify-write of an element, atomic between iterations; gives the old value. op is one of ATOMIC_OPS."""
+    """Read-modify-write of an element, atomic between iterations; gives the old value. op is one of ATOMIC_OPS.
 
-    FORM = "{result} = atomic {op} {array}[{indices}], {value}"
+    expected: of `cas` alone: the element becomes `value` if its bits are those of `expected`, and stays otherwise.
+    """
+
+    FORM = "{result} = atomic {op} {array}[{indices}], {value}<expected {expected}>"
     result: Value = result()
     op: str
     array: str
     indices: tuple[Value, ...] = operand()
     value: Value = operand()
+    expected: Value | None = operand(default=None)
 
 
 @statement

@@ -128,7 +128,7 @@ _ROWS = (
 )
 
 OPS: dict[str, Op] = {row.name: row for row in _ROWS}
-ATOMIC_OPS = ("add", "min", "max", "mul", "bit_and", "bit_or", "bit_xor", "exchange")
+ATOMIC_OPS = ("add", "min", "max", "mul", "bit_and", "bit_or", "bit_xor", "exchange", "cas")
 COMPARISONS = tuple(name for name in OPS if name.startswith("cmp_"))
 
 
@@ -140,7 +140,7 @@ def result_type(name: str, types: tuple[Scalar, ...]) -> Scalar | None:
 
 def atomic_fits(name: str, dtype: Scalar) -> bool:
     """Whether memory of this type supports the atomic."""
-    return name in ("add", "min", "max", "mul", "exchange") and not dtype.is_bool or not dtype.is_real and name.startswith("bit_")
+    return name in ("add", "min", "max", "mul", "exchange", "cas") and not dtype.is_bool or not dtype.is_real and name.startswith("bit_")
 
 
 def ulp(dtype: Scalar, value: float) -> float:

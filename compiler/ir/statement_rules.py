@@ -127,6 +127,9 @@ def _atomic(c: Context, s: n.Atomic) -> None:
     c.check(atomic_fits(s.op, dtype), f"there is no atomic {s.op} of {dtype}")
     check_type(c, s.value, dtype, f"an element of {s.array}")
     check_type(c, s.result, dtype, f"an element of {s.array}")
+    c.check((s.expected is not None) == (s.op == "cas"), "atomic cas, and no other, has an expected value")
+    if s.expected is not None:
+        check_type(c, s.expected, dtype, f"an element of {s.array}")
 
 
 @RULES.row(n.Local)

@@ -50,3 +50,5 @@ def _roots(stmt: Stmt) -> Iterator[Value]:
         yield stmt.index
     if isinstance(stmt, n.Atomic) and stmt.op in ("min", "max"):
         yield stmt.value
+    if isinstance(stmt, n.Atomic) and stmt.expected is not None:
+        yield from (stmt.value, stmt.expected)

@@ -166,7 +166,7 @@ class _Promotion:
         b = Builder(self.next_id)
         b.loc = stmt.loc
         b.emit(n.Get(stmt.result, self.var, loc=stmt.loc))
-        b.set(self.var, stmt.value if stmt.op == "exchange" else b.op(stmt.op, stmt.result, stmt.value))
+        b.set(self.var, b.left_by(stmt, stmt.result))
         self.next_id = b.next_id
         return b.take()
 
@@ -202,7 +202,6 @@ class _Updates:
         b = Builder(self.next_id)
         b.loc = stmt.loc
         b.emit(n.Load(stmt.result, stmt.array, stmt.indices, loc=stmt.loc))
-        new = stmt.value if stmt.op == "exchange" else b.op(stmt.op, stmt.result, stmt.value)
-        b.store(stmt.array, stmt.indices, new)
+        b.store(stmt.array, stmt.indices, b.left_by(stmt, stmt.result))
         self.next_id = b.next_id
         return b.take()

@@ -5,12 +5,13 @@ import numpy as np
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.types import Scalar, f64, from_dtype
+from ...reference.atomics import same_bits
 from ...reference.frame import Frame, Vector, number
 from ...reference.machine import RUN
 from ...reference.storage import Local, Rows
 from .ledger import Ledger, Use, last_of
 from .machine import BOUNDED, BoundedMachine, define, error
-from .roundoff import F64, ZERO
+from .roundoff import F64, INF, ZERO
 from .slots import Slots
 
 Access = n.Load | n.Store | n.Atomic
@@ -109,13 +110,23 @@ def _atomic(m: BoundedMachine, s: n.Atomic, f: Frame) -> Frame | None:
     old, found = flat[index], ZERO if known is None else known[index]
     RUN[n.Atomic](m, s, f)
     define(m, s, f, found)
-    if s.op in ("min", "max") or not dtype.is_real:
+    if s.op in ("min", "max") or not dtype.is_real and s.expected is None:
         _raise(m, s.array, index, e)
     elif s.op == "exchange":
         _put(m, s.array, index, e)
+    elif s.expected is not None:
+        _put(m, s.array, index, _swapped(s, f, old, found, e))
     else:
         _put(m, s.array, index, m.operation(s.op, dtype).of((old, value), (found, e), flat[index]))
     return f
+
+
+def _swapped(s: n.Atomic, f: Frame, old: Vector, found: Vector, e: Vector) -> Vector:
+    """The error an atomic cas leaves: that of what stays, and infinity where an uncertain operand decides."""
+    assert s.expected is not None
+    unsure, expected = error(f, s.expected), f.value(s.expected)
+    decided = (np.asarray(found) == 0) & (np.asarray(unsure) == 0)
+    return np.where(decided, np.where(same_bits(*np.broadcast_arrays(old, expected)), e, found), INF)
 
 
 def _raise(m: BoundedMachine, array: str, index: Vector, e: Vector) -> None:

@@ -226,7 +226,16 @@ def _atomic(run: Iteration, stmt: n.Atomic) -> None:
     memory, new = run.memory[stmt.array], run.values[stmt.value]
     at, dtype = run.place(stmt, memory, stmt.indices), stmt.value.type
     old = run.values[stmt.result] = memory.read(at)
+    if stmt.expected is not None:
+        same = same_bits(old[0], run.values[stmt.expected][0])
+        memory.write(at, new if same else old)
+        return
     memory.write(at, new if stmt.op == "exchange" else apply(stmt.op, (dtype, dtype), dtype, [old, new]))
+
+
+def same_bits(x: Any, y: Any) -> bool:
+    """Whether two numbers of one type have one bit pattern; all NaNs count as one."""
+    return bool(np.isnan(x) and np.isnan(y) or x == y and np.signbit(x) == np.signbit(y))
 
 
 @EXECUTE.row("Local")

@@ -201,7 +201,7 @@ def _store(run: Lanes, stmt: n.Store, mask: np.ndarray) -> None:
 def _atomic(run: Lanes, stmt: n.Atomic, mask: np.ndarray) -> None:
     """Lanes at one cell take turns in lane order, unless the old value is unused and the operation associates."""
     new = run.values[stmt.value]
-    if stmt.result in run.launch.used or stmt.op == "exchange":
+    if stmt.result in run.launch.used or stmt.op in ("exchange", "cas"):
         cells, index = run.memory(stmt, "store", mask, once=True)
         _take_turns(run, stmt, cells, index, mask)
         return
@@ -223,8 +223,12 @@ def _take_turns(run: Lanes, stmt: n.Atomic, cells: Cells, index: np.ndarray, mas
     for turn in range(int(place.max()) + 1):
         lanes = mask & (place == turn)
         seen = cells.load(index)
-        made = new if stmt.op == "exchange" else run.apply(stmt.op, (seen, new), stmt.value.type, lanes)
-        cells.store(index, made, lanes)
+        made = new if stmt.op in ("exchange", "cas") else run.apply(stmt.op, (seen, new), stmt.value.type, lanes)
+        written = lanes
+        if stmt.expected is not None:
+            x, y = seen.value, run.values[stmt.expected].value
+            written = lanes & ((x == y) & (np.signbit(x) == np.signbit(y)) | (x != x) & (y != y))
+        cells.store(index, made, written)
         old = blend(lanes, seen, old)
     run.values[stmt.result] = old
 

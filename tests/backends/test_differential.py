@@ -184,11 +184,17 @@ def test_every_statement_is_covered() -> None:
 
 
 def _atomic(op: str, t: Scalar) -> Kernel:
+    """For cas each iteration expects what the one before brought, the first one what was there, one nothing like it."""
+    expected = " expected %9" if op == "cas" else ""
     return parse_kernel(f"""kernel k(x: {t}[1], y: {t}[1], old: {t}[1]) {{
       bounds {{ %0: i32 = const 0 %1: i32 = shape y, 0 }} parallel %2: i32 in %0 .. %1 {{
         %3: {t} = load y[%2]
         %4: i32 = const 0
-        %5: {t} = atomic {op} x[%4], %3
+        %6: i32 = const 1
+        %7: i32 = sub %2, %6
+        %8: i32 = max %7, %4
+        %9: {t} = load y[%8]
+        %5: {t} = atomic {op} x[%4], %3{expected}
         store old[%2], %5
       }}
     }}""")
@@ -204,7 +210,9 @@ def test_atomics(op: str, concurrent: bool) -> None:
     backend = CpuBackend(replace(CPU, concurrent=concurrent))
     for t in (t for o, t in CASES if o == op):
         numbers = [1, 3, 0, 2, 1] if not t.is_real else [1.0, -0.0, 0.0, 0.1, -3.0, 1e4, np.inf, np.nan, 2.0]
-        arrays = {"x": np.array([2], t.dtype), "y": np.array(numbers, t.dtype), "old": np.zeros(len(numbers), t.dtype)}
+        start = numbers[0] if op == "cas" else 2
+        old = np.zeros(len(numbers), t.dtype)
+        arrays = {"x": np.array([start], t.dtype), "y": np.array(numbers, t.dtype), "old": old}
         theirs = {name: array.copy() for name, array in arrays.items()}
         kernel = _atomic(op, t)
         interpret(kernel, theirs, {})

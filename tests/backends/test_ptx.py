@@ -164,7 +164,8 @@ def every_atomic() -> Kernel:
         lines.append(f"%{number}: {t} = load m_{t}[%0]")
         for op in ATOMIC_OPS:
             if atomic_fits(op, t):
-                lines.append(f"%{next_id}: {t} = atomic {op} m_{t}[%0], %{number}")
+                expected = f" expected %{number}" if op == "cas" else ""
+                lines.append(f"%{next_id}: {t} = atomic {op} m_{t}[%0], %{number}{expected}")
                 lines.append(f"store m_{t}[%0], %{next_id}")
                 next_id += 1
     return _with_arrays("atomics", lines)

@@ -136,30 +136,6 @@ def dynamic_length() -> None:
     k()
 
 
-@refused(sg.Unsupported, "`sg.volatile_load`: iterations of one loop cannot wait for each other's stores", "split")
-def volatile() -> None:
-    x = sg.field(sg.f32, 8)
-
-    @sg.kernel
-    def k():
-        for i in range(4):
-            x[i] = sg.volatile_load(x, i + 1)  # here
-
-    k()
-
-
-@refused(sg.Unsupported, "`sg.atomic_cas`: there is no atomic compare-and-swap", "atomic_exchange")
-def compare_and_swap() -> None:
-    x = sg.field(sg.i32, 8)
-
-    @sg.kernel
-    def k():
-        for i in range(4):
-            sg.atomic_cas(x[i], 0, 1)  # here
-
-    k()
-
-
 @refused(sg.Unsupported, "`sg.block_local` is memory shared by a GPU block, which kernels here do not see", "locals")
 def block_local() -> None:
     x = sg.field(sg.f32, 8)

@@ -55,6 +55,10 @@ BROKEN = {
     "atomic": ("%9: f32 = atomic sub a[%0], %1", "there is no atomic sub"),
     "atomic of bits": ("%9: f32 = atomic bit_and a[%0], %1", "there is no atomic bit_and of f32"),
     "atomic of booleans": ("%9: u1 = atomic add flags[%0], %2", "there is no atomic add of u1"),
+    "atomic cas of booleans": ("%9: u1 = atomic cas flags[%0], %2 expected %2", "there is no atomic cas of u1"),
+    "atomic cas alone": ("%9: f32 = atomic cas a[%0], %1", "atomic cas, and no other, has an expected value"),
+    "atomic add expecting": ("%9: f32 = atomic add a[%0], %1 expected %1", "atomic cas, and no other"),
+    "expected type": ("%9: f32 = atomic cas a[%0], %1 expected %0", "an element of a is f32, but %0 is i32"),
     "atomic operand": ("%9: f32 = atomic add a[%0], %0", "an element of a is f32, but %0 is i32"),
     "atomic result": ("%9: i32 = atomic add a[%0], %1", "an element of a is f32, but %9 is i32"),
     # locals

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from stackgrad.compiler.ir.ops import ATOMIC_OPS, atomic_fits
 from stackgrad.compiler.ir.types import SCALARS, Scalar
-from stackgrad.reference.atomics import UFUNCS, fetch_and_update, update
+from stackgrad.reference.atomics import UFUNCS, compare_and_swap, fetch_and_update, update
 from stackgrad.reference.scalar import NUMPY
 
 LANES = 300
-FITTING = [(op, t) for op in ATOMIC_OPS for t in SCALARS.values() if atomic_fits(op, t)]
+FITTING = [(op, t) for op in (*UFUNCS, "exchange") for t in SCALARS.values() if atomic_fits(op, t)]
 SPREADS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
     "distinct": lambda rng: rng.permutation(LANES),
     "one": lambda rng: np.full(LANES, 7),
@@ -64,7 +64,25 @@ def test_sequential_in_lane_order(op: str, t: Scalar, spread: str) -> None:
 
 
 def test_ufuncs_cover_the_operations() -> None:
-    assert set(UFUNCS) == set(ATOMIC_OPS) - {"exchange"}
+    assert set(UFUNCS) == set(ATOMIC_OPS) - {"exchange", "cas"}
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("t", [t for t in SCALARS.values() if atomic_fits("cas", t)], ids=str)
+def test_compare_and_swap_in_lane_order(t: Scalar, spread: str) -> None:
+    rng = np.random.default_rng(t.bits)
+    pool = np.array([0.0, -0.0, np.nan, 1.0] if t.is_real else [0, 1, 2], t.dtype)
+    index, values, expected = SPREADS[spread](rng), rng.choice(pool, LANES), rng.choice(pool, LANES)
+    flat = rng.choice(pool, LANES)
+    want, old = flat.copy(), np.zeros(LANES, t.dtype)
+    for lane, place in enumerate(index):
+        old[lane] = want[place]
+        if old[lane].tobytes() == expected[lane].tobytes():
+            want[place] = values[lane]
+    found = compare_and_swap(flat, index, expected, values)
+    assert bits(flat) == bits(want)
+    assert bits(found) == bits(old)
+    assert found.dtype == t.dtype
 
 
 def test_one_address_with_old_values_is_quick() -> None:
