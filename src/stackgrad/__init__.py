@@ -1,4 +1,4 @@
-# ruff: noqa: F401 - what type checkers see is imported for them alone
+# ruff: noqa: F401, F403 - what type checkers see is imported for them alone
 """Differentiable parallel kernels in Python: reverse mode through dynamic loops.
 
 `import stackgrad as sg` gives what a program of the kernel dialect needs. Names are looked up at first use, so the
@@ -7,10 +7,12 @@ import itself loads no code generator, no driver and not even NumPy.
 from __future__ import annotations
 
 import importlib
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import ad, capture, linalg, math, types
+    from . import ad, capture, jax, linalg, math, torch, types
+    from .classes import data_oriented, pyfunc
     from .compiler.errors import (
         AdstackOverflow,
         DeviceError,
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
         Unsupported,
         VerifyError,
     )
-    from .compiler.frontend.aggregates import Template
-    from .compiler.ir.types import f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64
     from .dispatch import perf_dispatch
     from .fields import (
         Backend,
@@ -43,24 +43,12 @@ if TYPE_CHECKING:
         field,
         wrap,
     )
-    from .kernels import Kernel, TextKernel, kernel, kernel_from_text
+    from .kernels import Kernel, KernelStats, KernelWarning, TextKernel, kernel, kernel_from_text
+    from .language import *
     from .linalg import eig, make_spd, outer, polar_decompose, solve, svd, sym_eig
+    from .names import MatrixTensor, VectorNdarray, VectorTensor
     from .ndarrays import from_dlpack, ndarray, tensor
-    from .primitive_types import (
-        float16,
-        float32,
-        float64,
-        int8,
-        int16,
-        int32,
-        int64,
-        uint1,
-        uint8,
-        uint16,
-        uint32,
-        uint64,
-    )
-    from .report import adstack_report
+    from .report import AdstackReport, adstack_report
     from .session import init, reset, sync
     from .snodes import (
         FieldsBuilder,
@@ -82,14 +70,27 @@ if TYPE_CHECKING:
         l,
         root,
     )
-    from .types import dataclass, template
-    from .usage import FieldError, MatrixError, StructError, UsageError
+    from .types import dataclass
+    from .usage import (
+        ArgumentError,
+        FieldError,
+        GradientError,
+        MatrixError,
+        OptionError,
+        StaleFieldError,
+        StructError,
+        TapeError,
+        UsageError,
+    )
     from .values import Matrix, Struct, Vector
 
 __version__ = "0.1.0"
 
 cpu, reference, cuda = "cpu", "reference", "cuda"
 gpu, x64, arm64 = "gpu", "x64", "arm64"
+
+_ARCHES = ("cpu", "reference", "cuda", "gpu", "x64", "arm64")
+_PRIVATE = {"Any", "ModuleType", "TYPE_CHECKING", "annotations"}
 
 _ERRORS = (
     "AdstackOverflow", "DeviceError", "DivisionByZero", "InternalError", "KernelAssertionError", "KernelSyntaxError",
@@ -127,23 +128,26 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(_ERRORS, ".compiler.errors"),
     **dict.fromkeys(_USAGE, ".usage"),
 }
-"""Public names by the module that defines them. What the kernel language adds is `EXPORTS` of the frontend."""
+"""Public names by the module that defines them. What the kernel language adds is `EXPORTS` of the frontend, and type
+checkers read it in language.pyi."""
 
 _MODULES = ("ad", "capture", "jax", "linalg", "math", "torch", "types")
 _FUNCTIONS = ".compiler.frontend.functions"
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f".{name}", __name__)
-    if name in _HOMES:
-        value = getattr(importlib.import_module(_HOMES[name], __name__), name)
-    elif name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    else:
-        value = _exported(name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # they know every name by the imports above, and a name that is not there as a mistake
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return importlib.import_module(f".{name}", __name__)
+        if name in _HOMES:
+            value = getattr(importlib.import_module(_HOMES[name], __name__), name)
+        elif name.startswith("__"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        else:
+            value = _exported(name)
+        globals()[name] = value
+        return value
 
 
 def _exported(name: str) -> Any:
@@ -157,5 +161,5 @@ def _exported(name: str) -> Any:
 
 def __dir__() -> list[str]:
     exports = importlib.import_module(_FUNCTIONS, __name__).EXPORTS
-    own = [name for name in globals() if not name.startswith("_") and name not in ("importlib", "annotations")]
-    return sorted({*own, *_HOMES, *_MODULES, *exports, "__version__"} - {"Any", "TYPE_CHECKING"})
+    own = [name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, ModuleType)]
+    return sorted({*own, *_ARCHES, *_HOMES, *_MODULES, *exports, "__version__"} - _PRIVATE)

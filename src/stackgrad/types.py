@@ -5,8 +5,8 @@ until a kernel is traced or memory is made, when the defaults of `sg.init` say w
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Unpack
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, Unpack, dataclass_transform, overload
 
 from . import primitive_types
 from .compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, NdarrayType, StructType, Template
@@ -24,6 +24,7 @@ from .values.struct import as_struct
 from .values.struct_types import element_type, struct_type
 
 template = Template
+C = TypeVar("C", bound=type)
 
 
 class MatrixSpec:
@@ -187,10 +188,16 @@ def struct(**members: Any) -> StructSpec:
     return StructSpec(struct_type("", members, methods))
 
 
-def dataclass(given: type | None = None) -> Any:
+@overload
+def dataclass(given: C, /) -> C: ...
+@overload
+def dataclass() -> Callable[[C], C]: ...
+@dataclass_transform()
+def dataclass(given: type | None = None, /) -> Any:
     """Decorator: a class whose annotations are members and whose functions are methods, as a struct type.
 
-    Functions that kernels call are decorated with `@sg.func`. Raises StructError.
+    Functions that kernels call are decorated with `@sg.func`. Raises StructError. Gives a `StructSpec`; type checkers
+    see a dataclass, and its fields made by `sg.field(Ball, shape=n)`, as they let no decorator add `Ball.field`.
     """
     if given is None:
         return dataclass

@@ -31,18 +31,3 @@ def test_seconds_beyond_those_of_numpy() -> None:
 def test_every_name_is_found() -> None:
     for name in dir(sg):
         assert getattr(sg, name) is not None
-
-
-def test_what_type_checkers_see_exists() -> None:
-    import ast
-    from pathlib import Path
-
-    tree = ast.parse(Path(str(sg.__file__)).read_text())
-    seen = [
-        alias.asname or alias.name
-        for block in tree.body if isinstance(block, ast.If)
-        for line in block.body if isinstance(line, ast.ImportFrom)
-        for alias in line.names
-    ]  # fmt: skip
-    assert len(seen) > 60 and sorted(seen) == sorted(set(seen))
-    assert [name for name in seen if not hasattr(sg, name)] == []

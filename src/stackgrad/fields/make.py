@@ -19,6 +19,7 @@ from .array import Array
 from .conversions import extents_of
 from .kinds import Layout, Shape
 from .matrix import MatrixField
+from .offsets import checked_offset, set_offset
 from .scalar import ScalarField
 from .struct import StructField
 
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
     from ..types import MatrixSpec, StructSpec
 
 DType = Scalar | type
+Number = Scalar | type[float] | type[int]
+
 
 @overload
 def field(
-    dtype: DType,
+    dtype: Number,
     shape: Shape | None = None,
     needs_grad: bool = False,
     name: str | None = None,
@@ -57,7 +60,7 @@ def field(
 
 @overload
 def field(
-    dtype: StructSpec,
+    dtype: StructSpec | type[Any],
     shape: Shape | None = None,
     needs_grad: bool = False,
     name: str | None = None,
@@ -85,7 +88,7 @@ def field(
     struct type. shape: extents, an int for one axis, () for a single number `x[None]`; None for a field that
     `sg.root.dense(...).place(x)` places. needs_grad, needs_dual: make `x.grad`, `x.dual` too; real types only.
     order, layout: how the axes are nested in memory, a hint that changes no result; layout of vectors: `sg.Layout`.
-    Raises FieldError, and Unsupported for an offset.
+    offset: the first index of each axis, if not 0: indices run from offset to offset + shape. Raises FieldError.
     """
     element = getattr(dtype, TYPE_ATTRIBUTE, dtype)
     common: dict[str, Any] = {"needs_grad": needs_grad, "needs_dual": needs_dual, "name": name, "offset": offset}
@@ -176,10 +179,13 @@ def new_array(maker: type[Array], dtype: Scalar, needs_grad: bool, needs_dual: b
 
 def place_now(made: Any, shape: Shape | None, offset: Shape | None = None) -> None:
     """Place a new field if it has a shape; otherwise prepare companions that can be placed by hand."""
-    refuse_offset(offset)
     arrays = made.arrays
+    if shape is None and offset is not None:
+        raise FieldError("an offset needs a shape", "give it to place: sg.root.dense(axes, shape).place(x, offset=...)")
     if shape is not None:
-        made.allocate(extents_of(shape))
+        extents = extents_of(shape)
+        set_offset(arrays, checked_offset(offset, len(extents)))
+        made.allocate(extents)
         for array in arrays:
             array.place_companions()
             RUNTIME.fields.add(array)
@@ -187,14 +193,6 @@ def place_now(made: Any, shape: Shape | None, offset: Shape | None = None) -> No
     for array in arrays:
         for kind in ("grad", "dual") if array.dtype.is_real else ():
             array.companion(kind)
-
-
-def refuse_offset(offset: Any) -> None:
-    """Raise Unsupported, at the caller's line, for an offset that is not 0."""
-    if any(offset if isinstance(offset, (tuple, list)) else (offset or 0,)):
-        raise Unsupported(
-            "fields whose indices do not begin at 0 are not supported", "add the offset to the indices", caller()
-        )
 
 
 def check_nesting(shape: Shape | None, order: str | None, layout: Any) -> tuple[int, ...] | None:
