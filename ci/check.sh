@@ -23,4 +23,10 @@ step "$BIN/python" ci/link_tree.py
 step types --strict --follow-imports=silent --cache-dir .mypy_cache/strict -p stackgrad.compiler -p stackgrad.reference
 step types --cache-dir .mypy_cache/plain -p stackgrad
 step "$BIN/mypy" --cache-dir .mypy_cache/ci ci
+# The programs under examples/ against the types that users see; what is not reported, and why: pyproject.toml.
+if [ -x "$BIN/pyright" ]; then
+    step "$BIN/pyright" --pythonpath "$BIN/python"
+else
+    echo "== pyright is not installed in $BIN: examples are not checked" >&2
+fi
 exit "$status"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 PACKAGES = ("stackgrad", "quadrants", "taichi")
-OPTIONS = {"quadrants": {"ad_stack_experimental_enabled": True}}
+OPTIONS: dict[str, dict[str, Any]] = {"quadrants": {"ad_stack_experimental_enabled": True}}
 """Options of init without which a package does not differentiate dynamic loops."""
 
 

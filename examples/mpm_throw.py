@@ -62,7 +62,7 @@ class State:
     velocity: sg.Field
 
 
-def make_state(side: int, cells: int, steps: int, fp: object) -> State:
+def make_state(side: int, cells: int, steps: int, fp: Any) -> State:
     """A block of side x side particles at rest in the unit square."""
     n = side * side
     x, v = (sg.field(fp, shape=(steps + 1, n, 2), needs_grad=True) for _ in range(2))
@@ -245,7 +245,7 @@ def throw_and_miss(s: State, throw: sg.Field, loss: sg.Field) -> tuple[sg.Kernel
     return launch, miss
 
 
-def build(side: int, cells: int, steps: int, fp: object) -> tuple[tuple[sg.Field], Callable[[], float]]:
+def build(side: int, cells: int, steps: int, fp: Any) -> tuple[tuple[sg.Field], Callable[[], float]]:
     """The unknowns, one field of two numbers (m/s), at a first guess; a function that runs the program and its
     gradient: it gives the loss and leaves d loss in `unknown.grad`.
     """
