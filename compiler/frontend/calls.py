@@ -30,6 +30,9 @@ from .static import evaluate_static, python_value
 from .text import lower_print
 from .trees import leaves, with_leaves
 
+_TYPES = f"{__name__.partition('.')[0]}.types"
+"""The module whose functions make types: kernels call them when they are traced."""
+
 Lowering = Callable[[Tracer, ast.Call], Operand]
 LOWERINGS: Table[str, Lowering] = Table("frontend functions", FUNCTIONS)
 
@@ -71,6 +74,8 @@ def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:
     if row is not None:
         return row(t, node)
     name = ast.unparse(node.func)
+    if getattr(target.value, "__module__", None) == _TYPES:
+        return Static(python_value(t, node), name.rpartition(".")[2])
     if getattr(target.value, "is_stackgrad_kernel", False):
         raise syntax(f"the kernel `{name}` is called from a kernel", "make it a function with `@sg.func`")
     if getattr(target.value, "__module__", None) == "math":

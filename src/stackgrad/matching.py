@@ -68,13 +68,13 @@ class StandIns:
             return leaf
         if number in self.made:
             return self.made[number]
-        gradient = None
+        gradient, offset = None, leaf.offset if isinstance(leaf, Array) else ()
         if needs_grad:
             own = leaf.grad if isinstance(leaf, Array) else None
-            gradient = self.made.get(id(own)) or ArgumentArray(dtype, shape, False, slot, None, True)
+            gradient = self.made.get(id(own)) or ArgumentArray(dtype, shape, False, slot, None, True, offset)
             if own is not None:
                 self.made[id(own)] = gradient
-        made = self.made[number] = ArgumentArray(dtype, shape, needs_grad, slot, gradient)
+        made = self.made[number] = ArgumentArray(dtype, shape, needs_grad, slot, gradient, False, offset)
         return made
 
 
@@ -147,7 +147,8 @@ class ArrayMatcher:
                 shape = shape[: -len(element.shape)]
         self._check(dtype, shape, element)
         call.leaves.append(leaf)
-        call.key.append((dtype.name, len(shape), grad, element, self._fixed(value)))
+        offset = leaf.offset if isinstance(leaf, Array) else ()
+        call.key.append((dtype.name, len(shape), grad, element, self._fixed(value), offset))
 
     def _fixed(self, value: Any) -> Any:
         return value.shape if self.fields_fixed and not isinstance(value, Foreign) and _is_field(value) else None
@@ -338,7 +339,7 @@ def _is_array(value: Any) -> bool:
 
 def _is_dataclass(value: Any) -> bool:
     """Whether an object is taken by its members; `@sg.data_oriented` asks for it to be taken as a whole."""
-    if isinstance(value, type) or is_host_struct(value) or getattr(value, "is_stackgrad_data_oriented", False):
+    if isinstance(value, (type, Scalar)) or is_host_struct(value) or getattr(value, "is_stackgrad_data_oriented", False):
         return False
     return dataclasses.is_dataclass(value)
 
@@ -362,8 +363,8 @@ def _struct(value: Any, members: dict[str, Any]) -> ArgumentStructArray:
     gradients = {name: member.grad for name, member in members.items()}
     gradient = None
     if all(g is not None for g in gradients.values()):
-        gradient = ArgumentStructArray(value.type, value.shape, gradients)
-    return ArgumentStructArray(value.type, value.shape, members, gradient)
+        gradient = ArgumentStructArray(value.type, value.shape, gradients, None, value.offset)
+    return ArgumentStructArray(value.type, value.shape, members, gradient, value.offset)
 
 
 def _axes(count: int) -> str:
