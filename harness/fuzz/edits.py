@@ -177,7 +177,7 @@ def _resized(program: Program, old: int, new: int) -> Program:
         field = program.field(name)
         shape = tuple(new if extent == old else extent for extent in field.shape) + field.element
         whole = np.array(content, object).reshape(field.storage)
-        return tuple(whole[tuple(map(slice, shape))].reshape(-1))
+        return tuple(np.array(whole[tuple(map(slice, shape))], object).reshape(-1))
 
     fields_ = tuple(replace(f, shape=tuple(new if e == old else e for e in f.shape)) for f in program.fields)
     arrays = tuple((name, cut(name, c)) for name, c in program.inputs.arrays)

@@ -86,8 +86,10 @@ def stand_ins(program: m.Program) -> dict[str, AnyField]:
         shape = LaunchShape(len(field.storage))
         grad = ArgumentArray(field.dtype, shape, False, slot, is_grad=True) if field.grad else None
         array = ArgumentArray(field.dtype, shape, field.grad, slot, grad)
-        kind = MatrixType(field.element, field.dtype)
-        found[field.name] = ArgumentMatrixArray(kind, array) if field.element else array
+        if field.element:
+            found[field.name] = ArgumentMatrixArray(MatrixType(field.element, field.dtype), array)  # type: ignore[assignment]
+        else:
+            found[field.name] = array  # type: ignore[assignment]  # frozen, where the protocol could be assigned
     return found
 
 

@@ -46,7 +46,7 @@ def memory(t: Lowerer, node: m.Expr) -> Memory:
     base = memory(t, node.base)
     assert isinstance(base, Tensor)
     if not isinstance(node, m.Part):
-        return picked(base, positions(node, base.shape))
+        return picked(base, positions(node, base.shape))  # type: ignore[return-value]  # a tensor of places
     at = position(t, node.indices, base.shape)
     return base.items[at] if isinstance(at, int) else Chosen(base.items, at)
 

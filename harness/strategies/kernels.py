@@ -76,7 +76,8 @@ class Kernels(Loops):
         kept = self.names, self.access
         reals = {name: self.main for name, kind in zip(names, kinds) if kind == "real"}
         ints = {name: Whole(i32, 0, 4) for name, kind in zip(names, kinds) if kind == "int"}
-        vectors = {name: ((self.size,), self.main) for name, kind in zip(names, kinds) if kind == "vector"}
+        vector: tuple[Shape, Scalar] = (self.size,), self.main
+        vectors = {name: vector for name, kind in zip(names, kinds) if kind == "vector"}
         self.names = Names(reals, ints, fixed=frozenset(names if self.draw.boolean(0.6) else ints), vectors=vectors)
         self.access, self.in_function = Access(INPUTS_OF_FUNCTIONS & set(self.arrays)), True
         body = self._function_body(signature)

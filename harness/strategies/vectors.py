@@ -180,7 +180,7 @@ class Vectors(Expressions):
             return self.entry(m.Name(name), shape), dtype
         return super().leaf()
 
-    def entry(self, base: Expr, shape: Shape) -> Expr:
+    def entry(self, base: Expr, shape: Shape) -> m.Part | m.Swizzle:
         """`v.x`, `v[1]`, `v[k]`, `m[i, 1]`."""
         if len(shape) == 1 and self.draw.boolean(0.35):
             return m.Swizzle(base, self.draw.choice(ALPHABETS[0][: shape[0]]))
