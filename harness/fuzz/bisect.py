@@ -30,7 +30,7 @@ from .case import Panel
 from .corpus import failed_key
 from .derivatives import compare
 from .instrument import MOVE, REAL, WHOLE, Slot, boxes, movable, traced
-from .lowerings import Lowerings, kernel_of
+from .lowerings import Lowerings, copies, kernel_of
 from .plan import Key, Plan
 from .reduce import sign_of_judged
 from .standard import bounded, judge
@@ -105,7 +105,7 @@ class Bisector:
         if direction == "forward":
             return self.made.optimised.kernel, self.initial
         final = bounded(self.made.plain.kernel, self.initial, self.scalars, self.draws).arrays
-        return self.made.lean.kernel, {**final, **self.seeds}
+        return self.made.lean.kernel, {**final, **self.seeds, **copies(self.made.lean, self.initial)}
 
     def _first(self, kernel: Kernel, slots: tuple[Slot, ...], wrong: dict[Value, str]) -> Suspect | None:
         """The first wrong value that is made of right ones; else the first that is wrong."""
@@ -125,9 +125,10 @@ class Bisector:
         start = {**initial, **made.arrays}
         state = bounded(made.kernel, start, self.scalars, self.draws)
         seeds = {k: s.astype(np.float64) for k, s in self.seeds.items()}
-        grad = prepare_reverse(made.kernel, "classic" if self.key[1] == "classic" else "lean").kernel
+        grad = prepare_reverse(made.kernel, "classic" if self.key[1] == "classic" else "lean", taped=True)
         adjoints = {**seeds, MOVE + GRAD: np.zeros_like(made.arrays[MOVE])}
-        found = bounded(grad, {**state.arrays, **adjoints}, self.scalars, self.draws, dict(state.errors))
+        memory = {**state.arrays, **adjoints, **copies(grad, start)}
+        found = bounded(grad.kernel, memory, self.scalars, self.draws, dict(state.errors))
         moves, errors = found.arrays[MOVE + GRAD], found.errors[MOVE + GRAD]
         wrong = {}
         for slot in made.slots:
@@ -171,7 +172,7 @@ class Bisector:
                 prepare_forward(self.made.kernel, lambda name, k: seen.append((name, k)))
             else:
                 lowering = "classic" if self.key[1] == "classic" else "lean"
-                prepare_reverse(self.made.kernel, lowering, lambda name, k: seen.append((name, k)))
+                prepare_reverse(self.made.kernel, lowering, lambda name, k: seen.append((name, k)), taped=True)
         except StackgradError:
             pass  # what was made until then is judged
         forward = _Forward(self)
@@ -266,7 +267,8 @@ class _Reverse:
     def differs(self, kernel: Kernel) -> str:
         of = self.of
         made = Lowerings(of.made.kernel)
-        made.__dict__["lean"] = Lowered(kernel)  # the cached property: this kernel is what is judged
+        # The cached property: this kernel is what is judged.
+        made.__dict__["lean"] = Lowered(kernel, before=of.made.lean.before)
         plan = Plan((), only=("reverse", "dual"))
         judged = list(compare(made, of.initial, of.scalars, of.seeds, plan))
         return next((j.reason for j in judged if j.verdict == "disagree"), "")

@@ -30,7 +30,7 @@ from ..model import Program
 from ..outcome import Arrays, Ok, Outcome, Trap, Unsupported, attempt, one_line
 from ..peers import Peer
 from . import beside, derivatives, features
-from .lowerings import Lowerings, kernel_of
+from .lowerings import Lowerings, copies, kernel_of
 from .plan import Plan
 from .result import Features, Judged, Result
 from .standard import FUEL, Bounded, bounded, judge
@@ -249,8 +249,8 @@ class _Case:
 
     def _within_bounds(self, made: Lowerings, seeds: Arrays) -> None:
         """The lean gradient against itself on other executors, and against the classic one."""
-        kernel = made.lean.kernel
-        outcome = attempt(lambda: self._keep_gradient(kernel, seeds, precise=True))
+        lean = made.lean
+        outcome = attempt(lambda: self._keep_gradient(lean, seeds, precise=True))
         if not isinstance(outcome, Ok):
             self.add("reverse", "lean", "the language", "disagree", _end(outcome))
             return
@@ -258,7 +258,7 @@ class _Case:
             if self.plan.wants("reverse", name):
                 self._judge("reverse", name, "lean", self.gradient, attempt(execute))
         if self.plan.classic and self.plan.wants("reverse", "classic"):
-            self._other_gradient("classic", made, made.classic.kernel, seeds)
+            self._other_gradient("classic", made, made.classic, seeds)
         if self.plan.twins:
             self._twins_reverse(made, seeds)
 
@@ -271,7 +271,7 @@ class _Case:
             if twin.refusal is not None:
                 self._refused("reverse", name, twin.refusal, "refused")
             else:
-                self._other_gradient(name, made, twin.lean.kernel, seeds)
+                self._other_gradient(name, made, twin.lean, seeds)
 
     def _reverse_executors(self, made: Lowerings, seeds: Arrays) -> dict[str, Callable[[], Arrays]]:
         wanted = {k: b for k, b in self.panel.backends.items() if k in self.plan.backends}
@@ -282,9 +282,9 @@ class _Case:
     def _on_backend(self, backend: Backend, lean: Lowered, seeds: Arrays) -> Arrays:
         own = self.plan.counts or bool(self.gradient.poisoned)  # who may take another way has other sizes
         if own or lean.counting is None or self.plan.only is not None:
-            return self._pull(Launcher(lean, backend, self._options(PRECISE)).run, seeds)
+            return self._pull(lean, Launcher(lean, backend, self._options(PRECISE)).run, seeds)
         executable = backend.compile(lean.kernel, self._options(PRECISE))
-        return self._pull(lambda m, s, d: executable.run(m, s, self.sizes[d.launch], d), seeds)
+        return self._pull(lean, lambda m, s, d: executable.run(m, s, self.sizes[d.launch], d), seeds)
 
     def _counted(self, lean: Lowered, seeds: Arrays) -> Arrays:
         """The lean gradient with the adstacks that the counting kernel gives it."""
@@ -294,17 +294,17 @@ class _Case:
             launcher.run(memory, scalars, draws)
             self.sizes[draws.launch] = features.sizes_of(launcher)
 
-        found = self._pull(launch, seeds)
+        found = self._pull(lean, launch, seeds)
         self.depth = max((max(s.capacities.values(), default=0) for s in self.sizes.values()), default=0)
         return found
 
-    def _other_gradient(self, name: str, made: Lowerings, kernel: Kernel, seeds: Arrays) -> None:
+    def _other_gradient(self, name: str, made: Lowerings, other: Lowered, seeds: Arrays) -> None:
         """Another gradient kernel rounds otherwise, so both come with their distances from the exact gradient."""
-        self._keep_gradient(made.lean.kernel, seeds, precise=False)
+        self._keep_gradient(made.lean, seeds, precise=False)
         found: list[Bounded] = []
 
         def pull() -> Arrays:
-            found.append(self._bounded_gradient(kernel, seeds, precise=False))
+            found.append(self._bounded_gradient(other, seeds, precise=False))
             return found[0].arrays
 
         outcome = attempt(pull)
@@ -315,32 +315,36 @@ class _Case:
             made_of = judge(self.gradient, name, outcome, others)
             self.add("reverse", name, "lean", made_of.verdict, made_of.reason)
 
-    def _keep_gradient(self, kernel: Kernel, seeds: Arrays, precise: bool) -> Arrays:
-        self.gradient = self._bounded_gradient(kernel, seeds, precise)
+    def _keep_gradient(self, lowered: Lowered, seeds: Arrays, precise: bool) -> Arrays:
+        self.gradient = self._bounded_gradient(lowered, seeds, precise)
         return self.gradient.arrays
 
-    def _bounded_gradient(self, kernel: Kernel, seeds: Arrays, precise: bool) -> Bounded:
+    def _bounded_gradient(self, lowered: Lowered, seeds: Arrays, precise: bool) -> Bounded:
         """Adjoints of the initial content, all launches pulled back; what else its arrays hold is of the first."""
         adjoints: Arrays = seeds
         errors: Arrays | None = None
         for launch in reversed(range(self.plan.launches)):
-            memory = {**self._primals(launch), **adjoints}
-            found = bounded(kernel, memory, self.scalars, Draws(0, launch), errors, precise)
+            memory = {**self._primals(launch, lowered), **adjoints}
+            found = bounded(lowered.kernel, memory, self.scalars, Draws(0, launch), errors, precise)
             adjoints = {name: found.arrays[name] for name in seeds}
             errors = {name: found.errors[name] for name in seeds}
         return replace(found, arrays=dict(adjoints), errors=dict(errors or {}))
 
-    def _pull(self, launch_on: Callable[[State, Scalars, Draws], None], seeds: Arrays) -> Arrays:
+    def _pull(
+        self, lowered: Lowered, launch_on: Callable[[State, Scalars, Draws], None], seeds: Arrays
+    ) -> Arrays:
         """Adjoints of the initial content: the gradients of all launches, last to first."""
         adjoints: Arrays = seeds
         for launch in reversed(range(self.plan.launches)):
-            memory = _copies({**self._primals(launch), **adjoints})
+            memory = _copies({**self._primals(launch, lowered), **adjoints})
             launch_on(memory, self.scalars, Draws(0, launch))
             adjoints = {name: memory[name] for name in seeds}
         return adjoints
 
-    def _primals(self, launch: int) -> Arrays:
-        return self.states[launch].arrays
+    def _primals(self, launch: int, lowered: Lowered) -> Arrays:
+        """The state that a launch left, and what the gradient takes of the state before it."""
+        before = self.states[launch - 1].arrays if launch else self.initial
+        return {**self.states[launch].arrays, **copies(lowered, before)}
 
 
 def _copies(arrays: Arrays) -> State:

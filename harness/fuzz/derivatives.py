@@ -20,7 +20,7 @@ from ...reference.traps import TRAPS
 from ..launch import GRAD
 from ..outcome import Arrays, Ok, Outcome, Trap, attempt
 from ..rounding import DECIDABLE, SAFETY, generator, moved, nudged, signs
-from .lowerings import Lowerings
+from .lowerings import Lowerings, copies
 from .plan import Plan
 from .result import Judged
 from .standard import Bounded, bounded, judge
@@ -86,20 +86,21 @@ class _Pulled:
 
     def _from(self, initial: Arrays) -> Bounded:
         states: list[Bounded] = []
+        found: list[tuple[Arrays, Arrays]] = [(initial, {})]
         for launch in range(self.launches):
-            before = (states[-1].arrays, states[-1].errors) if states else (initial, None)
-            states.append(bounded(self.made.wide_plain, before[0], self.scalars, Draws(0, launch), before[1]))
+            states.append(bounded(self.made.wide_plain, found[-1][0], self.scalars, Draws(0, launch), found[-1][1]))
+            found.append((states[-1].arrays, states[-1].errors))
         adjoints: Arrays = self.seeds
         errors: dict[str, np.ndarray] = {}
         for launch in reversed(range(self.launches)):
-            state = states[launch]
-            memory = {**state.arrays, **adjoints}
-            known = {**state.errors, **errors}
-            found = bounded(self.made.wide_lean, memory, self.scalars, Draws(0, launch), known)
-            adjoints = {name: found.arrays[name] for name in self.seeds}
-            errors = {name: found.errors[name] for name in self.seeds}
+            state, before = states[launch], found[launch]
+            memory = {**state.arrays, **adjoints, **copies(self.made.lean, before[0])}
+            known = {**state.errors, **errors, **(copies(self.made.lean, before[1]) if before[1] else {})}
+            pulled = bounded(self.made.wide_lean, memory, self.scalars, Draws(0, launch), known)
+            adjoints = {name: pulled.arrays[name] for name in self.seeds}
+            errors = {name: pulled.errors[name] for name in self.seeds}
         finite = all(_is_finite(a) for state in states for a in state.arrays.values())
-        return found if finite or found.poisoned else replace(found, poisoned=NOT_FINITE)
+        return pulled if finite or pulled.poisoned else replace(pulled, poisoned=NOT_FINITE)
 
     def _gradient_at(self, initial: Arrays) -> Arrays:
         return self._from(initial).arrays

@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ...compiler.ad.driver import reverse
+from ...compiler.ad.driver import reverse_taped
 from ...compiler.driver import Lowered, prepare_forward, prepare_reverse
 from ...compiler.ir.nodes import Kernel
 from ...compiler.passes.widen import widen
 from ..executors import lower_plainly
 from ..launch import with_gradient
 from ..model import Program, load, render_ir
+from ..outcome import Arrays
 from .plan import Plan
 
 LAST_BEFORE_REVERSE = "number_loops"
@@ -24,6 +25,11 @@ LAST_BEFORE_REVERSE = "number_loops"
 def kernel_of(program: Program, plan: Plan) -> Kernel:
     """The kernel that a plan tests: of the frontend, or the model's own rendering."""
     return load(program)[0] if plan.traced else render_ir(program)
+
+
+def copies(lowered: Lowered, before: Arrays) -> Arrays:
+    """What a grad kernel takes of the state before the launch."""
+    return {copy: before[array] for copy, array in lowered.before.items()}
 
 
 @dataclass
@@ -52,7 +58,7 @@ class Lowerings:
     @cached_property
     def lean(self) -> Lowered:
         """The grad kernel that backends run."""
-        return prepare_reverse(self.kernel, "lean", self._prepared.__setitem__, self.check)
+        return prepare_reverse(self.kernel, "lean", self._prepared.__setitem__, self.check, taped=True)
 
     @cached_property
     def refusal(self) -> Exception | None:
@@ -66,7 +72,8 @@ class Lowerings:
     def classic(self) -> Lowered:
         """The grad kernel that keeps everything on adstacks; its stacks grow as they need."""
         assert self.lean  # leaves what it started from
-        return Lowered(reverse(self._prepared[LAST_BEFORE_REVERSE], "classic"))
+        grad, before = reverse_taped(self._prepared[LAST_BEFORE_REVERSE], "classic")
+        return Lowered(grad, before=before)
 
     @cached_property
     def wide_kernel(self) -> Kernel:
