@@ -22,7 +22,12 @@ def detach(kernel: Kernel, names: Iterable[str]) -> Kernel:
     """Stage source to stage source. names: real array parameters, whose adjoint arrays the kernel does not use."""
     wanted = frozenset(names)
     params = tuple(_with_adjoint(p, p.name in wanted) for p in kernel.params)
-    return _Detacher(replace(kernel, params=params), wanted).run()
+    return detach_loads(replace(kernel, params=params), wanted)
+
+
+def detach_loads(kernel: Kernel, names: Iterable[str]) -> Kernel:
+    """The kernel with constants for what it reads from these real arrays. Any stage to the same stage."""
+    return _Detacher(kernel, frozenset(names)).run()
 
 
 def overwritten_arrays(kernel: Kernel) -> frozenset[str]:

@@ -5,9 +5,7 @@ active tape has saved what the launch will destroy and an earlier gradient still
 """
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +18,7 @@ from .compiler.ir.nodes import Atomic, Kernel, Load, Random, Store
 from .compiler.ir.types import ArrayType
 from .compiler.ir.walk import walk_kernel
 from .compiler.sizing.regions import Box, Regions
+from .dump import dump_kernels
 from .fields import Array
 from .session import RUNTIME, stamp
 
@@ -56,7 +55,7 @@ class Program:
         self._reverse_regions: Regions | None = None
         self._forward_side: Side | None = None
         self._reverse_side: Side | None = None
-        self._tangents: dict[frozenset[str], Launcher] = {}
+        self._tangents: dict[tuple[frozenset[str], frozenset[str]], Launcher] = {}
         self._detached: dict[frozenset[str], Program] = {}
         self._overwritten: frozenset[str] | None = None
 
@@ -90,14 +89,19 @@ class Program:
             self._reverse = self._launcher(prepare_reverse(self.kernel, check=RUNTIME.settings.debug), "reverse")
         return self._reverse
 
-    def tangent(self, carriers: frozenset[str]) -> Launcher:
-        """Launches the kernel with tangents `x.dual` of these array parameters. Raises NotDifferentiable, located."""
-        found = self._tangents.get(carriers)
+    def tangent(self, carriers: frozenset[str], constants: frozenset[str] = frozenset()) -> Launcher:
+        """Launches the kernel with tangents `x.dual` of these array parameters. Raises NotDifferentiable, located.
+
+        constants: carriers of which the kernel reads content alone; what it stores there still has tangents.
+        """
+        found = self._tangents.get((carriers, constants))
         if found is None:
+            from .compiler.ad.detach import detach_loads
             from .compiler.driver import prepare_tangent
 
-            lowered = prepare_tangent(self.kernel, carriers, check=RUNTIME.settings.debug)
-            found = self._tangents[carriers] = self._launcher(lowered, "tangent")
+            kernel = detach_loads(self.kernel, constants)
+            lowered = prepare_tangent(kernel, carriers, check=RUNTIME.settings.debug)
+            found = self._tangents[carriers, constants] = self._launcher(lowered, "tangent")
         return found
 
     def detached(self, names: frozenset[str]) -> Program:
@@ -278,6 +282,17 @@ class Binding:
             self._places = tuple([a.__array_interface__["data"][0] for a in lasting])
         return self._places, *scalars.values()
 
+    def touched_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
+        """Which elements of which fields a launch with these arguments may read or write."""
+        shapes, regions = shapes_of(self.memory), self.program.forward_regions
+        found: dict[Array, list[Box]] = {}
+        for boxes in (regions.read_boxes(scalars, shapes), regions.write_boxes(scalars, shapes)):
+            for name, own in boxes.items():
+                array = self.arrays.get(name)
+                if isinstance(array, Array):
+                    found.setdefault(array, []).extend(own)
+        return found
+
     def write_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
         """Which elements of which fields a launch with these arguments may write."""
         boxes = self.program.forward_regions.write_boxes(scalars, shapes_of(self.memory))
@@ -371,17 +386,3 @@ def implicit_adjoints(kernel: Kernel) -> frozenset[str]:
     adjoints = {p.name + GRAD for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad} - named
     used = {s.array for s in walk_kernel(kernel) if isinstance(s, (Load, Store, Atomic))}
     return frozenset(used & adjoints)
-
-
-def dump_kernels(source: Kernel, lowered: Lowered, kind: str) -> None:
-    """Write the texts of a kernel into the folder STACKGRAD_DUMP_IR, if that is set."""
-    folder = os.environ.get("STACKGRAD_DUMP_IR")
-    if not folder:
-        return
-    from .compiler.ir.printer import print_kernel
-
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    texts = {"source": source, kind: lowered.kernel, f"{kind}.counting": lowered.counting}
-    for stage, kernel in texts.items():
-        if kernel is not None:
-            (Path(folder) / f"{source.name}.{stage}.ir").write_text(print_kernel(kernel))

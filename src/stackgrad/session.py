@@ -58,10 +58,15 @@ class Watcher(Protocol):
 
 
 class ForwardMode(Protocol):
-    """Runs launches with tangents while it is `RUNTIME.forward`."""
+    """Runs launches with tangents while it is `RUNTIME.forward`. constant: what launches write has none."""
+
+    constant: bool
 
     def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         """Launch the kernel with tangents beside what it computes."""
+
+    def before_host_write(self, array: Array, place: Any) -> None:
+        """The host is about to write this place of a field's memory; None for nothing yet."""
 
 
 @dataclass(frozen=True)

@@ -35,13 +35,27 @@ def unrecorded(constant: bool) -> Iterator[list[Watcher]]:
             tape.recording = tape.constant = True
 
 
+@contextmanager
+def without_tangents() -> Iterator[None]:
+    """In forward mode, what launches inside write is constant."""
+    mode = RUNTIME.forward
+    if mode is None or mode.constant:
+        yield
+        return
+    mode.constant = True
+    try:
+        yield
+    finally:
+        mode.constant = False
+
+
 def no_grad(function: F) -> F:
     """Decorator: the launches of this function take no part in gradients; to a tape its results are constants."""
     _check_function(function, "no_grad")
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with unrecorded(True) as tapes:
+        with unrecorded(True) as tapes, without_tangents():
             result = function(*args, **kwargs)
         for tape in tapes:
             tape.add_custom(None, lambda: call(*args, **kwargs))

@@ -6,6 +6,7 @@ reverse mode do.
 """
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from ..compiler.ir.types import ArrayType
 from ..fields import Array, MatrixArray
+from ..overwrites import box_of, common
 from ..session import RUNTIME, stamp
 from ..usage import TapeError
 from .gradients import SNodeGradType, clear_all_gradients
@@ -20,6 +22,7 @@ from .seeds import seeds_of, tensor_shape
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
+    from ..compiler.sizing.regions import Box
     from ..program import Binding
 
 DUAL = ".dual"
@@ -34,6 +37,9 @@ class FwdMode:
     is (n, *loss.shape), and `loss.dual` has the first. clear_gradients: set all duals to 0 on entry, otherwise they
     are initial tangents too. Duals of parameters are 0 again on exit; those that fields had not before, losses and
     parameters apart, are dropped.
+
+    What the host writes inside, or a function of `no_grad`, is constant and has no tangent, as it has no adjoint on a
+    tape; what no launch has used before is an input, and keeps its tangent.
     """
 
     def __init__(self, loss: Any, param: Any, seed: Any = None, clear_gradients: bool = True) -> None:
@@ -45,7 +51,9 @@ class FwdMode:
         self._duals: dict[Array, list[np.ndarray]] = {}
         self._foreign: dict[tuple[int, tuple[int, ...]], tuple[np.ndarray, list[np.ndarray]]] = {}
         self._lent: list[Array] = []
+        self._touched: dict[Array, dict[tuple[tuple[int, int], ...], Box]] = {}
         self._generation = -1
+        self.constant = False
 
     @property
     def batched(self) -> bool:
@@ -87,6 +95,7 @@ class FwdMode:
             if array not in self._roots:
                 array._dual = None
         self._foreign.clear()
+        self._touched.clear()
 
     # -- results --------------------------------------------------------------------------------------------
 
@@ -107,10 +116,11 @@ class FwdMode:
     def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         """Launch a kernel once for each direction, each time from the same content."""
         duals = self._of(binding)
+        self._touch(binding, scalars)
         if not duals:
             binding.run(scalars, draws)
             return
-        launcher = binding.program.tangent(frozenset(duals))
+        launcher = binding.program.tangent(frozenset(duals), self._constants(binding, duals))
         written = sorted(launcher.lowered.writes & binding.memory.keys()) if self.batched else []
         before = {name: binding.memory[name].copy() for name in written}
         try:
@@ -137,6 +147,30 @@ class FwdMode:
                 elif not array.is_grad and (array.needs_grad or array.needs_dual or array in self._roots):
                     found[param.name] = self._memory(array)
         return found
+
+    def _constants(self, binding: Binding, names: Iterable[str]) -> frozenset[str]:
+        """What is read without its tangent: all in functions of no_grad, and arguments with needs_grad=False."""
+        declared = set(binding.program.gradients)
+        arrays = {name: binding.arrays[name] for name in names}
+        own = {name for name, array in arrays.items() if isinstance(array, Array) and array.needs_grad}
+        return frozenset(arrays if self.constant else own - declared)
+
+    def _touch(self, binding: Binding, scalars: Scalars) -> None:
+        for array, boxes in binding.touched_boxes(scalars).items():
+            known = self._touched.setdefault(array, {})
+            known.update({tuple((s.start, s.stop) for s in box): box for box in boxes})
+
+    def before_host_write(self, array: Array, place: Any) -> None:
+        """The host replaces content by constants, without tangents; what no launch has used yet is an input and keeps
+        its tangent.
+        """
+        duals, known = self._duals.get(array), self._touched.get(array)
+        if duals is None or known is None or place is None:
+            return
+        for box in common([box_of(place, array.memory.shape)], known.values()):
+            for memory in duals:
+                memory[box] = 0
+        array.dual.version = stamp()
 
     # -- memory ---------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from ..session import RUNTIME, stamp
 from ..usage import FieldError, GradientError, StaleFieldError
 from .conversions import as_numpy, convert, zeros
 from .exchange import Exchange
+from .offsets import described
 
 if TYPE_CHECKING:
     from typing import Self
@@ -31,12 +32,13 @@ class Array(Exchange):
 
     shape: extents, () for a single number; None for an array that `place` gives memory later. needs_grad, needs_dual:
     an adjoint, a tangent array of the same shape and dtype exists and has memory. version: changes with every write.
-    exported: memory outside of the runtime's control can be written. name: for messages.
+    offset: the first index of each axis, () where indices begin at 0. exported: memory outside of the runtime's control
+    can be written. name: for messages.
     """
 
     __slots__ = (
         "dtype", "shape", "needs_grad", "needs_dual", "name", "memory", "is_grad", "exported", "layout", "_version",
-        "wanted", "automatic", "_grad", "_dual", "_generation", "_traced", "_companion", "__weakref__",
+        "wanted", "automatic", "offset", "_grad", "_dual", "_generation", "_traced", "_companion", "__weakref__",
     )  # fmt: skip
     is_stackgrad_field = True
 
@@ -49,6 +51,7 @@ class Array(Exchange):
         self.dtype = dtype
         self.needs_grad = self.needs_dual = self.exported = self._traced = self.automatic = False
         self.wanted: tuple[str, ...] = ()
+        self.offset: tuple[int, ...] = ()
         self.name = name
         self.is_grad = is_grad
         self.layout: tuple[int, ...] | None = None
@@ -120,7 +123,7 @@ class Array(Exchange):
         if found is None:
             found = type(self)(self.dtype, None, f"{self.name}.{kind}" if self.name else None, is_grad=True)
             found._companion = (kind, weakref.ref(self))
-            found.layout = self.layout
+            found.layout, found.offset = self.layout, self.offset
             setattr(self, f"_{kind}", found)
         return found
 
@@ -208,7 +211,7 @@ class Array(Exchange):
         if self._generation != RUNTIME.generation:
             raise self._unusable()
         place, element = place_of(self, index), self.element(value)
-        if RUNTIME.tapes:
+        if RUNTIME.tapes or RUNTIME.forward is not None:
             self.begin_write(place)
         self.memory[place] = element
         self._version = stamp()
@@ -252,7 +255,7 @@ class Array(Exchange):
 
     def __reduce__(self) -> Any:
         self.check_alive()
-        return remade, (type(self), self.name, self.layout, self.dtype, self.memory.copy())
+        return remade, (type(self), self.name, self.layout, self.dtype, self.memory.copy(), self.offset)
 
     # -- writes ---------------------------------------------------------------------------------------------
 
@@ -270,6 +273,8 @@ class Array(Exchange):
         self.check_alive()
         for tape in RUNTIME.tapes:
             tape.before_host_write(self, place)
+        if RUNTIME.forward is not None:
+            RUNTIME.forward.before_host_write(self, place)
 
     def export(self) -> None:
         """From now on others can write the memory; what was known of its content holds no longer."""
@@ -294,11 +299,13 @@ class NoMemory:
     __hash__ = None  # type: ignore[assignment]
 
 
-def remade(kind: type[Array], name: str | None, layout: Any, dtype: Scalar, content: np.ndarray) -> Array:
+def remade(
+    kind: type[Array], name: str | None, layout: Any, dtype: Scalar, content: np.ndarray, offset: tuple[int, ...] = ()
+) -> Array:
     """An array with this content in the present runtime, without gradients: what was pickled."""
     RUNTIME.ensure()
     made = kind(dtype, content.shape, name)
-    made.layout = layout
+    made.layout, made.offset = layout, offset
     made.memory[...] = content
     RUNTIME.fields.add(made)
     return made
@@ -319,9 +326,14 @@ def place_of(field: Any, index: Any) -> tuple[int, ...]:
         raise FieldError(
             f"{field.label} got the index {index!r}", "indices are integers; use to_numpy() for slices"
         ) from None
+    offset: tuple[int, ...] = field.offset
+    if offset:
+        place = tuple(map(operator.sub, place, offset))
     for axis, (i, extent) in enumerate(zip(place, shape)):
         if not 0 <= i < extent:
-            raise OutOfBounds(f"index {i} of axis {axis} is outside {field.label}, whose shape is {shape}")
+            given = i + offset[axis] if offset else i
+            whose = described(shape, offset)
+            raise OutOfBounds(f"index {given} of axis {axis} is outside {field.label}, whose {whose}")
     return place
 
 
