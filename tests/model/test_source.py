@@ -16,8 +16,10 @@ from stackgrad.compiler.ir.types import SCALARS, f32, f64, i32
 from stackgrad.harness.model import Program, from_json, render_ir, render_source, to_json
 from stackgrad.harness.model import nodes as m
 from stackgrad.harness.model.dialects import DIALECTS, NotInDialect
+from stackgrad.harness.model.nodes import RESULT
 from stackgrad.harness.model.source import definitions
 from stackgrad.harness.strategies import SMOOTH, WILD, sample
+from test_vectors import FUNCTIONS, LOCALS
 
 
 def run_file(program: Program, folder: Path) -> dict[str, dict[str, list[object]]]:
@@ -33,13 +35,14 @@ def read(values: list[object], like: np.ndarray) -> np.ndarray:
     return np.array(exact, like.dtype).reshape(like.shape)
 
 
-@pytest.mark.parametrize("seed", [3, 11])
-def test_a_file_runs_by_itself(seed: int, tmp_path: Path) -> None:
-    program = sample(seed, SMOOTH)
+@pytest.mark.parametrize("program", [sample(3, SMOOTH), LOCALS, FUNCTIONS], ids=["3", "locals", "functions"])
+def test_a_file_runs_by_itself(program: Program, tmp_path: Path) -> None:
     result = run_file(program, tmp_path)
     expected = execute(render_ir(program), program.arrays(), program.scalars())
     assert not isinstance(expected, str)
     for name, array in expected.items():
+        if name == RESULT:
+            continue
         np.testing.assert_allclose(read(result["forward"][name], array), array, rtol=1e-4, atol=1e-6)
     assert set(result["gradient"]) == {f.name for f in program.fields if f.grad}
 
