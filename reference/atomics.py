@@ -114,7 +114,8 @@ def compare_and_swap(flat: Vector, index: Vector, expected: Vector, values: Vect
 def same_bits(x: Vector, y: Vector) -> Vector:
     """Whether values have one bit pattern: a NaN is itself, -0.0 is not 0.0."""
     integer = np.dtype(f"i{x.dtype.itemsize}")
-    return np.asarray(x).view(integer) == np.asarray(y).view(integer)
+    same: Vector = np.asarray(x).view(integer) == np.asarray(y).view(integer)
+    return same
 
 
 def _exchange(memory: Vector, operands: Vector, starts: Vector, sizes: Vector) -> tuple[Vector, Vector]:

@@ -15,7 +15,7 @@ from .context import Tracer
 from .diagnostics import mistyped, syntax
 from .functions import NDRange, function_name
 from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, integer
-from .protocols import AnyField, is_any_field
+from .protocols import AnyField, is_any_field, offset_of
 
 
 @dataclass(frozen=True)
@@ -182,12 +182,18 @@ def _axis(t: Tracer, operand: Operand, node: ast.expr) -> Bounds:
     return Bounds(items[0], items[1], node)
 
 
+def _elements(t: Tracer, first: int, extent: Value, node: ast.expr) -> Bounds:
+    """The indices of an axis: first to first + extent."""
+    end = t.builder.op("add", extent, t.builder.const(first, extent.type)) if first else extent
+    return Bounds(Static(first), end, node)
+
+
 def _field(field: AnyField, hint: str, node: ast.expr) -> Domain:
     if not field.shape:
         raise mistyped(f"the 0-d field `{hint}` has no indices", f"use `{hint}[None]` without a loop", node)
 
     def bounds(t: Tracer) -> list[Bounds]:
         shape = ShapeOf(field, hint)
-        return [Bounds(Static(0), t.extent(shape, axis), node) for axis in range(len(field.shape))]
+        return [_elements(t, first, t.extent(shape, axis), node) for axis, first in enumerate(offset_of(field))]
 
     return Domain(bounds, len(field.shape))

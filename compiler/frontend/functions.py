@@ -119,8 +119,13 @@ class IndexVector(tuple[int, ...]):
 def _grouped(domain: Any) -> Iterator[IndexVector]:
     """The points of an `ndrange`, or the indices of a field."""
     shape = getattr(domain, "shape", None)
-    axes = domain.axes if isinstance(domain, NDRange) else [(0, extent) for extent in shape or ()]
+    axes = domain.axes if isinstance(domain, NDRange) else _spans(domain, shape or ())
     return (IndexVector(point) for point in itertools.product(*(range(begin, end) for begin, end in axes)))
+
+
+def _spans(field: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:
+    offset = getattr(field, "offset", ()) or (0,) * len(shape)
+    return [(first, first + extent) for first, extent in zip(offset, shape)]
 
 
 # ---- meaning outside kernels ------------------------------------------------------------------------------------

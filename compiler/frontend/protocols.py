@@ -107,6 +107,7 @@ class ArgumentArray:
     slot: int
     grad: ArgumentArray | None = None
     is_grad: bool = False
+    offset: tuple[int, ...] = ()
     is_stackgrad_field: bool = True
 
 
@@ -132,6 +133,11 @@ class ArgumentMatrixArray:
     def needs_grad(self) -> bool:
         return self.storage.needs_grad
 
+    @property
+    def offset(self) -> tuple[int, ...]:
+        """The first index of each axis."""
+        return self.storage.offset
+
 
 @dataclass(frozen=True, eq=False)
 class ArgumentStructArray:
@@ -141,6 +147,7 @@ class ArgumentStructArray:
     shape: tuple[int, ...]
     members: Mapping[str, AnyField]
     grad: ArgumentStructArray | None = None
+    offset: tuple[int, ...] = ()
     is_stackgrad_struct_field: bool = True
 
 
@@ -182,6 +189,12 @@ def constructor_name(value: Any) -> str | None:
     """`Vector`, `Matrix` or `Struct` for the public names that make one: objects with `stackgrad_constructor`."""
     found = getattr(value, "stackgrad_constructor", None)
     return found if isinstance(found, str) else None
+
+
+def offset_of(field: AnyField) -> tuple[int, ...]:
+    """The first index of each axis of a field, where its storage says that it is another than 0."""
+    found: tuple[int, ...] = getattr(field, "offset", ())
+    return found or (0,) * len(field.shape)
 
 
 def measured(field: AnyField, axis: int) -> tuple[FieldLike, int]:

@@ -32,7 +32,7 @@ from .operands import (
     known,
     static,
 )
-from .protocols import AnyField, is_any_field, is_field, is_matrix_field, is_struct_field
+from .protocols import AnyField, is_any_field, is_field, is_matrix_field, is_struct_field, offset_of
 from .scope import Compound
 from .selections import Selection, select, selected, swizzle
 from .source import MISSING
@@ -134,6 +134,7 @@ class _Gradient:
 
     owner: Any
     shape: tuple[int, ...]
+    offset: tuple[int, ...] = ()
     needs_grad: bool = False
     grad: None = None
 
@@ -161,13 +162,14 @@ def _gradient(t: Tracer, field: AnyField, hint: str) -> Any:
         storage = t.captures.gradient(field.storage, hint)
         if storage is None:
             return None
-        return _MatrixGradient(field, field.shape, element=field.element, storage=storage,
+        return _MatrixGradient(field, field.shape, offset_of(field), element=field.element, storage=storage,
                                element_first=field.element_first)  # fmt: skip
     assert is_struct_field(field)
     found = {name: _gradient(t, inner, f"{hint}.{name}") for name, inner in field.members.items()}
     found = {name: inner for name, inner in found.items() if inner is not None}
     kept = tuple((name, kind) for name, kind in field.type.members if name in found)
-    return _StructGradient(field, field.shape, type=replace(field.type, members=kept), members=found) if found else None
+    return _StructGradient(field, field.shape, offset_of(field), type=replace(field.type, members=kept),
+                           members=found) if found else None  # fmt: skip
 
 
 def _field_attribute(t: Tracer, field: AnyField, hint: str, name: str) -> Operand:
@@ -236,12 +238,21 @@ def indices_of(t: Tracer, field: AnyField, hint: str, node: ast.Subscript) -> tu
             cure += ", and the entry after it, as in `[i][k]`"
         raise mistyped(f"`{hint}` has {rank} {'axis' if rank == 1 else 'axes'}, but is indexed with {len(found)}", cure,
                        node)  # fmt: skip
-    return tuple(_index(t, operand, at) for operand, at in found)
+    return tuple(_index(t, operand, at, first) for (operand, at), first in zip(found, offset_of(field)))
 
 
-def _index(t: Tracer, operand: Operand, node: ast.expr) -> Value:
+def _index(t: Tracer, operand: Operand, node: ast.expr, first: int) -> Value:
+    """The number of an element along an axis whose indices begin at `first`."""
     try:
-        return t.index(operand)
+        if not first:
+            return t.index(operand)
+        constant = integer(operand)
+        if constant is None:
+            index = t.index(operand)
+            return t.builder.op("sub", index, t.builder.const(first, index.type))
+        if constant < first:
+            raise mistyped(f"the index {constant} is below {first}, the first index of this axis", "correct it")
+        return t.index(Static(constant - first))
     except Problem as problem:
         problem.node = problem.node or node
         raise

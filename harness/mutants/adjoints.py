@@ -136,10 +136,12 @@ def _extreme_taken_by_all() -> Plant:
         def wrong(r: TaskReverser, stmt: n.Atomic, path: Path, position: int) -> None:
             grad, exchange = f"{stmt.array}.grad", r.b.atomic
 
-            def load(op: str, array: str, indices: tuple[Value, ...], value: Value) -> Value:
+            def load(
+                op: str, array: str, indices: tuple[Value, ...], value: Value, expected: Value | None = None
+            ) -> Value:
                 if op == "exchange" and array == grad:
                     return r.b.load(array, indices, value.type)
-                return exchange(op, array, indices, value)
+                return exchange(op, array, indices, value, expected)
 
             r.b.atomic = load  # type: ignore[method-assign]
             try:

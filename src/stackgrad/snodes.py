@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from .compiler.frontend.refused import refuse
 from .fields.array import Array
 from .fields.kinds import Field
-from .fields.make import refuse_offset
+from .fields.offsets import checked_offset, set_offset
 from .session import RUNTIME
 from .usage import FieldError
 
@@ -74,19 +74,20 @@ class SNode:
     def place(self, *fields: Any, offset: int | Sequence[int] | None = None) -> SNode:
         """Give fields the shape of this node, and memory. Gradients made with needs_grad come along.
 
-        fields: made without a shape, gradients `x.grad` among them. Raises FieldError, and Unsupported for an offset.
+        fields: made without a shape, gradients `x.grad` among them. offset: the first index of each axis.
+        Raises FieldError.
         """
         self._tree.check_open()
-        refuse_offset(offset)
+        first = checked_offset(offset, len(self.extents))
         flat = list(_flat(fields))
         for field in flat:
-            self._place(field)
+            self._place(field, first)
         for field in flat:
             for array in field.arrays:
                 array.place_companions()
         return self
 
-    def _place(self, field: Any) -> None:
+    def _place(self, field: Any, offset: tuple[int, ...]) -> None:
         if not isinstance(field, Field):
             raise FieldError(f"place takes fields, not {type(field).__name__}", "make it with sg.field(dtype)")
         arrays: tuple[Array, ...] = field.arrays  # type: ignore[attr-defined]
@@ -96,6 +97,7 @@ class SNode:
             for array in arrays:
                 array.automatic = False
             return
+        set_offset(arrays, offset)
         field.allocate(self.shape)  # type: ignore[attr-defined]
         for array in arrays:
             if not array.is_grad:

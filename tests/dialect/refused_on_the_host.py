@@ -102,11 +102,6 @@ def quantised_type() -> None:
     sg.types.quant.fixed(16, True)  # here
 
 
-@refused(sg.Unsupported, "fields whose indices do not begin at 0 are not supported", "add the offset to the indices")
-def offset() -> None:
-    sg.field(sg.f32, (4,), offset=(-2,))  # here
-
-
 @refused(sg.Unsupported, "`sg.linalg.SparseMatrixBuilder`: sparse linear algebra on the host is not supported", "scipy")
 def sparse_matrix() -> None:
     sg.linalg.SparseMatrixBuilder(4, 4)  # here

@@ -185,13 +185,6 @@ def test_mistakes(act: Callable[[], Any], kind: type[Exception], words: str) -> 
     assert words in str(caught.value)
 
 
-def test_an_offset_is_refused_at_the_caller() -> None:
-    with pytest.raises(sg.Unsupported) as caught:
-        sg.field(sg.f32, 4, offset=-2)
-    assert "test_matrix_fields.py:" in str(caught.value) and "add the offset to the indices" in str(caught.value)
-    assert sg.field(sg.f32, 4, offset=0).shape == (4,)
-
-
 def test_hints_of_nesting_are_kept() -> None:
     assert sg.field(sg.f32, (4, 5), order="ji").layout == (1, 0)
     t = sg.tensor(sg.f32, (4, 5), layout=(1, 0))

@@ -202,7 +202,7 @@ def test_gradients_of_another_shape_are_refused() -> None:
 @pytest.mark.parametrize("act", [
     lambda: sg.root.pointer(sg.i, 4), lambda: sg.root.dense(sg.i, 4).bitmasked(sg.i, 4),
     lambda: sg.root.dynamic(sg.i, 4, chunk_size=2), lambda: sg.root.hash(sg.i, 4), lambda: sg.root.quant_array(sg.i, 4),
-    lambda: sg.root.bit_struct(32), lambda: sg.root.place(sg.field(sg.f32), offset=2), lambda: sg.types.quant.int(8),
+    lambda: sg.root.bit_struct(32), lambda: sg.types.quant.int(8),
 ])  # fmt: skip
 def test_refused_nodes_name_the_line(act: Callable[[], Any]) -> None:
     with pytest.raises(sg.Unsupported) as caught:

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from ..compiler.errors import Unsupported
 from ..compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, StructType
-from ..compiler.frontend.refused import caller
 from ..compiler.ir.types import Scalar
 from ..dtypes import scalar_type
 from ..session import RUNTIME

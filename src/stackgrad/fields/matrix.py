@@ -48,6 +48,11 @@ class MatrixArray(Exchange):
         return shape[count:] if self.element_first else shape[:-count]
 
     @property
+    def offset(self) -> tuple[int, ...]:
+        """The first index of each axis; () where indices begin at 0."""
+        return self.storage.offset
+
+    @property
     def ndim(self) -> int:
         """Number of axes of the field."""
         return len(self.shape)

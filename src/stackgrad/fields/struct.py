@@ -5,6 +5,7 @@ members that have one.
 """
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,12 @@ class StructField(Field):
     def shape(self) -> tuple[int, ...]:
         """Extents of the field."""
         found: tuple[int, ...] = self._first.shape
+        return found
+
+    @property
+    def offset(self) -> tuple[int, ...]:
+        """The first index of each axis; () where indices begin at 0."""
+        found: tuple[int, ...] = self._first.offset
         return found
 
     @property
@@ -151,16 +158,21 @@ class StructField(Field):
     def __getitem__(self, index: Any) -> StructElement:
         """An element, which stays tied to the field: writing its members writes the field. Raises OutOfBounds."""
         self.check_alive()
-        return StructElement.at(self, place_of(self, index))
+        return StructElement.at(self, self._indices(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Overwrite an element with a struct, a mapping or a sequence of members. Raises OutOfBounds, StructError."""
         self.check_alive()
-        place = place_of(self, index)
+        place = self._indices(index)
         given = value.members if isinstance(value, Struct) else value
         element = as_struct(self.type, given)
         for name, member in element.members.items():
             self.members[name][place] = member
+
+    def _indices(self, index: Any) -> tuple[int, ...]:
+        """The indices of an element, checked, as its members take them. Raises OutOfBounds."""
+        place = place_of(self, index)
+        return tuple(map(operator.add, place, self.offset)) if self.offset else place
 
     def to_numpy(self, dtype: Any = None) -> dict[str, Any]:
         """Copies of the members' contents by name."""

@@ -1,0 +1,45 @@
+"""Offsets: fields whose indices run from `offset` to `offset + shape`.
+
+Invariant: a field, its members and what is beside it (adjoint, tangent) have one offset, which is fixed when the field
+is placed; () means that indices begin at 0. Memory begins at the first element: only indices are shifted.
+"""
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+from ..usage import FieldError
+
+if TYPE_CHECKING:
+    from .array import Array
+
+
+def checked_offset(offset: Any, rank: int) -> tuple[int, ...]:
+    """The offset with one integer for each axis; () if it shifts nothing. Raises FieldError."""
+    if offset is None:
+        return ()
+    given = tuple(offset) if isinstance(offset, (tuple, list)) else (offset,)
+    try:
+        found = tuple(map(operator.index, given))
+    except TypeError:
+        raise FieldError(f"the offset {offset!r} is not made of integers", "give one integer for each axis") from None
+    if not any(found):
+        return ()
+    if len(found) != rank:
+        raise FieldError(f"the offset {offset!r} of a field with {rank} axes", "give one integer for each axis")
+    return found
+
+
+def set_offset(arrays: tuple[Array, ...], offset: tuple[int, ...]) -> None:
+    """Shift the indices of arrays and of what is beside them. Gradients follow their primals and stay as they are."""
+    for array in arrays:
+        if array.is_grad:
+            continue
+        for one in (array, array._grad, array._dual):
+            if one is not None:
+                one.offset = offset
+
+
+def described(shape: tuple[int, ...], offset: tuple[int, ...]) -> str:
+    """The shape, and where indices begin if not at 0, for messages."""
+    return f"shape is {shape} and whose indices begin at {offset}" if offset else f"shape is {shape}"
