@@ -316,13 +316,21 @@ class Binding:
         for tape in RUNTIME.tapes:
             tape.before_launch(self, scalars)
         draws = self.draws_forward(scalars)
+        try:
+            self._run_captured(scalars, draws)
+        except BaseException:
+            for tape in RUNTIME.tapes:
+                tape.launch_failed(self)
+            raise
+        for tape in RUNTIME.tapes:
+            tape.after_launch(self, scalars, draws)
+
+    def _run_captured(self, scalars: Scalars, draws: Draws) -> None:
         if RUNTIME.capture is None:
             self._run_in_mode(scalars, draws)
         else:
             with RUNTIME.capture.recorded(self, "forward", scalars, draws):
                 self._run_in_mode(scalars, draws)
-        for tape in RUNTIME.tapes:
-            tape.after_launch(self, scalars, draws)
 
     def _run_in_mode(self, scalars: Scalars, draws: Draws) -> None:
         if RUNTIME.forward is None:

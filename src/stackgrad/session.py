@@ -50,6 +50,9 @@ class Watcher(Protocol):
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         """A kernel has run."""
 
+    def launch_failed(self, binding: Binding) -> None:
+        """A kernel raised while it ran; it may have written part of what it writes."""
+
     def before_host_write(self, array: Array, place: Any) -> None:
         """The host is about to write this place of a field's memory, or, with None, could later on; may raise."""
 

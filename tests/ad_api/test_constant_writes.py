@@ -236,3 +236,25 @@ def test_a_launch_whose_stores_cannot_be_told_is_refused() -> None:
     with sg.ad.Tape(p.loss):
         constant()
     assert p.chosen[None] == 2, "with nothing to end, nothing is asked of the kernel"
+
+
+def test_a_launch_that_raised_leaves_no_gradient(arch: str) -> None:
+    """It wrote a part of b, and nobody knows which."""
+    sg.init(arch=arch, default_fp=sg.f64, debug=True)
+    p = Squares()
+    a, b = p.a, p.b
+
+    @sg.kernel
+    def half():
+        for _ in range(1):
+            for i in range(3):
+                assert i < 2
+                b[i] = 3.0 * a[i]
+
+    def tried() -> None:
+        with pytest.raises(sg.StackgradError):
+            half()
+
+    with pytest.raises(sg.TapeError, match="half.* raised inside the tape"):
+        p.gradient(tried)
+    assert p.gradient() == FREE

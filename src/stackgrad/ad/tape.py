@@ -79,6 +79,7 @@ class Tape:
         self._done = False
         self._had_inner = False
         self._final: dict[Array, int] = {}
+        self._failed: str | None = None
         self._generation = RUNTIME.generation
 
     @property
@@ -111,6 +112,7 @@ class Tape:
         return self
 
     def _begin(self) -> None:
+        self._failed = None
         for term in self.terms:
             term.loss.begin()
         if self.clear_gradients:
@@ -139,6 +141,9 @@ class Tape:
         RUNTIME.tapes = tuple(t for t in RUNTIME.tapes if t is not self)
 
     def _run_backward(self) -> None:
+        if self._failed is not None:
+            reason = f"kernel {self._failed} raised inside the tape, and may have written part of what it writes"
+            raise TapeError(reason, "let the exception leave the tape's block")
         if self._had_inner:
             clear_all_gradients()
         for term in self.terms:
@@ -283,6 +288,12 @@ class Tape:
             arrays = {binding.arrays[name]: boxes for name, boxes in ending.items()}
             self._log.add(ConstantLaunch(record, arrays))  # type: ignore[arg-type]
 
+    def launch_failed(self, binding: Binding) -> None:
+        """What the launch did is not known: if the block goes on, it has no gradient."""
+        self._ending = {}
+        if self._counts and self._failed is None:
+            self._failed = binding.program.label
+
     def _record(self, binding: Binding, scalars: Scalars, draws: Draws) -> Record:
         """A launch that has just run, with what tells or keeps the content that its gradient reads."""
         backward = binding.prepare_grad()
@@ -337,6 +348,9 @@ class BackwardPass:
             self._log.disturb(array)
 
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
+        """Nothing is recorded."""
+
+    def launch_failed(self, binding: Binding) -> None:
         """Nothing is recorded."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
