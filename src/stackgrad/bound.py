@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .program import Program
 
 GRAD = ".grad"
+NOTHING: Mapping[str, str] = {}
 Arrays = Mapping[str, Array | np.ndarray]
 
 
@@ -75,19 +76,27 @@ def shapes_of(memory: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
 
 
 def boxes_by_field(
-    program: Program, arrays: Arrays, boxes: Mapping[str, list[Box]], wanted: tuple[Array, ...]
-) -> dict[Array, list[Box]]:
-    """Boxes of parameters as boxes of the fields bound to them; wanted fields that no box touches get none."""
+    program: Program, arrays: Arrays, boxes: Mapping[str, list[Box]], wanted: tuple[Array, ...],
+    before: Mapping[str, str] = NOTHING,
+) -> dict[Array, list[Box]]:  # fmt: skip
+    """Boxes of parameters as boxes of the fields bound to them; wanted fields that no box touches get none.
+
+    before: the array of which a parameter is a copy.
+    """
     found: dict[Array, list[Box]] = {field: [] for field in wanted}
     for name, own in boxes.items():
-        field = bound_to(program, arrays, name)
+        field = bound_to(program, arrays, before.get(name, name))
         if isinstance(field, Array) and field in found:
             found[field] += own
     return found
 
 
 def version_source(program: Program, arrays: Arrays, launcher: Launcher) -> tuple[Array, ...] | None:
-    """The fields that decide the sizes, or None if a NumPy array, which has no version, is among them."""
+    """The fields that decide the sizes, or None if something that has no version is among them: a NumPy array, or a
+    copy of what a field contained.
+    """
+    if not launcher.lowered.before.keys().isdisjoint(launcher.bound_arrays):
+        return None
     found = [bound_to(program, arrays, name) for name in launcher.bound_arrays]
     fields = tuple(f for f in found if isinstance(f, Array))
     return fields if len(fields) == len(found) else None

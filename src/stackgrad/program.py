@@ -6,7 +6,7 @@ active tape has saved what the launch will destroy and an earlier gradient still
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -38,8 +38,7 @@ class Program:
 
     __slots__ = (
         "kernel", "span", "generation", "has_random", "_forward", "_reverse", "_draws", "_forward_regions",
-        "_reverse_regions", "_forward_side", "_reverse_side", "_tangents", "_detached",
-        "_overwritten",
+        "_reverse_regions", "_forward_side", "_reverse_side", "_tangents", "_taped", "_detached", "_overwritten",
     )  # fmt: skip
 
     def __init__(self, kernel: Kernel, span: Span | None = None) -> None:
@@ -58,6 +57,7 @@ class Program:
         self._tangents: dict[tuple[frozenset[str], frozenset[str]], Launcher] = {}
         self._detached: dict[frozenset[str], Program] = {}
         self._overwritten: frozenset[str] | None = None
+        self._taped: Direction | None = None
 
     @property
     def label(self) -> str:
@@ -77,17 +77,36 @@ class Program:
     def reverse(self) -> Launcher:
         """Launches its gradient. Raises NotDifferentiable and Unsupported, located."""
         if self._reverse is None:
-            if not self.gradients:
-                raise NotDifferentiable(
-                    f"missing gradient: no array that kernel {self.kernel.name} uses has one",
-                    "make the fields and ndarrays to differentiate, and the results, with needs_grad=True; "
-                    "NumPy arrays have no gradient",
-                    self.span,
-                )
+            self._need_gradients()
             from .compiler.driver import prepare_reverse
 
             self._reverse = self._launcher(prepare_reverse(self.kernel, check=RUNTIME.settings.debug), "reverse")
         return self._reverse
+
+    @property
+    def taped(self) -> Direction:
+        """The gradient where the state before the launch is at hand: that of hand-called gradients if it needs none."""
+        if self._taped is None:
+            from .compiler.ad.check import StateOverwritten
+
+            try:
+                self._taped = Direction(self.reverse_side, self.reverse_regions)
+            except StateOverwritten:
+                from .compiler.driver import prepare_reverse
+
+                lowered = prepare_reverse(self.kernel, check=RUNTIME.settings.debug, taped=True)
+                launcher = self._launcher(lowered, "reverse.taped")
+                self._taped = Direction(Side(launcher), Regions(launcher.kernel))
+        return self._taped
+
+    def _need_gradients(self) -> None:
+        if not self.gradients:
+            raise NotDifferentiable(
+                f"missing gradient: no array that kernel {self.kernel.name} uses has one",
+                "make the fields and ndarrays to differentiate, and the results, with needs_grad=True; "
+                "NumPy arrays have no gradient",
+                self.span,
+            )
 
     def tangent(self, carriers: frozenset[str], constants: frozenset[str] = frozenset()) -> Launcher:
         """Launches the kernel with tangents `x.dual` of these array parameters. Raises NotDifferentiable, located.
@@ -153,7 +172,8 @@ class Program:
     @property
     def launchers(self) -> tuple[Launcher | None, Launcher | None]:
         """Forward and reverse, as far as they were needed."""
-        return self._forward, self._reverse
+        taped = self._taped.side.launcher if self._taped else None
+        return self._forward, self._reverse or taped
 
     @property
     def gradients(self) -> tuple[str, ...]:
@@ -196,11 +216,18 @@ class Side:
     def __init__(self, launcher: Launcher) -> None:
         kernel, lowered = launcher.kernel, launcher.lowered
         implicit = implicit_adjoints(kernel)
-        names = [p.name for p in kernel.params if isinstance(p.type, ArrayType)]
+        names = [p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.name not in lowered.before]
         self.launcher = launcher
         self.arrays = (*names, *implicit)
-        self.writes = tuple(sorted(lowered.writes | implicit))
+        self.writes = tuple(sorted((lowered.writes | implicit) - lowered.before.keys()))
         self.reads = tuple(sorted(set(lowered.reads) | set(launcher.bound_arrays)))
+
+
+class Direction(NamedTuple):
+    """A gradient: what its launch does to which arrays, and to which of their elements."""
+
+    side: Side
+    regions: Regions
 
 
 class Binding:
@@ -210,8 +237,10 @@ class Binding:
     for `x.grad`. The arrays fit their parameters (the maker of the binding has checked).
     """
 
-    __slots__ = ("program", "arrays", "memory", "written", "backward", "_versions", "_detached", "_places",
-                 "__weakref__")
+    __slots__ = (
+        "program", "arrays", "memory", "written", "backward", "taped", "_versions", "_detached", "_places",
+        "__weakref__",
+    )  # fmt: skip
 
     def __init__(self, program: Program, arrays: Mapping[str, Array | np.ndarray]) -> None:
         self.program = program
@@ -221,6 +250,7 @@ class Binding:
         self.written = fields_of(program, self.arrays, side.writes)
         self._versions = version_source(program, self.arrays, side.launcher)
         self.backward: Backward | None = None
+        self.taped: Backward | None = None
         self._detached: dict[frozenset[str], Binding] = {}
         self._places: tuple[int, ...] | None = None
 
@@ -243,12 +273,13 @@ class Binding:
                 field.version = stamp()
 
     def launch_grad(
-        self, scalars: Scalars, draws: Draws | None = None, replaced: Mapping[str, np.ndarray] = NOTHING
-    ) -> None:
+        self, scalars: Scalars, draws: Draws | None = None, replaced: Mapping[str, np.ndarray] = NOTHING,
+        taped: bool = False,
+    ) -> None:  # fmt: skip
         """Run the gradient at the current content of all arrays; adjoints are in the `.grad` arrays.
 
         draws: of the forward launch; None for those of the last launch with the same scalars. replaced: arrays that
-        stand in for the bound ones.
+        stand in for the bound ones. taped: among them are all that `prepare_taped().before` names.
         """
         if RUNTIME.forward is not None:
             raise NotDifferentiable(
@@ -256,7 +287,7 @@ class Binding:
                 "leave sg.ad.FwdMode before, or take differences of gradients",
                 self.program.span,
             )
-        backward = self.prepare_grad()
+        backward = self.prepare_taped() if taped else self.prepare_grad()
         draws = self.draws_reverse(scalars) if draws is None else draws
         if RUNTIME.capture is None:
             backward.run(scalars, draws, replaced)
@@ -301,8 +332,14 @@ class Binding:
     def prepare_grad(self) -> Backward:
         """The gradient tied to memory, lowered at the first call."""
         if self.backward is None:
-            self.backward = Backward(self)
+            self.backward = Backward(self, Direction(self.program.reverse_side, self.program.reverse_regions))
         return self.backward
+
+    def prepare_taped(self) -> Backward:
+        """The gradient for a tape, which also takes copies of arrays as they were before the launch."""
+        if self.taped is None:
+            self.taped = Backward(self, self.program.taped)
+        return self.taped
 
     def detached(self, names: frozenset[str]) -> Binding:
         """The kernel as a constant: its gradient ends the adjoints of what it replaces in these arrays, no more."""
@@ -347,33 +384,44 @@ class Backward:
     """The gradient of a binding: its memory, what it writes, and which primals it reads.
 
     reads: fields whose content the gradient needs, by the sweep or by the count of its adstacks; adjoints are not
-    among them. foreign: names of NumPy arrays it needs, whose writes nobody sees.
+    among them. foreign: names of NumPy arrays it needs, whose writes nobody sees. before: the array behind each copy of
+    what was there before the launch.
     """
 
-    __slots__ = ("program", "arrays", "launcher", "memory", "written", "reads", "foreign", "_versions")
+    __slots__ = (
+        "program", "arrays", "launcher", "memory", "written", "reads", "foreign", "before", "regions", "_versions",
+    )  # fmt: skip
 
-    def __init__(self, binding: Binding) -> None:
+    def __init__(self, binding: Binding, direction: Direction) -> None:
         program, arrays = binding.program, binding.arrays
-        side = program.reverse_side
+        side = direction.side
         self.program = program
+        self.regions = direction.regions
+        self.before = side.launcher.lowered.before
         self.arrays = arrays
         self.launcher = side.launcher
         self.memory = memory_of(program, arrays, side.arrays)
         self.written = fields_of(program, arrays, side.writes)
-        primals = [name for name in side.reads if name in arrays and not name.endswith(GRAD)]
+        named = dict.fromkeys(self.before.get(name, name) for name in side.reads)
+        primals = [name for name in named if name in arrays and not name.endswith(GRAD)]
         self.reads = fields_of(program, arrays, primals)
         self.foreign = tuple(name for name in primals if not isinstance(arrays[name], Array))
         self._versions = version_source(program, arrays, side.launcher)
 
     def read_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
         """Which elements of which primals the gradient with these arguments may read."""
-        boxes = self.program.reverse_regions.read_boxes(scalars, shapes_of(self.memory))
-        return boxes_by_field(self.program, self.arrays, boxes, self.reads)
+        boxes = self.regions.read_boxes(scalars, self._shapes())
+        return boxes_by_field(self.program, self.arrays, boxes, self.reads, self.before)
 
     def write_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
         """Which elements of which adjoints, and of what else it writes, the gradient may write."""
-        boxes = self.program.reverse_regions.write_boxes(scalars, shapes_of(self.memory))
-        return boxes_by_field(self.program, self.arrays, boxes, self.written)
+        boxes = self.regions.write_boxes(scalars, self._shapes())
+        own = {name: found for name, found in boxes.items() if name not in self.before}
+        return boxes_by_field(self.program, self.arrays, own, self.written)
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        copies = {copy: self.arrays[name].shape for copy, name in self.before.items()}
+        return {**shapes_of(self.memory), **copies}
 
     def run(self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray]) -> None:
         """Run the gradient once, unwatched; see `Binding.launch_grad`."""

@@ -32,6 +32,7 @@ class Record:
 
     versions: of the fields that the gradient reads, right after the launch. reads: the boxes it reads of each. foreign:
     copies of the NumPy arrays and of the fields with shared memory that it reads, as nobody sees who writes those.
+    before: what arrays contained before the launch, as far as the launch may have written them.
     """
 
     binding: Binding
@@ -40,10 +41,33 @@ class Record:
     versions: dict[Array, int]
     reads: Mapping[Array, list[Box]]
     foreign: dict[str, np.ndarray]
+    before: dict[str, Before]
 
     def run(self) -> None:
         """The gradient of the launch, at the present state."""
-        self.binding.launch_grad(self.scalars, self.draws, self.foreign)
+        self.binding.launch_grad(self.scalars, self.draws, self._replaced(), taped=True)
+
+    def _replaced(self) -> dict[str, np.ndarray]:
+        """What stands in for the bound arrays. The copies are new: the gradient may write them."""
+        taken = self.binding.prepare_taped().before
+        return {**self.foreign, **{copy: self.before[name].restored() for copy, name in taken.items()}}
+
+
+@dataclass(eq=False, slots=True)
+class Before:
+    """What a launch may overwrite: the box of an array, and its content before; None for the whole array."""
+
+    array: np.ndarray
+    box: Box | None
+    content: np.ndarray
+
+    def restored(self) -> np.ndarray:
+        """The array as it was before the launch, if it is now as the launch left it."""
+        if self.box is None:
+            return self.content.copy()
+        made = self.array.copy()
+        made[self.box] = self.content
+        return made
 
 
 @dataclass(eq=False, slots=True)
@@ -182,7 +206,7 @@ class StateLog:
             return [whole(array)]
         for event in self.events[done:]:
             if isinstance(event, Record):
-                for box in event.binding.prepare_grad().write_boxes(event.scalars).get(array.grad, ()):
+                for box in event.binding.prepare_taped().write_boxes(event.scalars).get(array.grad, ()):
                     boxes.setdefault(tuple((s.start, s.stop) for s in box), box)
         self._touched[array] = len(self.events), boxes
         return list(boxes.values())
@@ -199,6 +223,21 @@ class StateLog:
             self._loose.add(array)
             if reader is not None:
                 self._save(array, hull(lost), reader, launch)
+
+    def keep(self, launch: Launch, arrays: Iterable[str]) -> dict[str, Before]:
+        """What these arrays of the kernel contain, as far as the launch may overwrite it. Counts against the budget."""
+        assert launch.binding is not None
+        kept: dict[str, Before] = {}
+        for name in dict.fromkeys(arrays):
+            found = launch.binding.arrays[name]
+            seen = isinstance(found, Array) and not found.exported
+            memory = found.memory if isinstance(found, Array) else found
+            box = hull(launch.boxes(found)) if isinstance(found, Array) and seen and launch.boxes(found) else None
+            place = memory if box is None else memory[box]
+            why = f"kernel {launch.binding.program.label} overwrites what its own gradient reads"
+            self.reserve(place.nbytes, name, why)
+            kept[name] = Before(memory, box, place.copy())
+        return kept
 
     def reserve(self, size: int, array: str, why: str) -> None:
         """Count bytes against the budget. Raises TapeError, before anything is written, if they do not fit."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..fields import Array
 from ..overwrites import ConstantLaunch, box_of, common
 from ..session import RUNTIME
-from ..tape_state import CustomRecord, Launch, Record, StateLog
+from ..tape_state import Before, CustomRecord, Launch, Record, StateLog
 from ..usage import TapeError
 from .gradients import clear_all_gradients
 from .losses import Term, seed_array, terms_of
@@ -73,6 +73,7 @@ class Tape:
         self._checked = list(grad_check) if grad_check is not None else []
         self._checks: TapeCheck | None = None
         self._log = StateLog(int(budget_bytes))
+        self._before: dict[str, Before] = {}
         self._calls: list[Callable[[], Any]] = []
         self._ending: dict[str, list[Box]] = {}
         self._entered = False
@@ -239,8 +240,9 @@ class Tape:
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
         """Lower the gradient, so that its errors show here, and save what the launch will destroy."""
-        if self._records and binding.program.gradients:
-            binding.prepare_grad()
+        differentiated = [binding] if self._records and binding.program.gradients else []
+        for taken in differentiated:
+            taken.prepare_taped()
         if self._records:
             self._host_writes()
         if not self.recording and not self.constant:
@@ -249,6 +251,9 @@ class Tape:
         launch = Launch(binding, binding.write_boxes(scalars))
         for array in binding.written:
             self._log.before_write(array, launch)
+        if self._ending:
+            differentiated.append(binding.detached(frozenset(self._ending)))
+        self._before = self._log.keep(launch, [n for b in differentiated for n in b.prepare_taped().before.values()])
 
     @property
     def _records(self) -> bool:
@@ -273,7 +278,7 @@ class Tape:
                 if boxes:
                     found[name] = boxes
         if found:
-            binding.detached(frozenset(found)).prepare_grad()
+            binding.detached(frozenset(found)).prepare_taped()
         return found
 
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
@@ -296,7 +301,7 @@ class Tape:
 
     def _record(self, binding: Binding, scalars: Scalars, draws: Draws) -> Record:
         """A launch that has just run, with what tells or keeps the content that its gradient reads."""
-        backward = binding.prepare_grad()
+        backward = binding.prepare_taped()
         shared = {array for array in backward.reads if array.exported}
         names = [n for n, found in backward.arrays.items() if isinstance(found, Array) and found in shared]
         foreign = {}
@@ -307,7 +312,7 @@ class Tape:
             foreign[name] = array.copy()
         versions = {array: array.version for array in backward.reads if array not in shared}
         boxes = {array: found for array, found in backward.read_boxes(scalars).items() if array not in shared}
-        return Record(binding, scalars, draws, versions, boxes, foreign)
+        return Record(binding, scalars, draws, versions, boxes, foreign, self._before)
 
     def before_host_write(self, array: Array, place: Any) -> None:
         """Save what a write by the host will destroy, and end the adjoints of what it replaces."""
