@@ -7,6 +7,7 @@ import numpy as np
 
 from ..compiler.errors import DivisionByZero, KernelAssertionError
 from ..compiler.ir import nodes as n
+from ..compiler.ir.texts import printed
 from .frame import Frame, number
 from .machine import RUN, Machine, at
 from .random import uniform
@@ -78,10 +79,7 @@ def _assert(m: Machine, s: n.Assert, f: Frame) -> Frame:
 @RUN.row(n.Print)
 def _print(m: Machine, s: n.Print, f: Frame) -> Frame:
     """One line a lane; numbers in the shortest form that reads back as the same value of their type."""
-    parts = s.template.split("{}")
     columns = [f.spread(f.value(a)) for a in s.args]
     for lane in range(f.count):
-        words = [str(column[lane]) for column in columns]
-        line = parts[0] + "".join(word + part for word, part in zip(words, parts[1:]))
-        sys.stdout.write(line + "\n")
+        sys.stdout.write(printed(s.template, [column[lane] for column in columns]))
     return f

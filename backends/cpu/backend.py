@@ -26,7 +26,7 @@ from ..llvm.target import CPU, Target
 from . import stacks
 from .block import Block
 from .jit import NativeCode, host, machine, optimised
-from .report import exception, printed
+from .report import exception, text_of
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 _PRINT = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
@@ -96,7 +96,7 @@ class CpuExecutable:
         try:
             stmt = self.generated.sites[site].stmt
             assert isinstance(stmt, n.Print)
-            print(printed(stmt, arguments), flush=True)
+            print(text_of(stmt, arguments), end="", flush=True)
         except BaseException as error:
             self._raised.setdefault(threading.get_ident(), error)
 

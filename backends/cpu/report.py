@@ -18,6 +18,7 @@ from ...compiler.errors import (
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.printer import print_statement
+from ...compiler.ir.texts import printed
 from ..llvm.emit import Site
 from ..llvm.layout import Stack
 
@@ -81,19 +82,12 @@ def _overflow(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack,
 _WORDING = {"index": _index, "element": _element, "division": _division, "assert": _assert, "overflow": _overflow}
 
 
-def printed(stmt: n.Print, arguments: int) -> str:
-    """The line of a print; arguments: address of its 8-byte slots."""
-    parts = stmt.template.split("{}")
-    out = [parts[0]]
-    for place, part in enumerate(parts[1:]):
-        out += [_argument(stmt, arguments, place), part]
-    return "".join(out)
+def text_of(stmt: n.Print, arguments: int) -> str:
+    """The text of a print; arguments: address of its 8-byte slots."""
+    return printed(stmt.template, [_argument(stmt, arguments, place) for place in range(len(stmt.args))])
 
 
-def _argument(stmt: n.Print, arguments: int, place: int) -> str:
-    """Reals in the shortest form that their type tells apart; an absent argument leaves the braces."""
-    if place >= len(stmt.args):
-        return "{}"
+def _argument(stmt: n.Print, arguments: int, place: int) -> np.generic:
     dtype = stmt.args[place].type.dtype
-    raw = ctypes.string_at(arguments + 8 * place, dtype.itemsize)
-    return str(np.frombuffer(raw, dtype)[0])
+    found: np.generic = np.frombuffer(ctypes.string_at(arguments + 8 * place, dtype.itemsize), dtype)[0]
+    return found

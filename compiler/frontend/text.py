@@ -1,10 +1,11 @@
-"""Messages that a kernel prints or fails with: a template with `{}` for each value known at launch only."""
+"""Messages that a kernel prints or fails with: a template with a place for each value known at launch only."""
 from __future__ import annotations
 
 import ast
 
 from ..ir import nodes as n
 from ..ir.nodes import Value
+from ..ir.texts import OPEN_END, places
 from .context import Tracer
 from .conversions import as_matrix
 from .diagnostics import mistyped, unsupported
@@ -25,50 +26,55 @@ class Template:
 
     def finished(self) -> str:
         """The template; refuses text of the program that reads like the place of a value."""
-        if self.text.count("{}") != len(self.values):
+        if len(places(self.text)) != len(self.values) or self.text.endswith(OPEN_END):
             raise unsupported("a printed text cannot hold `{}`", "write it differently, as `{ }`")
         return self.text
 
-    def operand(self, t: Tracer, operand: Operand) -> None:
-        """Append a value, or the text of what is known at compile time."""
+    def operand(self, t: Tracer, operand: Operand, spec: str = "") -> None:
+        """Append a value, or the text of what is known at compile time. spec: a format, for each number of it."""
         if isinstance(operand, Value):
-            self.text += "{}"
-            self.values.append(operand)
+            self._value(operand, spec)
         elif isinstance(operand, Pack) or (isinstance(operand, Static) and isinstance(operand.value, ShapeOf)):
-            self._items(t, "(", t.items(operand) or (), ")")
+            self._items(t, "()", t.items(operand) or (), spec)
         elif isinstance(operand, MatrixValue):
-            self._matrix(t, operand)
+            self._matrix(t, operand, spec)
         elif isinstance(operand, StructValue):
-            self._struct(t, operand)
+            self._struct(t, operand, spec)
         elif isinstance(operand, Static) and isinstance(operand.value, (bool, int, float, str, type(None))):
-            self.literal(str(operand.value))
+            self.literal(_formatted(operand.value, spec) if spec else str(operand.value))
         elif (matrix := as_matrix(t, operand)) is not None:
-            self._matrix(t, matrix)
+            self._matrix(t, matrix, spec)
         else:
             raise mistyped(f"{describe(operand)} cannot be printed", "print its elements")
 
-    def _items(self, t: Tracer, begin: str, items: tuple[Operand, ...], end: str) -> None:
-        self.text += begin
+    def _value(self, value: Value, spec: str) -> None:
+        if spec:
+            _formatted(1.0 if value.type.is_real else value.type.is_bool or 1, spec)
+        self.text += f"{{:{spec}}}" if spec else "{}"
+        self.values.append(value)
+
+    def _items(self, t: Tracer, brackets: str, items: tuple[Operand, ...], spec: str) -> None:
+        self.text += brackets[0]
         for position, item in enumerate(items):
             self.text += ", " if position else ""
-            self.operand(t, item)
-        self.text += end
+            self.operand(t, item, spec)
+        self.text += brackets[1]
 
-    def _matrix(self, t: Tracer, matrix: MatrixValue) -> None:
+    def _matrix(self, t: Tracer, matrix: MatrixValue, spec: str) -> None:
         """Append a vector as `[a, b]`, a matrix as `[[a, b], [c, d]]`."""
         if len(matrix.shape) == 1:
-            self._items(t, "[", matrix.items, "]")
+            self._items(t, "[]", matrix.items, spec)
             return
         columns = matrix.shape[1]
         rows = [matrix.items[i : i + columns] for i in range(0, len(matrix.items), columns)]
-        self._items(t, "[", tuple(MatrixValue((columns,), row) for row in rows), "]")
+        self._items(t, "[]", tuple(MatrixValue((columns,), row) for row in rows), spec)
 
-    def _struct(self, t: Tracer, struct: StructValue) -> None:
+    def _struct(self, t: Tracer, struct: StructValue, spec: str) -> None:
         """Append a struct as `{name: value, name: value}`."""
         self.text += "{"
         for position, (name, member) in enumerate(struct.members.items()):
             self.text += f"{', ' if position else ''}{name}: "
-            self.operand(t, member)
+            self.operand(t, member, spec)
         self.text += "}"
 
     def shown(self, t: Tracer, operand: Operand, node: ast.expr) -> None:
@@ -79,7 +85,7 @@ class Template:
             self.operand(t, operand)
 
     def formatted(self, t: Tracer, node: ast.JoinedStr) -> None:
-        """Append an f-string; format specifications work on what is known at compile time."""
+        """Append an f-string."""
         for part in node.values:
             if isinstance(part, ast.Constant):
                 self.literal(str(part.value))
@@ -91,19 +97,23 @@ class Template:
         if self._names and known(operand) is UNKNOWN:
             self.shown(t, operand, part.value)
             return
-        if part.format_spec is None and (part.conversion == -1 or isinstance(operand, Value)):
-            self.operand(t, operand)
-            return
-        if known(operand) is UNKNOWN:
-            t.warn("a value of a kernel is printed in full: the format is left out", "remove what follows the `:`")
-            self.operand(t, operand)
-            return
-        specification = Template()
+        spec = Template()
         if isinstance(part.format_spec, ast.JoinedStr):
-            specification.formatted(t, part.format_spec)
-        value = operand.value if isinstance(operand, Static) else None
-        convert = {ord("r"): repr, ord("s"): str, ord("a"): ascii}.get(part.conversion, lambda v: v)
-        self.literal(format(convert(value), specification.text))  # type: ignore[operator]
+            spec.formatted(t, part.format_spec)
+        if spec.values:
+            raise mistyped("the format of a value is known at compile time", "write it as a constant", part)
+        if isinstance(operand, Static) and part.conversion != -1:
+            convert = {ord("r"): repr, ord("s"): str, ord("a"): ascii}[part.conversion]
+            operand = Static(convert(operand.value))
+        self.operand(t, operand, spec.text)
+
+
+def _formatted(value: object, spec: str) -> str:
+    """Python's format. Raises KernelTypeError where Python does not have it."""
+    try:
+        return format(value, spec)
+    except (TypeError, ValueError) as error:
+        raise mistyped(f"the format `{spec}` does not fit: {error}", "correct it, or print without it") from None
 
 
 def template_of(t: Tracer, node: ast.expr, into: Template) -> None:
@@ -124,19 +134,21 @@ def assertion_text(t: Tracer, node: ast.Assert) -> str:
 
 
 def lower_print(t: Tracer, node: ast.Call) -> Operand:
-    """`print(...)`: values, strings and f-strings; `sep` may be a constant, `end` only a newline."""
-    separator = " "
+    """`print(...)`: values, strings and f-strings; `sep` and `end` are constants."""
+    constants = {"sep": " ", "end": "\n"}
     for keyword in node.keywords:
         operand = t.clean(keyword.value)
         if not isinstance(operand, Static) or not isinstance(operand.value, str):
             raise mistyped(f"`{keyword.arg}` of print is a constant string", "print without it", keyword.value)
-        if keyword.arg == "sep":
-            separator = operand.value
-        elif keyword.arg != "end" or operand.value != "\n":
-            raise unsupported("a kernel prints whole lines to the standard output", "print without it", keyword.value)
+        if keyword.arg not in constants:
+            raise unsupported("a kernel prints to the standard output", "print without it", keyword.value)
+        constants[keyword.arg] = operand.value
     made = Template()
     for position, argument in enumerate(node.args):
-        made.literal(separator if position else "")
+        made.literal(constants["sep"] if position else "")
         template_of(t, argument, made)
-    t.builder.emit(n.Print(made.finished(), tuple(made.values), loc=t.builder.loc))
+    whole = constants["end"].endswith("\n")
+    made.literal(constants["end"].removesuffix("\n"))
+    text = made.finished() + ("" if whole else OPEN_END)
+    t.builder.emit(n.Print(text, tuple(made.values), loc=t.builder.loc))
     return Static(None)

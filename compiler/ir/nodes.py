@@ -342,7 +342,7 @@ class Assert(Stmt):
 
 @statement
 class Print(Stmt):
-    """Prints the parts of `template` (split at '{}') with the arguments between them, then a newline."""
+    """Prints `template` with the arguments in its places, then a newline; see `texts`."""
 
     FORM = "print {template} {args}"
     template: str

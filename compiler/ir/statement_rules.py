@@ -13,6 +13,7 @@ from .build import normal_constant
 from .nodes import STATEMENTS, Stmt, Value
 from .ops import ATOMIC_OPS, OPS, atomic_fits, result_type
 from .table import Table
+from .texts import places
 from .types import ArrayType, Scalar, i32, i64, u1
 
 
@@ -219,7 +220,7 @@ def _target(c: Context, depth: int, word: str) -> Stmt:
 
 @RULES.row(n.Print)
 def _print(c: Context, s: n.Print) -> None:
-    holes = s.template.count("{}")
+    holes = len(places(s.template))
     c.check(holes == len(s.args), f"the template has {holes} places for {len(s.args)} arguments")
 
 
