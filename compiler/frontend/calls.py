@@ -243,6 +243,18 @@ def _loops_only(t: Tracer, node: ast.Call) -> Operand:
 
 
 LOWERINGS.update({"ndrange": _loops_only, "grouped": _loops_only})
+
+
+def _with_only(t: Tracer, node: ast.Call) -> Operand:
+    raise syntax(f"`{ast.unparse(node.func)}` stands only after `with`", "write `with sg.stream_parallel():`")
+
+
+def _while_only(t: Tracer, node: ast.Call) -> Operand:
+    raise syntax(f"`{ast.unparse(node.func)}` stands only after `while`", "write `while sg.graph.do_while(flag):`")
+
+
+LOWERINGS.update({name: _with_only for name in ("stream_parallel", "graph_parallel", "graph_parallel_context")})
+LOWERINGS["graph_do_while"] = _while_only
 _LOOP_OPTIONS = ("serialize", "parallelize", "block_dim", "block_dim_adaptive", "bit_vectorize", "name")
 
 

@@ -10,6 +10,7 @@ import itertools
 import math
 import random as _random
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import update_wrapper
 from typing import Any, TypeVar
 
@@ -234,13 +235,27 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "ndrange": NDRange,
     "grouped": _grouped,
     "loop_config": lambda **options: None,
+    "stream_parallel": nullcontext,
+    "graph_parallel": nullcontext,
+    "graph_parallel_context": nullcontext,
+    "graph_do_while": None,
 }
+
+
+class Graph:
+    """`sg.graph`: a graph of launches as the dialect writes it. Kernels mean the same without one."""
+
+    do_while = Function("graph_do_while", None)
+    parallel = Function("graph_parallel", nullcontext)
+    parallel_context = Function("graph_parallel_context", nullcontext)
+
 
 EXPORTS: dict[str, object] = {
     **exported(),
     **{name: Function(name, python) for name, python in FUNCTIONS.items()},
     **{level: level.lower() for level in ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "CRITICAL")},
     "func": func,
+    "graph": Graph(),
 }
 """Public names of the kernel language: its functions, the names that are refused, levels of a log that is not kept."""
 

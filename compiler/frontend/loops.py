@@ -12,7 +12,7 @@ from typing import Any
 
 from ..ir import nodes as n
 from ..ir.nodes import Stmt, Task, Value
-from ..ir.types import Scalar, i32, i64
+from ..ir.types import Scalar, i32, i64, u1
 from ..ir.walk import walk
 from . import infer
 from .context import STATEMENTS, LoopFrame, Tracer
@@ -20,6 +20,7 @@ from .dependent import append_loop
 from .diagnostics import Poisoned, Problem, mistyped, syntax
 from .domains import Bounds, Domain, declared, domain_of, target_names
 from .operands import Operand, Static, integer, static
+from .protocols import is_field
 from .scope import Fixed
 from .statements import bind_static, guarded_condition
 from .static import evaluate_static, static_call
@@ -134,6 +135,10 @@ def _bound(t: Tracer, operand: Operand, dtype: Scalar) -> Value:
 def _while(t: Tracer, node: ast.While) -> bool:
     if node.orelse:
         t.report(_no_else(), node.orelse[0])
+    again = _do_while(t, node.test)
+    if again is not None:
+        _repeat(t, node, again)
+        return False
     with t.block() as condition:
         test = guarded_condition(t, node.test)
     with _body(t, "serial") as body:
@@ -142,6 +147,32 @@ def _while(t: Tracer, node: ast.While) -> bool:
     t.builder.emit(n.While(tuple(condition), test, tuple(body), loc=t.builder.loc))
     constant = condition[-1] if condition else None
     return isinstance(constant, n.Const) and bool(constant.value) and len(condition) == 1 and not loop.broken
+
+
+def _do_while(t: Tracer, test: ast.expr) -> ast.expr | None:
+    """What `graph.do_while(flag)` tests; None for any other test."""
+    for name in ("do_while", "graph_do_while"):
+        call = static_call(t, test, name, "graph_do_while")
+        if call is not None:
+            if len(call.args) != 1 or call.keywords:
+                raise syntax("`do_while` takes one flag", "write `while sg.graph.do_while(flag):`", test)
+            return call.args[0]
+    return None
+
+
+def _repeat(t: Tracer, node: ast.While, flag: ast.expr) -> None:
+    """The body once, and again while the 0-d field or number is not 0."""
+    first = t.builder.local(t.namer.unique("first"), u1, t.builder.const(True, u1))
+    with t.block() as condition:
+        found = t.clean(flag)
+        if isinstance(found, Static) and is_field(found.value) and not found.value.shape:
+            array = t.captures.array(found.value, found.hint)
+            found = t.builder.load(array, (), found.value.dtype)
+        test = t.builder.op("logical_or", t.builder.get(first, u1), t.condition(found))
+    with _body(t, "serial") as body:
+        t.builder.set(first, t.builder.const(False, u1))
+        t.run(node.body)
+    t.builder.emit(n.While(tuple(condition), test, tuple(body), loc=t.builder.loc))
 
 
 # ---- parallel -----------------------------------------------------------------------------------------------------

@@ -50,13 +50,6 @@ _SPARSE = Refusal(
 _MESH = Refusal(
     "`{name}`: meshes are not supported", "keep vertices in fields and the connectivity in integer fields, and loop"
 )
-_STREAM = Refusal(
-    "`{name}`: streams and events are not supported: launches run in program order",
-    "launch the kernels one after another",
-)
-_GRAPH = Refusal(
-    "`{name}`: recorded graphs of launches are not supported", "launch the kernels from a Python loop"
-)
 _WINDOW = Refusal(
     "`{name}`: windows, textures and drawing are not supported", "copy with `to_numpy()` and draw with another package"
 )
@@ -92,8 +85,6 @@ NAMES: dict[str, Refusal] = {
     "quant": _QUANTISED,
     **dict.fromkeys(("root.quant_array", "root.bit_struct", "BitpackedFields"), _QUANTISED),
     **dict.fromkeys(("Mesh", "MeshInstance", "TetMesh", "TriMesh", "mesh_local", "mesh_patch_idx"), _MESH),
-    **dict.fromkeys(("create_stream", "create_event", "stream", "stream_parallel", "Stream", "Event"), _STREAM),
-    "graph": _GRAPH,
     "BufferView": Refusal(
         "`{name}`: views of a part of an array are not supported",
         "pass the whole array, and its first index as an argument",

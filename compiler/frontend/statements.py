@@ -16,6 +16,7 @@ from .context import STATEMENTS, ReturnSite, Tracer, unpoisoned
 from .conversions import conform
 from .diagnostics import Poisoned, Problem, mistyped, syntax
 from .expressions import binary
+from .functions import function_name
 from .operands import Operand, Poison, Static, describe, number, static
 from .places import assign, is_atomic, load, place, store, update
 from .returns import return_from_kernel
@@ -216,6 +217,25 @@ def _refusal(reason: str, cure: str) -> Callable[[Tracer, ast.stmt], None]:
     return refuse
 
 
+_PLAIN_CONTEXTS = ("stream_parallel", "graph_parallel", "graph_parallel_context")
+"""Contexts that let a device run what is in them at once; its own order is one of those that they allow."""
+
+
+@STATEMENTS.row(ast.With)
+def _with(t: Tracer, node: ast.With) -> bool:
+    """The body as it stands, for contexts that order launches."""
+    for item in node.items:
+        call = item.context_expr
+        callee = t.expr(call.func) if isinstance(call, ast.Call) else None
+        name = function_name(callee.value) if isinstance(callee, Static) else None
+        if name not in _PLAIN_CONTEXTS or item.optional_vars is not None:
+            raise syntax(*refused.STATEMENTS["With"])
+        assert isinstance(call, ast.Call)
+        if call.args or call.keywords:
+            raise syntax(f"`{ast.unparse(call.func)}` takes no arguments", f"write `{ast.unparse(call.func)}()`")
+    return t.run(node.body)
+
+
 for _class in STATEMENTS.keys:
-    if _class.__name__ in refused.STATEMENTS:
+    if _class is not ast.With and _class.__name__ in refused.STATEMENTS:
         STATEMENTS[_class] = _refusal(*refused.STATEMENTS[_class.__name__])

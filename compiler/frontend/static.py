@@ -18,8 +18,10 @@ from .protocols import is_any_field
 from .scope import Fixed
 
 
-def static_call(t: Tracer, node: ast.expr, name: str = "static") -> ast.Call | None:
-    """The node as a call of `sg.static`, or None."""
+def static_call(
+    t: Tracer, node: ast.expr, name: str = "static", function: str = "static"
+) -> ast.Call | None:
+    """The node as a call of `sg.static`, or of another function by its name in the text; None if it is none."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
         return None
     if isinstance(node.func, ast.Attribute) and node.func.attr != name:
@@ -30,7 +32,7 @@ def static_call(t: Tracer, node: ast.expr, name: str = "static") -> ast.Call | N
     if not isinstance(root, ast.Name) or t.scopes.find(root.id) is not None or root.id in t.active.locals:
         return None
     target = t.expr(node.func)
-    found = isinstance(target, Static) and isinstance(target.value, Function) and target.value.name == name
+    found = isinstance(target, Static) and isinstance(target.value, Function) and target.value.name == function
     return node if found else None
 
 

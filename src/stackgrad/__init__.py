@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         l,
         root,
     )
+    from .streams import Event, Stream, create_event, create_stream
     from .types import dataclass
     from .usage import (
         ArgumentError,
@@ -123,6 +124,7 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(("data_oriented", "pyfunc"), ".classes"),
     **dict.fromkeys(("adstack_report", "AdstackReport"), ".report"),
     **dict.fromkeys(("eig", "make_spd", "outer", "polar_decompose", "solve", "svd", "sym_eig"), ".linalg"),
+    **dict.fromkeys(("Event", "Stream", "create_event", "create_stream"), ".streams"),
     "perf_dispatch": ".dispatch",
     **dict.fromkeys(_TYPES, ".compiler.ir.types"),
     **dict.fromkeys(_ERRORS, ".compiler.errors"),

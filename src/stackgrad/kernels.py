@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, Ty
 
 from .arguments import Signature
 from .classes import BoundKernel
-from .compiler.errors import Span, StackgradError, Unsupported
+from .compiler.errors import Span, StackgradError
 from .compiler.ir.nodes import Kernel as KernelIR
 from .compiler.ir.nodes import Param
 from .program import Binding, Program
 from .session import RUNTIME
 from .specialise import TRACING, Specialisation, Specialisations
 from .statistics import KernelStats, stats_of
+from .streams import KEYWORD, without_stream
 from .text_kernels import TextKernel, kernel_from_text
 from .usage import ArgumentError, KernelWarning, OptionError
 
@@ -80,6 +81,8 @@ class Kernel(Generic[P, R]):
 
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
         """Launch once; gives the result, None if the kernel returns nothing."""
+        if KEYWORD in keywords:
+            return self(*args, **without_stream(keywords))  # type: ignore[call-arg, arg-type]
         if self._generation != RUNTIME.generation:
             self._prepare()
         binding = self._binding
@@ -96,6 +99,9 @@ class Kernel(Generic[P, R]):
         what it reads has grown by its share, `y.grad` of what it overwrites is 0. Raises NotDifferentiable and
         Unsupported, located.
         """
+        if KEYWORD in keywords:
+            self.grad(*args, **without_stream(keywords, is_gradient=True))  # type: ignore[call-arg, arg-type]
+            return
         if self._generation != RUNTIME.generation:
             self._prepare()
         binding = self._binding
@@ -218,13 +224,12 @@ def kernel(
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Decorator: make a Python function a kernel. In a class the kernel is a method.
 
-    pure, fastcache: accepted; they concern a cache on disk, which does not exist here. Raises OptionError.
+    pure, fastcache: accepted; they concern a cache on disk, which does not exist here. graph: accepted; a launch means
+    the same whether or not a device records it. Raises OptionError.
     """
-    for name, value in options.items():
+    for name in options:
         if name not in ("pure", "fastcache", "graph"):
-            raise OptionError(f"sg.kernel has no option {name!r}", "its options are pure and fastcache")
-        if name == "graph" and value:
-            raise Unsupported("graph=True: launches are not recorded as graphs", "remove graph=True", None)
+            raise OptionError(f"sg.kernel has no option {name!r}", "its options are pure, fastcache and graph")
     frame = sys._getframe(1)
     if function is None:
         return lambda found: Kernel(_resolved(found, frame))

@@ -5,8 +5,10 @@ Python number that it stands for, so that `n: sg.i32` declares a parameter and `
 it is a `Scalar`, which no annotation can name. A parameter that is a template may be anything.
 """
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, TypeAlias, TypeVar
 
+from .compiler.frontend.functions import Graph
 from .compiler.frontend.refused import Refused
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -95,6 +97,12 @@ def static_print(*values: Any) -> None: ...
 def ndrange(*axes: Any) -> Iterator[Any]: ...
 def grouped(domain: Any, /) -> Iterator[Any]: ...
 def loop_config(**options: Any) -> None: ...
+def stream_parallel() -> AbstractContextManager[None]: ...
+def graph_parallel() -> AbstractContextManager[None]: ...
+def graph_parallel_context() -> AbstractContextManager[None]: ...
+def graph_do_while(flag: Any, /) -> bool: ...
+
+graph: Graph
 
 TRACE: str
 DEBUG: str
@@ -106,12 +114,10 @@ CRITICAL: str
 # Refused: using one is an error with a reason and a cure.
 BitpackedFields: Refused
 BufferView: Refused
-Event: Refused
 GUI: Refused
 Mesh: Refused
 MeshInstance: Refused
 SharedArray: Refused
-Stream: Refused
 TetMesh: Refused
 Texture: Refused
 Tile16x16: Refused
@@ -122,12 +128,9 @@ append: Refused
 assume_in_range: Refused
 block_local: Refused
 cache_read_only: Refused
-create_event: Refused
-create_stream: Refused
 deactivate: Refused
 deactivate_all_snodes: Refused
 get_addr: Refused
-graph: Refused
 is_active: Refused
 lang: Refused
 length: Refused
@@ -140,6 +143,4 @@ real_func: Refused
 rescale_index: Refused
 simt: Refused
 sparse_grid: Refused
-stream: Refused
-stream_parallel: Refused
 ui: Refused

@@ -30,21 +30,29 @@ def tetrahedra() -> None:
     sg.TetMesh()  # here
 
 
-@refused(sg.Unsupported, "`sg.create_stream`: streams and events are not supported: launches run in program order",
-         "one after another")
-def stream() -> None:
-    sg.create_stream()  # here
+@refused(sg.Unsupported, "a launch on a stream is not differentiated: tapes and gradients run launches in order",
+         "leave out")
+def stream_under_a_tape() -> None:
+    x = sg.field(sg.f32, (), needs_grad=True)
+
+    @sg.kernel
+    def k():
+        x[None] = 1.0
+
+    with sg.ad.Tape(x):
+        k(qd_stream=sg.create_stream())  # here
 
 
-@refused(sg.Unsupported, "`sg.create_event`: streams and events are not supported: launches run in program order",
-         "one after another")
-def event() -> None:
-    sg.create_event()  # here
+@refused(sg.Unsupported, "a launch on a stream is not differentiated: tapes and gradients run launches in order",
+         "leave out")
+def gradient_on_a_stream() -> None:
+    x = sg.field(sg.f32, (), needs_grad=True)
 
+    @sg.kernel
+    def k():
+        x[None] = 1.0
 
-@refused(sg.Unsupported, "`sg.graph.do_while`: recorded graphs of launches are not supported", "Python loop")
-def graph() -> None:
-    sg.graph.do_while(lambda: True)  # here
+    k.grad(qd_stream=sg.create_stream())  # here
 
 
 @refused(sg.Unsupported, "`sg.BufferView`: views of a part of an array are not supported", "whole array")

@@ -240,11 +240,6 @@ def test_gradient_of_vector_arguments_leaves_them_alone() -> None:
     assert np.array_equal(x.to_numpy(), [1, 2, 3]) and np.array_equal(x.grad.to_numpy(), [1, 2, 3])
 
 
-def test_what_other_dialects_offer_and_this_one_does_not() -> None:
-    with pytest.raises(sg.Unsupported, match="graph=True"):
-        sg.kernel(graph=True)
-
-
 def test_results_given_as_a_tuple_of_types() -> None:
     @sg.kernel
     def k(a: sg.f64) -> (sg.i32, vec3):  # type: ignore[valid-type, syntax]
