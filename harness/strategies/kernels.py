@@ -123,7 +123,7 @@ class Kernels(Loops):
         """A task, with the serial code before and after it."""
         self._open_serial()
         body: list[Stmt] = []
-        if self.draw.boolean(0.3 if self.rich else 0.08):
+        if self.draw.boolean(0.3 if self.rich else 0.12):
             body += self._serial_code()
         if self.draw.boolean(0.05 if self.rich else 0.02):
             body.append(m.If(self.condition(0), (self._return_of_kernel(0),)))
@@ -241,7 +241,8 @@ class Kernels(Loops):
             if self.functions and self.draw.boolean():
                 body += self.from_function()
         for depth in self.draw.choice(NESTS if self.rich else SMALL_NESTS):
-            for _ in range(self.draw.choice((0, 1, 1, 2) if self.rich else (0, 0, 1))):
+            few = (0, 0, 0, 0, 1) if self.vectorial else (0, 0, 1)  # a statement on vectors is several
+            for _ in range(self.draw.choice((0, 1, 1, 2) if self.rich else few)):
                 body += self.simple() if self.draw.boolean(0.8) else self.branch()
             if self.draw.boolean(0.06):
                 body += self.exit()
