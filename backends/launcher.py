@@ -34,7 +34,8 @@ class Lowered(Protocol):
     """What the driver makes of a kernel.
 
     kernel: what runs. counting: finds the depths of its adstacks, or None. reads, writes: array parameters whose
-    content the kernel loads, stores to. shadow: array parameters that the counting kernel stores to.
+    content the kernel loads, stores to. shadow: array parameters that the counting kernel stores to. before: the array
+    behind each parameter that takes a copy of what it held before.
     """
 
     @property
@@ -47,6 +48,8 @@ class Lowered(Protocol):
     def writes(self) -> frozenset[str]: ...
     @property
     def shadow(self) -> frozenset[str]: ...
+    @property
+    def before(self) -> Mapping[str, str]: ...
 
 
 @dataclass

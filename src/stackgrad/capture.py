@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from .bound import GRAD
 from .compiler.ir.nodes import Kernel
 from .fields import Array
-from .program import GRAD, NOTHING, Binding, Program
+from .program import NOTHING, Binding, Program
 from .session import RUNTIME
 from .usage import UsageError
 

@@ -6,18 +6,19 @@ active tape has saved what the launch will destroy and an earlier gradient still
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .backends.base import Draws
 from .backends.launcher import NO_DRAWS, Launcher
-from .bound import GRAD, bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
+from .bound import bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
 from .compiler.errors import NotDifferentiable, Span
-from .compiler.ir.nodes import Atomic, Kernel, Load, Random, Store
+from .compiler.ir.nodes import Kernel, Random
 from .compiler.ir.types import ArrayType
 from .compiler.ir.walk import walk_kernel
 from .compiler.sizing.regions import Box, Regions
+from .directions import Backward, Direction, Side
 from .dump import dump_kernels
 from .fields import Array
 from .session import RUNTIME, stamp
@@ -208,28 +209,6 @@ class Program:
             ) from None
 
 
-class Side:
-    """One direction of a program: its launcher, and the names of the arrays it uses, writes, reads and is sized by."""
-
-    __slots__ = ("launcher", "arrays", "writes", "reads")
-
-    def __init__(self, launcher: Launcher) -> None:
-        kernel, lowered = launcher.kernel, launcher.lowered
-        implicit = implicit_adjoints(kernel)
-        names = [p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.name not in lowered.before]
-        self.launcher = launcher
-        self.arrays = (*names, *implicit)
-        self.writes = tuple(sorted((lowered.writes | implicit) - lowered.before.keys()))
-        self.reads = tuple(sorted(set(lowered.reads) | set(launcher.bound_arrays)))
-
-
-class Direction(NamedTuple):
-    """A gradient: what its launch does to which arrays, and to which of their elements."""
-
-    side: Side
-    regions: Regions
-
-
 class Binding:
     """A program and the memory it runs on.
 
@@ -378,67 +357,3 @@ class Binding:
     def lookup(self, name: str) -> Array | np.ndarray:
         """What a parameter of the kernel, or of its gradient, is bound to."""
         return bound_to(self.program, self.arrays, name)
-
-
-class Backward:
-    """The gradient of a binding: its memory, what it writes, and which primals it reads.
-
-    reads: fields whose content the gradient needs, by the sweep or by the count of its adstacks; adjoints are not
-    among them. foreign: names of NumPy arrays it needs, whose writes nobody sees. before: the array behind each copy of
-    what was there before the launch.
-    """
-
-    __slots__ = (
-        "program", "arrays", "launcher", "memory", "written", "reads", "foreign", "before", "regions", "_versions",
-    )  # fmt: skip
-
-    def __init__(self, binding: Binding, direction: Direction) -> None:
-        program, arrays = binding.program, binding.arrays
-        side = direction.side
-        self.program = program
-        self.regions = direction.regions
-        self.before = side.launcher.lowered.before
-        self.arrays = arrays
-        self.launcher = side.launcher
-        self.memory = memory_of(program, arrays, side.arrays)
-        self.written = fields_of(program, arrays, side.writes)
-        named = dict.fromkeys(self.before.get(name, name) for name in side.reads)
-        primals = [name for name in named if name in arrays and not name.endswith(GRAD)]
-        self.reads = fields_of(program, arrays, primals)
-        self.foreign = tuple(name for name in primals if not isinstance(arrays[name], Array))
-        self._versions = version_source(program, arrays, side.launcher)
-
-    def read_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
-        """Which elements of which primals the gradient with these arguments may read."""
-        boxes = self.regions.read_boxes(scalars, self._shapes())
-        return boxes_by_field(self.program, self.arrays, boxes, self.reads, self.before)
-
-    def write_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
-        """Which elements of which adjoints, and of what else it writes, the gradient may write."""
-        boxes = self.regions.write_boxes(scalars, self._shapes())
-        own = {name: found for name, found in boxes.items() if name not in self.before}
-        return boxes_by_field(self.program, self.arrays, own, self.written)
-
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        copies = {copy: self.arrays[name].shape for copy, name in self.before.items()}
-        return {**shapes_of(self.memory), **copies}
-
-    def run(self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray]) -> None:
-        """Run the gradient once, unwatched; see `Binding.launch_grad`."""
-        versions = self._versions
-        memory = {**self.memory, **replaced} if replaced else self.memory
-        try:
-            self.launcher.run(
-                memory, scalars, draws, None if versions is None else tuple([f.version for f in versions])
-            )
-        finally:
-            for field in self.written:
-                field.version = stamp()
-
-
-def implicit_adjoints(kernel: Kernel) -> frozenset[str]:
-    """Adjoint arrays that a kernel of stage adjoint uses by the name `x.grad` without a parameter of that name."""
-    named = {p.name for p in kernel.params}
-    adjoints = {p.name + GRAD for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad} - named
-    used = {s.array for s in walk_kernel(kernel) if isinstance(s, (Load, Store, Atomic))}
-    return frozenset(used & adjoints)

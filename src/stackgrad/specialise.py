@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arguments import REQUIRED, arranged
+from .bound import GRAD
 from .compiler.errors import KernelTypeError, Span
 from .compiler.frontend.members import LaunchValue
 from .compiler.frontend.parameters import Parameter
@@ -22,7 +23,7 @@ from .fields.array import Array
 from .guards import guards_of
 from .leaves import Foreign, Leaf, Misfit
 from .matching import Call, Matcher, ScalarMatcher, StandIns, ValueMatcher, identity_of, matcher_of
-from .program import GRAD, Binding, Program
+from .program import Binding, Program
 from .recent import Recent
 from .results import Reader
 from .session import RUNTIME

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arguments import Signature
+from .bound import GRAD
 from .compiler.ir.nodes import Kernel as KernelIR
 from .compiler.ir.nodes import StackAlloca
 from .compiler.ir.types import ArrayType
 from .compiler.ir.walk import walk_kernel
+from .directions import implicit_adjoints
 from .fields import Array
-from .program import GRAD, Binding, Program, implicit_adjoints
+from .program import Binding, Program
 from .session import RUNTIME
 from .statistics import KernelStats, stats_of
 from .usage import ArgumentError, close_names

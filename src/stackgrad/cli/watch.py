@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..bound import GRAD
 from ..capture import Capture, CapturedLaunch, Kind
 from ..fields import Array
 from ..harness.finite import is_finite, nonfinite
 from ..harness.report import Finding
-from ..program import GRAD, NOTHING, Binding, Program
+from ..program import NOTHING, Binding, Program
 from ..session import RUNTIME
 
 if TYPE_CHECKING:
