@@ -200,7 +200,7 @@ class MatrixArray(Exchange):
         """Overwrite the content. The array has the field's shape and then that of its elements; see Array."""
         given = as_numpy(array)
         want = (*self.shape, *self.element.shape)
-        if given.shape != want and given.shape != (*want, 1):
+        if given.shape not in (want, (*want, 1), want[: -1 if self.m == 1 else None]):
             raise FieldError(f"{self.label} takes an array of shape {want}, not {given.shape}", "reshape the array")
         given = convert(given.reshape(want), self.dtype, self.label)
         axes = len(self.element.shape)
@@ -231,6 +231,16 @@ class MatrixField(MatrixArray, Field):
 
     __slots__ = ()
     maker = "field"
+
+    def to_numpy(self, dtype: Any = None, *, keep_dims: bool = False, copy: bool | None = True) -> np.ndarray:
+        """The content: the field's shape, then (n, m) of matrices, (n,) of vectors and of matrices of one column.
+
+        keep_dims: (n, 1) of these two instead. dtype, copy: as of other arrays.
+        """
+        found = super().to_numpy(dtype, copy=copy)
+        if self.m != 1:
+            return found
+        return found.reshape(*self.shape, self.n, *(1,) * keep_dims)
 
     def get_scalar_field(self, *indices: int) -> Any:
         """Not available: the entries of all elements are one array. Raises FieldError."""
