@@ -137,7 +137,8 @@ class _Pulled:
             return Judged("reverse", "dual", "lean", "poisoned", known.poisoned)
         if not (np.isfinite(left).all() and np.isfinite(right).all()):
             return Judged("reverse", "dual", "lean", "undecided", "NaN or infinity along the direction")
-        size = float(np.abs(left).sum() + np.abs(right).sum())
+        with np.errstate(over="ignore"):
+            size = float(np.abs(left).sum() + np.abs(right).sum())
         error = sum(float(np.sum(known.errors[n + GRAD])) for n in self.names)
         bound = 2.0 * error + SAFETY * (UNIT * size + moves)
         gap = abs(float(left.sum()) - float(right.sum()))

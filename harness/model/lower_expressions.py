@@ -339,6 +339,7 @@ FUNCTIONS: dict[str, Function] = {
     "min": _extremum("min"), "max": _extremum("max"), "atan2": _atan2, "select": _select, "frexp": _frexp,
     "raw_mod": _raw_mod, "raw_div": _raw_div, "isnan": _isnan, "isinf": _isinf, "bit_shr": _bit_shr,
     "pow": lambda t, args: binary(t, "**", *args), "zero": _constant(0), "one": _constant(1), "stop_grad": _stopped,
+    "volatile_load": lambda t, args: args[0],
     "math.mix": lambda t, args: _mixed(t, *args), "math.fract": lambda t, args: _fraction(t, *args),
     "math.clamp": lambda t, args: FUNCTIONS["min"](t, (args[2], FUNCTIONS["max"](t, args[:2]))),
     "math.smoothstep": lambda t, args: _smooth_step(t, *args),

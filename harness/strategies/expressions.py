@@ -107,7 +107,8 @@ class Expressions(State):
             return m.Name(name), self.names.reals[name]
         if kind == "element":
             array = self.draw.choice(arrays)
-            return m.Element(array.name, self.place(array)), array.dtype
+            element = m.Element(array.name, self.place(array))
+            return call("volatile_load", element) if self.draw.boolean(0.02) else element, array.dtype
         if kind == "argument" and not self.in_function:
             return self.argument("real")
         return m.Cast(self.integer(1)[0], self.main, self.draw.choice(("type", "cast"))), self.main

@@ -14,6 +14,12 @@ from ..model.source import definitions
 NOT_DRAWN: dict[str, str] = {
     "static_assert": "decided before the kernel exists: it has no effect on values",
     "static_print": "prints while the kernel is traced: it has no effect on values",
+    "With": "holds blocks of a kernel that run in the order of the text, as they do without it",
+    "stream_parallel": "holds a block that runs where it stands, as it does without it",
+    "graph_parallel": "holds a block that runs where it stands, as it does without it",
+    "graph_parallel_context": "holds a block that runs where it stands, as it does without it",
+    "graph_do_while": "a `while` at the top of a kernel, with a flag in a field",
+    "atomic_cas": "what it leaves depends on the order of iterations; `atomic_exchange` of own elements is drawn",
     "unit": "a vector of constants, as `Vector([0, 1])` is, which is drawn",
     "diag": "a matrix of its entries, as `Matrix([[a, 0], [0, a]])` is, which is drawn",
     "rows": "a matrix of its entries in order; `Matrix([...])` is drawn",

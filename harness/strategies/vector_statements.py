@@ -11,7 +11,7 @@ from .statements import Statements
 from .vectors import part
 
 UPDATES = ("bounded", "decay", "sum", "entry", "swizzle", "swap", "slice", "scale", "product", "entry")
-UPDATES_IN_LOOPS = (*("bounded",) * 4, "entry", "entry", "decay", "product", "product", "swizzle", "sum", "slice")
+UPDATES_IN_LOOPS = (*("bounded",) * 7, "entry", "entry", "decay", "product", "product", "swizzle", "sum", "slice")
 
 
 class VectorStatements(Statements):
