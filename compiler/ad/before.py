@@ -84,21 +84,18 @@ def turned(stmt: Stmt, copies: Mapping[str, str]) -> Stmt:
     return stmt
 
 
-def repeatable(risks: Iterable[Risk], kernel: Kernel, own: Iterable[Collection[str]]) -> set[str]:
-    """Arrays of these risks if copies cure every one of them; else none.
+class Repeatable:
+    """Which risks copies cure."""
 
-    own: for each task, the arrays of which every iteration touches elements of its own alone.
-    """
-    params = {p.name for p in kernel.params}
-    returned: dict[Value, int] = {
-        s.result: t for t, task in enumerate(kernel.tasks) for s in walk_task(task) if isinstance(s, n.Atomic)
-    }
-    owned = list(own)
-    found = set()
-    for risk in risks:
-        task = returned.get(risk.load.result)
-        shared = task is not None and risk.load.array not in owned[task]
-        if risk.across or shared or risk.load.array not in params:
-            return set()
-        found.add(risk.load.array)
-    return found
+    def __init__(self, kernel: Kernel, own: Iterable[Collection[str]]) -> None:
+        """own: for each task, the arrays of which every iteration touches elements of its own alone."""
+        self._params = {p.name for p in kernel.params}
+        self._own = list(own)
+        self._returned: dict[Value, int] = {
+            s.result: t for t, task in enumerate(kernel.tasks) for s in walk_task(task) if isinstance(s, n.Atomic)
+        }
+
+    def __contains__(self, risk: Risk) -> bool:
+        task = self._returned.get(risk.load.result)
+        shared = task is not None and risk.load.array not in self._own[task]
+        return not risk.across and not shared and risk.load.array in self._params

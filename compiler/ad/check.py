@@ -28,11 +28,11 @@ def check_kernel(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Non
 
 
 class StateOverwritten(NotDifferentiable):
-    """The gradient reads what the kernel overwrites. risks: of these loads."""
+    """The gradient reads what the kernel overwrites. found: each such load, and what there is to say of it."""
 
-    def __init__(self, diagnostics: list[Diagnostic], risks: list[Risk]) -> None:
-        super().__init__(diagnostics)
-        self.risks = risks
+    def __init__(self, found: list[tuple[Risk, Diagnostic]]) -> None:
+        super().__init__(list(dict.fromkeys(diagnostic for _, diagnostic in found)))
+        self.found = found
 
 
 def check_state(grad: Kernel, forward: Kernel, at_risk: Mapping[Value, Risk], copies: Collection[str]) -> None:
@@ -40,15 +40,13 @@ def check_state(grad: Kernel, forward: Kernel, at_risk: Mapping[Value, Risk], co
 
     copies: arrays that hold what the forward sweep of the grad kernel has made of the state before the launch.
     """
-    found: dict[tuple[int, int], Diagnostic] = {}
-    risks: list[Risk] = []
+    found: list[tuple[Risk, Diagnostic]] = []
     for stmt in walk_kernel(grad):
         risk = at_risk.get(stmt.result) if isinstance(stmt, n.Load) and stmt.array not in copies else None
         if risk:
-            found[(risk.load.loc, risk.write.loc)] = _overwritten(forward, risk)
-            risks.append(risk)
+            found.append((risk, _overwritten(forward, risk)))
     if found:
-        raise StateOverwritten(list(found.values()), risks)
+        raise StateOverwritten(found)
 
 
 def _overwritten(kernel: Kernel, risk: Risk) -> Diagnostic:

@@ -19,7 +19,7 @@ from ..ir.types import ArrayType
 from ..ir.walk import map_blocks, next_id, results, walk, walk_kernel
 from ..passes.affine import Affine, IndexForms, is_own, same_indices
 from .activity import Activity, find_activity
-from .before import Copies, make_copies, on_copies, params, repeatable
+from .before import Copies, Repeatable, make_copies, on_copies, params
 from .check import StateOverwritten, check_kernel, check_state
 from .forget_primals import forget_primals
 from .plan import LOWERINGS, Planner, Policy
@@ -47,10 +47,12 @@ def reverse_taped(kernel: Kernel, lowering: str = "lean") -> tuple[Kernel, dict[
         try:
             return made.run(arrays), made.copies.names
         except StateOverwritten as problem:
-            more = repeatable(problem.risks, kernel, map(own_arrays, kernel.tasks))
-            if more <= arrays:
-                raise NotDifferentiable(problem.diagnostics) from None
-            arrays |= more
+            cured = Repeatable(kernel, map(own_arrays, kernel.tasks))
+            left = list(dict.fromkeys(diagnostic for risk, diagnostic in problem.found if risk not in cured))
+            more = arrays | {risk.load.array for risk, _ in problem.found}
+            if left or more == arrays:
+                raise NotDifferentiable(left or problem.diagnostics) from None
+            arrays = more
 
 
 class _Reversal:
