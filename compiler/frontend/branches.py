@@ -96,8 +96,10 @@ def _one_of(t: Tracer, conjunction: bool, left: Operand, node: ast.expr) -> Oper
         t.truth(right)
     if t.type_of(left).is_bool and t.type_of(right).is_bool:
         return _joined(t, conjunction, condition, body, right)
-    chosen, kept = (body, right), ([], left)
-    return _alternatives(t, condition, *((chosen, kept) if conjunction else (kept, chosen)))
+    nothing: list[Stmt] = []
+    if conjunction:
+        return _alternatives(t, condition, (body, right), (nothing, left))
+    return _alternatives(t, condition, (nothing, left), (body, right))
 
 
 def short_circuit(t: Tracer, conjunction: bool, left: Operand, right: Callable[[], Operand]) -> Operand:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 from ..ir import nodes as n
 from ..ir.nodes import Value
@@ -10,6 +11,10 @@ from .context import Tracer
 from .conversions import as_matrix
 from .diagnostics import mistyped, unsupported
 from .operands import UNKNOWN, MatrixValue, Operand, Pack, ShapeOf, Static, StructValue, describe, known
+
+
+_CONVERSIONS: dict[int, Callable[[object], str]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
+"""What follows `!` in an f-string."""
 
 
 class Template:
@@ -103,8 +108,7 @@ class Template:
         if spec.values:
             raise mistyped("the format of a value is known at compile time", "write it as a constant", part)
         if isinstance(operand, Static) and part.conversion != -1:
-            convert = {ord("r"): repr, ord("s"): str, ord("a"): ascii}[part.conversion]
-            operand = Static(convert(operand.value))
+            operand = Static(_CONVERSIONS[part.conversion](operand.value))
         self.operand(t, operand, spec.text)
 
 

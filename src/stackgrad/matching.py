@@ -339,9 +339,9 @@ def _is_array(value: Any) -> bool:
 
 def _is_dataclass(value: Any) -> bool:
     """Whether an object is taken by its members; `@sg.data_oriented` asks for it to be taken as a whole."""
-    if isinstance(value, (type, Scalar)) or is_host_struct(value) or getattr(value, "is_stackgrad_data_oriented", False):
+    if isinstance(value, (type, Scalar)) or is_host_struct(value):
         return False
-    return dataclasses.is_dataclass(value)
+    return dataclasses.is_dataclass(value) and not getattr(value, "is_stackgrad_data_oriented", False)
 
 
 def _is_field(value: Any) -> bool:
