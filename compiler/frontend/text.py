@@ -12,7 +12,6 @@ from .conversions import as_matrix
 from .diagnostics import mistyped, unsupported
 from .operands import UNKNOWN, MatrixValue, Operand, Pack, ShapeOf, Static, StructValue, describe, known
 
-
 _CONVERSIONS: dict[int, Callable[[object], str]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
 """What follows `!` in an f-string."""
 
