@@ -1,7 +1,7 @@
 """What reverse mode refuses, each with line, reason and cure: never a silently wrong gradient."""
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 
 from ..errors import Diagnostic, NotDifferentiable, Unsupported
 from ..ir import nodes as n
@@ -35,16 +35,21 @@ class StateOverwritten(NotDifferentiable):
         self.found = found
 
 
-def check_state(grad: Kernel, forward: Kernel, at_risk: Mapping[Value, Risk], copies: Collection[str]) -> None:
+def check_state(
+    grad: Kernel, forward: Kernel, at_risk: Mapping[Value, Risk], copies: Collection[str], cured: Container[Risk]
+) -> None:
     """Refuse a grad kernel that still reads elements that the forward kernel overwrites. Run after dead code.
 
-    copies: arrays that hold what the forward sweep of the grad kernel has made of the state before the launch.
+    copies: arrays that hold what the forward sweep of the grad kernel has made of the state before the launch; cured:
+    risks of which they take care. What is read there decides what is stored there, so all reads of them count.
     """
     found: list[tuple[Risk, Diagnostic]] = []
+    used = used_values(walk_kernel(grad)) if copies else set()
     for stmt in walk_kernel(grad):
-        risk = at_risk.get(stmt.result) if isinstance(stmt, n.Load) and stmt.array not in copies else None
-        if risk:
-            found.append((risk, _overwritten(forward, risk)))
+        if isinstance(stmt, n.Load) or isinstance(stmt, n.Atomic) and stmt.result in used:
+            risk = at_risk.get(stmt.result)
+            if risk and not (stmt.array in copies and risk in cured):
+                found.append((risk, _overwritten(forward, risk)))
     if found:
         raise StateOverwritten(found)
 

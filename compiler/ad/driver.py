@@ -47,8 +47,7 @@ def reverse_taped(kernel: Kernel, lowering: str = "lean") -> tuple[Kernel, dict[
         try:
             return made.run(arrays), made.copies.names
         except StateOverwritten as problem:
-            cured = Repeatable(kernel, map(own_arrays, kernel.tasks))
-            left = list(dict.fromkeys(diagnostic for risk, diagnostic in problem.found if risk not in cured))
+            left = list(dict.fromkeys(diagnostic for risk, diagnostic in problem.found if risk not in made.cured))
             more = arrays | {risk.load.array for risk, _ in problem.found}
             if left or more == arrays:
                 raise NotDifferentiable(left or problem.diagnostics) from None
@@ -68,6 +67,7 @@ class _Reversal:
         risks = RiskAnalysis(kernel)
         check_kernel(kernel, self.activity, risks)
         self.found = risks.find()
+        self.cured = Repeatable(kernel, map(own_arrays, kernel.tasks)) if self.found else ()
         self.copies = Copies()
 
     def run(self, before: frozenset[str]) -> Kernel:
@@ -77,7 +77,7 @@ class _Reversal:
         raw = _reverse_tasks(kernel, self.activity, self.policy, at_risk, self.copies)
         prelude = _temporaries(kernel, at_risk, next_id(raw), self.copies)
         grad = forget_primals(replace(raw, tasks=prelude + raw.tasks))
-        check_state(grad, kernel, at_risk, self.copies.names)
+        check_state(grad, kernel, at_risk, self.copies.names, self.cured)
         return replace(grad, tasks=tuple(t for t in grad.tasks if t.body) or grad.tasks[:1])
 
 

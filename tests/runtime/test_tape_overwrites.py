@@ -300,3 +300,19 @@ def test_the_budget_counts_it() -> None:
     with pytest.raises(sg.TapeError, match="overwrites what its own gradient reads"), Tape(f.loss, budget_bytes=39):
         step()
     assert np.array_equal(x.to_numpy(), START)
+
+
+def test_what_decides_a_kept_value_must_be_told_by_the_text_too() -> None:
+    """No rule reads x[i + 1] itself; but what is stored with it is read again, so its order of iterations counts."""
+    f = make("reference")
+    x, y = f.x, f.y
+
+    @sg.kernel
+    def blend():
+        for i in range(N - 1):
+            x[i] = x[i] + x[i + 1]
+            y[i] = x[i] * x[i]
+            x[i] = 0.5 * x[i]
+
+    with pytest.raises(sg.NotDifferentiable, match="iteration"), Tape(f.loss):
+        blend()
