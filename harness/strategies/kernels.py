@@ -8,7 +8,7 @@ from ..model import nodes as m
 from ..model.nodes import Number, Stmt
 from ..model.walk import fields_used, walk
 from .draw import Draw
-from .expressions import mul
+from .functions import mul
 from .loops import Loops
 from .state import TRIPS, Access, Array, Names, Shape, Signature, VectorArgument, Whole
 from .values import Number as Plain

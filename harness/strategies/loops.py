@@ -6,7 +6,7 @@ from collections.abc import Callable
 from ...compiler.ir.types import i32
 from ..model import nodes as m
 from ..model.nodes import Expr, Number, Stmt
-from .expressions import add, plain
+from .functions import add, plain
 from .state import Whole
 from .vector_statements import VectorStatements
 from .vectors import part

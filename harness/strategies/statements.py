@@ -10,7 +10,8 @@ from dataclasses import replace
 from ...compiler.ir.types import f16, f64, i32, promote
 from ..model import nodes as m
 from ..model.nodes import Number, Stmt
-from .expressions import LITERALS, Integer, call, mul
+from .expressions import Integer
+from .functions import LITERALS, call, mul
 from .state import Array, Whole
 from .vectors import Vectors
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ..model import nodes as m
 from ..model.nodes import Expr, Number, Stmt
-from .expressions import add, mul
+from .functions import add, mul
 from .state import Array, Shape
 from .statements import Statements
 from .vectors import part
@@ -128,7 +128,7 @@ class VectorStatements(Statements):
 
     def write_element(self) -> list[Stmt]:
         """In programs with vectors at times of a vector."""
-        if self.vectorial and self.draw.boolean(0.35):
+        if self.vectorial and self.draw.boolean(0.5):
             return self.write_vector()
         return super().write_element()
 
@@ -139,7 +139,7 @@ class VectorStatements(Statements):
         scattered = [a for a in scattered if self.reachable(a)]
         if not own + scattered:
             return super().write_element()
-        array = self.draw.choice(own + scattered * 2)
+        array = self.draw.choice(own + scattered * 4)
         if array in own:
             return self.store_own_vector(array)
         self.access.atomics[array.name] = "add"

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from ...compiler.ir.types import Scalar, promote
 from ..model import nodes as m
 from ..model.nodes import Expr, Number
-from .expressions import LITERALS, SAFE, SMOOTH_NAMES, Expressions, Typed, add, call, mul, plain
+from .expressions import Expressions, Typed
+from .functions import LITERALS, SAFE, SMOOTH_NAMES, add, call, mul, plain
 from .state import Array, Shape, VectorArgument
 
 Production = Callable[[Shape, int], Typed]
