@@ -18,7 +18,19 @@ from .context import EXPRESSIONS, Handler, Tracer, rows, unpoisoned
 from .conversions import as_matrix, captured, unified
 from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
 from .memory import declare, is_argument, load, store
-from .operands import MatrixValue, Operand, Pack, Static, describe, integer, number, shape_text, static
+from .operands import (
+    UNKNOWN,
+    MatrixValue,
+    Operand,
+    Pack,
+    Static,
+    describe,
+    integer,
+    known,
+    number,
+    shape_text,
+    static,
+)
 from .scope import Compound, Fixed, Reference, Variable
 from .source import MISSING, outer_name, outer_names
 
@@ -116,8 +128,22 @@ def binary(t: Tracer, op: ast.operator, left: Operand, right: Operand) -> Operan
         return Pack(left.items * count)
     if isinstance(left, Pack) and isinstance(right, Pack) and isinstance(op, ast.Add):
         return Pack(left.items + right.items)
+    textual = isinstance(op, (ast.Mod, ast.Add)) or isinstance(op, ast.Mult) and count is not None
+    if textual and isinstance(left, Static) and isinstance(left.value, str):
+        return _text(op, left.value, right)
     row = infer.BINARY.get(type(op))
     return multiply(t, left, right) if row is None else apply_binary(t, row, left, right)
+
+
+def _text(op: ast.operator, left: str, right: Operand) -> Static:
+    """`"%d" % n`, `"a" + "b"`, `"-" * n` of what is known at compile time."""
+    other = known(right)
+    if other is UNKNOWN:
+        raise mistyped("text is made of what is known at compile time", 'print values, or a format: `f"{x:.3f}"`')
+    try:
+        return Static(infer.BINARY[type(op)].fold(left, other))
+    except (TypeError, ValueError) as error:
+        raise mistyped(f"the text fails: {error}", "correct it") from None
 
 
 def apply_binary(t: Tracer, row: infer.Binary, left: Operand, right: Operand) -> Operand:

@@ -47,3 +47,22 @@ def test_a_format_that_does_not_fit_is_refused() -> None:
 
     with pytest.raises(sg.KernelTypeError, match="the format `d` does not fit"):
         k(1.0)
+
+
+def test_constant_text(capfd) -> None:
+    digits = 2
+
+    @sg.kernel
+    def k(a: sg.f64):
+        print("%d of %s" % (3, "x"), "-" * digits, "a" + "b")  # noqa: UP031
+        print("a", a)
+
+    k(0.5)
+    assert capfd.readouterr().out == "3 of x -- ab\na 0.5\n"
+
+    @sg.kernel
+    def formatted(a: sg.f64):
+        print("%f" % a)  # noqa: UP031
+
+    with pytest.raises(sg.KernelTypeError, match="text is made of what is known at compile time"):
+        formatted(0.5)
