@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from .ad.driver import reverse, reverse_taped
+from .ad.products import serialise_products
 from .ad.tangent import tangent
 from .ir.nodes import Atomic, Kernel, Load, StackAlloca, Store
 from .ir.types import ArrayType
@@ -71,6 +72,7 @@ BEFORE_REVERSE: list[tuple[str, Pass]] = [
     ("number_draws", number_draws),
     ("lower_exits", lower_exits),
     *TIDY,
+    ("serialise_products", serialise_products),
     ("promote_elements", promote_elements),
     *TIDY,
     ("number_loops", number_loops),

@@ -14,15 +14,15 @@ from ..ir.walk import map_blocks, walk
 FRAMES = (n.For, n.While, n.Scope)
 
 
-def serialise(kernel: Kernel, task: Task, because: n.Atomic) -> Task:
-    """The serial task. because: for the message. Raises NotDifferentiable if the task draws random numbers.
+def serialise(kernel: Kernel, task: Task, because: n.Atomic, who: str = "forward mode runs") -> Task:
+    """The serial task. because, who: for the message. Raises NotDifferentiable if the task draws random numbers.
 
     Draws are numbered by iteration, so in one iteration of a serial task they would be others.
     """
     draws = next((s for s in walk(task.body) if isinstance(s, n.Random)), None)
     if draws is not None:
         raise NotDifferentiable(
-            f"forward mode runs a parallel loop with an atomic {because.op} on '{because.array}' serially, where its"
+            f"{who} a parallel loop with an atomic {because.op} on '{because.array}' serially, where its"
             " random numbers would be others",
             "draw the numbers into a field in a kernel of its own, or make the loop serial",
             kernel.span(draws.loc),

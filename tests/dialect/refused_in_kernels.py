@@ -202,6 +202,7 @@ def gradient_of_an_atomic_product() -> None:
     def k():
         for i in x:
             sg.atomic_mul(y[None], x[i])  # here
+            x[i] = y[None]
 
     k.grad()
 

@@ -64,16 +64,84 @@ def test_extreme_atomics() -> None:
     assert gradient_of(extreme).tolist() == [1.0, 0.0, 0.0]
 
 
-def test_a_product_by_atomics_is_not_differentiated() -> None:
+@pytest.mark.parametrize("zero", [False, True])
+def test_products_by_atomics(zero) -> None:
+    """Into shared elements, from parallel iterations: factors of 0 are factors like others."""
+    x, s = sg.field(sg.f64, 7, needs_grad=True), sg.field(sg.f64, 2, needs_grad=True)
+    loss, a = sg.field(sg.f64, (), needs_grad=True), np.linspace(0.3, 2.1, 7)
+    a[3] = 0.0 if zero else a[3]
+    x.from_numpy(a)
+    s.from_numpy(np.array([1.5, -0.5]))
+
+    @sg.kernel
+    def k():
+        for i in x:
+            s[i % 2] *= sg.sin(x[i])
+            loss[None] += x[i] ** 2
+        for i in s:
+            loss[None] += (i + 1) * s[i]
+
+    with sg.ad.Tape(loss):
+        k()
+    v, start = np.sin(a), [1.5, -0.5]
+    others = [start[i % 2] * np.prod([v[j] for j in range(i % 2, 7, 2) if j != i]) for i in range(7)]
+    expected = [2 * a[i] + (1 + i % 2) * others[i] * np.cos(a[i]) for i in range(7)]
+    np.testing.assert_allclose(x.grad.to_numpy(), expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(s.grad.to_numpy(), [np.prod(v[0::2]), 2 * np.prod(v[1::2])], rtol=1e-12, atol=1e-14)
+
+
+def test_products_and_exchanges_of_own_elements() -> None:
+    """y *= x, then z takes y for what it was, in each iteration alone; and a product in a serial loop."""
+    x, y = sg.field(sg.f64, 3, needs_grad=True), sg.field(sg.f64, 3, needs_grad=True)
+    z, loss = sg.field(sg.f64, 3, needs_grad=True), sg.field(sg.f64, (), needs_grad=True)
+    x.from_numpy(A)
+    y.from_numpy(np.array([3.0, 4.0, 5.0]))
+    z.from_numpy(np.array([7.0, 8.0, 9.0]))
+
+    @sg.kernel
+    def k():
+        for i in x:
+            old = sg.atomic_mul(y[i], x[i])
+            before = sg.atomic_exchange(z[i], y[i] * old)
+            loss[None] += z[i] + 10.0 * before
+        for _ in range(1):
+            for i in range(3):
+                y[0] *= x[i]
+            loss[None] += y[0]
+
+    with sg.ad.Tape(loss):
+        k()
+    x0, x1, x2 = A
+    assert loss[None] == pytest.approx(9 * x0 + 16 * x1 + 25 * x2 + 240 + 3 * x0 * x0 * x1 * x2)
+    np.testing.assert_allclose(x.grad.to_numpy(), [9 + 6 * x0 * x1 * x2, 16 + 3 * x0**2 * x2, 25 + 3 * x0**2 * x1])
+    np.testing.assert_allclose(y.grad.to_numpy(), [6 * x0 + x0 * x0 * x1 * x2, 8 * x1, 10 * x2])
+    assert z.grad.to_numpy().tolist() == [10.0] * 3
+
+
+def test_a_product_that_is_read_meanwhile_has_no_gradient() -> None:
     def body(x, loss):
         @sg.kernel
         def k():
             for i in x:
-                sg.atomic_mul(loss[None], x[i])
+                old = sg.atomic_mul(loss[None], x[i])
+                x[i] = old
 
         return k
 
-    with pytest.raises(sg.NotDifferentiable, match="the gradient of an atomic mul needs the values it overwrote"):
+    with pytest.raises(sg.NotDifferentiable, match="depends on the order of iterations"):
+        gradient_of(body)
+
+
+def test_a_product_beside_random_numbers_has_no_gradient() -> None:
+    def body(x, loss):
+        @sg.kernel
+        def k():
+            for i in x:
+                loss[None] *= x[i] + sg.random()
+
+        return k
+
+    with pytest.raises(sg.NotDifferentiable, match="the gradient visits a parallel loop with an atomic mul"):
         gradient_of(body)
 
 
