@@ -30,11 +30,10 @@ class Plan:
     from the state the last one left.
 
     traced: the kernel under test is what the frontend makes of the text, else the model's own rendering, which costs a
-    fifth. text: the other one must do the same. oracle: ask
-    JAX. check: verify after every pass. counts: backends size adstacks themselves. forward: forward passes and
-    backends run, where there is a gradient to run instead. classic: the gradient of that lowering too. effort: of
-    backends, see `Options`. twins: what twins compute too, forward and reverse. only: the one comparison to
-    make; None for all.
+    fifth. text: the other one must do the same. oracle: ask JAX. check: verify after every pass. counts: backends size
+    adstacks themselves. forward: forward passes and backends run, where there is a gradient to run instead. classic: the
+    gradient of that lowering too. effort: of backends, see `Options`. twins: what twins compute too, forward and
+    reverse. only: the one comparison to make; None for all.
     """
 
     backends: tuple[str, ...] = ("cpu",)

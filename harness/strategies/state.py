@@ -19,13 +19,13 @@ LANES = (1, 2, 3, 3, 2, 3, 8, 8, 3, 2, 8, 1, 3, 2, 3, 2, 8, 3, 2, 0)
 COLUMNS = 3
 SMOOTH, WILD = "smooth", "wild"
 Shape = tuple[int, ...]
-VECTORIAL = 0.3
+VECTORIAL = 0.15
 """Share of programs with vectors."""
 SIZES = (2, 3, 2, 2, 3, 2, 2, 4)
 """Entries of the vectors of a program."""
 TRIPS = (0, 4)
 """Interval of the contents of arrays that bound loops."""
-RICH = 0.15
+RICH = 0.1
 """Share of large programs: several tasks, functions, deep expressions."""
 
 
@@ -118,7 +118,7 @@ class State:
         self.n = draw.choice(LANES)
         self.table = draw.choice((2, 3, 4, 5))
         self.vectorial = draw.boolean(VECTORIAL)
-        self.rich = self.rich and not (self.vectorial and draw.boolean(0.6))
+        self.rich = self.rich and not (self.vectorial and draw.boolean(0.8))
         self.size = draw.choice(SIZES)
         matrices = self.size == 2 and draw.boolean(0.65)
         self.shapes: tuple[Shape, ...] = ((self.size,), (self.size,), (2, 2)) if matrices else ((self.size,),)
