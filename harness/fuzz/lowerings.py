@@ -11,6 +11,8 @@ from functools import cached_property
 from ...compiler.ad.driver import reverse_taped
 from ...compiler.driver import Lowered, prepare_forward, prepare_reverse
 from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.types import f64
+from ...compiler.ir.walk import results, walk_kernel
 from ...compiler.passes.widen import widen
 from ..executors import lower_plainly
 from ..launch import with_gradient
@@ -83,7 +85,9 @@ class Lowerings:
     @cached_property
     def is_wide(self) -> bool:
         """Whether all reals are in double precision as it is; then what the compiler made is judged untouched."""
-        return self.wide_kernel == self.kernel
+        types = {v.type for stmt in walk_kernel(self.kernel) for v in results(stmt)}
+        types |= {t.dtype for t in self.kernel.array_types().values()}
+        return all(t == f64 for t in types if t.is_real)
 
     @cached_property
     def wide_plain(self) -> Kernel:

@@ -10,7 +10,7 @@ Key = tuple[str, str]
 """One comparison of a case: (direction, executor). Directions: load, forward, reverse."""
 
 TWIN_KEYS = frozenset({("reverse", "text"), *((d, name) for d in ("forward", "reverse") for name in TWINS)})
-EVERY_THOROUGH = 4
+EVERY_THOROUGH = 5
 """One case in so many is thorough. In the others an interpreted gradient is compared with machine code that is made
 without effort, and with dual numbers: what costs least and finds most, so that there are many of them.
 """
@@ -31,8 +31,8 @@ class Plan:
 
     traced: the kernel under test is what the frontend makes of the text, else the model's own rendering, which costs a
     fifth. text: the other one must do the same. oracle: ask JAX. check: verify after every pass. counts: backends size
-    adstacks themselves. forward: forward passes and backends run, where there is a gradient to run instead. classic: the
-    gradient of that lowering too. effort: of backends, see `Options`. twins: what twins compute too, forward and
+    adstacks themselves. forward: forward passes and backends run, where there is a gradient to run instead. classic:
+    the gradient of that lowering too. effort: of backends, see `Options`. twins: what twins compute too, forward and
     reverse. only: the one comparison to make; None for all.
     """
 

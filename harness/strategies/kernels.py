@@ -246,7 +246,7 @@ class Kernels(Loops):
                 body += self.simple() if self.draw.boolean(0.8) else self.branch()
             if self.draw.boolean(0.06):
                 body += self.exit()
-            body += self._gated(depth) if self.draw.boolean(0.15) else self.loop(depth)
+            body += self._gated(depth) if self.draw.boolean(0.12) else self.loop(depth)
         if self.draw.boolean(0.3 if self.rich else 0.15):
             body += self.write_element()
         if total is not None:

@@ -43,7 +43,7 @@ def _call(name: str, arity: int = 1, result: Scalar | None = None, right: str = 
     return Row(lambda a, b: m.Call(name, (a, b)[:arity]), result, right)
 
 
-_COMPARISONS = tuple(map(_compare, ("<", "<", "<=", ">", ">=", "==", "!=")))
+_COMPARISONS = tuple(map(_compare, ("<", "<", "<", "<=", ">", ">=", "==", "!=")))
 _SHARED = (
     *map(_binary, "+-*"), *_COMPARISONS, _call("min", 2), _call("max", 2), _call("abs"),
     Row(lambda a, b: m.Unary("-", a)), Row(lambda a, b: m.Choice(m.Compare(("<",), (a, b)), b, a)),

@@ -19,7 +19,7 @@ LANES = (1, 2, 3, 3, 2, 3, 8, 8, 3, 2, 8, 1, 3, 2, 3, 2, 8, 3, 2, 0)
 COLUMNS = 3
 SMOOTH, WILD = "smooth", "wild"
 Shape = tuple[int, ...]
-VECTORIAL = 0.15
+VECTORIAL = 0.12
 """Share of programs with vectors."""
 SIZES = (2, 3, 2, 2, 3, 2, 2, 4)
 """Entries of the vectors of a program."""
@@ -138,7 +138,7 @@ class State:
     @property
     def depth(self) -> int:
         """Levels of an expression."""
-        return 2 if self.rich or self.draw.boolean(0.15) else 1
+        return 2 if self.rich or self.draw.boolean(0.06) else 1
 
     def fresh(self, base: str) -> str:
         """A name that nothing else in the program has."""

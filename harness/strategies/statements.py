@@ -20,7 +20,7 @@ SMALL = Whole(i32, 0, 4)
 
 
 UPDATES = ("scale", "bounded", "decay", "sum", "bounded", "scale", "difference", "rare")
-UPDATES_IN_LOOPS = (*("bounded",) * 8, "scale", "scale", "decay", "sum", "rare", "difference")
+UPDATES_IN_LOOPS = (*("bounded",) * 12, "scale", "scale", "decay", "sum", "rare", "difference")
 """Kinds of updates; in loops more of those that make every iteration's value needed again."""
 
 

@@ -17,7 +17,7 @@ from stackgrad.harness.strategies.language import NOT_DRAWN, language_drawn, lan
 FORMS = frozenset({"MatMult", "Slice", "Vector", "Matrix", "Struct", "fill"})
 """What is no row of a table: the frontend tells it by its parts."""
 TABLES = (EXPRESSIONS, STATEMENTS, infer.BINARY, infer.COMPARE, infer.UNARY)
-SEEDS, BATCH = 1500, 100
+SEEDS, BATCH = 4000, 200
 
 
 def taken(table: Mapping[type, object]) -> set[str]:
