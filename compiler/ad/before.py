@@ -95,7 +95,10 @@ class Repeatable:
             s.result: t for t, task in enumerate(kernel.tasks) for s in walk_task(task) if isinstance(s, n.Atomic)
         }
 
-    def __contains__(self, risk: Risk) -> bool:
+    def __contains__(self, risk: object) -> bool:
+        return isinstance(risk, Risk) and self._is_cured(risk)
+
+    def _is_cured(self, risk: Risk) -> bool:
         task = self._returned.get(risk.load.result)
         shared = task is not None and risk.load.array not in self._own[task]
         return not risk.across and not shared and risk.load.array in self._params

@@ -67,7 +67,7 @@ class _Reversal:
         risks = RiskAnalysis(kernel)
         check_kernel(kernel, self.activity, risks)
         self.found = risks.find()
-        self.cured = Repeatable(kernel, map(own_arrays, kernel.tasks)) if self.found else ()
+        self.cured = Repeatable(kernel, map(own_arrays, kernel.tasks) if self.found else ())
         self.copies = Copies()
 
     def run(self, before: frozenset[str]) -> Kernel:
