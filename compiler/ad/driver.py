@@ -34,7 +34,10 @@ def reverse(kernel: Kernel, lowering: str = "lean") -> Kernel:
     Adjoint arrays hold the cotangents of the final content before, and of the initial content after it has run.
     Raises NotDifferentiable or Unsupported, located.
     """
-    return _Reversal(kernel, lowering).run(frozenset())
+    try:
+        return _Reversal(kernel, lowering).run(frozenset())
+    except StateOverwritten as problem:
+        raise NotDifferentiable(problem.diagnostics) from None
 
 
 def reverse_taped(kernel: Kernel, lowering: str = "lean") -> tuple[Kernel, dict[str, str]]:

@@ -88,11 +88,9 @@ class Program:
     def taped(self) -> Direction:
         """The gradient where the state before the launch is at hand: that of hand-called gradients if it needs none."""
         if self._taped is None:
-            from .compiler.ad.check import StateOverwritten
-
             try:
                 self._taped = Direction(self.reverse_side, self.reverse_regions)
-            except StateOverwritten:
+            except NotDifferentiable:
                 from .compiler.driver import prepare_reverse
 
                 lowered = prepare_reverse(self.kernel, check=RUNTIME.settings.debug, taped=True)
