@@ -88,15 +88,22 @@ class Program:
     def taped(self) -> Direction:
         """The gradient where the state before the launch is at hand: that of hand-called gradients if it needs none."""
         if self._taped is None:
-            try:
-                self._taped = Direction(self.reverse_side, self.reverse_regions)
-            except NotDifferentiable:
-                from .compiler.driver import prepare_reverse
-
-                lowered = prepare_reverse(self.kernel, check=RUNTIME.settings.debug, taped=True)
-                launcher = self._launcher(lowered, "reverse.taped")
-                self._taped = Direction(Side(launcher), Regions(launcher.kernel))
+            self._taped = self._own_taped() or Direction(self.reverse_side, self.reverse_regions)
         return self._taped
+
+    def _own_taped(self) -> Direction | None:
+        """The gradient that takes copies of what was there before; None if it needs none, and is `reverse`."""
+        if self._reverse is not None:
+            return None
+        self._need_gradients()
+        from .compiler.driver import prepare_reverse
+
+        lowered = prepare_reverse(self.kernel, check=RUNTIME.settings.debug, taped=True)
+        launcher = self._launcher(lowered, "reverse.taped" if lowered.before else "reverse")
+        if lowered.before:
+            return Direction(Side(launcher), Regions(launcher.kernel))
+        self._reverse = launcher
+        return None
 
     def _need_gradients(self) -> None:
         if not self.gradients:
