@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping
 
-from ..errors import Diagnostic, NotDifferentiable, Unsupported
+from ..errors import Diagnostic, NotDifferentiable
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Value
 from ..ir.types import ArrayType
@@ -18,13 +18,10 @@ HAND_CALLED = (
 
 
 def check_kernel(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> None:
-    """Refuse what the transform cannot do yet or no transform can. Stage structured."""
+    """Refuse what no transform can do. Stage structured."""
     wrong = [*_adjoint_clashes(kernel), *_atomics(kernel, activity, risks)]
     if wrong:
         raise NotDifferentiable(wrong)
-    missing = list(_unsupported(kernel, activity))
-    if missing:
-        raise Unsupported(missing)
 
 
 class StateOverwritten(NotDifferentiable):
@@ -116,10 +113,3 @@ def _unclear_winner(kernel: Kernel, atomic: n.Atomic, other: n.Stmt | None, acce
         yield Diagnostic(f"'{atomic.array.lstrip('$')}' is {access} again after this atomic {atomic.op}{line},"
                          " so who won cannot be told", "keep the result of the atomic in a field of its own that a"
                          " later loop reads", kernel.span(atomic.loc))  # fmt: skip
-
-
-def _unsupported(kernel: Kernel, activity: Activity) -> Iterator[Diagnostic]:
-    for stmt in walk_kernel(kernel):
-        span = kernel.span(stmt.loc)
-        if isinstance(stmt, (n.GetElement, n.SetElement)) and stmt.var in activity.locals:
-            yield Diagnostic(f"reverse mode through the local array '{stmt.var}'", "use scalar locals or a field", span)

@@ -22,7 +22,8 @@ from .activity import Activity, find_activity
 from .before import Copies, Repeatable, make_copies, on_copies, params
 from .check import StateOverwritten, check_kernel, check_state
 from .forget_primals import forget_primals
-from .plan import LOWERINGS, Planner, Policy
+from .plan import Planner
+from .policies import POLICIES, Policy
 from .reverse import TaskReverser
 from .risk import Risk, RiskAnalysis
 from .structure import Structure
@@ -62,7 +63,7 @@ class _Reversal:
 
     def __init__(self, kernel: Kernel, lowering: str) -> None:
         self.kernel = kernel
-        self.policy = LOWERINGS[lowering]
+        self.policy = POLICIES[lowering]
         self.activity = find_activity(kernel)
         if not any(t.grad for t in kernel.array_types().values()):
             reason = f"no array of kernel '{kernel.name}' has a gradient"

@@ -24,7 +24,8 @@ from ..ir.walk import changed, operands, rename, walk
 from .activity import Activity
 from .before import on_copies
 from .forward import ForwardSweep, defined_here, stack_name
-from .plan import Plan, Policy
+from .plan import Plan
+from .policies import Policy
 from .statements import REVERSE
 from .structure import Path, Structure
 
@@ -135,6 +136,8 @@ class TaskReverser:
                     self._declare_adjoint(self.adjoint_local(value), value.type)
             if isinstance(stmt, n.Local) and stmt.var in self.activity.locals and stmt.var not in self.stack_locals:
                 self._declare_adjoint(self.adjoint_local(stmt.var), stmt.dtype)
+            elif isinstance(stmt, n.LocalArray) and stmt.var in self.activity.locals:
+                self.b.emit(n.LocalArray(self.adjoint_local(stmt.var), stmt.dtype, stmt.size, loc=stmt.loc))
 
     def _declare_adjoint(self, name: str, dtype: Scalar) -> None:
         self.b.local(name, dtype)
@@ -181,6 +184,11 @@ class TaskReverser:
             self.b.accumulate(stack_name(self.prefix, var), share)
         else:
             self._accumulate(self.adjoint_local(var), share)
+
+    def add_element_of_local(self, var: str, index: Value, share: Value) -> None:
+        """adjoint of var[index] += share."""
+        name = self.adjoint_local(var)
+        self.b.set_element(name, index, self.b.op("add", self.b.get_element(name, index, share.type), share))
 
     def _accumulate(self, name: str, share: Value) -> None:
         """name += share; a plain store where it is known to be zero."""

@@ -16,7 +16,7 @@ from ..ir import nodes as n
 from ..ir.nodes import Kernel, Stmt, Task, Value
 from ..ir.walk import walk
 from ..passes.affine import Affine, IndexForms, add, apart, single_iteration, subtract
-from .structure import Occurrence, Path, Structure, inner_blocks
+from .structure import Occurrence, Structure, comes_after, common_block, inner_blocks
 
 Write = n.Store | n.Atomic
 NEVER, UNKNOWN = "never", "unknown"
@@ -149,7 +149,7 @@ class RiskAnalysis:
     def _same_iteration(self, load: Occurrence, write: Occurrence, pairs: list[tuple[Affine, Affine]], t: int) -> bool:
         """Whether the write may follow the load within one iteration of the task."""
         structure = self.structures[t]
-        common = _common(load.path, write.path)
+        common = common_block(load.path, write.path)
         loops = structure.loops(common)
         outer = loops[0][0] if loops else None
         varying = frozenset(v for v, home in structure.homes.items() if outer and home[: len(outer)] == outer)
@@ -164,7 +164,7 @@ class RiskAnalysis:
                 return True
             if step != 0:
                 return isinstance(step, int) and step > 0
-        return _after(write, load, structure)
+        return comes_after(write, load, structure)
 
     def _steps(
         self, loop: n.For | n.While, pairs: list[tuple[Affine, Affine]], varying: frozenset[Value], t: int
@@ -216,26 +216,6 @@ def _constant_apart(p: Affine, q: Affine, varying: frozenset[Value]) -> bool:
         return False
     difference = subtract(q, p)
     return not difference.terms and difference.constant != 0
-
-
-def _common(a: Path, b: Path) -> Path:
-    length = 0
-    while length < min(len(a), len(b)) and a[length] == b[length]:
-        length += 1
-    return a[:length]
-
-
-def _after(later: Occurrence, earlier: Occurrence, structure: Structure) -> bool:
-    """Whether `later` may run after `earlier` in one pass over their common block."""
-    common = _common(later.path, earlier.path)
-    a, b = later.path[len(common) :], earlier.path[len(common) :]
-    place_a = a[0][0] if a else later.position
-    place_b = b[0][0] if b else earlier.position
-    if place_a != place_b:
-        return place_a > place_b
-    if a and b and isinstance(structure.blocks[common][place_a], n.If):
-        return False
-    return bool(a) and bool(b)
 
 
 class _Ranges:

@@ -30,7 +30,7 @@ REVERSE: Table[type[Stmt], Handler] = Table(
     {
         cls: UNREACHED
         for cls in (
-            n.Scope, n.Break, n.Continue, n.Return, n.GetElement, n.SetElement, n.StackAlloca, n.StackPush, n.StackPop,
+            n.Scope, n.Break, n.Continue, n.Return, n.StackAlloca, n.StackPush, n.StackPop,
             n.StackTop, n.StackTopAdjoint, n.StackAccumulate,
         )
     }
@@ -79,6 +79,22 @@ def _local(r: TaskReverser, stmt: n.Local, path: Path, position: int) -> None:
     """On an adstack the declaration pushed a zero. A register ends here."""
     if stmt.var in r.stack_locals:
         r.b.pop(stack_name(r.prefix, stmt.var))
+
+
+@REVERSE.row(n.GetElement)
+def _get_element(r: TaskReverser, stmt: n.GetElement, path: Path, position: int) -> None:
+    adjoint = r.take(stmt.result)
+    if adjoint is not None:
+        r.add_element_of_local(stmt.var, r.primal(stmt.index), adjoint)
+
+
+@REVERSE.row(n.SetElement)
+def _set_element(r: TaskReverser, stmt: n.SetElement, path: Path, position: int) -> None:
+    """Take, zero, add, as for a store."""
+    name, index = r.adjoint_local(stmt.var), r.primal(stmt.index)
+    if stmt.value in r.activity.values:
+        r.add(stmt.value, r.b.get_element(name, index, stmt.value.type))
+    r.b.set_element(name, index, r.b.const(0.0, stmt.value.type))
 
 
 @REVERSE.row(n.Load)

@@ -85,3 +85,24 @@ def inner_blocks(stmt: Stmt) -> Iterator[tuple[str, Block]]:
         for name, role in ROLES[type(stmt)]:
             if role == "block":
                 yield name, getattr(stmt, name)
+
+
+def common_block(a: Path, b: Path) -> Path:
+    """The innermost block that holds both."""
+    length = 0
+    while length < min(len(a), len(b)) and a[length] == b[length]:
+        length += 1
+    return a[:length]
+
+
+def comes_after(later: Occurrence, earlier: Occurrence, structure: Structure) -> bool:
+    """Whether `later` may run after `earlier` in one pass over their common block."""
+    common = common_block(later.path, earlier.path)
+    a, b = later.path[len(common) :], earlier.path[len(common) :]
+    place_a = a[0][0] if a else later.position
+    place_b = b[0][0] if b else earlier.position
+    if place_a != place_b:
+        return place_a > place_b
+    if a and b and isinstance(structure.blocks[common][place_a], n.If):
+        return False
+    return bool(a) and bool(b)

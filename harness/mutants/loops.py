@@ -6,12 +6,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from ...compiler.ad import driver
-from ...compiler.ad.plan import Planner
+from ...compiler.ad.requirement import Read, Requirements
 from ...compiler.ad.reverse import TaskReverser
 from ...compiler.ad.statements import REVERSE, Handler
 from ...compiler.ad.structure import Path
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Block, Kernel, Stmt, Value
+from ...compiler.ir.nodes import Block, Kernel, Stmt
 from ...compiler.ir.walk import map_blocks
 from ...compiler.passes.lower_exits import _Lowering
 from .planting import Mutant, Plant, patched, patched_handler
@@ -56,18 +56,18 @@ def _siblings_forward() -> Plant:
 
 
 def _bounds_for_trips() -> Plant:
-    read = Planner._read
+    read = Requirements.read
 
-    def needed(self: Planner, stmt: Stmt) -> Iterator[Value]:
+    def needed(self: Requirements, stmt: Stmt) -> Iterator[Read]:
         yield from read(self, stmt)
         if isinstance(stmt, n.For):
-            yield stmt.end
+            yield Read(stmt.end, "the end of this loop")
 
     def change(right: Handler) -> Handler:
         return lambda r, stmt, path, position: right(r, replace(stmt, stop=None), path, position)
 
     stack = ExitStack()
-    stack.enter_context(patched(Planner, "_read", needed))
+    stack.enter_context(patched(Requirements, "read", needed))
     stack.enter_context(patched_handler(n.For, change))
     return stack
 

@@ -1,0 +1,33 @@
+"""POLICIES: how the reverse sweep comes by what it reads. All give one gradient; they differ in what they save."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A lowering of reverse mode.
+
+    recompute: operations and safe loads are executed again instead of being saved. sink: values are pushed at the
+    entry of the branch that holds their readers, else where they are defined. adjoint_stacks: active locals become
+    adstacks whose slots hold primal and adjoint.
+    """
+
+    name: str
+    recompute: bool = True
+    sink: bool = True
+    adjoint_stacks: bool = False
+
+
+LOWERINGS = {
+    "lean": Policy("lean"),
+    "classic": Policy("classic", recompute=False, sink=False, adjoint_stacks=True),
+}
+"""The default, and its executable twin."""
+
+POLICIES = LOWERINGS | {
+    "lean-early": Policy("lean-early", sink=False),
+    "stored": Policy("stored", recompute=False),
+    "stored-early": Policy("stored-early", recompute=False, sink=False),
+}
+"""Twins for tests: each leaves out one way of not saving a value."""
