@@ -341,7 +341,7 @@ class Binding:
             self._run_captured(scalars, draws)
         except BaseException:
             for tape in RUNTIME.tapes:
-                tape.launch_failed(self)
+                tape.launch_failed(self, scalars)
             raise
         for tape in RUNTIME.tapes:
             tape.after_launch(self, scalars, draws)

@@ -50,7 +50,7 @@ class Watcher(Protocol):
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         """A kernel has run."""
 
-    def launch_failed(self, binding: Binding) -> None:
+    def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
         """A kernel raised while it ran; it may have written part of what it writes."""
 
     def before_host_write(self, array: Array, place: Any) -> None:

@@ -23,6 +23,7 @@ from .session import stamp
 from .usage import TapeError
 
 if TYPE_CHECKING:
+    from .ad.validation import Validation
     from .backends.base import Draws, Scalars
     from .program import Binding
 
@@ -167,10 +168,11 @@ Key = tuple[tuple[int, int], ...]
 
 @dataclass
 class StateLog:
-    """What one tape recorded and saved. budget: most bytes of saved content; used: bytes saved."""
+    """What one tape recorded and saved. budget: most bytes of saved content; used: bytes saved. guard: validates it."""
 
     budget: int
     used: int = 0
+    guard: Validation | None = None
     events: list[Event] = field(default_factory=list)
     _watched: dict[Array, Watched] = field(default_factory=dict)
     _loose: set[Array] = field(default_factory=set)
@@ -187,6 +189,8 @@ class StateLog:
         if isinstance(record, Record):
             for array, boxes in record.reads.items():
                 self._watched.setdefault(array, Watched()).add(boxes, record)
+            if self.guard is not None:
+                self.guard.seal(record)
 
     def custom_use(self, arrays: Iterable[Array]) -> None:
         """A function with a gradient of its own launches a kernel on these; that gradient may touch all adjoints."""
@@ -280,6 +284,7 @@ class StateLog:
                     self._settle(event.field)
                     event.undo()
                     undone.append(event)
+                    self._swapped(event)
                 elif isinstance(event, Record):
                     self._prepare(event)
                     event.run()
@@ -292,6 +297,11 @@ class StateLog:
                 self._settle(array)
             for saved in reversed(undone):
                 saved.redo()
+                self._swapped(saved)
+
+    def _swapped(self, saved: Saved) -> None:
+        if self.guard is not None:
+            self.guard.swapped(saved)
 
     def _prepare(self, record: Record) -> None:
         """Make sure that the fields are what they were right after the launch."""
@@ -300,6 +310,8 @@ class StateLog:
             if array.version != version and not array.exported and array not in self._loose:
                 kernel = record.binding.program.label
                 raise InternalError(f"{array.label} is not what it was right after the launch of kernel {kernel}")
+        if self.guard is not None:
+            self.guard.check(record)
 
     def disturb(self, array: Array) -> None:
         """A user's gradient function is about to write a primal: keep its content of before, once."""

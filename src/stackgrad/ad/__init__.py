@@ -12,8 +12,9 @@ from .forward import FwdMode
 from .gradients import SNodeGradType, clear_all_gradients
 from .numeric import GradCheckError, GradReport, Mismatch
 from .tape import DEFAULT_BUDGET, Tape
+from .validation import ValidationError, ValidationWarning
 
 __all__ = [
     "DEFAULT_BUDGET", "FwdMode", "GradCheckError", "GradReport", "Mismatch", "SNodeGradType", "Tape",
-    "clear_all_gradients", "grad_check", "grad_for", "grad_replaced", "no_grad",
+    "ValidationError", "ValidationWarning", "clear_all_gradients", "grad_check", "grad_for", "grad_replaced", "no_grad",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from ..tape_state import Before, CustomRecord, Launch, Record, StateLog
 from ..usage import TapeError
 from .gradients import clear_all_gradients
 from .losses import Term, seed_array, terms_of
+from .validation import Validation
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
@@ -41,8 +42,8 @@ class Tape:
 
     budget_bytes: most memory for state that is overwritten inside the block and read by a gradient; `used_bytes` says
     how much was needed. retain: keep that state after the block, so that `grad()` can run again. grad_check: fields
-    whose gradient is compared with finite differences after the block; raises GradCheckError. validation: accepted;
-    what a gradient reads is saved before it is overwritten, so no rule about overwriting can be broken.
+    whose gradient is compared with finite differences after the block; raises GradCheckError. validation: raise
+    ValidationError if memory that gradients depend on is written unseen, as through a view; see `validation.py`.
 
     A tape inside another one takes its own gradient, a constant to the outer one, which records the same launches: the
     outer tape clears the gradients again before its own backward pass, and must have been made with
@@ -67,12 +68,13 @@ class Tape:
         self.terms = terms_of(loss, weights, seed)
         self.loss = loss
         self.clear_gradients = clear_gradients
-        self.validation = validation
+        self.validation = bool(validation)
         self.retain = retain
         self.recording = self.constant = True
         self._checked = list(grad_check) if grad_check is not None else []
         self._checks: TapeCheck | None = None
-        self._log = StateLog(int(budget_bytes))
+        self._guard = Validation() if validation else None
+        self._log = StateLog(int(budget_bytes), guard=self._guard)
         self._before: dict[str, Before] = {}
         self._calls: list[Callable[[], Any]] = []
         self._ending: dict[str, list[Box]] = {}
@@ -130,6 +132,7 @@ class Tape:
         self._leave()
         try:
             if kind is None:
+                self._end_block()
                 self._run_backward()
         finally:
             self._forget()
@@ -140,6 +143,10 @@ class Tape:
 
     def _leave(self) -> None:
         RUNTIME.tapes = tuple(t for t in RUNTIME.tapes if t is not self)
+
+    def _end_block(self) -> None:
+        if self._guard is not None and self._failed is None:
+            self._guard.end()
 
     def _run_backward(self) -> None:
         if self._failed is not None:
@@ -161,6 +168,7 @@ class Tape:
             self._final = {array: array.version for array in self._log.arrays()}
         else:
             self._log = StateLog(self._log.budget, self._log.used)
+            self._guard = None
 
     def _begin_check(self) -> TapeCheck | None:
         if not self._checked:
@@ -202,7 +210,8 @@ class Tape:
         if self._had_inner:
             raise TapeError("a tape with another one inside cannot be replayed", "make new tapes for each pass")
         calls, self._calls = self._calls, []
-        self._log = StateLog(self._log.budget)
+        self._guard = Validation() if self.validation else None
+        self._log = StateLog(self._log.budget, guard=self._guard)
         self._begin()
         try:
             for call in calls:
@@ -213,6 +222,7 @@ class Tape:
         finally:
             self._leave()
         try:
+            self._end_block()
             self._run_backward()
         finally:
             self._forget()
@@ -240,6 +250,8 @@ class Tape:
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
         """Lower the gradient, so that its errors show here, and save what the launch will destroy."""
+        if self._guard is not None:
+            self._guard.before_launch(binding, scalars)
         differentiated = [binding] if self._records and binding.program.gradients else []
         for taken in differentiated:
             taken.prepare_taped()
@@ -283,6 +295,8 @@ class Tape:
 
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         """Record a launch."""
+        if self._guard is not None:
+            self._guard.after_launch(binding, scalars)
         if self._records:
             self._calls.append(lambda: binding.launch(scalars))
             if binding.program.gradients:
@@ -293,9 +307,11 @@ class Tape:
             arrays = {binding.arrays[name]: boxes for name, boxes in ending.items()}
             self._log.add(ConstantLaunch(record, arrays))  # type: ignore[arg-type]
 
-    def launch_failed(self, binding: Binding) -> None:
+    def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
         """What the launch did is not known: if the block goes on, it has no gradient."""
         self._ending = {}
+        if self._guard is not None:
+            self._guard.after_launch(binding, scalars)
         if self._counts and self._failed is None:
             self._failed = binding.program.label
 
@@ -318,6 +334,8 @@ class Tape:
         """Save what a write by the host will destroy, and end the adjoints of what it replaces."""
         if self._checks is not None and self.recording:
             self._checks.host_write(array)
+        if self._guard is not None:
+            self._guard.before_host_write(array, place)
         self._log.before_write(array, Launch(None, {}))
         if place is not None and self._counts:
             self._log.host_write(array, box_of(place, array.memory.shape))
@@ -355,7 +373,7 @@ class BackwardPass:
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         """Nothing is recorded."""
 
-    def launch_failed(self, binding: Binding) -> None:
+    def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
         """Nothing is recorded."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
