@@ -5,9 +5,10 @@ adstacks, and which arrays they touch.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from .ad.detach import detach_loads
 from .ad.driver import reverse, reverse_taped
 from .ad.products import serialise_products
 from .ad.tangent import tangent
@@ -123,6 +124,27 @@ def prepare_tangent(
         FORWARD[0], ("fold_constants", fold_constants), ("tangent", lambda k: tangent(k, carriers)), *FORWARD[1:],
     ]  # fmt: skip
     return _finish(renumber(run_passes(kernel, passes, trace, "tasks" if check else "")))
+
+
+def prepare_second(
+    gradient: Kernel,
+    carriers: Iterable[str],
+    constants: Collection[str] = (),
+    before: Mapping[str, str] | None = None,
+    check: bool = False,
+) -> Lowered:
+    """A grad kernel, lowered by `prepare_reverse`, with tangents: forward over reverse. Raises NotDifferentiable.
+
+    carriers: arrays with a tangent; adjoints, `x.grad`, are arrays like others. before: the array behind each copy of
+    what was there before the launch; a copy has a tangent if that array does. constants: carriers of which content
+    alone is read.
+    """
+    behind, wanted = before or {}, frozenset(carriers)
+    copies = {copy for copy, array in behind.items() if array in wanted}
+    read = {*constants, *(copy for copy in copies if behind[copy] in constants)}
+    kernel = tangent(detach_loads(gradient, read), wanted | copies, gradient=True)
+    made = _finish(renumber(run_passes(kernel, TIDY, None, "adjoint" if check else "")))
+    return replace(made, before={**behind, **{f"{copy}.dual": f"{behind[copy]}.dual" for copy in copies}})
 
 
 def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = False) -> Kernel:

@@ -14,7 +14,7 @@ from ..ir.walk import walk_kernel
 from .rules import VJP
 
 Thing = Value | tuple[str, str]
-"""A value, ("local", name) or ("array", name)."""
+"""A value, ("local", name), ("array", name), ("stack", name): primals, or ("adjoint", name): adjoints of an adstack."""
 
 
 @dataclass(frozen=True)
@@ -92,4 +92,12 @@ def flow(stmt: Stmt) -> list[tuple[Thing, Thing]]:
         return [(stmt.value, ("array", stmt.array))] if _real(stmt.value.type) else []
     if isinstance(stmt, n.Atomic) and _real(stmt.value.type):
         return [(stmt.value, ("array", stmt.array)), (("array", stmt.array), stmt.result)]
+    return _stack_flow(stmt)
+
+
+def _stack_flow(stmt: Stmt) -> list[tuple[Thing, Thing]]:
+    if isinstance(stmt, (n.StackPush, n.StackAccumulate)) and _real(stmt.value.type):
+        return [(stmt.value, ("stack" if isinstance(stmt, n.StackPush) else "adjoint", stmt.stack))]
+    if isinstance(stmt, (n.StackTop, n.StackTopAdjoint)) and _real(stmt.result.type):
+        return [(("stack" if isinstance(stmt, n.StackTop) else "adjoint", stmt.stack), stmt.result)]
     return []

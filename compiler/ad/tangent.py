@@ -10,6 +10,11 @@ is kept as it is: tangents follow values through locals, local arrays and memory
 An atomic whose derivative needs primal and tangent to change as one (min, max, mul, exchange, or add if what it
 returned is used) is right only if iterations run one after another; a parallel task with such an atomic on elements
 that iterations share becomes a serial one.
+
+The kernel may be a gradient: then this is forward over reverse, and `x.grad.dual` the second derivative. A twin of each
+adstack, `s.dual`, is pushed and popped with it, so depths are what they were. The exchange with 0 that hands an adjoint
+to the winner of an extreme may take adjoint and tangent in two steps: only iterations that tie can take one each, and
+where the derivative exists these have one derivative, to which what they took is the factor.
 """
 from __future__ import annotations
 
@@ -28,16 +33,17 @@ from .rules import VJP
 from .serialise import serialise
 from .tangent_statements import TANGENT
 
-DUAL = ".dual"
+DUAL, GRAD = ".dual", ".grad"
 
 
-def tangent(kernel: Kernel, carriers: Iterable[str]) -> Kernel:
-    """The kernel with tangents: stage tasks to stage tasks.
+def tangent(kernel: Kernel, carriers: Iterable[str], gradient: bool = False) -> Kernel:
+    """The kernel with tangents: stage tasks to stage tasks, or adjoint to adjoint.
 
     carriers: array parameters of real type that have a tangent array, which becomes the parameter `x.dual`; a
-    derivative ends where it is stored to another array. Raises NotDifferentiable, located.
+    derivative ends where it is stored to another array. gradient: reverse mode made the kernel. Raises
+    NotDifferentiable, located.
     """
-    sweep = TangentSweep(kernel, frozenset(carriers))
+    sweep = TangentSweep(kernel, frozenset(carriers), gradient)
     tasks = tuple(sweep.task(task) for task in kernel.tasks)
     types = kernel.array_types()
     duals = tuple(Param(a + DUAL, ArrayType(types[a].dtype, types[a].ndim)) for a in sorted(sweep.carriers))
@@ -68,15 +74,18 @@ class TangentSweep:
     """Rewrites the bodies of one kernel.
 
     carriers: arrays with a tangent; arrays: those and the temporaries that carry one. locals: scalars and local arrays
-    with a twin. tangents: of the values made so far that have one; others are constant along every direction.
+    with a twin; stacks: adstacks with one. tangents: of the values made so far that have one; others are constant along
+    every direction.
     """
 
-    def __init__(self, kernel: Kernel, carriers: frozenset[str]) -> None:
+    def __init__(self, kernel: Kernel, carriers: frozenset[str], gradient: bool) -> None:
         self.kernel = kernel
+        self.gradient = gradient
         self.carriers = carriers
-        varied = reached_from(kernel, {("array", name) for name in carriers})
+        self.varied = varied = reached_from(kernel, {("array", name) for name in carriers})
         self.arrays = carriers | {v[1] for v in varied if isinstance(v, tuple) and v[0] == "array"}
         self.locals = {v[1] for v in varied if isinstance(v, tuple) and v[0] == "local"}
+        self.stacks = {v[1] for v in varied if isinstance(v, tuple) and v[0] in ("stack", "adjoint")}
         self.used = used_values(walk_kernel(kernel))
         self.suffix = _suffix(kernel)
         self.b = Builder(next_id(kernel))
@@ -92,7 +101,11 @@ class TangentSweep:
 
     def couples(self, stmt: n.Atomic) -> bool:
         """Whether primal and tangent of the element must change as one."""
-        return stmt.op != "add" or stmt.result in self.used
+        return not self.hands_out(stmt) and (stmt.op != "add" or stmt.result in self.used)
+
+    def hands_out(self, stmt: n.Atomic) -> bool:
+        """Whether this takes the adjoint of an element for the winner of an extreme, as gradients alone do."""
+        return self.gradient and stmt.op == "exchange" and stmt.array.endswith(GRAD) and stmt.value not in self.varied
 
     def block(self, block: Block) -> Block:
         """The statements of a block with those of their tangents."""
@@ -105,6 +118,10 @@ class TangentSweep:
     def twin(self, var: str) -> str | None:
         """The local that holds the tangent of a local; None if it has none."""
         return var + self.suffix if var in self.locals else None
+
+    def twin_stack(self, stack: str) -> str | None:
+        """The adstack that holds the tangents of an adstack; None if it has none."""
+        return stack + self.suffix if stack in self.stacks else None
 
     def dual(self, array: str) -> str | None:
         """The tangent of an array or temporary; None if it carries none."""
@@ -127,8 +144,9 @@ class TangentSweep:
 
 
 def _suffix(kernel: Kernel) -> str:
-    """What names of twins end with: no local of the kernel ends so."""
+    """What names of twins end with: no local and no adstack of the kernel ends so."""
     names = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
+    names |= {s.stack for s in walk_kernel(kernel) if isinstance(s, n.StackAlloca)}
     suffix = DUAL
     while any(name.endswith(suffix) for name in names):
         suffix += "_"

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[["TangentSweep", Any], None]
 
-STACKS = (n.StackAlloca, n.StackPush, n.StackPop, n.StackTop, n.StackTopAdjoint, n.StackAccumulate)
-TANGENT: Table[type[Stmt], Handler] = Table(
-    "tangent", n.STATEMENTS.values(), dict.fromkeys(STACKS, "a kernel with adstacks is a gradient already")
-)
+TANGENT: Table[type[Stmt], Handler] = Table("tangent", n.STATEMENTS.values())
 
 
 @TANGENT.row(
@@ -81,6 +78,35 @@ def _set(s: TangentSweep, stmt: n.Set | n.SetElement) -> None:
         s.b.emit(replace(stmt, var=twin, value=s.of(stmt.value)))
 
 
+# ---- adstacks -----------------------------------------------------------------------------------------------
+
+
+@TANGENT.row(n.StackAlloca, n.StackPop)
+def _stack(s: TangentSweep, stmt: n.StackAlloca | n.StackPop) -> None:
+    s.b.emit(stmt)
+    twin = s.twin_stack(stmt.stack)
+    if twin is not None:
+        s.b.emit(replace(stmt, stack=twin))
+
+
+@TANGENT.row(n.StackPush, n.StackAccumulate)
+def _onto_stack(s: TangentSweep, stmt: n.StackPush | n.StackAccumulate) -> None:
+    """A slot of the twin holds the tangents of primal and adjoint, so both stacks have one depth at any time."""
+    s.b.emit(stmt)
+    twin = s.twin_stack(stmt.stack)
+    if twin is not None:
+        s.b.emit(replace(stmt, stack=twin, value=s.of(stmt.value)))
+
+
+@TANGENT.row(n.StackTop, n.StackTopAdjoint)
+def _top(s: TangentSweep, stmt: n.StackTop | n.StackTopAdjoint) -> None:
+    s.b.emit(stmt)
+    twin = s.twin_stack(stmt.stack)
+    if twin is not None and stmt.result in s.varied:
+        made = s.tangents[stmt.result] = s.b.fresh(stmt.result.type)
+        s.b.emit(replace(stmt, stack=twin, result=made))
+
+
 # ---- memory -------------------------------------------------------------------------------------------------
 
 
@@ -106,6 +132,9 @@ def _atomic(s: TangentSweep, stmt: n.Atomic) -> None:
     dual = s.dual(stmt.array)
     if dual is None:
         s.b.emit(stmt)
+    elif s.hands_out(stmt):
+        s.b.emit(stmt)
+        s.tangents[stmt.result] = s.b.atomic("exchange", dual, stmt.indices, s.of(stmt.value))
     elif stmt.op == "add":
         s.b.emit(stmt)
         if stmt.value in s.tangents or stmt.result in s.used:

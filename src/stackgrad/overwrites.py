@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .compiler.sizing.regions import Box, meet
 from .fields import Array
-from .session import stamp
+from .session import RUNTIME, stamp
 
 if TYPE_CHECKING:
     from .tape_state import Record
@@ -28,7 +30,8 @@ class HostWrite:
     def run(self) -> None:
         """End the adjoints."""
         for box in self.boxes:
-            self.array.grad.memory[box] = 0
+            for memory in _adjoints(self.array):
+                memory[box] = 0
         self.array.grad.version = stamp()
 
 
@@ -41,13 +44,18 @@ class ConstantLaunch:
 
     def run(self) -> None:
         """End the adjoints of what the launch replaced; those of elements that nothing touched before stay."""
-        kept = {array: array.grad.memory.copy() for array in self.touched}
+        kept = [(array, memory, memory.copy()) for array in self.touched for memory in _adjoints(array)]
         self.record.run()
-        for array, before in kept.items():
-            after = array.grad.memory
+        for array, after, before in kept:
             for box in self.touched[array]:
                 before[box] = after[box]
             after[...] = before
+
+
+def _adjoints(array: Array) -> list[np.ndarray]:
+    """The adjoint of an array and, in forward mode, its tangents."""
+    mode = RUNTIME.forward
+    return [array.grad.memory, *(mode.tangents(array.grad) if mode is not None else ())]
 
 
 def box_of(place: Any, shape: tuple[int, ...]) -> Box:

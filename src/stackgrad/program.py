@@ -5,7 +5,7 @@ active tape has saved what the launch will destroy and an earlier gradient still
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from .backends.launcher import Lowered
 
 NOTHING: Mapping[str, np.ndarray] = {}
+Replaced = Callable[[int | None], Mapping[str, np.ndarray]]
+"""Arrays by name; with the number of a direction of forward mode their tangents, `x.dual`, too."""
 _KEPT_DRAWS = 65536
+
+
+def nothing(direction: int | None) -> Mapping[str, np.ndarray]:
+    """No array stands in for another one."""
+    return NOTHING
 
 
 class Program:
@@ -39,7 +46,8 @@ class Program:
 
     __slots__ = (
         "kernel", "span", "generation", "has_random", "_forward", "_reverse", "_draws", "_forward_regions",
-        "_reverse_regions", "_forward_side", "_reverse_side", "_tangents", "_taped", "_detached", "_overwritten",
+        "_reverse_regions", "_forward_side", "_reverse_side", "_tangents", "_second", "_taped", "_detached",
+        "_overwritten",
     )  # fmt: skip
 
     def __init__(self, kernel: Kernel, span: Span | None = None) -> None:
@@ -56,6 +64,7 @@ class Program:
         self._forward_side: Side | None = None
         self._reverse_side: Side | None = None
         self._tangents: dict[tuple[frozenset[str], frozenset[str]], Launcher] = {}
+        self._second: dict[tuple[frozenset[str], frozenset[str], bool], Launcher] = {}
         self._detached: dict[frozenset[str], Program] = {}
         self._overwritten: frozenset[str] | None = None
         self._taped: Direction | None = None
@@ -127,6 +136,18 @@ class Program:
             kernel = detach_loads(self.kernel, constants)
             lowered = prepare_tangent(kernel, carriers, check=RUNTIME.settings.debug)
             found = self._tangents[carriers, constants] = self._launcher(lowered, "tangent")
+        return found
+
+    def second(self, carriers: frozenset[str], constants: frozenset[str], taped: bool) -> Launcher:
+        """Launches the gradient with tangents; see `tangent`. taped: the gradient that tapes take."""
+        found = self._second.get((carriers, constants, taped))
+        if found is None:
+            from .compiler.driver import prepare_second
+
+            gradient = (self.taped.side if taped else self.reverse_side).launcher
+            before, check = gradient.lowered.before, RUNTIME.settings.debug
+            lowered = prepare_second(gradient.kernel, carriers, constants, before, check)
+            found = self._second[carriers, constants, taped] = self._launcher(lowered, "reverse.tangent")
         return found
 
     def detached(self, names: frozenset[str]) -> Program:
@@ -257,27 +278,23 @@ class Binding:
                 field.version = stamp()
 
     def launch_grad(
-        self, scalars: Scalars, draws: Draws | None = None, replaced: Mapping[str, np.ndarray] = NOTHING,
-        taped: bool = False,
-    ) -> None:  # fmt: skip
+        self, scalars: Scalars, draws: Draws | None = None, replaced: Replaced = nothing, taped: bool = False
+    ) -> None:
         """Run the gradient at the current content of all arrays; adjoints are in the `.grad` arrays.
 
-        draws: of the forward launch; None for those of the last launch with the same scalars. replaced: arrays that
-        stand in for the bound ones. taped: among them are all that `prepare_taped().before` names.
+        draws: of the forward launch; None for those of the last launch with the same scalars. replaced: gives arrays
+        that stand in for the bound ones, new each time. taped: among them are all that `prepare_taped().before` names.
         """
-        if RUNTIME.forward is not None:
-            raise NotDifferentiable(
-                f"the gradient of kernel {self.program.label} is launched in forward mode, where it has no tangents",
-                "leave sg.ad.FwdMode before, or take differences of gradients",
-                self.program.span,
-            )
         backward = self.prepare_taped() if taped else self.prepare_grad()
         draws = self.draws_reverse(scalars) if draws is None else draws
-        if RUNTIME.capture is None:
-            backward.run(scalars, draws, replaced)
+        if RUNTIME.forward is not None:
+            RUNTIME.forward.run_gradient(self, backward, scalars, draws, replaced)
+        elif RUNTIME.capture is None:
+            backward.run(scalars, draws, replaced(None))
         else:
-            with RUNTIME.capture.recorded(self, "reverse", scalars, draws, replaced):
-                backward.run(scalars, draws, replaced)
+            given = replaced(None)
+            with RUNTIME.capture.recorded(self, "reverse", scalars, draws, given):
+                backward.run(scalars, draws, given)
 
     def draws_forward(self, scalars: Scalars) -> Draws:
         """The key of random numbers of a new launch."""

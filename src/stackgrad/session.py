@@ -18,11 +18,14 @@ from .compiler.ir.types import SCALARS, Scalar, f32, f64, i32, i64
 from .usage import OptionError, close_names
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .backends.base import Backend, Draws, Options, Scalars
     from .backends.launcher import Launcher
     from .capture import Capture
+    from .directions import Backward
     from .fields import Array
-    from .program import Binding
+    from .program import Binding, Replaced
 
 ARCHES = ("cpu", "reference", "cuda")
 ALIASES = {"x64": "cpu", "arm64": "cpu", "gpu": "cuda"}
@@ -67,6 +70,17 @@ class ForwardMode(Protocol):
 
     def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         """Launch the kernel with tangents beside what it computes."""
+
+    def run_gradient(
+        self, binding: Binding, backward: Backward, scalars: Scalars, draws: Draws, replaced: Replaced
+    ) -> None:
+        """Launch a gradient with tangents beside what it computes."""
+
+    def tangents(self, array: Array) -> list[np.ndarray]:
+        """The tangents of a field, one for each direction; none if it carries none."""
+
+    def tangents_beside(self, memory: np.ndarray) -> list[np.ndarray]:
+        """The tangents of memory of another library."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
         """The host is about to write this place of a field's memory; None for nothing yet."""

@@ -19,21 +19,22 @@ from .compiler.errors import InternalError
 from .compiler.sizing.regions import Box, hull, meet
 from .fields import Array
 from .overwrites import ConstantLaunch, HostWrite, common
-from .session import stamp
+from .session import RUNTIME, stamp
 from .usage import TapeError
 
 if TYPE_CHECKING:
     from .ad.validation import Validation
     from .backends.base import Draws, Scalars
     from .program import Binding
+    from .session import ForwardMode
 
 @dataclass(eq=False, slots=True)
 class Record:
     """A launch whose gradient the tape will run.
 
     versions: of the fields that the gradient reads, right after the launch. reads: the boxes it reads of each. foreign:
-    copies of the NumPy arrays and of the fields with shared memory that it reads, as nobody sees who writes those.
-    before: what arrays contained before the launch, as far as the launch may have written them.
+    the NumPy arrays and the fields with shared memory that it reads, as nobody sees who writes those. before: what
+    arrays contained before the launch, as far as the launch may have written them.
     """
 
     binding: Binding
@@ -41,34 +42,58 @@ class Record:
     draws: Draws
     versions: dict[Array, int]
     reads: Mapping[Array, list[Box]]
-    foreign: dict[str, np.ndarray]
+    foreign: dict[str, Before]
     before: dict[str, Before]
 
     def run(self) -> None:
         """The gradient of the launch, at the present state."""
-        self.binding.launch_grad(self.scalars, self.draws, self._replaced(), taped=True)
+        self.binding.launch_grad(self.scalars, self.draws, self._replaced, taped=True)
 
-    def _replaced(self) -> dict[str, np.ndarray]:
+    def _replaced(self, direction: int | None) -> dict[str, np.ndarray]:
         """What stands in for the bound arrays. The copies are new: the gradient may write them."""
         taken = self.binding.prepare_taped().before
-        return {**self.foreign, **{copy: self.before[name].restored() for copy, name in taken.items()}}
+        kept = {**self.foreign, **{copy: self.before[name] for copy, name in taken.items()}}
+        made = {name: one.primal.restored() for name, one in kept.items()}
+        if direction is not None:
+            made |= {f"{name}.dual": one.tangents[direction].restored() for name, one in kept.items() if one.tangents}
+        return made
 
 
 @dataclass(eq=False, slots=True)
-class Before:
-    """What a launch may overwrite: the box of an array, and its content before; None for the whole array."""
+class Kept:
+    """The content that a box of an array had; None for the whole array."""
 
     array: np.ndarray
     box: Box | None
     content: np.ndarray
 
+    @classmethod
+    def of(cls, array: np.ndarray, box: Box | None) -> Kept:
+        """The present content."""
+        return cls(array, box, (array if box is None else array[box]).copy())
+
     def restored(self) -> np.ndarray:
-        """The array as it was before the launch, if it is now as the launch left it."""
+        """The array with this content in the box, and with its present content elsewhere."""
         if self.box is None:
             return self.content.copy()
         made = self.array.copy()
         made[self.box] = self.content
         return made
+
+    def swap(self) -> None:
+        """Exchange it with the present content; its own inverse."""
+        place = self.array[...] if self.box is None else self.array[self.box]
+        present = place.copy()
+        place[...] = self.content
+        self.content = present
+
+
+@dataclass(eq=False, slots=True)
+class Before:
+    """What an array contained, as far as a launch may overwrite it, and its tangents in forward mode."""
+
+    primal: Kept
+    tangents: list[Kept]
 
 
 @dataclass(eq=False, slots=True)
@@ -92,11 +117,14 @@ class Launch:
 
 @dataclass(eq=False, slots=True)
 class Saved:
-    """The content of a field, or of a box of it, before a write; while swapped in, the content that it replaced."""
+    """The content of a field, or of a box of it, before a write; while swapped in, the content that it replaced.
+
+    kept: of the field and, in forward mode, of its tangents.
+    """
 
     field: Array
     box: Box | None
-    content: np.ndarray
+    kept: list[Kept]
     version: int
 
     def undo(self) -> None:
@@ -113,10 +141,13 @@ class Saved:
         self.field.version, self.version = self.version, self.field.version
 
     def _swap(self) -> None:
-        place = self.field.memory[...] if self.box is None else self.field.memory[self.box]
-        present = place.copy()
-        place[...] = self.content
-        self.content = present
+        for one in self.kept:
+            one.swap()
+
+    @property
+    def size(self) -> int:
+        """Bytes of content."""
+        return sum(one.content.nbytes for one in self.kept)
 
 
 def whole(array: Array) -> Box:
@@ -168,11 +199,15 @@ Key = tuple[tuple[int, int], ...]
 
 @dataclass
 class StateLog:
-    """What one tape recorded and saved. budget: most bytes of saved content; used: bytes saved. guard: validates it."""
+    """What one tape recorded and saved. budget: most bytes of saved content; used: bytes saved. guard: validates it.
+
+    mode: the forward mode in which the tape runs, whose tangents are part of the state.
+    """
 
     budget: int
     used: int = 0
     guard: Validation | None = None
+    mode: ForwardMode | None = None
     events: list[Event] = field(default_factory=list)
     _watched: dict[Array, Watched] = field(default_factory=dict)
     _loose: set[Array] = field(default_factory=set)
@@ -235,13 +270,32 @@ class StateLog:
         for name in dict.fromkeys(arrays):
             found = launch.binding.arrays[name]
             seen = isinstance(found, Array) and not found.exported
-            memory = found.memory if isinstance(found, Array) else found
             box = hull(launch.boxes(found)) if isinstance(found, Array) and seen and launch.boxes(found) else None
-            place = memory if box is None else memory[box]
             why = f"kernel {launch.binding.program.label} overwrites what its own gradient reads"
-            self.reserve(place.nbytes, name, why)
-            kept[name] = Before(memory, box, place.copy())
+            kept[name] = self.copied(launch.binding.arrays, name, box, why)
         return kept
+
+    def copied(self, arrays: Mapping[str, Array | np.ndarray], name: str, box: Box | None, why: str) -> Before:
+        """The present content of a box of an array of a launch, with its tangents. Counts against the budget."""
+        array = arrays[name]
+        if isinstance(array, Array):
+            return Before(*self._copies(array.memory, self._tangents(array), box, name, why))
+        tangents = self._mode.tangents_beside(array) if self._mode is not None and f"{name}.grad" in arrays else []
+        return Before(*self._copies(array, tangents, box, f"array {name!r}", why))
+
+    def _copies(
+        self, memory: np.ndarray, tangents: list[np.ndarray], box: Box | None, label: str, why: str
+    ) -> tuple[Kept, list[Kept]]:
+        size = (memory if box is None else memory[box]).nbytes
+        self.reserve(size * (1 + len(tangents)), label, why)
+        return Kept.of(memory, box), [Kept.of(one, box) for one in tangents]
+
+    @property
+    def _mode(self) -> ForwardMode | None:
+        return self.mode if RUNTIME.forward is self.mode else None
+
+    def _tangents(self, array: Array) -> list[np.ndarray]:
+        return self._mode.tangents(array) if self._mode is not None else []
 
     def reserve(self, size: int, array: str, why: str) -> None:
         """Count bytes against the budget. Raises TapeError, before anything is written, if they do not fit."""
@@ -254,12 +308,11 @@ class StateLog:
         self.used += size
 
     def _save(self, array: Array, box: Box | None, record: Record, launch: Launch) -> None:
-        place = array.memory if box is None else array.memory[box]
         writer = "the host" if launch.binding is None else f"kernel {launch.binding.program.label}"
         reader = record.binding.program.label
         why = f"{writer} overwrites what the gradient of kernel {reader} reads"
-        self.reserve(place.nbytes, array.label, why)
-        self.events.append(Saved(array, box, place.copy(), array.version))
+        primal, tangents = self._copies(array.memory, self._tangents(array), box, array.label, why)
+        self.events.append(Saved(array, box, [primal, *tangents], array.version))
 
     def arrays(self) -> set[Array]:
         """Fields whose content decides what `run_backward` computes."""
@@ -317,14 +370,16 @@ class StateLog:
         """A user's gradient function is about to write a primal: keep its content of before, once."""
         if array.is_grad or array in self._disturbed:
             return
-        self.reserve(array.memory.nbytes, array.label, "a gradient function overwrites it")
-        self._disturbed[array] = Saved(array, None, array.memory.copy(), array.version)
+        why = "a gradient function overwrites it"
+        primal, tangents = self._copies(array.memory, self._tangents(array), None, array.label, why)
+        self._disturbed[array] = Saved(array, None, [primal, *tangents], array.version)
 
     def _settle(self, array: Array) -> None:
         """Put back what user's gradient functions overwrote."""
         saved = self._disturbed.pop(array, None)
         if saved is not None:
-            array.memory[...] = saved.content
+            for one in saved.kept:
+                one.array[...] = one.content
             array.version = saved.version
-            self.used -= saved.content.nbytes
+            self.used -= saved.size
 

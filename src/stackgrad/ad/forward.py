@@ -2,11 +2,11 @@
 
 Invariant: while it is active, `x.dual` of a field is the derivative of its content along the seeds. A field carries a
 tangent if it has needs_grad or needs_dual, or is a parameter or loss of the mode: derivatives end where those of
-reverse mode do.
+reverse mode do. Gradients that are launched inside have tangents too, `x.grad.dual`: the second derivative.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from ..compiler.ir.types import ArrayType
 from ..fields import Array, MatrixArray
 from ..overwrites import box_of, common
+from ..program import nothing
 from ..session import RUNTIME, stamp
 from ..usage import TapeError
 from .gradients import SNodeGradType, clear_all_gradients
@@ -22,16 +23,19 @@ from .seeds import seeds_of, tensor_shape
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
+    from ..backends.launcher import Launcher
     from ..compiler.sizing.regions import Box
-    from ..program import Binding
+    from ..directions import Backward
+    from ..program import Binding, Replaced
 
-DUAL = ".dual"
+GRAD, DUAL = ".grad", ".dual"
 
 
 class FwdMode:
     """`with sg.ad.FwdMode(loss, x, seed=v): ...` sets `loss.dual` to the derivative of `loss` along `v`: J v.
 
     loss: a field or ndarray, or a list of them. param: what is moved, a field or ndarray of a real type, or a list.
+    A gradient, x.grad, may be a loss: with a tape inside, `x.grad.dual` is H v, as `sg.ad.hvp` gives it.
     seed: the direction, an array of param's shape (flat is fine), or a list of one for each parameter; by default 1 for
     a parameter of one element. With an axis in front, (n, *shape), a seed is a batch of n directions: `jacobian(loss)`
     is (n, *loss.shape), and `loss.dual` has the first. clear_gradients: set all duals to 0 on entry, otherwise they
@@ -97,6 +101,11 @@ class FwdMode:
         self._foreign.clear()
         self._touched.clear()
 
+    def forget(self) -> None:
+        """Drop, after the block, the duals that fields had not before: those of losses and parameters too."""
+        for array in self._lent:
+            array._dual = None
+
     # -- results --------------------------------------------------------------------------------------------
 
     def jacobian(self, loss: Any = None) -> np.ndarray:
@@ -121,16 +130,38 @@ class FwdMode:
             binding.run(scalars, draws)
             return
         launcher = binding.program.tangent(frozenset(duals), self._constants(binding, duals))
-        written = sorted(launcher.lowered.writes & binding.memory.keys()) if self.batched else []
-        before = {name: binding.memory[name].copy() for name in written}
+        self._each_direction(launcher, binding.memory, duals, binding.written, scalars, draws, nothing)
+
+    def run_gradient(
+        self, binding: Binding, backward: Backward, scalars: Scalars, draws: Draws, replaced: Replaced
+    ) -> None:
+        """Launch a gradient once for each direction, each time from the same adjoints. replaced: see `launch_grad`."""
+        program, duals = binding.program, self._of(binding)
+        constants = self._constants(binding, duals)
+        for name in program.gradients:
+            adjoint = binding.lookup(name + GRAD)
+            if isinstance(adjoint, Array):
+                duals[name + GRAD] = self._of_gradient(adjoint)
+            else:
+                duals[name + GRAD] = self.tangents_beside(adjoint)
+        launcher = program.second(frozenset(duals), constants, backward is binding.taped)
+        self._each_direction(launcher, backward.memory, duals, backward.written, scalars, draws, replaced)
+
+    def _each_direction(
+        self, launcher: Launcher, memory: Mapping[str, np.ndarray], duals: Mapping[str, list[np.ndarray]],
+        fields: Iterable[Array], scalars: Scalars, draws: Draws, replaced: Replaced,
+    ) -> None:  # fmt: skip
+        """fields: what the launch writes."""
+        written = sorted(launcher.lowered.writes & memory.keys()) if self.batched else []
+        before = {name: memory[name].copy() for name in written}
         try:
             for k in range(self.count or 1):
                 for name in written if k else ():
-                    binding.memory[name][...] = before[name]
-                tangents = {name + DUAL: memory[k] for name, memory in duals.items()}
-                launcher.run({**binding.memory, **tangents}, scalars, draws)
+                    memory[name][...] = before[name]
+                tangents = {name + DUAL: found[k] for name, found in duals.items()}
+                launcher.run({**memory, **tangents, **replaced(k)}, scalars, draws)
         finally:
-            for array in binding.written:
+            for array in fields:
                 array.version = stamp()
                 if array in self._duals and array._dual is not None:
                     array._dual.version = stamp()
@@ -139,14 +170,29 @@ class FwdMode:
         """Tangents, one for each direction, of the arrays of a launch that carry them."""
         found = {}
         for param in binding.program.kernel.params:
-            if isinstance(param.type, ArrayType) and param.type.dtype.is_real and not param.name.endswith(".grad"):
-                array = binding.arrays[param.name]
+            if isinstance(param.type, ArrayType) and param.type.dtype.is_real:
+                array = binding.lookup(param.name)
                 if not isinstance(array, Array):
-                    if param.name + ".grad" in binding.arrays:
-                        found[param.name] = self._beside(array)
-                elif not array.is_grad and (array.needs_grad or array.needs_dual or array in self._roots):
+                    if param.name.endswith(GRAD) or param.name + GRAD in binding.arrays:
+                        found[param.name] = self.tangents_beside(array)
+                elif array.is_grad:
+                    if array in self._duals or param.name in binding.program.forward_side.writes:
+                        found[param.name] = self._of_gradient(array)
+                elif self._carries(array):
                     found[param.name] = self._memory(array)
         return found
+
+    def _carries(self, array: Array) -> bool:
+        return array.dtype.is_real and (array.needs_grad or array.needs_dual or array in self._roots)
+
+    def tangents(self, array: Array) -> list[np.ndarray]:
+        """The tangents of a field, one for each direction; none if it carries none. Gradients: if they had any yet."""
+        return self._memory(array) if array in self._duals or self._carries(array) else []
+
+    def _of_gradient(self, array: Array) -> list[np.ndarray]:
+        """Tangents of a gradient that a launch uses: from now on they end where the host writes it."""
+        self._touched.setdefault(array, {})[()] = tuple(slice(0, extent) for extent in array.memory.shape)
+        return self._memory(array)
 
     def _constants(self, binding: Binding, names: Iterable[str]) -> frozenset[str]:
         """What is read without its tangent: all in functions of no_grad, and arguments with needs_grad=False."""
@@ -165,12 +211,12 @@ class FwdMode:
         its tangent.
         """
         duals, known = self._duals.get(array), self._touched.get(array)
-        if duals is None or known is None or place is None:
+        if duals is None or known is None or place is None or array._dual is None:
             return
         for box in common([box_of(place, array.memory.shape)], known.values()):
             for memory in duals:
                 memory[box] = 0
-        array.dual.version = stamp()
+        array._dual.version = stamp()
 
     # -- memory ---------------------------------------------------------------------------------------------
 
@@ -186,7 +232,7 @@ class FwdMode:
             self._duals[array] = found
         return found
 
-    def _beside(self, memory: np.ndarray) -> list[np.ndarray]:
+    def tangents_beside(self, memory: np.ndarray) -> list[np.ndarray]:
         """The tangents of memory of another library, which is known by its place."""
         key = memory.__array_interface__["data"][0], memory.shape
         if key not in self._foreign:

@@ -24,8 +24,9 @@ def clear_all_gradients(gradient_type: SNodeGradType | str = SNodeGradType.ADJOI
     for array in list(RUNTIME.fields):
         if kind is SNodeGradType.ADJOINT and array.needs_grad:
             array.grad.fill(0)
-        if kind is SNodeGradType.DUAL and array._dual is not None and array._dual.is_placed:
-            array._dual.fill(0)
+        for beside in (array._dual, None if array._grad is None else array._grad._dual):
+            if kind is SNodeGradType.DUAL and beside is not None and beside.is_placed:
+                beside.fill(0)
 
 
 def _kind(given: SNodeGradType | str) -> SNodeGradType:

@@ -11,6 +11,7 @@ from ..compiler.ir.types import Scalar, from_dtype
 from ..fields import Array, MatrixArray
 from ..fields.conversions import as_numpy
 from ..leaves import Misfit, foreign
+from ..session import RUNTIME
 from ..usage import FieldError, TapeError
 
 CURE = "give a 0-d field with needs_grad=True"
@@ -86,10 +87,18 @@ class TorchLoss:
     def begin(self) -> None:
         """Zero."""
         self.memory[...] = 0
+        _end_tangents(self.memory)
 
     def seed(self, cotangent: np.ndarray) -> None:
         """Overwrite the gradient buffer."""
         self.grad[...] = cotangent
+        _end_tangents(self.grad)
+
+
+def _end_tangents(memory: np.ndarray) -> None:
+    """In forward mode, what the host writes is constant."""
+    for tangent in RUNTIME.forward.tangents_beside(memory) if RUNTIME.forward is not None else ():
+        tangent.fill(0)
 
 
 @dataclass(frozen=True)

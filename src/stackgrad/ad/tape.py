@@ -104,8 +104,8 @@ class Tape:
     def __enter__(self) -> Tape:
         if self._entered:
             raise TapeError("this tape was entered before", "make a new Tape for each pass, or call tape.replay()")
-        if RUNTIME.forward is not None:
-            raise TapeError("a tape cannot be entered in forward mode", "enter sg.ad.FwdMode inside the tape instead")
+        if self._checked and RUNTIME.forward is not None:
+            raise TapeError("a tape with grad_check cannot be entered in forward mode", "check before")
         for outer in RUNTIME.tapes:
             outer.admit_inner()
         self._entered = True
@@ -116,6 +116,7 @@ class Tape:
 
     def _begin(self) -> None:
         self._failed = None
+        self._log.mode = RUNTIME.forward
         for term in self.terms:
             term.loss.begin()
         if self.clear_gradients:
@@ -190,6 +191,9 @@ class Tape:
         for array, version in self._final.items():
             if array.version != version:
                 raise TapeError(f"{array.label} was written since the tape's block ended", "call tape.replay()")
+        if RUNTIME.forward is not None and RUNTIME.forward is not self._log.mode:
+            cure = "enter the tape inside of it, or call tape.replay()"
+            raise TapeError("the tape recorded its launches outside of this forward mode, without tangents", cure)
         if seed is not None:
             if len(self.terms) != 1:
                 raise TapeError("the tape has several losses", "make a tape with seeds for each")
@@ -322,10 +326,8 @@ class Tape:
         names = [n for n, found in backward.arrays.items() if isinstance(found, Array) and found in shared]
         foreign = {}
         for name in (*backward.foreign, *names):
-            array = backward.memory[name]
             why = f"the gradient of kernel {binding.program.label} reads it, and others can write it unseen"
-            self._log.reserve(array.nbytes, f"array {name!r}", why)
-            foreign[name] = array.copy()
+            foreign[name] = self._log.copied(backward.arrays, name, None, why)
         versions = {array: array.version for array in backward.reads if array not in shared}
         boxes = {array: found for array, found in backward.read_boxes(scalars).items() if array not in shared}
         return Record(binding, scalars, draws, versions, boxes, foreign, self._before)
