@@ -236,7 +236,7 @@ def _hash(record: Record) -> bytes:
         for box in boxes:
             made.update(np.ascontiguousarray(array.memory[box]).data)
     for copy in record.foreign.values():
-        made.update(np.ascontiguousarray(copy).data)
+        made.update(np.ascontiguousarray(copy.primal.content).data)
     return made.digest()
 
 
