@@ -1,15 +1,9 @@
-"""What the reverse sweep of a task reads, and how it comes by it.
+"""How the reverse sweep of a task comes by what it reads: the plan that the forward and the reverse sweep follow.
 
-What it reads is found in `requirement`. The choice, in order of definition, for each required value:
-
-    free        constants, arguments, shapes; the index of an enclosing loop, which the reversed loop has again
-    kept        defined outside serial loops: a register that outlives the forward sweep
-    recomputed  an operation, a load not at risk, or a read of a local array that nothing overwrites later, whose
-                operands are available
-    saved       on an adstack of its own; trip counts, decisions and indices like any other value
-
-A saved value is pushed at the entry of the lowest block, going down through ifs only, that holds all its readers
-(else right after its definition), and popped at the entry of that block's reverse.
+`requirement` says what is read, `sources` what can be had for nothing or made again, `choice` what is saved. A saved
+value is pushed at the entry of the lowest block, going down through ifs only, that holds all its readers (else right
+after its definition), and popped at the entry of that block's reverse. A value that is made again is made where it is
+read first, but before the loops that read it.
 """
 from __future__ import annotations
 
@@ -17,25 +11,26 @@ from dataclasses import dataclass, field
 
 from ..ir import nodes as n
 from ..ir.nodes import Value
-from ..ir.walk import operands
 from .activity import Activity
-from .elements import lasting_reads
+from .choice import choose
 from .policies import Policy
 from .requirement import Requirement, Requirements
+from .sources import Sources
 from .structure import Path, Structure
-
-RECOMPUTED = (n.Op, n.Cast, n.BitCast)
-FREE = (n.Const, n.Arg, n.Shape)
 
 
 @dataclass
 class Plan:
-    """saved: block at whose entry (or after the definition, if it is the home block) each saved value is pushed.
+    """What becomes of the values of one task.
 
-    kept: values kept in registers. reversed: occurrences (path, position) that have a reverse.
+    sources: what can be had without being saved. saved: block at whose entry (or after the definition, if it is the
+    home block) each saved value is pushed. early: by block, the values made again at the entry of its reverse, since
+    loops inside read them. kept: values kept in registers. reversed: occurrences (path, position) that have a reverse.
     """
 
+    sources: Sources
     saved: dict[Value, Path] = field(default_factory=dict)
+    early: dict[Path, list[Value]] = field(default_factory=dict)
     kept: set[Value] = field(default_factory=set)
     reversed: set[tuple[Path, int]] = field(default_factory=set)
 
@@ -48,67 +43,53 @@ class Planner:
     ) -> None:
         self.structure = structure
         self.activity = activity
-        self.at_risk = at_risk
         self.policy = policy
-        self.plan = Plan()
-        self.lasting = lasting_reads(structure)
+        self.plan = Plan(Sources(structure, at_risk, policy))
 
     def make(self) -> Plan:
         """The plan; needs no second look at the kernel."""
         requirements = Requirements(self.structure, self.activity, self.policy)
         self.plan.reversed = requirements.reversed()
         required = requirements.of(self.plan.reversed)
-        self._choose({r.value for r in required})
+        self.plan.saved = dict.fromkeys(choose(self.plan.sources, {r.value for r in required}), ())
         self._place(required)
         return self.plan
-
-    # -- choice ---------------------------------------------------------------------------------------------------
-
-    def is_free(self, value: Value) -> bool:
-        return isinstance(self.structure.made.get(value), FREE) or self.structure.is_index(value)
-
-    def is_kept(self, value: Value) -> bool:
-        return self.structure.depth(self.structure.homes[value]) == 0
-
-    def is_recomputable(self, value: Value) -> bool:
-        stmt = self.structure.made[value]
-        safe_load = isinstance(stmt, n.Load) and value not in self.at_risk
-        return self.policy.recompute and (isinstance(stmt, RECOMPUTED) or safe_load or value in self.lasting)
-
-    def _choose(self, required: set[Value]) -> None:
-        """One walk in order of definition: operands are decided before what is computed from them."""
-        available: set[Value] = set(self.structure.task.indices)
-        for value, stmt in self.structure.made.items():
-            again = self.is_recomputable(value) and available.issuperset(operands(stmt))
-            if again or self.is_free(value) or self.is_kept(value):
-                available.add(value)
-            elif value in required:
-                self.plan.saved[value] = ()
-                available.add(value)
 
     # -- places ---------------------------------------------------------------------------------------------------
 
     def _place(self, required: list[Requirement]) -> None:
-        """Readers of each saved value, through recomputation; then where to push it."""
+        """Readers of each value, through recomputation; then where to push it, or to make it again."""
+        readers = self._readers(required)
+        for value, paths in readers.items():
+            home = self.structure.homes[value]
+            place = self._sink(home, paths)
+            if value in self.plan.saved:
+                self.plan.saved[value] = place if self.policy.sink else home
+            elif self._loops_below(place, paths):
+                self.plan.early.setdefault(place, []).append(value)
+
+    def _readers(self, required: list[Requirement]) -> dict[Value, set[Path]]:
+        """Blocks that read each saved and each recomputed value, in order of definition; kept values are noted."""
         readers: dict[Value, set[Path]] = {v: set() for v in self.plan.saved}
-        seen: set[tuple[Value, Path]] = set()
         pending = [(r.value, r.path) for r in required]
         while pending:
             value, path = pending.pop()
-            if (value, path) in seen:
-                continue
-            seen.add((value, path))
-            if value in readers:
-                readers[value].add(path)
-            elif self.is_free(value):
-                continue
-            elif self.is_kept(value):
-                self.plan.kept.add(value)
-            else:
-                pending += ((v, path) for v in operands(self.structure.made[value]))
-        for value, paths in readers.items():
-            home = self.structure.homes[value]
-            self.plan.saved[value] = self._sink(home, paths) if self.policy.sink else home
+            if value not in self.plan.saved:
+                if self.plan.sources.is_free(value):
+                    continue
+                if self.plan.sources.is_kept(value):
+                    self.plan.kept.add(value)
+                    continue
+            known = readers.setdefault(value, set())
+            if path not in known:
+                known.add(path)
+                if value not in self.plan.saved:
+                    pending += ((v, path) for v in self.plan.sources.inputs(value))
+        return {v: readers[v] for v in self.structure.made if v in readers}
+
+    def _loops_below(self, place: Path, readers: set[Path]) -> bool:
+        """Whether a reader stands in a loop inside this block, so that each trip would make the value again."""
+        return any(self.structure.depth(reader) > self.structure.depth(place) for reader in readers)
 
     def _sink(self, home: Path, readers: set[Path]) -> Path:
         place = home

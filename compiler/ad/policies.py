@@ -8,26 +8,28 @@ from dataclasses import dataclass
 class Policy:
     """A lowering of reverse mode.
 
-    recompute: operations and safe loads are executed again instead of being saved. sink: values are pushed at the
-    entry of the branch that holds their readers, else where they are defined. adjoint_stacks: active locals become
-    adstacks whose slots hold primal and adjoint.
+    recompute: operations and safe loads are executed again instead of being saved; weigh: where that is cheaper, else
+    wherever it is possible. sink: values are pushed at the entry of the branch that holds their readers, else where
+    they are defined. adjoint_stacks: active locals become adstacks whose slots hold primal and adjoint.
     """
 
     name: str
     recompute: bool = True
+    weigh: bool = True
     sink: bool = True
     adjoint_stacks: bool = False
 
 
 LOWERINGS = {
     "lean": Policy("lean"),
-    "classic": Policy("classic", recompute=False, sink=False, adjoint_stacks=True),
+    "classic": Policy("classic", recompute=False, weigh=False, sink=False, adjoint_stacks=True),
 }
 """The default, and its executable twin."""
 
 POLICIES = LOWERINGS | {
     "lean-early": Policy("lean-early", sink=False),
-    "stored": Policy("stored", recompute=False),
-    "stored-early": Policy("stored-early", recompute=False, sink=False),
+    "greedy": Policy("greedy", weigh=False),
+    "stored": Policy("stored", recompute=False, weigh=False),
+    "stored-early": Policy("stored-early", recompute=False, weigh=False, sink=False),
 }
 """Twins for tests: each leaves out one way of not saving a value."""

@@ -19,10 +19,11 @@ from dataclasses import replace
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Task, Value
-from ..ir.types import Scalar
+from ..ir.types import Scalar, i64
 from ..ir.walk import changed, operands, rename, walk
 from .activity import Activity
 from .before import on_copies
+from .counters import Counter
 from .forward import ForwardSweep, defined_here, stack_name
 from .plan import Plan
 from .policies import Policy
@@ -53,7 +54,7 @@ class TaskReverser:
         self.zero: set[str] = set()
         self.touched: set[str] = set()
         self.nested = _nested_uses(structure)
-        self.order = {v: k for k, v in enumerate(structure.made)}
+        self.iterations: dict[Path, Value] = {}
         self.kept_locals: dict[Value, str] = {}
         self.entered: dict[Path, list[Value]] = {}
         for value, path in plan.saved.items():
@@ -120,6 +121,9 @@ class TaskReverser:
                 self.b.loc = self.structure.made[value].loc
                 self.scopes[-1][value] = self.b.top(stack_name(self.prefix, value), value.type)
                 self.b.pop(stack_name(self.prefix, value))
+            for value in self.plan.early.get(path, ()):
+                self.b.loc = self.structure.made[value].loc
+                self.primal(value)
             for position in range(len(block) - 1, -1, -1):
                 if (path, position) in self.plan.reversed:
                     stmt = block[position]
@@ -208,29 +212,55 @@ class TaskReverser:
         return None
 
     def primal(self, value: Value) -> Value:
-        """The value as the reverse sweep has it here: known, kept, or computed again from what is."""
-        missing: set[Value] = set()
+        """The value as the reverse sweep has it here: known, kept, or made again from what is."""
         pending = [value]
-        while pending:
-            v = pending.pop()
-            if v not in missing and self._known(v) is None:
-                missing.add(v)
-                if v not in self.kept_locals:
-                    pending += operands(self.structure.made[v])
-        for v in sorted(missing, key=self.order.__getitem__):
-            self.scopes[-1][v] = self._recompute(v)
+        while pending:  # inputs first; chains of sums may be longer than the interpreter's stack
+            top = pending[-1]
+            missing = () if self._known(top) is not None else self._missing_inputs(top)
+            if not missing:
+                pending.pop()
+                if self._known(top) is None:
+                    self.scopes[-1][top] = self._recompute(top)
+            pending += missing
         known = self._known(value)
         assert known is not None
         return known
 
+    def _missing_inputs(self, value: Value) -> list[Value]:
+        if value in self.kept_locals:
+            return []
+        return [v for v in self.plan.sources.inputs(value) if self._known(v) is None]
+
     def _recompute(self, value: Value) -> Value:
         if value in self.kept_locals:
             return self.b.get(self.kept_locals[value], value.type)
+        counter = self.plan.sources.counters.get(value)
+        if counter:
+            return self._count(counter, value.type)
         stmt = self.structure.made[value]
         made = self.b.fresh(value.type)
         inputs = {v: self.primal(v) for v in operands(stmt)}
         self.b.emit(changed(rename(stmt, inputs), result=made))
         return made
+
+    def _count(self, counter: Counter, dtype: Scalar) -> Value:
+        """init + sign * times * step, wrapping around like the loop itself."""
+        times = self.primal(counter.times) if counter.times else self._iteration(counter.loop)
+        moved = self.b.op("mul", self.b.cast(times, dtype), self.primal(counter.step))
+        init = self.primal(counter.init) if counter.init else self.b.const(0, dtype)
+        return self.b.op("add" if counter.sign > 0 else "sub", init, moved)
+
+    def _iteration(self, path: Path) -> Value:
+        """The number of the iteration of a loop whose reversed body is being built."""
+        if path not in self.iterations:
+            loop = self.structure.holder(path)
+            assert isinstance(loop, n.For)
+            begin, index = self.primal(loop.begin), self.primal(loop.index)
+            if loop.step == 1:
+                return self.b.op("sub", index, begin)
+            distance = self.b.op("sub", self.b.cast(index, i64), self.b.cast(begin, i64))
+            return self.b.op("floordiv", distance, self.b.const(loop.step, i64))
+        return self.iterations[path]
 
     def primals(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         return tuple(self.primal(v) for v in values)

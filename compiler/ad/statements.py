@@ -155,6 +155,7 @@ def _for(r: TaskReverser, stmt: n.For, path: Path, position: int) -> None:
     first, step = (_last_index(r, stmt), -stmt.step) if stmt.descending else (begin, stmt.step)
     trips, k = r.primal(stmt.trips), r.b.fresh(stmt.trips.type)
     zero = r.b.const(0, trips.type)
+    r.iterations[inner] = k
     with r.b.block() as body:
         index = r.b.cast(k, begin.type)
         if step != 1:  # the end would be beyond the last index, and might be beyond its type
@@ -175,10 +176,11 @@ def _last_index(r: TaskReverser, stmt: n.For) -> Value:
 
 @REVERSE.row(n.While)
 def _while(r: TaskReverser, stmt: n.While, path: Path, position: int) -> None:
-    """As often as the body ran. The condition block has no derivative."""
+    """As often as the body ran; the index is the number of the iteration. The condition block has no derivative."""
     assert stmt.trips is not None
     trips, zero = r.primal(stmt.trips), r.b.const(0, i32)
-    index = r.b.fresh(i32)
+    index, inner = r.b.fresh(i32), (*path, (position, "body"))
+    r.iterations[inner] = index
     with r.b.block() as body:
-        r.reverse_block((*path, (position, "body")), stmt.body)
-    r.b.emit(n.For(index, zero, trips, tuple(body), loc=stmt.loc))
+        r.reverse_block(inner, stmt.body)
+    r.b.emit(n.For(index, zero, trips, tuple(body), descending=True, loc=stmt.loc))

@@ -25,6 +25,7 @@ class Op:
     ulps: permitted error in units in the last place of f32 and f64 results, outside precise contexts.
     safe: interval of each operand that generators may draw from without meeting a singularity.
     traps: may trap on some operands. edges: one sentence on the edge cases.
+    cost: time on current hardware, in additions, roughly.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Op:
     ulps: float = 0.0
     safe: tuple[tuple[float, float], ...] = ()
     traps: bool = False
+    cost: int = 1
 
 
 def _all(test: Callable[[Scalar], bool], result: Scalar | None = None) -> TypeRule:
@@ -74,20 +76,20 @@ _ROWS = (
     Op("floor", 1, _real, "flat", "Toward minus infinity; keeps -0.0, NaN and infinities.", 0, (_ANY,)),
     Op("ceil", 1, _real, "flat", "Toward plus infinity; ceil(-0.5) is -0.0.", 0, (_ANY,)),
     Op("round", 1, _real, "flat", "To nearest, halves to even; round(-0.5) is -0.0.", 0, (_ANY,)),
-    Op("sqrt", 1, _real, "smooth", "NaN below zero, sqrt(-0.0) is -0.0; derivative +inf at 0.", 0.5, (_POSITIVE,)),
-    Op("rsqrt", 1, _real, "smooth", "1/sqrt(x): +inf at 0.0, -inf at -0.0, NaN below zero.", 2, (_POSITIVE,)),
-    Op("inv", 1, _real, "smooth", "1/x: signed infinity at signed zero.", 0.5, (_NONZERO,)),
-    Op("rcp", 1, _real, "smooth", "Like inv, but a target may approximate.", 2, (_NONZERO,)),
-    Op("exp", 1, _real, "smooth", "Overflows to +inf, underflows to 0.", 2, ((-20.0, 20.0),)),
-    Op("log", 1, _real, "smooth", "-inf at zero of either sign, NaN below zero.", 2, (_POSITIVE,)),
-    Op("sin", 1, _real, "smooth", "NaN at infinities; keeps -0.0.", 4, ((-100.0, 100.0),)),
-    Op("cos", 1, _real, "smooth", "NaN at infinities; cos(±0) is 1.", 4, ((-100.0, 100.0),)),
-    Op("tan", 1, _real, "smooth", "NaN at infinities; keeps -0.0.", 4, ((-1.5, 1.5),)),
-    Op("asin", 1, _real, "smooth", "NaN outside [-1, 1]; derivative infinite at ±1.", 4, (_UNIT,)),
-    Op("acos", 1, _real, "smooth", "NaN outside [-1, 1]; derivative infinite at ±1.", 4, (_UNIT,)),
-    Op("tanh", 1, _real, "smooth", "±1 at infinities; keeps -0.0.", 4, ((-10.0, 10.0),)),
-    Op("frexp_mantissa", 1, _real, "kinked", "m with x = m·2^e, 0.5 <= |m| < 1; zero, NaN, infinities map to themselves.", 0, (_NONZERO,)),
-    Op("frexp_exponent", 1, _exponent, "opaque", "e of x = m·2^e as i32; 0 for zero, NaN and infinities."),
+    Op("sqrt", 1, _real, "smooth", "NaN below zero, sqrt(-0.0) is -0.0; derivative +inf at 0.", 0.5, (_POSITIVE,), cost=8),
+    Op("rsqrt", 1, _real, "smooth", "1/sqrt(x): +inf at 0.0, -inf at -0.0, NaN below zero.", 2, (_POSITIVE,), cost=8),
+    Op("inv", 1, _real, "smooth", "1/x: signed infinity at signed zero.", 0.5, (_NONZERO,), cost=4),
+    Op("rcp", 1, _real, "smooth", "Like inv, but a target may approximate.", 2, (_NONZERO,), cost=4),
+    Op("exp", 1, _real, "smooth", "Overflows to +inf, underflows to 0.", 2, ((-20.0, 20.0),), cost=12),
+    Op("log", 1, _real, "smooth", "-inf at zero of either sign, NaN below zero.", 2, (_POSITIVE,), cost=12),
+    Op("sin", 1, _real, "smooth", "NaN at infinities; keeps -0.0.", 4, ((-100.0, 100.0),), cost=12),
+    Op("cos", 1, _real, "smooth", "NaN at infinities; cos(±0) is 1.", 4, ((-100.0, 100.0),), cost=12),
+    Op("tan", 1, _real, "smooth", "NaN at infinities; keeps -0.0.", 4, ((-1.5, 1.5),), cost=16),
+    Op("asin", 1, _real, "smooth", "NaN outside [-1, 1]; derivative infinite at ±1.", 4, (_UNIT,), cost=16),
+    Op("acos", 1, _real, "smooth", "NaN outside [-1, 1]; derivative infinite at ±1.", 4, (_UNIT,), cost=16),
+    Op("tanh", 1, _real, "smooth", "±1 at infinities; keeps -0.0.", 4, ((-10.0, 10.0),), cost=16),
+    Op("frexp_mantissa", 1, _real, "kinked", "m with x = m·2^e, 0.5 <= |m| < 1; zero, NaN, infinities map to themselves.", 0, (_NONZERO,), cost=4),
+    Op("frexp_exponent", 1, _exponent, "opaque", "e of x = m·2^e as i32; 0 for zero, NaN and infinities.", cost=4),
     Op("bit_not", 1, _bits, "opaque", "Flips every bit of an integer; logical not of a boolean."),
     Op("logic_not", 1, _boolean, "opaque", "not x."),
     Op("popcnt", 1, _count, "opaque", "Number of set bits of the two's complement, as i32."),
@@ -96,15 +98,15 @@ _ROWS = (
     Op("add", 2, _number, "smooth", "Integers wrap.", 0.5, (_ANY, _ANY)),
     Op("sub", 2, _number, "smooth", "Integers wrap.", 0.5, (_ANY, _ANY)),
     Op("mul", 2, _number, "smooth", "Integers wrap.", 0.5, (_ANY, _ANY)),
-    Op("div", 2, _real, "smooth", "IEEE division: x/0 is a signed infinity, 0/0 NaN.", 0.5, (_ANY, _NONZERO)),
+    Op("div", 2, _real, "smooth", "IEEE division: x/0 is a signed infinity, 0/0 NaN.", 0.5, (_ANY, _NONZERO), cost=4),
     Op("floordiv", 2, _number, "flat", "floor(x/y); an integer zero divisor traps (0 in a release build); least // -1 wraps.", 0,
-       (_ANY, _NONZERO), traps=True),
+       (_ANY, _NONZERO), traps=True, cost=8),
     Op("mod", 2, _number, "kinked", "x - y·floor(x/y), sign of y; real x % 0 is NaN; an integer zero divisor traps.", 4,
-       (_ANY, _NONZERO), traps=True),
+       (_ANY, _NONZERO), traps=True, cost=8),
     Op("pow", 2, _number, "smooth", "IEEE pow for reals (pow(x, 0) is 1); integers wrap, a negative exponent gives 1/x truncated.", 4,
-       (_POSITIVE, (-4.0, 4.0))),
+       (_POSITIVE, (-4.0, 4.0)), cost=30),
     Op("atan2", 2, _real, "smooth", "Signed zeros choose the branch as in IEEE; derivative undefined at the origin.", 4,
-       (_NONZERO, _NONZERO)),
+       (_NONZERO, _NONZERO), cost=20),
     Op("min", 2, _number, "kinked", "NaN if an operand is NaN; min(-0.0, 0.0) is -0.0; at a tie the right operand wins the derivative.",
        0, (_ANY, _ANY)),
     Op("max", 2, _number, "kinked", "NaN if an operand is NaN; max(-0.0, 0.0) is 0.0; at a tie the right operand wins the derivative.",

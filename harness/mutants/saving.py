@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ...compiler.ad import driver
-from ...compiler.ad.plan import Planner
 from ...compiler.ad.reverse import TaskReverser
 from ...compiler.ad.risk import RiskAnalysis
+from ...compiler.ad.sources import Sources
 from ...compiler.ad.statements import Handler
 from ...compiler.ad.structure import Path
 from ...compiler.ir import nodes as n
@@ -20,15 +20,15 @@ from .planting import Mutant, Plant, patched, patched_handler, rewritten_tasks
 
 
 def _variables_recomputed() -> Plant:
-    right = Planner.is_recomputable
+    right = Sources.is_recomputable
 
-    def wrong(self: Planner, value: Value) -> bool:
+    def wrong(self: Sources, value: Value) -> bool:
         stmt = self.structure.made[value]
         if isinstance(stmt, n.Get) and self.structure.declared.get(stmt.var) == ():
             return self.policy.recompute
         return right(self, value)
 
-    return patched(Planner, "is_recomputable", wrong)
+    return patched(Sources, "is_recomputable", wrong)
 
 
 def _reread_conditions() -> Plant:

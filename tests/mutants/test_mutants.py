@@ -127,15 +127,15 @@ def state() -> list[object]:
     """Everything that plants touch: rows of the tables, and the classes and modules they patch."""
     from stackgrad.backends.llvm.ops import LLVM
     from stackgrad.compiler.ad import driver, statements
-    from stackgrad.compiler.ad.plan import Planner
     from stackgrad.compiler.ad.requirement import Requirements
     from stackgrad.compiler.ad.risk import RiskAnalysis
+    from stackgrad.compiler.ad.sources import Sources
     from stackgrad.compiler.passes.common_subexpressions import _Merger
     from stackgrad.compiler.passes.dead_code import _Liveness
     from stackgrad.compiler.passes.lower_exits import _Lowering
     from stackgrad.compiler.sizing.count import _Counter
 
-    owners = (TaskReverser, Planner, Requirements, RiskAnalysis, _Merger, _Liveness, _Lowering, _Counter, driver)
+    owners = (TaskReverser, Sources, Requirements, RiskAnalysis, _Merger, _Liveness, _Lowering, _Counter, driver)
     tables = (LLVM, rules.VJP, statements.REVERSE)
     return [*(dict(vars(o)) for o in owners), *({k: t[k] for k in t} for t in tables)]
 
