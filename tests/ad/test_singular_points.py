@@ -227,7 +227,8 @@ def guard_kernel(folder, guard):
         text += f"    @sg.func\n    def guarded_{k}(v, i, k):\n        if v <= 0.0:\n            return 3.0 * v\n"
         text += f"        return {op}\n"
         inner = (GUARDS | LEAVING)[guard].format(op=op, n=k)
-        body += f"        for i in range({len(POINTS)}):\n            k = {k}\n            v = x[i, k]\n{indented(inner, 12)}"
+        body += f"        for i in range({len(POINTS)}):\n            k = {k}\n            v = x[i, k]\n"
+        body += indented(inner, 12)
         body += "            c[i, k] = r\n" if guard in GUARDS else ""
     return rows.module(folder, f"{text}    @sg.kernel\n    def run():\n{body}    return run\n").make
 
