@@ -177,6 +177,11 @@ class Launcher:
         self._last, self._source = sizes, "counted"
         return sizes
 
+    def measure(self, arrays: Arrays, scalars: Scalars, draws: Draws = NO_DRAWS) -> list[SlabUse]:
+        """What a launch on these arrays would need; nothing is launched but the counting kernel, on copies."""
+        self._find_sizes(arrays, scalars, draws, None)
+        return self.usage()
+
     # -- reports --------------------------------------------------------------------------------------------
 
     def usage(self) -> list[SlabUse]:

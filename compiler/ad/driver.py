@@ -22,7 +22,7 @@ from .activity import Activity, find_activity
 from .before import Copies, Repeatable, make_copies, on_copies, params
 from .check import StateOverwritten, check_kernel, check_state
 from .forget_primals import forget_primals
-from .plan import Planner
+from .plan import Plan, Planner
 from .policies import POLICIES, Policy
 from .reverse import TaskReverser
 from .risk import Risk, RiskAnalysis
@@ -83,6 +83,15 @@ class _Reversal:
         grad = forget_primals(replace(raw, tasks=prelude + raw.tasks))
         check_state(grad, kernel, at_risk, self.copies.names, self.cured)
         return replace(grad, tasks=tuple(t for t in grad.tasks if t.body) or grad.tasks[:1])
+
+
+def plan_tasks(kernel: Kernel, lowering: str = "lean") -> list[tuple[str, Plan, dict[Value, Risk]]]:
+    """For each task the prefix of the names made for it, its plan, and the risks of its loads. Raises as `reverse`."""
+    made = _Reversal(kernel, lowering)
+    return [
+        (_prefix(kernel, t), Planner(Structure(task), made.activity, set(made.found), made.policy).make(), made.found)
+        for t, task in enumerate(kernel.tasks)
+    ]
 
 
 def _reverse_tasks(

@@ -26,6 +26,7 @@ class Plan:
     sources: what can be had without being saved. saved: block at whose entry (or after the definition, if it is the
     home block) each saved value is pushed. early: by block, the values made again at the entry of its reverse, since
     loops inside read them. kept: values kept in registers. reversed: occurrences (path, position) that have a reverse.
+    reader: of each saved and each recomputed value, one of those that need it in the end.
     """
 
     sources: Sources
@@ -33,6 +34,7 @@ class Plan:
     early: dict[Path, list[Value]] = field(default_factory=dict)
     kept: set[Value] = field(default_factory=set)
     reversed: set[tuple[Path, int]] = field(default_factory=set)
+    reader: dict[Value, Requirement] = field(default_factory=dict)
 
 
 class Planner:
@@ -71,9 +73,9 @@ class Planner:
     def _readers(self, required: list[Requirement]) -> dict[Value, set[Path]]:
         """Blocks that read each saved and each recomputed value, in order of definition; kept values are noted."""
         readers: dict[Value, set[Path]] = {v: set() for v in self.plan.saved}
-        pending = [(r.value, r.path) for r in required]
+        pending = [(r.value, r.path, r) for r in required]
         while pending:
-            value, path = pending.pop()
+            value, path, reader = pending.pop()
             if value not in self.plan.saved:
                 if self.plan.sources.is_free(value):
                     continue
@@ -83,8 +85,9 @@ class Planner:
             known = readers.setdefault(value, set())
             if path not in known:
                 known.add(path)
+                self.plan.reader.setdefault(value, reader)
                 if value not in self.plan.saved:
-                    pending += ((v, path) for v in self.plan.sources.inputs(value))
+                    pending += ((v, path, reader) for v in self.plan.sources.inputs(value))
         return {v: readers[v] for v in self.structure.made if v in readers}
 
     def _loops_below(self, place: Path, readers: set[Path]) -> bool:

@@ -1,4 +1,4 @@
-"""The command line: `stackgrad check`, `doctor`, `ir`, and the fuzzer's `fuzz`, `replay`, `reduce` and `bisect`.
+"""The command line: `stackgrad check`, `explain`, `doctor`, `ir`, and the fuzzer's `fuzz`, `replay`, `reduce` and `bisect`.
 
 Every command imports what it needs when it runs, so that `doctor` works where almost nothing is installed. Exit
 status: 0 all is well, 1 something is wrong with the user's program, 2 the command was not understood, 130 interrupted.
@@ -14,7 +14,7 @@ from ..compiler.errors import StackgradError
 STAGES = ("source", "tasks", "structured", "adjoint", "final", "counting", "all", "llvm", "asm", "ptx")
 
 _COMMANDS = {
-    "check": (".check", "run"), "doctor": (".doctor", "run"), "ir": (".ir", "run"), "fuzz": (".fuzz", "run"),
+    "check": (".check", "run"), "explain": (".explain", "run"), "doctor": (".doctor", "run"), "ir": (".ir", "run"), "fuzz": (".fuzz", "run"),
     "replay": (".fuzz", "run_replay"), "reduce": (".fuzz", "run_reduce"), "bisect": (".fuzz", "run_bisect"),
 }  # fmt: skip
 """The module and the function of each command."""
@@ -62,6 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"stackgrad {version()}")
     commands = parser.add_subparsers(dest="command", required=True)
     _check(commands.add_parser("check", help="run programs and judge every gradient by independent executors"))
+    _explain(commands.add_parser("explain", help="what each gradient saves, why, how deep, and how many bytes"))
     commands.add_parser("doctor", help="what is installed, which backends can run here, and how to get the others")
     _ir(commands.add_parser("ir", help="print a kernel after each pass, or the code made of it"))
     _fuzz(commands.add_parser("fuzz", help="random programs on every executor; what is found is reduced and kept"))
@@ -109,6 +110,15 @@ def _check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="OUT", help="write the report as JSON to this file, - for standard output")
     parser.add_argument("--limit", type=_positive, default=2, metavar="N", help="launches kept per kernel (default 2)")
     parser.add_argument("--backends", metavar="A,B", help="compare these backends (default: all that can run here)")
+
+
+def _explain(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Run a program and explain each gradient that it launched: one entry for every adstack, with the variable, the "
+        "line, what reads it, why it is saved, its depth and its bytes. Kernels of IR text are explained without depths."
+    )
+    parser.add_argument("file", metavar="FILE[:KERNEL]", help="a .py program or a .kir file; all kernels unless named")
+    parser.add_argument("--lowering", choices=("lean", "classic"), default="lean", help="of the gradient")
 
 
 def _ir(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,120 @@
+"""Why a gradient saves what it saves: one line for each adstack, from the plan that made it."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..errors import Span
+from ..ir import nodes as n
+from ..ir.nodes import Kernel, StackAlloca, Task, Value
+from ..ir.walk import walk, walk_kernel
+from .driver import plan_tasks
+from .forward import stack_name
+from .plan import Plan
+from .risk import Risk
+from .structure import Structure
+
+
+@dataclass(frozen=True)
+class History:
+    """One adstack. span: where its value is made. reader: what reads the value, and where. reason: why it is saved."""
+
+    stack: str
+    variable: str
+    dtype: str
+    span: Span | None
+    reader: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class TaskHistory:
+    """One task of a grad kernel. kept: values in registers. recomputed: values made again in the reverse sweep."""
+
+    task: int
+    span: Span | None
+    stacks: tuple[History, ...]
+    kept: int
+    recomputed: int
+
+
+def explain(prepared: Kernel, grad: Kernel, lowering: str = "lean") -> list[TaskHistory]:
+    """What the gradient of a prepared kernel (as reverse mode takes it) keeps, task by task.
+
+    grad: the grad kernel made of it; adstacks that turned out dead are not in it. Raises NotDifferentiable.
+    """
+    left = {s.stack: s for s in walk_kernel(grad) if isinstance(s, StackAlloca)}
+    found = []
+    for number, (task, (prefix, plan, risks)) in enumerate(zip(prepared.tasks, plan_tasks(prepared, lowering))):
+        teller = _Teller(prepared, task, plan, risks)
+        alive = [(left[name], v) for v in plan.saved if (name := stack_name(prefix, v)) in left]
+        own = [teller.tell(alloca, value) for alloca, value in alive]
+        own += [_adjoint(prepared, s) for name, s in left.items() if name.startswith(f"{prefix}.of.")]
+        recomputed = sum(v not in plan.saved for v in plan.reader)
+        found.append(TaskHistory(number, prepared.span(task.loc), tuple(own), len(plan.kept), recomputed))
+    return found
+
+
+def _adjoint(kernel: Kernel, stack: StackAlloca) -> History:
+    """The adstack of a variable in the classic lowering."""
+    reason = "the classic lowering keeps primal and adjoint of each version of an active variable"
+    return History(stack.stack, stack.variable or "", stack.dtype.name, kernel.span(stack.loc), "its own reverse", reason)
+
+
+def _described(stmt: n.Stmt) -> str:
+    """A value that has no name in the program."""
+    if isinstance(stmt, (n.For, n.While)):
+        return "trip count"
+    return f"result of '{stmt.op}'" if isinstance(stmt, n.Op) else "intermediate value"
+
+
+class _Teller:
+    def __init__(self, kernel: Kernel, task: Task, plan: Plan, risks: Mapping[Value, Risk]) -> None:
+        self.kernel = kernel
+        self.plan = plan
+        self.risks = risks
+        self.structure = Structure(task)
+
+    def tell(self, alloca: StackAlloca, value: Value) -> History:
+        stmt, reader = self.structure.made[value], self.plan.reader[value]
+        by = f"{reader.role}{self._line(reader.stmt)}"
+        if reader.value != value:
+            by += ", computed again from it"
+        return History(alloca.stack, alloca.variable or _described(stmt), value.type.name, self.kernel.span(stmt.loc), by, self._reason(value))
+
+    def _line(self, stmt: n.Stmt) -> str:
+        span = self.kernel.span(stmt.loc)
+        return f" (line {span.line})" if span else ""
+
+    def _reason(self, value: Value) -> str:
+        stmt = self.structure.made[value]
+        if isinstance(stmt, n.Get):
+            return self._merged(stmt)
+        if isinstance(stmt, n.Load):
+            risk = self.risks.get(value)
+            return f"'{stmt.array}' may be overwritten afterwards{self._line(risk.write) if risk else ''}"
+        if isinstance(stmt, n.GetElement):
+            return f"elements of '{stmt.var}' may be overwritten afterwards"
+        if isinstance(stmt, n.Atomic):
+            return "what an atomic returned is gone"
+        if isinstance(stmt, n.Random):
+            return "a draw is made once"
+        if isinstance(stmt, (n.For, n.While)):
+            return "the number of trips is known only when the loop has ended"
+        if not self.plan.sources.is_recomputable(value):
+            return "this lowering computes nothing again"
+        return "saving it costs less than computing it again, or than saving what it is computed from"
+
+    def _merged(self, stmt: n.Get) -> str:
+        """What makes a read of a variable a version of its own: the loop or the branch that wrote it."""
+        home = self.structure.homes[stmt.result]
+        if home and self._writes(self.structure.blocks[home], stmt.var) and self._is_loop(home):
+            return f"the loop{self._line(self.structure.holder(home))} changes it in every iteration"
+        return "a loop or branch before it decides its value"
+
+    def _is_loop(self, home: tuple[tuple[int, str], ...]) -> bool:
+        return isinstance(self.structure.holder(home), (n.For, n.While))
+
+    @staticmethod
+    def _writes(block: n.Block, var: str) -> bool:
+        return any(isinstance(s, n.Set) and s.var == var for s in walk(block))

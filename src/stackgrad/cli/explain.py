@@ -1,0 +1,123 @@
+"""`stackgrad explain FILE[:KERNEL]`: what the gradient of each kernel saves, why, how deep, and how many bytes.
+
+A program runs under watch, like in `stackgrad check`, and each gradient that it launched is explained with the depths
+of that launch. Kernels of IR text, and those whose gradient the program did not launch, are explained without depths.
+"""
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..backends import registry
+from ..backends.base import Options
+from ..backends.launcher import Launcher, SlabUse, StackUse
+from ..capture import CapturedLaunch
+from ..compiler.ad.explain import History, TaskHistory, explain
+from ..compiler.driver import Lowered, prepare_for_ad, prepare_reverse
+from ..compiler.errors import NotDifferentiable
+from ..compiler.ir.nodes import Kernel
+from . import CommandError
+from .ir import find_kernels, split_name
+from .programs import run_program
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel to explain. launch: of its gradient, if the program launched it."""
+
+    kernel: Kernel
+    launch: CapturedLaunch | None = None
+
+
+def run(given: argparse.Namespace) -> int:
+    """The command. Returns 1 if a kernel has no gradient."""
+    path, name = split_name(given.file)
+    subjects = [Subject(k) for k in find_kernels(path, name)] if path.suffix == ".kir" else _launched(path, name)
+    good = True
+    for subject in subjects:
+        try:
+            print("\n".join(describe(subject, given.lowering)))
+        except NotDifferentiable as error:
+            print(f"{subject.kernel.name}: no gradient\n    {error}")
+            good = False
+    return 0 if good else 1
+
+
+def _launched(path: Path, name: str | None) -> list[Subject]:
+    """Kernels of a program whose gradient ran, each with its last recorded launch, else those that it defines."""
+    ran = run_program(path, limit=2, stdout=sys.stderr)
+    found = {launch.kernel: launch for launch in ran.launches if launch.kind == "reverse"}
+    wanted = [Subject(k, launch) for k, launch in found.items() if name in (None, k.name)]
+    if wanted:
+        return wanted
+    if ran.error:
+        raise CommandError(f"the program failed: {ran.error}", 1)
+    return [Subject(k) for k in find_kernels(path, name)]
+
+
+def describe(subject: Subject, lowering: str = "lean") -> Iterator[str]:
+    """Lines on one kernel. Raises NotDifferentiable."""
+    lowered, taped = _lowered(subject, lowering)
+    histories = explain(prepare_for_ad(subject.kernel), lowered.kernel, lowering)
+    slabs = _measured(subject, lowered)
+    stacks = {stack.name: stack for slab in slabs for stack in slab.stacks}
+    spans = [h.span for h in histories if h.span]
+    where = f" ({spans[0].file}:{spans[0].line})" if spans else ""
+    yield f"{subject.kernel.name}{where}{', under a tape' if taped else ''}: {_summary(histories, slabs, stacks)}"
+    for history in histories:
+        yield from _task(history, stacks)
+        own = {entry.stack for entry in history.stacks}
+        yield from (_slab(s) for s in slabs if own & {stack.name for stack in s.stacks})
+    if subject.launch is None and stacks:
+        yield "    depths and bytes: unknown, as no gradient of it was launched"
+
+
+def _lowered(subject: Subject, lowering: str) -> tuple[Lowered, bool]:
+    """The gradient, as hand-called if there is such a one, else under a tape."""
+    taken = subject.launch is not None and any(name.endswith(".before") for name in subject.launch.before)
+    if not taken:
+        try:
+            return prepare_reverse(subject.kernel, lowering), False
+        except NotDifferentiable:
+            pass
+    return prepare_reverse(subject.kernel, lowering, taped=True), True
+
+
+def _measured(subject: Subject, lowered: Lowered) -> list[SlabUse]:
+    launch = subject.launch
+    launcher = Launcher(lowered, registry.get("reference"), Options())
+    if launch is None or any(name not in launch.before for name in lowered.before):
+        return launcher.usage()
+    return launcher.measure(launch.before, launch.scalars, launch.draws)
+
+
+def _summary(histories: list[TaskHistory], slabs: list[SlabUse], stacks: Mapping[str, StackUse]) -> str:
+    count = sum(len(h.stacks) for h in histories)
+    if not count:
+        return "saves nothing"
+    row = sum(s.stride for s in slabs)
+    return f"{count} adstack{'s' if count > 1 else ''}" + (f", {row} bytes a row" if row else "")
+
+
+def _task(history: TaskHistory, stacks: Mapping[str, StackUse]) -> Iterator[str]:
+    line = f", line {history.span.line}" if history.span else ""
+    yield (f"  task {history.task}{line}: {len(history.stacks)} saved, {history.kept} kept in registers,"
+           f" {history.recomputed} computed again")  # fmt: skip
+    for entry in history.stacks:
+        yield from _stack(entry, stacks.get(entry.stack))
+
+
+def _stack(entry: History, use: StackUse | None) -> Iterator[str]:
+    line = f" line {entry.span.line}" if entry.span else ""
+    size = f", depth {use.capacity}, {use.capacity * use.slot_bytes} bytes a row" if use and use.capacity else ""
+    yield f"    {entry.variable}: {entry.dtype}{line}{size}"
+    yield f"        read by {entry.reader}"
+    yield f"        saved because {entry.reason}"
+
+
+def _slab(use: SlabUse) -> str:
+    rows = "?" if use.rows is None else str(use.rows)
+    return f"    {use.slab} slab: {use.stride} bytes a row, {rows} rows"
