@@ -56,6 +56,13 @@ class NdarrayType:
     needs_grad: bool | None = None
 
 
+@dataclass(frozen=True)
+class ViewType:
+    """The annotation of a view. array: what it asks of the array behind the view, of one axis."""
+
+    array: NdarrayType = NdarrayType(ndim=1)
+
+
 class Template:
     """The annotation `sg.template()` or `sg.Template`.
 
@@ -72,6 +79,17 @@ def is_template(annotation: Any) -> bool:
         return annotation.rpartition(".")[2].partition("(")[0].strip().lower() == "template"
     mark = getattr(annotation, "stackgrad_annotation", None)
     return isinstance(annotation, Template) or annotation is Template or mark == "template"
+
+
+VIEW = "bufferview"
+"""How the class of views is marked as an annotation."""
+
+
+def view_type(annotation: Any) -> ViewType | None:
+    """What an annotation asks of a view; None if it means none."""
+    if isinstance(annotation, ViewType):
+        return annotation
+    return ViewType() if getattr(annotation, "stackgrad_annotation", None) == VIEW else None
 
 
 ElementType = Scalar | MatrixType | StructType

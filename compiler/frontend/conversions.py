@@ -15,7 +15,7 @@ from .aggregates import LocalType, MatrixType, PackType, StructType, aggregate_t
 from .context import Tracer, unpoisoned
 from .diagnostics import Problem, mistyped
 from .operands import MatrixValue, Operand, Pack, Static, StructValue, describe, number, shape_text, static
-from .protocols import HostStruct, is_host_matrix, is_host_struct
+from .protocols import HostStruct, HostView, View, is_any_field, is_host_matrix, is_host_struct, is_host_view
 
 CONSTANT_LIMIT = 64
 """Entries of the largest NumPy array that a kernel holds as a constant."""
@@ -24,7 +24,7 @@ CONSTANT_LIMIT = 64
 
 
 def captured(t: Tracer, operand: Operand) -> Operand:
-    """An object met by name: host vectors, matrices, structs and small NumPy arrays become constants."""
+    """An object met by name: what the host calls a vector, matrix, struct or view; small NumPy arrays are constants."""
     if not isinstance(operand, Static):
         return operand
     value = operand.value
@@ -35,7 +35,15 @@ def captured(t: Tracer, operand: Operand) -> Operand:
         return cast_matrix(t, made, value.dtype) if value.dtype and isinstance(made, MatrixValue) else made
     if is_host_struct(value):
         return _struct(t, value, operand.hint)
+    if is_host_view(value):
+        return _view(value, operand.hint)
     return operand
+
+
+def _view(view: HostView, hint: str) -> Static:
+    if not is_any_field(view.arr):
+        raise mistyped(f"the view `{hint}` is of memory that the launch gives", "pass the view as an argument")
+    return Static(View(view.arr, view.offset, view.size), hint)
 
 
 def _constant(array: np.ndarray, hint: str) -> Operand:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..ir.nodes import Assert, Value
+from . import views
 from .arguments import positional
 from .context import Tracer
 from .diagnostics import mistyped, syntax
@@ -89,6 +90,8 @@ def _recognise(t: Tracer, node: ast.expr) -> Domain:
     operand = t.clean(node)
     if isinstance(operand, Static) and is_any_field(operand.value):
         return _field(operand.value, operand.hint, node)
+    if views.is_view(operand):
+        return Domain(lambda t: [Bounds(Static(0), views.size_of(t, operand.value), node)], 1)
     if isinstance(operand, Static) and isinstance(operand.value, range):
         begin, end = Static(operand.value.start), Static(operand.value.stop)
         return Domain(lambda t: [Bounds(begin, end, node)], 1, operand.value.step)

@@ -17,7 +17,7 @@ from ..ir.nodes import Block, Stmt, Value
 from ..ir.types import Scalar
 from ..ir.walk import map_blocks
 from . import infer
-from .aggregates import ElementType, aggregate_type, is_template
+from .aggregates import ElementType, aggregate_type, is_template, view_type
 from .arguments import positional, refuse_variadic
 from .context import Activation, ReturnSite, Tracer
 from .conversions import conform
@@ -29,6 +29,7 @@ from .operands import Operand, Pack, Poison, Static, describe, number, static
 from .scope import Fixed, Reference, Scopes
 from .source import annotation_of, read_source
 from .trees import form, leaves, with_leaves
+from .views import check_annotation
 
 
 def inline(t: Tracer, function: Func, node: ast.Call, receiver: Place | Operand | None = None) -> Operand:
@@ -157,8 +158,13 @@ def _given(t: Tracer, node: ast.Call, names: list[str], shared: list[str]) -> di
 
 def _annotated(t: Tracer, function: Any, param: ast.arg, operand: Operand) -> Operand:
     """The argument, converted if its parameter is annotated with a type of numbers, vectors or structs."""
-    kind = annotated_kind(t, annotation_of(function, param.arg))
-    if kind is None or isinstance(operand, Poison):
+    annotation = annotation_of(function, param.arg)
+    kind, view = annotated_kind(t, annotation), view_type(annotation)
+    if isinstance(operand, Poison):
+        return operand
+    if view is not None:
+        check_annotation(t, view, operand, f"the parameter `{param.arg}`")
+    if kind is None:
         return operand
     return conform(t, operand, kind, f"the parameter `{param.arg}`")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .aggregates import ElementType
+from .protocols import View
 from .scope import Argument, Compound
 
 
@@ -66,6 +67,8 @@ def launch_values(value: Any, prefix: str) -> Iterator[tuple[str, LaunchValue]]:
         yield prefix, value
     elif isinstance(value, Members):
         yield from value.launch_values(prefix)
+    elif isinstance(value, View):
+        yield from launch_values({"offset": value.first, "size": value.extent}, prefix)
     elif isinstance(value, (tuple, dict)):
         for name, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from launch_values(item, f"{prefix}.{name}")

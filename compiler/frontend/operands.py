@@ -16,7 +16,7 @@ import numpy as np
 
 from ..ir.nodes import Value
 from ..ir.types import Scalar
-from .protocols import AnyField, LaunchShape, is_any_field
+from .protocols import AnyField, LaunchShape, View, is_any_field
 
 if TYPE_CHECKING:
     from .aggregates import StructType
@@ -161,6 +161,7 @@ _KINDS: tuple[tuple[Any, str], ...] = (
     (str, "a string"),
     (Scalar, "the type"),
     (ShapeOf, "the shape"),
+    (View, "the view"),
     (Intrinsic, "the function"),
     (np.ndarray, "the NumPy array"),
     (ModuleType, "the module"),

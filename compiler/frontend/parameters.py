@@ -15,7 +15,18 @@ from typing import Any, Literal
 import numpy as np
 
 from ..ir.types import Scalar
-from .aggregates import ElementType, MatrixType, NdarrayType, StructType, Template, aggregate_type, is_template
+from .aggregates import (
+    VIEW,
+    ElementType,
+    MatrixType,
+    NdarrayType,
+    StructType,
+    Template,
+    ViewType,
+    aggregate_type,
+    is_template,
+    view_type,
+)
 from .arguments import refuse_variadic
 from .context import Tracer
 from .diagnostics import Problem, syntax, unsupported
@@ -26,7 +37,7 @@ from .scope import Argument as ArgumentBinding
 from .scope import Compound, Fixed
 from .source import annotation_of
 
-Kind = Literal["scalar", "aggregate", "array", "either", "object", "faulty"]
+Kind = Literal["scalar", "aggregate", "array", "either", "view", "object", "faulty"]
 
 
 @dataclass(frozen=True)
@@ -34,13 +45,14 @@ class Parameter:
     """One parameter of a kernel.
 
     kind: `scalar` and `aggregate` are numbers of each launch; `array` is an array of each launch, `either` that or a
-    field; `object` is known when the kernel is traced; `faulty` has no annotation that means anything. wanted: what the
-    annotation means. default: `inspect.Parameter.empty` if there is none. members: the class that an object must have.
+    field, `view` a part of one; `object` is known when the kernel is traced; `faulty` has no annotation that means
+    anything. wanted: what the annotation means. default: `inspect.Parameter.empty` if there is none. members: the class
+    that an object must have.
     """
 
     name: str
     kind: Kind
-    wanted: Scalar | MatrixType | StructType | NdarrayType | None = None
+    wanted: Scalar | MatrixType | StructType | NdarrayType | ViewType | None = None
     default: Any = inspect.Parameter.empty
     members: type | None = None
 
@@ -89,10 +101,13 @@ def _aggregate(annotation: Any, options: FrontendOptions) -> MatrixType | Struct
         return None
 
 
-def _marked(annotation: Any) -> tuple[Kind, NdarrayType | None]:
+def _marked(annotation: Any) -> tuple[Kind, NdarrayType | ViewType | None]:
     """The kind of an annotation that is no number: objects by class, markers by attribute or, quoted, by name."""
     if isinstance(annotation, NdarrayType):
         return "array", annotation
+    view = view_type(annotation)
+    if view is not None:
+        return "view", view
     if is_template(annotation):
         return "object", None
     mark = getattr(annotation, "stackgrad_annotation", None)
@@ -107,11 +122,12 @@ def _marked(annotation: Any) -> tuple[Kind, NdarrayType | None]:
     return "faulty", None
 
 
-_MARKS: dict[str, tuple[Kind, NdarrayType | None]] = {
+_MARKS: dict[str, tuple[Kind, NdarrayType | ViewType | None]] = {
     "template": ("object", None),
     "field": ("object", None),
     "ndarray": ("array", NdarrayType()),
     "tensor": ("either", NdarrayType()),
+    VIEW: ("view", ViewType()),
 }
 
 

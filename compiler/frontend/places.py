@@ -18,8 +18,9 @@ from .expressions import apply_binary, assign_name
 from .memory import PLACES, Element, Place, entries, in_array, is_argument, kind_at, load, refer, store
 from .operands import MatrixValue, Operand, Static, StructValue, describe, number
 from .protocols import is_any_field
-from .scope import Compound, Reference
+from .scope import Compound, Fixed, Reference
 from .trees import leaves
+from .views import is_view, named
 
 __all__ = ["Element", "Place", "assign", "is_atomic", "load", "place", "store", "update", "whole_field"]
 
@@ -49,6 +50,8 @@ def _named(t: Tracer, node: ast.Name) -> Place:
     operand = t.clean(node)
     if isinstance(operand, Static) and is_any_field(operand.value):
         raise whole_field(node.id, len(operand.value.shape), node)
+    if is_view(operand):
+        raise mistyped(f"the view `{node.id}` cannot be assigned as a whole", f"write `{node.id}[i] = ...`", node)
     raise syntax(f"`{node.id}` cannot be assigned: it is {describe(operand)}", "copy it to a new local first", node)
 
 
@@ -92,8 +95,20 @@ def _assign_name(t: Tracer, node: ast.Name, operand: Operand) -> None:
     if binding is None and is_any_field(shadowed):
         raise whole_field(node.id, len(shadowed.shape), node)
     operand = sequence(t, operand)
+    if is_view(operand):
+        _bind_view(t, node, operand)
+        return
     _refuse_objects(node, operand)
     assign_name(t, node, operand)
+
+
+def _bind_view(t: Tracer, node: ast.Name, view: Static) -> None:
+    """A name for a view; it stands for that one alone."""
+    binding = t.scopes.find(node.id)
+    if binding is None:
+        t.scopes.declare(node.id, Fixed(named(view, node.id), "view"), node.lineno)
+    elif not (isinstance(binding, Fixed) and binding.kind == "faulty"):
+        raise syntax(f"`{node.id}` has a value already, and views are not stored", "give the view another name", node)
 
 
 def _refuse_objects(node: ast.Name, operand: Operand) -> None:

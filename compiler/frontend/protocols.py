@@ -151,6 +151,59 @@ class ArgumentStructArray:
     is_stackgrad_struct_field: bool = True
 
 
+@dataclass(frozen=True, eq=False)
+class View:
+    """Elements `first` to `first + extent` of an array of one axis, wherever the array comes from.
+
+    first, extent: a Python integer, a value of the IR as an operand, or a number that each launch gives anew. The
+    properties are what code that runs at compile time sees of them. hint: what the program calls the array, if the view
+    has another name.
+    """
+
+    base: AnyField
+    first: Any
+    extent: Any
+    hint: str = ""
+
+    @property
+    def size(self) -> int:
+        """Number of elements. Raises AttributeError if the launch gives it."""
+        return _known_now(self.extent)
+
+    @property
+    def offset(self) -> int:
+        """The number of the first element. Raises AttributeError if the launch gives it."""
+        return _known_now(self.first)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The size alone."""
+        return (self.size,)
+
+    @property
+    def dtype(self) -> Scalar:
+        """The type of the numbers in it."""
+        return self.base.element.dtype if is_matrix_field(self.base) else self.base.dtype  # type: ignore[union-attr]
+
+    def __getitem__(self, key: object) -> None:
+        raise TypeError("elements and parts of a view are taken outside of `static`: give a part a name, `w = v[a:b]`")
+
+
+def _known_now(number: Any) -> int:
+    if isinstance(number, int):
+        return number
+    raise AttributeError("where a view begins and ends is known at launch only")
+
+
+class HostView(Protocol):
+    """A view that the host made: `is_stackgrad_view` is True."""
+
+    is_stackgrad_view: bool
+    arr: Any
+    offset: int
+    size: int
+
+
 def _marked(value: Any, mark: str) -> bool:
     return not isinstance(value, type) and getattr(value, mark, False) is True
 
@@ -185,9 +238,14 @@ def is_host_struct(value: Any) -> TypeGuard[HostStruct]:
     return _marked(value, "is_stackgrad_struct")
 
 
+def is_host_view(value: Any) -> TypeGuard[HostView]:
+    """Whether a captured object is a view that the host made."""
+    return _marked(value, "is_stackgrad_view")
+
+
 def constructor_name(value: Any) -> str | None:
-    """`Vector`, `Matrix` or `Struct` for the public names that make one: objects with `stackgrad_constructor`."""
-    found = getattr(value, "stackgrad_constructor", None)
+    """`Vector`, `Matrix`, `Struct` or `BufferView` for the public names that make one, by `stackgrad_constructor`."""
+    found = None if is_host_view(value) else getattr(value, "stackgrad_constructor", None)
     return found if isinstance(found, str) else None
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir.nodes import Value
-from . import constructors, matrices, structs
+from . import constructors, matrices, structs, views
 from .aggregates import MatrixType, PackType, StructType
 from .context import EXPRESSIONS, Attribute, Tracer
 from .conversions import as_matrix, captured
@@ -75,6 +75,8 @@ def refer_attribute(t: Tracer, node: ast.Attribute) -> Place | Operand:
         raise mistyped(f"{describe(base)} has no attribute `{node.attr}`", "use numbers and elements of fields")
     if is_any_field(base.value):
         return _field_attribute(t, base.value, base.hint, node.attr)
+    if views.is_view(base):
+        return views.attribute(t, base, node.attr, _field_attribute)
     return _object_attribute(t, base, node)
 
 
@@ -203,6 +205,10 @@ def refer_subscript(t: Tracer, node: ast.Subscript) -> Place | Operand:
     if isinstance(base, Static) and is_any_field(base.value):
         indices = indices_of(t, base.value, base.hint, node)
         return element_of(t, base.value, base.hint, indices, ast.unparse(node))
+    if views.is_view(base):
+        if isinstance(node.slice, ast.Slice):
+            return views.slice_of(t, base, node, node.slice)
+        return views.element(t, base, _index_parts(t, node.slice), node)
     if isinstance(base, MatrixValue):
         return selected(t, base, select(t, base.shape, node.slice, f"`{ast.unparse(node.value)}`", True))
     if isinstance(base, PLACES):

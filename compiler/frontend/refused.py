@@ -54,9 +54,6 @@ _WINDOW = Refusal(
     "`{name}`: windows, textures and drawing are not supported", "copy with `to_numpy()` and draw with another package"
 )
 _DEPLOY = Refusal("`{name}`: modules compiled ahead of time are not supported", "compile when the program runs")
-_HINT = Refusal(
-    "`{name}` promises the compiler what it cannot check", "remove it: the loop means the same without"
-)
 _LINEAR = Refusal(
     "`{name}`: sparse linear algebra on the host is not supported", "use `scipy.sparse` on `to_numpy()` arrays"
 )
@@ -73,10 +70,6 @@ NAMES: dict[str, Refusal] = {
     "simt.TileNxN": _TILE,
     "Tile16x16": _TILE,
     "SharedArray": _SHARED,
-    "block_local": _SHARED,
-    "cache_read_only": _HINT,
-    "assume_in_range": _HINT,
-    "loop_unique": _HINT,
     "no_activate": _SPARSE,
     **dict.fromkeys(("activate", "deactivate", "is_active", "append", "length", "get_addr", "rescale_index"), _SPARSE),
     **dict.fromkeys(("root.pointer", "root.bitmasked", "root.dynamic", "root.hash"), _SPARSE),
@@ -85,10 +78,6 @@ NAMES: dict[str, Refusal] = {
     "quant": _QUANTISED,
     **dict.fromkeys(("root.quant_array", "root.bit_struct", "BitpackedFields"), _QUANTISED),
     **dict.fromkeys(("Mesh", "MeshInstance", "TetMesh", "TriMesh", "mesh_local", "mesh_patch_idx"), _MESH),
-    "BufferView": Refusal(
-        "`{name}`: views of a part of an array are not supported",
-        "pass the whole array, and its first index as an argument",
-    ),
     **dict.fromkeys(("GUI", "ui", "Texture", "tools.video", "tools.image"), _WINDOW),
     "aot": _DEPLOY,
     **dict.fromkeys(("linalg.SparseMatrix", "linalg.SparseMatrixBuilder", "linalg.SparseSolver"), _LINEAR),
@@ -149,7 +138,8 @@ class Refused:
     @property
     def _row(self) -> Refusal:
         found = refusal_of(self._name)
-        return found if found is not None else _HINT
+        assert found is not None, self._name
+        return found
 
     def __getattr__(self, attribute: str) -> Refused:
         foreign = self._name.partition(".")[0] == "lang" and attribute in ("_template_mapper", "__builtins__")

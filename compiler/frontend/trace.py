@@ -16,6 +16,7 @@ from . import (  # noqa: F401  (they fill the tables)
     branches,
     comprehensions,
     gradients,
+    hints,
     loops,
     mathematics,
     references,

@@ -82,8 +82,10 @@ if TYPE_CHECKING:
         StructError,
         TapeError,
         UsageError,
+        ViewError,
     )
     from .values import Matrix, Struct, Vector
+    from .views import BufferView
 
 __version__ = "0.1.0"
 
@@ -99,7 +101,7 @@ _ERRORS = (
 )  # fmt: skip
 _USAGE = (
     "ArgumentError", "FieldError", "GradientError", "MatrixError", "OptionError", "StaleFieldError", "StructError",
-    "TapeError", "UsageError",
+    "TapeError", "UsageError", "ViewError",
 )  # fmt: skip
 _LONG_TYPES = (
     "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint1", "uint8", "uint16", "uint32", "uint64",
@@ -126,6 +128,7 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(("eig", "make_spd", "outer", "polar_decompose", "solve", "svd", "sym_eig"), ".linalg"),
     **dict.fromkeys(("Event", "Stream", "create_event", "create_stream"), ".streams"),
     "perf_dispatch": ".dispatch",
+    "BufferView": ".views",
     **dict.fromkeys(_TYPES, ".compiler.ir.types"),
     **dict.fromkeys(_ERRORS, ".compiler.errors"),
     **dict.fromkeys(_USAGE, ".usage"),

@@ -12,23 +12,23 @@ from typing import Any
 import numpy as np
 
 from .arguments import checker_of, flattener_of
-from .compiler.frontend.aggregates import MatrixType, NdarrayType, StructType
+from .compiler.frontend.aggregates import MatrixType, NdarrayType, StructType, ViewType
 from .compiler.frontend.infer import FrontendOptions
 from .compiler.frontend.members import LaunchValue, Members
 from .compiler.frontend.parameters import Parameter, annotated_parameter
 from .compiler.frontend.protocols import (
-    ArgumentArray,
-    ArgumentMatrixArray,
-    ArgumentStructArray,
     LaunchShape,
+    View,
     is_host_matrix,
     is_host_struct,
+    is_host_view,
     is_matrix_field,
     is_struct_field,
 )
-from .compiler.ir.types import Scalar
+from .compiler.ir.types import Scalar, i32
 from .fields.array import Array
 from .leaves import Foreign, Leaf, Misfit, foreign, scalar_of
+from .stand_ins import StandIns, matrix_over, over, struct_over
 
 
 class Call:
@@ -45,42 +45,6 @@ class Call:
         self.leaves: list[Leaf] = []
         self.owners: list[Any] = []
         self.is_volatile = False
-
-
-class StandIns:
-    """Makes what stands for the leaves of a call; one object has one stand-in, however often it is given.
-
-    fixed: leaves, by identity, that the kernel uses under another name too, and that stand for themselves.
-    """
-
-    def __init__(self, leaves: list[Leaf], fixed: frozenset[int]) -> None:
-        self.leaves = leaves
-        self.fixed = fixed
-        self.next = 0
-        self.made: dict[int, Any] = {}
-
-    def array(self, dtype: Scalar, shape: tuple[int, ...], needs_grad: bool) -> Any:
-        """The stand-in for the next leaf."""
-        slot, leaf = self.next, self.leaves[self.next]
-        self.next += 1
-        number = identity_of(leaf)
-        if number in self.fixed:
-            return leaf
-        if number in self.made:
-            return self.made[number]
-        gradient, offset = None, leaf.offset if isinstance(leaf, Array) else ()
-        if needs_grad:
-            own = leaf.grad if isinstance(leaf, Array) else None
-            gradient = self.made.get(id(own)) or ArgumentArray(dtype, shape, False, slot, None, True, offset)
-            if own is not None:
-                self.made[id(own)] = gradient
-        made = self.made[number] = ArgumentArray(dtype, shape, needs_grad, slot, gradient, False, offset)
-        return made
-
-
-def identity_of(leaf: Leaf) -> int:
-    """The identity of what the caller gave."""
-    return id(leaf if isinstance(leaf, Array) else leaf.owner)
 
 
 # ---- parameters -----------------------------------------------------------------------------------------------------
@@ -193,9 +157,32 @@ class ArrayMatcher:
         fixed = self.fields_fixed and isinstance(leaf, Array) and _is_field(value)
         storage = make.array(dtype, memory_shape if fixed else LaunchShape(len(memory_shape)), grad)
         if is_matrix_field(value):
-            return _matrix(value, storage)
+            return matrix_over(value, storage)
         element = self._element_of(memory_shape) if isinstance(leaf, Foreign) else None
-        return storage if element is None else _over(element, storage, False)
+        return storage if element is None else over(element, storage, False)
+
+
+class ViewMatcher:
+    """A part of an array of each launch: the array, and where the part begins and how long it is as numbers."""
+
+    def __init__(self, kind: ViewType, options: FrontendOptions) -> None:
+        self.array = ArrayMatcher(kind.array, options)
+
+    def take(self, value: Any, call: Call) -> None:
+        if not is_host_view(value):
+            raise Misfit(f"{_describe(value)} is no view", "give sg.BufferView(array, offset, size), or array[a:b]")
+        offset, size = value.offset, value.size
+        if offset + size > value.arr.shape[0]:
+            raise Misfit(f"a view of {size} elements from {offset} on is given, and its array now has "
+                         f"{value.arr.shape[0]}", "make the view anew")  # fmt: skip
+        self.array.take(value.arr, call)
+        call.scalars += (_INDEX(offset), _INDEX(size))
+
+    def stand_in(self, value: Any, make: StandIns) -> Any:
+        return View(self.array.stand_in(value.arr, make), LaunchValue(i32), LaunchValue(i32))
+
+
+_INDEX = checker_of(i32)
 
 
 class ObjectMatcher:
@@ -206,6 +193,7 @@ class ObjectMatcher:
         self.kind = kind
         self.inner = self if kind is None else ObjectMatcher(options)
         self.any_array = ArrayMatcher(NdarrayType(), options, fields_fixed=True)
+        self.any_view = ViewMatcher(ViewType(), options)
         self.members: dict[type, tuple[tuple[str, Matcher], ...]] = {}
 
     def take(self, value: Any, call: Call) -> None:
@@ -219,21 +207,20 @@ class ObjectMatcher:
         kind, key = type(value), call.key
         if _is_array(value):
             self.any_array.take(value, call)
+        elif is_host_view(value):
+            key.append(View)
+            call.is_volatile = True
+            self.any_view.take(value, call)
         elif is_struct_field(value):
             key.append((value.type, value.shape))
             for member in value.members.values():
                 self._take(member, call)
         elif kind in _BY_VALUE:
             key.append((kind, value.hex() if kind is float else value))
-        elif kind in (tuple, list):
-            key.append((kind, len(value)))
+        elif kind in (tuple, list, dict):
+            key.append((kind, tuple(value) if kind is dict else len(value)))
             call.is_volatile = True
-            for item in value:
-                self._take(item, call)
-        elif kind is dict:
-            key.append((dict, tuple(value)))
-            call.is_volatile = True
-            for item in value.values():
+            for item in value.values() if kind is dict else value:
                 self._take(item, call)
         elif is_host_struct(value):
             key.append((kind, value.type))
@@ -257,9 +244,11 @@ class ObjectMatcher:
     def stand_in(self, value: Any, make: StandIns) -> Any:
         if _is_array(value):
             return self.any_array.stand_in(value, make)
+        if is_host_view(value):
+            return self.any_view.stand_in(value, make)
         if is_struct_field(value):
             members = {name: self.stand_in(member, make) for name, member in value.members.items()}
-            return _struct(value, members)
+            return struct_over(value, members)
         if type(value) in (tuple, list):
             return tuple(self.stand_in(item, make) for item in value)
         if type(value) is dict:
@@ -287,10 +276,13 @@ class ObjectMatcher:
         if annotation in (int, float, bool, str) or annotation in ("int", "float", "bool", "str"):
             return self.inner  # a constant of the program, as a size or a switch
         parameter = annotated_parameter(member.name, annotation, None, self.options)
-        return matcher_of(parameter, self.options) if parameter.kind in ("scalar", "array", "aggregate") else self.inner
+        return matcher_of(parameter, self.options) if parameter.kind in _TAKEN_AS_ANNOTATED else self.inner
 
 
-Matcher = ScalarMatcher | ValueMatcher | ArrayMatcher | ObjectMatcher
+_TAKEN_AS_ANNOTATED = ("scalar", "aggregate", "array", "view")
+"""Kinds of members of a Python dataclass that each launch gives anew."""
+
+Matcher = ScalarMatcher | ValueMatcher | ArrayMatcher | ViewMatcher | ObjectMatcher
 
 
 def matcher_of(parameter: Parameter, options: FrontendOptions) -> Matcher:
@@ -304,6 +296,9 @@ def matcher_of(parameter: Parameter, options: FrontendOptions) -> Matcher:
     if parameter.kind in ("array", "either"):
         assert isinstance(parameter.wanted, NdarrayType)
         return ArrayMatcher(parameter.wanted, options, fields_fixed=parameter.kind == "either")
+    if parameter.kind == "view":
+        assert isinstance(parameter.wanted, ViewType)
+        return ViewMatcher(parameter.wanted, options)
     return ObjectMatcher(options, parameter.members)
 
 
@@ -346,25 +341,6 @@ def _is_dataclass(value: Any) -> bool:
 
 def _is_field(value: Any) -> bool:
     return getattr(value, "_is_field", True) is True
-
-
-def _over(element: MatrixType, storage: Any, element_first: bool) -> ArgumentMatrixArray:
-    gradient = None
-    if storage.grad is not None:
-        gradient = ArgumentMatrixArray(element, storage.grad, None, element_first)
-    return ArgumentMatrixArray(element, storage, gradient, element_first)
-
-
-def _matrix(value: Any, storage: Any) -> Any:
-    return _over(value.element, storage, value.element_first) if isinstance(storage, ArgumentArray) else value
-
-
-def _struct(value: Any, members: dict[str, Any]) -> ArgumentStructArray:
-    gradients = {name: member.grad for name, member in members.items()}
-    gradient = None
-    if all(g is not None for g in gradients.values()):
-        gradient = ArgumentStructArray(value.type, value.shape, gradients, None, value.offset)
-    return ArgumentStructArray(value.type, value.shape, members, gradient, value.offset)
 
 
 def _axes(count: int) -> str:

@@ -22,11 +22,12 @@ from .compiler.frontend.protocols import ArgumentArray
 from .fields.array import Array
 from .guards import guards_of
 from .leaves import Foreign, Leaf, Misfit
-from .matching import Call, Matcher, ScalarMatcher, StandIns, ValueMatcher, identity_of, matcher_of
+from .matching import Call, Matcher, ScalarMatcher, ValueMatcher, ViewMatcher, matcher_of
 from .program import Binding, Program
 from .recent import Recent
 from .results import Reader
 from .session import RUNTIME
+from .stand_ins import StandIns, identity_of
 from .usage import KernelWarning
 
 if TYPE_CHECKING:
@@ -136,6 +137,9 @@ class Specialisations:
         values = [isinstance(matcher, (ScalarMatcher, ValueMatcher)) for matcher in self.matchers]
         self._values = [(k, matcher) for k, matcher in enumerate(self.matchers) if values[k]]
         self._objects = [k for k, is_value in enumerate(values) if not is_value]
+        views = [k for k, matcher in enumerate(self.matchers) if isinstance(matcher, ViewMatcher)]
+        self._views = [(self._objects.index(k), k) for k in views]
+        self._values = sorted([*self._values, *((k, self.matchers[k]) for k in views)], key=lambda pair: pair[0])
 
     # -- calls ----------------------------------------------------------------------------------------------
 
@@ -174,6 +178,8 @@ class Specialisations:
     def _same_as_before(self, args: tuple[Any, ...]) -> tuple[list[Any], Recent | None]:
         """The objects of a call, and an earlier call with just these objects."""
         objects = [args[k] for k in self._objects]
+        for at, k in self._views:  # of a view its array: the part of it is made of numbers
+            objects[at] = getattr(args[k], "arr", None)
         recent = self._recent.get(tuple(map(id, objects)))
         return objects, recent if recent is not None and recent.fits(objects) else None
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, Unpack, dataclass_transform, overload
 
 from . import primitive_types
+from .annotations import annotated_element
 from .compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, NdarrayType, StructType, Template
 from .compiler.frontend.refused import Refused, refusal_of
 from .compiler.ir.types import SCALARS, Scalar
@@ -17,7 +18,7 @@ from .fields import MatrixField, MatrixNdarray, StructField, matrix_field, struc
 from .fields.kinds import CompoundOptions, FieldOptions, Shape
 from .ndarrays import matrix_ndarray
 from .primitive_types import *  # noqa: F403 - the scalar types are names of this module too
-from .usage import FieldError, MatrixError, StructError
+from .usage import MatrixError, StructError
 from .values import Matrix, Struct, Vector
 from .values.makers import extent
 from .values.struct import as_struct
@@ -153,15 +154,9 @@ class NdarrayMaker(NdarrayType):
         boundary: str = "unsafe",
     ) -> Any:
         """The annotation of an array argument. What is None is taken from the argument. Raises FieldError."""
-        if boundary not in ("unsafe", "clamp"):
-            raise FieldError(f"there is no boundary {boundary!r}", "leave it out; debug mode checks indices")
-        if boundary == "clamp":
-            raise FieldError("indices are not clamped at the boundary", "clamp them: x[sg.min(sg.max(i, 0), n - 1)]")
-        element = getattr(dtype, TYPE_ATTRIBUTE, dtype)
+        element = annotated_element(dtype, boundary)
         if element_shape and isinstance(element, Scalar):
             element = MatrixType(tuple(element_shape), element)
-        if element is not None and not isinstance(element, (Scalar, MatrixType)):
-            element = element_type(element)
         return NdarrayType(element, ndim if ndim is not None else field_dim, needs_grad)
 
     def __getitem__(self, given: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from .compiler.errors import StackgradError
+from .compiler.errors import LocatedError, StackgradError
 
 
 class UsageError(StackgradError):
@@ -45,6 +45,13 @@ class StaleFieldError(UsageError):
 
 class ArgumentError(UsageError, TypeError):
     """An argument of a kernel given as text that does not fit its parameter."""
+
+
+class ViewError(LocatedError, TypeError, ValueError):
+    """A view of elements that the array does not have, or of what is no array of one axis; at the caller's line.
+
+    Programs of the dialect expect a ValueError for the one and a TypeError for the other.
+    """
 
 
 class TapeError(UsageError):

@@ -136,31 +136,6 @@ def dynamic_length() -> None:
     k()
 
 
-@refused(sg.Unsupported, "`sg.block_local` is memory shared by a GPU block, which kernels here do not see", "locals")
-def block_local() -> None:
-    x = sg.field(sg.f32, 8)
-
-    @sg.kernel
-    def k():
-        sg.block_local(x)  # here
-        for i in x:
-            x[i] = 1.0
-
-    k()
-
-
-@refused(sg.Unsupported, "`sg.assume_in_range` promises the compiler what it cannot check", "remove it")
-def promise() -> None:
-    x = sg.field(sg.f32, 8)
-
-    @sg.kernel
-    def k():
-        for i in x:
-            x[sg.assume_in_range(i, 0, 0, 8)] = 1.0  # here
-
-    k()
-
-
 @refused(sg.Unsupported, "`sg.mesh_patch_idx`: meshes are not supported", "connectivity")
 def patch() -> None:
     x = sg.field(sg.i32, 8)

@@ -55,11 +55,6 @@ def gradient_on_a_stream() -> None:
     k.grad(qd_stream=sg.create_stream())  # here
 
 
-@refused(sg.Unsupported, "`sg.BufferView`: views of a part of an array are not supported", "whole array")
-def buffer_view() -> None:
-    sg.BufferView(sg.field(sg.f32, 8), 2, 4)  # here
-
-
 @refused(sg.Unsupported, "`sg.GUI`: windows, textures and drawing are not supported", "to_numpy")
 def window() -> None:
     sg.GUI("title", (320, 240))  # here

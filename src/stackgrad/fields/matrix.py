@@ -14,6 +14,7 @@ from ..compiler.ir.types import Scalar
 from ..usage import FieldError
 from ..values import Matrix
 from ..values.operators import data_of, is_number
+from ..views import sliced
 from .array import Array, place_of
 from .conversions import as_numpy, convert
 from .elements import element_of
@@ -251,6 +252,10 @@ class MatrixNdarray(MatrixArray, Ndarray):
     """An ndarray of vectors or matrices. `grad` is None if it was made without needs_grad."""
 
     __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        """An element, tied to the ndarray, or the part `x[a:b]` as a view. Raises OutOfBounds and ViewError."""
+        return sliced(self, index) if isinstance(index, slice) else MatrixArray.__getitem__(self, index)
 
 
 def remade(kind: type[MatrixArray], element: MatrixType, make: Any, content: Any, element_first: bool) -> MatrixArray:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..views import sliced
 from .array import Array
 from .kinds import Field, Ndarray
 
@@ -25,6 +26,10 @@ class ScalarNdarray(Array, Ndarray):
     def element_shape(self) -> tuple[int, ...]:
         """(): elements are scalars."""
         return ()
+
+    def __getitem__(self, index: Any) -> Any:
+        """An element as a Python number, or the part `x[a:b]` as a view. Raises OutOfBounds and ViewError."""
+        return sliced(self, index) if isinstance(index, slice) else Array.__getitem__(self, index)
 
     def __repr__(self) -> str:
         return described("sg.ndarray", [str(self.dtype)], self)

@@ -1,0 +1,72 @@
+"""What stands for the arrays of a launch while its kernel is traced.
+
+Invariant: one array has one stand-in, however often and under however many names it is given, and the adjoint of a
+stand-in stands for the adjoint of its array.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from .compiler.frontend.aggregates import MatrixType
+from .compiler.frontend.protocols import ArgumentArray, ArgumentMatrixArray, ArgumentStructArray
+from .compiler.ir.types import Scalar
+from .fields.array import Array
+from .leaves import Leaf
+
+
+class StandIns:
+    """Makes what stands for the leaves of a call; one object has one stand-in, however often it is given.
+
+    fixed: leaves, by identity, that the kernel uses under another name too, and that stand for themselves.
+    """
+
+    def __init__(self, leaves: list[Leaf], fixed: frozenset[int]) -> None:
+        self.leaves = leaves
+        self.fixed = fixed
+        self.next = 0
+        self.made: dict[int, Any] = {}
+
+    def array(self, dtype: Scalar, shape: tuple[int, ...], needs_grad: bool) -> Any:
+        """The stand-in for the next leaf."""
+        slot, leaf = self.next, self.leaves[self.next]
+        self.next += 1
+        number = identity_of(leaf)
+        if number in self.fixed:
+            return leaf
+        if number in self.made:
+            return self.made[number]
+        gradient, offset = None, leaf.offset if isinstance(leaf, Array) else ()
+        if needs_grad:
+            own = leaf.grad if isinstance(leaf, Array) else None
+            gradient = self.made.get(id(own)) or ArgumentArray(dtype, shape, False, slot, None, True, offset)
+            if own is not None:
+                self.made[id(own)] = gradient
+        made = self.made[number] = ArgumentArray(dtype, shape, needs_grad, slot, gradient, False, offset)
+        return made
+
+
+def identity_of(leaf: Leaf) -> int:
+    """The identity of what the caller gave."""
+    return id(leaf if isinstance(leaf, Array) else leaf.owner)
+
+
+def over(element: MatrixType, storage: Any, element_first: bool) -> ArgumentMatrixArray:
+    """The stand-in of an array of vectors or matrices over that of its storage."""
+    gradient = None
+    if storage.grad is not None:
+        gradient = ArgumentMatrixArray(element, storage.grad, None, element_first)
+    return ArgumentMatrixArray(element, storage, gradient, element_first)
+
+
+def matrix_over(value: Any, storage: Any) -> Any:
+    """The stand-in of a field or ndarray of vectors or matrices; the object itself if its storage stands for itself."""
+    return over(value.element, storage, value.element_first) if isinstance(storage, ArgumentArray) else value
+
+
+def struct_over(value: Any, members: dict[str, Any]) -> ArgumentStructArray:
+    """The stand-in of a field of structs over those of its members."""
+    gradients = {name: member.grad for name, member in members.items()}
+    gradient = None
+    if all(g is not None for g in gradients.values()):
+        gradient = ArgumentStructArray(value.type, value.shape, gradients, None, value.offset)
+    return ArgumentStructArray(value.type, value.shape, members, gradient, value.offset)
