@@ -119,10 +119,14 @@ def prepare_reverse(
 def prepare_tangent(
     kernel: Kernel, carriers: Iterable[str], trace: Trace | None = None, check: bool = False
 ) -> Lowered:
-    """The kernel with tangents `x.dual` of a kernel of stage source; see `ad.tangent`. Raises NotDifferentiable."""
-    passes: list[tuple[str, Pass]] = [
-        FORWARD[0], ("fold_constants", fold_constants), ("tangent", lambda k: tangent(k, carriers)), *FORWARD[1:],
-    ]  # fmt: skip
+    """The kernel with tangents `x.dual`; see `ad.tangent`. Stage source, or adjoint if it has adstacks of its own.
+
+    Raises NotDifferentiable, located.
+    """
+    step: tuple[str, Pass] = "tangent", lambda k: tangent(k, carriers)
+    if _has_stacks(kernel):
+        return _finish(renumber(run_passes(kernel, [step], trace, "adjoint" if check else "")))
+    passes = [FORWARD[0], ("fold_constants", fold_constants), step, *FORWARD[1:]]
     return _finish(renumber(run_passes(kernel, passes, trace, "tasks" if check else "")))
 
 

@@ -58,10 +58,20 @@ def tangent(kernel: Kernel, carriers: Iterable[str], gradient: bool = False) -> 
 
 
 def _refuse_clashes(kernel: Kernel, duals: tuple[Param, ...]) -> None:
-    """A kernel that handles x.dual itself cannot also have it updated by its own tangents."""
+    """A kernel that handles x.dual itself cannot also have it updated by its own tangents.
+
+    Nor has an adjoint a tangent that is no parameter, but means `x.grad` of a parameter x, as adjoint kernels may.
+    """
+    known = kernel.array_types()
     own = {p.name for p in kernel.params} & {p.name for p in duals}
     for stmt in walk_kernel(kernel):
         array = getattr(stmt, "array", "")
+        if array and array not in known:
+            raise NotDifferentiable(
+                f"'{array}' is used in a kernel that runs in forward mode, and is none of its parameters",
+                f"make '{array}' a parameter of the kernel",
+                kernel.span(stmt.loc),
+            )
         if array in own:
             raise NotDifferentiable(
                 f"'{array}' is used in a kernel that runs in forward mode, which computes it",

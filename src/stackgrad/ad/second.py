@@ -243,13 +243,16 @@ def _bases(tensors: list[Any], batch: int) -> Iterator[list[np.ndarray]]:
 
 
 def _split(rows: np.ndarray, tensors: list[Any], front: bool = False) -> list[np.ndarray]:
-    """Rows, one for each element of all tensors together, as (*shape, *rest) of each; front: as (rest, *shape)."""
+    """Rows, one for each element of all tensors together, as (*shape, *rest) of each; front: as (rest, *shape).
+
+    In front of a number the axis of a batch alone would look like a single direction, so it has one element then.
+    """
     found, at = [], 0
     for tensor in tensors:
         shape = tensor_shape(tensor)
         size = int(np.prod(shape))
         part, at = rows[at : at + size], at + size
-        found.append(part.T.reshape(-1, *shape) if front else part.reshape(*shape, *rows.shape[1:]))
+        found.append(part.T.reshape(-1, *(shape or (1,))) if front else part.reshape((*shape, *rows.shape[1:])))
     return found
 
 
