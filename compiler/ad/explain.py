@@ -58,7 +58,8 @@ def explain(prepared: Kernel, grad: Kernel, lowering: str = "lean") -> list[Task
 def _adjoint(kernel: Kernel, stack: StackAlloca) -> History:
     """The adstack of a variable in the classic lowering."""
     reason = "the classic lowering keeps primal and adjoint of each version of an active variable"
-    return History(stack.stack, stack.variable or "", stack.dtype.name, kernel.span(stack.loc), "its own reverse", reason)
+    span, variable = kernel.span(stack.loc), stack.variable or ""
+    return History(stack.stack, variable, stack.dtype.name, span, "its own reverse", reason)
 
 
 def _described(stmt: n.Stmt) -> str:
@@ -80,7 +81,8 @@ class _Teller:
         by = f"{reader.role}{self._line(reader.stmt)}"
         if reader.value != value:
             by += ", computed again from it"
-        return History(alloca.stack, alloca.variable or _described(stmt), value.type.name, self.kernel.span(stmt.loc), by, self._reason(value))
+        span, variable = self.kernel.span(stmt.loc), alloca.variable or _described(stmt)
+        return History(alloca.stack, variable, value.type.name, span, by, self._reason(value))
 
     def _line(self, stmt: n.Stmt) -> str:
         span = self.kernel.span(stmt.loc)

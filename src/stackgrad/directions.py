@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from .backends.base import Draws, Scalars
     from .backends.launcher import Launcher
     from .program import Binding
+    from .tape_state import Before
+
+NOTHING: Mapping[str, Before] = {}
 
 
 class Side:
@@ -70,10 +73,18 @@ class Backward:
         self.foreign = tuple(name for name in primals if not isinstance(arrays[name], Array))
         self._versions = version_source(program, arrays, side.launcher)
 
-    def read_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
-        """Which elements of which primals the gradient with these arguments may read."""
-        boxes = self.regions.read_boxes(scalars, self._shapes())
+    def read_boxes(self, scalars: Scalars, kept: Mapping[str, Before] = NOTHING) -> dict[Array, list[Box]]:
+        """Which elements of which primals the gradient with these arguments may read.
+
+        kept: of what was there before the launch; a copy that is made of nothing else does not read the primal.
+        """
+        found = self.regions.read_boxes(scalars, self._shapes())
+        boxes = {name: own for name, own in found.items() if not self._is_kept(name, own, kept)}
         return boxes_by_field(self.program, self.arrays, boxes, self.reads, self.before)
+
+    def _is_kept(self, name: str, boxes: list[Box], kept: Mapping[str, Before]) -> bool:
+        before = kept.get(self.before.get(name, ""))
+        return before is not None and all(before.primal.holds(box) for box in boxes)
 
     def write_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
         """Which elements of which adjoints, and of what else it writes, the gradient may write."""

@@ -72,6 +72,10 @@ class Kept:
         """The present content."""
         return cls(array, box, (array if box is None else array[box]).copy())
 
+    def holds(self, box: Box) -> bool:
+        """Whether these elements are among those kept."""
+        return self.box is None or covers(self.box, box)
+
     def restored(self) -> np.ndarray:
         """The array with this content in the box, and with its present content elsewhere."""
         if self.box is None:

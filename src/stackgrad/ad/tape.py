@@ -328,8 +328,10 @@ class Tape:
         for name in (*backward.foreign, *names):
             why = f"the gradient of kernel {binding.program.label} reads it, and others can write it unseen"
             foreign[name] = self._log.copied(backward.arrays, name, None, why)
-        versions = {array: array.version for array in backward.reads if array not in shared}
-        boxes = {array: found for array, found in backward.read_boxes(scalars).items() if array not in shared}
+        found = backward.read_boxes(scalars, self._before)
+        boxes = {array: own for array, own in found.items() if array not in shared}
+        kept = {backward.arrays[name] for name in self._before}
+        versions = {array: array.version for array, own in boxes.items() if own or array not in kept}
         return Record(binding, scalars, draws, versions, boxes, foreign, self._before)
 
     def before_host_write(self, array: Array, place: Any) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `stackgrad check`, `explain`, `doctor`, `ir`, and the fuzzer's `fuzz`, `replay`, `reduce` and `bisect`.
+"""The command line: `stackgrad check`, `explain`, `doctor`, `ir`; the fuzzer's `fuzz`, `replay`, `reduce`, `bisect`.
 
 Every command imports what it needs when it runs, so that `doctor` works where almost nothing is installed. Exit
 status: 0 all is well, 1 something is wrong with the user's program, 2 the command was not understood, 130 interrupted.
@@ -14,8 +14,9 @@ from ..compiler.errors import StackgradError
 STAGES = ("source", "tasks", "structured", "adjoint", "final", "counting", "all", "llvm", "asm", "ptx")
 
 _COMMANDS = {
-    "check": (".check", "run"), "explain": (".explain", "run"), "doctor": (".doctor", "run"), "ir": (".ir", "run"), "fuzz": (".fuzz", "run"),
-    "replay": (".fuzz", "run_replay"), "reduce": (".fuzz", "run_reduce"), "bisect": (".fuzz", "run_bisect"),
+    "check": (".check", "run"), "explain": (".explain", "run"), "doctor": (".doctor", "run"), "ir": (".ir", "run"),
+    "fuzz": (".fuzz", "run"), "replay": (".fuzz", "run_replay"), "reduce": (".fuzz", "run_reduce"),
+    "bisect": (".fuzz", "run_bisect"),
 }  # fmt: skip
 """The module and the function of each command."""
 
@@ -115,7 +116,7 @@ def _check(parser: argparse.ArgumentParser) -> None:
 def _explain(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Run a program and explain each gradient that it launched: one entry for every adstack, with the variable, the "
-        "line, what reads it, why it is saved, its depth and its bytes. Kernels of IR text are explained without depths."
+        "line, what reads it, why it is saved, its depth and bytes. Kernels of IR text are explained without depths."
     )
     parser.add_argument("file", metavar="FILE[:KERNEL]", help="a .py program or a .kir file; all kernels unless named")
     parser.add_argument("--lowering", choices=("lean", "classic"), default="lean", help="of the gradient")
