@@ -16,6 +16,13 @@ HAND_CALLED = (
     " a gradient called by hand is taken with memory as the kernel left it"
 )
 
+OTHER_WAYS = {
+    "mul": "multiply into a field that the loop neither reads nor writes otherwise, or make the loop serial",
+    "exchange": "make the loop serial, where a store does the same",
+    "cas": "make the loop serial, where an `if` and a store do the same",
+}
+"""What to do instead of an atomic without derivative, by its operation."""
+
 
 def check_kernel(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> None:
     """Refuse what no transform can do. Stage structured."""
@@ -101,8 +108,9 @@ def _atomics(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Iterato
                 yield from _unclear_winner(kernel, stmt, risks.final_value_risk(stmt, t), "written")
                 yield from _unclear_winner(kernel, stmt, risks.read_between(stmt, t, activity.values), "read")
             elif stmt.op != "add":
-                yield Diagnostic(f"the gradient of an atomic {stmt.op} needs the values it overwrote",
-                                 "use a local and store it once, or an atomic add of logarithms", span)  # fmt: skip
+                name = stmt.array.lstrip("$")
+                yield Diagnostic(f"the gradient of an atomic {stmt.op} needs the values it overwrote in '{name}'",
+                                 f"use a local and store it once, or {OTHER_WAYS[stmt.op]}", span)  # fmt: skip
 
 
 def _unclear_winner(kernel: Kernel, atomic: n.Atomic, other: n.Stmt | None, access: str) -> Iterator[Diagnostic]:

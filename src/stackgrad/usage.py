@@ -1,13 +1,13 @@
 """Errors of host code: what the caller of the runtime did wrong, and the cure, in the order cause, cure.
 
 Errors about a kernel's text live in `compiler/errors.py` and carry a source span; these point at no kernel, the
-Python traceback shows the line.
+Python traceback shows the line. Refused gradients show it in the message as well.
 """
 from __future__ import annotations
 
 from difflib import get_close_matches
 
-from .compiler.errors import LocatedError, StackgradError
+from .compiler.errors import Diagnostic, LocatedError, StackgradError
 
 
 class UsageError(StackgradError):
@@ -55,7 +55,18 @@ class ViewError(LocatedError, TypeError, ValueError):
 
 
 class TapeError(UsageError):
-    """A tape entered twice, with an unfit loss, or over its budget."""
+    """A tape, or another mode of differentiation, entered twice, with an unfit loss, or over its budget.
+
+    span: the line of the caller's program, which the message shows as those about a kernel's text do.
+    """
+
+    def __init__(self, reason: str, cure: str = "") -> None:
+        from .compiler.frontend.refused import caller
+
+        super().__init__(reason, cure)
+        self.span = caller()
+        if self.span is not None:
+            self.args = (Diagnostic(reason, cure, self.span).render(),)
 
 
 class KernelWarning(UserWarning):

@@ -1,0 +1,85 @@
+"""The refusals of gradients that the sources contain: reasons given to errors in reverse mode, forward mode and tapes."""
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import stackgrad
+
+ROOT = Path(stackgrad.__file__).parent
+PLACES = ("compiler/ad", "ad", "tape_state.py", "program.py", "bound.py", "streams.py")
+ERRORS = {"NotDifferentiable", "Unsupported", "TapeError", "Diagnostic", "ValidationError"}
+
+ELSEWHERE = {
+    "the loss is a tensor of |, which has no gradient": "tests/ad_api/test_torch.py, where torch is installed",
+    "the loss is a torch tensor that does not require a gradient": "the same",
+    "the loss: ": "the same",
+    "' is used in a kernel that runs in forward mode, which computes it": "IR text alone: tests/ad_api",
+}
+"""Reasons that no program of this folder can provoke, and where they are tested."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A reason: its constant parts, in order, and where it is written."""
+
+    file: str
+    line: int
+    parts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return "|".join(self.parts)
+
+    def is_in(self, message: str) -> bool:
+        """Whether a message has all parts, one after the other."""
+        at = 0
+        for part in self.parts:
+            at = message.find(part, at)
+            if at < 0:
+                return False
+            at += len(part)
+        return True
+
+
+def refusals() -> list[Refusal]:
+    """All reasons in the sources, each once."""
+    files = [f for place in PLACES for f in sorted((ROOT / place).glob("*.py") or [ROOT / place])]
+    files += [ROOT / place for place in PLACES if place.endswith(".py")]
+    found = {r.text: r for file in files for r in _of(file)}
+    return [r for r in found.values() if r.parts]
+
+
+def _of(file: Path) -> Iterator[Refusal]:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        for call in ast.walk(function):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ERRORS and call.args:
+                for reason in _reasons(call.args[0], function):
+                    yield Refusal(file.name, call.lineno, tuple(_constants(reason)))
+
+
+def _reasons(argument: ast.expr, function: ast.FunctionDef) -> Iterator[ast.expr]:
+    """The texts that an argument may be: itself, or what the function assigns to that name."""
+    if not isinstance(argument, ast.Name):
+        yield argument
+        return
+    for statement in ast.walk(function):
+        if isinstance(statement, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == argument.id for t in statement.targets
+        ):
+            yield statement.value
+
+
+def _constants(reason: ast.expr) -> list[str]:
+    """Constant parts of a text of some length: what a message must contain."""
+    if isinstance(reason, ast.Constant) and isinstance(reason.value, str):
+        return [reason.value]
+    if isinstance(reason, ast.JoinedStr):
+        parts = [v.value for v in reason.values if isinstance(v, ast.Constant) and isinstance(v.value, str)]
+        return [part for part in parts if len(part) > 4]
+    return []
