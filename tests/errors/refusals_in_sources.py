@@ -1,4 +1,4 @@
-"""The refusals of gradients that the sources contain: reasons given to errors in reverse mode, forward mode and tapes."""
+"""The refusals of gradients that the sources contain: the reasons of errors in reverse mode, forward mode and tapes."""
 from __future__ import annotations
 
 import ast

@@ -1,0 +1,71 @@
+"""Arrays without gradient, and launches on streams."""
+from __future__ import annotations
+
+import numpy as np
+import stackgrad as sg
+from refusal_support import V, by_hand, case, field
+
+
+@case(sg.NotDifferentiable, r"missing gradient: no array that kernel run uses has one", "run",
+      cure="needs_grad=True")  # fmt: skip
+def no_gradient_at_all():
+    x, y = sg.field(sg.f64, 3), sg.field(sg.f64, 3)
+
+    @sg.kernel
+    def run():  # here
+        for i in x:
+            y[i] = x[i] * 2.0
+
+    yield run.grad
+    x, y = field(3, "x", V), field(3, "y")
+
+    @sg.kernel
+    def again():
+        for i in x:
+            y[i] = x[i] * 2.0
+
+    assert by_hand(again, y, x).tolist() == [2.0, 2.0, 2.0]
+
+
+TEXT = """kernel square(a: f64[1] grad, y: f64[1] grad) {
+  bounds { %0: i32 = const 0  %1: i32 = shape a, 0 } parallel %2: i32 in %0 .. %1 {
+    %3: f64 = load a[%2]
+    %4: f64 = mul %3, %3
+    store y[%2], %4
+  }
+}"""
+
+
+@case(sg.NotDifferentiable, r"missing gradient: a of kernel square has none", "square",
+      cure="give the array as 'a.grad'")  # fmt: skip
+def array_without_its_adjoint():
+    square, a, y = sg.kernel_from_text(TEXT), V.copy(), field(3, "y")
+    yield lambda: square.grad(a=a, y=y)
+    grad = np.zeros(3)
+    y.grad.fill(1.0)
+    square.grad({"a": a, "a.grad": grad, "y": y})
+    assert grad.tolist() == (2 * V).tolist()
+
+
+@case(sg.NotDifferentiable, r"no array of kernel 'flat' has a gradient", "flat", cure="needs_grad=True")
+def text_without_gradients():
+    from stackgrad.compiler.driver import prepare_reverse
+    from stackgrad.compiler.ir.parser import parse_kernel as parse
+
+    text = TEXT.replace(" grad", "").replace("square", "flat")
+    yield lambda: prepare_reverse(parse(text))
+    assert prepare_reverse(parse(TEXT)).kernel.name == "square.grad"
+
+
+@case(sg.Unsupported, r"a launch on a stream is not differentiated", "qd_stream",
+      cure="leave out `qd_stream`")  # fmt: skip
+def launch_on_a_stream():
+    x, y, stream = field(3, "x", V), field(3, "y"), sg.create_stream()
+
+    @sg.kernel
+    def run():
+        for i in x:
+            y[i] = x[i] * 2.0
+
+    yield lambda: run.grad(qd_stream=stream)  # here
+    assert by_hand(run, y, x).tolist() == [2.0, 2.0, 2.0]

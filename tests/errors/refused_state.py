@@ -1,0 +1,135 @@
+"""State that a kernel overwrites, iterations that depend on one another, adjoints that a kernel uses itself."""
+from __future__ import annotations
+
+import numpy as np
+import stackgrad as sg
+from refusal_support import V, by_hand, case, field, taped, taped_sum
+
+# ---- state that the kernel overwrites ------------------------------------------------------------------------------
+
+
+@case(sg.NotDifferentiable, r"needs the value of 'x' read here.*overwrite later \(line \d+\)", "'x'",
+      cure="sg.ad.Tape")  # fmt: skip
+def value_overwritten():
+    x = field(3, "x", V)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            x[i] = sg.exp(x[i])  # here
+
+    yield run.grad
+    assert np.allclose(taped_sum(x, run), np.exp(V))
+    x.from_numpy(V)
+    y = field(3, "y")
+
+    @sg.kernel
+    def elsewhere():
+        for i in x:
+            y[i] = sg.exp(x[i])
+
+    assert np.allclose(by_hand(elsewhere, y, x), np.exp(V))
+
+
+@case(sg.NotDifferentiable, r"needs the value of 'n' read here.*overwrite later \(line \d+\)", "'n'",
+      cure="sg.ad.Tape")  # fmt: skip
+def bound_overwritten():
+    x, y, n = field(3, "x", V), field(3, "y"), field(3, "n", [0, 1, 2], sg.i32)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            v = x[i]
+            for _ in range(n[i]):  # here
+                v = v * 3.0
+            y[i] = v
+            n[i] = 0
+
+    yield run.grad
+    assert taped(y, x, run).tolist() == [1.0, 3.0, 9.0]
+
+
+# ---- iterations that depend on one another -------------------------------------------------------------------------
+
+
+@case(sg.NotDifferentiable, r"iteration i.*'x'.*i \+ -1 .*\(line \d+\).*not independent", "'x'",
+      cure="make the loop serial")  # fmt: skip
+def chain():
+    x = field(4, "x", 0.5)
+
+    @sg.kernel
+    def run():
+        for i in range(3):
+            x[i + 1] = sg.sin(x[i])  # here
+
+    yield run.grad
+
+    @sg.kernel
+    def serial():
+        for _ in range(1):
+            for i in range(3):
+                x[i + 1] = sg.sin(x[i])
+
+    x.fill(0.5)
+    v = [0.5, np.sin(0.5), np.sin(np.sin(0.5))]
+    wanted = 1 + np.cos(v[0]) * (1 + np.cos(v[1]) * (1 + np.cos(v[2])))
+    assert np.isclose(taped_sum(x, serial)[0], wanted)
+    y = field(4, "y")
+
+    @sg.kernel
+    def elsewhere():
+        for i in range(3):
+            y[i + 1] = sg.sin(x[i])
+
+    x.from_numpy(np.array([*V, 0.0]))
+    assert np.allclose(by_hand(elsewhere, y, x), [*np.cos(V), 0.0])
+
+
+@case(sg.NotDifferentiable, r"'x' read here, which another iteration.*may overwrite \(line \d+\): nothing says",
+      "'x'", cure="store to another field")  # fmt: skip
+def elements_by_a_table():
+    """The table is overwritten by the kernel itself, so that not even a look at it could tell."""
+    x, y, p = field(3, "x", V), field(3, "y"), field(3, "p", [2, 0, 1], sg.i32)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            x[p[i]] = 2.0 * y[i]
+            y[i] = x[i] ** 2  # here
+            p[i] = 0
+
+    yield run.grad
+    z = field(3, "z")
+
+    @sg.kernel
+    def elsewhere():
+        for i in x:
+            z[p[i]] = 2.0 * y[i]
+
+    y.from_numpy(V)
+    p.from_numpy(np.array([2, 0, 1], np.int32))
+    assert by_hand(elsewhere, z, y).tolist() == [2.0, 2.0, 2.0]
+
+
+# ---- adjoints and tangents used by the kernel itself ---------------------------------------------------------------
+
+
+@case(sg.NotDifferentiable, r"'x.grad' is used in a kernel that is differentiated with respect to 'x'", "'x.grad'",
+      cure="a field without gradient")  # fmt: skip
+def adjoint_in_the_kernel():
+    x, y = field(3, "x", V), field(3, "y")
+
+    @sg.kernel
+    def run():
+        for i in x:
+            y[i] = x[i] * x.grad[i]  # here
+
+    yield run.grad
+    copy = field(3, "copy", [1, 2, 3], sg.i32)
+
+    @sg.kernel
+    def apart():
+        for i in x:
+            y[i] = x[i] * copy[i]
+
+    assert by_hand(apart, y, x).tolist() == [1.0, 2.0, 3.0]
