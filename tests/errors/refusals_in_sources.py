@@ -16,7 +16,6 @@ ELSEWHERE = {
     "the loss is a tensor of |, which has no gradient": "tests/ad_api/test_torch.py, where torch is installed",
     "the loss is a torch tensor that does not require a gradient": "the same",
     "the loss: ": "the same",
-    "' is used in a kernel that runs in forward mode, which computes it": "IR text alone: tests/ad_api",
 }
 """Reasons that no program of this folder can provoke, and where they are tested."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 import numpy as np
 import stackgrad as sg
 from refusal_support import V, by_hand, case, field
+from stackgrad.compiler.driver import prepare_reverse, prepare_tangent
+from stackgrad.compiler.ir.parser import parse_kernel
 
 
 @case(sg.NotDifferentiable, r"missing gradient: no array that kernel run uses has one", "run",
@@ -49,12 +51,9 @@ def array_without_its_adjoint():
 
 @case(sg.NotDifferentiable, r"no array of kernel 'flat' has a gradient", "flat", cure="needs_grad=True")
 def text_without_gradients():
-    from stackgrad.compiler.driver import prepare_reverse
-    from stackgrad.compiler.ir.parser import parse_kernel as parse
-
     text = TEXT.replace(" grad", "").replace("square", "flat")
-    yield lambda: prepare_reverse(parse(text))
-    assert prepare_reverse(parse(TEXT)).kernel.name == "square.grad"
+    yield lambda: prepare_reverse(parse_kernel(text))
+    assert prepare_reverse(parse_kernel(TEXT)).kernel.name == "square.grad"
 
 
 @case(sg.Unsupported, r"a launch on a stream is not differentiated", "qd_stream",
@@ -69,3 +68,33 @@ def launch_on_a_stream():
 
     yield lambda: run.grad(qd_stream=stream)  # here
     assert by_hand(run, y, x).tolist() == [2.0, 2.0, 2.0]
+
+
+TANGENT = """kernel twice(x: f64[1] grad, y: f64[1]) {
+  bounds { %0: i32 = const 0  %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
+    %3: f64 = load NAME[%2]
+    store y[%2], %3
+  }
+}"""
+
+
+def tangent_of(text, **carriers):
+    return prepare_tangent(parse_kernel(text), carriers).kernel
+
+
+@case(sg.NotDifferentiable, "'x.dual' is used in a kernel that runs in forward mode, which computes it", "'x.dual'",
+      cure="copy it to a field")  # fmt: skip
+def tangent_in_the_kernel():
+    text = TANGENT.replace("y: f64[1]", "y: f64[1], x.dual: f64[1]")
+    yield lambda: tangent_of(text.replace("NAME", "x.dual"), x=True, y=True)
+    copied = TANGENT.replace("y: f64[1]", "y: f64[1], copy: f64[1]").replace("NAME", "copy")
+    assert {"x.dual", "y.dual"} <= set(tangent_of(copied, x=True, y=True).array_types())
+
+
+@case(sg.NotDifferentiable, "'x.grad' is used in a kernel that runs in forward mode, and is none of its parameters",
+      "'x.grad'", cure="make 'x.grad' a parameter")  # fmt: skip
+def adjoint_that_is_no_parameter():
+    text = TANGENT.replace("NAME", "x.grad")
+    yield lambda: tangent_of(text, x=True, y=True)
+    own = text.replace("y: f64[1]", "y: f64[1], x.grad: f64[1]")
+    assert "y.dual" in tangent_of(own, y=True, **{"x.grad": True}).array_types()
