@@ -169,13 +169,17 @@ class ViewMatcher:
         self.array = ArrayMatcher(kind.array, options)
 
     def take(self, value: Any, call: Call) -> None:
+        self.take_part(value, call)
+        self.array.take(value.arr, call)
+
+    def take_part(self, value: Any, call: Call) -> None:
+        """The numbers alone, of a view of an array that was taken before."""
         if not is_host_view(value):
             raise Misfit(f"{_describe(value)} is no view", "give sg.BufferView(array, offset, size), or array[a:b]")
         offset, size = value.offset, value.size
         if offset + size > value.arr.shape[0]:
             raise Misfit(f"a view of {size} elements from {offset} on is given, and its array now has "
                          f"{value.arr.shape[0]}", "make the view anew")  # fmt: skip
-        self.array.take(value.arr, call)
         call.scalars += (_INDEX(offset), _INDEX(size))
 
     def stand_in(self, value: Any, make: StandIns) -> Any:

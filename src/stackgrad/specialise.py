@@ -135,11 +135,13 @@ class Specialisations:
         self._owners: dict[int, tuple[Any, set[tuple[Any, ...]]]] = {}
         self._recent: dict[tuple[int, ...], Recent] = {}
         values = [isinstance(matcher, (ScalarMatcher, ValueMatcher)) for matcher in self.matchers]
-        self._values = [(k, matcher) for k, matcher in enumerate(self.matchers) if values[k]]
         self._objects = [k for k, is_value in enumerate(values) if not is_value]
-        views = [k for k, matcher in enumerate(self.matchers) if isinstance(matcher, ViewMatcher)]
-        self._views = [(self._objects.index(k), k) for k in views]
-        self._values = sorted([*self._values, *((k, self.matchers[k]) for k in views)], key=lambda pair: pair[0])
+        self._views = [(at, k) for at, k in enumerate(self._objects) if isinstance(self.matchers[k], ViewMatcher)]
+        self._values = [
+            (k, matcher.take_part if isinstance(matcher, ViewMatcher) else matcher.take)
+            for k, matcher in enumerate(self.matchers)
+            if values[k] or isinstance(matcher, ViewMatcher)
+        ]
 
     # -- calls ----------------------------------------------------------------------------------------------
 
@@ -196,8 +198,8 @@ class Specialisations:
         call = Call()
         at = 0
         try:
-            for at, matcher in self._values:
-                matcher.take(args[at], call)
+            for at, take in self._values:
+                take(args[at], call)
         except Misfit as misfit:
             raise self._misfit(at, misfit) from None
         return call.scalars
