@@ -1,8 +1,10 @@
-"""The independent judges of a gradient: dual numbers always, JAX on a sample and wherever dual numbers disagree.
+"""The judges of a gradient: dual numbers always, JAX on a sample and wherever dual numbers disagree, forward mode on a
+sample.
 
 Everything here is in double precision, on the kernel widened: with t a random direction of the initial content and c
-the cotangents of the final content, <c, J t> of the plain kernel must be <J^T c, t> of the lean gradient. Neither judge
-knows a derivative rule of ours.
+the cotangents of the final content, <c, J t> of the plain kernel must be <J^T c, t> of the lean gradient. The first two
+know no derivative rule of ours. Forward mode shares the rules with the gradient: the comparison judges it more than
+the gradient, which the others judge.
 """
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from ...backends.base import Draws, Scalars
+from ...compiler.ad.tangent import DUAL
 from ...compiler.errors import NotDifferentiable
 from ...compiler.errors import Unsupported as UnsupportedError
 from ...reference.traps import TRAPS
@@ -28,7 +31,7 @@ from .standard import Bounded, bounded, judge
 UNIT = 2.0**-53
 KINK = 0.1
 """Part of a disagreement that a jump of the gradient beside a point explains; at a tie JAX hands out halves."""
-JUDGES = frozenset({"dual", "jax"})
+JUDGES = frozenset({"dual", "jax", "tangent"})
 NOT_FINITE = "the state holds NaN or infinity, where derivatives are conventions"
 
 
@@ -42,6 +45,8 @@ def compare(made: Lowerings, initial: Arrays, scalars: Scalars, seeds: Arrays, p
         yield found
     if plan.wants("reverse", "jax") and (plan.oracle or disagrees) and find_spec("jax"):
         yield _asked("jax", pulled, _Pulled.against_jax)
+    if plan.wants("reverse", "tangent") and plan.tangents:
+        yield _asked("tangent", pulled, _Pulled.against_tangent)
 
 
 def _asked(name: str, pulled: _Pulled, ask: Callable[[_Pulled], Judged]) -> Judged:
@@ -67,6 +72,10 @@ def _wide(arrays: Arrays) -> dict[str, np.ndarray]:
 
 def _is_finite(array: np.ndarray) -> bool:
     return array.dtype.kind != "f" or bool(np.isfinite(array).all())
+
+
+def _lengths(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    return generator("length", name).uniform(0.5, 1.5, shape)
 
 
 @dataclass
@@ -111,16 +120,37 @@ class _Pulled:
 
     def against_dual(self) -> Judged:
         """Both sides of the identity along one random direction."""
-        tangents = {n: signs(generator("tangent", n), self.initial[n].shape) for n in self.names}
-        known = self.gradient
-        left = self._along(self.initial, tangents)
-        right = np.concatenate([np.ravel(known.arrays[n + GRAD] * tangents[n]) for n in self.names])
-        found = self._decide(left, right, known)
+        known, tangents = self.gradient, self._direction()
+        left, right = self._along(self.initial, tangents), self._terms(known.arrays, tangents)
+        found = self._decide("dual", left, right, known)
         if found.verdict != "disagree":
             return found
         # The dual numbers round too. How much that may be is asked only where it matters.
         others = [self._along(moved(self.initial, UNIT, k), tangents) for k in range(2)]
-        return self._decide(left, right, known, max(abs(float(o.sum() - left.sum())) for o in others))
+        return self._decide("dual", left, right, known, max(abs(float(o.sum() - left.sum())) for o in others))
+
+    def against_tangent(self) -> Judged:
+        """The same, with the tangents of the kernel that forward mode makes."""
+        known, tangents = self.gradient, self._direction()
+        state: Arrays = {**self.initial, **{name + DUAL: tangent for name, tangent in tangents.items()}}
+        errors: Arrays | None = None
+        for launch in range(self.launches):
+            found = bounded(self.made.wide_tangent, state, self.scalars, Draws(0, launch), errors)
+            if found.poisoned:
+                return Judged("reverse", "tangent", "lean", "poisoned", found.poisoned)
+            state, errors = found.arrays, found.errors
+        left = np.concatenate([np.ravel(self.seeds[n + GRAD] * state[n + DUAL]) for n in self.names])
+        moves = sum(float(np.sum(np.abs(self.seeds[n + GRAD]) * (errors or {})[n + DUAL])) for n in self.names)
+        return self._decide("tangent", left, self._terms(known.arrays, tangents), known, moves)
+
+    def _direction(self) -> dict[str, np.ndarray]:
+        """Of all lengths: an adjoint at the wrong element would not show where the two move alike."""
+        return {n: _lengths(n, self.initial[n].shape) * signs(generator("tangent", n), self.initial[n].shape)
+                for n in self.names}  # fmt: skip
+
+    def _terms(self, gradient: Arrays, tangents: Arrays) -> np.ndarray:
+        """Terms of <gradient, t>."""
+        return np.concatenate([np.ravel(gradient[n + GRAD] * tangents[n]) for n in self.names])
 
     def _along(self, initial: Arrays, tangents: Arrays) -> np.ndarray:
         """Terms of <c, J t>."""
@@ -131,21 +161,21 @@ class _Pulled:
             state, pushed = dual.jvp(self.made.wide_plain, state, self.scalars, pushed, Draws(0, launch))
         return np.concatenate([np.ravel(self.seeds[n + GRAD] * pushed[n]) for n in self.names])
 
-    def _decide(self, left: np.ndarray, right: np.ndarray, known: Bounded, moves: float = 0.0) -> Judged:
-        """moves: what roundings of the initial content do to the left side."""
+    def _decide(self, judge: str, left: np.ndarray, right: np.ndarray, known: Bounded, moves: float = 0.0) -> Judged:
+        """moves: what roundings do to the left side."""
         if known.poisoned:
-            return Judged("reverse", "dual", "lean", "poisoned", known.poisoned)
+            return Judged("reverse", judge, "lean", "poisoned", known.poisoned)
         if not (np.isfinite(left).all() and np.isfinite(right).all()):
-            return Judged("reverse", "dual", "lean", "undecided", "NaN or infinity along the direction")
+            return Judged("reverse", judge, "lean", "undecided", "NaN or infinity along the direction")
         with np.errstate(over="ignore"):
             size = float(np.abs(left).sum() + np.abs(right).sum())
         error = sum(float(np.sum(known.errors[n + GRAD])) for n in self.names)
         bound = 2.0 * error + SAFETY * (UNIT * size + moves)
         gap = abs(float(left.sum()) - float(right.sum()))
         if not bound <= DECIDABLE * max(size, 1e-300):
-            return Judged("reverse", "dual", "lean", "undecided", f"bound {bound:.1e} of {size:.1e}")
+            return Judged("reverse", judge, "lean", "undecided", f"bound {bound:.1e} of {size:.1e}")
         text = f"<c, J t> = {left.sum():.12g}, <gradient, t> = {right.sum():.12g}, bound {bound:.1e}"
-        return Judged("reverse", "dual", "lean", "ok" if gap <= bound else "disagree", "" if gap <= bound else text)
+        return Judged("reverse", judge, "lean", "ok" if gap <= bound else "disagree", "" if gap <= bound else text)
 
     def against_jax(self) -> Judged:
         """Every element of the gradient."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ...compiler.ad.driver import reverse_taped
-from ...compiler.driver import Lowered, prepare_forward, prepare_reverse
+from ...compiler.driver import Lowered, prepare_forward, prepare_reverse, prepare_tangent
 from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.types import f64
 from ...compiler.ir.walk import results, walk_kernel
@@ -98,3 +98,9 @@ class Lowerings:
     def wide_lean(self) -> Kernel:
         """The lean grad kernel in double precision."""
         return self.lean.kernel if self.is_wide else widen(self.lean.kernel)
+
+    @cached_property
+    def wide_tangent(self) -> Kernel:
+        """The kernel with tangents of all that has a gradient, in double precision. Raises NotDifferentiable."""
+        made = prepare_tangent(self.kernel, self.gradients, check=self.check).kernel
+        return made if self.is_wide else widen(made)

@@ -16,11 +16,11 @@ without effort, and with dual numbers: what costs least and finds most, so that 
 """
 THOROUGH = {
     "pair": 0.6, "traced": 0.8, "oracle": 0.25, "check": 0.4, "counts": 1.0, "forward": 1.0, "classic": 1.0,
-    "effort": 0.6, "twins": 0.5,
+    "effort": 0.6, "twins": 0.5, "tangents": 1.0,
 }  # fmt: skip
 """Shares of thorough cases that launch twice in a row, go through the frontend, ask JAX, verify the IR after every
 pass, let backends count their adstacks themselves, run the optimised kernel and backends forward, make the classic
-gradient too, let backends optimise as they do for users, run twins.
+gradient too, let backends optimise as they do for users, run twins, ask forward mode.
 """
 
 
@@ -33,7 +33,7 @@ class Plan:
     fifth. text: the other one must do the same. oracle: ask JAX. check: verify after every pass. counts: backends size
     adstacks themselves. forward: forward passes and backends run, where there is a gradient to run instead. classic:
     the gradient of that lowering too. effort: of backends, see `Options`. twins: what twins compute too, forward and
-    reverse. only: the one comparison to make; None for all.
+    reverse. tangents: compare with forward mode. only: the one comparison to make; None for all.
     """
 
     backends: tuple[str, ...] = ("cpu",)
@@ -47,6 +47,7 @@ class Plan:
     classic: bool = True
     effort: int = 2
     twins: bool = True
+    tangents: bool = True
     only: Key | None = None
     peers: tuple[str, ...] = ()
 
@@ -65,7 +66,7 @@ class Plan:
         return replace(
             self, backends=backends, text=self.text or key[1] == "text", oracle=key[1] == "jax",
             forward=key[0] == "forward", classic=key[1] == "classic", only=key,
-            twins=key in TWIN_KEYS,
+            twins=key in TWIN_KEYS, tangents=key[1] == "tangent",
             peers=tuple(p for p in self.peers if p == key[1]),
         )  # fmt: skip
 
@@ -74,7 +75,7 @@ class Plan:
         """The same launches with every comparison there is."""
         return replace(
             self, text=True, oracle=True, check=True, counts=True, forward=True, classic=True, effort=2, twins=True,
-            only=None,
+            tangents=True, only=None,
         )
 
 
@@ -95,5 +96,6 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
         classic=drawn["classic"],
         effort=2 if drawn["effort"] else 0,
         twins=drawn["twins"],
+        tangents=drawn["tangents"],
         peers=peers,
     )

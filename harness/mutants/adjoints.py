@@ -1,6 +1,7 @@
 """Mutants that keep the books of adjoints wrong: not zeroed, zeroed too often, added in the wrong way."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -54,8 +55,14 @@ def _keep_local_adjoint() -> Plant:
     return patched(TaskReverser, "take_local", wrong)
 
 
-def _adjoints_outlive_iterations() -> Plant:
-    """Adjoint locals of loop bodies are declared once, at the head of the task."""
+def _adjoints_outlive_iterations(concerned: Callable[[str], bool] = lambda thing: True) -> Plant:
+    """Adjoint locals of loop bodies are declared once, at the head of the task. concerned: which, by the name of the
+    local or the number of the value.
+    """
+    right = TaskReverser._declare_adjoint
+
+    def is_concerned(self: TaskReverser, name: str) -> bool:
+        return name.startswith(f"{self.prefix}.adj.") and concerned(name.removeprefix(f"{self.prefix}.adj."))
 
     def hoist(self: TaskReverser, task: Task) -> Task:
         found: list[Stmt] = []
@@ -63,7 +70,7 @@ def _adjoints_outlive_iterations() -> Plant:
         def visit(block: Block, inside: bool) -> Block:
             kept = []
             for stmt in block:
-                if inside and isinstance(stmt, n.Local) and stmt.var.startswith(f"{self.prefix}.adj."):
+                if inside and isinstance(stmt, n.Local) and is_concerned(self, stmt.var):
                     found.append(stmt)
                 else:
                     deeper = inside or isinstance(stmt, (n.For, n.While))
@@ -73,8 +80,11 @@ def _adjoints_outlive_iterations() -> Plant:
         body = visit(task.body, False)
         return replace(task, body=(*found, *body))
 
+    def declare(self: TaskReverser, name: str, dtype: Scalar) -> None:
+        self.b.local(name, dtype) if is_concerned(self, name) else right(self, name, dtype)
+
     stack = ExitStack()
-    stack.enter_context(patched(TaskReverser, "_declare_adjoint", lambda self, name, dtype: self.b.local(name, dtype)))
+    stack.enter_context(patched(TaskReverser, "_declare_adjoint", declare))
     stack.enter_context(rewritten_tasks(hoist))
     return stack
 
@@ -184,6 +194,11 @@ MUTANTS = (
         "adjoints-outlive-iterations", "Adjoints of values of a loop body are zeroed before the loop alone.",
         "an adjoint is zeroed once for each execution of the block that defines its value",
         _adjoints_outlive_iterations,
+    ),
+    Mutant(
+        "declaration-keeps-adjoint", "Adjoints of variables declared in a loop body are zeroed before the loop alone.",
+        "a declaration is a store of zero: its reverse drops the adjoint",
+        lambda: _adjoints_outlive_iterations(lambda thing: not thing.isdigit()),
     ),
     Mutant(
         "overwritten-after-block", "What a branch or loop added to an adjoint is overwritten by the next share.",

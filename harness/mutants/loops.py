@@ -13,7 +13,7 @@ from ...compiler.ad.structure import Path
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Block, Kernel, Stmt
 from ...compiler.ir.walk import map_blocks
-from ...compiler.passes.lower_exits import _Lowering
+from ...compiler.passes.lower_exits import EXITS, _Frame, _Lowering
 from .planting import Mutant, Plant, patched, patched_handler
 
 
@@ -116,6 +116,27 @@ def _continue_leaves() -> Plant:
     return patched(_Lowering, "task", lambda self, task: right(self, replace(task, body=visit(task.body))))
 
 
+def _conditions_fall_through() -> Plant:
+    """An early return in the condition of a while is passed over."""
+    right = _Lowering._loop
+
+    def straight(block: Block) -> Block:
+        kept: list[Stmt] = []
+        for stmt in block:
+            if isinstance(stmt, n.Scope):
+                kept += straight(stmt.body)
+            elif not isinstance(stmt, EXITS):
+                kept.append(map_blocks(stmt, straight))
+        return tuple(kept)
+
+    def wrong(self: _Lowering, stmt: n.For | n.While, frames: list[_Frame]) -> Block:
+        if isinstance(stmt, n.While):
+            stmt = replace(stmt, condition=straight(stmt.condition))
+        return right(self, stmt, frames)
+
+    return patched(_Lowering, "_loop", wrong)
+
+
 MUTANTS = (
     Mutant(
         "rest-inside-loop", "After a reversed for, the rest of the block is emitted into the body of the loop.",
@@ -148,5 +169,9 @@ MUTANTS = (
     Mutant(
         "continue-leaves", "Before reverse mode, continue becomes break.",
         "continue starts the next iteration", _continue_leaves,
+    ),
+    Mutant(
+        "condition-falls-through", "A function in the condition of a while does not return early.",
+        "exits in the condition of a while are lowered like all others", _conditions_fall_through,
     ),
 )  # fmt: skip

@@ -9,10 +9,11 @@ from ...backends.llvm.emit import Arith
 from ...backends.llvm.ops import LLVM
 from ...compiler.ir import nodes as n
 from ...compiler.ir.effects import Place
-from ...compiler.ir.nodes import Stmt
+from ...compiler.ir.nodes import Stmt, Value
 from ...compiler.ir.types import Scalar
 from ...compiler.passes.common_subexpressions import _Merger
 from ...compiler.passes.dead_code import Exits, _Liveness
+from ...compiler.passes.marking import Marking
 from .planting import Mutant, Plant, patched, patched_row
 
 
@@ -32,6 +33,19 @@ def _drop_store_before_loop() -> Plant:
         return right(self, stmt, after, frames, rewrite)[0], after
 
     return patched(_Liveness, "_step_for", wrong)
+
+
+def _mark_nodes() -> Plant:
+    """Of equal stores to locals in several places, marks reach what encloses the last one."""
+    right = Marking.spread
+
+    def wrong(self: Marking, live_values: Iterable[Value]) -> None:
+        sets = ((at, s) for at, s in enumerate(self._stmts) if isinstance(s, n.Set) and s.value.type.is_real)
+        last: dict[Stmt, int] = {stmt: at for at, stmt in sets}
+        self._parents = [self._parents[last.get(stmt, at)] for at, stmt in enumerate(self._stmts)]
+        right(self, live_values)
+
+    return patched(Marking, "spread", wrong)
 
 
 def _signed_for_unsigned() -> Plant:
@@ -60,6 +74,10 @@ MUTANTS = (
     Mutant(
         "set-before-loop-dropped", "A set that only the body of the following for reads is dead.",
         "a store is dead only if no path reads it", _drop_store_before_loop, "values",
+    ),
+    Mutant(
+        "nodes-marked", "Dead code takes equal statements in several places for one.",
+        "passes mark occurrences, never nodes", _mark_nodes,
     ),
     Mutant(
         "unsigned-compared-signed", "LLVM code compares unsigned integers as signed ones.",

@@ -23,7 +23,7 @@ Plant = AbstractContextManager[Any]
 @dataclass(frozen=True)
 class Mutant:
     """A miscompilation that can be switched on. rule: what it breaks. shows: where it is seen on a kernel that it
-    changes, "gradient", "values" or "overflow" (an AdstackOverflow, never wrong numbers).
+    changes, "gradient", "values", "tangent" (of forward mode) or "overflow" (an AdstackOverflow, never wrong numbers).
     """
 
     name: str

@@ -9,7 +9,7 @@ from ..model.nodes import Number, Stmt
 from ..model.walk import fields_used, walk
 from .draw import Draw
 from .functions import mul
-from .loops import Loops
+from .patterns import PATTERNS, Patterns
 from .state import TRIPS, Access, Array, Names, Shape, Signature, VectorArgument, Whole
 from .values import Number as Plain
 from .values import any_number, gentle, ordinary
@@ -24,14 +24,11 @@ TRIP_COUNTS = (2, 3, 1, 4, 2, 0, 3, 4, 1, 3)
 INPUTS_OF_FUNCTIONS = frozenset({"w", "q", "v", "m", "W", "M"})
 
 
-class Kernels(Loops):
+class Kernels(Patterns):
     """Draws programs."""
 
     def __init__(self, draw: Draw, profile: str) -> None:
         super().__init__(draw, profile)
-        self.written: set[str] = set()
-        self.closed: set[str] = set()
-        self.bodies: list[m.Function] = []
         self.result = draw.boolean(0.08)
 
     def program(self) -> m.Program:
@@ -122,6 +119,8 @@ class Kernels(Loops):
     def _section(self) -> list[Stmt]:
         """A task, with the serial code before and after it."""
         self._open_serial()
+        if self.draw.boolean(PATTERNS):
+            return self.pattern()
         body: list[Stmt] = []
         if self.draw.boolean(0.3 if self.rich else 0.12):
             body += self._serial_code()

@@ -1,4 +1,4 @@
-"""One small kernel for each mutant that its gradient, values or adstacks give away.
+"""One small kernel for each mutant that its gradient, values or adstacks give away; more in `memory_witnesses`.
 
 Every kernel is over f64 fields x, w, y, z of four elements with gradients and an i32 field c, and runs once.
 """
@@ -54,7 +54,7 @@ def _value_from_before_a_loop(f):
     return k
 
 
-@witness("store-keeps-adjoint", "adjoints-rounded")
+@witness("store-keeps-adjoint", "adjoints-rounded", "tangent-store-lost")
 def _store(f):
     x, w, y = f.x, f.w, f.y
 
@@ -66,7 +66,7 @@ def _store(f):
     return k
 
 
-@witness("constant-store-keeps-adjoint")
+@witness("constant-store-keeps-adjoint", "tangent-survives-constant")
 def _constant_store(f):
     y = f.y
 
@@ -79,7 +79,7 @@ def _constant_store(f):
 
 
 @witness("local-keeps-adjoint", "for-misses-first", "variable-reread", "last-iteration-read", "count-one-short",
-         "slot-adjoint-not-zeroed")
+         "slot-adjoint-not-zeroed", "tangent-local-stale")
 def _recurrence(f):
     x, y = f.x, f.y
 
@@ -123,7 +123,7 @@ def _shared_element(f):
     return k
 
 
-@witness("atomic-add-zeroes")
+@witness("atomic-add-zeroes", "tangent-sum-lost")
 def _atomic_add(f):
     x, y = f.x, f.y
 
@@ -135,7 +135,7 @@ def _atomic_add(f):
     return k
 
 
-@witness("extreme-taken-by-all")
+@witness("extreme-taken-by-all", "extreme-zeroes-adjoint", "tangent-of-last-update")
 def _atomic_max(f):
     x, z = f.x, f.z
 
@@ -320,7 +320,7 @@ def _value_crosses_tasks(f):
     return k
 
 
-@witness("sub-without-sign", "max-loser-takes", "tanh-of-operand")
+@witness("sub-without-sign", "max-loser-takes", "tanh-of-operand", "tangent-of-loser")
 def _operations(f):
     x, w, y = f.x, f.w, f.y
 

@@ -6,13 +6,16 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import memory_witnesses  # noqa: F401 (enters its kernels)
 import numpy as np
 import pytest
 import stackgrad as sg
 from mutant_witnesses import CONTENT, WITNESSES, fields
 from stackgrad.backends.base import Draws
+from stackgrad.backends.launcher import Launcher
 from stackgrad.compiler.ad import needs, rules
 from stackgrad.compiler.ad.reverse import TaskReverser
+from stackgrad.compiler.driver import prepare_tangent
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.harness import executors
 from stackgrad.harness.executors import LaunchExecutor
@@ -20,11 +23,14 @@ from stackgrad.harness.launch import used_arrays, with_gradient
 from stackgrad.harness.mutants import MUTANTS, Mutant, patched, patched_row
 from stackgrad.harness.mutants.planting import patched_rule
 from stackgrad.harness.oracle_executors import JaxExecutor
+from stackgrad.harness.oracles import dual
 from stackgrad.harness.outcome import Arrays, Ok, Outcome, Refused, Trap, attempt
 
 NAMES = sorted(MUTANTS)
 Answers = dict[str, tuple[Outcome, Outcome]]
-"""What each executor made of the values and of the gradient."""
+"""What each executor made of the values and of the gradient, and of the tangents instead where those are judged."""
+REFUSED = {"risk-ignored", "extreme-stored-again", "extreme-read-between"}
+"""Mutants that give a gradient where there is none."""
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +85,31 @@ def answer(executor: LaunchExecutor, kernel: Kernel, after: Arrays) -> tuple[Out
     return values, attempt(lambda: executor.gradient(kernel, arrays, after, {}, Draws(), seeds))
 
 
+def moved(kernel: Kernel, executor: LaunchExecutor) -> Arrays:
+    """Tangents of the final content along the cotangents, by the kernel that forward mode makes."""
+    arrays = arrays_of(kernel)
+    directions = {f"{name}.dual": seed for name, seed in seeds_of(kernel).items()}
+    Launcher(prepare_tangent(kernel, with_gradient(kernel)), executor.backend, executors.PRECISE).run(
+        memory := {**arrays, **directions}, {}, Draws()
+    )
+    return {name: memory[f"{name}.dual"] for name in with_gradient(kernel)}
+
+
+def tangent_answers(kernel: Kernel) -> Answers:
+    """Tangents in place of gradients."""
+    found = {}
+    for executor in panel():
+        values = attempt(lambda executor=executor: executor.forward(kernel, arrays_of(kernel), {}, Draws()))
+        found[executor.name] = values, attempt(lambda executor=executor: moved(kernel, executor))
+    return found
+
+
+def exact_tangents(kernel: Kernel) -> Arrays:
+    """By dual numbers, which share nothing with what a mutant changes."""
+    plain = executors.lower_plainly(kernel).kernel
+    return dual.jvp(plain, arrays_of(kernel), {}, seeds_of(kernel))[1]
+
+
 def agrees(outcome: Outcome, expected: Arrays) -> bool:
     return isinstance(outcome, Ok) and all(
         np.allclose(array, expected[name], rtol=1e-12, atol=1e-12) for name, array in outcome.arrays.items()
@@ -90,21 +121,24 @@ def test_every_mutant_has_a_witness_and_says_what_it_breaks() -> None:
     assert len(MUTANTS) >= 12
     for name, mutant in MUTANTS.items():
         assert name == mutant.name and mutant.description.endswith(".") and mutant.rule
-        assert mutant.shows in ("gradient", "values", "overflow")
+        assert mutant.shows in ("gradient", "values", "overflow", "tangent")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_mutant_changes_a_result_and_leaves_nothing_behind(name, kernels, right) -> None:
     mutant, maker = MUTANTS[name], WITNESSES[name]
     kernel, (values, gradient) = kernels[maker], right(maker)
+    ask = lambda: answers(kernel, values)  # noqa: E731
+    if mutant.shows == "tangent":
+        gradient, ask = exact_tangents(kernel), lambda: tangent_answers(kernel)
     with mutant.planted():
-        wrong = answers(kernel, values)
-    sound = answers(kernel, values)
+        wrong = ask()
+    sound = ask()
     assert is_caught(mutant, wrong, values, gradient), f"{name} changes nothing: {wrong}"
     assert traps(wrong) <= {"AdstackOverflow", "EmptyStack"}, "a compiler that crashes is found by anything"
     for executor, (forward, reverse) in sound.items():
         assert agrees(forward, values), (executor, forward)
-        refused = name == "risk-ignored" and isinstance(reverse, Refused)
+        refused = name in REFUSED and isinstance(reverse, Refused)
         assert refused or agrees(reverse, gradient), (executor, reverse)
 
 
@@ -126,17 +160,23 @@ def is_caught(mutant: Mutant, found: Answers, values: Arrays, gradient: Arrays) 
 def state() -> list[object]:
     """Everything that plants touch: rows of the tables, and the classes and modules they patch."""
     from stackgrad.backends.llvm.ops import LLVM
-    from stackgrad.compiler.ad import driver, statements
+    from stackgrad.compiler import driver as pipeline
+    from stackgrad.compiler.ad import driver, statements, tangent_statements
+    from stackgrad.compiler.ad.forward import ForwardSweep
     from stackgrad.compiler.ad.requirement import Requirements
     from stackgrad.compiler.ad.risk import RiskAnalysis
     from stackgrad.compiler.ad.sources import Sources
+    from stackgrad.compiler.ad.tangent import TangentSweep
     from stackgrad.compiler.passes.common_subexpressions import _Merger
     from stackgrad.compiler.passes.dead_code import _Liveness
     from stackgrad.compiler.passes.lower_exits import _Lowering
-    from stackgrad.compiler.sizing.count import _Counter
+    from stackgrad.compiler.passes.marking import Marking
+    from stackgrad.compiler.passes.promote_elements import _Promotion
+    from stackgrad.compiler.sizing import count
 
-    owners = (TaskReverser, Sources, Requirements, RiskAnalysis, _Merger, _Liveness, _Lowering, _Counter, driver)
-    tables = (LLVM, rules.VJP, statements.REVERSE)
+    owners = (TaskReverser, Sources, Requirements, RiskAnalysis, ForwardSweep, TangentSweep, _Merger, _Liveness, Marking,
+              _Lowering, _Promotion, count, count._Counter, driver, pipeline, tangent_statements)  # fmt: skip
+    tables = (LLVM, rules.VJP, statements.REVERSE, tangent_statements.TANGENT)
     return [*(dict(vars(o)) for o in owners), *({k: t[k] for k in t} for t in tables)]
 
 

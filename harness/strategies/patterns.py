@@ -1,0 +1,231 @@
+"""Sections of a kernel whose gradient depends on the order of what it does to memory: elements overwritten after they
+were read, by later tasks or in serial loops; values that atomics return; products; extremes used again.
+
+A random statement rarely does any of this to one element twice. Invariant: parallel loops keep to that of `state`;
+serial code may read and write one array, as its order is that of the text.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...compiler.ir.types import i32
+from ..model import nodes as m
+from ..model.nodes import Number, Stmt
+from .draw import Draw
+from .functions import add, call, mul
+from .loops import Loops
+from .state import Access, Array, Names, Signature, Whole
+
+PATTERNS = 0.16
+"""Share of sections that are one of these."""
+MOST = 3
+"""Trips of their loops, at most."""
+
+
+class Patterns(Loops):
+    """Draws such sections. written, closed: outputs that a task wrote, and those that none writes any more."""
+
+    def __init__(self, draw: Draw, profile: str) -> None:
+        super().__init__(draw, profile)
+        self.written: set[str] = set()
+        self.closed: set[str] = set()
+        self.bodies: list[m.Function] = []
+
+    def pattern(self) -> list[Stmt]:
+        """One section; nothing if the arrays that it needs are taken."""
+        kinds: tuple[Callable[[], list[Stmt]], ...] = (
+            self._overwritten, self._in_memory, self._ledger, self._old_values, self._shared_product, self._asking,
+            self._extreme_again, self._overwritten, self._ledger, self._asking, self._extreme_again, self._in_memory,
+            self._drawn,
+        )  # fmt: skip
+        return self.draw.choice(kinds)()
+
+    def _open(self, name: str) -> Array | None:
+        """An output that may still be written, and has elements; it counts as written from now on."""
+        array = self.arrays[name]
+        if name in self.closed or not all(map(self.extent, array.axes)):
+            return None
+        self.written.add(name)
+        return array
+
+    def _lanes(self, body: Callable[[m.Name], list[Stmt]]) -> Stmt:
+        """A parallel loop over the lanes, whose body may not assign names of the kernel."""
+        name = self.fresh("i")
+        self.lane = (name,)
+        with self.block("parallel", indices={name: Whole(i32, 0, max(self.n - 1, 0))}):
+            self.fix(*self.names.reals, *self.names.ints, *self.names.flags, *self.names.vectors)
+            made = body(m.Name(name))
+        self.lane = ()
+        return m.For((name,), m.Over("x"), tuple(made))
+
+    def _repeated(self, body: Callable[[m.Name], list[Stmt]]) -> Stmt:
+        """A serial loop at the top of the kernel."""
+        name = self.fresh("j")
+        with self.block("serial", indices={name: Whole(i32, 0, MOST)}):
+            made = body(m.Name(name))
+        return m.For((name,), m.Range(None, Number(self.draw.integer(2, MOST))), tuple(made), serialize=True)
+
+    def _leave(self, value: m.Expr) -> list[Stmt]:
+        """The value goes to memory: added to `s`, or to an element of `z`."""
+        array = self._open("s") or self._open("z")
+        return [m.Augment(m.Element(array.name, self.place(array)), "+", value)] if array else []
+
+    # -- state of before -------------------------------------------------------------------------------------
+
+    def _overwritten(self) -> list[Stmt]:
+        """Own elements, changed by one task, read by the next, and overwritten by a third."""
+        array = self._open("y")
+        if array is None:
+            return []
+        made: list[Stmt] = []
+        if self.draw.boolean(0.7):
+            made.append(self._lanes(lambda i: [self._changed(m.Element("y", (i,)))]))
+        made.append(self._lanes(lambda i: self._leave(mul(call("sin", m.Element("y", (i,))), self.real(1)[0]))))
+        made.append(self._lanes(lambda i: [self._changed(m.Element("y", (i,)))]))
+        return made
+
+    def _changed(self, element: m.Element) -> Stmt:
+        """A new content, made of the old one or not."""
+        value, _ = self.bounded(self.real(1))
+        kind = self.draw.choice(("product", "store", "function"))
+        if kind == "store":
+            return m.Assign((element,), (value,))
+        return m.Assign((element,), (mul(element, value) if kind == "product" else call("sin", add(element, value)),))
+
+    def _in_memory(self) -> list[Stmt]:
+        """A recurrence through elements of a table."""
+        array = self._open("z")
+        if array is None:
+            return []
+
+        def body(j: m.Name) -> list[Stmt]:
+            source, target = m.Element("z", self.place(array)), m.Element("z", self.place(array))
+            value = mul(call("sin", source), add(self.bounded(self.real(1))[0], Number(0.5)))
+            return [m.Assign((target,), (value,))]
+
+        return [self._repeated(body)]
+
+    # -- atomics ---------------------------------------------------------------------------------------------
+
+    def _ledger(self) -> list[Stmt]:
+        """Integers that the kernel counts up decide how often an inner loop runs."""
+        array = self._open("a")
+        if array is None:
+            return []
+        first = self.real(0)[0]
+        value = self.declare_real(self.main)
+        start = m.Assign((value,), (m.Cast(first, self.main),))
+
+        def body(j: m.Name) -> list[Stmt]:
+            element = m.Element("a", self.place(array))
+            old: m.Expr = m.AtomicCall("add", element, Number(1))
+            count = self.declare_int(Whole(i32, 0, MOST))
+            made: list[Stmt] = [m.Assign((count,), (self._small(old),))]
+            if self.draw.boolean():
+                made = [m.Augment(element, "+", Number(1)), m.Assign((count,), (self._small(element),))]
+            with self.block("serial", indices={(inner := self.fresh("j")): Whole(i32, 0, MOST)}):
+                step = m.Assign((value,), (call("sin", mul(value, add(self.real(0)[0], Number(1.5)))),))
+            return [*made, m.For((inner,), m.Range(None, count), (step,))]
+
+        return [start, self._repeated(body), *self._leave(value)]
+
+    def _small(self, count: m.Expr) -> m.Expr:
+        return call("min", call("max", count, Number(0)), Number(MOST))
+
+    def _old_values(self) -> list[Stmt]:
+        """What a real element held before an update is used."""
+        array = self._open("z")
+        if array is None:
+            return []
+        total = self.declare_real(self.main)
+        start = m.Assign((total,), (Number(0.5),))
+
+        def body(j: m.Name) -> list[Stmt]:
+            update = m.AtomicCall("add", m.Element("z", self.place(array)), self.bounded(self.real(1))[0])
+            old = self.declare_real(array.dtype)
+            return [m.Assign((old,), (update,)), m.Augment(total, "+", call("sin", old))]
+
+        return [start, self._repeated(body), *self._end(total)]
+
+    def _end(self, total: m.Expr) -> list[Stmt]:
+        return [m.Augment(m.Element("s"), "+", total)] if self._open("s") else []
+
+    def _shared_product(self) -> list[Stmt]:
+        """Factors of elements that lanes share."""
+        array = self._open("z")
+        if array is None:
+            return []
+
+        def body(i: m.Name) -> list[Stmt]:
+            factor = add(Number(1.25), mul(Number(0.5), self.bounded(self.real(1))[0]))
+            return [m.Augment(m.Element("z", self.place(array)), "*", factor)]
+
+        return [self._lanes(body)]
+
+    def _extreme_again(self) -> list[Stmt]:
+        """An extreme used and stored again, or read while it grows: who won cannot be told, so it is refused."""
+        if self.n == 0 or self._open("e") is None:
+            return []
+        self.closed.add("e")
+        element = m.Element("e", (Number(self.draw.integer(0, self.table - 1)),))
+        return self._stored_again(element) if self.draw.boolean(0.65) else self._read_between(element)
+
+    def _challenge(self, element: m.Element, step: m.Expr) -> Stmt:
+        """The element against a value that is more extreme than all before."""
+        kind, sign = self.draw.choice((("max", "+"), ("min", "-")))
+        value = m.Binary(sign, m.Element("x", self.place(self.arrays["x"])), step)
+        return m.Evaluate(m.AtomicCall(kind, element, value))
+
+    def _stored_again(self, element: m.Element) -> list[Stmt]:
+        again = m.Assign((element,), (self.bounded(self.real(1))[0],))
+        return [self._lanes(lambda i: [self._challenge(element, Number(2))]), *self._end(call("sin", element)), again]
+
+    def _read_between(self, element: m.Element) -> list[Stmt]:
+        total = self.declare_real(self.main)
+        start = m.Assign((total,), (Number(0.5),))
+
+        def grow(j: m.Name) -> list[Stmt]:
+            step = mul(Number(2), m.Cast(j, self.main))
+            return [self._challenge(element, step), m.Augment(total, "+", call("sin", element))]
+
+        return [start, self._repeated(grow), *self._end(total)]
+
+    # -- draws and conditions --------------------------------------------------------------------------------
+
+    def _drawn(self) -> list[Stmt]:
+        """Random numbers in a task that is not the first."""
+
+        def noisy(i: m.Name) -> list[Stmt]:
+            number = m.Random(None, self.draw.choice(("random", "randn")))
+            return self._leave(mul(number, m.Element("x", (i,))))
+
+        return [self._lanes(lambda i: self._leave(self.bounded(self.real(1))[0])), self._lanes(noisy)]
+
+    def _asking(self) -> list[Stmt]:
+        """A while whose condition calls a function that returns early."""
+        name = self._early_function()
+
+        def body(i: m.Name) -> list[Stmt]:
+            value, count = self.declare_real(self.main), self.declare_int(Whole(i32, 0, MOST), "n")
+            self.fix(count.name)
+            made: list[Stmt] = [m.Assign((value,), (m.Element("x", (i,)),)), m.Assign((count,), (Number(0),))]
+            asked = m.Compare(("<",), (m.Invoke(name, (value,)), Number(0.5)))
+            test = m.Logic("and", (asked, m.Compare(("<",), (count, Number(MOST)))))
+            with self.block("serial"):
+                step = [m.Augment(count, "+", Number(1)), *self.recurrence()]
+            return [*made, m.While(test, tuple(step)), *self._leave(value)]
+
+        return [self._lanes(body)]
+
+    def _early_function(self) -> str:
+        """What it returns early is small, and what it returns else is not, or the other way round."""
+        signature, param = Signature(self.fresh("f"), ("real",), False), self.fresh("a")
+        kept = self.names, self.access, self.in_function
+        self.names, self.access, self.in_function = Names({param: self.main}), Access(), True
+        early, late = self.draw.choice(((-1.5, 2.5), (-1.5, 2.5), (2.5, -1.5)))
+        test = m.Compare((self.draw.choice("<>"),), (m.Name(param), self.literal()))
+        first = m.If(test, (m.Return((add(self.bounded(self.real(1))[0], Number(early)),)),))
+        last = m.Return((add(call("sin", m.Name(param)), Number(late)),))
+        self.names, self.access, self.in_function = kept
+        self.bodies.append(m.Function(signature.name, (m.Param(param),), (first, last)))
+        return signature.name
