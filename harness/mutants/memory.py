@@ -9,8 +9,8 @@ from ...compiler import driver as pipeline
 from ...compiler.ad import driver
 from ...compiler.ad.activity import Activity, find_activity
 from ...compiler.ad.forward import ForwardSweep
-from ...compiler.ad.plan import Planner
 from ...compiler.ad.risk import Risk, RiskAnalysis
+from ...compiler.ad.sources import Sources
 from ...compiler.ad.statements import Handler
 from ...compiler.ad.structure import Path
 from ...compiler.ir import nodes as n
@@ -65,13 +65,13 @@ def _not_stored_on_copy() -> Plant:
 
 
 def _recomputed_at_risk() -> Plant:
-    right = Planner.is_recomputable
+    right = Sources.is_recomputable
 
-    def wrong(self: Planner, value: Value) -> bool:
+    def wrong(self: Sources, value: Value) -> bool:
         is_load = isinstance(self.structure.made[value], n.Load)
         return self.policy.recompute if is_load else right(self, value)
 
-    return patched(Planner, "is_recomputable", wrong)
+    return patched(Sources, "is_recomputable", wrong)
 
 
 # ---- atomics ------------------------------------------------------------------------------------------------------
