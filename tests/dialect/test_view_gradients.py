@@ -127,6 +127,55 @@ def test_forward_mode() -> None:
     np.testing.assert_allclose(y.dual.to_numpy(), 2 * a * b * da + a * a * db)
 
 
+def test_second_derivatives() -> None:
+    content, v = np.arange(1.0, 7.0), np.array([1.0, 0.5, -1.0, 2.0, 0.0, 3.0])
+    x, y, loss = array_of(content), array_of(np.zeros(3)), array_of([0.0])
+
+    def run() -> None:
+        y.fill(0.0)
+        products(x[0:3], x[2:5], y)
+        total(y[:], loss)
+
+    found = sg.ad.hvp(loss, x, run, v)
+    hessian = np.zeros((6, 6))
+    for a, b in ((0, 2), (1, 3), (2, 4)):
+        hessian[a, a] += 2 * content[b]
+        hessian[a, b] += 2 * content[a]
+        hessian[b, a] += 2 * content[a]
+    np.testing.assert_allclose(found, hessian @ v, rtol=1e-13)
+
+
+def test_in_debug_mode(arch: str) -> None:
+    """Views are asserted by the launch, indices of the array in its gradient; neither changes a gradient."""
+    gradients = []
+    for debug in (True, False):
+        sg.init(arch=arch, default_fp=sg.f64, debug=debug)
+        x, y = array_of(np.linspace(0.3, 1.4, 8)), array_of(np.zeros(5))
+        y.grad.fill(1.0)
+        pyramid(x[1:], y[1:4], 4)
+        pyramid.grad(x[1:], y[1:4], 4)
+        gradients.append(x.grad.to_numpy())
+    assert gradients[0][1:7].all()
+    np.testing.assert_allclose(*gradients, rtol=1e-14)
+    sg.init(arch=arch, default_fp=sg.f64, debug=True)
+    x, y = array_of(np.linspace(0.3, 1.4, 8)), array_of(np.zeros(5))
+    with pytest.raises(AssertionError, match="the view `.*` ends beyond `x`"):
+        pyramid(x[1:], y[1:4], 6)
+    with pytest.raises(AssertionError, match="index 8 .*outside"):
+        pyramid.grad(x[1:], y[1:4], 6)
+
+
+def test_an_overwritten_view_is_differentiated_under_a_tape_alone() -> None:
+    """Whether two views of one array are apart is not known before the launch: no gradient is silently wrong."""
+    x = array_of([1.0, 2.0, 3.0, 4.0])
+    with pytest.raises(sg.NotDifferentiable, match=r"(?s)which the kernel may overwrite.*cure: .*sg.ad.Tape"):
+        advance.grad(x[0:2], x[2:4])
+    x, y = array_of([1.0, 2.0, 3.0]), array_of(np.ones(3))
+    y.grad.fill(1.0)
+    advance.grad(x[1:], y[:2])
+    assert x.grad.to_numpy().tolist() == [0, 6, 9] and y.grad.to_numpy().tolist() == [0, 0, 1]
+
+
 @sg.kernel
 def advance(now: sg.BufferView, later: sg.BufferView):
     for i in now:
