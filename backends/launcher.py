@@ -9,7 +9,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -24,10 +24,33 @@ from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Scalars, S
 DEPTHS, ROWS = "$depths", "$rows"
 """Arrays that the counting kernel fills: the depth of each stack in order of text; three rows a task, as SLABS."""
 
+MARKS, CONFLICTS, PLANES = "$marks", "$conflicts", 3
+"""Arrays that a marking kernel fills."""
+
 NO_SIZES = Sizes()
 NO_DRAWS = Draws()
 _KEPT_SIZES = 1024
 """Sizes kept per kernel: a program that steps through time asks for one per step, forward and back."""
+
+
+class Marking(Protocol):
+    """What decides whether a kernel is right on these arrays, see the compiler's `marks`: a kernel that fills arrays.
+
+    kernel: takes `$marks0`.. of shape (PLANES, *shape of the marked array), and `$conflicts`, a row of `width` for each
+    of `reads`; any number left there is a conflict.
+    """
+
+    @property
+    def kernel(self) -> Kernel: ...
+    @property
+    def marked(self) -> tuple[str, ...]: ...
+    @property
+    def reads(self) -> Sequence[object]: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def by_hand(self) -> bool: ...
+    def refusal(self, marks: Sequence[np.ndarray], conflicts: np.ndarray) -> StackgradError: ...
 
 
 class Lowered(Protocol):
@@ -35,7 +58,7 @@ class Lowered(Protocol):
 
     kernel: what runs. counting: finds the depths of its adstacks, or None. reads, writes: array parameters whose
     content the kernel loads, stores to. shadow: array parameters that the counting kernel stores to. before: the array
-    behind each parameter that takes a copy of what it held before.
+    behind each parameter that takes a copy of what it held before. marking: decides whether it may run, or None.
     """
 
     @property
@@ -50,14 +73,19 @@ class Lowered(Protocol):
     def shadow(self) -> frozenset[str]: ...
     @property
     def before(self) -> Mapping[str, str]: ...
+    @property
+    def marking(self) -> Marking | None: ...
 
 
 @dataclass
 class LaunchStats:
-    """Counters of one launcher since it was made. cache_hits: launches whose sizes were known."""
+    """Counters of one launcher since it was made. cache_hits: launches whose sizes were known. markings: launches of
+    the marking kernel.
+    """
 
     launches: int = 0
     countings: int = 0
+    markings: int = 0
     cache_hits: int = 0
     compile_seconds: float = 0.0
 
@@ -100,7 +128,8 @@ class Launcher:
     """One lowered kernel on one backend.
 
     `run` is the only way to launch; it may be called by several threads. `bound_arrays` names the arrays whose
-    content decides the sizes, in the order in which `run` wants their versions.
+    content decides the sizes; `versioned` also those that decide whether the kernel is right, in the order in which
+    `run` wants their versions.
     """
 
     def __init__(self, lowered: Lowered, backend: Backend, options: Options) -> None:
@@ -118,6 +147,10 @@ class Launcher:
         self._debug = os.environ.get("STACKGRAD_DEBUG_ADSTACK", "0") not in ("", "0")
         if self._counting is not None:
             self.bound_arrays = self._counting.loads
+        self._marks = None if lowered.marking is None else _Marks(lowered.marking, backend, options)
+        self._clear: dict[object, None] = {}
+        marked = () if self._marks is None else self._marks.loads
+        self.versioned = (*self.bound_arrays, *(name for name in marked if name not in self.bound_arrays))
 
     def run(
         self,
@@ -125,13 +158,17 @@ class Launcher:
         scalars: Scalars,
         draws: Draws = NO_DRAWS,
         versions: tuple[int, ...] | None = None,
+        verified: bool = False,
     ) -> None:
         """Launch once on these arrays, in place.
 
-        versions: of `bound_arrays`, each a number that no other content of any array has; None if the caller does
-        not keep them: then the stacks are counted before every launch. Raises what `Executable.run` raises.
+        versions: of `versioned`, each a number that no other content of any array has; None if the caller does
+        not keep them: then the stacks are counted before every launch. verified: `verify` has seen this state.
+        Raises what `Executable.run` and `verify` raise.
         """
         executable = self._executable or self.compile()
+        if self._marks is not None and not verified:
+            self.verify(arrays, scalars, draws, versions)
         self.stats.launches += 1
         if self._counting is None and not self._debug:
             executable.run(arrays, scalars, NO_SIZES, draws)
@@ -145,6 +182,26 @@ class Launcher:
         except AdstackOverflow as overflow:
             self._sizes.clear()
             raise self._explain(overflow, sizes, arrays, scalars, draws) from overflow
+
+    def verify(
+        self, arrays: Arrays, scalars: Scalars, draws: Draws = NO_DRAWS, versions: tuple[int, ...] | None = None
+    ) -> None:
+        """Raise NotDifferentiable, located, where the marks of this state say that the kernel would be wrong.
+
+        Arguments are those of `run`. A state that was clear is not looked at again.
+        """
+        marks = self._marks
+        if marks is None:
+            return
+        key = marks.key(arrays, scalars, draws, versions)
+        if key is not None and key in self._clear:
+            return
+        self.stats.markings += 1
+        marks.look(arrays, scalars, draws)
+        if key is not None:
+            if len(self._clear) >= _KEPT_SIZES:
+                self._clear.pop(next(iter(self._clear)), None)
+            self._clear[key] = None
 
     def compile(self) -> Executable:
         """The executable, compiled at the first call."""
@@ -225,25 +282,21 @@ class Launcher:
         return AdstackOverflow("\n".join(lines))
 
 
-class _Counting:
-    """The counting kernel of a launcher: what its result depends on, and how it is read."""
+class _Slice:
+    """A kernel launched before another one, on its arrays: what its result depends on."""
 
-    def __init__(self, lowered: Lowered, backend: Backend, options: Options) -> None:
-        assert lowered.counting is not None
-        kernel = lowered.counting
+    def __init__(self, kernel: Kernel, own: frozenset[str], backend: Backend, options: Options) -> None:
+        """own: parameters that are arrays of this launch alone."""
         self.kernel = kernel
         self.backend = backend
         self.options = options
         self.executable: Executable | None = None
-        self.shadow = tuple(sorted(lowered.shadow))
-        self.slots = [s for s in walk_kernel(lowered.kernel) if isinstance(s, StackAlloca)]
-        self.tasks = len(lowered.kernel.tasks)
         types = kernel.array_types()
-        self.params = tuple(p.name for p in kernel.params if p.name in types and p.name not in (DEPTHS, ROWS))
+        self.params = tuple(p.name for p in kernel.params if p.name in types and p.name not in own)
         statements = list(walk_kernel(kernel))
         read = {s.array for s in statements if isinstance(s, (Load, Atomic))}
         self.loads = tuple(name for name in self.params if name in read)
-        self.shapes = tuple(sorted({s.array for s in statements if isinstance(s, Shape)}))
+        self.shapes = tuple(sorted({s.array for s in statements if isinstance(s, Shape)} - own))
         scalars = kernel.scalar_types()
         self.scalars = tuple(sorted({s.name for s in statements if isinstance(s, Arg)}))
         self.reals = tuple(name for name in self.scalars if scalars[name].is_real)
@@ -264,6 +317,37 @@ class _Counting:
         if self.executable is None:
             self.executable = self.backend.compile(self.kernel, self.options)
         return self.executable
+
+
+class _Marks(_Slice):
+    """The marking kernel of a launcher."""
+
+    def __init__(self, marking: Marking, backend: Backend, options: Options) -> None:
+        names = (CONFLICTS, *(f"{MARKS}{k}" for k in range(len(marking.marked))))
+        super().__init__(marking.kernel, frozenset(names), backend, options)
+        self.marking = marking
+        self.shapes = tuple(sorted({*self.shapes, *marking.marked}))
+
+    def look(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> None:
+        """Run the marking kernel on arrays of marks of this launch. Raises what they say."""
+        marks = [np.zeros((PLANES, *arrays[name].shape), np.int64) for name in self.marking.marked]
+        conflicts = np.zeros((len(self.marking.reads), self.marking.width), np.int64)
+        memory = {name: arrays[name] for name in self.params}
+        memory |= {f"{MARKS}{k}": found for k, found in enumerate(marks)}
+        self.compile().run({**memory, CONFLICTS: conflicts}, scalars, NO_SIZES, draws)
+        if conflicts.any():
+            raise self.marking.refusal(marks, conflicts)
+
+
+class _Counting(_Slice):
+    """The counting kernel of a launcher: how it is read."""
+
+    def __init__(self, lowered: Lowered, backend: Backend, options: Options) -> None:
+        assert lowered.counting is not None
+        super().__init__(lowered.counting, frozenset((DEPTHS, ROWS)), backend, options)
+        self.shadow = tuple(sorted(lowered.shadow))
+        self.slots = [s for s in walk_kernel(lowered.kernel) if isinstance(s, StackAlloca)]
+        self.tasks = len(lowered.kernel.tasks)
 
     def count(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
         """Run the counting kernel; what it stores to is a copy."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from .ad.detach import detach_loads
 from .ad.driver import reverse, reverse_taped
+from .ad.marks import Marking
 from .ad.products import serialise_products
 from .ad.tangent import tangent
 from .ir.nodes import Atomic, Kernel, Load, StackAlloca, Store
@@ -39,7 +40,7 @@ class Lowered:
 
     reads, writes: array parameters whose content the kernel loads, stores or updates. shadow: array parameters that the
     counting kernel stores to; it gets copies of them. before: the array behind each parameter that takes a copy of what
-    it held before the launch of the forward kernel.
+    it held before the launch of the forward kernel. marking: decides before a launch whether the kernel is right.
     """
 
     kernel: Kernel
@@ -49,6 +50,7 @@ class Lowered:
     counted: frozenset[str] = frozenset()
     shadow: frozenset[str] = field(default=frozenset())
     before: Mapping[str, str] = field(default_factory=dict)
+    marking: Marking | None = None
 
 
 TIDY: list[tuple[str, Pass]] = [
@@ -108,12 +110,23 @@ def prepare_reverse(
     Raises NotDifferentiable or Unsupported, located.
     """
     prepared = prepare_for_ad(kernel, trace, check)
-    grad, before = reverse_taped(prepared, lowering) if taped else (reverse(prepared, lowering), {})
+    if taped:
+        grad, before, marking = reverse_taped(prepared, lowering)
+    else:
+        (grad, marking), before = reverse(prepared, lowering), {}
     if trace:
         trace(f"reverse ({lowering})", grad)
     if check:
         verify(grad, "adjoint")
-    return replace(_finish(renumber(run_passes(grad, TIDY, trace, "adjoint" if check else ""))), before=before)
+    finished = _finish(renumber(run_passes(grad, TIDY, trace, "adjoint" if check else "")))
+    return replace(finished, before=before, marking=_tidy_marking(marking, check))
+
+
+def _tidy_marking(marking: Marking | None, check: bool) -> Marking | None:
+    if marking is None:
+        return None
+    tidy = run_passes(marking.kernel, TIDY[1:], None, "structured" if check else "")
+    return replace(marking, kernel=renumber(replace(tidy, tasks=tuple(t for t in tidy.tasks if t.body))))
 
 
 def prepare_tangent(

@@ -7,8 +7,9 @@ of a task reads these arrays from a copy of it and repeats its stores there, so 
 found. A task starts from the state before that task: each has a copy of its own, on which the tasks before it run
 first. Loads that may be overwritten are never made again in the reverse sweep; they are kept or saved like any value.
 
-Only what the order of the text decides can be repeated: a load that another iteration of a parallel loop may overwrite
-stays refused, and so does what an atomic returned where iterations share elements.
+Only what the order of the text decides can be repeated: a load that another iteration of a parallel loop overwrites
+stays refused (where it only may, marks tell, see `marks`), and so does what an atomic returned where iterations share
+elements.
 """
 from __future__ import annotations
 
@@ -101,4 +102,4 @@ class Repeatable:
     def _is_cured(self, risk: Risk) -> bool:
         task = self._returned.get(risk.load.result)
         shared = task is not None and risk.load.array not in self._own[task]
-        return not risk.across and not shared and risk.load.array in self._params
+        return not risk.distance and not shared and risk.load.array in self._params

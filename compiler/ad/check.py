@@ -9,12 +9,8 @@ from ..ir.nodes import Kernel, Value
 from ..ir.types import ArrayType
 from ..ir.walk import used_values, walk_kernel, walk_task
 from .activity import Activity
-from .risk import Risk, RiskAnalysis
-
-HAND_CALLED = (
-    "take the gradient under sg.ad.Tape, which keeps what the kernel overwrites; or store to another field:"
-    " a gradient called by hand is taken with memory as the kernel left it"
-)
+from .marks import HAND_CALLED, Claim
+from .risk import HITS, Pair, Risk, RiskAnalysis
 
 OTHER_WAYS = {
     "mul": "multiply into a field that the loop neither reads nor writes otherwise, or make the loop serial",
@@ -40,48 +36,88 @@ class StateOverwritten(NotDifferentiable):
 
 
 def check_state(
-    grad: Kernel, forward: Kernel, at_risk: Mapping[Value, Risk], copies: Collection[str], cured: Container[Risk]
-) -> None:
+    grad: Kernel, forward: Kernel, at_risk: Mapping[Value, Risk], copies: Collection[str], cured: Container[Risk],
+    taped: bool,
+) -> list[Claim]:  # fmt: skip
     """Refuse a grad kernel that still reads elements that the forward kernel overwrites. Run after dead code.
 
     copies: arrays that hold what the forward sweep of the grad kernel has made of the state before the launch; cured:
-    risks of which they take care. What is read there decides what is stored there, so all reads of them count.
+    risks of which they take care. What is read there decides what is stored there, so all reads of them count. taped:
+    copies can be had, which are better than a launch that may be refused. Gives the pairs that a launch must clear.
     """
     found: list[tuple[Risk, Diagnostic]] = []
+    claims: list[Claim] = []
     used = used_values(walk_kernel(grad)) if copies else set()
     for stmt in walk_kernel(grad):
-        if isinstance(stmt, n.Load) or isinstance(stmt, n.Atomic) and stmt.result in used:
-            risk = at_risk.get(stmt.result)
-            if risk and not (stmt.array in copies and risk in cured):
-                found.append((risk, _overwritten(forward, risk)))
+        if not isinstance(stmt, (n.Load, n.Atomic)) or isinstance(stmt, n.Atomic) and stmt.result not in used:
+            continue
+        risk = at_risk.get(stmt.result)
+        if risk is None:
+            continue
+        if stmt.array in copies and risk in cured:
+            claims += (Claim(p, inside=False, across=True) for p in risk.pairs if p.across)
+        elif fatal := _fatal(risk, taped):
+            found.append((risk, _overwritten(forward, fatal, risk.returned)))
+        else:
+            claims += (Claim(p, bool(p.inside), p.across) for p in risk.pairs)
     if found:
         raise StateOverwritten(found)
+    return claims
 
 
-def _overwritten(kernel: Kernel, risk: Risk) -> Diagnostic:
-    where = kernel.span(risk.write.loc)
+def _fatal(risk: Risk, taped: bool) -> Pair | None:
+    """The pair of a load that no marks can clear, or that copies do better."""
+    return next((p for p in risk.pairs if p.distance or p.inside == HITS or p.inside and taped), None)
+
+
+def find_dependences(
+    kernel: Kernel, activity: Activity, risks: RiskAnalysis, at_risk: Mapping[Value, Risk]
+) -> list[Claim]:
+    """Where iterations of a parallel loop may exchange what carries a gradient: refused if they surely do.
+
+    Whether the gradient needs a value or not: the order of iterations decides what was read. Gives the pairs that a
+    launch must clear.
+    """
+    pairs = [p for v in activity.values if v in at_risk for p in at_risk[v].pairs if not at_risk[v].returned]
+    sure = [p for p in (*pairs, *risks.races(activity.values)) if p.distance]
+    if sure:
+        raise NotDifferentiable(list(dict.fromkeys(_overwritten(kernel, p, False) for p in sure)))
+    return [Claim(p, inside=False, across=True) for p in pairs if p.across]
+
+
+def refuse_claims(kernel: Kernel, claims: list[Claim]) -> NotDifferentiable:
+    """What no marks can clear, as the indices are overwritten too."""
+    return NotDifferentiable(list(dict.fromkeys(_overwritten(kernel, c.pair, False) for c in claims)))
+
+
+def _overwritten(kernel: Kernel, pair: Pair, returned: bool) -> Diagnostic:
+    where = kernel.span(pair.write.loc)
     place = f" (line {where.line})" if where else ""
-    name = risk.load.array.lstrip("$")
-    if risk.distance:
-        apart = risk.distance[0] if len(risk.distance) == 1 else risk.distance
+    name = pair.access.array.lstrip("$")
+    if pair.distance:
+        apart = pair.distance[0] if len(pair.distance) == 1 else pair.distance
+        does = "reads" if isinstance(pair.access, n.Load) else "writes"
         reason = (
-            f"iteration i of this parallel loop reads the element of '{name}' that iteration i + {apart} writes{place}:"
-            " the iterations are not independent"
+            f"iteration i of this parallel loop {does} the element of '{name}' that iteration i + {apart}"
+            f" writes{place}: the iterations are not independent"
         )
         cure = "make the loop serial (an inner loop), or write to another field"
-    elif risk.load.result == getattr(risk.write, "result", None):
+    elif returned:
         reason = f"the gradient needs what this atomic on '{name}' returned, which is not kept"
         cure = "store what it returned to a field, and use that in a kernel of its own"
-    elif risk.across:
+    elif pair.across and pair.inside != HITS:
         reason = (
             f"the gradient needs the value of '{name}' read here, which another iteration of this parallel loop may"
             f" overwrite{place}: nothing says that they touch different elements"
         )
-        cure = "keep the value in a local instead of reading it back, or store to another field"
+        cure = (
+            "keep the value in a local instead of reading it back, store to another field, or say"
+            " j = sg.assume_unique(j) of an index that no two iterations share"
+        )
     else:
         reason = f"the gradient needs the value of '{name}' read here, which the kernel may overwrite later{place}"
         cure = HAND_CALLED
-    return Diagnostic(reason, cure, kernel.span(risk.load.loc))
+    return Diagnostic(reason, cure, kernel.span(pair.access.loc))
 
 
 def _adjoint_clashes(kernel: Kernel) -> Iterator[Diagnostic]:

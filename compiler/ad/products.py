@@ -14,7 +14,7 @@ from dataclasses import replace
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Task
 from ..ir.walk import used_values, walk
-from .driver import own_arrays
+from .own_arrays import own_arrays
 from .serialise import serialise
 
 COMMUTING = ("add", "mul", "min", "max")

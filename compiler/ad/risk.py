@@ -4,36 +4,62 @@ A grad kernel runs after its kernel and finds memory as the kernel left it. A lo
 to its element can follow it: later in the text, in a later iteration of a common serial loop, in another iteration of
 the parallel loop, or in a later task. Index tuples are compared as affine forms: with equal coefficients, a write
 of iteration t + k hits the element read in t for one k only; it is harmless if k < 0, not whole, or 0 with the write
-first.
+first. What this does not decide is a pair that marks may clear at run time, see `marks`.
 """
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import gcd
 
 from ..ir import nodes as n
-from ..ir.nodes import Kernel, Stmt, Task, Value
+from ..ir.nodes import Kernel, Task, Value
 from ..ir.walk import walk
-from ..passes.affine import Affine, IndexForms, add, apart, single_iteration, subtract
-from .structure import Occurrence, Structure, comes_after, common_block, inner_blocks
+from ..passes.affine import Affine, IndexForms, apart, is_own, single_iteration, subtract
+from .ranges import Ranges, ranges_apart
+from .structure import Occurrence, Structure, comes_after, common_block
 
 Write = n.Store | n.Atomic
+Access = n.Load | n.Store | n.Atomic
 NEVER, UNKNOWN = "never", "unknown"
-ONE = Affine(1)
+NO, MAYBE, HITS = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An access, and a write that may touch the same element after it.
+
+    inside: whether it follows in the same iteration, or in a later task: MAYBE if only a launch can tell. across:
+    whether another iteration of the same parallel loop may write; distance: how far apart, if that is known.
+    """
+
+    access: Access
+    write: Write
+    task: int = 0
+    write_task: int = 0
+    inside: int = NO
+    across: bool = False
+    distance: tuple[int, ...] = ()
+
+    @property
+    def severity(self) -> int:
+        """The greater, the less can be done about it."""
+        return 3 if self.distance else 2 if self.inside == HITS else 1 if self.across else 0
 
 
 @dataclass(frozen=True)
 class Risk:
-    """The write that may follow a load.
-
-    across: it is another iteration of the parallel loop that may write; distance: how far apart, if that is known.
-    """
+    """The writes that may follow a load; the gravest first. returned: the load is what an atomic gave, made once."""
 
     load: n.Load
-    write: Write
-    across: bool = False
-    distance: tuple[int, ...] = ()
+    pairs: tuple[Pair, ...]
+    returned: bool = False
+
+    @property
+    def distance(self) -> tuple[int, ...]:
+        """How far apart the iterations are that surely conflict; () if none do."""
+        return self.pairs[0].distance
 
 
 @dataclass(frozen=True)
@@ -50,7 +76,7 @@ class RiskAnalysis:
         self.kernel = kernel
         self.structures = [Structure(t) for t in kernel.tasks]
         self.forms = [IndexForms(t) for t in kernel.tasks]
-        self.ranges = [_Ranges(t, f) for t, f in zip(kernel.tasks, self.forms)]
+        self.ranges = [Ranges(t, f) for t, f in zip(kernel.tasks, self.forms)]
         sites = [s for t in range(len(kernel.tasks)) for s in self._sites(t)]
         self.writes = [s for s in sites if isinstance(s.occurrence.stmt, (n.Store, n.Atomic))]
         self.loads = [s for s in sites if isinstance(s.occurrence.stmt, n.Load)]
@@ -75,8 +101,22 @@ class RiskAnalysis:
             atomic = site.occurrence.stmt
             if isinstance(atomic, n.Atomic):  # what it returned cannot be read again
                 again = n.Load(atomic.result, atomic.array, atomic.indices, loc=atomic.loc)
-                found[atomic.result] = Risk(again, atomic)
+                pair = Pair(again, atomic, site.task, site.task, inside=HITS)
+                found[atomic.result] = Risk(again, (pair,), returned=True)
         return found
+
+    def races(self, active: frozenset[Value]) -> Iterator[Pair]:
+        """Writes of different iterations of one parallel loop that surely hit one element, where a gradient passes."""
+        for k, first in enumerate(self.writes):
+            a = first.occurrence.stmt
+            for second in self.writes[k + 1 :]:
+                b = second.occurrence.stmt
+                assert isinstance(a, Write) and isinstance(b, Write)
+                ordered = isinstance(a, n.Store) or isinstance(b, n.Store)
+                if a.array == b.array and first.task == second.task and ordered and {a.value, b.value} & active:
+                    pair = self._pair(first, second)
+                    if pair and pair.distance:
+                        yield pair
 
     def final_value_risk(self, atomic: n.Atomic, task: int) -> Write | None:
         """A write other than the same kind of atomic in this task, or any in a later one, to the array."""
@@ -95,42 +135,36 @@ class RiskAnalysis:
             stmt = load.occurrence.stmt
             assert isinstance(stmt, n.Load)
             near = stmt.array == atomic.array and load.task == task and stmt.result in active
-            if near and any(self._follows(site, load) is not None for site in sites):
+            if near and any(self._pair(site, load) is not None for site in sites):
                 return stmt
         return None
 
     def _risk(self, load: _Site) -> Risk | None:
-        """The first; but one of another iteration of the parallel loop, which nothing cures, before all others."""
         stmt = load.occurrence.stmt
         assert isinstance(stmt, n.Load)
-        first: Risk | None = None
-        for write in self.writes:
-            other = write.occurrence.stmt
-            assert isinstance(other, (n.Store, n.Atomic))
-            if other.array != stmt.array or write.task < load.task:
-                continue
-            found = self._follows(load, write)
-            if found and found[0]:
-                return Risk(stmt, other, *found)
-            first = first or (Risk(stmt, other, *found) if found else None)
-        return first
+        near = (w for w in self.writes if w.occurrence.stmt.array == stmt.array)  # type: ignore[attr-defined]
+        pairs = [p for w in near if w.task >= load.task and (p := self._pair(load, w))]
+        return Risk(stmt, tuple(sorted(pairs, key=lambda p: -p.severity))) if pairs else None
 
-    # -- one load, one write ------------------------------------------------------------------------------------
+    # -- one access, one write ----------------------------------------------------------------------------------
 
-    def _follows(self, load: _Site, write: _Site) -> tuple[bool, tuple[int, ...]] | None:
-        """None if the write cannot follow; else whether in another iteration, and its distance if known."""
-        pairs = self._pairs(load, write)
-        if self._disjoint(load, write, pairs):
+    def _pair(self, first: _Site, write: _Site) -> Pair | None:
+        """None if the write cannot touch the same element after the access."""
+        pairs = self._pairs(first, write)
+        if self._disjoint(first, write, pairs):
             return None
-        if write.task != load.task or load.in_bounds:
-            return False, ()
-        if self._same_iteration(load.occurrence, write.occurrence, pairs, load.task):
-            return False, ()
-        task = self.kernel.tasks[load.task]
-        if not task.is_parallel or single_iteration(task):
+        access, other = first.occurrence.stmt, write.occurrence.stmt
+        found = Pair(access, other, first.task, write.task)  # type: ignore[arg-type]
+        if write.task != first.task or first.in_bounds:
+            data = self._data([p for p, _ in pairs], first.task) or self._data([q for _, q in pairs], write.task)
+            return replace(found, inside=MAYBE if data and not first.in_bounds else HITS)
+        inside = self._same_iteration(first.occurrence, write.occurrence, pairs, first.task)
+        task = self.kernel.tasks[first.task]
+        alone = not task.is_parallel or single_iteration(task)
+        distance = None if alone else self._other_iteration(task, first.task, pairs)
+        if not inside and distance is None:
             return None
-        distance = self._other_iteration(task, load.task, pairs)
-        return None if distance is None else (True, distance)
+        return replace(found, inside=inside, across=distance is not None, distance=distance or ())
 
     def _pairs(self, load: _Site, write: _Site) -> list[tuple[Affine, Affine]]:
         a, b = self.forms[load.task], self.forms[write.task]
@@ -142,29 +176,35 @@ class RiskAnalysis:
         for p, q in pairs:
             if not any(isinstance(s, Value) for s in p.symbols() | q.symbols()) and apart(p, q):
                 return True
-            if _ranges_apart(p, self.ranges[load.task], q, self.ranges[write.task]):
+            if _remainders_apart(p, q):
+                return True
+            if ranges_apart(p, self.ranges[load.task], q, self.ranges[write.task]):
                 return True
         return False
 
-    def _same_iteration(self, load: Occurrence, write: Occurrence, pairs: list[tuple[Affine, Affine]], t: int) -> bool:
-        """Whether the write may follow the load within one iteration of the task."""
+    def _same_iteration(self, first: Occurrence, write: Occurrence, pairs: list[tuple[Affine, Affine]], t: int) -> int:
+        """Whether the write follows the access within one iteration of the task: NO, MAYBE or HITS."""
         structure = self.structures[t]
-        common = common_block(load.path, write.path)
+        common = common_block(first.path, write.path)
         loops = structure.loops(common)
         outer = loops[0][0] if loops else None
         varying = frozenset(v for v, home in structure.homes.items() if outer and home[: len(outer)] == outer)
         steps = [self._steps(s, pairs, varying, t) for _, s in loops]
-        for step in steps:
-            if step == NEVER:
-                return False
-        if any(_constant_apart(p, q, varying) for p, q in pairs):
-            return False
+        if NEVER in steps or any(_constant_apart(p, q, varying) for p, q in pairs):
+            return NO
+        certain = HITS if all(_meets(p, q) for p, q in pairs) else MAYBE
         for step in steps:
             if step == UNKNOWN:
-                return True
+                return MAYBE if certain == MAYBE or self._data([f for pair in pairs for f in pair], t) else HITS
             if step != 0:
-                return isinstance(step, int) and step > 0
-        return comes_after(write, load, structure)
+                return certain if isinstance(step, int) and step > 0 else NO
+        return certain if comes_after(write, first, structure) else NO
+
+    def _data(self, forms: list[Affine], t: int) -> bool:
+        """Whether indices of a task depend on more than loops, arguments and shapes."""
+        structure, indices = self.structures[t], self.kernel.tasks[t].indices
+        found = {s for form in forms for s in form.symbols() if isinstance(s, Value)}
+        return any(s not in indices and not structure.is_index(s) for s in found)
 
     def _steps(
         self, loop: n.For | n.While, pairs: list[tuple[Affine, Affine]], varying: frozenset[Value], t: int
@@ -187,15 +227,17 @@ class RiskAnalysis:
     def _other_iteration(self, task: Task, t: int, pairs: list[tuple[Affine, Affine]]) -> tuple[int, ...] | None:
         """The distance of two parallel iterations that meet; () if unknown; None if they never do."""
         varying = frozenset(self.structures[t].homes)
-        distance: list[int] = []
+        if is_own(tuple(p for p, q in pairs if p == q), task, self.forms[t]):
+            return None
+        distance: list[int | None] = []
         for index in task.indices:
             ratios = {r for p, q in pairs if (r := _meeting(p, q, index, varying)) is not None}
             if any(r.denominator != 1 for r in ratios) or len(ratios) > 1:
                 return None
-            if not ratios:
-                return None if any(_constant_apart(p, q, varying) for p, q in pairs) else ()
-            distance.append(int(ratios.pop()))
-        return tuple(distance) if any(distance) else None
+            distance.append(int(ratios.pop()) if ratios else None)
+        if None in distance or self._data([f for pair in pairs for f in pair], t):
+            return None if any(_constant_apart(p, q, varying) for p, q in pairs) else ()
+        return tuple(d for d in distance if d is not None) if any(distance) else None
 
 
 def _meeting(p: Affine, q: Affine, index: Value, varying: frozenset[Value]) -> Fraction | None:
@@ -210,6 +252,17 @@ def _meeting(p: Affine, q: Affine, index: Value, varying: frozenset[Value]) -> F
     return None if rest.terms else Fraction(rest.constant, a)
 
 
+def _meets(p: Affine, q: Affine) -> bool:
+    """Whether p and q differ by a constant, so that a distance of iterations is all that there is to know."""
+    return not subtract(p, q).terms
+
+
+def _remainders_apart(p: Affine, q: Affine) -> bool:
+    """Whether p and q differ whatever their symbols are: 2 i and 4 j + 1 do, modulo 2."""
+    divisor = gcd(*(c for _, c in (*p.terms, *q.terms)))
+    return divisor > 1 and (p.constant - q.constant) % divisor != 0
+
+
 def _constant_apart(p: Affine, q: Affine, varying: frozenset[Value]) -> bool:
     """Whether p and q differ by a non-zero constant in all iterations."""
     if (p.symbols() | q.symbols()) & varying:
@@ -217,63 +270,4 @@ def _constant_apart(p: Affine, q: Affine, varying: frozenset[Value]) -> bool:
     difference = subtract(q, p)
     return not difference.terms and difference.constant != 0
 
-
-class _Ranges:
-    """Least and greatest value of an index expression, as forms over what a launch fixes, from the loops around it."""
-
-    def __init__(self, task: Task, forms: IndexForms) -> None:
-        self.known: dict[Value, tuple[Affine, Affine]] = {}
-        for index, begin, end in zip(task.indices, task.begin, task.end):
-            self._enter(index, forms.form(begin), forms.form(end), 1)
-        for stmt in _loops(task.body):
-            self._enter(stmt.index, forms.form(stmt.begin), forms.form(stmt.end), stmt.step)
-
-    def _enter(self, index: Value, begin: Affine, end: Affine, step: int) -> None:
-        first, last = (begin, subtract(end, ONE)) if step > 0 else (add(end, ONE), begin)
-        low, high = self.of(first), self.of(last)
-        if low and high:
-            self.known[index] = low[0], high[1]
-
-    def of(self, form: Affine) -> tuple[Affine, Affine] | None:
-        """Least and greatest value; None if a symbol of neither launch nor known range occurs."""
-        low = high = Affine(form.constant)
-        for symbol, c in form.terms:
-            alone = Affine(0, ((symbol, 1),))
-            ends = self.known.get(symbol) if isinstance(symbol, Value) else (alone, alone)
-            if ends is None:
-                return None
-            low = add(low, ends[c < 0], c)
-            high = add(high, ends[c > 0], c)
-        return low, high
-
-    def spans(self, form: Affine) -> list[Affine]:
-        """For each index in the form, greatest minus least value: not negative, as its loop runs."""
-        inside = (self.known.get(s) for s in form.symbols() if isinstance(s, Value))
-        return [subtract(ends[1], ends[0]) for ends in inside if ends]
-
-
-def _ranges_apart(p: Affine, of_p: _Ranges, q: Affine, of_q: _Ranges) -> bool:
-    """Whether one range surely ends before the other begins."""
-    range_p, range_q = of_p.of(p), of_q.of(q)
-    if range_p is None or range_q is None:
-        return False
-    spans = [*of_p.spans(p), *of_q.spans(q)]
-    return any(_positive(gap, spans) for gap in (subtract(range_q[0], range_p[1]), subtract(range_p[0], range_q[1])))
-
-
-def _positive(gap: Affine, spans: list[Affine]) -> bool:
-    """Whether gap > 0, or gap - k span > 0 for some k > 0 and a span, which is not negative."""
-    if not gap.terms:
-        return gap.constant > 0
-    factors = [gap.coefficient(s.terms[0][0]) // s.terms[0][1] for s in spans if s.terms]
-    rests = [add(gap, s, -k) for s, k in zip((s for s in spans if s.terms), factors) if k > 0]
-    return any(not rest.terms and rest.constant > 0 for rest in rests)
-
-
-def _loops(block: tuple[Stmt, ...]) -> Iterator[n.For]:
-    for stmt in block:
-        if isinstance(stmt, n.For):
-            yield stmt
-        for _, inner in inner_blocks(stmt):
-            yield from _loops(inner)
 

@@ -28,7 +28,7 @@ from ..ir.nodes import Block, Kernel, Param, Task, Temp, Value
 from ..ir.types import ArrayType
 from ..ir.walk import next_id, used_values, walk_kernel, walk_task
 from .activity import reached_from
-from .driver import own_arrays
+from .own_arrays import own_arrays
 from .rules import VJP
 from .serialise import serialise
 from .tangent_statements import TANGENT

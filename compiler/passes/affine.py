@@ -27,6 +27,13 @@ class Remainder:
     modulus: int
 
 
+@dataclass(frozen=True)
+class Claim:
+    """A part of a tuple that the program claims to differ between iterations; parts of one tuple share a number."""
+
+    group: int
+
+
 Symbol = Value | tuple[str, str] | tuple[str, str, int] | Remainder
 
 
@@ -96,6 +103,20 @@ class IndexForms:
     def made(self) -> dict[Value, Stmt]:
         """The statement that defines each value; found when the first form is asked for, as often none is."""
         return {v: s for s in walk_task(self._task) for v in RESULTS[type(s)](s)}
+
+    @cached_property
+    def _claims(self) -> dict[Value, Claim]:
+        groups = {v: s.args[1] for v, s in self.made.items() if isinstance(s, n.Op) and s.op == "unique"}
+        numbers = {v: self.made.get(group) for v, group in groups.items()}
+        return {v: Claim(int(s.value)) for v, s in numbers.items() if isinstance(s, n.Const)}
+
+    def claim(self, value: Value) -> Claim | None:
+        """What the program claims of a value: that it is a part of a tuple that no other iteration has."""
+        return self._claims.get(value)
+
+    def parts(self, group: int) -> set[Value]:
+        """The values that make up a unique tuple."""
+        return {v for v, claim in self._claims.items() if claim.group == group}
 
     def form(self, value: Value) -> Affine:
         """The form of an integer value; a value that is not affine is its own symbol."""
@@ -187,14 +208,20 @@ def same_indices(a: tuple[Affine, ...], b: tuple[Affine, ...]) -> bool:
     return len(a) == len(b) and all(x == y for x, y in zip(a, b))
 
 
-def is_own(indices: tuple[Affine, ...], task: Task) -> bool:
+def is_own(indices: tuple[Affine, ...], task: Task, forms: IndexForms | None = None) -> bool:
     """Whether different iterations of a parallel task surely have different index tuples.
 
-    Every axis of the box is the only varying symbol of some index: (i, 3, j + 1) is own in a box over (i, j).
+    Every axis of the box is the only varying symbol of some index: (i, 3, j + 1) is own in a box over (i, j). Or all
+    parts of a tuple that the program claims to be unique are, as far as `forms` knows of claims.
     """
-    owned = set()
+    alone: set[Value] = set()
     for index in indices:
         varying = [s for s in index.symbols() if isinstance(s, Value)]
-        if len(varying) == 1 and varying[0] in task.indices:
-            owned.add(varying[0])
-    return set(task.indices) <= owned
+        if len(varying) == 1:
+            alone.add(varying[0])
+    if set(task.indices) <= alone:
+        return True
+    if forms is None:
+        return False
+    groups = {c.group for v in alone if (c := forms.claim(v)) is not None}
+    return any(forms.parts(group) <= alone for group in groups)

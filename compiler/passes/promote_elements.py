@@ -76,7 +76,7 @@ def _own_indices(task: Task, accesses: list[Access]) -> tuple[Affine, ...] | Non
     """The one index tuple of all accesses, if it is the iteration's own."""
     forms = IndexForms(task)
     first, *others = [tuple(forms.form(v) for v in s.indices) for s in accesses]
-    own = single_iteration(task) or is_own(first, task)
+    own = single_iteration(task) or is_own(first, task, forms)
     return first if own and all(same_indices(first, t) for t in others) else None
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from ...compiler.ad.driver import reverse_taped
 from ...compiler.driver import Lowered, prepare_forward, prepare_reverse, prepare_tangent
+from ...compiler.errors import NotDifferentiable
 from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.types import f64
 from ...compiler.ir.walk import results, walk_kernel
@@ -64,17 +65,19 @@ class Lowerings:
 
     @cached_property
     def refusal(self) -> Exception | None:
-        """What making the lean gradient raises, or None."""
+        """What making the lean gradient raises, or None. One that only some launches have counts as refused."""
         try:
-            return None if self.lean else None
+            if self.lean.marking is not None:
+                return NotDifferentiable("only a launch tells whether iterations are independent", "none here")
         except Exception as error:
             return error
+        return None
 
     @cached_property
     def classic(self) -> Lowered:
         """The grad kernel that keeps everything on adstacks; its stacks grow as they need."""
         assert self.lean  # leaves what it started from
-        grad, before = reverse_taped(self._prepared[LAST_BEFORE_REVERSE], "classic")
+        grad, before, _ = reverse_taped(self._prepared[LAST_BEFORE_REVERSE], "classic")
         return Lowered(grad, before=before)
 
     @cached_property

@@ -92,11 +92,11 @@ def boxes_by_field(
 
 
 def version_source(program: Program, arrays: Arrays, launcher: Launcher) -> tuple[Array, ...] | None:
-    """The fields that decide the sizes, or None if something that has no version is among them: a NumPy array, or a
-    copy of what a field contained.
+    """The fields that decide the sizes and what marks tell, or None if something that has no version is among them: a
+    NumPy array, or a copy of what a field contained.
     """
-    if not launcher.lowered.before.keys().isdisjoint(launcher.bound_arrays):
+    if not launcher.lowered.before.keys().isdisjoint(launcher.versioned):
         return None
-    found = [bound_to(program, arrays, name) for name in launcher.bound_arrays]
+    found = [bound_to(program, arrays, name) for name in launcher.versioned]
     fields = tuple(f for f in found if isinstance(f, Array))
     return fields if len(fields) == len(found) else None

@@ -96,14 +96,21 @@ class Backward:
         copies = {copy: self.arrays[name].shape for copy, name in self.before.items()}
         return {**shapes_of(self.memory), **copies}
 
-    def run(self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray]) -> None:
-        """Run the gradient once, unwatched; see `Binding.launch_grad`."""
+    def verify(self, scalars: Scalars, draws: Draws) -> None:
+        """Raise NotDifferentiable, located, where the gradient would be wrong at the present state; see `marks`."""
+        self.launcher.verify(self.memory, scalars, draws, self._stamps())
+
+    def _stamps(self) -> tuple[int, ...] | None:
         versions = self._versions
+        return None if versions is None else tuple([f.version for f in versions])
+
+    def run(
+        self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray], verified: bool = False
+    ) -> None:
+        """Run the gradient once, unwatched; see `Binding.launch_grad`. verified: by `verify`, after the launch."""
         memory = {**self.memory, **replaced} if replaced else self.memory
         try:
-            self.launcher.run(
-                memory, scalars, draws, None if versions is None else tuple([f.version for f in versions])
-            )
+            self.launcher.run(memory, scalars, draws, self._stamps(), verified)
         finally:
             for field in self.written:
                 field.version = stamp()

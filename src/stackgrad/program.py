@@ -102,14 +102,14 @@ class Program:
 
     def _own_taped(self) -> Direction | None:
         """The gradient that takes copies of what was there before; None if it needs none, and is `reverse`."""
-        if self._reverse is not None:
+        if self._reverse is not None and not _is_by_hand(self._reverse):
             return None
         self._need_gradients()
         from .compiler.driver import prepare_reverse
 
         lowered = prepare_reverse(self.kernel, check=RUNTIME.settings.debug, taped=True)
         launcher = self._launcher(lowered, "reverse.taped" if lowered.before else "reverse")
-        if lowered.before:
+        if lowered.before or self._reverse is not None:
             return Direction(Side(launcher), Regions(launcher.kernel))
         self._reverse = launcher
         return None
@@ -235,6 +235,11 @@ class Program:
             ) from None
 
 
+def _is_by_hand(reverse: Launcher) -> bool:
+    """Whether some launches of a gradient are refused that are right where the state before the launch is at hand."""
+    return reverse.lowered.marking is not None and reverse.lowered.marking.by_hand
+
+
 class Binding:
     """A program and the memory it runs on.
 
@@ -283,18 +288,21 @@ class Binding:
         """Run the gradient at the current content of all arrays; adjoints are in the `.grad` arrays.
 
         draws: of the forward launch; None for those of the last launch with the same scalars. replaced: gives arrays
-        that stand in for the bound ones, new each time. taped: among them are all that `prepare_taped().before` names.
+        that stand in for the bound ones, new each time. taped: among them are all that `prepare_taped().before` names,
+        and `prepare_taped().verify` has seen the state right after the launch.
         """
         backward = self.prepare_taped() if taped else self.prepare_grad()
         draws = self.draws_reverse(scalars) if draws is None else draws
         if RUNTIME.forward is not None:
+            if not taped:
+                backward.verify(scalars, draws)
             RUNTIME.forward.run_gradient(self, backward, scalars, draws, replaced)
         elif RUNTIME.capture is None:
-            backward.run(scalars, draws, replaced(None))
+            backward.run(scalars, draws, replaced(None), verified=taped)
         else:
             given = replaced(None)
             with RUNTIME.capture.recorded(self, "reverse", scalars, draws, given):
-                backward.run(scalars, draws, given)
+                backward.run(scalars, draws, given, verified=taped)
 
     def draws_forward(self, scalars: Scalars) -> Draws:
         """The key of random numbers of a new launch."""

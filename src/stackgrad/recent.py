@@ -36,7 +36,7 @@ class Direction:
         self.launcher = launcher
         self.memory = {name: detached(array) for name, array in memory.items()}
         self.written = [weakref.ref(array) for array in written]
-        bound = [binding.lookup(name) for name in launcher.bound_arrays]
+        bound = [binding.lookup(name) for name in launcher.versioned]
         arrays = [weakref.ref(array) for array in bound if isinstance(array, Array)]
         self.versions = arrays if len(arrays) == len(bound) else None
 

@@ -61,6 +61,7 @@ class Lowered:
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
     shadow: frozenset[str] = field(default_factory=frozenset)
+    marking: None = None
 
 
 def launcher(counting: str | None = COUNTS, kernel: str = PUSHES, **rest: frozenset[str]) -> Launcher:

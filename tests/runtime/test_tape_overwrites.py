@@ -113,7 +113,8 @@ def serial_between(f: SimpleNamespace) -> list[Any]:
         x[0] = x[0] * x[1]
         for i in x:
             y[i] = x[i] * x[i] * total
-            x[i] = sg.tanh(y[i] * x[0]) if i > 0 else x[i]
+            if i > 0:
+                x[i] = sg.tanh(y[i] * x[0])
 
     return [step, step]
 

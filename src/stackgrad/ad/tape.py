@@ -322,6 +322,7 @@ class Tape:
     def _record(self, binding: Binding, scalars: Scalars, draws: Draws) -> Record:
         """A launch that has just run, with what tells or keeps the content that its gradient reads."""
         backward = binding.prepare_taped()
+        backward.verify(scalars, draws)
         shared = {array for array in backward.reads if array.exported}
         names = [n for n, found in backward.arrays.items() if isinstance(found, Array) and found in shared]
         foreign = {}

@@ -153,6 +153,8 @@ def lower(kernel: Kernel, direction: str, lowering: str, trace: Callable[[str, K
 def _result(lowered: Lowered, stages: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     if "final" in stages:
         yield "final", print_kernel(lowered.kernel)
+    if "final" in stages and lowered.marking is not None:
+        yield "marks", print_kernel(lowered.marking.kernel)
     if "counting" in stages and lowered.counting is not None:
         yield "counting", print_kernel(lowered.counting)
     elif stages == ("counting",):

@@ -1,0 +1,78 @@
+"""Copies of tasks that keep what control flow and indices need, with the stores to some arrays alone.
+
+The copies have values and locals of their own, for each is defined once in a kernel; risks follow the copies.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..ir import nodes as n
+from ..ir.nodes import Block, Stmt, Task, Value
+from ..ir.walk import map_blocks, results
+from .risk import Risk
+
+
+class Copier:
+    """Repeats tasks with the stores to some arrays alone. stored: these arrays, and where they are stored instead."""
+
+    def __init__(self, first_id: int, stored: Mapping[str, str], at_risk: dict[Value, Risk], prefix: str) -> None:
+        self.next_id = first_id
+        self.stored = stored
+        self.at_risk = at_risk
+        self.prefix = prefix
+        self.names: dict[Value, Value] = {}
+
+    def task(self, task: Task) -> Task:
+        """The copy of a task."""
+        bounds = self.block(task.bounds)
+        indices = tuple(self.fresh(v) for v in task.indices)
+        begin, end = (tuple(self.names[v] for v in ends) for ends in (task.begin, task.end))
+        return replace(task, bounds=bounds, indices=indices, begin=begin, end=end, body=self.block(task.body))
+
+    def fresh(self, value: Value) -> Value:
+        """The name of a value in the copy that is being made."""
+        self.names[value] = Value(self.next_id, value.type)
+        self.next_id += 1
+        return self.names[value]
+
+    def block(self, block: Block) -> Block:
+        """The copy of a block."""
+        return tuple(self.stmt(s) for s in block if self._stays(s))
+
+    def _stays(self, stmt: Stmt) -> bool:
+        if isinstance(stmt, (n.Assert, n.Print)):
+            return False
+        return not isinstance(stmt, n.Store) or stmt.array in self.stored
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        """The copy of a statement that stays."""
+        changes: dict[str, Any] = {}
+        for name in ("result", "index", "trips"):
+            value = getattr(stmt, name, None)
+            if isinstance(value, Value) and value in results(stmt):
+                changes[name] = self.fresh(value)
+                if value in self.at_risk and getattr(stmt, "array", None) not in self.stored:
+                    self.at_risk[changes[name]] = self.at_risk[value]
+        for name in ("var", "stop"):
+            if getattr(stmt, name, None):
+                changes[name] = self.prefix + getattr(stmt, name)
+        if isinstance(stmt, n.Atomic) and stmt.array not in self.stored:
+            return n.Load(changes["result"], stmt.array, self.renamed(stmt.indices), loc=stmt.loc)
+        if isinstance(stmt, (n.Load, n.Store, n.Atomic)):
+            changes["array"] = self.stored.get(stmt.array, stmt.array)
+        return self._operands(replace(map_blocks(stmt, self.block), **changes))
+
+    def renamed(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Operands as the copy names them."""
+        return tuple(self.names.get(v, v) for v in values)
+
+    def _operands(self, stmt: Stmt) -> Stmt:
+        own: dict[str, Any] = {}
+        for name, role in n.ROLES[type(stmt)]:
+            if role == "operand":
+                old = getattr(stmt, name)
+                own[name] = self.renamed(old) if isinstance(old, tuple) else self.names.get(old, old)
+        return replace(stmt, **own) if own else stmt
+

@@ -1,0 +1,308 @@
+"""Marks: pairs of accesses that only a launch can tell apart, decided before the gradient runs.
+
+    x[p[i]] = f(x[q[i]])   →   task 1: atomic max $marks0[0, p[i]], when;  atomic max $marks0[1, p[i]], FIRST - when
+                               task 2: if the marks of q[i] are of another iteration: atomic max $conflicts[0, 0], ..
+
+The marking kernel is the slice of a kernel that computes the indices of the accesses in question, an ordinary kernel
+that every backend runs. Its tasks are, for each task and array with such a pair: what the writes touch, with the
+number of the iteration and of the access within it, the greatest in plane 0, the least (as a difference from FIRST) in
+plane 1, what later tasks touch in plane 2; then the reads, each of which looks at the marks of its element. With
+no conflict, the order in which iterations run decides nothing, and memory holds what the reads found.
+
+It runs with memory as the kernel left it, so none of its own loads may be at risk; else there are no marks.
+"""
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import Diagnostic, NotDifferentiable, Span
+from ..ir import nodes as n
+from ..ir.build import Builder
+from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
+from ..ir.types import ArrayType, i64
+from ..ir.walk import next_id, walk, walk_kernel
+from ..passes.dead_code import remove_dead_code
+from .copier import Copier
+from .risk import Pair, Risk, Write
+
+MARKS, CONFLICTS = "$marks", "$conflicts"
+PLANES = 3
+HAND_CALLED = (
+    "take the gradient under sg.ad.Tape, which keeps what the kernel overwrites; or store to another field:"
+    " a gradient called by hand is taken with memory as the kernel left it"
+)
+BITS = 32
+FIRST = 1 << 62
+SHIFT = 1 << 40
+"""Bits of an access' number within its iteration; what least things are subtracted from; what is added to bounds."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A pair that marks must clear. inside, across: where the two must not meet."""
+
+    pair: Pair
+    inside: bool
+    across: bool
+
+
+@dataclass(frozen=True)
+class Read:
+    """One row of `$conflicts`: a read that looks at marks. array, span: of the read; writes: where it may be written.
+
+    axes: of the box of its parallel loop. marks: which array of marks it looks at.
+    """
+
+    array: str
+    span: Span | None
+    writes: tuple[Span | None, ...]
+    axes: int
+    marks: int
+
+
+@dataclass(frozen=True)
+class Marking:
+    """The marking kernel. marked: the array behind each array of marks. reads: rows of `$conflicts`.
+
+    by_hand: it also looks for elements overwritten later, which only a gradient called by hand minds.
+    """
+
+    kernel: Kernel
+    marked: tuple[str, ...]
+    reads: tuple[Read, ...]
+    by_hand: bool = False
+
+    def refusal(self, marks: Sequence[Any], conflicts: Any) -> NotDifferentiable:
+        """What the filled arrays say. marks: an array (planes, *shape) for each of `marked`. conflicts: not all 0."""
+        rows = [(r, conflicts[k].tolist()) for k, r in enumerate(self.reads)]
+        return NotDifferentiable([_describe(r, row, marks[r.marks]) for r, row in rows if row[0]])
+
+    @property
+    def width(self) -> int:
+        """Columns of `$conflicts`: the conflict, then begin and extent of each axis."""
+        return 1 + 2 * max((r.axes for r in self.reads), default=0)
+
+
+def make_marking(kernel: Kernel, claims: Iterable[Claim], at_risk: Mapping[Value, Risk]) -> Marking | None:
+    """The kernel that decides these pairs of a kernel of stage structured; None if what it reads is itself at risk."""
+    groups: dict[tuple[int, str], list[Claim]] = {}
+    for claim in dict.fromkeys(claims):
+        groups.setdefault((claim.pair.task, claim.pair.access.array), []).append(claim)
+    maker = _Maker(kernel, dict(at_risk))
+    for (task, _), found in groups.items():
+        maker.add(task, found)
+    made = maker.kernel()
+    by_hand = any(c.inside for found in groups.values() for c in found)
+    return None if maker.reads_at_risk(made) else Marking(made, tuple(maker.marked), tuple(maker.reads), by_hand)
+
+
+def _describe(read: Read, row: list[int], marks: Any) -> Diagnostic:
+    """One row of `$conflicts`: two iterations at one element, or an element overwritten after it was read."""
+    where = FIRST - row[0]
+    mine, flat = where >> BITS, where & ((1 << BITS) - 1)
+    element: list[int] = []
+    for extent in reversed(marks.shape[1:]):
+        element.insert(0, flat % extent)
+        flat //= extent
+    last, first = int(marks[(0, *element)]), FIRST - int(marks[(1, *element)])
+    other = next((w >> BITS for w in (last, first) if last and w >> BITS != mine), None)
+    lines = sorted({w.line for w in read.writes if w})
+    place = f" (line {', '.join(map(str, lines))})" if lines else ""
+    name = f"{read.array}[{', '.join(map(str, element))}]"
+    spans = [(b - SHIFT, e - SHIFT) for b, e in zip(row[1::2], row[2::2])][: read.axes]
+    if other is None:
+        inside = f" in iteration {_point(mine, spans)}" if spans else ""
+        return Diagnostic(f"the gradient needs the value of {name} read here{inside}, which the kernel overwrites"
+                          f" later{place}", HAND_CALLED, read.span)  # fmt: skip
+    return Diagnostic(
+        f"iteration {_point(mine, spans)} of this parallel loop reads {name}, which iteration {_point(other, spans)}"
+        f" writes{place}: the iterations are not independent",
+        "make the loop serial (an inner loop), write to another field, or give the iterations different elements",
+        read.span,
+    )
+
+
+def _point(number: int, spans: list[tuple[int, int]]) -> str:
+    """The indices of an iteration, from its number."""
+    found: list[int] = []
+    for begin, extent in reversed(spans):
+        found.insert(0, begin + number % extent)
+        number //= extent
+    return str(found[0]) if len(found) == 1 else f"({', '.join(map(str, found))})"
+
+
+class _Maker:
+    def __init__(self, kernel: Kernel, at_risk: dict[Value, Risk]) -> None:
+        self.source = kernel
+        self.at_risk = at_risk
+        self.next_id = next_id(kernel)
+        self.tasks: list[Task] = []
+        self.marked: list[str] = []
+        self.reads: list[Read] = []
+        temps = {t.name: t.name for t in kernel.temps}
+        for task in kernel.tasks if temps else ():
+            if any(isinstance(s, Write) and s.array in temps for s in walk(task.body)):
+                self._copy(task, Copier(self.next_id, temps, self.at_risk, "temps."))
+
+    def add(self, t: int, claims: list[Claim]) -> None:
+        """Marks and looks for the claims on one array in one task."""
+        number = len(self.marked)
+        self.marked.append(claims[0].pair.access.array)
+        task = self.source.tasks[t]
+        own = [c.pair.write for c in claims if c.pair.write_task == t]
+        later = {c.pair.write_task for c in claims} - {t}
+        rows = self._rows(claims, number)
+        places = {*map(id, own), *rows}
+        if own:
+            self._copy(task, _Marks(self, number, task, places, writes=set(map(id, own))))
+        for other in sorted(later):
+            mine = {id(c.pair.write) for c in claims if c.pair.write_task == other}
+            self._copy(self.source.tasks[other], _Marks(self, number, None, mine, writes=mine))
+        self._copy(task, _Marks(self, number, task, places, rows=rows))
+
+    def _rows(self, claims: list[Claim], number: int) -> dict[int, _Row]:
+        """A row of `$conflicts` for each access that looks at marks, by the identity of its statement."""
+        found: dict[int, _Row] = {}
+        for claim in claims:
+            access = claim.pair.access
+            known = found.get(id(access))
+            if known is None:
+                axes = len(self.source.tasks[claim.pair.task].indices)
+                known = found[id(access)] = _Row(len(self.reads))
+                self.reads.append(Read(access.array.lstrip("$"), self.source.span(access.loc), (), axes, number))
+            known.inside |= claim.inside
+            known.across |= claim.across
+            read = self.reads[known.number]
+            writes = tuple(dict.fromkeys((*read.writes, self.source.span(claim.pair.write.loc))))
+            self.reads[known.number] = replace(read, writes=writes)
+        return found
+
+    def _copy(self, task: Task, copier: Copier) -> None:
+        made = copier.task(task)
+        self.next_id = copier.next_id
+        self.tasks.append(made)
+
+    def kernel(self) -> Kernel:
+        """All tasks, without what marks and looks do not need."""
+        types = self.source.array_types()
+        marks = [Param(f"{MARKS}{k}", ArrayType(i64, types[a].ndim + 1)) for k, a in enumerate(self.marked)]
+        outputs = (*marks, Param(CONFLICTS, ArrayType(i64, 2)))
+        made = replace(
+            self.source, name=f"{self.source.name}.marks", params=self.source.params + outputs, tasks=tuple(self.tasks)
+        )
+        return remove_dead_code(made)
+
+    def reads_at_risk(self, made: Kernel) -> bool:
+        """Whether a load of the marking kernel may not find what the kernel itself found."""
+        return any(isinstance(s, (n.Load, n.Atomic)) and s.result in self.at_risk for s in walk_kernel(made))
+
+
+@dataclass
+class _Row:
+    number: int
+    inside: bool = False
+    across: bool = False
+
+
+NO_ROWS: Mapping[int, _Row] = {}
+
+
+class _Marks(Copier):
+    """Copies one task with marks at its writes, or looks at its reads. numbered: accesses counted in an iteration."""
+
+    def __init__(
+        self, maker: _Maker, number: int, task: Task | None, numbered: Collection[int],
+        writes: Collection[int] = (), rows: Mapping[int, _Row] = NO_ROWS,
+    ) -> None:  # fmt: skip
+        count = len(maker.tasks)
+        super().__init__(maker.next_id, {}, maker.at_risk, f"marks{count}.")
+        self.marks = f"{MARKS}{number}"
+        self.place = task
+        self.numbered = numbered
+        self.writes = writes
+        self.rows = rows
+        self.counter = f"$access{count}"
+        self.iteration: Value | None = None
+        self.span: list[tuple[Value, Value]] = []
+
+    def task(self, task: Task) -> Task:
+        """The copy of a task, its iteration numbered as the box is run through row by row; the body finds the bounds
+        for itself, as it sees no value of theirs.
+        """
+        made = super().task(replace(task, body=()))
+        bounds = self.block(task.bounds)
+        b = Builder(self.next_id)
+        self.iteration = b.const(0, i64)
+        for index, begin, end in zip(made.indices, task.begin, task.end):
+            first, last, here = (b.cast(v, i64) for v in (self.names[begin], self.names[end], index))
+            extent = b.op("sub", last, first)
+            self.iteration = b.op("add", b.op("mul", self.iteration, extent), b.op("sub", here, first))
+            self.span.append((first, extent))
+        b.local(self.counter, i64)
+        self.next_id = b.next_id
+        return replace(made, body=bounds + b.take() + self.block(task.body))
+
+    def block(self, block: Block) -> Block:
+        """The copy of a block."""
+        out: list[Stmt] = []
+        for stmt in block:
+            if id(stmt) in self.numbered:
+                out += self._access(stmt)
+            if self._stays(stmt):
+                out.append(self.stmt(stmt))
+        return tuple(out)
+
+    def _access(self, stmt: Stmt) -> Block:
+        b = Builder(self.next_id)
+        b.loc = stmt.loc
+        indices = tuple(b.cast(v, i64) for v in self.renamed(stmt.indices))  # type: ignore[attr-defined]
+        number = b.op("add", b.get(self.counter, i64), b.const(1, i64))
+        b.set(self.counter, number)
+        assert self.iteration is not None
+        when = b.op("add", b.op("bit_shl", self.iteration, b.const(BITS, i64)), number)
+        if id(stmt) in self.writes:
+            self._mark(b, indices, when)
+        if id(stmt) in self.rows:
+            self._look(b, indices, when, self.rows[id(stmt)])
+        self.next_id = b.next_id
+        return b.take()
+
+    def _mark(self, b: Builder, indices: Sequence[Value], when: Value) -> None:
+        planes = [b.const(k, i64) for k in range(PLANES)]
+        if self.place is None:  # in a later task
+            b.atomic("max", self.marks, (planes[2], *indices), b.const(1, i64))
+            return
+        b.atomic("max", self.marks, (planes[0], *indices), when)
+        b.atomic("max", self.marks, (planes[1], *indices), b.op("sub", b.const(FIRST, i64), when))
+
+    def _look(self, b: Builder, indices: Sequence[Value], when: Value, row: _Row) -> None:
+        last, least, later = (b.load(self.marks, (b.const(k, i64), *indices), i64) for k in range(PLANES))
+        bits, zero = b.const(BITS, i64), b.const(0, i64)
+        first = b.op("sub", b.const(FIRST, i64), least)
+        assert self.iteration is not None
+        others = [b.op("cmp_ne", b.op("bit_sar", v, bits), self.iteration) for v in (last, first)]
+        apart = b.op("logical_or", *others)
+        found = []
+        if row.across:
+            found.append(b.op("logical_and", b.op("cmp_ne", last, zero), apart))
+        if row.inside:
+            follows = b.op("logical_and", b.op("cmp_gt", last, when), b.op("logic_not", others[0]))
+            found.append(b.op("logical_or", follows, b.op("cmp_ne", later, zero)))
+        conflict = found[0] if len(found) == 1 else b.op("logical_or", *found)
+        with b.block() as report:
+            self._report(b, indices, row)
+        b.if_(conflict, report)
+
+    def _report(self, b: Builder, indices: Sequence[Value], row: _Row) -> None:
+        """The first iteration with a conflict, and the greatest element of it; begin and extent of each axis."""
+        element = b.const(0, i64)
+        for axis, index in enumerate(indices):
+            element = b.op("add", b.op("mul", element, b.shape(self.marks, axis + 1, i64)), index)
+        assert self.iteration is not None
+        where = b.op("add", b.op("bit_shl", self.iteration, b.const(BITS, i64)), element)
+        at = b.const(row.number, i64)
+        b.atomic("max", CONFLICTS, (at, b.const(0, i64)), b.op("sub", b.const(FIRST, i64), where))
+        for k, value in enumerate(v for pair in self.span for v in pair):
+            b.atomic("max", CONFLICTS, (at, b.const(1 + k, i64)), b.op("add", value, b.const(SHIFT, i64)))

@@ -1,0 +1,75 @@
+"""Ranges of index expressions over all iterations, as affine forms over what a launch fixes.
+
+A range is what the loops around an expression allow: it is not empty, for a loop that does not run has no access.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..ir import nodes as n
+from ..ir.nodes import Stmt, Task, Value
+from ..passes.affine import Affine, IndexForms, add, subtract
+from .structure import inner_blocks
+
+ONE = Affine(1)
+
+
+class Ranges:
+    """Least and greatest value of an index expression, as forms over what a launch fixes, from the loops around it."""
+
+    def __init__(self, task: Task, forms: IndexForms) -> None:
+        self.known: dict[Value, tuple[Affine, Affine]] = {}
+        for index, begin, end in zip(task.indices, task.begin, task.end):
+            self._enter(index, forms.form(begin), forms.form(end), 1)
+        for stmt in _loops(task.body):
+            self._enter(stmt.index, forms.form(stmt.begin), forms.form(stmt.end), stmt.step)
+
+    def _enter(self, index: Value, begin: Affine, end: Affine, step: int) -> None:
+        first, last = (begin, subtract(end, ONE)) if step > 0 else (add(end, ONE), begin)
+        low, high = self.of(first), self.of(last)
+        if low and high:
+            self.known[index] = low[0], high[1]
+
+    def of(self, form: Affine) -> tuple[Affine, Affine] | None:
+        """Least and greatest value; None if a symbol of neither launch nor known range occurs."""
+        low = high = Affine(form.constant)
+        for symbol, c in form.terms:
+            alone = Affine(0, ((symbol, 1),))
+            ends = self.known.get(symbol) if isinstance(symbol, Value) else (alone, alone)
+            if ends is None:
+                return None
+            low = add(low, ends[c < 0], c)
+            high = add(high, ends[c > 0], c)
+        return low, high
+
+    def spans(self, form: Affine) -> list[Affine]:
+        """For each index in the form, greatest minus least value: not negative, as its loop runs."""
+        inside = (self.known.get(s) for s in form.symbols() if isinstance(s, Value))
+        return [subtract(ends[1], ends[0]) for ends in inside if ends]
+
+
+def ranges_apart(p: Affine, of_p: Ranges, q: Affine, of_q: Ranges) -> bool:
+    """Whether one range surely ends before the other begins."""
+    range_p, range_q = of_p.of(p), of_q.of(q)
+    if range_p is None or range_q is None:
+        return False
+    spans = [*of_p.spans(p), *of_q.spans(q)]
+    return any(_positive(gap, spans) for gap in (subtract(range_q[0], range_p[1]), subtract(range_p[0], range_q[1])))
+
+
+def _positive(gap: Affine, spans: list[Affine]) -> bool:
+    """Whether gap > 0, or gap - k span > 0 for some k > 0 and a span, which is not negative."""
+    if not gap.terms:
+        return gap.constant > 0
+    factors = [gap.coefficient(s.terms[0][0]) // s.terms[0][1] for s in spans if s.terms]
+    rests = [add(gap, s, -k) for s, k in zip((s for s in spans if s.terms), factors) if k > 0]
+    return any(not rest.terms and rest.constant > 0 for rest in rests)
+
+
+def _loops(block: tuple[Stmt, ...]) -> Iterator[n.For]:
+    for stmt in block:
+        if isinstance(stmt, n.For):
+            yield stmt
+        for _, inner in inner_blocks(stmt):
+            yield from _loops(inner)
+
