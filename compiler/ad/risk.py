@@ -61,6 +61,11 @@ class Risk:
         """How far apart the iterations are that surely conflict; () if none do."""
         return self.pairs[0].distance
 
+    @property
+    def write(self) -> Write:
+        """The gravest of the writes."""
+        return self.pairs[0].write
+
 
 @dataclass(frozen=True)
 class _Site:
