@@ -46,7 +46,7 @@ def memory_of(program: Program, arrays: Arrays, names: tuple[str, ...]) -> dict[
         found = bound_to(program, arrays, name)
         memory[name] = found.memory if isinstance(found, Array) else found
     if len(memory) > 1:
-        _refuse_aliases(program.kernel.name, memory)
+        _refuse_aliases(program.label, memory)
     return memory
 
 

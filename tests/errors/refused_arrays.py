@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 import stackgrad as sg
-from refusal_support import V, by_hand, case, field
+from refusal_support import V, by_hand, case, field, taped_sum
 from stackgrad.compiler.driver import prepare_reverse, prepare_tangent
 from stackgrad.compiler.ir.parser import parse_kernel
 
@@ -68,6 +68,21 @@ def launch_on_a_stream():
 
     yield lambda: run.grad(qd_stream=stream)  # here
     assert by_hand(run, y, x).tolist() == [2.0, 2.0, 2.0]
+
+
+@case(sg.ArgumentError, r"kernel run \(.*refused_arrays.py:\d+\): [ab] and [ab] are the same memory", "run",
+      cure="an array of its own")  # fmt: skip
+def two_names_of_one_buffer():
+    x, a = field(3, "x", V), np.ones(3)
+
+    @sg.kernel
+    def run(a: sg.types.ndarray(), b: sg.types.ndarray()):
+        for i in x:
+            a[i] = 2.0
+            x[i] = x[i] * b[i]
+
+    yield lambda: run(a, a[:])
+    assert taped_sum(x, lambda: run(a.copy(), a)).tolist() == [1.0, 1.0, 1.0]
 
 
 TANGENT = """kernel twice(x: f64[1] grad, y: f64[1]) {
