@@ -95,10 +95,9 @@ def _overwritten(kernel: Kernel, pair: Pair, returned: bool) -> Diagnostic:
     place = f" (line {where.line})" if where else ""
     name = pair.access.array.lstrip("$")
     if pair.distance:
-        apart = pair.distance[0] if len(pair.distance) == 1 else pair.distance
         does = "reads" if isinstance(pair.access, n.Load) else "writes"
         reason = (
-            f"iteration i of this parallel loop {does} the element of '{name}' that iteration i + {apart}"
+            f"iteration i of this parallel loop {does} the element of '{name}' that iteration {_other(pair.distance)}"
             f" writes{place}: the iterations are not independent"
         )
         cure = "make the loop serial (an inner loop), or write to another field"
@@ -118,6 +117,13 @@ def _overwritten(kernel: Kernel, pair: Pair, returned: bool) -> Diagnostic:
         reason = f"the gradient needs the value of '{name}' read here, which the kernel may overwrite later{place}"
         cure = HAND_CALLED
     return Diagnostic(reason, cure, kernel.span(pair.access.loc))
+
+
+def _other(distance: tuple[int, ...]) -> str:
+    """The iteration at a distance from iteration i, by its index or indices."""
+    if len(distance) == 1:
+        return f"i {'-' if distance[0] < 0 else '+'} {abs(distance[0])}"
+    return f"i + {distance}"
 
 
 def _adjoint_clashes(kernel: Kernel) -> Iterator[Diagnostic]:

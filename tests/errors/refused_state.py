@@ -52,7 +52,7 @@ def bound_overwritten():
 # ---- iterations that depend on one another -------------------------------------------------------------------------
 
 
-@case(sg.NotDifferentiable, r"iteration i.*'x'.*i \+ -1 .*\(line \d+\).*not independent", "'x'",
+@case(sg.NotDifferentiable, r"iteration i.*'x'.*i - 1 .*\(line \d+\).*not independent", "'x'",
       cure="make the loop serial")  # fmt: skip
 def chain():
     x = field(4, "x", 0.5)
@@ -83,6 +83,64 @@ def chain():
 
     x.from_numpy(np.array([*V, 0.0]))
     assert np.allclose(by_hand(elsewhere, y, x), [*np.cos(V), 0.0])
+
+
+@case(sg.NotDifferentiable, r"i of .* writes the element of 'y' that iteration i - 1 writes \(line \d+\)", "'y'",
+      cure="write to another field")  # fmt: skip
+def two_iterations_write_one_element():
+    x, y = field(4, "x", 2.0), field(5, "y")
+
+    @sg.kernel
+    def run():
+        for i in range(4):
+            y[i] = x[i]  # here
+            y[i + 1] = x[i] ** 2
+
+    yield run.grad
+    z = field(5, "z")
+
+    @sg.kernel
+    def apart():
+        for i in range(4):
+            y[i] = x[i]
+            z[i + 1] = x[i] ** 2
+
+    assert by_hand(apart, y, x).tolist() == [1.0, 1.0, 1.0, 1.0]
+    assert by_hand(apart, z, x).tolist() == [4.0, 4.0, 4.0, 4.0]
+
+
+@case(sg.NotDifferentiable, r"iteration 0 .* reads x\[2\], which iteration 2 writes \(line \d+\)", "x[2]",
+      cure="give the iterations different elements")  # fmt: skip
+def two_iterations_at_one_element():
+    x, p = field(3, "x", V), field(3, "p", [2, 0, 2], sg.i32)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            x[p[i]] = 0.5 * x[p[i]]  # here
+
+    yield run.grad
+    p[2] = 1
+    assert by_hand(run, x, x).tolist() == [0.5, 0.5, 0.5]
+
+
+@case(sg.NotDifferentiable, r"x\[2\] read here in iteration 0, which the kernel overwrites later \(line \d+\)", "x[2]",
+      cure="sg.ad.Tape")  # fmt: skip
+def element_overwritten_at_run_time():
+    x, y, p, q = field(6, "x"), field(3, "y"), field(3, "p", [2, 0, 1], sg.i32), field(3, "q", [3, 4, 2], sg.i32)
+
+    @sg.kernel
+    def run():
+        for i in y:
+            y[i] = x[p[i]] ** 2  # here
+        for i in y:
+            x[q[i]] = 0.0
+
+    yield run.grad
+    x.fill(1.0)
+    assert taped(y, x, run).tolist() == [2.0, 2.0, 2.0, 0.0, 0.0, 0.0]
+    q[2] = 5
+    assert by_hand(run, y, x).tolist() == [2.0, 2.0, 0.0, 0.0, 0.0, 0.0], "x[2] was overwritten by the launch above"
 
 
 @case(sg.NotDifferentiable, r"'x' read here, which another iteration.*may overwrite \(line \d+\): nothing says",
