@@ -59,7 +59,7 @@ class ThoroughReplay(Replay):
         }
 
         def f(t: np.ndarray) -> float:
-            there = {n: arrays[n] + float(t) * direction[n] for n in self.names}
+            there = {n: np.asarray(arrays[n] + float(t) * direction[n]) for n in self.names}
             outcome = attempt(
                 lambda: self._forward(self.panel.reference, replace(self.setting, arrays={**arrays, **there}))
             )

@@ -1,0 +1,222 @@
+"""Judges one shape: every executor, both lowerings, both precisions, three oracles, and the program's own interface.
+
+Executors are asked through recorded launches, as `stackgrad check` does it; the interface is what users call, with
+the gradients of JAX as expectation: `kernel.grad` at the state after each launch, and a tape over all launches.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from shape_table import Refused, Shape
+from stackgrad.capture import capture
+from stackgrad.harness.executors import present_backends
+from stackgrad.harness.launch import Captured, Setting
+from stackgrad.harness.oracle_executors import JaxExecutor
+from stackgrad.harness.plugin_checks import OpenPanel, explain, failures, gradient_cases
+from stackgrad.harness.replay import Case, Replay, is_failure
+from stackgrad.harness.rounding import narrowest, signs
+
+ARCHES = ("reference", "cpu")
+Arrays = Mapping[str, np.ndarray]
+_TOLERANCE = 1e-11
+"""Of a gradient in double precision by the interface: the executors' own bounds are judged apart."""
+
+
+@dataclass
+class Machine:
+    """A shape on a started runtime."""
+
+    shape: Shape
+    arch: str
+    fp: Any
+
+    def __post_init__(self) -> None:
+        sg.init(arch=self.arch, default_fp=self.fp)
+        self.kernel, self.fields = self.shape.build(self.fp)
+
+    def launch(self, args: tuple[Any, ...]) -> None:
+        """Launch; a string among the arguments is the field of this name."""
+        self.kernel(*self._given(args))
+
+    def launch_grad(self, args: tuple[Any, ...]) -> None:
+        """The gradient, called by hand."""
+        self.kernel.grad(*self._given(args))
+
+    def _given(self, args: tuple[Any, ...]) -> list[Any]:
+        return [self.fields[a] if isinstance(a, str) else a for a in args]
+
+    @property
+    def adjoints(self) -> dict[str, Any]:
+        """Fields with a gradient."""
+        return {name: f for name, f in self.fields.items() if f.needs_grad}
+
+    def seed(self, seeds: Arrays) -> None:
+        for name, f in self.adjoints.items():
+            f.grad.from_numpy(seeds[name].astype(self.fp.dtype))
+
+    def gradients(self) -> dict[str, np.ndarray]:
+        return {name: f.grad.to_numpy() for name, f in self.adjoints.items()}
+
+
+def cotangents(machine: Machine) -> dict[str, np.ndarray]:
+    """Of every element with a gradient, all different, fixed for a shape."""
+    random = np.random.default_rng(len(machine.shape.name))
+    found = {}
+    for name, f in machine.adjoints.items():
+        like = f.to_numpy()
+        values = signs(random, like.shape) * random.uniform(0.5, 1.5, like.shape)
+        found[name] = np.asarray(values.astype(np.float32), np.float64)
+    return found
+
+
+# ---- executors ----------------------------------------------------------------------------------------------
+
+
+def judge_executors(shape: Shape) -> list[Captured]:
+    """Record the launches in single precision on the CPU and judge them; gives them in double precision.
+
+    Of launches with equal arguments the last is judged: it starts from outputs that a launch wrote.
+    """
+    machine = Machine(shape, "cpu", sg.f32)
+    launches = _record(machine)
+    found, _ = present_backends(["cpu"])
+    panel = OpenPanel(found)
+    for launch in _distinct(shape, launches):
+        cases = gradient_cases(launch, panel)
+        wrong = failures(cases, gradient=True) + _undecided(cases)
+        assert not wrong, explain(cases, wrong)
+    if shape.how == "hand":
+        _judge_own_precision(machine, panel)
+    return _record(Machine(shape, "reference", sg.f64))
+
+
+def _record(machine: Machine) -> list[Captured]:
+    with capture(limit=len(machine.shape.calls)) as made:
+        for args in machine.shape.calls:
+            machine.launch(args)
+    assert all(launch.error is None for launch in made.launches)
+    return list(made.launches)
+
+
+def _distinct(shape: Shape, launches: Sequence[Captured]) -> list[Captured]:
+    return list(dict(zip(shape.calls, launches)).values())
+
+
+def _undecided(cases: Sequence[Case]) -> list[str]:
+    """Who must have an opinion on the gradient and has none."""
+    opinions = {
+        c.executor for case in cases if case.direction == "reverse" for c in case.comparisons if c.verdict == "ok"
+    }
+    return [f"{name} decided nothing" for name in ("classic", "cpu", "jax", "dual", "taylor") if name not in opinions]
+
+
+def _judge_own_precision(machine: Machine, panel: OpenPanel) -> None:
+    """`kernel.grad` in single precision on the CPU, against the reference within the bounds of rounding."""
+    with capture(limit=1) as made:
+        machine.seed(cotangents(machine))
+        machine.launch_grad(machine.shape.calls[-1])
+    (launch,) = made.launches
+    case = Replay(panel, Setting.of(launch), str(narrowest(launch.kernel)), launch.after).reverse_as_run()
+    assert not is_failure(case), explain([case], [])
+
+
+# ---- the interface ------------------------------------------------------------------------------------------
+
+
+def judge_by_hand(shape: Shape, launches: Sequence[Captured]) -> None:
+    """`kernel.grad` after each launch, from the state that the launch left."""
+    for arch in ARCHES:
+        machine = Machine(shape, arch, sg.f64)
+        seeds = cotangents(machine)
+        for args, launch in zip(shape.calls, launches):
+            machine.launch(args)
+            machine.seed(seeds)
+            machine.launch_grad(args)
+            compare(machine, pulled_back(machine, launch, seeds), f"{arch}, by hand, arguments {args}")
+
+
+def judge_tape(shape: Shape, launches: Sequence[Captured], arches: Sequence[str] = ARCHES) -> None:
+    """One tape over all launches; the loss weighs the final content of every field."""
+    for arch in arches:
+        machine = Machine(shape, arch, sg.f64)
+        seeds = cotangents(machine)
+        expected: Arrays = seeds
+        for launch in reversed(launches):
+            expected = pulled_back(machine, launch, expected)
+        loss = sg.field(sg.f64, (), needs_grad=True)
+        with sg.ad.Tape(loss):
+            for args in shape.calls:
+                machine.launch(args)
+            for name, content in shape.contents.items():
+                if name in machine.adjoints:
+                    weights = replace(content, data=seeds[name], grad=False).make(sg.f64, "weights")
+                    (_weigh_elements if content.rank else _weigh)(machine.fields[name], weights, loss)
+        compare(machine, expected, f"{arch}, under a tape")
+        for name, f in machine.fields.items():
+            if name in launches[-1].after:
+                np.testing.assert_allclose(f.to_numpy(), launches[-1].after[name], rtol=1e-10, atol=1e-12)
+
+
+def judge_refusal(shape: Shape) -> None:
+    """No gradient by hand and none under a tape, with file, line, reason and cure."""
+    assert isinstance(shape.how, Refused)
+    machine = Machine(shape, "reference", sg.f64)
+    for args in shape.calls:
+        machine.launch(args)
+    loss = sg.field(sg.f64, (), needs_grad=True)
+    with pytest.raises(sg.NotDifferentiable) as by_hand:
+        machine.launch_grad(shape.calls[0])
+    with pytest.raises(sg.NotDifferentiable) as taped, sg.ad.Tape(loss):
+        machine.launch(shape.calls[0])
+    file = shape.make.__code__.co_filename
+    for error in (by_hand, taped):
+        text = str(error.value)
+        assert shape.how.message in text and file in text and "cure:" in text, text
+
+
+def judge_refusal_by_hand(shape: Shape) -> None:
+    """Memory does not hold any more what the gradient reads."""
+    machine = Machine(shape, "reference", sg.f64)
+    machine.launch(shape.calls[0])
+    with pytest.raises(sg.NotDifferentiable) as caught:
+        machine.launch_grad(shape.calls[0])
+    assert "sg.ad.Tape" in str(caught.value), str(caught.value)
+
+
+# ---- parts --------------------------------------------------------------------------------------------------
+
+
+def pulled_back(machine: Machine, launch: Captured, seeds: Arrays) -> dict[str, np.ndarray]:
+    """What JAX makes of cotangents; fields that the kernel does not use keep theirs."""
+    used = {n: seeds[n].reshape(launch.before[n].shape) for n in seeds if n in launch.before}
+    found = JaxExecutor().gradient(
+        launch.kernel, launch.before, launch.after, launch.scalars, launch.draws, used
+    )
+    return {n: found[n].reshape(s.shape) if n in found else s for n, s in seeds.items()}
+
+
+def compare(machine: Machine, expected: Arrays, where: str) -> None:
+    """Largest difference over the largest magnitude of the array."""
+    for name, found in machine.gradients().items():
+        size = max(1.0, float(np.abs(expected[name]).max(initial=0.0)))
+        worst = float(np.abs(found - expected[name]).max(initial=0.0)) / size
+        assert worst <= _TOLERANCE, f"{where}: {name}.grad is\n{found}\nnot\n{expected[name]}"
+
+
+@sg.kernel
+def _weigh(f: sg.Tensor, w: sg.Tensor, loss: sg.template()):
+    """loss += <w, f>"""
+    for at in sg.grouped(f):
+        loss[None] += f[at] * w[at]
+
+
+@sg.kernel
+def _weigh_elements(f: sg.template(), w: sg.template(), loss: sg.template()):
+    """loss += <w, f>, of fields of vectors or matrices."""
+    for at in sg.grouped(f):
+        loss[None] += (f[at] * w[at]).sum()

@@ -1,0 +1,30 @@
+"""Every shape of the table, on every executor. One test a row; docs/shapes.md is made of the same table."""
+from __future__ import annotations
+
+import pytest
+import shape_rows  # noqa: F401 - fills the table
+from shape_judge import judge_by_hand, judge_executors, judge_refusal, judge_refusal_by_hand, judge_tape
+from shape_table import SHAPES, Refused
+
+
+def _named(*hows: str) -> list[str]:
+    return [s.name for s in SHAPES.values() if (s.how if isinstance(s.how, str) else "refused") in hows]
+
+
+@pytest.mark.parametrize("name", _named("hand", "tape"))
+def test_gradient(name: str) -> None:
+    shape = SHAPES[name]
+    launches = judge_executors(shape)
+    if shape.how == "hand":
+        judge_by_hand(shape, launches)
+        judge_tape(shape, launches, ("reference",))
+    else:
+        judge_refusal_by_hand(shape)
+        judge_tape(shape, launches)
+
+
+@pytest.mark.parametrize("name", _named("refused"))
+def test_refused(name: str) -> None:
+    shape = SHAPES[name]
+    assert isinstance(shape.how, Refused)
+    judge_refusal(shape)
