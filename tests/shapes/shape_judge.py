@@ -21,7 +21,6 @@ from stackgrad.harness.plugin_checks import OpenPanel, explain, failures, gradie
 from stackgrad.harness.replay import Case, Replay, is_failure
 from stackgrad.harness.rounding import narrowest, signs
 
-ARCHES = ("reference", "cpu")
 Arrays = Mapping[str, np.ndarray]
 _TOLERANCE = 1e-11
 """Of a gradient in double precision by the interface: the executors' own bounds are judged apart."""
@@ -99,7 +98,9 @@ def _record(machine: Machine) -> list[Captured]:
     with capture(limit=len(machine.shape.calls)) as made:
         for args in machine.shape.calls:
             machine.launch(args)
-    assert all(launch.error is None for launch in made.launches)
+    for launch in made.launches:
+        assert launch.error is None, launch.error
+        assert all(np.isfinite(a).all() for a in launch.after.values()), "the values are not finite"
     return list(made.launches)
 
 
@@ -128,38 +129,51 @@ def _judge_own_precision(machine: Machine, panel: OpenPanel) -> None:
 # ---- the interface ------------------------------------------------------------------------------------------
 
 
-def judge_by_hand(shape: Shape, launches: Sequence[Captured]) -> None:
+@dataclass(frozen=True)
+class Expected:
+    """What JAX says of launches in double precision. by_hand: of each alone. taped: of all of them together."""
+
+    seeds: Arrays
+    by_hand: Sequence[Arrays]
+    taped: Arrays
+
+
+def expect(shape: Shape, launches: Sequence[Captured]) -> Expected:
+    """Gradients for the same cotangents of the content after each launch."""
+    seeds = cotangents(Machine(shape, "reference", sg.f64))
+    by_hand = [pulled_back(launch, seeds) for launch in launches]
+    taped = by_hand[-1]
+    for launch in reversed(launches[:-1]):
+        taped = pulled_back(launch, taped)
+    return Expected(seeds, by_hand, taped)
+
+
+def judge_by_hand(shape: Shape, expected: Expected) -> None:
     """`kernel.grad` after each launch, from the state that the launch left."""
-    for arch in ARCHES:
-        machine = Machine(shape, arch, sg.f64)
-        seeds = cotangents(machine)
-        for args, launch in zip(shape.calls, launches):
+    machine = Machine(shape, "reference", sg.f64)
+    for args, gradients in zip(shape.calls, expected.by_hand):
+        machine.launch(args)
+        machine.seed(expected.seeds)
+        machine.launch_grad(args)
+        compare(machine, gradients, f"by hand, arguments {args}")
+
+
+def judge_tape(shape: Shape, launches: Sequence[Captured], expected: Expected, arch: str) -> None:
+    """One tape over all launches; the loss weighs the final content of every field, which stays what it was."""
+    machine = Machine(shape, arch, sg.f64)
+    loss = sg.field(sg.f64, (), needs_grad=True)
+    with sg.ad.Tape(loss):
+        for args in shape.calls:
             machine.launch(args)
-            machine.seed(seeds)
-            machine.launch_grad(args)
-            compare(machine, pulled_back(machine, launch, seeds), f"{arch}, by hand, arguments {args}")
-
-
-def judge_tape(shape: Shape, launches: Sequence[Captured], arches: Sequence[str] = ARCHES) -> None:
-    """One tape over all launches; the loss weighs the final content of every field."""
-    for arch in arches:
-        machine = Machine(shape, arch, sg.f64)
-        seeds = cotangents(machine)
-        expected: Arrays = seeds
-        for launch in reversed(launches):
-            expected = pulled_back(machine, launch, expected)
-        loss = sg.field(sg.f64, (), needs_grad=True)
-        with sg.ad.Tape(loss):
-            for args in shape.calls:
-                machine.launch(args)
-            for name, content in shape.contents.items():
-                if name in machine.adjoints:
-                    weights = replace(content, data=seeds[name], grad=False).make(sg.f64, "weights")
-                    (_weigh_elements if content.rank else _weigh)(machine.fields[name], weights, loss)
-        compare(machine, expected, f"{arch}, under a tape")
-        for name, f in machine.fields.items():
-            if name in launches[-1].after:
-                np.testing.assert_allclose(f.to_numpy(), launches[-1].after[name], rtol=1e-10, atol=1e-12)
+        for name, content in shape.contents.items():
+            if name in machine.adjoints:
+                weights = replace(content, data=expected.seeds[name], grad=False).make(sg.f64, "weights")
+                weigh = _weigh_elements if content.rank else _weigh if content.data.ndim else _weigh_number
+                weigh(machine.fields[name], weights, loss)
+    compare(machine, expected.taped, f"{arch}, under a tape")
+    for name, f in machine.fields.items():
+        if name in launches[-1].after:
+            np.testing.assert_allclose(f.to_numpy(), launches[-1].after[name], rtol=1e-10, atol=1e-12)
 
 
 def judge_refusal(shape: Shape) -> None:
@@ -191,12 +205,11 @@ def judge_refusal_by_hand(shape: Shape) -> None:
 # ---- parts --------------------------------------------------------------------------------------------------
 
 
-def pulled_back(machine: Machine, launch: Captured, seeds: Arrays) -> dict[str, np.ndarray]:
+def pulled_back(launch: Captured, seeds: Arrays) -> dict[str, np.ndarray]:
     """What JAX makes of cotangents; fields that the kernel does not use keep theirs."""
     used = {n: seeds[n].reshape(launch.before[n].shape) for n in seeds if n in launch.before}
-    found = JaxExecutor().gradient(
-        launch.kernel, launch.before, launch.after, launch.scalars, launch.draws, used
-    )
+    at = Setting.of(launch)
+    found = JaxExecutor().gradient(at.kernel, at.arrays, launch.after, at.scalars, at.draws, used)
     return {n: found[n].reshape(s.shape) if n in found else s for n, s in seeds.items()}
 
 
@@ -213,6 +226,12 @@ def _weigh(f: sg.Tensor, w: sg.Tensor, loss: sg.template()):
     """loss += <w, f>"""
     for at in sg.grouped(f):
         loss[None] += f[at] * w[at]
+
+
+@sg.kernel
+def _weigh_number(f: sg.template(), w: sg.template(), loss: sg.template()):
+    """loss += w f"""
+    loss[None] += f[None] * w[None]
 
 
 @sg.kernel

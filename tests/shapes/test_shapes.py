@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 import shape_rows  # noqa: F401 - fills the table
-from shape_judge import judge_by_hand, judge_executors, judge_refusal, judge_refusal_by_hand, judge_tape
+from shape_judge import expect, judge_by_hand, judge_executors, judge_refusal, judge_refusal_by_hand, judge_tape
 from shape_table import SHAPES, Refused
 
 
@@ -15,12 +15,13 @@ def _named(*hows: str) -> list[str]:
 def test_gradient(name: str) -> None:
     shape = SHAPES[name]
     launches = judge_executors(shape)
+    expected = expect(shape, launches)
+    judge_tape(shape, launches, expected, "reference")
     if shape.how == "hand":
-        judge_by_hand(shape, launches)
-        judge_tape(shape, launches, ("reference",))
+        judge_by_hand(shape, expected)
     else:
         judge_refusal_by_hand(shape)
-        judge_tape(shape, launches)
+        judge_tape(shape, launches, expected, "cpu")
 
 
 @pytest.mark.parametrize("name", _named("refused"))

@@ -671,19 +671,6 @@ def random_recurrence(x, y, n):
     return k
 
 
-@shape("values", "a constant branch of the gradient: `stop_grad` in the recurrence")
-def stopped_value(x, y, n):
-    @sg.kernel
-    def k():
-        for i in x:
-            v = x[i]
-            for j in range(n[i]):
-                v = v * sg.stop_grad(sg.cos(v)) + 0.3 * v * v
-            y[i] += v
-
-    return k
-
-
 # ---- every function, carried and read -----------------------------------------------------------------------
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
@@ -699,11 +686,12 @@ def carried(name: str, f: Callable[[Any], Any]) -> None:
             for i in x:
                 v = x[i]
                 for _ in range(n[i]):
-                    v = f(v) * 0.25 + 0.5 * x[i] + 0.05
+                    v = f(v) * 0.25 + 0.5 * x[i] + rest
                 y[i] += v
 
         return k
 
+    rest = 0.6 if name == "log" else 0.05  # what log is taken of stays positive
     make.__name__ = f"{name}_carried"
     small = real([0.3, 0.7, 0.4, 0.9, 0.5])
     shape("values", f"`{name}` of what the loop carries", x=small if name in ("asin", "acos") else INPUTS["x"])(make)
