@@ -5,7 +5,6 @@ those of a run without a tape.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,24 +12,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.ad import Tape
-
-ARCHES = ("reference", "cpu")
-N = 5
-START = np.array([0.3, 0.7, 1.1, 0.5, 0.9])
-
-
-def make(arch: str) -> SimpleNamespace:
-    sg.init(arch=arch, default_fp=sg.f64)
-    f = SimpleNamespace()
-    f.x = sg.field(sg.f64, (N,), needs_grad=True)
-    f.y = sg.field(sg.f64, (N,), needs_grad=True)
-    f.v = sg.Vector.field(2, sg.f64, (N,), needs_grad=True)
-    f.loss = sg.field(sg.f64, (), needs_grad=True)
-    f.c = sg.field(sg.i32, (N,))
-    return f
-
-
-Program = Callable[[SimpleNamespace], list[Any]]
+from state_programs import ARCHES, START, N, Program, Run, differences, make
 
 
 def in_place(f: SimpleNamespace) -> list[Any]:
@@ -44,18 +26,6 @@ def in_place(f: SimpleNamespace) -> list[Any]:
     return [step, step]
 
 
-def until_small(f: SimpleNamespace) -> list[Any]:
-    x = f.x
-
-    @sg.kernel
-    def halve():
-        for i in x:
-            while x[i] > 0.1:
-                x[i] *= 0.5 + 0.1 * x[i]
-
-    return [halve]
-
-
 def chain(f: SimpleNamespace) -> list[Any]:
     x = f.x
 
@@ -66,21 +36,6 @@ def chain(f: SimpleNamespace) -> list[Any]:
                 x[i] = x[i] * x[i - 1]
 
     return [multiply, multiply]
-
-
-def bound_cleared(f: SimpleNamespace) -> list[Any]:
-    x, c = f.x, f.c
-
-    @sg.kernel
-    def consume():
-        for i in x:
-            v = x[i]
-            for _ in range(c[i]):
-                v = sg.sin(v)
-            x[i] = v * v
-            c[i] = 0
-
-    return [consume, consume]
 
 
 def several_tasks(f: SimpleNamespace) -> list[Any]:
@@ -140,21 +95,6 @@ def rotation(f: SimpleNamespace) -> list[Any]:
     return [start, turn, turn, finish]
 
 
-def permutation(f: SimpleNamespace) -> list[Any]:
-    """Reversal in place, in a serial loop."""
-    x = f.x
-
-    @sg.kernel
-    def swap():
-        for _ in range(1):
-            for i in range(N // 2):
-                a = x[i]
-                x[i] = x[N - 1 - i] * a
-                x[N - 1 - i] = sg.sin(a) * x[i]
-
-    return [swap]
-
-
 def gated(f: SimpleNamespace) -> list[Any]:
     x, c = f.x, f.c
 
@@ -171,56 +111,7 @@ def gated(f: SimpleNamespace) -> list[Any]:
     return [step, step, step]
 
 
-PROGRAMS: list[Program] = [
-    in_place, until_small, chain, bound_cleared, several_tasks, serial_between, rotation, permutation, gated,
-]  # fmt: skip
-
-
-class Run:
-    """A program of launches with the sum of x² at its end as loss."""
-
-    def __init__(self, arch: str, program: Program) -> None:
-        self.f = make(arch)
-        self.kernels = program(self.f)
-        x, y, loss = self.f.x, self.f.y, self.f.loss
-
-        @sg.kernel
-        def total():
-            for i in x:
-                loss[None] += x[i] * x[i] + 0.5 * y[i]
-
-        self.total = total
-
-    def start(self, x: np.ndarray) -> None:
-        self.f.x.from_numpy(x)
-        self.f.y.fill(0.0)
-        self.f.c.from_numpy(np.array([1, 2, 0, 3, 2], np.int32))
-        self.f.loss.fill(0.0)
-
-    def launch(self) -> None:
-        for kernel in self.kernels:
-            kernel()
-        self.total()
-
-    def value(self, x: np.ndarray) -> float:
-        self.start(x)
-        self.launch()
-        return float(self.f.loss[None])
-
-    def gradient(self, x: np.ndarray, **options: Any) -> np.ndarray:
-        self.start(x)
-        with Tape(self.f.loss, **options) as self.tape:
-            self.launch()
-        return self.f.x.grad.to_numpy()
-
-
-def differences(run: Run) -> np.ndarray:
-    made = []
-    for k in range(N):
-        h = np.zeros(N)
-        h[k] = 1e-6
-        made.append((run.value(START + h) - run.value(START - h)) / 2e-6)
-    return np.array(made)
+PROGRAMS: list[Program] = [in_place, chain, several_tasks, serial_between, rotation, gated]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -242,7 +133,7 @@ def test_a_tape_that_is_kept_gives_the_same_again(arch: str) -> None:
     assert np.array_equal(run.f.x.grad.to_numpy(), first)
 
 
-@pytest.mark.parametrize("program", [in_place, until_small, chain, several_tasks])
+@pytest.mark.parametrize("program", [in_place, chain, several_tasks])
 def test_a_gradient_called_by_hand_is_refused(program: Program) -> None:
     run = Run("reference", program)
     run.value(START)

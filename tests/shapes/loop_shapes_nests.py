@@ -278,8 +278,8 @@ def field_of_two_axes(q, r, n):
     return k
 
 
-@shape("loops", "`grouped` indices with a loop that uses their components", q=real([[0.3, 0.7], [0.4, 1.1], [0.5, 0.9]]),
-       r=real([[1.0, 2.0], [3.0, -1.0], [0.5, 0.25]]))  # fmt: skip
+@shape("loops", "`grouped` indices with a loop that uses their components",
+       q=real([[0.3, 0.7], [0.4, 1.1], [0.5, 0.9]]), r=real([[1.0, 2.0], [3.0, -1.0], [0.5, 0.25]]))  # fmt: skip
 def grouped_indices(q, r):
     @sg.kernel
     def k():

@@ -33,7 +33,8 @@ def scatter_sub(x, g, p, n):
 
 
 @shape("memory", "particles to a grid: each spreads over three cells, by weights that depend on it",
-       g=real([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]), mass=real([1.0, 2.0, 0.5, 1.5, 0.8]), x=real([0.3, 1.7, 2.4, 0.9, 2.2]))  # fmt: skip
+       g=real([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]), mass=real([1.0, 2.0, 0.5, 1.5, 0.8]),
+       x=real([0.3, 1.7, 2.4, 0.9, 2.2]))  # fmt: skip
 def particles_to_grid(x, mass, g):
     @sg.kernel
     def k():
@@ -177,7 +178,8 @@ def returned_slot(x, y, count):
 
 
 @shape("memory", "the value that an atomic add returned, between iterations",
-       how=Refused("old value", "what each iteration saw depends on the order in which they ran"))  # fmt: skip
+       how=Refused(
+           "depends on the order of iterations", "what each iteration saw depends on the order in which they ran"))  # fmt: skip
 def returned_between_iterations(x, y, total):
     @sg.kernel
     def k():
@@ -189,7 +191,8 @@ def returned_between_iterations(x, y, total):
 
 
 @shape("memory", "an exchange between iterations", total=real(0.75),
-       how=Refused("exchange", "which values were overwritten depends on the order of iterations"))  # fmt: skip
+       how=Refused(
+           "needs the values it overwrote", "which values were overwritten depends on the order of iterations"))  # fmt: skip
 def exchanged_between_iterations(x, total):
     @sg.kernel
     def k():
@@ -200,7 +203,7 @@ def exchanged_between_iterations(x, total):
 
 
 @shape("memory", "an atomic max whose result is stored to again", total=real(0.75),
-       how=Refused("", "who held the largest value cannot be told any more"))  # fmt: skip
+       how=Refused("who won cannot be told", "who held the largest value cannot be told any more"))  # fmt: skip
 def maximum_overwritten(x, y, total):
     @sg.kernel
     def k():

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import stackgrad as sg
-from shape_table import Refused, ints, real, shape
-
-NEIGHBOUR = "iterations run in any order: what one of them reads, another one overwrites"
+from shape_table import ints, real, shape
 
 
 @shape("memory", "an output that the loop adds to")
@@ -351,57 +349,12 @@ def ndarray_in_place(a):
     return k
 
 
-# ---- dependences between parallel iterations ---------------------------------------------------------------
-
-
-@shape("memory", "`s[i + 2]` from `s[i]` in a parallel loop", s=real([0.5, 0.6, 0.7, 0.8, 0.9, 0.4, 0.3]),
-       how=Refused("that iteration i + -2 writes", NEIGHBOUR))  # fmt: skip
-def parallel_recurrence(s):
+@shape("memory", "one array passed twice, read by one name and written by the other", calls=(("a", "a"),) * 2,
+       how="tape", a=real([0.3, 0.7, 0.4, 0.2], ndarray=True))  # fmt: skip
+def aliases(a):
     @sg.kernel
-    def k():
-        for i in range(5):
-            s[i + 2] = s[i] * s[i]
-
-    return k
-
-
-@shape("memory", "`x[i]` from `x[i]` and `x[i + 1]` in a parallel loop", how=Refused("iterations are not independent", NEIGHBOUR))
-def parallel_stencil_in_place(x):
-    @sg.kernel
-    def k():
+    def k(a: sg.types.ndarray(), b: sg.types.ndarray()):
         for i in range(4):
-            x[i] = x[i] * x[i + 1]
-
-    return k
-
-
-@shape("memory", "`y[i] += y[i - 1] * x[i]` in a parallel loop", how=Refused("iterations are not independent", NEIGHBOUR))
-def parallel_atomic_recurrence(x, y):
-    @sg.kernel
-    def k():
-        for i in range(1, 5):
-            y[i] += y[i - 1] * x[i]
-
-    return k
-
-
-@shape("memory", "a recurrence through an ndarray in a parallel loop", calls=(("a",),),
-       a=real([0.3, 0.7, 0.4, 0.2], ndarray=True), how=Refused("iterations are not independent", NEIGHBOUR))  # fmt: skip
-def parallel_recurrence_of_ndarray(a):
-    @sg.kernel
-    def k(a: sg.types.ndarray()):
-        for i in range(3):
-            a[i + 1] = a[i] * a[i]
-
-    return k
-
-
-@shape("memory", "a recurrence in a loop over a field", how=Refused("iterations are not independent", NEIGHBOUR))
-def parallel_recurrence_over_field(x):
-    @sg.kernel
-    def k():
-        for i in x:
-            if i > 0:
-                x[i] = x[i - 1] * x[i]
+            b[i] = a[i] * a[i]
 
     return k

@@ -11,6 +11,8 @@ QUATERNIONS = real([[1.0, 0.1, 0.2, 0.3], [0.5, 0.5, -0.4, 0.2], [0.9, 0.0, 0.3,
                     [0.7, -0.2, 0.6, 0.3]], rank=1)  # fmt: skip
 SQUARES = real([[[0.3, 0.7], [0.4, 0.2]], [[0.5, 0.1], [-0.2, 0.6]], [[0.8, 0.3], [0.4, 0.9]],
                 [[0.1, 0.2], [0.3, 0.4]], [[0.6, -0.5], [0.4, 0.3]]], rank=2)  # fmt: skip
+SYMMETRIC = real([[[4.0, 0.7, 0.4], [0.7, 3.0, 0.2], [0.4, 0.2, 5.0]],
+                  [[3.0, -0.5, 0.6], [-0.5, 4.0, 0.1], [0.6, 0.1, 2.0]]], rank=2)  # fmt: skip
 
 
 @shape("values", "a vector before the loop, its elements in each trip", p=PAIRS)
@@ -247,9 +249,8 @@ def prefix_sums(x, y, n):
     return k
 
 
-@shape("values", "a triangular factorisation of a local matrix, with dynamic rows and columns",
-       m=real([[[4.0, 0.7, 0.4], [0.7, 3.0, 0.2], [0.4, 0.2, 5.0]], [[3.0, -0.5, 0.6], [-0.5, 4.0, 0.1], [0.6, 0.1, 2.0]]],
-              rank=2), n=ints([3, 2]), y=real([2.0, -1.0]))  # fmt: skip
+@shape("values", "a triangular factorisation of a local matrix, with dynamic rows and columns", m=SYMMETRIC,
+       n=ints([3, 2]), y=real([2.0, -1.0]), calls=((),))  # fmt: skip
 def triangular_factorisation(m, y, n):
     @sg.kernel
     def k():
@@ -267,9 +268,8 @@ def triangular_factorisation(m, y, n):
     return k
 
 
-@shape("values", "substitution in a triangular system, each entry from the ones before",
-       m=real([[[2.0, 0.0, 0.0], [0.7, 3.0, 0.0], [0.4, 0.2, 1.5]], [[1.0, 0.0, 0.0], [-0.5, 2.0, 0.0], [0.6, 0.1, 2.0]]],
-              rank=2), b=real([[0.3, 0.7, -0.2], [0.4, 1.1, 0.5]], rank=1), n=ints([3, 2]), y=real([2.0, -1.0]))  # fmt: skip
+@shape("values", "substitution in a triangular system, each entry from the ones before", m=SYMMETRIC,
+       b=real([[0.3, 0.7, -0.2], [0.4, 1.1, 0.5]], rank=1), n=ints([3, 2]), y=real([2.0, -1.0]))  # fmt: skip
 def substitution(m, b, y, n):
     @sg.kernel
     def k():

@@ -1,0 +1,74 @@
+# ruff: noqa: B007 - loops that only count
+"""Shapes of memory: what parallel iterations may not read of each other."""
+from __future__ import annotations
+
+import stackgrad as sg
+from shape_table import Refused, real, shape
+
+DEPENDENT = Refused(
+    "the iterations are not independent",
+    "iterations run in any order, and one of them reads what another one overwrites",
+)
+
+@shape("memory", "`s[i + 2]` from `s[i]` in a parallel loop", s=real([0.5, 0.6, 0.7, 0.8, 0.9, 0.4, 0.3]),
+       how=DEPENDENT)  # fmt: skip
+def parallel_recurrence(s):
+    @sg.kernel
+    def k():
+        for i in range(5):
+            s[i + 2] = s[i] * s[i]
+
+    return k
+
+
+@shape("memory", "`x[i]` from `x[i]` and `x[i + 1]` in a parallel loop", how=DEPENDENT)
+def parallel_stencil_in_place(x):
+    @sg.kernel
+    def k():
+        for i in range(4):
+            x[i] = x[i] * x[i + 1]
+
+    return k
+
+
+@shape("memory", "`y[i] += y[i - 1] * x[i]` in a parallel loop", how=DEPENDENT)
+def parallel_atomic_recurrence(x, y):
+    @sg.kernel
+    def k():
+        for i in range(1, 5):
+            y[i] += y[i - 1] * x[i]
+
+    return k
+
+
+@shape("memory", "a recurrence through an ndarray in a parallel loop", calls=(("a",),),
+       a=real([0.3, 0.7, 0.4, 0.2], ndarray=True), how=DEPENDENT)  # fmt: skip
+def parallel_recurrence_of_ndarray(a):
+    @sg.kernel
+    def k(a: sg.types.ndarray()):
+        for i in range(3):
+            a[i + 1] = a[i] * a[i]
+
+    return k
+
+
+@shape("memory", "a recurrence in a loop over a field", how=DEPENDENT)
+def parallel_recurrence_over_field(x):
+    @sg.kernel
+    def k():
+        for i in x:
+            if i > 0:
+                x[i] = x[i - 1] * x[i]
+
+    return k
+
+
+@shape("memory", "a kernel that uses a gradient array",
+       how=Refused("is used in a kernel that is differentiated", "its gradient would be a second derivative"))  # fmt: skip
+def adjoints_used(x, y):
+    @sg.kernel
+    def k():
+        for i in x:
+            y[i] += x.grad[i] * x[i]
+
+    return k
