@@ -179,7 +179,8 @@ def returned_slot(x, y, count):
 
 @shape("memory", "the value that an atomic add returned, between iterations",
        how=Refused(
-           "depends on the order of iterations", "what each iteration saw depends on the order in which they ran"))  # fmt: skip
+           "depends on the order of iterations", "what each iteration saw depends on the order in which they ran"),
+       )  # fmt: skip
 def returned_between_iterations(x, y, total):
     @sg.kernel
     def k():
@@ -192,7 +193,8 @@ def returned_between_iterations(x, y, total):
 
 @shape("memory", "an exchange between iterations", total=real(0.75),
        how=Refused(
-           "needs the values it overwrote", "which values were overwritten depends on the order of iterations"))  # fmt: skip
+           "needs the values it overwrote", "which values were overwritten depends on the order of iterations"),
+       )  # fmt: skip
 def exchanged_between_iterations(x, total):
     @sg.kernel
     def k():

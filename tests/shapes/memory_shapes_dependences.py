@@ -64,7 +64,8 @@ def parallel_recurrence_over_field(x):
 
 
 @shape("memory", "a kernel that uses a gradient array",
-       how=Refused("is used in a kernel that is differentiated", "its gradient would be a second derivative"))  # fmt: skip
+       how=Refused("is used in a kernel that is differentiated", "its gradient would be a second derivative"),
+       )  # fmt: skip
 def adjoints_used(x, y):
     @sg.kernel
     def k():
