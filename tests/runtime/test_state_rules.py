@@ -110,59 +110,70 @@ def test_a_permutation_in_place(arch: str) -> None:
 # ---- several launches ---------------------------------------------------------------------------------------
 
 
+class Particles:
+    """Four steps: particles to a grid that is cleared before, the grid halved, and back. Row s of x is step s."""
+
+    steps = 4
+
+    def __init__(self) -> None:
+        x = self.x = sg.field(sg.f64, (self.steps + 1, N), needs_grad=True)
+        grid = self.grid = sg.field(sg.f64, (3,), needs_grad=True)
+        loss = self.loss = sg.field(sg.f64, (), needs_grad=True)
+
+        @sg.kernel
+        def p2g(s: sg.i32):
+            for i in range(N):
+                grid[i % 3] += sg.sin(x[s, i])
+
+        @sg.kernel
+        def damp():
+            for g in grid:
+                grid[g] = 0.5 * grid[g]
+
+        @sg.kernel
+        def g2p(s: sg.i32):
+            for i in range(N):
+                x[s + 1, i] = x[s, i] + 0.1 * grid[i % 3] * grid[(i + 1) % 3]
+
+        @sg.kernel
+        def total():
+            for i in range(N):
+                loss[None] += x[Particles.steps, i] ** 2
+
+        self.p2g, self.damp, self.g2p, self.total = p2g, damp, g2p, total
+
+    def rebuild(self, s: int) -> None:
+        """The grid as step s saw it."""
+        self.grid.fill(0)
+        self.p2g(s)
+        self.damp()
+
+    def forward(self, start: np.ndarray) -> float:
+        self.x.from_numpy(np.concatenate([start[None], np.zeros((self.steps, N))]))
+        self.loss[None] = 0
+        for s in range(self.steps):
+            self.rebuild(s)
+            self.g2p(s)
+        self.total()
+        return float(self.loss[None])
+
+
 def test_a_grid_that_is_cleared_and_rebuilt_each_step_with_gradients_called_by_hand(arch: str) -> None:
     """The backward pass rebuilds the grid of each step before it calls the gradients of that step."""
-    steps = 4
     sg.init(arch=arch, default_fp=sg.f64)
-    x = sg.field(sg.f64, (steps + 1, N), needs_grad=True)
-    grid, loss = sg.field(sg.f64, (3,), needs_grad=True), sg.field(sg.f64, (), needs_grad=True)
-
-    @sg.kernel
-    def p2g(s: sg.i32):
-        for i in range(N):
-            grid[i % 3] += sg.sin(x[s, i])
-
-    @sg.kernel
-    def damp():
-        for g in grid:
-            grid[g] = 0.5 * grid[g]
-
-    @sg.kernel
-    def g2p(s: sg.i32):
-        for i in range(N):
-            x[s + 1, i] = x[s, i] + 0.1 * grid[i % 3] * grid[(i + 1) % 3]
-
-    @sg.kernel
-    def total():
-        for i in range(N):
-            loss[None] += x[steps, i] ** 2
-
-    def rebuild(s: int) -> None:
-        grid.fill(0)
-        p2g(s)
-        damp()
-
-    def forward(start: np.ndarray) -> float:
-        x.from_numpy(np.concatenate([start[None], np.zeros((steps, N))]))
-        loss[None] = 0
-        for s in range(steps):
-            rebuild(s)
-            g2p(s)
-        total()
-        return float(loss[None])
-
-    forward(START)
+    p = Particles()
+    p.forward(START)
     sg.ad.clear_all_gradients()
-    loss.grad[None] = 1
-    total.grad()
-    for s in reversed(range(steps)):
-        rebuild(s)
-        grid.grad.fill(0)
-        g2p.grad(s)
-        damp.grad()
-        p2g.grad(s)
-    found = x.grad.to_numpy()[0]
-    moved = [[forward(START + sign * 1e-6 * np.eye(N)[k]) for sign in (1, -1)] for k in range(N)]
+    p.loss.grad[None] = 1
+    p.total.grad()
+    for s in reversed(range(p.steps)):
+        p.rebuild(s)
+        p.grid.grad.fill(0)
+        p.g2p.grad(s)
+        p.damp.grad()
+        p.p2g.grad(s)
+    found = p.x.grad.to_numpy()[0]
+    moved = [[p.forward(START + sign * 1e-6 * np.eye(N)[k]) for sign in (1, -1)] for k in range(N)]
     np.testing.assert_allclose(found, [(a - b) / 2e-6 for a, b in moved], rtol=1e-6)
 
 

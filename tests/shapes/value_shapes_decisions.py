@@ -377,29 +377,3 @@ def loads_in_nested_branches(x, y, n, w):
             y[i] += v
 
     return k
-
-
-@shape("values", "steps: `round`, `floor`, `sgn` have the slope 0, and what stands beside them goes on")
-def steps(x, y, n):
-    @sg.kernel
-    def k():
-        for i in x:
-            v = 1.7 * x[i]
-            for j in range(n[i]):
-                v = 0.9 * v + 0.1 * sg.round(3.0 * v) + 0.2 * sg.floor(v) - 0.05 * sg.math.sign(v)
-            y[i] += v * v
-
-    return k
-
-
-@shape("values", "random numbers that decide how often a loop runs")
-def random_decides_trips(x, y):
-    @sg.kernel
-    def k():
-        for i in x:
-            v = x[i]
-            while sg.random() > 0.4:
-                v = sg.sin(v) + 0.3 * sg.random() * v
-            y[i] += v
-
-    return k

@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of values: every function of one number, of what a loop carries and of what a trip makes."""
+"""Shapes of values: functions of one number, of what a loop carries and of what a trip makes; random numbers."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -7,6 +7,35 @@ from typing import Any
 
 import stackgrad as sg
 from shape_table import INPUTS, real, shape
+
+
+@shape("values", "steps: `round`, `floor`, `sgn` have the slope 0, and what stands beside them goes on")
+def steps(x, y, n):
+    @sg.kernel
+    def k():
+        for i in x:
+            v = 1.7 * x[i]
+            for j in range(n[i]):
+                v = 0.9 * v + 0.1 * sg.round(3.0 * v) + 0.2 * sg.floor(v) - 0.05 * sg.math.sign(v)
+            y[i] += v * v
+
+    return k
+
+
+@shape("values", "random numbers that decide how often a loop runs")
+def random_decides_trips(x, y):
+    @sg.kernel
+    def k():
+        for i in x:
+            v = x[i]
+            while sg.random() > 0.4:
+                v = sg.sin(v) + 0.3 * sg.random() * v
+            y[i] += v
+
+    return k
+
+
+# ---- one function, carried and read ----------------------------------------------------------------------------
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "tanh": sg.tanh, "exp": sg.exp, "tan": sg.tan, "sqrt": sg.sqrt, "log": sg.log, "rsqrt": sg.rsqrt,
