@@ -1,7 +1,8 @@
 """Judges one shape: every executor, both lowerings, both precisions, three oracles, and the program's own interface.
 
-Executors are asked through recorded launches, as `stackgrad check` does it; the interface is what users call, with
-the gradients of JAX as expectation: `kernel.grad` at the state after the last launch, and a tape over all launches.
+Executors are asked through recorded launches, as `stackgrad check` does it, and judged by JAX, dual numbers and Taylor
+remainders. The interface is what users call: `kernel.grad` at the state after the last launch, and a tape over all
+launches; it must give what the classic lowering, judged by then, gives launch by launch. So must every policy.
 """
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ import pytest
 import stackgrad as sg
 from shape_table import Refused, Shape
 from stackgrad.capture import capture
+from stackgrad.compiler.ad.policies import POLICIES
 from stackgrad.compiler.driver import Lowered
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.harness.executors import LaunchExecutor, present_backends, reference, reordered, twin
-from stackgrad.harness.launch import Captured, Setting
-from stackgrad.harness.oracle_executors import JaxExecutor
-from stackgrad.harness.plugin_checks import OpenPanel, explain, failures, gradient_cases
+from stackgrad.harness.launch import Captured, Setting, widened
+from stackgrad.harness.plugin_checks import OpenPanel, ThoroughReplay, explain, failures
 from stackgrad.harness.replay import Case, Replay, is_failure
 from stackgrad.harness.rounding import narrowest, signs
 
@@ -99,23 +100,59 @@ def cotangents(machine: Machine) -> dict[str, np.ndarray]:
     return found
 
 
+# ---- expectations --------------------------------------------------------------------------------------------
+
+
+def pulled_back(launch: Captured, seeds: Arrays, policy: str = "classic") -> dict[str, np.ndarray]:
+    """Cotangents of the content before a launch; fields that the kernel does not use keep theirs."""
+    used = {n: seeds[n].reshape(launch.before[n].shape) for n in seeds if n in launch.before}
+    at = Setting.of(launch)
+    executor = reference(policy, lowering=policy)
+    found = executor.gradient(at.kernel, at.arrays, launch.after, at.scalars, at.draws, used)
+    return {n: found[n].reshape(s.shape) if n in found else s for n, s in seeds.items()}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What launches in double precision have as gradients. by_hand: the last alone. taped: all of them together."""
+
+    seeds: Arrays
+    by_hand: Arrays
+    taped: Arrays
+
+
+def expect(shape: Shape, launches: Sequence[Captured]) -> Expected:
+    """Gradients for the same cotangents of the final content, by the classic lowering, which was judged."""
+    seeds = cotangents(Machine(shape, "reference", sg.f64))
+    taped = by_hand = pulled_back(launches[-1], seeds)
+    for launch in reversed(launches[:-1]):
+        taped = pulled_back(launch, taped)
+    return Expected(seeds, by_hand, taped)
+
+
 # ---- executors ----------------------------------------------------------------------------------------------
 
 
 def judge_executors(shape: Shape) -> list[Captured]:
     """Record the launches in single precision on the CPU and judge them; gives them in double precision.
 
-    Of launches with equal arguments the last is judged: it starts from outputs that a launch wrote.
+    Of launches with equal arguments the last is judged: it starts from outputs that a launch wrote. In single precision
+    the CPU's part is what the program itself obtained, where `kernel.grad` can be called.
     """
     machine = Machine(shape, "cpu", sg.f32)
-    launches = _record(machine)
     panel = panel_of_all()
-    for launch in _distinct(shape, launches):
-        cases = gradient_cases(launch, panel)
+    narrow = panel if shape.how == "tape" else replace(panel, backends=[])
+    for launch in _distinct(shape, _record(machine)):
+        own = Setting.of(launch)
+        wide = replace(widened(own), kernel=panel.widen(own.kernel))
+        cases = [
+            *ThoroughReplay(panel, wide, "f64", None, own.kernel).cases(),
+            *ThoroughReplay(narrow, own, "f32", launch.after).cases(),
+        ]
         wrong = failures(cases, gradient=True) + _undecided(cases)
         assert not wrong, explain(cases, wrong)
     if shape.how == "hand":
-        _judge_own_precision(machine, panel)
+        _judge_own_precision(machine, narrow)
     return _record(Machine(shape, "reference", sg.f64))
 
 
@@ -148,28 +185,20 @@ def _judge_own_precision(machine: Machine, panel: OpenPanel) -> None:
         machine.launch_grad(machine.shape.calls[-1])
     (launch,) = made.launches
     case = Replay(panel, Setting.of(launch), str(narrowest(launch.kernel)), launch.after).reverse_as_run()
-    assert not is_failure(case), explain([case], [])
+    assert not is_failure(case) and any(c.executor == "program" and c.verdict == "ok" for c in case.comparisons), (
+        explain([case], [])
+    )
+
+
+def judge_policies(launches: Sequence[Captured], expected: Expected) -> None:
+    """Every way of saving and recomputing gives the gradient of the last launch."""
+    for policy in POLICIES:
+        found = pulled_back(launches[-1], expected.seeds, policy)
+        for name, gradient in expected.by_hand.items():
+            _compare(found[name], gradient, f"{policy}: {name}.grad")
 
 
 # ---- the interface ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What JAX says of launches in double precision. by_hand: of the last alone. taped: of all of them together."""
-
-    seeds: Arrays
-    by_hand: Arrays
-    taped: Arrays
-
-
-def expect(shape: Shape, launches: Sequence[Captured]) -> Expected:
-    """Gradients for the same cotangents of the final content."""
-    seeds = cotangents(Machine(shape, "reference", sg.f64))
-    taped = by_hand = pulled_back(launches[-1], seeds)
-    for launch in reversed(launches[:-1]):
-        taped = pulled_back(launch, taped)
-    return Expected(seeds, by_hand, taped)
 
 
 def judge_by_hand(shape: Shape, expected: Expected) -> None:
@@ -226,23 +255,20 @@ def judge_refusal_by_hand(shape: Shape) -> None:
     assert "sg.ad.Tape" in str(caught.value), str(caught.value)
 
 
-# ---- parts --------------------------------------------------------------------------------------------------
-
-
-def pulled_back(launch: Captured, seeds: Arrays) -> dict[str, np.ndarray]:
-    """What JAX makes of cotangents; fields that the kernel does not use keep theirs."""
-    used = {n: seeds[n].reshape(launch.before[n].shape) for n in seeds if n in launch.before}
-    at = Setting.of(launch)
-    found = JaxExecutor().gradient(at.kernel, at.arrays, launch.after, at.scalars, at.draws, used)
-    return {n: found[n].reshape(s.shape) if n in found else s for n, s in seeds.items()}
+# ---- comparison ---------------------------------------------------------------------------------------------
 
 
 def compare(machine: Machine, expected: Arrays, where: str) -> None:
-    """Largest difference over the largest magnitude of the array."""
+    """Every gradient of the interface."""
     for name, found in machine.gradients().items():
-        size = max(1.0, float(np.abs(expected[name]).max(initial=0.0)))
-        worst = float(np.abs(found - expected[name]).max(initial=0.0)) / size
-        assert worst <= _TOLERANCE, f"{where}: {name}.grad is\n{found}\nnot\n{expected[name]}"
+        _compare(found, expected[name], f"{where}: {name}.grad")
+
+
+def _compare(found: np.ndarray, expected: np.ndarray, what: str) -> None:
+    """Largest difference over the largest magnitude of the array."""
+    size = max(1.0, float(np.abs(expected).max(initial=0.0)))
+    worst = float(np.abs(found - expected).max(initial=0.0)) / size
+    assert worst <= _TOLERANCE, f"{what} is\n{found}\nnot\n{expected}"
 
 
 @sg.kernel

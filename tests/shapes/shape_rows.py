@@ -8,6 +8,7 @@ import loop_shapes_bounds
 import loop_shapes_nests
 import value_shapes_locals
 import value_shapes_decisions
+import value_shapes_counters
 import value_shapes_functions
 import value_shapes_vectors
 import memory_shapes_state

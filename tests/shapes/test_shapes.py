@@ -3,7 +3,15 @@ from __future__ import annotations
 
 import pytest
 import shape_rows  # noqa: F401 - fills the table
-from shape_judge import expect, judge_by_hand, judge_executors, judge_refusal, judge_refusal_by_hand, judge_tape
+from shape_judge import (
+    expect,
+    judge_by_hand,
+    judge_executors,
+    judge_policies,
+    judge_refusal,
+    judge_refusal_by_hand,
+    judge_tape,
+)
 from shape_table import SHAPES, Refused
 
 
@@ -16,6 +24,7 @@ def test_gradient(name: str) -> None:
     shape = SHAPES[name]
     launches = judge_executors(shape)
     expected = expect(shape, launches)
+    judge_policies(launches, expected)
     judge_tape(shape, launches, expected, "reference")
     if shape.how == "hand":
         judge_by_hand(shape, expected)
