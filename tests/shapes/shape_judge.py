@@ -108,6 +108,7 @@ def pulled_back(launch: Captured, seeds: Arrays, policy: str = "classic") -> dic
     used = {n: seeds[n].reshape(launch.before[n].shape) for n in seeds if n in launch.before}
     at = Setting.of(launch)
     executor = reference(policy, lowering=policy)
+    used = {n: seed.astype(launch.before[n].dtype) for n, seed in used.items()}
     found = executor.gradient(at.kernel, at.arrays, launch.after, at.scalars, at.draws, used)
     return {n: found[n].reshape(s.shape) if n in found else s for n, s in seeds.items()}
 
@@ -142,7 +143,8 @@ def judge_executors(shape: Shape) -> list[Captured]:
     machine = Machine(shape, "cpu", sg.f32)
     panel = panel_of_all()
     narrow = panel if shape.how == "tape" else replace(panel, backends=[])
-    for launch in _distinct(shape, _record(machine)):
+    launches = _record(machine)
+    for launch in _distinct(shape, launches):
         own = Setting.of(launch)
         wide = replace(widened(own), kernel=panel.widen(own.kernel))
         cases = [
@@ -152,7 +154,7 @@ def judge_executors(shape: Shape) -> list[Captured]:
         wrong = failures(cases, gradient=True) + _undecided(cases)
         assert not wrong, explain(cases, wrong)
     if shape.how == "hand":
-        _judge_own_precision(machine, narrow)
+        _judge_own_precision(machine, narrow, launches[-1])
     return _record(Machine(shape, "reference", sg.f64))
 
 
@@ -178,16 +180,20 @@ def _undecided(cases: Sequence[Case]) -> list[str]:
     return [f"{name} decided nothing" for name in ("classic", "cpu", "jax", "dual", "taylor") if name not in opinions]
 
 
-def _judge_own_precision(machine: Machine, panel: OpenPanel) -> None:
-    """`kernel.grad` in single precision on the CPU, against the reference within the bounds of rounding."""
+def _judge_own_precision(machine: Machine, panel: OpenPanel, last: Captured) -> None:
+    """`kernel.grad` in single precision on the CPU, against the reference within the bounds of rounding.
+
+    Who holds an extreme cannot be told from rounded memory, so no bound is found; there the numbers themselves decide.
+    """
+    seeds = cotangents(machine)
     with capture(limit=1) as made:
-        machine.seed(cotangents(machine))
+        machine.seed(seeds)
         machine.launch_grad(machine.shape.calls[-1])
     (launch,) = made.launches
     case = Replay(panel, Setting.of(launch), str(narrowest(launch.kernel)), launch.after).reverse_as_run()
-    assert not is_failure(case) and any(c.executor == "program" and c.verdict == "ok" for c in case.comparisons), (
-        explain([case], [])
-    )
+    assert not is_failure(case), explain([case], [])
+    if not any(c.executor == "program" and c.verdict == "ok" for c in case.comparisons):
+        compare(machine, pulled_back(last, seeds), "in single precision", 64 * 2.0**-24)
 
 
 def judge_policies(launches: Sequence[Captured], expected: Expected) -> None:
@@ -258,17 +264,17 @@ def judge_refusal_by_hand(shape: Shape) -> None:
 # ---- comparison ---------------------------------------------------------------------------------------------
 
 
-def compare(machine: Machine, expected: Arrays, where: str) -> None:
+def compare(machine: Machine, expected: Arrays, where: str, tolerance: float = _TOLERANCE) -> None:
     """Every gradient of the interface."""
     for name, found in machine.gradients().items():
-        _compare(found, expected[name], f"{where}: {name}.grad")
+        _compare(found, expected[name], f"{where}: {name}.grad", tolerance)
 
 
-def _compare(found: np.ndarray, expected: np.ndarray, what: str) -> None:
+def _compare(found: np.ndarray, expected: np.ndarray, what: str, tolerance: float = _TOLERANCE) -> None:
     """Largest difference over the largest magnitude of the array."""
     size = max(1.0, float(np.abs(expected).max(initial=0.0)))
     worst = float(np.abs(found - expected).max(initial=0.0)) / size
-    assert worst <= _TOLERANCE, f"{what} is\n{found}\nnot\n{expected}"
+    assert worst <= tolerance, f"{what} is\n{found}\nnot\n{expected}"
 
 
 @sg.kernel
