@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from .ad.detach import detach_loads
 from .ad.driver import reverse, reverse_taped
 from .ad.marks import Marking
+from .ad.policies import policy_of
 from .ad.products import serialise_products
 from .ad.tangent import tangent
 from .ir.nodes import Atomic, Kernel, Load, StackAlloca, Store
@@ -103,9 +104,10 @@ def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = Fa
 
 
 def prepare_reverse(
-    kernel: Kernel, lowering: str = "lean", trace: Trace | None = None, check: bool = False, taped: bool = False
+    kernel: Kernel, lowering: str = "", trace: Trace | None = None, check: bool = False, taped: bool = False
 ) -> Lowered:
-    """The grad kernel of a kernel of stage source. taped: the state before the launch is at hand.
+    """The grad kernel of a kernel of stage source. lowering: a policy of `ad.policies`; empty for the default, `lean`.
+    taped: the state before the launch is at hand.
 
     Raises NotDifferentiable or Unsupported, located.
     """
@@ -115,7 +117,7 @@ def prepare_reverse(
     else:
         (grad, marking), before = reverse(prepared, lowering), {}
     if trace:
-        trace(f"reverse ({lowering})", grad)
+        trace(f"reverse ({policy_of(lowering).name})", grad)
     if check:
         verify(grad, "adjoint")
     finished = _finish(renumber(run_passes(grad, TIDY, trace, "adjoint" if check else "")))

@@ -56,11 +56,11 @@ def lower_plainly(kernel: Kernel) -> Lowered:
 
 @dataclass
 class LaunchExecutor:
-    """A backend behind its launcher. lowering: of the gradient. lower: how forward kernels are prepared."""
+    """A backend behind its launcher. lowering: of the gradient, empty for the default. lower: of forward kernels."""
 
     name: str
     backend: Backend
-    lowering: str = "lean"
+    lowering: str = ""
     lower: Callable[[Kernel], Lowered] = prepare_forward
     options: Options = PRECISE
     seconds: float | None = None
@@ -133,7 +133,7 @@ def in_blocks(total: int, width: int) -> Iterable[tuple[int, int]]:
     return reversed([(start, min(start + size, total)) for start in range(0, total, size)])
 
 
-def reference(name: str = "reference", order: Order | None = None, lowering: str = "lean") -> LaunchExecutor:
+def reference(name: str = "reference", order: Order | None = None, lowering: str = "") -> LaunchExecutor:
     """The interpreter, with a heap of its own."""
     backend = ReferenceBackend() if order is None else ReferenceBackend(order)
     return LaunchExecutor(name, backend, lowering)

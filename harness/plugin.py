@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,18 +52,31 @@ def probes() -> Mapping[str, Probe]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--backend`."""
+    """`--backend`, `--lowering`."""
     parser.addoption("--backend", action="append", default=[], metavar="NAME", help="run only these backends")
+    text = "make gradients by this policy, where a test names none; all give one gradient"
+    parser.addoption("--lowering", default="", metavar="NAME", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """End the run if a backend that it was asked for is not here."""
+    """End the run if a backend that it was asked for is not here, or a policy is not known."""
     config.addinivalue_line("markers", MARKER)
     required = [n.strip() for n in os.environ.get(REQUIRED, "").split(",") if n.strip()]
     named = list(dict.fromkeys(required + config.getoption("--backend")))
     absent = [text for text in map(_absence, named) if text] if named else []
     if absent:
         raise pytest.UsageError("\n".join(absent))
+    if config.getoption("--lowering"):
+        _set_lowering(config, config.getoption("--lowering"))
+
+
+def _set_lowering(config: pytest.Config, name: str) -> None:
+    """The default policy of the run, put back at its end."""
+    from ..compiler.ad.policies import POLICIES, set_default
+
+    if name not in POLICIES:
+        raise pytest.UsageError(f"there is no policy {name!r} for gradients; known: {', '.join(POLICIES)}")
+    config.add_cleanup(partial(set_default, set_default(name)))
 
 
 def _absence(name: str) -> str:

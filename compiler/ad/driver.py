@@ -24,13 +24,13 @@ from .forget_primals import forget_primals
 from .marks import Claim, Marking, make_marking
 from .own_arrays import own_arrays
 from .plan import Plan, Planner
-from .policies import POLICIES, Policy
+from .policies import Policy, policy_of
 from .reverse import TaskReverser
 from .risk import Risk, RiskAnalysis
 from .structure import Structure
 
 
-def reverse(kernel: Kernel, lowering: str = "lean") -> tuple[Kernel, Marking | None]:
+def reverse(kernel: Kernel, lowering: str = "") -> tuple[Kernel, Marking | None]:
     """The grad kernel (stage adjoint) of a prepared kernel (stage structured, versions rewritten, loops numbered).
 
     Adjoint arrays hold the cotangents of the final content before, and of the initial content after it has run. It is
@@ -45,7 +45,7 @@ def reverse(kernel: Kernel, lowering: str = "lean") -> tuple[Kernel, Marking | N
     return grad, made.marking()
 
 
-def reverse_taped(kernel: Kernel, lowering: str = "lean") -> tuple[Kernel, dict[str, str], Marking | None]:
+def reverse_taped(kernel: Kernel, lowering: str = "") -> tuple[Kernel, dict[str, str], Marking | None]:
     """Like `reverse`, where the state before the launch is at hand. Gives the array behind each parameter `x.before`
     too: the launch finds in it the content of x before the kernel ran, and may write it.
     """
@@ -68,7 +68,7 @@ class _Reversal:
 
     def __init__(self, kernel: Kernel, lowering: str, taped: bool = False) -> None:
         self.kernel = kernel
-        self.policy = POLICIES[lowering]
+        self.policy = policy_of(lowering)
         self.taped = taped
         self.activity = find_activity(kernel)
         if not any(t.grad for t in kernel.array_types().values()):
@@ -106,7 +106,7 @@ class _Reversal:
         return made
 
 
-def plan_tasks(kernel: Kernel, lowering: str = "lean") -> list[tuple[str, Plan, dict[Value, Risk]]]:
+def plan_tasks(kernel: Kernel, lowering: str = "") -> list[tuple[str, Plan, dict[Value, Risk]]]:
     """For each task the prefix of the names made for it, its plan, and the risks of its loads. Raises as `reverse`."""
     made = _Reversal(kernel, lowering)
     return [

@@ -33,3 +33,17 @@ POLICIES = LOWERINGS | {
     "stored-early": Policy("stored-early", recompute=False, weigh=False, sink=False),
 }
 """Twins for tests: each leaves out one way of not saving a value."""
+
+_default = ["lean"]
+
+
+def policy_of(name: str) -> Policy:
+    """The policy of this name; the default one for an empty name. Raises KeyError."""
+    return POLICIES[name or _default[0]]
+
+
+def set_default(name: str) -> str:
+    """From here on, gradients that name no policy are made by this one. Gives the name of the one before. KeyError."""
+    before = _default[0]
+    _default[0] = POLICIES[name].name
+    return before

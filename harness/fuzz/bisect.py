@@ -125,7 +125,7 @@ class Bisector:
         start = {**initial, **made.arrays}
         state = bounded(made.kernel, start, self.scalars, self.draws)
         seeds = {k: s.astype(np.float64) for k, s in self.seeds.items()}
-        grad = prepare_reverse(made.kernel, "classic" if self.key[1] == "classic" else "lean", taped=True)
+        grad = prepare_reverse(made.kernel, self.lowering, taped=True)
         adjoints = {**seeds, MOVE + GRAD: np.zeros_like(made.arrays[MOVE])}
         memory = {**state.arrays, **adjoints, **copies(grad, start)}
         found = bounded(grad.kernel, memory, self.scalars, self.draws, dict(state.errors))
@@ -164,6 +164,11 @@ class Bisector:
 
     # -- passes ---------------------------------------------------------------------------------------------
 
+    @property
+    def lowering(self) -> str:
+        """The policy that made the gradient in question."""
+        return {"classic": "classic", "policy": self.plan.policy}.get(self.key[1], "lean")
+
     def first_pass(self) -> Suspect | None:
         """The first pass after which the kernel does something else on the reference; None if none is found."""
         seen: list[tuple[str, Kernel]] = []
@@ -171,8 +176,7 @@ class Bisector:
             if self.key[0] == "forward":
                 prepare_forward(self.made.kernel, lambda name, k: seen.append((name, k)))
             else:
-                lowering = "classic" if self.key[1] == "classic" else "lean"
-                prepare_reverse(self.made.kernel, lowering, lambda name, k: seen.append((name, k)), taped=True)
+                prepare_reverse(self.made.kernel, self.lowering, lambda name, k: seen.append((name, k)), taped=True)
         except StackgradError:
             pass  # what was made until then is judged
         forward = _Forward(self)

@@ -259,6 +259,8 @@ class _Case:
                 self._judge("reverse", name, "lean", self.gradient, attempt(execute))
         if self.plan.classic and self.plan.wants("reverse", "classic"):
             self._other_gradient("classic", made, made.classic, seeds)
+        if self.plan.policy and self.plan.wants("reverse", "policy"):
+            self._other_gradient("policy", made, made.other(self.plan.policy), seeds)
         if self.plan.twins:
             self._twins_reverse(made, seeds)
 

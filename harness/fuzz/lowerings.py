@@ -75,9 +75,13 @@ class Lowerings:
 
     @cached_property
     def classic(self) -> Lowered:
-        """The grad kernel that keeps everything on adstacks; its stacks grow as they need."""
+        """The grad kernel that keeps everything on adstacks."""
+        return self.other("classic")
+
+    def other(self, policy: str) -> Lowered:
+        """The grad kernel of another policy; its stacks grow as they need."""
         assert self.lean  # leaves what it started from
-        grad, before, _ = reverse_taped(self._prepared[LAST_BEFORE_REVERSE], "classic")
+        grad, before, _ = reverse_taped(self._prepared[LAST_BEFORE_REVERSE], policy)
         return Lowered(grad, before=before)
 
     @cached_property

@@ -4,12 +4,14 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
+from ...compiler.ad.policies import LOWERINGS, POLICIES
 from .twins import TWINS
 
 Key = tuple[str, str]
 """One comparison of a case: (direction, executor). Directions: load, forward, reverse."""
 
 TWIN_KEYS = frozenset({("reverse", "text"), *((d, name) for d in ("forward", "reverse") for name in TWINS)})
+OTHER_POLICIES = tuple(name for name in POLICIES if name not in LOWERINGS)
 EVERY_THOROUGH = 5
 """One case in so many is thorough. In the others an interpreted gradient is compared with machine code that is made
 without effort, and with dual numbers: what costs least and finds most, so that there are many of them.
@@ -17,10 +19,12 @@ without effort, and with dual numbers: what costs least and finds most, so that 
 THOROUGH = {
     "pair": 0.6, "traced": 0.8, "oracle": 0.25, "check": 0.4, "counts": 1.0, "forward": 1.0, "classic": 1.0,
     "effort": 0.6, "twins": 0.5, "tangents": 1.0,
+    "policy": 0.7,
 }  # fmt: skip
 """Shares of thorough cases that launch twice in a row, go through the frontend, ask JAX, verify the IR after every
 pass, let backends count their adstacks themselves, run the optimised kernel and backends forward, make the classic
-gradient too, let backends optimise as they do for users, run twins, ask forward mode.
+gradient too, let backends optimise as they do for users, run twins, ask forward mode, make the gradient
+by one more policy.
 """
 
 
@@ -33,7 +37,8 @@ class Plan:
     fifth. text: the other one must do the same. oracle: ask JAX. check: verify after every pass. counts: backends size
     adstacks themselves. forward: forward passes and backends run, where there is a gradient to run instead. classic:
     the gradient of that lowering too. effort: of backends, see `Options`. twins: what twins compute too, forward and
-    reverse. tangents: compare with forward mode. only: the one comparison to make; None for all.
+    reverse. tangents: compare with forward mode. policy: one more that makes the gradient, if any. only: the one
+    comparison to make; None for all.
     """
 
     backends: tuple[str, ...] = ("cpu",)
@@ -48,6 +53,7 @@ class Plan:
     effort: int = 2
     twins: bool = True
     tangents: bool = True
+    policy: str = "stored"
     only: Key | None = None
     peers: tuple[str, ...] = ()
 
@@ -67,6 +73,7 @@ class Plan:
             self, backends=backends, text=self.text or key[1] == "text", oracle=key[1] == "jax",
             forward=key[0] == "forward", classic=key[1] == "classic", only=key,
             twins=key in TWIN_KEYS, tangents=key[1] == "tangent",
+            policy=self.policy if key[1] == "policy" else "",
             peers=tuple(p for p in self.peers if p == key[1]),
         )  # fmt: skip
 
@@ -75,7 +82,7 @@ class Plan:
         """The same launches with every comparison there is."""
         return replace(
             self, text=True, oracle=True, check=True, counts=True, forward=True, classic=True, effort=2, twins=True,
-            tangents=True, only=None,
+            tangents=True, policy=self.policy or OTHER_POLICIES[0], only=None,
         )
 
 
@@ -97,5 +104,6 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
         effort=2 if drawn["effort"] else 0,
         twins=drawn["twins"],
         tangents=drawn["tangents"],
+        policy=source.choice(OTHER_POLICIES) if drawn["policy"] else "",
         peers=peers,
     )

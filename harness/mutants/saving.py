@@ -2,14 +2,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 
-from ...compiler.ad import driver
+from ...compiler.ad import driver, sources
+from ...compiler.ad.elements import lasting_reads
 from ...compiler.ad.reverse import TaskReverser
 from ...compiler.ad.risk import RiskAnalysis
 from ...compiler.ad.sources import Sources
 from ...compiler.ad.statements import Handler
-from ...compiler.ad.structure import Path
+from ...compiler.ad.structure import Path, Structure
 from ...compiler.ir import nodes as n
 from ...compiler.ir.build import Builder
 from ...compiler.ir.nodes import Block, Stmt, Task, Value
@@ -111,6 +113,45 @@ def _push_in_first_arm() -> Plant:
     return _edited(sink)
 
 
+def _reread_elements() -> Plant:
+    """Every read of an array of the task is made again, whatever is stored to it afterwards."""
+
+    def wrong(structure: Structure) -> set[Value]:
+        reads = (o.stmt for o in structure.occurrences() if isinstance(o.stmt, n.GetElement))
+        return {s.result for s in reads if structure.declared.get(s.var) == ()}
+
+    return patched(sources, "lasting_reads", wrong)
+
+
+def _arrays_outlive_iterations() -> Plant:
+    """Arrays are declared once for the task, and reads of those of a loop body are made again from what is there."""
+
+    def wrong(structure: Structure) -> set[Value]:
+        arrays = {var for var, path in structure.declared.items() if path}
+        reads = (o.stmt for o in structure.occurrences() if isinstance(o.stmt, n.GetElement))
+        return lasting_reads(structure) | {s.result for s in reads if s.var in arrays}
+
+    def hoist(self: TaskReverser, task: Task) -> Task:
+        found: list[Stmt] = []
+
+        def visit(block: Block) -> Block:
+            found.extend(s for s in block if _is_own_array(self, s))
+            return tuple(map_blocks(s, visit) for s in block if not _is_own_array(self, s))
+
+        body = visit(task.body)
+        return replace(task, body=(*found, *body))
+
+    stack = ExitStack()
+    stack.enter_context(patched(sources, "lasting_reads", wrong))
+    stack.enter_context(rewritten_tasks(hoist))
+    return stack
+
+
+def _is_own_array(reverser: TaskReverser, stmt: Stmt) -> bool:
+    """A local array of the kernel, not one that reverse mode made."""
+    return isinstance(stmt, n.LocalArray) and not stmt.var.startswith(f"{reverser.prefix}.")
+
+
 def _count_one_short() -> Plant:
     right = count._Counter._results
 
@@ -148,6 +189,14 @@ MUTANTS = (
     Mutant(
         "push-in-first-arm", "A push is sunk into the first arm of the next branch, whoever else reads.",
         "a push stands in the lowest block that holds all readers", _push_in_first_arm,
+    ),
+    Mutant(
+        "overwritten-element-reread", "Reads of local arrays are made again, whatever is stored there afterwards.",
+        "a read of a local array is made again only if nothing can overwrite it before", _reread_elements,
+    ),
+    Mutant(
+        "array-outlives-iteration", "In the reverse sweep, an array declared in a loop is what the last trip left.",
+        "an array declared in a loop ends with the iteration", _arrays_outlive_iterations,
     ),
     Mutant(
         "count-one-short", "The counting kernel finds one slot less than each adstack needs.",

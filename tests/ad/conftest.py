@@ -1,11 +1,17 @@
 """Fixtures of the reverse-mode tests: every kernel runs on every host backend, in f32 and f64."""
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import stackgrad as sg
+
+_HERE = str(Path(__file__).parent)
+if _HERE not in sys.path:  # the kernels of this folder are modules of their own
+    sys.path.append(_HERE)
 
 BACKENDS = ("reference", "cpu")
 PRECISIONS = ("f64", "f32")

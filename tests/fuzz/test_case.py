@@ -20,7 +20,7 @@ from stackgrad.harness.peers import Answer, Peer
 ALL = {
     ("forward", "text"), ("forward", "optimised"), ("forward", "cpu"), ("reverse", "counted"), ("reverse", "cpu"),
     ("reverse", "classic"), ("reverse", "dual"), ("reverse", "jax"), ("reverse", "types"),
-    ("reverse", "text"), ("reverse", "tangent"),
+    ("reverse", "text"), ("reverse", "tangent"), ("reverse", "policy"),
 }  # fmt: skip
 
 

@@ -198,3 +198,55 @@ def _equal_stores(f):
             y[i] = v
 
     return k
+
+
+LANES = """
+kernel k(x: f64[1] grad, w: f64[1] grad, y: f64[1] grad) {
+  bounds {
+    %0: i32 = const 0
+    %1: i32 = shape x, 0
+  } parallel %2: i32 in %0 .. %1 {
+    %3: i32 = const 0
+    %4: i32 = const 2
+    %5: f64 = load x[%2]
+    local v: f64
+    set v, %5
+    BODY
+    %20: f64 = get v
+    store y[%2], %20
+  }
+}
+"""
+
+
+@witness("overwritten-element-reread")
+def _element_overwritten(f):
+    """A recurrence through an element."""
+    body = """local_array a: f64[2]
+    set_element a[%3], %5
+    for %6: i32 in %3 .. %4 {
+      %7: f64 = get_element a[%3]
+      %8: f64 = sin %7
+      set_element a[%3], %8
+      %9: f64 = get v
+      %10: f64 = mul %9, %7
+      set v, %10
+    }"""
+    return SimpleNamespace(ir=lambda: parse_kernel(LANES.replace("BODY", body)))
+
+
+@witness("array-outlives-iteration")
+def _array_of_an_iteration(f):
+    body = """for %6: i32 in %3 .. %4 {
+      local_array a: f64[2]
+      %7: f64 = load w[%6]
+      set_element a[%6], %7
+      %8: f64 = get_element a[%6]
+      %9: f64 = get v
+      %10: f64 = mul %9, %8
+      %11: f64 = get_element a[%3]
+      %12: f64 = mul %11, %10
+      %13: f64 = add %10, %12
+      set v, %13
+    }"""
+    return SimpleNamespace(ir=lambda: parse_kernel(LANES.replace("BODY", body)))
