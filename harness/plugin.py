@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -76,7 +75,12 @@ def _set_lowering(config: pytest.Config, name: str) -> None:
 
     if name not in POLICIES:
         raise pytest.UsageError(f"there is no policy {name!r} for gradients; known: {', '.join(POLICIES)}")
-    config.add_cleanup(partial(set_default, set_default(name)))
+    before = set_default(name)
+
+    def put_back() -> None:
+        set_default(before)
+
+    config.add_cleanup(put_back)
 
 
 def _absence(name: str) -> str:

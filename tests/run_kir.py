@@ -4,7 +4,8 @@ Below a kernel stand
     run: x=[0.0, -0.0, inf], n=3, draws 7 1 -> y=[...], prints "..."
         arrays and scalars before, key of the draws; arrays afterwards, lines printed (in any order)
     grad: x=[...], seed y=[...] -> x.grad=[...]   // no-jax: reason
-        the forward kernel, then the reverse kernel with these adjoints, under both lowerings; JAX must agree
+        the forward kernel, then the reverse kernel with these adjoints, under both lowerings (those below
+        tests/ad on the reference under every policy); JAX must agree
     trap: x=[...] -> OutOfBounds "part of the message"
         the error on the reference and in debug builds; AdstackOverflow in every build
     release: x=[...] -> y=[...]
@@ -35,6 +36,7 @@ from kir_test_support import numbers, running
 from kir_test_support.directives import Case, Check, Directive, KirFileError, quoted, read_cases, read_check
 from kir_test_support.running import Build
 from stackgrad.backends.base import Draws
+from stackgrad.compiler.ad.policies import LOWERINGS, POLICIES
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.errors import NotDifferentiable, ParseError, StackgradError, Unsupported, VerifyError
 from stackgrad.compiler.ir.nodes import STATEMENTS, Kernel
@@ -81,7 +83,9 @@ class KirFile(pytest.File):
                 yield from self._checks(case, name, directive, check, backend)
 
     def _checks(self, case: Case, name: str, directive: Directive, check: Check, backend: str) -> Iterator[KirItem]:
-        lowerings = ("lean", "classic") if directive.kind == "grad" else ("",)
+        every = backend == "reference" and self.path.parent.name == "ad"
+        policies = POLICIES if every else LOWERINGS
+        lowerings = tuple(policies) if directive.kind == "grad" else ("",)
         if not running.builds(backend, directive.kind, check.error):
             return
         for dtype in case.types:

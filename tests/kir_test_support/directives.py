@@ -13,6 +13,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from stackgrad.compiler.ad.policies import POLICIES
+
 ABOVE = ("types", "ulps", "invalid")
 BELOW = ("run", "grad", "trap", "release")
 _DIRECTIVE = re.compile(r"//\s*(" + "|".join(ABOVE + BELOW) + r")(?:\[([^\]]*)\])?:\s*(.*)")
@@ -44,7 +46,7 @@ class Directive:
 
 
 _TYPES = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64")
-_LOWERINGS = ("lean", "classic")
+_LOWERINGS = tuple(POLICIES)
 
 
 @dataclass
