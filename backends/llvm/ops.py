@@ -194,6 +194,7 @@ LLVM.update({
     "bit_and": instruction("and_"),
     "bit_or": instruction("or_"),
     "bit_xor": instruction("xor"),
+    "unique": lambda e, t, x, y: x,
     "bit_shl": integers.shift("shl"),
     "bit_shr": integers.shift("lshr"),
     "bit_sar": integers.shift("ashr"),

@@ -100,14 +100,15 @@ def make_marking(kernel: Kernel, claims: Iterable[Claim], at_risk: Mapping[Value
 
 def _describe(read: Read, row: list[int], marks: Any) -> Diagnostic:
     """One row of `$conflicts`: two iterations at one element, or an element overwritten after it was read."""
-    where = FIRST - row[0]
+    conflict = row[0] - (FIRST - 1 if row[0] > FIRST else 0)
+    where = FIRST - conflict
     mine, flat = where >> BITS, where & ((1 << BITS) - 1)
     element: list[int] = []
     for extent in reversed(marks.shape[1:]):
         element.insert(0, flat % extent)
         flat //= extent
     last, first = int(marks[(0, *element)]), FIRST - int(marks[(1, *element)])
-    other = next((w >> BITS for w in (last, first) if last and w >> BITS != mine), None)
+    other = next((w >> BITS for w in (last, first) if w >> BITS != mine), mine) if row[0] > FIRST else None
     lines = sorted({w.line for w in read.writes if w})
     place = f" (line {', '.join(map(str, lines))})" if lines else ""
     name = f"{read.array}[{', '.join(map(str, element))}]"
@@ -284,25 +285,30 @@ class _Marks(Copier):
         assert self.iteration is not None
         others = [b.op("cmp_ne", b.op("bit_sar", v, bits), self.iteration) for v in (last, first)]
         apart = b.op("logical_or", *others)
-        found = []
+        found, weight = [], zero
         if row.across:
             found.append(b.op("logical_and", b.op("cmp_ne", last, zero), apart))
+            weight = b.op("select", found[0], b.const(FIRST - 1, i64), zero)
         if row.inside:
             follows = b.op("logical_and", b.op("cmp_gt", last, when), b.op("logic_not", others[0]))
             found.append(b.op("logical_or", follows, b.op("cmp_ne", later, zero)))
         conflict = found[0] if len(found) == 1 else b.op("logical_or", *found)
         with b.block() as report:
-            self._report(b, indices, row)
+            self._report(b, indices, row, weight)
         b.if_(conflict, report)
 
-    def _report(self, b: Builder, indices: Sequence[Value], row: _Row) -> None:
-        """The first iteration with a conflict, and the greatest element of it; begin and extent of each axis."""
+    def _report(self, b: Builder, indices: Sequence[Value], row: _Row, weight: Value) -> None:
+        """The first iteration with a conflict, and its first element; begin and extent of each axis.
+
+        weight: makes a conflict between iterations, which no tape cures, greater than any within one.
+        """
         element = b.const(0, i64)
         for axis, index in enumerate(indices):
             element = b.op("add", b.op("mul", element, b.shape(self.marks, axis + 1, i64)), index)
         assert self.iteration is not None
         where = b.op("add", b.op("bit_shl", self.iteration, b.const(BITS, i64)), element)
         at = b.const(row.number, i64)
-        b.atomic("max", CONFLICTS, (at, b.const(0, i64)), b.op("sub", b.const(FIRST, i64), where))
+        number = b.op("add", b.op("sub", b.const(FIRST, i64), where), weight)
+        b.atomic("max", CONFLICTS, (at, b.const(0, i64)), number)
         for k, value in enumerate(v for pair in self.span for v in pair):
             b.atomic("max", CONFLICTS, (at, b.const(1 + k, i64)), b.op("add", value, b.const(SHIFT, i64)))

@@ -225,6 +225,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     "random": _draw,
     "randn": lambda dtype=float: _random.gauss(0.0, 1.0),
     "stop_grad": lambda x: x,
+    "assume_unique": lambda *indices: indices[0] if len(indices) == 1 else indices,
     **{f"atomic_{name}": None for name in _ATOMICS},
     "volatile_load": lambda x: x,
     "zero": lambda x: type(x)(0) if isinstance(x, (bool, int, float)) else x * 0 + 0,

@@ -1,4 +1,5 @@
-"""`stop_grad`: values, and loads of fields, that are constants to every derivative.
+"""`stop_grad`: values, and loads of fields, that are constants to every derivative. `assume_unique`: indices that no two
+iterations share, on the program's word.
 
     stop_grad(x[i] * y)     a value: itself, as bits of its own type, which have no derivative
     stop_grad(x)            a field: what this block, and blocks in it, load from x from here on
@@ -11,11 +12,11 @@ import ast
 from typing import Any
 
 from ..ir.nodes import Value
-from .arguments import arguments
+from .arguments import arguments, positional
 from .calls import LOWERINGS
 from .context import Tracer
 from .diagnostics import mistyped
-from .operands import Operand, Static, describe, number
+from .operands import Operand, Pack, Static, describe, number
 from .protocols import is_any_field, is_field, is_matrix_field
 from .trees import leaves, with_leaves
 
@@ -27,6 +28,25 @@ def _stop_grad(t: Tracer, node: ast.Call) -> Operand:
         t.active.stopped |= _arrays(t, x.value, x.hint)
         return Static(None)
     return with_leaves(x, [_stopped(t, leaf) for leaf in leaves(x)])
+
+
+@LOWERINGS.row("assume_unique")
+def _assume_unique(t: Tracer, node: ast.Call) -> Operand:
+    given = positional(t, node.args)
+    if not given or node.keywords:
+        raise mistyped("`assume_unique` takes the indices that different iterations do not share",
+                       "write j = sg.assume_unique(j), or a, b = sg.assume_unique(a, b)")  # fmt: skip
+    claim = t.builder.next_id
+    made = [with_leaves(x, [_claimed(t, leaf, claim) for leaf in leaves(x)]) for x in given]
+    return made[0] if len(made) == 1 else Pack(tuple(made))
+
+
+def _claimed(t: Tracer, leaf: Operand, claim: int) -> Operand:
+    """A part of a tuple that is claimed to be unique; parts of one tuple share the number of the claim."""
+    if number(leaf) is None and not isinstance(leaf, Value) or not t.type_of(leaf).is_int:
+        raise mistyped(f"`assume_unique` takes integers, not {describe(leaf)}", "give the indices of the elements")
+    value = t.value(leaf)
+    return t.builder.op("unique", value, t.builder.const(claim, value.type))
 
 
 def _stopped(t: Tracer, leaf: Operand) -> Operand:

@@ -117,6 +117,7 @@ _ROWS = (
     Op("bit_shl", 2, _integer, "opaque", "The shift count is taken modulo the width; bits fall off."),
     Op("bit_shr", 2, _integer, "opaque", "Logical shift right; count modulo the width."),
     Op("bit_sar", 2, _integer, "opaque", "Arithmetic shift right of the bit pattern, also for unsigned types; count modulo the width."),
+    Op("unique", 2, _integer, "opaque", "The left operand; claims that no other iteration has this tuple of all that share the right one."),
     Op("cmp_lt", 2, _compare, "opaque", "False if an operand is NaN; -0.0 equals 0.0."),
     Op("cmp_le", 2, _compare, "opaque", "False if an operand is NaN."),
     Op("cmp_gt", 2, _compare, "opaque", "False if an operand is NaN."),

@@ -109,5 +109,5 @@ BOUNDS.update({name: Rule(_never, "discrete", discrete=_settled_by(False)) for n
 BOUNDS.update({name: Rule(_never, "discrete", discrete=_settled_by(True)) for name in ("bit_or", "logical_or")})
 BOUNDS.update({
     name: _OPAQUE
-    for name in ("bit_not", "logic_not", "popcnt", "clz", "ffs", "bit_xor", "bit_shl", "bit_shr", "bit_sar")
+    for name in ("bit_not", "logic_not", "popcnt", "clz", "ffs", "bit_xor", "bit_shl", "bit_shr", "bit_sar", "unique")
 })  # fmt: skip

@@ -158,6 +158,7 @@ DUAL.update({
     "bit_and": Row(lambda t, x, y: x & y),
     "bit_or": Row(lambda t, x, y: x | y),
     "bit_xor": Row(lambda t, x, y: x ^ y),
+    "unique": Row(lambda t, x, y: x),
     "bit_shl": Row(lambda t, x, n: x << (n % t.bits)),
     "bit_shr": Row(lambda t, x, n: (x & _ones(t)) >> (n % t.bits)),
     "bit_sar": Row(_sar),
