@@ -1,5 +1,5 @@
-"""`stop_grad`: values, and loads of fields, that are constants to every derivative. `assume_unique`: indices that no two
-iterations share, on the program's word.
+"""`stop_grad`: values, and loads of fields, that are constants to every derivative. `assume_unique`: indices that no
+two iterations share, on the program's word.
 
     stop_grad(x[i] * y)     a value: itself, as bits of its own type, which have no derivative
     stop_grad(x)            a field: what this block, and blocks in it, load from x from here on
