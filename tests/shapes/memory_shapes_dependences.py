@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stackgrad as sg
-from shape_table import Refused, real, shape
+from shape_table import Refused, ints, real, shape
 
 DEPENDENT = Refused(
     "the iterations are not independent",
@@ -71,5 +71,42 @@ def adjoints_used(x, y):
     def k():
         for i in x:
             y[i] += x.grad[i] * x[i]
+
+    return k
+
+
+@shape("memory", "stored and loaded at indices that are read, all different: the launch tells", p=ints([3, 0, 4, 1, 2]))
+def distinct_by_data(x, y, z, p):
+    @sg.kernel
+    def k():
+        for i in x:
+            y[p[i]] = x[i] * x[i]
+            z[p[i]] = y[p[i]] * y[p[i]] + z[p[i]]
+
+    return k
+
+
+@shape("memory", "from some elements of an array to others, by two tables that have nothing in common",
+       s=real([0.3, 0.7, 0.4, 1.1, 0.5, 0.9]), a=ints([4, 0, 2]), b=ints([1, 5, 3]))  # fmt: skip
+def disjoint_by_data(s, a, b, n):
+    @sg.kernel
+    def k():
+        for i in range(3):
+            v = s[a[i]]
+            for _ in range(n[i]):
+                v = sg.sin(v) * s[a[i]] + 0.2
+            s[b[i]] = v
+
+    return k
+
+
+@shape("memory", "stored at indices that are read, two of them equal, and loaded again", p=ints([3, 0, 3, 1, 2]),
+       how=Refused("which iteration", "which of two iterations stored last depends on their order"))  # fmt: skip
+def equal_by_data(x, y, z, p):
+    @sg.kernel
+    def k():
+        for i in x:
+            y[p[i]] = x[i] * x[i]
+            z[i] = y[p[i]] * y[p[i]]
 
     return k

@@ -12,5 +12,6 @@ import value_shapes_counters
 import value_shapes_functions
 import value_shapes_vectors
 import memory_shapes_state
+import memory_shapes_serial
 import memory_shapes_dependences
 import memory_shapes_atomics
