@@ -230,12 +230,12 @@ def _bits(array: np.ndarray) -> np.ndarray:
 
 
 def _hash(record: Record) -> bytes:
-    """Of the bits that the gradient of a launch reads: boxes of fields, and the tape's copies of everything else."""
+    """Of the bits that the gradient of a launch reads: boxes of fields, and the copies that the tape made."""
     made = hashlib.blake2b(digest_size=16)
     for array, boxes in record.reads.items():
         for box in boxes:
             made.update(np.ascontiguousarray(array.memory[box]).data)
-    for copy in record.foreign.values():
+    for copy in (*record.foreign.values(), *record.before.values()):
         made.update(np.ascontiguousarray(copy.primal.content).data)
     return made.digest()
 
