@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping
+from dataclasses import replace
 
 from ..errors import Diagnostic, NotDifferentiable
 from ..ir import nodes as n
@@ -10,7 +11,7 @@ from ..ir.types import ArrayType
 from ..ir.walk import used_values, walk_kernel, walk_task
 from .activity import Activity
 from .marks import HAND_CALLED, Claim
-from .risk import HITS, Pair, Risk, RiskAnalysis
+from .risk import HITS, NO, Pair, Risk, RiskAnalysis
 
 OTHER_WAYS = {
     "mul": "multiply into a field that the loop neither reads nor writes otherwise, or make the loop serial",
@@ -86,8 +87,9 @@ def find_dependences(
 
 
 def refuse_claims(kernel: Kernel, claims: list[Claim]) -> NotDifferentiable:
-    """What no marks can clear, as the indices are overwritten too."""
-    return NotDifferentiable(list(dict.fromkeys(_overwritten(kernel, c.pair, False) for c in claims)))
+    """What no marks can clear, as the indices are overwritten too. Where a copy cures the rest, that is not told."""
+    pairs = [c.pair if c.inside or not c.across else replace(c.pair, inside=NO) for c in claims]
+    return NotDifferentiable(list(dict.fromkeys(_overwritten(kernel, p, False) for p in pairs)))
 
 
 def _overwritten(kernel: Kernel, pair: Pair, returned: bool) -> Diagnostic:

@@ -191,3 +191,35 @@ def adjoint_in_the_kernel():
             y[i] = x[i] * copy[i]
 
     assert by_hand(apart, y, x).tolist() == [1.0, 2.0, 3.0]
+
+
+@case(sg.NotDifferentiable, r"'x' read here, which another iteration.*may overwrite \(line \d+\): nothing says", "'x'",
+      cure="j = sg.assume_unique(j)")  # fmt: skip
+def rewritten_by_a_table():
+    """Under a tape, which no cure may name then."""
+    x, p, loss = field(3, "x", 3.0), field(3, "p", [2, 0, 1], sg.i32), field((), "loss", 0.0)
+
+    @sg.kernel
+    def run():
+        for i in x:
+            j = p[i]
+            x[j] = 2.0 * x[j] * x[j]  # here
+            p[i] = 0
+
+    @sg.kernel
+    def total():
+        for i in x:
+            loss[None] += x[i]
+
+    yield lambda: taped(loss, x, run, total)
+
+    @sg.kernel
+    def unique():
+        for i in x:
+            j = sg.assume_unique(p[i])
+            x[j] = 2.0 * x[j] * x[j]
+            p[i] = 0
+
+    x.fill(3.0)
+    p.from_numpy(np.array([2, 0, 1], np.int32))
+    assert taped(loss, x, unique, total).tolist() == [12.0, 12.0, 12.0]
