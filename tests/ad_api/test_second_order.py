@@ -13,13 +13,17 @@ import pytest
 import stackgrad as sg
 from stackgrad.compiler import driver
 
-_spec = importlib.util.spec_from_file_location(
-    "second_order_programs", Path(__file__).with_name("second_order_programs.py")
-)
-assert _spec is not None and _spec.loader is not None
-support = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = support
-_spec.loader.exec_module(support)
+
+def loaded(name: str) -> Any:
+    """A module beside this one; the second imports the first by its name."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None and spec.loader is not None
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+support, _ = (loaded(name) for name in ("second_order_programs", "second_order_reductions"))
 PROGRAMS = support.PROGRAMS
 
 
