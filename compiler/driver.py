@@ -104,18 +104,19 @@ def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = Fa
 
 
 def prepare_reverse(
-    kernel: Kernel, lowering: str = "", trace: Trace | None = None, check: bool = False, taped: bool = False
-) -> Lowered:
+    kernel: Kernel, lowering: str = "", trace: Trace | None = None, check: bool = False, taped: bool = False,
+    stated: bool = False,
+) -> Lowered:  # fmt: skip
     """The grad kernel of a kernel of stage source. lowering: a policy of `ad.policies`; empty for the default, `lean`.
-    taped: the state before the launch is at hand.
+    taped: the state before the launch is at hand. stated: what `assume_unique` claims is looked at before each launch.
 
     Raises NotDifferentiable or Unsupported, located.
     """
     prepared = prepare_for_ad(kernel, trace, check)
     if taped:
-        grad, before, marking = reverse_taped(prepared, lowering)
+        grad, before, marking = reverse_taped(prepared, lowering, stated)
     else:
-        (grad, marking), before = reverse(prepared, lowering), {}
+        (grad, marking), before = reverse(prepared, lowering, stated), {}
     if trace:
         trace(f"reverse ({policy_of(lowering).name})", grad)
     if check:

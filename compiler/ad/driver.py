@@ -21,7 +21,7 @@ from .before import Copies, Repeatable, make_copies, on_copies, params
 from .check import StateOverwritten, check_kernel, check_state, find_dependences, refuse_claims
 from .copier import Copier
 from .forget_primals import forget_primals
-from .marks import Claim, Marking, make_marking
+from .marks import Claim, Marking, make_marking, stated_claims
 from .own_arrays import own_arrays
 from .plan import Plan, Planner
 from .policies import Policy, policy_of
@@ -30,11 +30,12 @@ from .risk import Risk, RiskAnalysis
 from .structure import Structure
 
 
-def reverse(kernel: Kernel, lowering: str = "") -> tuple[Kernel, Marking | None]:
+def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[Kernel, Marking | None]:
     """The grad kernel (stage adjoint) of a prepared kernel (stage structured, versions rewritten, loops numbered).
 
     Adjoint arrays hold the cotangents of the final content before, and of the initial content after it has run. It is
-    right if the launch of the marking kernel, where there is one, finds no conflict.
+    right if the launch of the marking kernel, where there is one, finds no conflict. stated: it also looks whether
+    claims of the program hold, as far as that can be told.
     Raises NotDifferentiable or Unsupported, located.
     """
     made = _Reversal(kernel, lowering)
@@ -42,10 +43,12 @@ def reverse(kernel: Kernel, lowering: str = "") -> tuple[Kernel, Marking | None]
         grad = made.run(frozenset())
     except StateOverwritten as problem:
         raise NotDifferentiable(problem.diagnostics) from None
-    return grad, made.marking()
+    return grad, made.marking(stated)
 
 
-def reverse_taped(kernel: Kernel, lowering: str = "") -> tuple[Kernel, dict[str, str], Marking | None]:
+def reverse_taped(
+    kernel: Kernel, lowering: str = "", stated: bool = False
+) -> tuple[Kernel, dict[str, str], Marking | None]:
     """Like `reverse`, where the state before the launch is at hand. Gives the array behind each parameter `x.before`
     too: the launch finds in it the content of x before the kernel ran, and may write it.
     """
@@ -54,7 +57,7 @@ def reverse_taped(kernel: Kernel, lowering: str = "") -> tuple[Kernel, dict[str,
     while True:
         try:
             grad = made.run(arrays)
-            return grad, made.copies.names, made.marking()
+            return grad, made.copies.names, made.marking(stated)
         except StateOverwritten as problem:
             left = list(dict.fromkeys(diagnostic for risk, diagnostic in problem.found if risk not in made.cured))
             more = arrays | {risk.load.array for risk, _ in problem.found}
@@ -92,16 +95,19 @@ class _Reversal:
         self.claims = check_state(grad, kernel, at_risk, self.copies.names, self.cured, self.taped)
         return replace(grad, tasks=tuple(t for t in grad.tasks if t.body) or grad.tasks[:1])
 
-    def marking(self) -> Marking | None:
+    def marking(self, stated: bool) -> Marking | None:
         """What decides whether the kernel that was made last is right; None if nothing is left to decide.
 
         Raises NotDifferentiable if that cannot be told before it runs.
         """
         claims = [*self.dependences, *self.claims]
-        if not claims:
+        found = list(stated_claims(self.kernel)) if stated else []
+        if not claims and not found:
             return None
-        made = make_marking(self.kernel, claims, self.found)
-        if made is None:
+        made = make_marking(self.kernel, [*claims, *found], self.found)
+        if made is None and found and claims:
+            made = make_marking(self.kernel, claims, self.found)
+        if made is None and claims:
             raise refuse_claims(self.kernel, claims)
         return made
 

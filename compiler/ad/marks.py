@@ -13,7 +13,7 @@ It runs with memory as the kernel left it, so none of its own loads may be at ri
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,9 +23,10 @@ from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
 from ..ir.types import ArrayType, i64
 from ..ir.walk import next_id, walk, walk_kernel
+from ..passes.affine import IndexForms, is_own
 from ..passes.dead_code import remove_dead_code
 from .copier import Copier
-from .risk import Pair, Risk, Write
+from .risk import Access, Pair, Risk, Write
 
 MARKS, CONFLICTS = "$marks", "$conflicts"
 PLANES = 3
@@ -41,18 +42,21 @@ SHIFT = 1 << 40
 
 @dataclass(frozen=True)
 class Claim:
-    """A pair that marks must clear. inside, across: where the two must not meet."""
+    """A pair that marks must clear. inside, across: where the two must not meet. stated: the program says that they do
+    not, which is looked at in checked builds alone.
+    """
 
     pair: Pair
     inside: bool
     across: bool
+    stated: bool = False
 
 
 @dataclass(frozen=True)
 class Read:
     """One row of `$conflicts`: a read that looks at marks. array, span: of the read; writes: where it may be written.
 
-    axes: of the box of its parallel loop. marks: which array of marks it looks at.
+    axes: of the box of its parallel loop. marks: which array of marks it looks at. stated: see `Claim`.
     """
 
     array: str
@@ -60,6 +64,7 @@ class Read:
     writes: tuple[Span | None, ...]
     axes: int
     marks: int
+    stated: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,15 +92,30 @@ class Marking:
 
 def make_marking(kernel: Kernel, claims: Iterable[Claim], at_risk: Mapping[Value, Risk]) -> Marking | None:
     """The kernel that decides these pairs of a kernel of stage structured; None if what it reads is itself at risk."""
-    groups: dict[tuple[int, str], list[Claim]] = {}
+    groups: dict[tuple[int, str, bool], list[Claim]] = {}
     for claim in dict.fromkeys(claims):
-        groups.setdefault((claim.pair.task, claim.pair.access.array), []).append(claim)
+        groups.setdefault((claim.pair.task, claim.pair.access.array, claim.stated), []).append(claim)
     maker = _Maker(kernel, dict(at_risk))
-    for (task, _), found in groups.items():
+    for (task, _, _), found in groups.items():
         maker.add(task, found)
     made = maker.kernel()
     by_hand = any(c.inside for found in groups.values() for c in found)
     return None if maker.reads_at_risk(made) else Marking(made, tuple(maker.marked), tuple(maker.reads), by_hand)
+
+
+def stated_claims(kernel: Kernel) -> Iterator[Claim]:
+    """All that the program states: accesses through unique tuples, each with each of the same array and task."""
+    for t, task in enumerate(kernel.tasks):
+        forms, found = IndexForms(task), list[Access]()
+        for stmt in walk(task.body) if task.is_parallel else ():
+            if isinstance(stmt, Access):
+                indices = tuple(forms.form(v) for v in stmt.indices)
+                if is_own(indices, task, forms) and not is_own(indices, task):
+                    found.append(stmt)
+        for a in found:
+            for b in found:
+                if a.array == b.array:
+                    yield Claim(Pair(a, b, t, t, across=True), inside=False, across=True, stated=True)
 
 
 def _describe(read: Read, row: list[int], marks: Any) -> Diagnostic:
@@ -117,6 +137,9 @@ def _describe(read: Read, row: list[int], marks: Any) -> Diagnostic:
         inside = f" in iteration {_point(mine, spans)}" if spans else ""
         return Diagnostic(f"the gradient needs the value of {name} read here{inside}, which the kernel overwrites"
                           f" later{place}", HAND_CALLED, read.span)  # fmt: skip
+    if read.stated:
+        return Diagnostic(f"sg.assume_unique does not hold: iterations {_point(mine, spans)} and {_point(other, spans)}"
+                          f" of this parallel loop both touch {name}", "leave out the claim", read.span)  # fmt: skip
     return Diagnostic(
         f"iteration {_point(mine, spans)} of this parallel loop reads {name}, which iteration {_point(other, spans)}"
         f" writes{place}: the iterations are not independent",
@@ -172,7 +195,8 @@ class _Maker:
             if known is None:
                 axes = len(self.source.tasks[claim.pair.task].indices)
                 known = found[id(access)] = _Row(len(self.reads))
-                self.reads.append(Read(access.array.lstrip("$"), self.source.span(access.loc), (), axes, number))
+                span = self.source.span(access.loc)
+                self.reads.append(Read(access.array.lstrip("$"), span, (), axes, number, claim.stated))
             known.inside |= claim.inside
             known.across |= claim.across
             read = self.reads[known.number]

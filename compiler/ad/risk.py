@@ -35,7 +35,7 @@ class Pair:
     """
 
     access: Access
-    write: Write
+    write: Access
     task: int = 0
     write_task: int = 0
     inside: int = NO
@@ -62,7 +62,7 @@ class Risk:
         return self.pairs[0].distance
 
     @property
-    def write(self) -> Write:
+    def write(self) -> Access:
         """The gravest of the writes."""
         return self.pairs[0].write
 

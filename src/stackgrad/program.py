@@ -90,7 +90,8 @@ class Program:
             self._need_gradients()
             from .compiler.driver import prepare_reverse
 
-            self._reverse = self._launcher(prepare_reverse(self.kernel, check=RUNTIME.settings.debug), "reverse")
+            lowered = prepare_reverse(self.kernel, check=RUNTIME.settings.debug, stated=_is_checked())
+            self._reverse = self._launcher(lowered, "reverse")
         return self._reverse
 
     @property
@@ -107,7 +108,9 @@ class Program:
         self._need_gradients()
         from .compiler.driver import prepare_reverse
 
-        lowered = prepare_reverse(self.kernel, check=RUNTIME.settings.debug, taped=True)
+        lowered = prepare_reverse(
+            self.kernel, check=RUNTIME.settings.debug, taped=True, stated=_is_checked()
+        )
         launcher = self._launcher(lowered, "reverse.taped" if lowered.before else "reverse")
         if lowered.before or self._reverse is not None:
             return Direction(Side(launcher), Regions(launcher.kernel))
@@ -233,6 +236,11 @@ class Program:
                 "launch the kernel with the same arguments before its grad",
                 self.span,
             ) from None
+
+
+def _is_checked() -> bool:
+    """Whether what the program claims is looked at."""
+    return RUNTIME.settings.debug or RUNTIME.settings.arch == "reference"
 
 
 def _is_by_hand(reverse: Launcher) -> bool:

@@ -33,7 +33,7 @@ def test_a_value_that_no_gradient_needs():
         for i in range(1, 8):
             x[i] = 0.5 * x[i - 1]
 
-    refused(run, "i + -1", "not independent")
+    refused(run, "i - 1", "not independent")
 
 
 def test_through_a_local_and_a_function():
@@ -50,7 +50,7 @@ def test_through_a_local_and_a_function():
             t = x[k]
             x[i] = t * t
 
-    refused(run, "i + -2")
+    refused(run, "i - 2")
 
 
 def test_strides():
@@ -97,7 +97,7 @@ def test_struct_for():
             if i > 2:
                 x[i] = sg.sin(x[i - 3])
 
-    refused(run, "i + -3")
+    refused(run, "i - 3")
 
 
 def test_ndarrays():
@@ -109,7 +109,7 @@ def test_ndarrays():
         for i in range(1, 8):
             a[i] = 0.5 * a[i - 1]
 
-    refused(run, "i + -1", args=(x,))
+    refused(run, "i - 1", args=(x,))
 
 
 def test_a_convolution_in_place_has_its_distance():
@@ -150,7 +150,7 @@ def test_an_atomic_and_a_load():
         for i in range(7):
             sg.atomic_add(x[i + 1], x[i] * 0.5)
 
-    refused(run, "i + -1")
+    refused(run, "i - 1")
 
 
 def test_two_stores_and_a_store_with_an_atomic():
@@ -168,8 +168,8 @@ def test_two_stores_and_a_store_with_an_atomic():
             z[i] = 0.0
             z[i + 1] += x[i]
 
-    refused(stores, "writes the element of 'y'", "i + -1")
-    refused(mixed, "writes the element of 'z'", "i + -1")
+    refused(stores, "writes the element of 'y'", "i - 1")
+    refused(mixed, "writes the element of 'z'", "i - 1")
 
 
 def test_in_a_serial_loop_it_is_differentiated():

@@ -10,6 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import stackgrad as sg
+from stackgrad.compiler.driver import prepare_reverse
+from stackgrad.compiler.ir.nodes import Atomic
+from stackgrad.compiler.ir.walk import walk_kernel
 
 _spec = importlib.util.spec_from_file_location("dependence_support", Path(__file__).with_name("dependence_support.py"))
 assert _spec and _spec.loader
@@ -208,11 +211,8 @@ def test_a_claim_needs_neither_marks_nor_atomics():
                 y[j] = sg.sin(y[j]) * 1.5
 
     judge(run)
-    lowered = run.program.reverse.lowered
+    lowered = prepare_reverse(run.ir())
     assert lowered.marking is None
-    from stackgrad.compiler.ir.nodes import Atomic
-    from stackgrad.compiler.ir.walk import walk_kernel
-
     assert not any(isinstance(s, Atomic) for s in walk_kernel(lowered.kernel))
 
 
@@ -226,7 +226,24 @@ def test_a_claim_on_two_indices_together():
             x[a, b] = 0.5 * x[a, b]
 
     judge(run)
-    assert run.program.reverse.lowered.marking is None
+    assert prepare_reverse(run.ir()).marking is None
+
+
+def test_a_claim_that_does_not_hold():
+    """Found on the reference and under debug, by hand and under a tape."""
+    sg.init(arch=sg.cpu, default_fp=sg.f64, debug=True) if sg.session.RUNTIME.settings.arch == "cpu" else None
+    x, y, p = real(*NUMBERS[:4]), real(*[0.0] * 4), ints(3, 1, 0, 1)
+
+    @sg.kernel
+    def run():
+        for i in range(4):
+            j = sg.assume_unique(p[i])
+            y[j] = x[i] * x[i]
+
+    refused(run, "sg.assume_unique does not hold: iterations 1 and 3", "both touch y[1]")
+    p[3] = 2
+    judge(run)
+    run.grad()
 
 
 def test_one_part_of_a_claim_is_not_enough():
