@@ -13,12 +13,17 @@ from ..ir.nodes import Block, Stmt, Value
 from ..ir.types import Scalar
 from ..ir.walk import changed
 from .plan import Plan
-from .structure import Path, Structure, inner_blocks
+from .structure import Path, Structure, inner_blocks, is_set_at_once
 
 
 def stack_name(prefix: str, thing: Value | str) -> str:
     """Name of the adstack of a saved value, or of an active local in the classic lowering."""
     return f"{prefix}.of.{thing}" if isinstance(thing, str) else f"{prefix}.s{thing.id}"
+
+
+def overwritten_stack(prefix: str, path: Path, position: int) -> str:
+    """Name of the adstack of what a write to a local array replaces."""
+    return f"{prefix}.w" + "".join(f"{at}{name[0]}" for at, name in path) + str(position)
 
 
 def defined_here(stmt: Stmt) -> tuple[Value, ...]:
@@ -57,6 +62,8 @@ class ForwardSweep:
         entered = (v for v, place in self.plan.saved.items() if place == path != self.structure.homes[v])
         out: list[Stmt] = [self._push(v) for v in entered]
         for position, stmt in enumerate(block):
+            if isinstance(stmt, n.SetElement) and (path, position) in self.plan.restored:
+                out += self._push_overwritten(stmt, path, position)
             out += self._statement(stmt, path, position)
             for value in defined_here(stmt):
                 if self.plan.saved.get(value) == path:
@@ -68,6 +75,11 @@ class ForwardSweep:
     def _push(self, value: Value) -> Stmt:
         return n.StackPush(stack_name(self.prefix, value), value, loc=self.structure.made[value].loc)
 
+    def _push_overwritten(self, stmt: n.SetElement, path: Path, position: int) -> Iterator[Stmt]:
+        old = self.b.fresh(stmt.value.type)
+        yield n.GetElement(old, stmt.var, stmt.index, loc=stmt.loc)
+        yield n.StackPush(overwritten_stack(self.prefix, path, position), old, loc=stmt.loc)
+
     def _statement(self, stmt: Stmt, path: Path, position: int) -> Iterator[Stmt]:
         if isinstance(stmt, (n.Load, n.Store, n.Atomic)) and stmt.array in self.copies:
             yield changed(stmt, array=self.copies[stmt.array])
@@ -78,18 +90,18 @@ class ForwardSweep:
             # What it returned is gone; a load in its place is at risk, and refused if anything still reads it.
             yield n.Load(stmt.result, stmt.array, stmt.indices, loc=stmt.loc)
         elif isinstance(stmt, (n.Local, n.Get, n.Set)) and stmt.var in self.stack_locals:
-            yield from self._on_stack(stmt)
+            yield from self._on_stack(stmt, path, position)
         else:
             bodies = {name: self.block(b, (*path, (position, name))) for name, b in inner_blocks(stmt)}
             yield changed(stmt, **bodies) if bodies else stmt
 
-    def _on_stack(self, stmt: n.Local | n.Get | n.Set) -> Iterator[Stmt]:
+    def _on_stack(self, stmt: n.Local | n.Get | n.Set, path: Path, position: int) -> Iterator[Stmt]:
         stack = stack_name(self.prefix, stmt.var)
         if isinstance(stmt, n.Get):
             yield n.StackTop(stmt.result, stack, loc=stmt.loc)
         elif isinstance(stmt, n.Set):
             yield n.StackPush(stack, stmt.value, loc=stmt.loc)
-        else:
+        elif not is_set_at_once(self.structure.blocks[path], position, stmt.var):
             zero = self.b.fresh(stmt.dtype)
             yield n.Const(zero, 0.0, loc=stmt.loc)
             yield n.StackPush(stack, zero, loc=stmt.loc)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -10,7 +11,8 @@ class Policy:
 
     recompute: operations and safe loads are executed again instead of being saved; weigh: where that is cheaper, else
     wherever it is possible. sink: values are pushed at the entry of the branch that holds their readers, else where
-    they are defined. adjoint_stacks: active locals become adstacks whose slots hold primal and adjoint.
+    they are defined. adjoint_stacks: active locals become adstacks whose slots hold primal and adjoint. arrays: of a
+    local array that is overwritten, the elements read are saved, or those overwritten, or what is cheaper.
     """
 
     name: str
@@ -18,19 +20,21 @@ class Policy:
     weigh: bool = True
     sink: bool = True
     adjoint_stacks: bool = False
+    arrays: Literal["cheaper", "read", "overwritten"] = "cheaper"
 
 
 LOWERINGS = {
     "lean": Policy("lean"),
-    "classic": Policy("classic", recompute=False, weigh=False, sink=False, adjoint_stacks=True),
+    "classic": Policy("classic", recompute=False, weigh=False, sink=False, adjoint_stacks=True, arrays="read"),
 }
 """The default, and its executable twin."""
 
 POLICIES = LOWERINGS | {
     "lean-early": Policy("lean-early", sink=False),
-    "greedy": Policy("greedy", weigh=False),
-    "stored": Policy("stored", recompute=False, weigh=False),
-    "stored-early": Policy("stored-early", recompute=False, weigh=False, sink=False),
+    "greedy": Policy("greedy", weigh=False, arrays="read"),
+    "restoring": Policy("restoring", arrays="overwritten"),
+    "stored": Policy("stored", recompute=False, weigh=False, arrays="read"),
+    "stored-early": Policy("stored-early", recompute=False, weigh=False, sink=False, arrays="read"),
 }
 """Twins for tests: each leaves out one way of not saving a value."""
 

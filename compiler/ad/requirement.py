@@ -5,7 +5,7 @@ conditions, bounds and trip counts of what holds something to reverse.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ..ir import nodes as n
@@ -27,21 +27,25 @@ class Read:
 
 @dataclass(frozen=True)
 class Requirement:
-    """One read with its place: the block of the statement and the statement itself."""
+    """One read with its place: the block and position of the statement, and the statement itself."""
 
     value: Value
     path: Path
+    position: int
     stmt: Stmt
     role: str
 
 
 class Requirements:
-    """What one task requires."""
+    """What one task requires. restored: writes to local arrays that the reverse sweep undoes."""
 
-    def __init__(self, structure: Structure, activity: Activity, policy: Policy) -> None:
+    def __init__(
+        self, structure: Structure, activity: Activity, policy: Policy, restored: Collection[tuple[Path, int]] = ()
+    ) -> None:
         self.structure = structure
         self.activity = activity
         self.policy = policy
+        self.restored = restored
 
     def reversed(self) -> set[tuple[Path, int]]:
         """Occurrences (path, position) that have a reverse."""
@@ -54,7 +58,7 @@ class Requirements:
         for position, stmt in enumerate(block):
             nested = inner_blocks(stmt) if type(stmt) in NESTED else ()
             inner = [self._mark((*path, (position, name)), b, found) for name, b in nested if name != "condition"]
-            if any(inner) or self.has_reverse(stmt):
+            if any(inner) or self.has_reverse(stmt) or (path, position) in self.restored:
                 found.add((path, position))
                 some = True
         return some
@@ -81,7 +85,7 @@ class Requirements:
     def of(self, occurrences: set[tuple[Path, int]]) -> list[Requirement]:
         """What the reverses of these occurrences read, outer blocks before inner ones."""
         return [
-            Requirement(read.value, path, stmt, read.role)
+            Requirement(read.value, path, position, stmt, read.role)
             for path, block in self.structure.blocks.items()
             for position, stmt in enumerate(block)
             if (path, position) in occurrences

@@ -24,7 +24,7 @@ from ..ir.walk import changed, operands, rename, walk
 from .activity import Activity
 from .before import on_copies
 from .counters import Counter
-from .forward import ForwardSweep, defined_here, stack_name
+from .forward import ForwardSweep, defined_here, overwritten_stack, stack_name
 from .plan import Plan
 from .policies import Policy
 from .statements import REVERSE
@@ -88,6 +88,11 @@ class TaskReverser:
             stmt = self.structure.made[value]
             name = stack_name(self.prefix, value)
             self.b.emit(n.StackAlloca(name, value.type, variable=self.variable(value), loc=stmt.loc))
+        for path, position in sorted(self.plan.restored):
+            write = self.structure.blocks[path][position]
+            assert isinstance(write, n.SetElement)
+            stack = overwritten_stack(self.prefix, path, position)
+            self.b.emit(n.StackAlloca(stack, write.value.type, variable=write.var, loc=write.loc))
         for var, dtype in self.stack_locals.items():
             self.b.emit(n.StackAlloca(stack_name(self.prefix, var), dtype, adjoint=True, variable=var, loc=self.b.loc))
         for value in sorted(self.plan.kept, key=lambda v: v.id):
@@ -238,6 +243,8 @@ class TaskReverser:
         if counter:
             return self._count(counter, value.type)
         stmt = self.structure.made[value]
+        if isinstance(stmt, n.Get) and stmt.var in self.stack_locals:
+            return self.b.top(stack_name(self.prefix, stmt.var), value.type)
         made = self.b.fresh(value.type)
         inputs = {v: self.primal(v) for v in operands(stmt)}
         self.b.emit(changed(rename(stmt, inputs), result=made))

@@ -12,10 +12,10 @@ from ..ir import nodes as n
 from ..ir.nodes import Stmt, Value
 from ..ir.table import Table
 from ..ir.types import i32, i64
-from .forward import stack_name
+from .forward import overwritten_stack, stack_name
 from .needs import needs
 from .rules import VJP
-from .structure import Path
+from .structure import Path, is_set_at_once
 
 if TYPE_CHECKING:
     from .reverse import TaskReverser
@@ -76,8 +76,8 @@ def _set(r: TaskReverser, stmt: n.Set, path: Path, position: int) -> None:
 
 @REVERSE.row(n.Local)
 def _local(r: TaskReverser, stmt: n.Local, path: Path, position: int) -> None:
-    """On an adstack the declaration pushed a zero. A register ends here."""
-    if stmt.var in r.stack_locals:
+    """On an adstack the declaration pushed a zero, if anything could find it. A register ends here."""
+    if stmt.var in r.stack_locals and not is_set_at_once(r.structure.blocks[path], position, stmt.var):
         r.b.pop(stack_name(r.prefix, stmt.var))
 
 
@@ -90,11 +90,17 @@ def _get_element(r: TaskReverser, stmt: n.GetElement, path: Path, position: int)
 
 @REVERSE.row(n.SetElement)
 def _set_element(r: TaskReverser, stmt: n.SetElement, path: Path, position: int) -> None:
-    """Take, zero, add, as for a store."""
-    name, index = r.adjoint_local(stmt.var), r.primal(stmt.index)
-    if stmt.value in r.activity.values:
-        r.add(stmt.value, r.b.get_element(name, index, stmt.value.type))
-    r.b.set_element(name, index, r.b.const(0.0, stmt.value.type))
+    """Put back what it replaced; then take, zero, add, as for a store."""
+    index = r.primal(stmt.index)
+    if (path, position) in r.plan.restored:
+        stack = overwritten_stack(r.prefix, path, position)
+        r.b.set_element(stmt.var, index, r.b.top(stack, stmt.value.type))
+        r.b.pop(stack)
+    if stmt.var in r.activity.locals:
+        name = r.adjoint_local(stmt.var)
+        if stmt.value in r.activity.values:
+            r.add(stmt.value, r.b.get_element(name, index, stmt.value.type))
+        r.b.set_element(name, index, r.b.const(0.0, stmt.value.type))
 
 
 @REVERSE.row(n.Load)

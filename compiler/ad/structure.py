@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..ir import nodes as n
 from ..ir.nodes import ROLES, Block, Stmt, Task, Value
-from ..ir.walk import NESTED, RESULTS
+from ..ir.walk import NESTED, RESULTS, walk
 
 Path = tuple[tuple[int, str], ...]
 """A block; () is the body of the task."""
@@ -77,6 +77,16 @@ class Structure:
         for path, block in self.blocks.items():
             for position, stmt in enumerate(block):
                 yield Occurrence(path, position, stmt)
+
+
+def is_set_at_once(block: Block, position: int, var: str) -> bool:
+    """Whether a local declared at this position of a block is set there before anything reads it."""
+    for stmt in block[position + 1 :]:
+        if isinstance(stmt, (n.Get, n.Set)) and stmt.var == var:
+            return isinstance(stmt, n.Set)
+        if any(getattr(s, "var", None) == var or getattr(s, "stop", None) == var for s in walk((stmt,))):
+            return False
+    return False
 
 
 def inner_blocks(stmt: Stmt) -> Iterator[tuple[str, Block]]:

@@ -208,3 +208,4 @@ def test_every_policy_saves_what_is_lost():
     counts = {policy: len(saved(run, policy)) for policy in POLICIES}
     assert counts["lean"] <= counts["greedy"] <= counts["stored"] <= counts["stored-early"], counts
     assert counts["lean"] == 1
+
