@@ -46,6 +46,39 @@ def _floordiv(a: Interval, b: Interval) -> Interval:
     return _products(a, b, lambda x, y: x // y) if b[0] > 0 else ALL
 
 
+def _absolute(a: Interval) -> Interval:
+    low, high = sorted((abs(a[0]), abs(a[1])))
+    return (0 if a[0] <= 0 <= a[1] else low), high
+
+
+def _bit_and(a: Interval, b: Interval) -> Interval:
+    """x and m, of a mask m that is not negative, is between 0 and m."""
+    highs = [high for low, high in (a, b) if low >= 0]
+    return (0, min(highs)) if highs else ALL
+
+
+def _bit_or(a: Interval, b: Interval) -> Interval:
+    """x or y of numbers that are not negative: no bit above the highest of both."""
+    high = max(a[1], b[1])
+    return (max(a[0], b[0]), (1 << int(high).bit_length()) - 1) if min(a[0], b[0]) >= 0 and high < INFINITY else ALL
+
+
+def _bit_xor(a: Interval, b: Interval) -> Interval:
+    found = _bit_or(a, b)
+    return found if found == ALL else (0, found[1])
+
+
+def _shift(a: Interval, b: Interval, op: Callable[[int, int], int]) -> Interval:
+    """By a known count below the width of every type, of numbers that are not negative."""
+    if b[0] != b[1] or not 0 <= b[0] < 8 or a[0] < 0 or a[1] == INFINITY:
+        return ALL
+    return op(int(a[0]), int(b[0])), op(int(a[1]), int(b[0]))
+
+
+def _right(a: Interval, b: Interval) -> Interval:
+    return _shift(a, b, lambda x, y: x >> y)
+
+
 OPERATIONS: dict[str, Callable[[Interval, Interval], Interval]] = {
     "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
     "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
@@ -54,6 +87,12 @@ OPERATIONS: dict[str, Callable[[Interval, Interval], Interval]] = {
     "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
     "mod": _mod,
     "floordiv": _floordiv,
+    "bit_and": _bit_and,
+    "bit_or": _bit_or,
+    "bit_xor": _bit_xor,
+    "bit_shl": lambda a, b: _shift(a, b, lambda x, y: x << y),
+    "bit_shr": _right,
+    "bit_sar": _right,
 }
 """Operations whose interval follows from those of two operands; every other one gives ALL."""
 
@@ -123,7 +162,10 @@ class Intervals:
         if stmt.op == "neg":
             low, high = self.of(stmt.args[0])
             return -high, -low
-        if stmt.op not in OPERATIONS:
+        if stmt.op in ("abs", "unique"):
+            found = self.of(stmt.args[0])
+            return _absolute(found) if stmt.op == "abs" and not is_empty(found) else found
+        if stmt.op not in OPERATIONS or stmt.op == "bit_sar" and not stmt.result.type.is_signed:
             return ALL
         a, b = (self.of(v) for v in stmt.args)
         if is_empty(a) or is_empty(b):
