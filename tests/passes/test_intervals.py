@@ -11,8 +11,11 @@ from stackgrad.reference.launch import run
 BINARY = ("add", "sub", "mul", "min", "max", "mod", "floordiv", "bit_and", "bit_or", "bit_xor", "bit_shl", "bit_shr",
           "bit_sar")  # fmt: skip
 UNARY = ("neg", "abs")
-LINES = st.lists(st.tuples(st.sampled_from(BINARY + UNARY), st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=8)
 EDGES = (0, 1, 2, 3, 5, 7, 31, 127, -1, -2, -128, 100)
+LINE = st.tuples(st.sampled_from(BINARY + UNARY), st.integers(0, 20), st.integers(0, 20))
+LINES = st.lists(LINE, min_size=1, max_size=8)
+INTEGERS = {"i8": np.int8, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u32": np.uint32}
+CONSTANTS = st.lists(st.sampled_from(EDGES), min_size=1, max_size=4)
 
 
 def kernel(dtype, constants, lines):
@@ -32,12 +35,12 @@ def kernel(dtype, constants, lines):
 
 
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
-@given(st.sampled_from(["i8", "i32", "i64", "u8", "u32"]), st.lists(st.sampled_from(EDGES), min_size=1, max_size=4), LINES)
+@given(st.sampled_from(sorted(INTEGERS)), CONSTANTS, LINES)
 def test_values_lie_inside(dtype, constants, lines):
     made = kernel(dtype, [c % 128 if dtype[0] == "u" else c for c in constants], lines)
     stored = made.tasks[0].body[-1]
     low, high = Intervals(made.tasks[0], {}, {"out": (9,)}).of(stored.value)
-    out = np.zeros(9, np.dtype(dtype.replace("u", "uint").replace("i", "int") if dtype[0] == "i" else f"uint{dtype[1:]}"))
+    out = np.zeros(9, INTEGERS[dtype])
     try:
         run(made, {"out": out}, {})
     except ZeroDivisionError:
