@@ -11,8 +11,11 @@ import stackgrad.harness.plugin
 import stackgrad.harness.plugin_matrix
 import stackgrad.session  # noqa: F401 - all of it before the inner runs, which forget what they import
 from stackgrad.backends.base import Probe
+from stackgrad.compiler.ad.policies import policy_of
 from stackgrad.harness.plugin_matrix import count, lines
 
+DEFAULT = policy_of("").name
+"""That of this run, which may have been given one itself."""
 TESTS = """
 import pytest
 
@@ -78,6 +81,23 @@ def test_one_test_for_each_backend_and_a_matrix_of_them(inner):
 def test_the_option_leaves_backends_out(inner):
     result = inner(TESTS, "--backend", "reference")
     result.assert_outcomes(passed=3, deselected=3)
+
+
+LOWERED = """
+import pytest
+from stackgrad.compiler.ad.policies import policy_of
+
+def test_the_default():
+    assert policy_of("").name == "stored" and policy_of("lean").name == "lean"
+"""
+
+
+def test_the_policy_of_gradients_is_that_of_the_run_alone(inner):
+    inner(LOWERED, "--lowering", "stored").assert_outcomes(passed=1)
+    assert policy_of("").name == DEFAULT
+    result = inner(LOWERED, "--lowering", "other")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*there is no policy 'other' for gradients; known: lean, classic, *"])
 
 
 @pytest.mark.parametrize(("args", "required", "message"), [
