@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 
-from ...compiler.ad import driver, sources
-from ...compiler.ad.elements import lasting_reads
+from ...compiler.ad import driver
+from ...compiler.ad.elements import Elements
 from ...compiler.ad.reverse import TaskReverser
 from ...compiler.ad.risk import RiskAnalysis
 from ...compiler.ad.sources import Sources
@@ -115,21 +115,23 @@ def _push_in_first_arm() -> Plant:
 
 def _reread_elements() -> Plant:
     """Every read of an array of the task is made again, whatever is stored to it afterwards."""
+    right = Elements.__init__
 
-    def wrong(structure: Structure) -> set[Value]:
-        reads = (o.stmt for o in structure.occurrences() if isinstance(o.stmt, n.GetElement))
-        return {s.result for s in reads if structure.declared.get(s.var) == ()}
+    def wrong(self: Elements, structure: Structure) -> None:
+        right(self, structure)
+        self.lasting, self.other = self.lasting | self.other, set()
 
-    return patched(sources, "lasting_reads", wrong)
+    return patched(Elements, "__init__", wrong)
 
 
 def _arrays_outlive_iterations() -> Plant:
     """Arrays are declared once for the task, and reads of those of a loop body are made again from what is there."""
+    right = Elements.__init__
 
-    def wrong(structure: Structure) -> set[Value]:
-        arrays = {var for var, path in structure.declared.items() if path}
-        reads = (o.stmt for o in structure.occurrences() if isinstance(o.stmt, n.GetElement))
-        return lasting_reads(structure) | {s.result for s in reads if s.var in arrays}
+    def wrong(self: Elements, structure: Structure) -> None:
+        right(self, structure)
+        arrays = {s.var for s in walk(structure.task.body) if isinstance(s, n.LocalArray) and structure.declared[s.var]}
+        self.lasting |= {v for v in self.reads if self.variable(v) in arrays}
 
     def hoist(self: TaskReverser, task: Task) -> Task:
         found: list[Stmt] = []
@@ -142,7 +144,7 @@ def _arrays_outlive_iterations() -> Plant:
         return replace(task, body=(*found, *body))
 
     stack = ExitStack()
-    stack.enter_context(patched(sources, "lasting_reads", wrong))
+    stack.enter_context(patched(Elements, "__init__", wrong))
     stack.enter_context(rewritten_tasks(hoist))
     return stack
 

@@ -161,7 +161,8 @@ def state() -> list[object]:
     """Everything that plants touch: rows of the tables, and the classes and modules they patch."""
     from stackgrad.backends.llvm.ops import LLVM
     from stackgrad.compiler import driver as pipeline
-    from stackgrad.compiler.ad import driver, sources, statements, tangent_statements
+    from stackgrad.compiler.ad import driver, statements, tangent_statements
+    from stackgrad.compiler.ad.elements import Elements
     from stackgrad.compiler.ad.forward import ForwardSweep
     from stackgrad.compiler.ad.requirement import Requirements
     from stackgrad.compiler.ad.risk import RiskAnalysis
@@ -175,7 +176,7 @@ def state() -> list[object]:
     from stackgrad.compiler.sizing import count
 
     owners = (TaskReverser, Sources, Requirements, RiskAnalysis, ForwardSweep, TangentSweep, _Merger, _Liveness,
-              Marking, _Lowering, _Promotion, count, count._Counter, driver, sources, pipeline,
+              Marking, _Lowering, _Promotion, count, count._Counter, driver, Elements, pipeline,
               tangent_statements)  # fmt: skip
     tables = (LLVM, rules.VJP, statements.REVERSE, tangent_statements.TANGENT)
     return [*(dict(vars(o)) for o in owners), *({k: t[k] for k in t} for t in tables)]
