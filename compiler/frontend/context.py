@@ -39,7 +39,7 @@ from .operands import (
 )
 from .protocols import measured, measured_hint
 from .scope import Fixed, Namer, Scopes
-from .source import Source, condition_nodes, local_names
+from .source import Source, condition_nodes, indexed_names, local_names
 
 if TYPE_CHECKING:
     from .returns import Results
@@ -76,7 +76,10 @@ class Attribute:
 
 @dataclass
 class Activation:
-    """One function being traced: the kernel, or a function inlined into it. stopped: arrays under `stop_grad`."""
+    """One function being traced: the kernel, or a function inlined into it.
+
+    stopped: arrays under `stop_grad`. indexed: names whose entries are picked by what its text does not fix.
+    """
 
     function: FunctionType
     source: Source
@@ -90,9 +93,11 @@ class Activation:
     locals: frozenset[str] = frozenset()
     conditions: frozenset[ast.AST] = frozenset()
     stopped: frozenset[str] = frozenset()
+    indexed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.locals = local_names(self.function)
+        self.indexed = indexed_names(self.source.tree)
         self.conditions = condition_nodes(self.source.tree)
 
 

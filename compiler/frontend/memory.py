@@ -17,6 +17,7 @@ from .aggregates import LocalType, MatrixType, PackType, StructType
 from .context import Tracer
 from .conversions import conform, kind_of
 from .diagnostics import Problem, syntax
+from .local_arrays import Item, choose_item, declare_array, read_item, wants_array, write_item
 from .operands import MatrixValue, Operand, Pack, StructValue
 from .protocols import AnyField, MatrixFieldLike, StructFieldLike, is_field, is_matrix_field
 from .scope import Argument, Compound, Reference, Variable
@@ -61,8 +62,8 @@ class Chosen:
     index: Value
 
 
-Place = Variable | Argument | Compound | Element | MatrixElement | StructElement | Chosen
-PLACES = (Variable, Argument, Compound, Element, MatrixElement, StructElement, Chosen)
+Place = Variable | Argument | Item | Compound | Element | MatrixElement | StructElement | Chosen
+PLACES = (Variable, Argument, Item, Compound, Element, MatrixElement, StructElement, Chosen)
 
 
 def element_of(t: Tracer, field: AnyField, hint: str, indices: tuple[Value, ...], text: str) -> Place:
@@ -120,7 +121,7 @@ def text_at(place: Place) -> str:
     """What the program calls a place."""
     if isinstance(place, (Element, MatrixElement, StructElement)):
         return place.text
-    if isinstance(place, (Variable, Argument)):
+    if isinstance(place, (Variable, Argument, Item)):
         return place.name.partition(".")[0]
     if isinstance(place, Chosen):
         return text_at(place.candidates[0])
@@ -193,6 +194,10 @@ def _entry(t: Tracer, place: Place, kind: MatrixType, point: tuple[Position, ...
     places: tuple[Place, ...] = tuple(place.parts[c] for c in candidates)
     if index is None:
         return places[0]
+    items = [p for p in places if isinstance(p, Item)]
+    chosen = choose_item(items, index) if len(items) == len(places) else None
+    if chosen is not None:
+        return chosen
     elements = tuple(p for p in places if isinstance(p, Element))
     return _chosen_element(t, elements, index) if len(elements) == len(places) else Chosen(places, index)
 
@@ -223,6 +228,8 @@ def load(t: Tracer, place: Place) -> Operand:
         return t.builder.get(place.name, place.dtype)
     if isinstance(place, Argument):
         return t.builder.arg(place.name, place.dtype)
+    if isinstance(place, Item):
+        return read_item(t, place)
     if isinstance(place, Element):
         found = t.builder.load(place.array, place.indices, place.dtype)
         stopped = place.dtype.is_real and any(place.array in a.stopped for a in t.activations)
@@ -261,6 +268,8 @@ def _store(t: Tracer, place: Place, operand: Operand) -> None:
 def _store_scalar(t: Tracer, place: Place, value: Value) -> None:
     if isinstance(place, Variable):
         t.builder.set(place.name, value)
+    elif isinstance(place, Item):
+        write_item(t, place, value)
     elif isinstance(place, Element):
         t.builder.store(place.array, place.indices, value)
     elif isinstance(place, Chosen):
@@ -277,7 +286,10 @@ def _store_scalar(t: Tracer, place: Place, value: Value) -> None:
 
 def declare(t: Tracer, name: str, operand: Operand) -> Variable | Compound:
     """A new local that holds the operand, of its type: `v`, or `v.0`, `v.1`, ... for a vector."""
-    return _declare(t, t.namer.unique(name), operand, kind_of(t, operand))
+    kind = kind_of(t, operand)
+    if isinstance(operand, MatrixValue) and isinstance(kind, MatrixType) and wants_array(t, name, kind):
+        return Compound(kind, declare_array(t, t.namer.unique(name), kind, [t.value(i) for i in operand.items]))
+    return _declare(t, t.namer.unique(name), operand, kind)
 
 
 def _declare(t: Tracer, name: str, operand: Operand, kind: LocalType) -> Variable | Compound:

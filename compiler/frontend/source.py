@@ -163,3 +163,34 @@ def condition_nodes(tree: ast.AST) -> frozenset[ast.AST]:
 def local_names(function: FunctionType) -> frozenset[str]:
     """Names that Python itself treats as local to the function."""
     return frozenset((*function.__code__.co_varnames, *function.__code__.co_cellvars))
+
+
+def indexed_names(tree: ast.AST) -> frozenset[str]:
+    """Names that a function indexes with what its text does not fix: some local, loop index, or call."""
+    stored = {p.id for p in ast.walk(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)}
+    bound = stored | {p.arg for p in ast.walk(tree) if isinstance(p, ast.arg)}
+    open_names = bound - _unrolled_names(tree)
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            parts = [p for p in ast.walk(node.slice) if isinstance(p, (ast.Name, ast.Call, ast.Subscript))]
+            if any(not isinstance(p, ast.Name) or p.id in open_names for p in parts):
+                found.add(node.value.id)
+    return frozenset(found)
+
+
+def _unrolled_names(tree: ast.AST) -> set[str]:
+    """Indices of loops over `static(...)` and of comprehensions, which are numbers while a kernel is traced; not those
+    that something else binds as well."""
+    unrolled: list[ast.Name] = []
+    for node in ast.walk(tree):
+        static = isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and _is_static(node.iter.func)
+        if static or isinstance(node, ast.comprehension):
+            unrolled += (p for p in ast.walk(node.target) if isinstance(p, ast.Name))  # type: ignore[attr-defined]
+    stored = [p for p in ast.walk(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)]
+    other = {p.id for p in stored if not any(p is q for q in unrolled)}
+    return {p.id for p in unrolled} - other
+
+
+def _is_static(function: ast.expr) -> bool:
+    return getattr(function, "attr", getattr(function, "id", "")) == "static"
