@@ -27,6 +27,9 @@ gradient too, let backends optimise as they do for users, run twins, ask forward
 by one more policy.
 """
 
+TANGENTS = 0.25
+"""Share of other cases that ask forward mode."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -103,7 +106,7 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
         classic=drawn["classic"],
         effort=2 if drawn["effort"] else 0,
         twins=drawn["twins"],
-        tangents=drawn["tangents"],
+        tangents=drawn["tangents"] or source.random() < TANGENTS,
         policy=source.choice(OTHER_POLICIES) if drawn["policy"] else "",
         peers=peers,
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 from ...compiler.ad import driver
 from ...compiler.ad.elements import Elements
+from ...compiler.ad.requirement import Requirements
 from ...compiler.ad.reverse import TaskReverser
 from ...compiler.ad.risk import RiskAnalysis
 from ...compiler.ad.sources import Sources
@@ -149,6 +151,16 @@ def _arrays_outlive_iterations() -> Plant:
     return stack
 
 
+def _restored_never_reversed() -> Plant:
+    """What restores elements, and nothing active, has no reverse."""
+    right = Requirements.__init__
+
+    def wrong(self: Requirements, *args: Any) -> None:
+        right(self, *args[:3])
+
+    return patched(Requirements, "__init__", wrong)
+
+
 def _is_own_array(reverser: TaskReverser, stmt: Stmt) -> bool:
     """A local array of the kernel, not one that reverse mode made."""
     return isinstance(stmt, n.LocalArray) and not stmt.var.startswith(f"{reverser.prefix}.")
@@ -195,6 +207,15 @@ MUTANTS = (
     Mutant(
         "overwritten-element-reread", "Reads of local arrays are made again, whatever is stored there afterwards.",
         "a read of a local array is made again only if nothing can overwrite it before", _reread_elements,
+    ),
+    Mutant(
+        "restored-element-reread", "Where writes are undone, a read is made again also behind a write that is not yet.",
+        "a read is repeated only where nothing between the two writes the array",
+        lambda: patched(Elements, "is_same", lambda *args: True),
+    ),
+    Mutant(
+        "restoring-loop-skipped", "A loop that restores elements, and nothing active, is not reversed.",
+        "whatever holds a restoring store is reversed, active or not", _restored_never_reversed,
     ),
     Mutant(
         "array-outlives-iteration", "In the reverse sweep, an array declared in a loop is what the last trip left.",

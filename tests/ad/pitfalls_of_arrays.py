@@ -31,7 +31,8 @@ def lanes(body: str) -> SimpleNamespace:
     return SimpleNamespace(ir=lambda: parse_kernel(LANES.format(body=body)))
 
 
-@pitfall("a read of a local array that is overwritten later is saved", "overwritten-element-reread")
+@pitfall("a read of a local array is repeated only where it finds the same", "overwritten-element-reread",
+         "restored-element-reread")  # fmt: skip
 def _element_overwritten(f):
     return lanes("""
     local_array a: f64[3]
@@ -85,7 +86,8 @@ def _array_of_an_iteration(f):
     store y[%2], %23""")
 
 
-@pitfall("an integer that an inactive loop changes is not read late", "overwritten-element-reread")
+@pitfall("a loop that restores elements is reversed, active or not", "restoring-loop-skipped",
+         "overwritten-element-reread")  # fmt: skip
 def _integers_changed_by_an_inactive_loop(f):
     return lanes("""
     local_array at: i32[3]

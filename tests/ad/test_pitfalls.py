@@ -88,7 +88,8 @@ def test_it_is_refused(name: str) -> None:
 def test_breaking_the_rule_shows(name: str, mutant: str) -> None:
     """As wrong numbers, or as adstacks that are too small; never as a compiler that crashes."""
     with MUTANTS[mutant].planted():
-        found = [attempt(lambda p=p: gradient(name, p, "reference")) for p in ("lean", "stored", "classic")]
+        policies = ("lean", "stored", "restoring", "classic")
+        found = [attempt(lambda p=p: gradient(name, p, "reference")) for p in policies]
     assert any(isinstance(o, Trap) or isinstance(o, Ok) and mistakes(name, o.arrays) for o in found), found
     assert not any(isinstance(o, Refused) for o in found)
     assert {o.kind for o in found if isinstance(o, Trap)} <= {"AdstackOverflow", "EmptyStack"}

@@ -235,6 +235,44 @@ def _element_overwritten(f):
     return SimpleNamespace(ir=lambda: parse_kernel(LANES.replace("BODY", body)))
 
 
+@witness("restored-element-reread")
+def _element_used_behind_a_write(f):
+    body = """local_array a: f64[2]
+    set_element a[%3], %5
+    for %6: i32 in %3 .. %4 {
+      %7: f64 = get_element a[%3]
+      %8: f64 = sin %7
+      set_element a[%3], %8
+      %9: f64 = mul %7, %7
+      %10: f64 = get v
+      %11: f64 = mul %10, %9
+      set v, %11
+    }"""
+    return SimpleNamespace(ir=lambda: parse_kernel(LANES.replace("BODY", body)))
+
+
+@witness("restoring-loop-skipped")
+def _integer_changed_by_an_inactive_loop(f):
+    body = """local_array at: i32[2]
+    for %6: i32 in %3 .. %4 {
+      for %7: i32 in %3 .. %4 {
+        %8: i32 = get_element at[%7]
+        %9: i32 = add %8, %6
+        %10: i32 = add %9, %7
+        %11: i32 = mod %10, %4
+        set_element at[%7], %11
+      }
+      %12: i32 = get_element at[%6]
+      %13: f64 = load w[%12]
+      %14: f64 = get v
+      %15: f64 = mul %14, %13
+      %16: f64 = sin %14
+      %17: f64 = add %15, %16
+      set v, %17
+    }"""
+    return SimpleNamespace(ir=lambda: parse_kernel(LANES.replace("BODY", body)))
+
+
 @witness("array-outlives-iteration")
 def _array_of_an_iteration(f):
     body = """for %6: i32 in %3 .. %4 {

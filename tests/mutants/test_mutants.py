@@ -69,9 +69,10 @@ def seeds_of(kernel: Kernel) -> dict[str, np.ndarray]:
 
 
 def panel() -> list[LaunchExecutor]:
-    """New executors, which have compiled nothing yet: both lowerings on the reference, and the CPU."""
+    """New executors, which have compiled nothing yet: three policies on the reference, and the CPU."""
     found, _ = executors.present_backends(["cpu"])
-    return [executors.reference(), executors.twin(), *found]
+    restoring = executors.reference("restoring", lowering="restoring")
+    return [executors.reference(lowering="lean"), executors.twin(), restoring, *found]
 
 
 def answers(kernel: Kernel, after: Arrays) -> Answers:
