@@ -27,7 +27,7 @@ LAST_BEFORE_REVERSE = "number_loops"
 
 def kernel_of(program: Program, plan: Plan) -> Kernel:
     """The kernel that a plan tests: of the frontend, or the model's own rendering."""
-    return load(program)[0] if plan.traced else render_ir(program)
+    return load(program)[0] if plan.traced else render_ir(program, plan.in_memory)
 
 
 def copies(lowered: Lowered, before: Arrays) -> Arrays:

@@ -31,6 +31,10 @@ TANGENTS = 0.25
 """Share of other cases that ask forward mode."""
 
 
+IN_MEMORY = 0.3
+"""Share of cases whose vectors are local arrays."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """backends: names of those compared with the reference. peers: likewise, of other systems. launches: in a row, each
@@ -40,8 +44,8 @@ class Plan:
     fifth. text: the other one must do the same. oracle: ask JAX. check: verify after every pass. counts: backends size
     adstacks themselves. forward: forward passes and backends run, where there is a gradient to run instead. classic:
     the gradient of that lowering too. effort: of backends, see `Options`. twins: what twins compute too, forward and
-    reverse. tangents: compare with forward mode. policy: one more that makes the gradient, if any. only: the one
-    comparison to make; None for all.
+    reverse. in_memory: in the model's own rendering vectors are local arrays. tangents: compare with forward mode.
+    policy: one more that makes the gradient, if any. only: the one comparison to make; None for all.
     """
 
     backends: tuple[str, ...] = ("cpu",)
@@ -57,6 +61,7 @@ class Plan:
     twins: bool = True
     tangents: bool = True
     policy: str = "stored"
+    in_memory: bool = False
     only: Key | None = None
     peers: tuple[str, ...] = ()
 
@@ -109,4 +114,5 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
         tangents=drawn["tangents"] or source.random() < TANGENTS,
         policy=source.choice(OTHER_POLICIES) if drawn["policy"] else "",
         peers=peers,
+        in_memory=source.random() < IN_MEMORY,
     )

@@ -9,9 +9,12 @@ from . import nodes as m
 from .lowering import Lowerer
 
 
-def render_ir(program: m.Program) -> Kernel:
-    """The kernel of stage `source` that the program means; its arrays and arguments have the program's names."""
-    t = Lowerer(program)
+def render_ir(program: m.Program, in_memory: bool = False) -> Kernel:
+    """The kernel of stage `source` that the program means; its arrays and arguments have the program's names.
+
+    in_memory: vectors declared inside loops are local arrays.
+    """
+    t = Lowerer(program, in_memory)
     t.run(program.kernel.body)
     t.flush()
     params = [n.Param(name, p.dtype) for p in program.arguments if p.dtype for name in p.entries]

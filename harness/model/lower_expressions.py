@@ -12,7 +12,7 @@ from ...compiler.ir.nodes import Value
 from ...compiler.ir.types import Scalar, i32, promote, u1
 from . import nodes as m
 from .lower_places import element, memory, read, update
-from .lowering import EXPRESSIONS, Local, Lowerer, Operand, common_type
+from .lowering import EXPRESSIONS, Cell, Local, Lowerer, Operand, common_type
 from .tensors import Tensor, leaves, spread, with_leaves
 
 # ---- leaves -----------------------------------------------------------------------------------------------------
@@ -35,7 +35,9 @@ def _name(t: Lowerer, e: m.Name) -> Operand:
     return found  # type: ignore[no-any-return]
 
 
-def _content(t: Lowerer, item: Operand | Local) -> Operand:
+def _content(t: Lowerer, item: Operand | Local | Cell) -> Operand:
+    if isinstance(item, Cell):
+        return item.read(t.builder)
     return t.builder.get(item.var, item.dtype) if isinstance(item, Local) else item
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ...compiler.ir.nodes import Value
 from ...compiler.ir.types import i32
 from . import nodes as m
-from .lowering import Local, Lowerer, Operand
+from .lowering import Cell, Local, Lowerer, Operand
 from .tensors import Tensor
 
 SWIZZLES = ("xyzw", "rgba", "stpq")
@@ -24,11 +24,11 @@ class Spot:
 class Chosen:
     """One of several locals, by an index of the launch."""
 
-    places: tuple[Local, ...]
+    places: tuple[Local | Cell, ...]
     index: Value
 
 
-Memory = Local | Spot | Chosen | Tensor
+Memory = Local | Cell | Spot | Chosen | Tensor
 
 
 def memory(t: Lowerer, node: m.Expr) -> Memory:
@@ -117,6 +117,11 @@ def read(t: Lowerer, place: Memory) -> Operand:
         return t.builder.load(place.field, place.indices, t.fields[place.field].dtype)
     if isinstance(place, Local):
         return t.builder.get(place.var, place.dtype)
+    if isinstance(place, Cell):
+        return place.read(t.builder)
+    array = _whole_array(place)
+    if array is not None:
+        return _read_cell(t, array, place)
     return chosen(t, tuple(read(t, item) for item in place.places), place.index)
 
 
@@ -130,16 +135,45 @@ def write(t: Lowerer, place: Memory, operand: Operand) -> None:
         t.builder.store(place.field, place.indices, t.value(operand, t.fields[place.field].dtype))
     elif isinstance(place, Local):
         t.builder.set(place.var, t.value(operand, place.dtype))
+    elif isinstance(place, Cell):
+        place.write(t.builder, t.value(operand, place.dtype))
     else:
         _write_chosen(t, place, t.value(operand, place.places[0].dtype))
 
 
 def _write_chosen(t: Lowerer, place: Chosen, value: Value) -> None:
-    b = t.builder
+    b, array = t.builder, _whole_array(place)
+    if array is not None:
+        inside = _inside(t, place)
+        with b.block() as body:
+            b.set_element(array.var, place.index, value)
+        b.if_(inside, body)
+        return
     for k, local in enumerate(place.places):
         with b.block() as body:
-            b.set(local.var, value)
+            write(t, local, value)
         b.if_(b.op("cmp_eq", place.index, b.const(k, place.index.type)), body)
+
+
+def _whole_array(place: Chosen) -> Cell | None:
+    """The first entry, if the places are a whole local array in order."""
+    first = place.places[0]
+    if not isinstance(first, Cell):
+        return None
+    return first if place.places == tuple(Cell(first.var, first.dtype, k) for k in range(len(place.places))) else None
+
+
+def _read_cell(t: Lowerer, first: Cell, place: Chosen) -> Value:
+    """The element of a local array, the first if the index is outside."""
+    b = t.builder
+    index = b.op("select", _inside(t, place), place.index, b.const(0, place.index.type))
+    return b.get_element(first.var, index, first.dtype)
+
+
+def _inside(t: Lowerer, place: Chosen) -> Value:
+    b, index = t.builder, place.index
+    low = b.op("cmp_ge", index, b.const(0, index.type))
+    return b.op("logical_and", low, b.op("cmp_lt", index, b.const(len(place.places), index.type)))
 
 
 def in_array(place: Memory) -> bool:

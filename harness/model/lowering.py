@@ -31,6 +31,21 @@ class Local:
 
 
 @dataclass(frozen=True)
+class Cell:
+    """An element of a local array of the IR."""
+
+    var: str
+    dtype: Scalar
+    index: int
+
+    def read(self, b: Builder) -> Value:
+        return b.get_element(self.var, b.const(self.index, i32), self.dtype)
+
+    def write(self, b: Builder, value: Value) -> None:
+        b.set_element(self.var, b.const(self.index, i32), value)
+
+
+@dataclass(frozen=True)
 class Loop:
     """Where `break` and `continue` go: frames of the IR; continue_to None: a parallel loop."""
 
@@ -51,10 +66,14 @@ class Activation:
 
 
 class Lowerer:
-    """State of one lowering: the open block, what names mean, how deep control is nested."""
+    """State of one lowering: the open block, what names mean, how deep control is nested.
 
-    def __init__(self, program: m.Program) -> None:
+    in_memory: vectors declared inside loops are local arrays, not a scalar for each entry.
+    """
+
+    def __init__(self, program: m.Program, in_memory: bool = False) -> None:
         self.program = program
+        self.in_memory = in_memory
         self.fields = {f.name: f for f in program.fields}
         self.functions = {f.name: f for f in program.kernel.functions}
         self.arguments = {p.name: p for p in program.arguments}
@@ -91,9 +110,20 @@ class Lowerer:
     def declare(self, name: str, operand: Operand, dtype: Scalar | None = None) -> None:
         """A new local of the program; a vector is one for each entry."""
         if isinstance(operand, Tensor):
-            self.bind(name, Tensor(operand.shape, tuple(self._local(name, self.value(x)) for x in operand.items)))
+            values = [self.value(x) for x in operand.items]
+            alike = len({v.type for v in values}) == 1
+            cells = self._cells(name, values) if self.in_memory and self.nesting and alike else ()
+            self.bind(name, Tensor(operand.shape, cells or tuple(self._local(name, v) for v in values)))
         else:
             self.bind(name, self._local(name, self.value(operand, dtype)))
+
+    def _cells(self, name: str, values: list[Value]) -> tuple[Cell, ...]:
+        array = self.unique(name)
+        self.builder.emit(n.LocalArray(array, values[0].type, len(values)))
+        cells = tuple(Cell(array, v.type, k) for k, v in enumerate(values))
+        for cell, value in zip(cells, values):
+            cell.write(self.builder, value)
+        return cells
 
     def _local(self, name: str, value: Value) -> Local:
         return Local(self.builder.local(self.unique(name), value.type, value), value.type)

@@ -108,6 +108,8 @@ def both(given: Program) -> tuple[object, object]:
 def test_both_lowerings_agree(given: Program) -> None:
     traced, lowered = both(given)
     assert isinstance(traced, dict) and same_bits(traced, lowered)  # type: ignore[arg-type]
+    in_memory = execute(render_ir(given, in_memory=True), given.arrays(), given.scalars())
+    assert same_bits(traced, in_memory)  # type: ignore[arg-type]
     before = given.arrays()
     assert any(not np.array_equal(before[name], array) for name, array in traced.items())
 
