@@ -36,12 +36,14 @@ def _drop_store_before_loop() -> Plant:
 
 
 def _mark_nodes() -> Plant:
-    """Of equal stores to locals in several places, marks reach what encloses the last one."""
+    """Of equal writes of reals and flags in several places, marks reach what encloses the last one."""
     right = Marking.spread
 
     def wrong(self: Marking, live_values: Iterable[Value]) -> None:
-        sets = ((at, s) for at, s in enumerate(self._stmts) if isinstance(s, n.Set) and s.value.type.is_real)
-        last: dict[Stmt, int] = {stmt: at for at, stmt in sets}
+        last: dict[Stmt, int] = {}
+        for at, stmt in enumerate(self._stmts):
+            if isinstance(stmt, (n.Set, n.Store, n.StackPush)) and not stmt.value.type.is_int:
+                last[stmt] = at
         self._parents = [self._parents[last.get(stmt, at)] for at, stmt in enumerate(self._stmts)]
         right(self, live_values)
 
