@@ -8,7 +8,7 @@ import stackgrad as sg
 
 from .common import ARCHES, SLABS, Bench, started
 
-LOOPS = ("sin_recurrence", "gated_nested", "csr_gather", "triangular", "walker")
+LOOPS = ("sin_recurrence", "gated_nested", "csr_gather", "triangular", "walker", "ring_buffer", "invariant_nested")
 
 
 class Slabs(Bench):

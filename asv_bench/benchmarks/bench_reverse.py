@@ -7,7 +7,9 @@ from .common import ARCHES, Bench, median_ratio, started
 class Sweeps(Bench):
     """One launch each, of loops whose trip counts are data."""
 
-    workloads = ("sin_recurrence", "gated_nested", "csr_gather", "triangular", "walker")
+    workloads = (
+        "sin_recurrence", "gated_nested", "csr_gather", "triangular", "walker", "ring_buffer", "invariant_nested",
+    )  # fmt: skip
     params = (ARCHES, workloads)
     param_names = ("arch", "workload")
 

@@ -220,6 +220,47 @@ def triangular(n: int) -> Program:
     return of_kernel(below, (x,), (y,))
 
 
+@workload(small=(16, 20), full=(1 << 15, 64))
+def ring_buffer(n: int, trips: int) -> Program:
+    """Sixteen carried values in a local vector indexed by the step: three elements are read, one is overwritten."""
+    rng = np.random.default_rng(8)
+    x, y, bound = real((n, 16), rng.uniform(0.1, 0.9, (n, 16))), real(n), whole(np.array(trips))
+
+    @sg.kernel
+    def ring() -> None:
+        for i in range(n):
+            m = sg.Vector([x[i, k] for k in range(16)])
+            total = 0.0
+            for j in range(bound[None]):
+                m[j % 16] = 0.2 + sg.sin(m[(j + 5) % 16] * m[(j + 3) % 16])
+                total += m[j % 16] * m[(j + 1) % 16] * m[(j + 2) % 16]
+            y[i] = total
+
+    return of_kernel(ring, (x,), (y,), bound=bound)
+
+
+@workload(small=(16, 5, 3), full=(1 << 16, 16, 8))
+def invariant_nested(n: int, outer: int, inner: int) -> Program:
+    """A value made in an outer loop and read in an inner one, which a while loop counts: nothing need be saved."""
+    rng = np.random.default_rng(9)
+    x, y, a = real(n, rng.uniform(0.1, 0.9, n)), real(n), real(outer, rng.uniform(0.1, 0.9, outer))
+    rows = whole(np.array(outer))
+
+    @sg.kernel
+    def invariant() -> None:
+        for i in range(n):
+            total = 0.0
+            j = 0
+            while j < rows[None]:
+                p = sg.sin(a[j] * x[i])
+                for k in range(inner):
+                    total += p * p * (0.1 * k + 0.2)
+                j += 1
+            y[i] = total
+
+    return of_kernel(invariant, (x, a), (y,))
+
+
 # -- a program ---------------------------------------------------------------------------------------------------
 
 
