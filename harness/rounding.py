@@ -98,12 +98,15 @@ def moved_scalars(scalars: Scalars, kernel: Kernel, u: float, seed: object) -> d
 
 
 def nudged(arrays: Arrays, u: float, seed: object, side: float) -> dict[str, np.ndarray]:
-    """Every real element moved by side · 4u · (the largest in its array), random signs: zeros and ties move too."""
+    """Every real element moved by side · 4u to 16u · (the largest in its array), random signs and lengths, so that zeros
+    move too, and elements that tie move apart, also those of two arrays.
+    """
     out = dict(arrays)
     for name, array in arrays.items():
         if array.dtype.kind == "f" and array.size:
-            step = side * 4.0 * u * (_largest(array) or 1.0)
-            out[name] = np.asarray(array + step * signs(generator(seed, name), array.shape), array.dtype, order="C")
+            source = generator(seed, name)
+            steps = 4.0 * u * (_largest(array) or 1.0) * source.integers(1, 5, array.shape)
+            out[name] = np.asarray(array + side * steps * signs(source, array.shape), array.dtype, order="C")
     return out
 
 

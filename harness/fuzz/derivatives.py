@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.util import find_spec
+from itertools import product
 
 import numpy as np
 
@@ -203,8 +204,8 @@ class _Pulled:
         differs from the other one.
         """
         assert isinstance(other, Ok)
-        for side in (1.0, -1.0):
-            beside = attempt(partial(self._gradient_at, nudged(self.initial, UNIT, "kink", side)))
+        for way, side in product(("kink", "other kink"), (1.0, -1.0)):
+            beside = attempt(partial(self._gradient_at, nudged(self.initial, UNIT, way, side)))
             if not isinstance(beside, Ok) or any(self._jumps(n, beside.arrays, other.arrays) for n in self.seeds):
                 return True
         return False
