@@ -98,8 +98,8 @@ def moved_scalars(scalars: Scalars, kernel: Kernel, u: float, seed: object) -> d
 
 
 def nudged(arrays: Arrays, u: float, seed: object, side: float) -> dict[str, np.ndarray]:
-    """Every real element moved by side · 4u to 16u · (the largest in its array), random signs and lengths, so that zeros
-    move too, and elements that tie move apart, also those of two arrays.
+    """Every real element moved by side · (4u to 16u) · (the largest in its array), random signs and lengths: zeros move
+    too, and elements that tie move apart, also those of two arrays.
     """
     out = dict(arrays)
     for name, array in arrays.items():
