@@ -36,7 +36,7 @@ class Patterns(Loops):
         kinds: tuple[Callable[[], list[Stmt]], ...] = (
             self._overwritten, self._in_memory, self._ledger, self._old_values, self._shared_product, self._asking,
             self._extreme_again, self._overwritten, self._ledger, self._asking, self._extreme_again, self._in_memory,
-            self._drawn,
+            self._drawn, self._extreme_again,
         )  # fmt: skip
         return self.draw.choice(kinds)()
 
@@ -168,7 +168,7 @@ class Patterns(Loops):
             return []
         self.closed.add("e")
         element = m.Element("e", (Number(self.draw.integer(0, self.table - 1)),))
-        return self._stored_again(element) if self.draw.boolean(0.65) else self._read_between(element)
+        return self._stored_again(element) if self.draw.boolean() else self._read_between(element)
 
     def _challenge(self, element: m.Element, step: m.Expr) -> Stmt:
         """The element against a value that is more extreme than all before."""
