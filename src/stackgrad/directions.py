@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .bound import GRAD, boxes_by_field, fields_of, memory_of, shapes_of, version_source
+from .bound import GRAD, bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
 from .compiler.ir.nodes import Atomic, Kernel, Load, Store
 from .compiler.ir.types import ArrayType
 from .compiler.ir.walk import walk_kernel
@@ -17,8 +17,8 @@ from .session import stamp
 if TYPE_CHECKING:
     from .backends.base import Draws, Scalars
     from .backends.launcher import Launcher
+    from .kept import Before
     from .program import Binding
-    from .tape_state import Before
 
 NOTHING: Mapping[str, Before] = {}
 
@@ -86,11 +86,11 @@ class Backward:
         before = kept.get(self.before.get(name, ""))
         return before is not None and all(before.primal.holds(box) for box in boxes)
 
-    def write_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
-        """Which elements of which adjoints, and of what else it writes, the gradient may write."""
-        boxes = self.regions.write_boxes(scalars, self._shapes())
-        own = {name: found for name, found in boxes.items() if name not in self.before}
-        return boxes_by_field(self.program, self.arrays, own, self.written)
+    def adjoint_boxes(self, array: Array, scalars: Scalars) -> list[Box]:
+        """Which elements of the adjoint of an array the gradient may read or write."""
+        shapes, names = self._shapes(), [n for n in self.memory if bound_to(self.program, self.arrays, n) is array.grad]
+        found = (self.regions.read_boxes(scalars, shapes), self.regions.write_boxes(scalars, shapes))
+        return [box for boxes in found for name in names for box in boxes.get(name, ())]
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         copies = {copy: self.arrays[name].shape for copy, name in self.before.items()}

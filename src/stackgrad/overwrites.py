@@ -36,6 +36,20 @@ class HostWrite:
 
 
 @dataclass(eq=False, slots=True)
+class UnseenWrite:
+    """Someone replaced these elements of an exported array with an adjoint. places: an index for each axis."""
+
+    array: Array
+    places: tuple[np.ndarray, ...]
+
+    def run(self) -> None:
+        """End the adjoints."""
+        for memory in _adjoints(self.array):
+            memory[self.places] = 0
+        self.array.grad.version = stamp()
+
+
+@dataclass(eq=False, slots=True)
 class ConstantLaunch:
     """A launch that the tape takes for constant. record: its detached kernel. touched: by array, where adjoints end."""
 

@@ -59,6 +59,9 @@ class Watcher(Protocol):
     def before_host_write(self, array: Array, place: Any) -> None:
         """The host is about to write this place of a field's memory, or, with None, could later on; may raise."""
 
+    def before_custom(self) -> None:
+        """A function with a gradient of its own, or with none, is about to run."""
+
     def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
         """A function with a gradient of its own, or with none, has run."""
 

@@ -18,8 +18,10 @@ import numpy as np
 from .compiler.errors import InternalError
 from .compiler.sizing.regions import Box, hull, meet
 from .fields import Array
-from .overwrites import ConstantLaunch, HostWrite, common
+from .kept import Before, Kept, covers
+from .overwrites import ConstantLaunch, HostWrite, UnseenWrite, common
 from .session import RUNTIME, stamp
+from .unseen import Contents, within
 from .usage import TapeError
 
 if TYPE_CHECKING:
@@ -57,47 +59,6 @@ class Record:
         if direction is not None:
             made |= {f"{name}.dual": one.tangents[direction].restored() for name, one in kept.items() if one.tangents}
         return made
-
-
-@dataclass(eq=False, slots=True)
-class Kept:
-    """The content that a box of an array had; None for the whole array."""
-
-    array: np.ndarray
-    box: Box | None
-    content: np.ndarray
-
-    @classmethod
-    def of(cls, array: np.ndarray, box: Box | None) -> Kept:
-        """The present content."""
-        return cls(array, box, (array if box is None else array[box]).copy())
-
-    def holds(self, box: Box) -> bool:
-        """Whether these elements are among those kept."""
-        return self.box is None or covers(self.box, box)
-
-    def restored(self) -> np.ndarray:
-        """The array with this content in the box, and with its present content elsewhere."""
-        if self.box is None:
-            return self.content.copy()
-        made = self.array.copy()
-        made[self.box] = self.content
-        return made
-
-    def swap(self) -> None:
-        """Exchange it with the present content; its own inverse."""
-        place = self.array[...] if self.box is None else self.array[self.box]
-        present = place.copy()
-        place[...] = self.content
-        self.content = present
-
-
-@dataclass(eq=False, slots=True)
-class Before:
-    """What an array contained, as far as a launch may overwrite it, and its tangents in forward mode."""
-
-    primal: Kept
-    tangents: list[Kept]
 
 
 @dataclass(eq=False, slots=True)
@@ -159,11 +120,6 @@ def whole(array: Array) -> Box:
     return tuple(slice(0, extent) for extent in array.memory.shape)
 
 
-def covers(outer: Box, inner: Box) -> bool:
-    """Whether every element of `inner` is in `outer`."""
-    return all(a.start <= b.start and b.stop <= a.stop for a, b in zip(outer, inner))
-
-
 class Watched:
     """The boxes of one field that gradients of recorded launches still read and that no saved content covers yet."""
 
@@ -197,7 +153,7 @@ class Watched:
         return lost, reader
 
 
-Event = Record | CustomRecord | Saved | HostWrite | ConstantLaunch
+Event = Record | CustomRecord | Saved | HostWrite | UnseenWrite | ConstantLaunch
 Key = tuple[tuple[int, int], ...]
 
 
@@ -205,13 +161,14 @@ Key = tuple[tuple[int, int], ...]
 class StateLog:
     """What one tape recorded and saved. budget: most bytes of saved content; used: bytes saved. guard: validates it.
 
-    mode: the forward mode in which the tape runs, whose tangents are part of the state.
+    mode: the forward mode in which it runs, whose tangents are part of the state. shared: of exported arrays.
     """
 
     budget: int
     used: int = 0
     guard: Validation | None = None
     mode: ForwardMode | None = None
+    shared: Contents = field(default_factory=Contents)
     events: list[Event] = field(default_factory=list)
     _watched: dict[Array, Watched] = field(default_factory=dict)
     _loose: set[Array] = field(default_factory=set)
@@ -242,14 +199,26 @@ class StateLog:
             if boxes:
                 self.events.append(HostWrite(array, boxes))
 
+    def look(self, array: Array) -> None:
+        """Keep what an exported array contains, if it was not met before. Counts against the budget."""
+        if array not in self.shared:
+            self.reserve(array.memory.nbytes, array.label, "others can write it unseen, for which the tape has a copy")
+            self.shared.remember(array)
+
+    def unseen_write(self, array: Array, changed: np.ndarray) -> None:
+        """These elements of an exported array were written by someone."""
+        places = within(changed, self.touched(array))
+        if places is not None:
+            self.events.append(UnseenWrite(array, places))
+
     def touched(self, array: Array) -> list[Box]:
-        """The boxes of its adjoint that gradients of what is recorded so far touch."""
+        """The boxes of its adjoint that gradients of what is recorded so far read or write."""
         done, boxes = self._touched.get(array, (0, {}))
         if array in self._opaque:
             return [whole(array)]
         for event in self.events[done:]:
             if isinstance(event, Record):
-                for box in event.binding.prepare_taped().write_boxes(event.scalars).get(array.grad, ()):
+                for box in event.binding.prepare_taped().adjoint_boxes(array, event.scalars):
                     boxes.setdefault(tuple((s.start, s.stop) for s in box), box)
         self._touched[array] = len(self.events), boxes
         return list(boxes.values())

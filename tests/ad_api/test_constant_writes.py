@@ -159,6 +159,45 @@ def test_inputs_of_each_step_set_by_the_host() -> None:
         assert u.grad.to_numpy().tolist() == [2 * 0.125, 4 * 0.25, 6 * 0.5, 8, 0]
 
 
+def test_sums_begun_again() -> None:
+    """The gradient of a sum only reads the adjoint of its result, which ends where the sum is set to 0 all the same."""
+    x, s, loss = (sg.field(sg.f64, n, needs_grad=True) for n in (3, (), ()))
+    x.from_numpy(np.array([1.0, 2.0, 3.0]))
+
+    @sg.kernel
+    def total():
+        for i in x:
+            s[None] += x[i] ** 2
+
+    @sg.kernel
+    def add():
+        for _ in range(1):
+            loss[None] += s[None]
+
+    @sg.kernel
+    def clear():
+        for _ in range(1):
+            s[None] = 0.0
+
+    def write() -> None:
+        s[None] = 0.0
+
+    constant = sg.ad.no_grad(lambda: clear())
+    view = s.to_numpy(copy=False)
+    for between in (write, sg.ad.no_grad(write), constant, clear, lambda: view.fill(0.0)):
+        with sg.ad.Tape(loss):
+            total()
+            between()
+            total()
+            add()
+        assert x.grad.to_numpy().tolist() == [2, 4, 6]
+    assert loss[None] == 14
+    with sg.ad.Tape(loss):
+        add()
+        loss[None] = 1.0
+    assert s.grad[None] == 0, "the loss is constant in the end"
+
+
 @pytest.mark.parametrize("layout", [sg.Layout.AOS, sg.Layout.SOA])
 def test_entries_of_vectors(layout: Any) -> None:
     a, b = (sg.Vector.field(3, sg.f64, shape=2, needs_grad=True, layout=layout) for _ in range(2))

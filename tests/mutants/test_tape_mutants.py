@@ -11,7 +11,8 @@ import pytest
 import stackgrad as sg
 from stackgrad import overwrites, tape_state
 from stackgrad.harness.mutants import patched
-from stackgrad.tape_state import Kept, Record, Saved, StateLog, Watched
+from stackgrad.kept import Kept
+from stackgrad.tape_state import Record, Saved, StateLog, Watched
 
 X = np.array([0.5, -0.3, 0.8, 0.25])
 Found = tuple[np.ndarray, np.ndarray]

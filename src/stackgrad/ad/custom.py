@@ -27,6 +27,8 @@ def unrecorded(constant: bool) -> Iterator[list[Watcher]]:
         yield []
         return
     for tape in tapes:
+        tape.before_custom()
+    for tape in tapes:
         tape.recording, tape.constant = False, constant
     try:
         yield tapes

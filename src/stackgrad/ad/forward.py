@@ -17,6 +17,7 @@ from ..fields import Array, MatrixArray
 from ..overwrites import box_of, common
 from ..program import nothing
 from ..session import RUNTIME, stamp
+from ..unseen import Contents, shared_boxes, within
 from ..usage import TapeError
 from .gradients import SNodeGradType, clear_all_gradients
 from .seeds import seeds_of, tensor_shape
@@ -56,6 +57,7 @@ class FwdMode:
         self._foreign: dict[tuple[int, tuple[int, ...]], tuple[np.ndarray, list[np.ndarray]]] = {}
         self._lent: list[Array] = []
         self._touched: dict[Array, dict[tuple[tuple[int, int], ...], Box]] = {}
+        self._shared = Contents()
         self._generation = -1
         self.constant = False
 
@@ -90,6 +92,7 @@ class FwdMode:
                 raise TapeError("sg.init() or sg.reset() was called in forward mode", "call it before")
             return
         RUNTIME.forward = None
+        self._end_unseen(dict.fromkeys(self._shared))
         losses = {array for tensor in self.losses for array in tensor.arrays}
         for array in self._roots - losses:
             array.dual.fill(0)
@@ -100,6 +103,7 @@ class FwdMode:
                 array._dual = None
         self._foreign.clear()
         self._touched.clear()
+        self._shared.clear()
 
     def forget(self) -> None:
         """Drop, after the block, the duals that fields had not before: those of losses and parameters too."""
@@ -117,6 +121,8 @@ class FwdMode:
         if not any(tensor is one for one in self.losses):
             raise TapeError(f"{getattr(tensor, 'label', tensor)} is no loss of this mode", "give one of its losses")
         (array,) = tensor.arrays
+        if RUNTIME.forward is self:
+            self._end_unseen(dict.fromkeys(self._shared))
         found = np.stack([_outer(tensor, memory) for memory in self._duals[array]])
         return found if self.batched else found[0]
 
@@ -124,6 +130,15 @@ class FwdMode:
 
     def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         """Launch a kernel once for each direction, each time from the same content."""
+        shared = shared_boxes(binding, scalars, self._carries)
+        self._end_unseen(shared)
+        try:
+            self._run(binding, scalars, draws)
+        finally:
+            for array, boxes in shared.items():
+                self._shared.remember(array, boxes)
+
+    def _run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         duals = self._of(binding)
         self._touch(binding, scalars)
         if not duals:
@@ -211,12 +226,28 @@ class FwdMode:
         its tangent.
         """
         duals, known = self._duals.get(array), self._touched.get(array)
-        if duals is None or known is None or place is None or array._dual is None:
+        if duals is None or known is None or array._dual is None:
             return
-        for box in common([box_of(place, array.memory.shape)], known.values()):
+        if place is None:  # it is exported
+            if not array.is_grad and not array.exported:
+                self._shared.remember(array)
+            return
+        box = box_of(place, array.memory.shape)
+        self._shared.announced(array, box)
+        for common_box in common([box], known.values()):
             for memory in duals:
-                memory[box] = 0
+                memory[common_box] = 0
         array._dual.version = stamp()
+
+    def _end_unseen(self, places: Mapping[Array, list[Box] | None]) -> None:
+        """End the tangents of what was written unseen in boxes of exported arrays, or, where there are none, in all."""
+        for array, boxes in places.items():
+            changed = self._shared.changed(array, boxes)
+            found = within(changed, self._touched.get(array, {}).values()) if changed is not None else None
+            if found is not None and array in self._duals and array._dual is not None:
+                for memory in self._duals[array]:
+                    memory[found] = 0
+                array._dual.version = stamp()
 
     # -- memory ---------------------------------------------------------------------------------------------
 

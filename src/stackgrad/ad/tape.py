@@ -8,15 +8,18 @@ state.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..fields import Array
+from ..kept import Before
 from ..overwrites import ConstantLaunch, box_of, common
 from ..session import RUNTIME
-from ..tape_state import Before, CustomRecord, Launch, Record, StateLog
+from ..tape_state import CustomRecord, Launch, Record, StateLog
+from ..unseen import shared_boxes
 from ..usage import TapeError
+from .backward_pass import BackwardPass
 from .gradients import clear_all_gradients
 from .losses import Term, seed_array, terms_of
 from .validation import Validation
@@ -148,6 +151,7 @@ class Tape:
     def _end_block(self) -> None:
         if self._guard is not None and self._failed is None:
             self._guard.end()
+        self._end_unseen(dict.fromkeys(self._log.shared))
 
     def _run_backward(self) -> None:
         if self._failed is not None:
@@ -256,6 +260,8 @@ class Tape:
         """Lower the gradient, so that its errors show here, and save what the launch will destroy."""
         if self._guard is not None:
             self._guard.before_launch(binding, scalars)
+        if self._counts:
+            self._end_unseen(shared_boxes(binding, scalars))
         differentiated = [binding] if self._records and binding.program.gradients else []
         for taken in differentiated:
             taken.prepare_taped()
@@ -263,6 +269,8 @@ class Tape:
             self._host_writes()
         if not self.recording and not self.constant:
             self._log.custom_use(found for found in binding.arrays.values() if isinstance(found, Array))
+            for array in shared_boxes(binding, scalars):
+                self._log.look(array)
         self._ending = self._ends(binding, scalars)
         launch = Launch(binding, binding.write_boxes(scalars))
         for array in binding.written:
@@ -270,6 +278,15 @@ class Tape:
         if self._ending:
             differentiated.append(binding.detached(frozenset(self._ending)))
         self._before = self._log.keep(launch, [n for b in differentiated for n in b.prepare_taped().before.values()])
+
+    def _end_unseen(self, places: Mapping[Array, list[Box] | None]) -> None:
+        """End the adjoints of what was written unseen in boxes of exported arrays, or, where there are none, in all."""
+        for array, boxes in places.items():
+            self._log.look(array)
+            changed = self._log.shared.changed(array, boxes)
+            if changed is not None:
+                self._record_host_write(array)
+                self._log.unseen_write(array, changed)
 
     @property
     def _records(self) -> bool:
@@ -301,6 +318,9 @@ class Tape:
         """Record a launch."""
         if self._guard is not None:
             self._guard.after_launch(binding, scalars)
+        if self._counts:
+            for array, boxes in shared_boxes(binding, scalars).items():
+                self._log.shared.remember(array, boxes)
         if self._records:
             self._calls.append(lambda: binding.launch(scalars))
             if binding.program.gradients:
@@ -337,53 +357,38 @@ class Tape:
 
     def before_host_write(self, array: Array, place: Any) -> None:
         """Save what a write by the host will destroy, and end the adjoints of what it replaces."""
-        if self._checks is not None and self.recording:
-            self._checks.host_write(array)
+        self._record_host_write(array)
         if self._guard is not None:
             self._guard.before_host_write(array, place)
         self._log.before_write(array, Launch(None, {}))
-        if place is not None and self._counts:
-            self._log.host_write(array, box_of(place, array.memory.shape))
+        if place is None:
+            self._before_export(array)
+        elif self._counts:
+            box = box_of(place, array.memory.shape)
+            self._log.host_write(array, box)
+            self._log.shared.announced(array, box)
+
+    def _record_host_write(self, array: Array) -> None:
+        if self._checks is not None and self.recording:
+            self._checks.host_write(array)
+
+    def _before_export(self, array: Array) -> None:
+        """From now on others can write what a launch of the block has touched."""
+        if array.needs_grad and not array.exported and isinstance(RUNTIME.tapes[-1], Tape) and self._log.touched(array):
+            self._log.look(array)
+
+    def before_custom(self) -> None:
+        """A function with a gradient of its own, or with none, is about to run."""
+        self._end_unseen(dict.fromkeys(self._log.shared))
 
     def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
         """Record a call of a function with a gradient of its own, or with none; `again` repeats the call."""
         self._calls.append(again)
         if gradient is not None:
             self._log.add(CustomRecord(gradient))
+            for array in self._log.shared:
+                self._log.shared.remember(array)
 
     def _host_writes(self) -> None:
         if self._checks is not None:
             self._calls += self._checks.before_call()
-
-
-class BackwardPass:
-    """Watches while a tape runs backward: gradient functions write primals, which are put back later."""
-
-    recording = constant = False
-
-    def __init__(self, log: StateLog) -> None:
-        self._log = log
-
-    def admit_inner(self) -> None:
-        """Refuse: a tape would clear the adjoints under way."""
-        raise TapeError(
-            "a tape cannot be entered while another one runs backward", "use kernel.grad() in gradient functions"
-        )
-
-    def before_launch(self, binding: Binding, scalars: Scalars) -> None:
-        """Keep the primals that the launch will overwrite."""
-        for array in binding.written:
-            self._log.disturb(array)
-
-    def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """Nothing is recorded."""
-
-    def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
-        """Nothing is recorded."""
-
-    def before_host_write(self, array: Array, place: Any) -> None:
-        """Keep the primal that the host will overwrite."""
-        self._log.disturb(array)
-
-    def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
-        """Nothing is recorded."""

@@ -2,7 +2,8 @@
 
 A tape saves what launches and the host overwrite, because it is told of them. Nobody tells it of a write through an
 exported view, a DLPack capsule, a NumPy array or tensor that a kernel was given, or a pointer. Such a write is no part
-of the program that the tape differentiates: the adjoint of the old content would pass to whoever made it. So
+of the program that the tape differentiates: the adjoint of the old content would pass to whoever made it. Of exported
+arrays the tape looks for such writes itself, and ends adjoints (see `unseen.py`): here that is a warning. So
 
 * what a launch touched is compared, before the next launch or write of the host that touches it and at the end of the
   block, with a copy of what it was left as: the *expected* content;
@@ -50,7 +51,7 @@ class ValidationError(TapeError):
 
 
 class ValidationWarning(UserWarning):
-    """Memory was written unseen where gradients are still right: the tape has a copy, and no adjoint passes there."""
+    """Memory was written unseen where gradients are still right: the tape has a copy, and ends the adjoint if any."""
 
 
 @dataclass(eq=False, slots=True)
@@ -151,7 +152,7 @@ class Validation:
         for key, found in self._expected.items():
             self._compare(key, [_all(found.memory)], "when the tape's block ended", harmless=_is_copied(key))
 
-    def _compare(self, key: object, boxes: Iterable[Box], when: str, harmless: bool = False) -> None:
+    def _compare(self, key: object, boxes: Iterable[Box], when: str, harmless: bool | None = None) -> None:
         found = self._expected.get(key)
         element = found.changed(boxes) if found else None
         if found is None or element is None:
@@ -161,9 +162,10 @@ class Validation:
             f"{found.label} was written behind the tape's back: element {list(shown)} was {found.content[element]}"
             f" after {found.by}, and is {found.memory[element]} {when}"
         )
-        if not harmless and (found.carries or not _is_copied(key)):
+        if not (_is_followed(key, found) if harmless is None else harmless):
             raise ValidationError(reason, found.label, shown, found.launch)
-        warnings.warn(f"{reason}; the tape has a copy", ValidationWarning, stacklevel=_outside())
+        does = "has a copy, and ends the adjoint of what was there" if found.carries else "has a copy"
+        warnings.warn(f"{reason}; the tape {does}", ValidationWarning, stacklevel=_outside())
         found.content[...] = found.memory
 
     # -- backward -------------------------------------------------------------------------------------------
@@ -189,7 +191,7 @@ class Validation:
             found = self._expected.get(array)
             if found is not None:
                 found.used[...] = True
-                self._compare(array, boxes, f"before {which}, which reads it")
+                self._compare(array, boxes, f"before {which}, which reads it", harmless=False)
         raise InternalError(f"{which}, is not at the state right after the launch")
 
 
@@ -214,6 +216,11 @@ def _touched(binding: Binding, scalars: Scalars) -> dict[object, tuple[str, list
 def _is_copied(key: object) -> bool:
     """Whether gradients read copies that the tape took, and not the memory itself."""
     return not isinstance(key, Array) or key.exported
+
+
+def _is_followed(key: object, found: Expected) -> bool:
+    """Whether a tape does right by what was written: it has a copy of what gradients read, and adjoints end, if any."""
+    return key.exported if isinstance(key, Array) else not found.carries
 
 
 def _identity(array: np.ndarray) -> object:
