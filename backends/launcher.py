@@ -50,6 +50,7 @@ class Marking(Protocol):
     def width(self) -> int: ...
     @property
     def by_hand(self) -> bool: ...
+    def check_sizes(self, sizes: Mapping[str, int]) -> None: ...
     def refusal(self, marks: Sequence[np.ndarray], conflicts: np.ndarray) -> StackgradError: ...
 
 
@@ -330,6 +331,7 @@ class _Marks(_Slice):
 
     def look(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> None:
         """Run the marking kernel on arrays of marks of this launch. Raises what they say."""
+        self.marking.check_sizes({name: arrays[name].size for name in self.marking.marked})
         marks = [np.zeros((PLANES, *arrays[name].shape), np.int64) for name in self.marking.marked]
         conflicts = np.zeros((len(self.marking.reads), self.marking.width), np.int64)
         memory = {name: arrays[name] for name in self.params}

@@ -38,6 +38,8 @@ BITS = 32
 FIRST = 1 << 62
 SHIFT = 1 << 40
 """Bits of an access' number within its iteration; what least things are subtracted from; what is added to bounds."""
+ITERATIONS, ACCESSES, ELEMENTS = 1 << 30, 1 << BITS, 1 << BITS
+"""Iterations of a loop, accesses of an iteration and elements of an array must be fewer, for their numbers to fit."""
 
 
 @dataclass(frozen=True)
@@ -79,15 +81,26 @@ class Marking:
     reads: tuple[Read, ...]
     by_hand: bool = False
 
+    def check_sizes(self, sizes: Mapping[str, int]) -> None:
+        """Raise NotDifferentiable if an array has more elements than marks can number. sizes: by array, of `marked`."""
+        large = [r for r in self.reads if sizes[self.marked[r.marks]] >= ELEMENTS]
+        if large:
+            raise NotDifferentiable([_excess(r, f"{r.array} has {sizes[self.marked[r.marks]]} elements") for r in large])
+
     def refusal(self, marks: Sequence[Any], conflicts: Any) -> NotDifferentiable:
         """What the filled arrays say. marks: an array (planes, *shape) for each of `marked`. conflicts: not all 0."""
         rows = [(r, conflicts[k].tolist()) for k, r in enumerate(self.reads)]
-        return NotDifferentiable([_describe(r, row, marks[r.marks]) for r, row in rows if row[0]])
+        beyond = {
+            1: f"this parallel loop has more than {ITERATIONS} iterations",
+            2: f"an iteration of this parallel loop has {ACCESSES} accesses or more",
+        }
+        excess = [_excess(r, beyond[row[1]]) for r, row in rows if row[1]]
+        return NotDifferentiable(excess or [_describe(r, row, marks[r.marks]) for r, row in rows if row[0]])
 
     @property
     def width(self) -> int:
-        """Columns of `$conflicts`: the conflict, then begin and extent of each axis."""
-        return 1 + 2 * max((r.axes for r in self.reads), default=0)
+        """Columns of `$conflicts`: the conflict, what there are too many of, then begin and extent of each axis."""
+        return 2 + 2 * max((r.axes for r in self.reads), default=0)
 
 
 def make_marking(kernel: Kernel, claims: Iterable[Claim], at_risk: Mapping[Value, Risk]) -> Marking | None:
@@ -118,6 +131,14 @@ def stated_claims(kernel: Kernel) -> Iterator[Claim]:
                     yield Claim(Pair(a, b, t, t, across=True), inside=False, across=True, stated=True)
 
 
+def _excess(read: Read, what: str) -> Diagnostic:
+    """More of something than fits into a mark."""
+    return Diagnostic(
+        f"{what}, which is more than can be looked at before the launch: whether iterations meet at elements of"
+        f" {read.array} is not known", "run it in parts, on arrays or ranges of their own", read.span,
+    )  # fmt: skip
+
+
 def _describe(read: Read, row: list[int], marks: Any) -> Diagnostic:
     """One row of `$conflicts`: two iterations at one element, or an element overwritten after it was read."""
     conflict = row[0] - (FIRST - 1 if row[0] > FIRST else 0)
@@ -132,7 +153,7 @@ def _describe(read: Read, row: list[int], marks: Any) -> Diagnostic:
     lines = sorted({w.line for w in read.writes if w})
     place = f" (line {', '.join(map(str, lines))})" if lines else ""
     name = f"{read.array}[{', '.join(map(str, element))}]"
-    spans = [(b - SHIFT, e - SHIFT) for b, e in zip(row[1::2], row[2::2])][: read.axes]
+    spans = [(b - SHIFT, e - SHIFT) for b, e in zip(row[2::2], row[3::2])][: read.axes]
     if other is None:
         inside = f" in iteration {_point(mine, spans)}" if spans else ""
         return Diagnostic(f"the gradient needs the value of {name} read here{inside}, which the kernel overwrites"
@@ -180,7 +201,8 @@ class _Maker:
         rows = self._rows(claims, number)
         places = {*map(id, own), *rows}
         if own:
-            self._copy(task, _Marks(self, number, task, places, writes=set(map(id, own))))
+            first = min(row.number for row in rows.values())
+            self._copy(task, _Marks(self, number, task, places, writes=set(map(id, own)), excess=first))
         for other in sorted(later):
             mine = {id(c.pair.write) for c in claims if c.pair.write_task == other}
             self._copy(self.source.tasks[other], _Marks(self, number, None, mine, writes=mine))
@@ -235,11 +257,14 @@ NO_ROWS: Mapping[int, _Row] = {}
 
 
 class _Marks(Copier):
-    """Copies one task with marks at its writes, or looks at its reads. numbered: accesses counted in an iteration."""
+    """Copies one task with marks at its writes, or looks at its reads. numbered: accesses counted in an iteration.
+
+    excess: the row that tells of numbers that do not fit.
+    """
 
     def __init__(
         self, maker: _Maker, number: int, task: Task | None, numbered: Collection[int],
-        writes: Collection[int] = (), rows: Mapping[int, _Row] = NO_ROWS,
+        writes: Collection[int] = (), rows: Mapping[int, _Row] = NO_ROWS, excess: int | None = None,
     ) -> None:  # fmt: skip
         count = len(maker.tasks)
         super().__init__(maker.next_id, {}, maker.at_risk, f"marks{count}.")
@@ -248,6 +273,7 @@ class _Marks(Copier):
         self.numbered = numbered
         self.writes = writes
         self.rows = rows
+        self.excess = min((row.number for row in rows.values()), default=excess)
         self.counter = f"$access{count}"
         self.iteration: Value | None = None
         self.span: list[tuple[Value, Value]] = []
@@ -287,12 +313,24 @@ class _Marks(Copier):
         b.set(self.counter, number)
         assert self.iteration is not None
         when = b.op("add", b.op("bit_shl", self.iteration, b.const(BITS, i64)), number)
+        if self.excess is not None:
+            self._limit(b, self.excess, number)
         if id(stmt) in self.writes:
             self._mark(b, indices, when)
         if id(stmt) in self.rows:
             self._look(b, indices, when, self.rows[id(stmt)])
         self.next_id = b.next_id
         return b.take()
+
+    def _limit(self, b: Builder, row: int, number: Value) -> None:
+        """Tell of numbers that marks have no room for."""
+        assert self.iteration is not None
+        far = b.op("cmp_ge", self.iteration, b.const(ITERATIONS, i64))
+        many = b.op("cmp_ge", number, b.const(ACCESSES, i64))
+        with b.block() as report:
+            which = b.op("select", far, b.const(1, i64), b.const(2, i64))
+            b.atomic("max", CONFLICTS, (b.const(row, i64), b.const(1, i64)), which)
+        b.if_(b.op("logical_or", far, many), report)
 
     def _mark(self, b: Builder, indices: Sequence[Value], when: Value) -> None:
         planes = [b.const(k, i64) for k in range(PLANES)]
@@ -335,4 +373,4 @@ class _Marks(Copier):
         number = b.op("add", b.op("sub", b.const(FIRST, i64), where), weight)
         b.atomic("max", CONFLICTS, (at, b.const(0, i64)), number)
         for k, value in enumerate(v for pair in self.span for v in pair):
-            b.atomic("max", CONFLICTS, (at, b.const(1 + k, i64)), b.op("add", value, b.const(SHIFT, i64)))
+            b.atomic("max", CONFLICTS, (at, b.const(2 + k, i64)), b.op("add", value, b.const(SHIFT, i64)))

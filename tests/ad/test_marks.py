@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import stackgrad as sg
+from stackgrad.compiler.ad import marks
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.nodes import Atomic
 from stackgrad.compiler.ir.walk import walk_kernel
@@ -193,6 +194,47 @@ def test_marks_in_branches_and_loops():
                     x[p[i + 4]] = x[p[i]] * x[p[k]] + x[p[i]]
 
     judge(run)
+
+
+def halves_by_indices():
+    x, p, q = real(*NUMBERS[:6]), ints(2, 0, 1), ints(5, 3, 4)
+
+    @sg.kernel
+    def run():
+        for i in range(3):
+            x[q[i]] = x[p[i]] * x[p[i]]
+
+    return run
+
+
+def halves_in_loops():
+    x, p, q = real(*NUMBERS[:6]), ints(2, 0, 1), ints(5, 3, 4)
+
+    @sg.kernel
+    def run():
+        for i in range(3):
+            for k in range(i + 1):
+                x[q[i]] = sg.sin(x[p[i]]) * (k + 1)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("limit", "program", "least", "reason"),
+    [
+        ("ITERATIONS", halves_by_indices, 3, "this parallel loop has more than 2 iterations"),
+        ("ACCESSES", halves_in_loops, 7, "an iteration of this parallel loop has 6 accesses or more"),
+        ("ELEMENTS", halves_by_indices, 7, "x has 6 elements"),
+    ],
+)
+def test_more_than_marks_have_room_for(monkeypatch, limit, program, least, reason):
+    """Numbers that do not fit are an error at the read in question, before anything is written; those that do are right."""
+    monkeypatch.setattr(marks, limit, least)
+    run = program()
+    judge(run)
+    monkeypatch.setattr(marks, limit, least - 1)
+    run = program()
+    refused(run, reason, "which is more than can be looked at before the launch", "at elements of x is not known")
 
 
 # ---- claims ---------------------------------------------------------------------------------------------------
