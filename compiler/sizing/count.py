@@ -20,6 +20,7 @@ from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
 from ..ir.types import ArrayType, i64
 from ..ir.walk import NESTED, blocks, map_blocks, next_id, used_values, walk, walk_kernel
 from ..passes.dead_code import remove_dead_code
+from .uniform import collapse_uniform
 
 DEPTHS, ROWS = "$depths", "$rows"
 SLABS = 3
@@ -57,7 +58,7 @@ def count_stacks(kernel: Kernel) -> Kernel | None:
     if left and any(s.capacity is None for s in declared):
         raise Unsupported([Diagnostic(f"the depth of an adstack depends on the content of adstack '{s.stack}'",
                                       "give the adstacks a capacity", kernel.span(s.loc)) for s in left])  # fmt: skip
-    return None if left else sliced
+    return None if left else collapse_uniform(sliced, ROWS, (DEPTHS, ROWS))
 
 
 def shadowed_arrays(counting: Kernel, params: set[str]) -> frozenset[str]:
