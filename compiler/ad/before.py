@@ -8,8 +8,8 @@ found. A task starts from the state before that task: each has a copy of its own
 first. Loads that may be overwritten are never made again in the reverse sweep; they are kept or saved like any value.
 
 Only what the order of the text decides can be repeated: a load that another iteration of a parallel loop overwrites
-stays refused (where it only may, marks tell, see `marks`), and so does what an atomic returned where iterations share
-elements.
+stays refused (where it only may, marks tell, see `marks`), and so do what an atomic returned where iterations share
+elements and what was stored by its means. `returned` makes kernels of which the order is known.
 """
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ..ir import nodes as n
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
 from ..ir.types import ArrayType
 from ..ir.walk import changed, map_blocks, walk_task
+from .disorder import unordered_arrays
 from .risk import Risk
 
 SUFFIX = ".before"
@@ -92,6 +93,7 @@ class Repeatable:
         """own: for each task, the arrays of which every iteration touches elements of its own alone."""
         self._params = {p.name for p in kernel.params}
         self._own = list(own)
+        self._unordered = [unordered_arrays(task, mine) for task, mine in zip(kernel.tasks, self._own)]
         self._returned: dict[Value, int] = {
             s.result: t for t, task in enumerate(kernel.tasks) for s in walk_task(task) if isinstance(s, n.Atomic)
         }
@@ -102,4 +104,8 @@ class Repeatable:
     def _is_cured(self, risk: Risk) -> bool:
         task = self._returned.get(risk.load.result)
         shared = task is not None and risk.load.array not in self._own[task]
-        return not risk.distance and not shared and risk.load.array in self._params
+        return not risk.distance and not shared and risk.load.array in self._params and not self._is_unordered(risk)
+
+    def _is_unordered(self, risk: Risk) -> bool:
+        """Whether the tasks up to the load, run again in another order, might leave something else for it."""
+        return any(risk.load.array in arrays for arrays in self._unordered[: risk.pairs[0].task + 1])

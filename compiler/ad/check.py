@@ -13,6 +13,7 @@ from .activity import Activity
 from .marks import HAND_CALLED, Claim
 from .risk import HITS, NO, Pair, Risk, RiskAnalysis
 
+ORDERED = "take the gradient under sg.ad.Tape, which knows the order that the launch took"
 OTHER_WAYS = {
     "mul": "multiply into a field that the loop neither reads nor writes otherwise, or make the loop serial",
     "exchange": "make the loop serial, where a store does the same",
@@ -105,7 +106,7 @@ def _overwritten(kernel: Kernel, pair: Pair, returned: bool) -> Diagnostic:
         cure = "make the loop serial (an inner loop), or write to another field"
     elif returned:
         reason = f"the gradient needs what this atomic on '{name}' returned, which is not kept"
-        cure = "store what it returned to a field, and use that in a kernel of its own"
+        cure = f"{ORDERED}; or store what it returned to a field, and use that in a kernel of its own"
     elif pair.across and pair.inside != HITS:
         reason = (
             f"the gradient needs the value of '{name}' read here, which another iteration of this parallel loop may"
@@ -147,14 +148,14 @@ def _atomics(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Iterato
             span = kernel.span(stmt.loc)
             if stmt.result in used and stmt.result in activity.values:
                 yield Diagnostic(f"the old value that this atomic on '{stmt.array}' returns depends on the order"
-                                 " of iterations", "do not use it, or make the loop serial", span)  # fmt: skip
+                                 " of iterations", f"{ORDERED}; or make the loop serial", span)  # fmt: skip
             elif stmt.op in ("min", "max"):
                 yield from _unclear_winner(kernel, stmt, risks.final_value_risk(stmt, t), "written")
                 yield from _unclear_winner(kernel, stmt, risks.read_between(stmt, t, activity.values), "read")
             elif stmt.op != "add":
                 name = stmt.array.lstrip("$")
                 yield Diagnostic(f"the gradient of an atomic {stmt.op} needs the values it overwrote in '{name}'",
-                                 f"use a local and store it once, or {OTHER_WAYS[stmt.op]}", span)  # fmt: skip
+                                 f"{ORDERED}; or {OTHER_WAYS[stmt.op]}", span)  # fmt: skip
 
 
 def _unclear_winner(kernel: Kernel, atomic: n.Atomic, other: n.Stmt | None, access: str) -> Iterator[Diagnostic]:
@@ -163,5 +164,6 @@ def _unclear_winner(kernel: Kernel, atomic: n.Atomic, other: n.Stmt | None, acce
         where = kernel.span(other.loc)
         line = f" (line {where.line})" if where else ""
         yield Diagnostic(f"'{atomic.array.lstrip('$')}' is {access} again after this atomic {atomic.op}{line},"
-                         " so who won cannot be told", "keep the result of the atomic in a field of its own that a"
-                         " later loop reads", kernel.span(atomic.loc))  # fmt: skip
+                         " so who won cannot be told", (f"{ORDERED}; or " if access == "written" else "")
+                         + "keep the result of the atomic in a field of its own that a later loop reads",
+                         kernel.span(atomic.loc))  # fmt: skip

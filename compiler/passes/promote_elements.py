@@ -25,13 +25,16 @@ from .affine import Affine, IndexForms, Symbol, is_own, same_indices, single_ite
 Access = n.Load | n.Store | n.Atomic
 ONCE = ("add", "min", "max")
 """Atomics whose reverse reads no old content."""
+RECORD = "$returned"
+"""What names of arrays begin with that hold what an atomic returned: reverse mode reads it there, see `ad.returned`."""
 
 
 def promote_elements(kernel: Kernel) -> Kernel:
     """Stage structured to structured. Run common-subexpression and version rewriting afterwards."""
     first_id = next_id(kernel)
     types = kernel.array_types()
-    local = {a for a, t in types.items() if _may_be_local(t)} - {t.name for t in kernel.temps}
+    local = {a for a, t in types.items() if _may_be_local(t) and not a.startswith(RECORD)}
+    local -= {t.name for t in kernel.temps}
     tasks = []
     for t, task in enumerate(kernel.tasks):
         for array in sorted(_written(task) & local):

@@ -12,7 +12,7 @@ from .compiler.ir.types import ArrayType
 from .compiler.ir.walk import walk_kernel
 from .compiler.sizing.regions import Box, Regions
 from .fields import Array
-from .session import stamp
+from .session import RUNTIME, stamp
 
 if TYPE_CHECKING:
     from .backends.base import Draws, Scalars
@@ -122,3 +122,13 @@ def implicit_adjoints(kernel: Kernel) -> frozenset[str]:
     adjoints = {p.name + GRAD for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad} - named
     used = {s.array for s in walk_kernel(kernel) if isinstance(s, (Load, Store, Atomic))}
     return frozenset(used & adjoints)
+
+
+def is_checked() -> bool:
+    """Whether what the program claims is looked at."""
+    return RUNTIME.settings.debug or RUNTIME.settings.arch == "reference"
+
+
+def is_by_hand(reverse: Launcher) -> bool:
+    """Whether some launches of a gradient are refused that are right where the state before the launch is at hand."""
+    return reverse.lowered.marking is not None and reverse.lowered.marking.by_hand

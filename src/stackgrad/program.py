@@ -18,7 +18,7 @@ from .compiler.ir.nodes import Kernel, Random
 from .compiler.ir.types import ArrayType
 from .compiler.ir.walk import walk_kernel
 from .compiler.sizing.regions import Box, Regions
-from .directions import Backward, Direction, Side
+from .directions import Backward, Direction, Side, is_by_hand, is_checked
 from .dump import dump_kernels
 from .fields import Array
 from .session import RUNTIME, stamp
@@ -26,6 +26,7 @@ from .session import RUNTIME, stamp
 if TYPE_CHECKING:
     from .backends.base import Scalars
     from .backends.launcher import Lowered
+    from .ordered import Ordering
 
 NOTHING: Mapping[str, np.ndarray] = {}
 Replaced = Callable[[int | None], Mapping[str, np.ndarray]]
@@ -47,7 +48,7 @@ class Program:
     __slots__ = (
         "kernel", "span", "generation", "has_random", "_forward", "_reverse", "_draws", "_forward_regions",
         "_reverse_regions", "_forward_side", "_reverse_side", "_tangents", "_second", "_taped", "_detached",
-        "_overwritten",
+        "_overwritten", "orderings",
     )  # fmt: skip
 
     def __init__(self, kernel: Kernel, span: Span | None = None) -> None:
@@ -68,6 +69,7 @@ class Program:
         self._detached: dict[frozenset[str], Program] = {}
         self._overwritten: frozenset[str] | None = None
         self._taped: Direction | None = None
+        self.orderings: dict[bool, Ordering | None] = {}
 
     @property
     def label(self) -> str:
@@ -90,7 +92,7 @@ class Program:
             self._need_gradients()
             from .compiler.driver import prepare_reverse
 
-            lowered = prepare_reverse(self.kernel, check=RUNTIME.settings.debug, stated=_is_checked())
+            lowered = prepare_reverse(self.kernel, check=RUNTIME.settings.debug, stated=is_checked())
             self._reverse = self._launcher(lowered, "reverse")
         return self._reverse
 
@@ -103,13 +105,13 @@ class Program:
 
     def _own_taped(self) -> Direction | None:
         """The gradient that takes copies of what was there before; None if it needs none, and is `reverse`."""
-        if self._reverse is not None and not _is_by_hand(self._reverse):
+        if self._reverse is not None and not is_by_hand(self._reverse):
             return None
         self._need_gradients()
         from .compiler.driver import prepare_reverse
 
         lowered = prepare_reverse(
-            self.kernel, check=RUNTIME.settings.debug, taped=True, stated=_is_checked()
+            self.kernel, check=RUNTIME.settings.debug, taped=True, stated=is_checked()
         )
         launcher = self._launcher(lowered, "reverse.taped" if lowered.before else "reverse")
         if lowered.before or self._reverse is not None:
@@ -238,26 +240,17 @@ class Program:
             ) from None
 
 
-def _is_checked() -> bool:
-    """Whether what the program claims is looked at."""
-    return RUNTIME.settings.debug or RUNTIME.settings.arch == "reference"
-
-
-def _is_by_hand(reverse: Launcher) -> bool:
-    """Whether some launches of a gradient are refused that are right where the state before the launch is at hand."""
-    return reverse.lowered.marking is not None and reverse.lowered.marking.by_hand
-
-
 class Binding:
     """A program and the memory it runs on.
 
     arrays: a field, or a NumPy array, for each array parameter, and, only where it is not the field's own gradient,
-    for `x.grad`. The arrays fit their parameters (the maker of the binding has checked).
+    for `x.grad`. The arrays fit their parameters (the maker of the binding has checked). own: those among them that only
+    one launch has. again: does what the launch of the binding does, with arrays of its own where it has any.
     """
 
     __slots__ = (
-        "program", "arrays", "memory", "written", "backward", "taped", "_versions", "_detached", "_places",
-        "__weakref__",
+        "program", "arrays", "memory", "written", "backward", "taped", "again", "own", "_versions",
+        "_detached", "_places", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, program: Program, arrays: Mapping[str, Array | np.ndarray]) -> None:
@@ -269,6 +262,8 @@ class Binding:
         self._versions = version_source(program, self.arrays, side.launcher)
         self.backward: Backward | None = None
         self.taped: Backward | None = None
+        self.again: Callable[[Scalars], None] = self.launch
+        self.own: Mapping[str, np.ndarray] = NOTHING
         self._detached: dict[frozenset[str], Binding] = {}
         self._places: tuple[int, ...] | None = None
 
@@ -367,6 +362,13 @@ class Binding:
 
     def _launch_watched(self, scalars: Scalars) -> None:
         """A launch under a tape, in forward mode, or while launches are captured."""
+        if RUNTIME.tapes:
+            from .ordered import ordered_binding
+
+            instead = ordered_binding(self, scalars)
+            if instead is not None:
+                instead.launch(scalars)
+                return
         for tape in RUNTIME.tapes:
             tape.before_launch(self, scalars)
         draws = self.draws_forward(scalars)

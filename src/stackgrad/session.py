@@ -44,6 +44,10 @@ class Watcher(Protocol):
     recording: bool
     constant: bool
 
+    @property
+    def records(self) -> bool:
+        """Whether a launch now is one of which it takes the gradient."""
+
     def admit_inner(self) -> None:
         """A tape is about to be entered inside; may refuse."""
 

@@ -248,6 +248,12 @@ class StateLog:
             kept[name] = self.copied(launch.binding.arrays, name, box, why)
         return kept
 
+    def keep_own(self, binding: Binding) -> None:
+        """Count the arrays that only this launch has against the budget."""
+        why = f"the gradient of kernel {binding.program.label} needs the order in which its atomics ran"
+        size = sum(array.nbytes for array in binding.own.values())
+        self.reserve(size, "what they returned or left", why, "give them fewer iterations")
+
     def copied(self, arrays: Mapping[str, Array | np.ndarray], name: str, box: Box | None, why: str) -> Before:
         """The present content of a box of an array of a launch, with its tangents. Counts against the budget."""
         array = arrays[name]
@@ -270,13 +276,14 @@ class StateLog:
     def _tangents(self, array: Array) -> list[np.ndarray]:
         return self._mode.tangents(array) if self._mode is not None else []
 
-    def reserve(self, size: int, array: str, why: str) -> None:
+    def reserve(self, size: int, array: str, why: str, cure: str = "") -> None:
         """Count bytes against the budget. Raises TapeError, before anything is written, if they do not fit."""
         if self.used + size > self.budget:
             raise TapeError(
                 f"the tape is over its budget: {why}; saving {array} takes {size} bytes, "
                 f"{self.used} of {self.budget} are in use",
-                f"give Tape(..., budget_bytes=) more, or let time steps write different elements of {array}",
+                "give Tape(..., budget_bytes=) more, or "
+                + (cure or f"let time steps write different elements of {array}"),
             )
         self.used += size
 

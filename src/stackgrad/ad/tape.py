@@ -277,6 +277,8 @@ class Tape:
             self._log.before_write(array, launch)
         if self._ending:
             differentiated.append(binding.detached(frozenset(self._ending)))
+        if self._records and binding.own:
+            self._log.keep_own(binding)
         self._before = self._log.keep(launch, [n for b in differentiated for n in b.prepare_taped().before.values()])
 
     def _end_unseen(self, places: Mapping[Array, list[Box] | None]) -> None:
@@ -322,7 +324,7 @@ class Tape:
             for array, boxes in shared_boxes(binding, scalars).items():
                 self._log.shared.remember(array, boxes)
         if self._records:
-            self._calls.append(lambda: binding.launch(scalars))
+            self._calls.append(lambda: binding.again(scalars))
             if binding.program.gradients:
                 self._log.add(self._record(binding, scalars, draws))
         if self._ending:

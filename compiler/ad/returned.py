@@ -1,0 +1,268 @@
+"""order_updates(kernel): the kernel to launch where a gradient needs the order in which iterations updated memory.
+
+    slot = atomic add count[], 1;  y[slot] = x[i]     →     ..; $returned0[i] = slot;  y[$returned0[i]] = x[i]
+
+The order of the iterations of a parallel loop is not defined, so the gradient must be that of the order which the
+launch took. Where a tape is at hand the launch may be that of another kernel with the same meaning, of which the order
+is known. Of each parallel loop with an update in question one of these is taken:
+
+* *recorded*: what an atomic returned is kept, in an array with one element for each iteration, and everything reads it
+  there. The loop stays parallel. Not if the value carries a gradient, or comes more than once in an iteration.
+* *apart*: the extremes of an array that a later loop overwrites are taken in an array of their own, where the final
+  value lasts. The loop stays parallel.
+* *serial*: the loop visits its points in row-major order.
+
+Invariant: the order of the kernel that is made is one that the given kernel may take.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from operator import is_not
+
+from ..ir import nodes as n
+from ..ir.build import Builder
+from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
+from ..ir.types import ArrayType, i32, i64
+from ..ir.walk import map_blocks, next_id, rename_block, used_values, walk, walk_kernel, walk_task
+from ..passes.affine import single_iteration
+from ..passes.number_draws import number_draws
+from ..passes.promote_elements import RECORD
+from ..passes.split_tasks import split_tasks
+from .activity import Activity, find_activity
+from .before import on_copies
+from .disorder import LAST
+from .own_arrays import own_arrays
+from .serialise import serialise
+
+Access = n.Load | n.Store | n.Atomic
+EXTENTS, APART = "$extents", "$apart"
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """kernel: of stage tasks. records: the task whose iterations number the elements of each array of what an atomic
+    returned. apart: the array behind each array of extremes, of its shape. extents: fills `$extents` with the numbers
+    of iterations, a row for each axis of each of `records`, in order.
+    """
+
+    kernel: Kernel
+    records: dict[str, int] = field(default_factory=dict)
+    apart: dict[str, str] = field(default_factory=dict)
+    extents: Kernel | None = None
+
+    def without(self, unread: Iterable[str]) -> Ordered:
+        """Without these records."""
+        gone = set(unread)
+        return self if not gone else _with_extents(_forget(self.kernel, gone), _left(self.records, gone), self.apart)
+
+
+def order_updates(kernel: Kernel, serial: bool = False) -> Ordered | None:
+    """Stage source to tasks; None if no parallel loop makes the order matter. serial: nothing but serial loops.
+
+    Raises Unsupported as `split_tasks`, and NotDifferentiable, located, if a loop to be serial draws random numbers.
+    """
+    kernel = number_draws(split_tasks(kernel))
+    made = _Ordering(kernel, serial)
+    if not made.run():
+        return None
+    params = kernel.params + tuple(made.params)
+    return _with_extents(replace(kernel, params=params, tasks=tuple(made.tasks)), made.records, made.apart)
+
+
+class _Ordering:
+    """Changes the tasks of one kernel."""
+
+    def __init__(self, kernel: Kernel, serial: bool) -> None:
+        self.kernel = kernel
+        self.serial = serial
+        self.activity: Activity = find_activity(kernel)
+        self.records: dict[str, int] = {}
+        self.apart: dict[str, str] = {}
+        self.tasks: list[Task] = []
+        self.params: list[Param] = []
+        self.next_id = next_id(kernel)
+
+    def run(self) -> bool:
+        """Whether anything is to be changed; then `tasks` are those of the ordered kernel."""
+        for t, task in enumerate(self.kernel.tasks):
+            names = {array: f"{APART}{len(self.apart) + k}" for k, array in enumerate(self._extremes(t))}
+            self.apart |= {own: array for array, own in names.items()}
+            self.tasks += (self._copy(array, own, task.loc) for array, own in names.items())
+            self.tasks.append(self._task(t, replace(task, body=on_copies(task.body, names)) if names else task))
+            self.tasks += (self._copy(own, array, task.loc) for array, own in names.items())
+        return len(self.tasks) != len(self.kernel.tasks) or any(map(is_not, self.tasks, self.kernel.tasks))
+
+    # -- extremes -----------------------------------------------------------------------------------------------
+
+    def _extremes(self, t: int) -> list[str]:
+        """Arrays whose greatest or least values this task takes and nothing else, and which later tasks overwrite."""
+        types, found = self.kernel.array_types(), []
+        for array in dict.fromkeys(s.array for s in self._atomics(t) if s.op in ("min", "max")):
+            ways = {s.op if isinstance(s, n.Atomic) else "" for s in self._accesses(t) if s.array == array}
+            carries = array in self.activity.arrays and types[array].grad
+            if carries and len(ways) == 1 and self._is_overwritten(array, t):
+                found.append(array)
+        return found
+
+    def _accesses(self, t: int) -> list[Access]:
+        return [s for s in walk_task(self.kernel.tasks[t]) if isinstance(s, (n.Load, n.Store, n.Atomic))]
+
+    def _atomics(self, t: int) -> list[n.Atomic]:
+        return [s for s in self._accesses(t) if isinstance(s, n.Atomic)]
+
+    def _is_overwritten(self, array: str, t: int) -> bool:
+        later = (s for p in range(t + 1, len(self.kernel.tasks)) for s in self._accesses(p))
+        return any(not isinstance(s, n.Load) and s.array == array for s in later)
+
+    def _copy(self, source: str, target: str, loc: int) -> Task:
+        """The task that copies an array to another one of its shape."""
+        array = source if source not in self.apart else target
+        kind = self.kernel.array_types()[array]
+        if source == array:
+            self.params.append(Param(target, kind))
+        b = Builder(self.next_id)
+        b.loc = loc
+        zeros = tuple(b.const(0, i32) for _ in range(kind.ndim))
+        ends = tuple(b.shape(array, axis) for axis in range(kind.ndim))
+        bounds, indices = b.take(), tuple(b.fresh(i32) for _ in range(kind.ndim))
+        b.store(target, indices, b.load(source, indices, kind.dtype))
+        self.next_id = b.next_id
+        return Task(b.take(), indices, bounds, zeros, ends, loc=loc)
+
+    # -- one task -----------------------------------------------------------------------------------------------
+
+    def _task(self, t: int, task: Task) -> Task:
+        if not task.is_parallel or single_iteration(task):
+            return task
+        own = own_arrays(task)
+        shared = [s for s in walk(task.body) if isinstance(s, n.Atomic) and s.array not in own]
+        used = used_values(walk(task.body))
+        recorded = self._recorded(t, task, used) if shared else []
+        unclear = next((s for s in shared if s not in recorded and self._decides(s, used)), None)
+        if unclear is not None:
+            return serialise(self.kernel, task, unclear, "a tape runs")
+        wanted = [s for s in recorded if s.array not in own]
+        return self._record(task, wanted) if wanted else task
+
+    def _decides(self, atomic: n.Atomic, used: set[Value]) -> bool:
+        """Whether the order decides what the atomic returns and somebody uses, or what it leaves."""
+        if atomic.result in used or self.serial and atomic.op in LAST:
+            return True
+        if atomic.array not in self.activity.arrays:
+            return False
+        return atomic.op in (*LAST, "mul")
+
+    # -- records ------------------------------------------------------------------------------------------------
+
+    def _recorded(self, t: int, task: Task, used: set[Value]) -> list[n.Atomic]:
+        """Atomics of which a record is enough: once an iteration at most, of a value without a gradient."""
+        if self.serial or not self._is_countable(t):
+            return []
+        active = self.activity
+        return [
+            s for s in _outside_loops(task.body)
+            if s.result in used and s.result not in active.values and (s.op == "add" or s.array not in active.arrays)
+        ]  # fmt: skip
+
+    def _is_countable(self, t: int) -> bool:
+        """Whether the number of iterations is known before the launch, and during it."""
+        written = {s.array for p in range(t + 1) for s in self._accesses(p) if not isinstance(s, n.Load)}
+        return not any(isinstance(s, n.Load) and s.array in written for s in walk(self.kernel.tasks[t].bounds))
+
+    def _record(self, task: Task, atomics: list[n.Atomic]) -> Task:
+        """The task with what these atomics return stored, and loaded by whoever uses it."""
+        b = Builder(self.next_id)
+        kept: dict[Value, tuple[str, Value]] = {}
+        for atomic in atomics:
+            name = f"{RECORD}{len(self.records)}"
+            self.records[name] = len(self.tasks)
+            self.params.append(Param(name, ArrayType(atomic.value.type, len(task.indices))))
+            kept[atomic.result] = name, b.fresh(atomic.value.type)
+        begin = _again(task.bounds, task.begin, b)
+        head = b.take()
+
+        def keep(block: Block) -> Block:
+            out: list[Stmt] = []
+            for stmt in block:
+                out.append(map_blocks(stmt, keep))
+                if isinstance(stmt, n.Atomic) and stmt.result in kept:
+                    name, value = kept[stmt.result]
+                    b.loc = stmt.loc
+                    at = tuple(b.op("sub", i, first) for i, first in zip(task.indices, begin))
+                    b.store(name, at, stmt.result)
+                    b.emit(n.Load(value, name, at, loc=stmt.loc))
+                    out += b.take()
+            return tuple(out)
+
+        body = head + keep(rename_block(task.body, {old: value for old, (_, value) in kept.items()}))
+        self.next_id = b.next_id
+        return replace(task, body=body)
+
+
+def _outside_loops(block: Block) -> Iterator[n.Atomic]:
+    for stmt in block:
+        if isinstance(stmt, n.Atomic):
+            yield stmt
+        elif not isinstance(stmt, (n.For, n.While)):
+            for _, inner in _inner(stmt):
+                yield from _outside_loops(inner)
+
+
+def _inner(stmt: Stmt) -> list[tuple[str, Block]]:
+    return [(name, getattr(stmt, name)) for name, role in n.ROLES[type(stmt)] if role == "block"]
+
+
+def _again(block: Block, values: tuple[Value, ...], b: Builder) -> tuple[Value, ...]:
+    """The statements of the bounds of a task once more; gives what they make of these values."""
+    names: dict[Value, Value] = {}
+    for stmt in block:
+        (renamed,) = rename_block((stmt,), names)
+        old: Value = stmt.result  # type: ignore[attr-defined]
+        names[old] = b.fresh(old.type)
+        b.emit(replace(renamed, result=names[old]))  # type: ignore[call-arg]
+    return tuple(names[v] for v in values)
+
+
+# ---- what the runtime is told -------------------------------------------------------------------------------------
+
+
+def _with_extents(kernel: Kernel, records: dict[str, int], apart: dict[str, str]) -> Ordered:
+    """With the kernel that counts iterations."""
+    if not records:
+        return Ordered(kernel, {}, apart)
+    b, row = Builder(next_id(kernel)), 0
+    for task in (kernel.tasks[t] for t in records.values()):
+        b.loc = task.loc
+        ends = [b.cast(v, i64) for v in _again(task.bounds, (*task.end, *task.begin), b)]
+        for end, begin in zip(ends, ends[len(task.indices) :]):
+            extent = b.op("max", b.op("sub", end, begin), b.const(0, i64))
+            b.store(EXTENTS, (b.const(row, i64),), extent)
+            row += 1
+    body = b.take()
+    used = {s.array for s in walk(body) if isinstance(s, (n.Load, n.Shape))}
+    params = tuple(p for p in kernel.params if not isinstance(p.type, ArrayType) or p.name in used)
+    params += (Param(EXTENTS, ArrayType(i64, 1)),)
+    extents = replace(kernel, name=f"{kernel.name}.extents", params=params, temps=(), tasks=(Task(body),))
+    return Ordered(kernel, records, apart, extents)
+
+
+def _left(records: dict[str, int], gone: set[str]) -> dict[str, int]:
+    return {name: t for name, t in records.items() if name not in gone}
+
+
+def _forget(kernel: Kernel, gone: set[str]) -> Kernel:
+    """The kernel with what would be read from these records taken from the atomics again."""
+    source = {
+        s.indices: s for s in walk_kernel(kernel) if isinstance(s, n.Store) and s.array in gone
+    }
+    again = {
+        s.result: source[s.indices].value for s in walk_kernel(kernel) if isinstance(s, n.Load) and s.array in gone
+    }
+
+    def visit(block: Block) -> Block:
+        left = (s for s in block if not (isinstance(s, (n.Load, n.Store)) and s.array in gone))
+        return tuple(map_blocks(s, visit) for s in left)
+
+    tasks = tuple(replace(t, body=rename_block(visit(t.body), again)) for t in kernel.tasks)
+    return replace(kernel, params=tuple(p for p in kernel.params if p.name not in gone), tasks=tasks)
