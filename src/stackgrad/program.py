@@ -244,8 +244,8 @@ class Binding:
     """A program and the memory it runs on.
 
     arrays: a field, or a NumPy array, for each array parameter, and, only where it is not the field's own gradient,
-    for `x.grad`. The arrays fit their parameters (the maker of the binding has checked). own: those among them that only
-    one launch has. again: does what the launch of the binding does, with arrays of its own where it has any.
+    for `x.grad`. The arrays fit their parameters (the maker of the binding has checked). own: those that one launch alone
+    has. again: does what the launch of the binding does, with arrays of its own where it has any.
     """
 
     __slots__ = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stackgrad as sg
-from shape_table import Refused, ints, real, shape
+from shape_table import ints, real, shape
 
 CELLS = real([0.5, -1.0, 2.0])
 PLACES = ints([0, 2, 0, 1, 2])
@@ -177,10 +177,7 @@ def returned_slot(x, y, count):
     return k
 
 
-@shape("memory", "the value that an atomic add returned, between iterations",
-       how=Refused(
-           "depends on the order of iterations", "what each iteration saw depends on the order in which they ran"),
-       )  # fmt: skip
+@shape("memory", "the value that an atomic add returned, between iterations", how="tape", ordered=True)
 def returned_between_iterations(x, y, total):
     @sg.kernel
     def k():
@@ -191,10 +188,22 @@ def returned_between_iterations(x, y, total):
     return k
 
 
-@shape("memory", "an exchange between iterations", total=real(0.75),
-       how=Refused(
-           "needs the values it overwrote", "which values were overwritten depends on the order of iterations"),
+@shape("memory", "slots that counters hand out between iterations: what the atomic returned is an index", how="tape",
+       ordered=True, count=ints([0, 0, 0]), p=PLACES,
+       y=real([[2.0, -1.0, 0.5, 3.0, -2.0, 1.0], [1.0, 0.5, -0.5, 1.5, 0.25, 2.0], [0.5, 2.5, 1.0, -1.0, 0.75, 3.0]]),
        )  # fmt: skip
+def returned_slot_between_iterations(x, y, count, p):
+    @sg.kernel
+    def k():
+        for i in x:
+            if x[i] > 0.35:
+                slot = sg.atomic_add(count[p[i]], 1)
+                y[p[i], slot] = x[i] * x[i]
+
+    return k
+
+
+@shape("memory", "an exchange between iterations", how="tape", ordered=True, total=real(0.75))
 def exchanged_between_iterations(x, total):
     @sg.kernel
     def k():
@@ -204,13 +213,24 @@ def exchanged_between_iterations(x, total):
     return k
 
 
-@shape("memory", "an atomic max whose result is stored to again", total=real(0.75),
-       how=Refused("who won cannot be told", "who held the largest value cannot be told any more"))  # fmt: skip
-def maximum_overwritten(x, y, total):
+@shape("memory", "a chain of exchanges: each iteration gets what the one before it left", how="tape", ordered=True,
+       total=real(0.75))  # fmt: skip
+def exchanged_in_a_chain(x, y, total):
     @sg.kernel
     def k():
         for i in x:
-            sg.atomic_max(total[None], x[i] * x[i])
+            y[i] += sg.atomic_exchange(total[None], x[i] * x[i]) * x[i]
+
+    return k
+
+
+@shape("memory", "an atomic max whose result is stored to again", how="tape", ordered=True, total=real(0.75),
+       calls=((1,), (2,)))  # fmt: skip
+def maximum_overwritten(x, y, total):
+    @sg.kernel
+    def k(s: sg.i32):
+        for i in x:
+            sg.atomic_max(total[None], x[i] * x[i] * s)
         for _ in range(1):
             y[0] = total[None] * 2.0
             total[None] = 0.0

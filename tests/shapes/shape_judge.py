@@ -7,6 +7,7 @@ launches; it must give what the classic lowering, judged by then, gives launch b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from stackgrad.capture import capture
 from stackgrad.compiler.ad.policies import POLICIES
 from stackgrad.compiler.driver import Lowered
 from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.passes.promote_elements import RECORD
 from stackgrad.harness.executors import LaunchExecutor, present_backends, reference, reordered, twin
 from stackgrad.harness.launch import Captured, Setting, widened
 from stackgrad.harness.plugin_checks import OpenPanel, ThoroughReplay, explain, failures
@@ -42,15 +44,18 @@ class Thrifty(LaunchExecutor):
         return self.lowered[key]
 
 
-def panel_of_all() -> OpenPanel:
-    """The reference, in its order and in another one, with both lowerings, and the CPU."""
+def panel_of_all(in_any_order: bool = True) -> OpenPanel:
+    """The reference, in its order and in another one, with both lowerings, and the CPU.
+
+    in_any_order: the result is the same; else everybody takes the same order.
+    """
     (found,), _ = present_backends(["cpu"])
     shared: dict[tuple[int, str], Lowered] = {}
 
     def thrifty(e: LaunchExecutor) -> Thrifty:
         return Thrifty(e.name, e.backend, e.lowering, e.lower, e.options, lowered=shared)
 
-    return OpenPanel([thrifty(found)], thrifty(reference()), twin(), thrifty(reordered()))
+    return OpenPanel([thrifty(found)], thrifty(reference()), twin(), thrifty(reordered() if in_any_order else reference()))
 
 
 @dataclass
@@ -141,9 +146,9 @@ def judge_executors(shape: Shape) -> list[Captured]:
     the CPU's part is what the program itself obtained, where `kernel.grad` can be called.
     """
     machine = Machine(shape, "cpu", sg.f32)
-    panel = panel_of_all()
-    narrow = panel if shape.how == "tape" else replace(panel, backends=[])
     launches = _record(machine)
+    panel = panel_of_all(not any(p.name.startswith(RECORD) for p in launches[0].kernel.params))
+    narrow = panel if shape.how == "tape" else replace(panel, backends=[])
     for launch in _distinct(shape, launches):
         own = Setting.of(launch)
         wide = replace(widened(own), kernel=panel.widen(own.kernel))
@@ -159,13 +164,15 @@ def judge_executors(shape: Shape) -> list[Captured]:
 
 
 def _record(machine: Machine) -> list[Captured]:
-    with capture(limit=len(machine.shape.calls)) as made:
+    mode = sg.ad.Tape(sg.field(machine.fp, (), needs_grad=True)) if machine.shape.ordered else nullcontext()
+    with capture(limit=len(machine.shape.calls)) as made, mode:
         for args in machine.shape.calls:
             machine.launch(args)
-    for launch in made.launches:
+    launches = [launch for launch in made.launches if launch.kind == "forward"]
+    for launch in launches:
         assert launch.error is None, launch.error
         assert all(np.isfinite(a).all() for a in launch.after.values()), "the values are not finite"
-    return list(made.launches)
+    return launches
 
 
 def _distinct(shape: Shape, launches: Sequence[Captured]) -> list[Captured]:

@@ -81,7 +81,10 @@ How = Literal["hand", "tape"] | Refused
 
 @dataclass(frozen=True)
 class Shape:
-    """One row. calls: the arguments of the launches, one after another."""
+    """One row. calls: the arguments of the launches, one after another.
+
+    ordered: a tape launches another kernel, which keeps the order in which iterations updated memory; that is judged.
+    """
 
     name: str
     group: Group
@@ -90,6 +93,7 @@ class Shape:
     how: How = "hand"
     inputs: Mapping[str, Content] = field(default_factory=dict)
     calls: tuple[tuple[Any, ...], ...] = ((), ())
+    ordered: bool = False
 
     @property
     def contents(self) -> dict[str, Content]:
@@ -107,7 +111,8 @@ SHAPES: dict[str, Shape] = {}
 
 
 def shape(
-    group: Group, what: str, *, how: How = "hand", calls: tuple[tuple[Any, ...], ...] = ((), ()), **inputs: Content
+    group: Group, what: str, *, how: How = "hand", calls: tuple[tuple[Any, ...], ...] = ((), ()), ordered: bool = False,
+    **inputs: Content,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorates a maker: adds its row."""
 
@@ -115,7 +120,7 @@ def shape(
         name = make.__name__
         assert name not in SHAPES, f"two shapes have the name {name}"
         assert set(inputs) <= set(inspect.signature(make).parameters), f"{name} has an input that nobody takes"
-        SHAPES[name] = Shape(name, group, what, make, how, inputs, calls)
+        SHAPES[name] = Shape(name, group, what, make, how, inputs, calls, ordered)
         return make
 
     return add
