@@ -3,7 +3,7 @@
     slot = atomic add count[], 1;  list[slot] = i         count holds the same in every order, list does not
 
 Such a task cannot be repeated: a copy of the state before the launch, on which it runs again, would hold what nobody
-has seen. What an atomic returned is read from its record if there is one, see `returned`; then it is no matter of order.
+has seen. What an atomic returned is read from its record if there is one, see `returned`; then the order is no matter.
 
 Invariant: an array that is not among those found holds the same in every order, but for the rounding of sums and
 products.

@@ -49,7 +49,7 @@ class Backward:
     """The gradient of a binding: its memory, what it writes, and which primals it reads.
 
     reads: fields whose content the gradient needs, by the sweep or by the count of its adstacks; adjoints are not
-    among them. foreign: names of NumPy arrays it needs, whose writes nobody sees. before: the array behind each copy of
+    among them. foreign: names of NumPy arrays it needs, whose writes nobody sees, but for those of one launch alone. before: the array behind each copy of
     what was there before the launch.
     """
 
@@ -70,7 +70,8 @@ class Backward:
         named = dict.fromkeys(self.before.get(name, name) for name in side.reads)
         primals = [name for name in named if name in arrays and not name.endswith(GRAD)]
         self.reads = fields_of(program, arrays, primals)
-        self.foreign = tuple(name for name in primals if not isinstance(arrays[name], Array))
+        others = (name for name in primals if not isinstance(arrays[name], Array))
+        self.foreign = tuple(name for name in others if name not in binding.own)
         self._versions = version_source(program, arrays, side.launcher)
 
     def read_boxes(self, scalars: Scalars, kept: Mapping[str, Before] = NOTHING) -> dict[Array, list[Box]]:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 def ordered_binding(binding: Binding, scalars: Scalars) -> Binding | None:
-    """What to launch instead of a binding under the present tapes; None if it is right as it is.
+    """What to launch instead of a binding under a tape that takes its gradient; None if it is right as it is.
 
     Raises NotDifferentiable and Unsupported, located.
     """
-    if not binding.program.gradients or not any(tape.records for tape in RUNTIME.tapes):
+    if not binding.program.gradients:
         return None
     ordering = ordering_of(binding.program, serial=RUNTIME.forward is not None)
     return ordering.binding(binding, scalars) if ordering is not None else None

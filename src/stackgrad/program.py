@@ -244,8 +244,8 @@ class Binding:
     """A program and the memory it runs on.
 
     arrays: a field, or a NumPy array, for each array parameter, and, only where it is not the field's own gradient,
-    for `x.grad`. The arrays fit their parameters (the maker of the binding has checked). own: those that one launch alone
-    has. again: does what the launch of the binding does, with arrays of its own where it has any.
+    for `x.grad`. The arrays fit their parameters (the maker of the binding has checked). own: those of one launch
+    alone. again: does what the launch of the binding does, with arrays of its own where it has any.
     """
 
     __slots__ = (
@@ -362,13 +362,10 @@ class Binding:
 
     def _launch_watched(self, scalars: Scalars) -> None:
         """A launch under a tape, in forward mode, or while launches are captured."""
-        if RUNTIME.tapes:
-            from .ordered import ordered_binding
-
-            instead = ordered_binding(self, scalars)
-            if instead is not None:
-                instead.launch(scalars)
-                return
+        instead = next((found for t in RUNTIME.tapes if (found := t.instead(self, scalars)) is not None), None)
+        if instead is not None:
+            instead.launch(scalars)
+            return
         for tape in RUNTIME.tapes:
             tape.before_launch(self, scalars)
         draws = self.draws_forward(scalars)

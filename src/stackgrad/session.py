@@ -44,12 +44,11 @@ class Watcher(Protocol):
     recording: bool
     constant: bool
 
-    @property
-    def records(self) -> bool:
-        """Whether a launch now is one of which it takes the gradient."""
-
     def admit_inner(self) -> None:
         """A tape is about to be entered inside; may refuse."""
+
+    def instead(self, binding: Binding, scalars: Scalars) -> Binding | None:
+        """What to launch in place of a binding; None for the binding itself. May raise."""
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
         """A kernel is about to run; may raise."""

@@ -250,9 +250,10 @@ class StateLog:
 
     def keep_own(self, binding: Binding) -> None:
         """Count the arrays that only this launch has against the budget."""
-        why = f"the gradient of kernel {binding.program.label} needs the order in which its atomics ran"
         size = sum(array.nbytes for array in binding.own.values())
-        self.reserve(size, "what they returned or left", why, "give them fewer iterations")
+        if size:
+            why = f"the gradient of kernel {binding.program.label} needs the order in which its atomics ran"
+            self.reserve(size, "what they returned or left", why, "launch it with fewer iterations")
 
     def copied(self, arrays: Mapping[str, Array | np.ndarray], name: str, box: Box | None, why: str) -> Before:
         """The present content of a box of an array of a launch, with its tangents. Counts against the budget."""

@@ -55,7 +55,8 @@ def panel_of_all(in_any_order: bool = True) -> OpenPanel:
     def thrifty(e: LaunchExecutor) -> Thrifty:
         return Thrifty(e.name, e.backend, e.lowering, e.lower, e.options, lowered=shared)
 
-    return OpenPanel([thrifty(found)], thrifty(reference()), twin(), thrifty(reordered() if in_any_order else reference()))
+    again = reordered() if in_any_order else reference()
+    return OpenPanel([thrifty(found)], thrifty(reference()), twin(), thrifty(again))
 
 
 @dataclass

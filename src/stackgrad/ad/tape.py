@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..fields import Array
 from ..kept import Before
+from ..ordered import ordered_binding
 from ..overwrites import ConstantLaunch, box_of, common
 from ..session import RUNTIME
 from ..tape_state import CustomRecord, Launch, Record, StateLog
@@ -256,6 +257,13 @@ class Tape:
             )
         self._had_inner = True
 
+    def instead(self, binding: Binding, scalars: Scalars) -> Binding | None:
+        """What to launch for a gradient that needs the order of updates; None for the binding itself."""
+        if not self._records:
+            return None
+        self._log.keep_own(binding)
+        return ordered_binding(binding, scalars)
+
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
         """Lower the gradient, so that its errors show here, and save what the launch will destroy."""
         if self._guard is not None:
@@ -265,8 +273,8 @@ class Tape:
         differentiated = [binding] if self._records and binding.program.gradients else []
         for taken in differentiated:
             taken.prepare_taped()
-        if self._records:
-            self._host_writes()
+        if self._records and self._checks is not None:
+            self._calls += self._checks.before_call()
         if not self.recording and not self.constant:
             self._log.custom_use(found for found in binding.arrays.values() if isinstance(found, Array))
             for array in shared_boxes(binding, scalars):
@@ -277,8 +285,6 @@ class Tape:
             self._log.before_write(array, launch)
         if self._ending:
             differentiated.append(binding.detached(frozenset(self._ending)))
-        if self._records and binding.own:
-            self._log.keep_own(binding)
         self._before = self._log.keep(launch, [n for b in differentiated for n in b.prepare_taped().before.values()])
 
     def _end_unseen(self, places: Mapping[Array, list[Box] | None]) -> None:
@@ -390,7 +396,3 @@ class Tape:
             self._log.add(CustomRecord(gradient))
             for array in self._log.shared:
                 self._log.shared.remember(array)
-
-    def _host_writes(self) -> None:
-        if self._checks is not None:
-            self._calls += self._checks.before_call()
