@@ -49,8 +49,8 @@ class Backward:
     """The gradient of a binding: its memory, what it writes, and which primals it reads.
 
     reads: fields whose content the gradient needs, by the sweep or by the count of its adstacks; adjoints are not
-    among them. foreign: names of NumPy arrays it needs, whose writes nobody sees, but for those of one launch alone. before: the array behind each copy of
-    what was there before the launch.
+    among them. foreign: names of NumPy arrays it needs, whose writes nobody sees; not those of one launch alone.
+    before: the array behind each copy of what was there before the launch.
     """
 
     __slots__ = (
