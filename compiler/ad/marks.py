@@ -83,9 +83,10 @@ class Marking:
 
     def check_sizes(self, sizes: Mapping[str, int]) -> None:
         """Raise NotDifferentiable if an array has more elements than marks can number. sizes: by array, of `marked`."""
-        large = [r for r in self.reads if sizes[self.marked[r.marks]] >= ELEMENTS]
+        found = [(r, sizes[self.marked[r.marks]]) for r in self.reads]
+        large = [_excess(r, f"{r.array} has {size} elements") for r, size in found if size >= ELEMENTS]
         if large:
-            raise NotDifferentiable([_excess(r, f"{r.array} has {sizes[self.marked[r.marks]]} elements") for r in large])
+            raise NotDifferentiable(large)
 
     def refusal(self, marks: Sequence[Any], conflicts: Any) -> NotDifferentiable:
         """What the filled arrays say. marks: an array (planes, *shape) for each of `marked`. conflicts: not all 0."""

@@ -27,7 +27,8 @@ def compare(
         return
     reverse = None
     seeds = {name + GRAD: seed for name, seed in program.seeds().items()}
-    if made.gradients and made.refusal is None and not made.lean.before:  # peers are called by hand
+    by_hand = made.refusal is None and not made.lean.before and made.lean.marking is None
+    if made.gradients and by_hand:  # as peers are called
         reverse = _standard(made, "lean", {**forward.arrays, **seeds}, scalars)
     for name in plan.peers:
         answer = peers[name].run(program)

@@ -31,6 +31,7 @@ from ..outcome import Arrays, Ok, Outcome, Trap, Unsupported, attempt, one_line
 from ..peers import Peer
 from . import beside, derivatives, features
 from .lowerings import Lowerings, copies, kernel_of
+from .marks import difference, overlap
 from .plan import Plan
 from .result import Features, Judged, Result
 from .standard import FUEL, Bounded, bounded, judge
@@ -139,7 +140,15 @@ class _Case:
     def _has_gradient(self, outcome: Outcome) -> bool:
         """Whether a grad kernel will run."""
         assert self.lowerings is not None
-        return isinstance(outcome, Ok) and bool(self.lowerings.gradients) and self.lowerings.refusal is None
+        return isinstance(outcome, Ok) and bool(self.lowerings.gradients) and self._refusal(self.lowerings) is None
+
+    def _refusal(self, made: Lowerings) -> Exception | None:
+        """Why there is no gradient of these launches, or None."""
+        return made.refusal or self._overlap(made, self.panel.reference)
+
+    def _overlap(self, made: Lowerings, backend: Backend) -> Exception | None:
+        launches = [self._primals(k, made.lean) for k in range(self.plan.launches)]
+        return overlap(made.lean, backend, launches, self.scalars)
 
     def _options(self, options: Options) -> Options:
         return replace(options, effort=self.plan.effort)
@@ -229,8 +238,11 @@ class _Case:
     # -- reverse --------------------------------------------------------------------------------------------
 
     def _reverse(self, made: Lowerings) -> None:
-        if made.refusal is not None:
-            self._refused("reverse", "lean", made.refusal, "refused")
+        refusal = self._refusal(made)
+        if made.refusal is None and made.lean.marking is not None and self.plan.wants("reverse", "marks"):
+            self._marks(made, refusal)
+        if refusal is not None:
+            self._refused("reverse", "lean", refusal, "refused")
             return
         if self.plan.wants("reverse", "types"):
             self._types(made)
@@ -238,6 +250,12 @@ class _Case:
         if self.plan.only is None or self.plan.only[1] not in derivatives.JUDGES:
             self._within_bounds(made, seeds)
         self.judged += derivatives.compare(made, self.initial, self.scalars, seeds, self.plan)
+
+    def _marks(self, made: Lowerings, refusal: Exception | None) -> None:
+        """Every backend finds what the reference does."""
+        for name in (name for name in self.panel.backends if name in self.plan.backends):
+            reason = difference(name, self._overlap(made, self.panel.backends[name]), refusal)
+            self.add("reverse", "marks", "the reference", "disagree" if reason else "ok", reason)
 
     def _types(self, made: Lowerings) -> None:
         """Adjoints have the types of their values. What a detour through a narrower type costs is in the bounds of the
@@ -270,8 +288,9 @@ class _Case:
         for name, twin in twins:
             if not self.plan.wants("reverse", name) or set(twin.gradients) != set(made.gradients):
                 continue
-            if twin.refusal is not None:
-                self._refused("reverse", name, twin.refusal, "refused")
+            refusal = self._refusal(twin)
+            if refusal is not None:
+                self._refused("reverse", name, refusal, "refused")
             else:
                 self._other_gradient(name, made, twin.lean, seeds)
 

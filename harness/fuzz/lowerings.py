@@ -10,7 +10,6 @@ from functools import cached_property
 
 from ...compiler.ad.driver import reverse_taped
 from ...compiler.driver import Lowered, prepare_forward, prepare_reverse, prepare_tangent
-from ...compiler.errors import NotDifferentiable
 from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.types import f64
 from ...compiler.ir.walk import results, walk_kernel
@@ -61,14 +60,13 @@ class Lowerings:
     @cached_property
     def lean(self) -> Lowered:
         """The grad kernel that backends run."""
-        return prepare_reverse(self.kernel, "lean", self._prepared.__setitem__, self.check, taped=True)
+        return prepare_reverse(self.kernel, "lean", self._prepared.__setitem__, self.check, taped=True, stated=True)
 
     @cached_property
     def refusal(self) -> Exception | None:
-        """What making the lean gradient raises, or None. One that only some launches have counts as refused."""
+        """What making the lean gradient raises, or None. What launches say of it: see `marks`."""
         try:
-            if self.lean.marking is not None:
-                return NotDifferentiable("only a launch tells whether iterations are independent", "none here")
+            assert self.lean
         except Exception as error:
             return error
         return None

@@ -9,15 +9,21 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from ...backends.base import Draws, Sizes
 from ...compiler.errors import StackgradError
+from ...reference.backend import ReferenceBackend
+from ...reference.launch import run
+from ...reference.traps import TRAPS
 from ..cost import may_serialise
-from ..executors import lower_plainly
 from ..model import Program, render_ir
 from ..model.source import definitions
 from .corpus import failed_key
 from .edits import EDITS, tidy
+from .lowerings import Lowerings, copies
+from .marks import overlap
 from .plan import Plan
 from .result import Judged, Result
+from .standard import FUEL
 from .statistics import Finding
 from .worker import Crash, Execute, Job
 
@@ -76,11 +82,28 @@ class _Reducer:
 
 
 def iterations_meet(program: Program) -> bool:
-    """Whether iterations of a parallel loop may see or overwrite what others store; not if it cannot be compiled."""
+    """Whether iterations of a parallel loop may see or overwrite what others store; not if it cannot be compiled, and
+    not if marks of its launch show that they do not.
+    """
     try:
-        return any(map(may_serialise, lower_plainly(render_ir(program)).kernel.tasks))
+        made = Lowerings(render_ir(program))
+        if not any(map(may_serialise, made.plain.kernel.tasks)):
+            return False
     except StackgradError:
         return False
+    try:
+        return made.lean.marking is None or _meet(program, made)
+    except (StackgradError, *TRAPS):
+        return True
+
+
+def _meet(program: Program, made: Lowerings) -> bool:
+    """What marks find after one launch."""
+    memory, scalars = program.arrays(), program.scalars()
+    before = copies(made.lean, program.arrays())
+    run(made.plain.kernel, memory, scalars, Sizes(), Draws(), fuel=FUEL)
+    memory |= before
+    return overlap(made.lean, ReferenceBackend(fuel=FUEL), [memory], scalars) is not None
 
 
 def sign_of(found: Result | Crash) -> tuple[str, ...]:

@@ -320,6 +320,13 @@ def _stopped(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
     return t.builder.bit_cast(found, found.type) if isinstance(found, Value) and found.type.is_real else found
 
 
+def _claimed(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
+    """An index that no two iterations share; each claim has a number of its own."""
+    number = t.builder.next_id
+    value = t.value(args[0])
+    return t.builder.op("unique", value, t.builder.const(number, value.type))
+
+
 def _mixed(t: Lowerer, x: Operand, y: Operand, a: Operand) -> Operand:
     """x·(1 - a) + y·a."""
     return binary(t, "+", binary(t, "*", x, binary(t, "-", 1.0, a)), binary(t, "*", y, a))
@@ -341,7 +348,7 @@ FUNCTIONS: dict[str, Function] = {
     "min": _extremum("min"), "max": _extremum("max"), "atan2": _atan2, "select": _select, "frexp": _frexp,
     "raw_mod": _raw_mod, "raw_div": _raw_div, "isnan": _isnan, "isinf": _isinf, "bit_shr": _bit_shr,
     "pow": lambda t, args: binary(t, "**", *args), "zero": _constant(0), "one": _constant(1), "stop_grad": _stopped,
-    "volatile_load": lambda t, args: args[0],
+    "volatile_load": lambda t, args: args[0], "assume_unique": _claimed,
     "math.mix": lambda t, args: _mixed(t, *args), "math.fract": lambda t, args: _fraction(t, *args),
     "math.clamp": lambda t, args: FUNCTIONS["min"](t, (args[2], FUNCTIONS["max"](t, args[:2]))),
     "math.smoothstep": lambda t, args: _smooth_step(t, *args),

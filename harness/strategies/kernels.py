@@ -330,6 +330,9 @@ class Kernels(Patterns):
     def _content(self, field: m.Field, array: Array) -> m.Content:
         """Numbers of the array's interval; reals of the smooth profile all differ."""
         made: list[Plain] = []
+        if array.permutes:
+            left = list(range(math.prod(field.storage)))
+            return tuple(left.pop(self.draw.integer(0, len(left) - 1)) for _ in range(len(left)))
         for _ in range(math.prod(field.storage)):
             value = self._number(array)
             while array.dtype.is_real and not self.wild and value in made:

@@ -1,12 +1,15 @@
 """Sections of a kernel whose gradient depends on the order of what it does to memory: elements overwritten after they
-were read, by later tasks or in serial loops; values that atomics return; products; extremes used again.
+were read, by later tasks or in serial loops; values that atomics return; products; extremes used again; elements
+that no two iterations share, though only a launch tells.
 
 A random statement rarely does any of this to one element twice. Invariant: parallel loops keep to that of `state`;
 serial code may read and write one array, as its order is that of the text.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 
 from ...compiler.ir.types import i32
 from ..model import nodes as m
@@ -36,7 +39,7 @@ class Patterns(Loops):
         kinds: tuple[Callable[[], list[Stmt]], ...] = (
             self._overwritten, self._in_memory, self._ledger, self._old_values, self._shared_product, self._asking,
             self._extreme_again, self._overwritten, self._ledger, self._asking, self._extreme_again, self._in_memory,
-            self._drawn, self._extreme_again,
+            self._drawn, self._extreme_again, self._permuted, self._permuted,
         )  # fmt: skip
         return self.draw.choice(kinds)()
 
@@ -189,6 +192,59 @@ class Patterns(Loops):
             return [self._challenge(element, step), m.Augment(total, "+", call("sin", element))]
 
         return [start, self._repeated(grow), *self._end(total)]
+
+    # -- elements by way of a permutation --------------------------------------------------------------------
+
+    def _permuted(self) -> list[Stmt]:
+        """Stores to elements named by a permutation; at times the program claims that it is one."""
+        array = self._open(self.draw.choice(("y", "o")))
+        if array is None:
+            return []
+        kinds = (self._at_permuted, self._at_permuted, self._between_permuted)
+        made = [self._lanes(partial(self.draw.choice(kinds), array))]
+        if self.draw.boolean(0.3):
+            made.append(self._lanes(lambda i: self._leave(call("sin", m.Element(array.name, (i,))))))
+        return made
+
+    def _at_permuted(self, array: Array, i: m.Name) -> list[Stmt]:
+        """The element of this iteration is stored, changed in place, changed again, or changed in a loop."""
+        place = self._permutation(i)
+        element = m.Element(array.name, (place,))
+        made: list[Stmt] = []
+        if self.draw.boolean(0.6):
+            name = self.declare_int(Whole(i32, 0, self.n - 1))
+            self.fix(name.name)
+            claimed = self.draw.boolean(0.6)
+            made = [m.Assign((name,), (call("assume_unique", place) if claimed else place,))]
+            element = m.Element(array.name, (name,))
+        kind = self.draw.choice(("once", "again", "loop"))
+        made.append(self._changed(element))
+        if kind == "again":
+            made += [m.Augment(element, "+", self.bounded(self.real(1))[0]), self._changed(element)]
+        if kind == "loop":
+            with self.block("serial", indices={(inner := self.fresh("j")): Whole(i32, 0, MOST)}):
+                step = self._changed(element)
+            made.append(m.For((inner,), m.Range(None, Number(2)), (step,)))
+        return made
+
+    def _between_permuted(self, array: Array, i: m.Name) -> list[Stmt]:
+        """From an even place of the permutation to the odd one after it."""
+        twice = mul(i, Number(2))
+        source, target = (m.Element(array.name, (self._permutation_at(k),)) for k in (twice, add(twice, Number(1))))
+        value = mul(call("sin", source), add(self.bounded(self.real(1))[0], Number(0.5)))
+        return [m.If(m.Compare(("<",), (i, Number(self.n // 2))), (m.Assign((target,), (value,)),))]
+
+    def _permutation(self, i: m.Name) -> m.Expr:
+        """Of the lanes: a i + b modulo their number, or data."""
+        factors = [a for a in (1, 2, 3, 5, 7) if math.gcd(a, self.n) == 1]
+        if self.draw.boolean():
+            return self._permutation_at(i)
+        shifted = add(mul(i, Number(self.draw.choice(factors))), Number(self.draw.integer(0, self.n - 1)))
+        return m.Binary("%", shifted, Number(self.n))
+
+    def _permutation_at(self, k: m.Expr) -> m.Expr:
+        self.arrays.setdefault("t", Array("t", i32, ("lane",), (0, self.n - 1), permutes=True))
+        return m.Element("t", (k,))
 
     # -- draws and conditions --------------------------------------------------------------------------------
 

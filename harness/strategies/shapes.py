@@ -253,6 +253,21 @@ def _index_vector(f: Facts) -> bool:
                for s in loops)  # fmt: skip
 
 
+def _permuted(f: Facts) -> bool:
+    """A store whose place is data, or a multiple modulo the extent, or a name for one of them."""
+    elements = [e for e in _assigned(f.nodes) if isinstance(e, m.Element) and e.field in ("y", "o")]
+    names = {t.name for s in f.nodes if isinstance(s, m.Assign) and _permutes(s.values[0])
+             for t in s.targets if isinstance(t, m.Name)}  # fmt: skip
+    places = [e.indices[0] for e in elements if len(e.indices) == 1]
+    return any(_permutes(p) or isinstance(p, m.Name) and p.name in names for p in places)
+
+
+def _permutes(e: m.Expr) -> bool:
+    if isinstance(e, m.Call) and e.function == "assume_unique":
+        return True
+    return isinstance(e, m.Element) and e.field == "t" or isinstance(e, m.Binary) and e.op == "%"
+
+
 def _calls(*names: str) -> Callable[[Facts], bool]:
     return lambda f: any(isinstance(n, (m.Call, m.Method)) and _called(n).startswith(names) for n in f.nodes)
 
@@ -318,6 +333,8 @@ SHAPES: dict[str, Callable[[Facts], bool]] = {
     "result of the kernel": lambda f: f.program.kernel.result is not None,
     "random number": _node(m.Random),
     "stop_grad": _calls("stop_grad"),
+    "store through a permutation": _permuted,
+    "claim of unique indices": _calls("assume_unique"),
     "function written in the language": _calls("math."),
     "i64": _of_type(i64),
     "f16": _of_type(f16),

@@ -43,7 +43,7 @@ class Array:
     """A field of the pool. axes: 'lane' (extent n), 'table' (small, at least 1), 'column'.
 
     content: interval of integer contents; None for reals. output: kernels may write it. element: the shape of the
-    vectors or matrices that it holds.
+    vectors or matrices that it holds. permutes: its contents are all different.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Array:
     content: tuple[int, int] | None = None
     output: bool = False
     element: Shape = ()
+    permutes: bool = False
 
 
 @dataclass(frozen=True)

@@ -228,7 +228,7 @@ def halves_in_loops():
     ],
 )
 def test_more_than_marks_have_room_for(monkeypatch, limit, program, least, reason):
-    """Numbers that do not fit are an error at the read in question, before anything is written; those that do are right."""
+    """Numbers that do not fit are an error at the read, before anything is written; those that do are right."""
     monkeypatch.setattr(marks, limit, least)
     run = program()
     judge(run)

@@ -31,7 +31,8 @@ LEAST: dict[str, float] = {
     "entry at a dynamic index": 0.04, "part of a vector assigned": 0.02, "swizzle or slice": 0.03, "norm": 0.015,
     "product of vectors": 0.05, "comprehension": 0.02, "function of vectors": 0.005, "atomic on a vector": 0.002,
     "index vector": 0.06, "array argument": 0.25, "result of the kernel": 0.05, "random number": 0.02,
-    "stop_grad": 0.015, "function written in the language": 0.03, "i64": 0.2, "f16": 0.02, "f32": 0.3, "f64": 0.3,
+    "stop_grad": 0.015, "store through a permutation": 0.01, "claim of unique indices": 0.002,
+    "function written in the language": 0.03, "i64": 0.2, "f16": 0.02, "f32": 0.3, "f64": 0.3,
 }  # fmt: skip
 
 
