@@ -53,13 +53,15 @@ def _enter(structure: Structure, path: Path, loop: n.For | n.While, found: dict[
     sets = _sets(path, structure.blocks[path]) if heads else []
     if isinstance(loop, n.While):
         sets += [(s, path, -1) for s in walk(loop.condition) if isinstance(s, n.Set)]
+    ends = all(_is_true(structure, s.value) for s, _, _ in sets if s.var == loop.stop)
+    stop = loop.stop if ends else None  # else what one branch sets another may take back
     for head in heads:
         own = [(s, at) for s, at, _ in sets if s.var == head.var]
         if len(own) != 1 or head.var == loop.stop:
             continue
         (store, at), known = own[0], _entry(structure, path, head.var)
         step = _step(structure, path, head.result, store.value)
-        if step is None or known is None or not _runs_before_each_next(structure, path, at, loop.stop):
+        if step is None or known is None or not _runs_before_each_next(structure, path, at, stop):
             continue
         init = known if isinstance(known, Value) else None
         found[head.result] = Counter(path, init, *step)
@@ -99,15 +101,17 @@ def _is_constant(structure: Structure, value: Value) -> bool:
 
 
 def _runs_before_each_next(structure: Structure, path: Path, at: Path, stop: str | None) -> bool:
-    """Whether each iteration that another one follows executes block `at`: other arms on the way end the loop."""
+    """Whether each iteration that another one follows executes block `at`: other arms on the way end the loop.
+
+    stop: the flag of the loop if it is only ever set, None if the loop has none.
+    """
     for length in range(len(path), len(at)):
         position, name = at[length]
         branch = structure.blocks[at[:length]][position]
         if not isinstance(branch, n.If) or stop is None:
             return False
         other = branch.orelse if name == "then" else branch.then
-        ends = [s for s in other if isinstance(s, n.Set) and s.var == stop]
-        if not ends or not _is_true(structure, ends[-1].value):
+        if not any(isinstance(s, n.Set) and s.var == stop for s in other):
             return False
     return True
 

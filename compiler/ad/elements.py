@@ -37,7 +37,8 @@ class Elements:
         at_root = {var for var, path in structure.declared.items() if path == ()}
         elements = {v: o for v, o in self.reads.items() if isinstance(o.stmt, n.GetElement) and o.stmt.var in at_root}
         self.lasting = {v for v, read in elements.items() if not self._overwritten(read)}
-        self.other = set(elements) - self.lasting
+        fixed = {var for var, writes in self.writes.items() if any(_in_condition(w) for w in writes)}
+        self.other = {v for v in elements if v not in self.lasting and self.variable(v) not in fixed}
 
     def variable(self, value: Value) -> str:
         """What a read reads."""
@@ -79,3 +80,8 @@ class Elements:
 def may_follow(later: Occurrence, earlier: Occurrence, structure: Structure) -> bool:
     """Whether `later` may run after `earlier` within one execution of the task's body."""
     return bool(structure.loops(common_block(later.path, earlier.path))) or comes_after(later, earlier, structure)
+
+
+def _in_condition(write: Occurrence) -> bool:
+    """Conditions of while loops are not reversed, so what is written there cannot be undone."""
+    return any(name == "condition" for _, name in write.path)

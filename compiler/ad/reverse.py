@@ -252,18 +252,18 @@ class TaskReverser:
 
     def _count(self, counter: Counter, dtype: Scalar) -> Value:
         """init + sign * times * step, wrapping around like the loop itself."""
-        times = self.primal(counter.times) if counter.times else self._iteration(counter.loop)
+        times = self.primal(counter.times) if counter.times else self._iteration(counter.loop, dtype)
         moved = self.b.op("mul", self.b.cast(times, dtype), self.primal(counter.step))
         init = self.primal(counter.init) if counter.init else self.b.const(0, dtype)
         return self.b.op("add" if counter.sign > 0 else "sub", init, moved)
 
-    def _iteration(self, path: Path) -> Value:
-        """The number of the iteration of a loop whose reversed body is being built."""
+    def _iteration(self, path: Path, dtype: Scalar) -> Value:
+        """The number of the iteration of a loop whose reversed body is being built, exact in the bits of dtype."""
         if path not in self.iterations:
             loop = self.structure.holder(path)
             assert isinstance(loop, n.For)
             begin, index = self.primal(loop.begin), self.primal(loop.index)
-            if loop.step == 1:
+            if loop.step == 1 and dtype.bits <= index.type.bits:
                 return self.b.op("sub", index, begin)
             distance = self.b.op("sub", self.b.cast(index, i64), self.b.cast(begin, i64))
             return self.b.op("floordiv", distance, self.b.const(loop.step, i64))
