@@ -60,6 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """End the run if a backend that it was asked for is not here, or a policy is not known."""
     config.addinivalue_line("markers", MARKER)
+    config.addinivalue_line("markers", "lowering(name): make the gradients of this test by this policy")
     required = [n.strip() for n in os.environ.get(REQUIRED, "").split(",") if n.strip()]
     named = list(dict.fromkeys(required + config.getoption("--backend")))
     absent = [text for text in map(_absence, named) if text] if named else []
@@ -81,6 +82,22 @@ def _set_lowering(config: pytest.Config, name: str) -> None:
         set_default(before)
 
     config.add_cleanup(put_back)
+
+
+@pytest.fixture(autouse=True)
+def _own_lowering(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test marked `lowering(name)` makes its gradients by that policy in every run."""
+    marker = request.node.get_closest_marker("lowering")
+    if marker is None:
+        yield
+        return
+    from ..compiler.ad.policies import set_default
+
+    before = set_default(*marker.args)
+    try:
+        yield
+    finally:
+        set_default(before)
 
 
 def _absence(name: str) -> str:

@@ -100,6 +100,7 @@ def test_mistakes_in_a_call_point_at_the_def(
     assert s.counted.stats().launches == 0
 
 
+@pytest.mark.lowering("lean")
 def test_constant_bound_is_counted_once_and_a_changed_one_again(s: Sines) -> None:
     s.n[None] = 3
     for _ in range(4):

@@ -173,6 +173,7 @@ def test_bad_texts() -> None:
         sg.kernel_from_text("kernel k() {\n serial {\n %0: i32 = const 0\n store nothing[], %0\n }\n}\n")
 
 
+@pytest.mark.lowering("lean")
 def test_counting_is_cached_until_a_bound_changes() -> None:
     x, y, n = three(0.5), three(), sg.field(sg.i32, ())
     n[None] = 3
@@ -202,6 +203,7 @@ def test_numpy_bounds_are_counted_each_time() -> None:
     assert power.stats().countings == 3
 
 
+@pytest.mark.lowering("lean")
 def test_report_names_kernel_task_variable_and_bytes() -> None:
     power, n = sg.kernel_from_text(POWER), sg.field(sg.i32, ())
     n[None] = 6

@@ -12,6 +12,8 @@ from stackgrad.backends.launcher import SlabUse
 from stackgrad.capture import capture
 from stackgrad.harness.executors import LaunchExecutor, present_backends, reference, twin
 
+pytestmark = pytest.mark.lowering("lean")
+
 
 def sines(x: Any, y: Any, n: Any, w: Any) -> Any:
     @sg.kernel
