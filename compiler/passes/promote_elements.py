@@ -132,19 +132,24 @@ class _Promotion:
         return blocks(holder)
 
     def _rewrite(self, block: Block, first: int, last: int, sample: Stmt) -> Block:
-        """Indices that the block defines too late must be constants, which move up."""
+        """Indices that the block defines too late must be constants, which move up. What is made in place of all
+        accesses stands, in messages, where the text reads first and writes last.
+        """
         indices: tuple[Value, ...] = sample.indices  # type: ignore[attr-defined]
         late = [s for s in block[first:] if any(v in indices for v in results(s))]
         if not all(isinstance(s, n.Const) for s in late):
             return block
+        accesses = [s for s in walk(block[first : last + 1]) if getattr(s, "array", None) == self.array]
+        reads = [s for s in accesses if isinstance(s, (n.Load, n.Atomic))]
+        writes = [s for s in accesses if isinstance(s, (n.Store, n.Atomic))]
         head = Builder(self.next_id)
-        head.loc = sample.loc
+        head.loc = reads[0].loc if reads else sample.loc
         loaded = head.load(self.array, indices, self.dtype)
         head.local(self.var, self.dtype, loaded)
         self.next_id = head.next_id
         middle = self._replace(tuple(s for s in block[first : last + 1] if s not in late))
         tail = Builder(self.next_id)
-        tail.loc = block[last].loc
+        tail.loc = writes[-1].loc
         tail.store(self.array, indices, tail.get(self.var, self.dtype))
         self.next_id = tail.next_id
         self.done = True

@@ -292,8 +292,16 @@ class StateLog:
         writer = "the host" if launch.binding is None else f"kernel {launch.binding.program.label}"
         reader = record.binding.program.label
         why = f"{writer} overwrites what the gradient of kernel {reader} reads"
-        primal, tangents = self._copies(array.memory, self._tangents(array), box, array.label, why)
+        label = self._label(array, [record])
+        primal, tangents = self._copies(array.memory, self._tangents(array), box, label, why)
         self.events.append(Saved(array, box, [primal, *tangents], array.version))
+
+    def _label(self, array: Array, records: Iterable[Record]) -> str:
+        """How messages name an array: as it is named, or as the first of these kernels that uses it names it."""
+        if array.name:
+            return array.label
+        bound = (pair for record in records for pair in record.binding.arrays.items())
+        return next((f"field {name!r}" for name, found in bound if found is array), array.label)
 
     def arrays(self) -> set[Array]:
         """Fields whose content decides what `run_backward` computes."""
@@ -352,7 +360,8 @@ class StateLog:
         if array.is_grad or array in self._disturbed:
             return
         why = "a gradient function overwrites it"
-        primal, tangents = self._copies(array.memory, self._tangents(array), None, array.label, why)
+        records = [event for event in reversed(self.events) if isinstance(event, Record)]
+        primal, tangents = self._copies(array.memory, self._tangents(array), None, self._label(array, records), why)
         self._disturbed[array] = Saved(array, None, [primal, *tangents], array.version)
 
     def _settle(self, array: Array) -> None:

@@ -150,6 +150,22 @@ def test_budget(p: Program) -> None:
         p.a.fill(0)
 
 
+def test_the_budget_names_arrays_without_a_name_as_kernels_do() -> None:
+    x, loss = sg.ndarray(sg.f64, 5, needs_grad=True), sg.field(sg.f64, (), needs_grad=True)
+
+    @sg.kernel
+    def total(price: sg.types.ndarray()):
+        for i in price:
+            loss[None] += price[i] ** 2
+
+    with pytest.raises(sg.TapeError) as caught, sg.ad.Tape(loss, budget_bytes=8):
+        total(x)
+        x.fill(0)
+    text = str(caught.value)
+    assert "saving field 'price' takes 40 bytes" in text and "elements of field 'price'" in text
+    assert "the field of f64" not in text
+
+
 STEP = """kernel step(x: f64[2] grad, t: i32) {
   bounds { %0: i32 = const 0  %1: i32 = shape x, 1 } parallel %2: i32 in %0 .. %1 {
     %3: i32 = arg t
