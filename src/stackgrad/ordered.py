@@ -6,6 +6,7 @@ else. Arrays of one launch alone, which hold what atomics returned, are new for 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -22,14 +23,16 @@ if TYPE_CHECKING:
     from .compiler.ad.returned import Ordered
 
 
-def ordered_binding(binding: Binding, scalars: Scalars) -> Binding | None:
+def ordered_binding(binding: Binding, scalars: Scalars, ended: Collection[str] | None) -> Binding | None:
     """What to launch instead of a binding under a tape that takes its gradient; None if it is right as it is.
 
-    Raises NotDifferentiable and Unsupported, located.
+    ended: of a launch that is constant to the tape: arrays whose adjoints it ends; else None. Raises
+    NotDifferentiable and Unsupported, located.
     """
-    if not binding.program.gradients:
+    program = binding.program if ended is None else binding.program.detached(frozenset(ended))
+    if not program.gradients or ended is not None and not ended:
         return None
-    ordering = ordering_of(binding.program, serial=RUNTIME.forward is not None)
+    ordering = ordering_of(program, serial=RUNTIME.forward is not None)
     return ordering.binding(binding, scalars) if ordering is not None else None
 
 
@@ -78,7 +81,7 @@ class Ordering:
         """Lower the gradient, and leave out what it does not read. Raises NotDifferentiable, located."""
         side = self.program.taped.side
         unread = self.made.records.keys() - {*side.reads, *side.launcher.versioned}
-        if unread:
+        if unread and not self.program.overwritten.difference(self.program.gradients):
             self._without(unread)
         if self.made.extents is not None:
             self._extents = Program(self.made.extents)

@@ -6,7 +6,7 @@ the tape touches are cleared: others are inputs, of which the user wants the der
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from .fields import Array
 from .session import RUNTIME, stamp
 
 if TYPE_CHECKING:
+    from .backends.base import Scalars
+    from .program import Binding
     from .tape_state import Record
 
 
@@ -70,6 +72,20 @@ def _adjoints(array: Array) -> list[np.ndarray]:
     """The adjoint of an array and, in forward mode, its tangents."""
     mode = RUNTIME.forward
     return [array.grad.memory, *(mode.tangents(array.grad) if mode is not None else ())]
+
+
+def replaced(
+    binding: Binding, scalars: Scalars, names: Iterable[str], touched: Callable[[Array], list[Box]]
+) -> dict[str, list[Box]]:
+    """Which elements of these arrays with adjoints a launch replaces, of those touched before; arrays by name."""
+    found = {}
+    for name in names:
+        array = binding.arrays[name]
+        if isinstance(array, Array) and array.needs_grad:
+            boxes = common(binding.write_boxes(scalars).get(array, []), touched(array))
+            if boxes:
+                found[name] = boxes
+    return found
 
 
 def box_of(place: Any, shape: tuple[int, ...]) -> Box:

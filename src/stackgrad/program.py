@@ -358,6 +358,7 @@ class Binding:
         found = self._detached.get(names)
         if found is None:
             found = self._detached[names] = Binding(self.program.detached(names), self.arrays)
+            found.own = self.own
         return found
 
     def _launch_watched(self, scalars: Scalars) -> None:

@@ -283,6 +283,77 @@ def test_slots_of_a_loop_over_two_axes_with_a_begin(machine):
     close(x, expected.reshape(5, 6))
 
 
+def test_a_constant_launch_ends_the_adjoints_of_the_slots_it_fills(machine):
+    start(machine)
+    data = values(6)
+    x, y, loss, size, origin = field(data), field(np.zeros(6)), field(0.0), integers(1), integers(np.full(6, -1))
+
+    @sg.kernel
+    def double():
+        for i in x:
+            y[i] = 2.0 * x[i]
+
+    @sg.kernel
+    def fill():
+        for i in x:
+            if i % 2 == 0:
+                slot = sg.atomic_add(size[None], 1)
+                y[slot] = x[i] * x[i]
+                origin[slot] = i
+
+    weights = np.arange(1.0, 7.0)
+    weigh = weigher(y, field(weights, grad=False), loss)
+    constant = sg.ad.no_grad(lambda: fill())
+    with sg.ad.Tape(loss):
+        double()
+        constant()
+        weigh()
+    close(x, np.where(origin.to_numpy() < 0, 2.0 * weights, 0.0))
+
+
+@pytest.mark.parametrize("kind", ["record", "serial", "apart"])
+def test_ordered_kernels_pass_the_verifier(machine, kind):
+    """Under debug the kernel is verified after each pass, and indices are checked."""
+    start(machine, debug=True)
+    x, y, loss, size, total = field(values(5)), field(np.zeros(5)), field(0.0), integers(0), field(0.25)
+
+    @sg.kernel
+    def record():
+        for i in x:
+            y[sg.atomic_add(size[None], 1)] = x[i]
+
+    @sg.kernel
+    def serial():
+        for i in x:
+            if x[i] < 0.5:
+                continue
+            y[i] = sg.atomic_add(total[None], x[i])
+
+    @sg.kernel
+    def apart():
+        for i in x:
+            sg.atomic_max(total[None], x[i])
+        for i in y:
+            y[i] = total[None]
+        for _ in range(1):
+            total[None] = 0.0
+
+    kernel = {"record": record, "serial": serial, "apart": apart}[kind]
+    weigh = weigher(y, field(np.ones(5), grad=False), loss)
+    with sg.ad.Tape(loss):
+        kernel()
+        weigh()
+    data = values(5)
+    if kind == "record":
+        expected = np.ones(5)
+    elif kind == "serial":
+        runs = data >= 0.5
+        expected = np.where(runs, runs.sum() - np.cumsum(runs), 0)
+    else:
+        expected = np.where(data == data.max(), 5.0, 0.0)
+    close(x, expected)
+
+
 def test_random_numbers_beside_a_record(machine):
     """The loop stays parallel, so its draws are those of the plain kernel."""
     start(machine)

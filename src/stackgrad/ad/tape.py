@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..fields import Array
 from ..kept import Before
 from ..ordered import ordered_binding
-from ..overwrites import ConstantLaunch, box_of, common
+from ..overwrites import ConstantLaunch, box_of, replaced
 from ..session import RUNTIME
 from ..tape_state import CustomRecord, Launch, Record, StateLog
 from ..unseen import shared_boxes
@@ -259,10 +259,10 @@ class Tape:
 
     def instead(self, binding: Binding, scalars: Scalars) -> Binding | None:
         """What to launch for a gradient that needs the order of updates; None for the binding itself."""
-        if not self._records:
+        if not self._counts:
             return None
         self._log.keep_own(binding)
-        return ordered_binding(binding, scalars)
+        return ordered_binding(binding, scalars, None if self.recording else self._ended(binding, scalars))
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
         """Lower the gradient, so that its errors show here, and save what the launch will destroy."""
@@ -308,19 +308,15 @@ class Tape:
 
     def _ends(self, binding: Binding, scalars: Scalars) -> dict[str, list[Box]]:
         """Where the launch ends adjoints, being constant to this tape: by name of array, boxes touched before."""
-        if not self._counts:
-            return {}
-        own = binding.program.gradients if self.recording else ()
-        found = {}
-        for name in sorted(binding.program.overwritten.difference(own)):
-            array = binding.arrays[name]
-            if isinstance(array, Array) and array.needs_grad:
-                boxes = common(binding.write_boxes(scalars).get(array, []), self._log.touched(array))
-                if boxes:
-                    found[name] = boxes
+        found = self._ended(binding, scalars) if self._counts else {}
         if found:
             binding.detached(frozenset(found)).prepare_taped()
         return found
+
+    def _ended(self, binding: Binding, scalars: Scalars) -> dict[str, list[Box]]:
+        own = binding.program.gradients if self.recording else ()
+        names = sorted(binding.program.overwritten.difference(own))
+        return replaced(binding, scalars, names, self._log.touched)
 
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         """Record a launch."""
