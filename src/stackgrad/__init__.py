@@ -160,8 +160,24 @@ def _exported(name: str) -> Any:
     exports = importlib.import_module(_FUNCTIONS, __name__).EXPORTS
     if name in exports:
         return exports[name]
-    hint = importlib.import_module(".usage", __name__).close_names(name, __dir__())
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}. {hint}".rstrip(". "))
+    raise _Missing(name)
+
+
+class _Missing(AttributeError):
+    """An AttributeError that looks for close names when it is shown: the frontend asks modules for marks of fields and
+    kernels, and drops the answer.
+    """
+
+    def __str__(self) -> str:
+        (name,) = self.args
+        hint = importlib.import_module(".usage", __name__).close_names(name, __dir__())
+        return f"module {__name__!r} has no attribute {name!r}. {hint}".rstrip(". ")
+
+    def __reduce__(self) -> Any:
+        return AttributeError, (str(self),)
+
+
+_Missing.__module__, _Missing.__qualname__ = "builtins", "AttributeError"  # as tracebacks show it
 
 
 def __dir__() -> list[str]:

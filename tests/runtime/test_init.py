@@ -1,8 +1,10 @@
 """init: options and their mistakes, absent backends, and what import loads."""
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
+import traceback
 
 import pytest
 import stackgrad as sg
@@ -165,3 +167,31 @@ def test_unknown_names() -> None:
     with pytest.raises(AttributeError, match="did you mean field"):
         sg.feild  # noqa: B018
     assert not hasattr(sg, "__wrapped__")
+
+
+def test_names_that_are_not_there_cost_nothing_until_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The frontend asks the module for the marks of fields and kernels, many times for each kernel."""
+    asked: list[str] = []
+
+    def counted(name: str, known: list[str]) -> str:
+        asked.append(name)
+        return "did you mean something?"
+
+    monkeypatch.setattr("stackgrad.usage.close_names", counted)
+    x = sg.field(sg.f32, 3)
+
+    @sg.kernel
+    def run() -> None:
+        for i in x:
+            x[i] = sg.sin(x[i]) + sg.exp(x[i])
+
+    run()
+    assert not hasattr(sg, "nothing") and asked == []
+    with pytest.raises(AttributeError) as caught:
+        sg.nothing  # noqa: B018
+    assert str(caught.value) == "module 'stackgrad' has no attribute 'nothing'. did you mean something?"
+    assert asked == ["nothing"]
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert type(again) is AttributeError and str(again) == str(caught.value)
+    shown = traceback.format_exception_only(caught.value)
+    assert shown == [f"AttributeError: {caught.value}\n"]
