@@ -49,6 +49,7 @@ BINARY: dict[str, Callable[[int, int, Scalar], int]] = {
     "cmp_ge": lambda x, y, t: x >= y,
     "cmp_eq": lambda x, y, t: x == y,
     "cmp_ne": lambda x, y, t: x != y,
+    "unique": lambda x, y, t: x,
 }
 UNARY: dict[str, Callable[[int, Scalar], int]] = {
     "neg": lambda x, t: -x,
