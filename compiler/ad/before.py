@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..ir import nodes as n
+from ..ir.effects import arrays_written
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
 from ..ir.types import ArrayType
 from ..ir.walk import changed, map_blocks, walk_task
@@ -47,11 +48,21 @@ def make_copies(kernel: Kernel, arrays: Collection[str]) -> Copies:
     """Copies for the tasks that read these arrays; the first task that does takes the plain name."""
     taken = {p.name for p in kernel.params} | {t.name for t in kernel.temps}
     made: list[dict[str, str]] = []
-    for task in [*kernel.tasks, *([None] if kernel.temps else [])]:
-        tasks = kernel.tasks if task is None else (task,)
-        read = {a for t in tasks for a in _read(t)} & set(arrays)
+    for t, task in [*enumerate(kernel.tasks), *([(len(kernel.tasks), None)] if kernel.temps else [])]:
+        read = set().union(*map(_read, kernel.tasks if task is None else (task,))) & set(arrays)
+        read = _with_makers(kernel.tasks[:t], read, arrays)
         made.append({array: _unique(array, taken) for array in sorted(read)})
     return Copies(tuple(made[: len(kernel.tasks)]), made[-1] if kernel.temps else {})
+
+
+def _with_makers(tasks: Iterable[Task], read: set[str], arrays: Collection[str]) -> set[str]:
+    """These arrays, and those of `arrays` that earlier tasks read, which run on the copies to make what is in them."""
+    while True:
+        makers = [t for t in tasks if not arrays_written(t.body).isdisjoint(read)]
+        more = read | (set().union(*map(_read, makers)) & set(arrays))
+        if more == read:
+            return read
+        read = more
 
 
 def _unique(array: str, taken: set[str]) -> str:
