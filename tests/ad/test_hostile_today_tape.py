@@ -54,7 +54,7 @@ def against_differences(run, *fields):
 
 
 def test_copy_made_from_an_array_that_its_own_task_does_not_read():
-    """Task 2 needs x as it was, which task 1 made from y: so task 1 runs on a copy of y too, though task 2 reads none."""
+    """Task 2 needs x as it was, which task 1 made from y: a copy of y is needed too, though task 2 reads none."""
     x, y = real(*NUMBERS), real(*NUMBERS[::-1])
 
     @sg.kernel
