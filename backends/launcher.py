@@ -60,6 +60,7 @@ class Lowered(Protocol):
     kernel: what runs. counting: finds the depths of its adstacks, or None. reads, writes: array parameters whose
     content the kernel loads, stores to. shadow: array parameters that the counting kernel stores to. before: the array
     behind each parameter that takes a copy of what it held before. marking: decides whether it may run, or None.
+    claims: tells after a launch whether what the program states holds, or None.
     """
 
     @property
@@ -76,6 +77,8 @@ class Lowered(Protocol):
     def before(self) -> Mapping[str, str]: ...
     @property
     def marking(self) -> Marking | None: ...
+    @property
+    def claims(self) -> Marking | None: ...
 
 
 @dataclass
@@ -149,6 +152,7 @@ class Launcher:
         if self._counting is not None:
             self.bound_arrays = self._counting.loads
         self._marks = None if lowered.marking is None else _Marks(lowered.marking, backend, options)
+        self._claims = None if lowered.claims is None else _Marks(lowered.claims, backend, options)
         self._clear: dict[object, None] = {}
         marked = () if self._marks is None else self._marks.loads
         self.versioned = (*self.bound_arrays, *(name for name in marked if name not in self.bound_arrays))
@@ -173,7 +177,15 @@ class Launcher:
         self.stats.launches += 1
         if self._counting is None and not self._debug:
             executable.run(arrays, scalars, NO_SIZES, draws)
-            return
+        else:
+            self._run_sized(executable, arrays, scalars, draws, versions)
+        if self._claims is not None:
+            self.stats.markings += 1
+            self._claims.look(arrays, scalars, draws)
+
+    def _run_sized(
+        self, executable: Executable, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None
+    ) -> None:
         sizes = self._find_sizes(arrays, scalars, draws, versions)
         if self._debug:
             for use in self.usage():

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field, replace
 
 from .ad.detach import detach_loads
 from .ad.driver import reverse, reverse_taped
-from .ad.marks import Marking
+from .ad.marks import Marking, make_marking, stated_claims
 from .ad.policies import policy_of
 from .ad.products import serialise_products
+from .ad.risk import RiskAnalysis
 from .ad.tangent import tangent
-from .ir.nodes import Atomic, Kernel, Load, StackAlloca, Store
+from .errors import NotDifferentiable, Unsupported
+from .ir.nodes import Atomic, Kernel, Load, Op, StackAlloca, Store
 from .ir.types import ArrayType
 from .ir.verify import verify
 from .ir.walk import renumber, walk_kernel
@@ -42,6 +44,7 @@ class Lowered:
     reads, writes: array parameters whose content the kernel loads, stores or updates. shadow: array parameters that the
     counting kernel stores to; it gets copies of them. before: the array behind each parameter that takes a copy of what
     it held before the launch of the forward kernel. marking: decides before a launch whether the kernel is right.
+    claims: tells after a launch whether what the program states of it holds.
     """
 
     kernel: Kernel
@@ -52,6 +55,7 @@ class Lowered:
     shadow: frozenset[str] = field(default=frozenset())
     before: Mapping[str, str] = field(default_factory=dict)
     marking: Marking | None = None
+    claims: Marking | None = None
 
 
 TIDY: list[tuple[str, Pass]] = [
@@ -95,12 +99,29 @@ def run_passes(kernel: Kernel, passes: list[tuple[str, Pass]], trace: Trace | No
     return kernel
 
 
-def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = False) -> Lowered:
-    """A kernel of stage source, tasks, structured or adjoint, ready to run. check: verify after each pass."""
+def prepare_forward(
+    kernel: Kernel, trace: Trace | None = None, check: bool = False, stated: bool = False
+) -> Lowered:
+    """A kernel of stage source, tasks, structured or adjoint, ready to run. check: verify after each pass. stated: what
+    `assume_unique` claims is looked at after each launch.
+    """
     if check:
         verify(kernel, "adjoint" if _has_stacks(kernel) else "source")
     passes = [] if _has_stacks(kernel) else FORWARD
-    return _finish(run_passes(kernel, passes, trace, "tasks" if check else ""))
+    made = _finish(run_passes(kernel, passes, trace, "tasks" if check else ""))
+    return replace(made, claims=_claims(kernel, check)) if stated else made
+
+
+def _claims(kernel: Kernel, check: bool) -> Marking | None:
+    """Looks at what the kernel states; None if that is nothing, or cannot be told from memory as the kernel left it."""
+    if _has_stacks(kernel) or not any(isinstance(s, Op) and s.op == "unique" for s in walk_kernel(kernel)):
+        return None
+    try:
+        prepared = prepare_for_ad(kernel, None, check)
+    except (NotDifferentiable, Unsupported):
+        return None
+    found = list(stated_claims(prepared))
+    return _tidy_marking(make_marking(prepared, found, RiskAnalysis(prepared).find()), check) if found else None
 
 
 def prepare_reverse(

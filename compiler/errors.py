@@ -83,6 +83,10 @@ class KernelAssertionError(StackgradError, AssertionError):
     """An `assert` inside a kernel failed."""
 
 
+class ClaimError(NotDifferentiable, KernelAssertionError):
+    """Iterations meet of which the program states, by `assume_unique`, that they do not."""
+
+
 class DivisionByZero(StackgradError, ZeroDivisionError):
     """An integer division or modulo by zero, found on the reference or under `debug=True`."""
 

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import Diagnostic, NotDifferentiable, Span
+from ..errors import ClaimError, Diagnostic, NotDifferentiable, Span
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
@@ -96,7 +96,10 @@ class Marking:
             2: f"an iteration of this parallel loop has {ACCESSES} accesses or more",
         }
         excess = [_excess(r, beyond[row[1]]) for r, row in rows if row[1]]
-        return NotDifferentiable(excess or [_describe(r, row, marks[r.marks]) for r, row in rows if row[0]])
+        if excess:
+            return NotDifferentiable(excess)
+        kind = ClaimError if all(r.stated for r, row in rows if row[0]) else NotDifferentiable
+        return kind([_describe(r, row, marks[r.marks]) for r, row in rows if row[0]])
 
     @property
     def width(self) -> int:

@@ -82,7 +82,8 @@ class Program:
         if self._forward is None:
             from .compiler.driver import prepare_forward
 
-            self._forward = self._launcher(prepare_forward(self.kernel, check=RUNTIME.settings.debug), "forward")
+            debug = RUNTIME.settings.debug
+            self._forward = self._launcher(prepare_forward(self.kernel, check=debug, stated=debug), "forward")
         return self._forward
 
     @property

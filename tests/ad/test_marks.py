@@ -288,6 +288,38 @@ def test_a_claim_that_does_not_hold():
     run.grad()
 
 
+@pytest.mark.parametrize("needs_grad", [False, True])
+def test_a_claim_is_looked_at_after_each_launch_under_debug(needs_grad):
+    """Whether a gradient is taken or not; else, and where the program makes no claim, nothing is looked at."""
+    arch = sg.session.RUNTIME.settings.arch
+
+    def start(debug):
+        sg.init(arch=arch, default_fp=sg.f64, debug=debug)
+        x, z, p = sg.field(sg.f64, 4, needs_grad=needs_grad), sg.field(sg.i32, 4), ints(3, 1, 0, 1)
+
+        @sg.kernel
+        def run(n: sg.i32):
+            for i in range(n):
+                j = sg.assume_unique(p[i])
+                if x[i] >= 0.0:
+                    z[j] = i
+
+        return run, x, p
+
+    run, x, p = start(debug=True)
+    for _ in range(2):
+        with pytest.raises(sg.KernelAssertionError, match="1 and 3 .* both touch z.1.") as caught:
+            run(4)
+        assert "test_marks.py:" in str(caught.value) and "leave out the claim" in str(caught.value)
+    run(3)
+    x[3] = -1.0
+    run(4)  # only what runs is marked
+    x[3], p[3] = 1.0, 2
+    run(4)
+    run, _, _ = start(debug=False)
+    run(4)
+
+
 def test_one_part_of_a_claim_is_not_enough():
     x, p, q = real(*NUMBERS[:3]), ints(0, 0, 1, 1), ints(0, 2, 2, 0)
 

@@ -62,6 +62,7 @@ class Lowered:
     writes: frozenset[str] = frozenset()
     shadow: frozenset[str] = field(default_factory=frozenset)
     marking: None = None
+    claims: None = None
 
 
 def launcher(counting: str | None = COUNTS, kernel: str = PUSHES, **rest: frozenset[str]) -> Launcher:
