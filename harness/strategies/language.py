@@ -27,6 +27,10 @@ NOT_DRAWN: dict[str, str] = {
     "get_shape": "known at compile time: it has no effect on values",
     "matmul": "another name of `@`, which is drawn",
     "fill": "one number for all entries, as a vector annotation makes of a number, which is drawn",
+    "assume_in_range": "gives its value, of which it asserts an interval under debug alone",
+    "block_local": "a hint that changes no result",
+    "cache_read_only": "a hint that changes no result",
+    "loop_unique": "gives its value, of which nothing is assumed",
     "Struct": "a tree of the scalars and vectors that are drawn, stored member by member",
 }
 """By the name of a function, or of a class of syntax tree."""
