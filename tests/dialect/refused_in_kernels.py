@@ -157,7 +157,7 @@ def assigned_argument() -> None:
     k(1.0)
 
 
-@refused(sg.NotDifferentiable, "the gradient of an atomic exchange needs the values it overwrote in 'y'", "a local")
+@refused(sg.NotDifferentiable, "the gradient of an atomic exchange needs the values it overwrote in 'y'", "sg.ad.Tape")
 def gradient_of_an_exchange() -> None:
     x, y = sg.field(sg.f32, 4, needs_grad=True), sg.field(sg.f32, (), needs_grad=True)
 
@@ -169,7 +169,7 @@ def gradient_of_an_exchange() -> None:
     k.grad()
 
 
-@refused(sg.NotDifferentiable, "the gradient of an atomic mul needs the values it overwrote in 'y'", "a local")
+@refused(sg.NotDifferentiable, "the gradient of an atomic mul needs the values it overwrote in 'y'", "sg.ad.Tape")
 def gradient_of_an_atomic_product() -> None:
     x, y = sg.field(sg.f32, 4, needs_grad=True), sg.field(sg.f32, (), needs_grad=True)
 
