@@ -119,7 +119,7 @@ def test_products_and_exchanges_of_own_elements() -> None:
 
 
 def test_a_product_that_is_read_meanwhile() -> None:
-    """Each iteration takes the product so far; under a tape the launch and its gradient keep the order of the points."""
+    """Each iteration takes the product so far; under a tape, launch and gradient keep the order of points."""
     x, y = sg.field(sg.f64, 3, needs_grad=True), sg.field(sg.f64, 3, needs_grad=True)
     product, loss = sg.field(sg.f64, (), needs_grad=True), sg.field(sg.f64, (), needs_grad=True)
     x.from_numpy(A)
