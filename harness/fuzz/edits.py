@@ -12,7 +12,9 @@ import numpy as np
 
 from ..model import Program
 from ..model import nodes as m
-from ..model.walk import fields_used, walk
+from ..model.origins import moved
+from ..model.tidy import tidy, without_views
+from ..model.walk import walk
 
 Path = tuple[str | int, ...]
 _NUMBERS: tuple[m.Number, ...] = (m.Number(1), m.Number(0.5), m.Number(0))
@@ -140,7 +142,8 @@ def _operands(node: m.Expr) -> Iterator[m.Expr]:
 
 def smaller_inputs(program: Program) -> Iterator[Program]:
     """With fewer lanes, all numbers alike, or rounder numbers."""
-    extents = sorted({e for f in program.fields for e in f.shape}, reverse=True)
+    sizes = ([v.size for v in f.views] if f.views else f.shape for f in program.fields)
+    extents = sorted({extent for axes in sizes for extent in axes}, reverse=True)
     for old in extents:
         for new in (1, 2, old // 2):
             if 0 < new < old:
@@ -175,43 +178,35 @@ def _resized(program: Program, old: int, new: int) -> Program:
 
     def cut(name: str, content: m.Content) -> m.Content:
         field = program.field(name)
-        shape = tuple(new if extent == old else extent for extent in field.shape) + field.element
+        shape = _cut_down(field, old, new).storage
         whole = np.array(content, object).reshape(field.storage)
         return tuple(np.array(whole[tuple(map(slice, shape))], object).reshape(-1))
 
-    fields_ = tuple(replace(f, shape=tuple(new if e == old else e for e in f.shape)) for f in program.fields)
+    fields_ = tuple(_cut_down(f, old, new) for f in program.fields)
     arrays = tuple((name, cut(name, c)) for name, c in program.inputs.arrays)
     seeds = tuple((name, cut(name, c)) for name, c in program.inputs.seeds)
     return replace(program, fields=fields_, inputs=replace(program.inputs, arrays=arrays, seeds=seeds))
 
 
-def tidy(program: Program) -> Program:
-    """Without functions that nothing calls, and fields and arguments that nothing uses."""
-    called = {n.function for n in walk(program.kernel.body) if isinstance(n, m.Invoke)}
-    kept: list[m.Function] = []
-    for function in reversed(program.kernel.functions):
-        if function.name in called:
-            kept.insert(0, function)
-            called |= {n.function for n in walk(function.body) if isinstance(n, m.Invoke)}
-    kernel = replace(program.kernel, functions=tuple(kept))
-    bodies = (kernel.body, *(f.body for f in kept))
-    used = set().union(*(fields_used(b) for b in bodies))
-    names = {n.name for b in bodies for n in walk(b) if isinstance(n, m.Name)}
-    inputs = program.inputs
-    return replace(
-        program,
-        kernel=kernel,
-        fields=tuple(f for f in program.fields if f.name in used),
-        arguments=tuple(p for p in program.arguments if p.name in names),
-        inputs=m.Inputs(
-            tuple((n, c) for n, c in inputs.arrays if n in used),
-            tuple((n, v) for n, v in inputs.scalars if n.partition(".")[0] in names),
-            tuple((n, c) for n, c in inputs.seeds if n in used),
-        ),
-    )
+def _cut_down(field: m.Field, old: int, new: int) -> m.Field:
+    """A field with every axis of this extent cut; of an array with views these alone, where they begin."""
+    if field.views:
+        return replace(field, views=tuple(replace(v, size=new if v.size == old else v.size) for v in field.views))
+    return replace(field, shape=tuple(new if extent == old else extent for extent in field.shape))
+
+
+def plain_memory(program: Program) -> Iterator[Program]:
+    """With indices from 0, and with arrays of their own in the place of views."""
+    shifted = {f.owner: (0,) * len(f.shape) for f in program.fields if f.offset}
+    for chosen in (shifted, *({name: zeros} for name, zeros in shifted.items())):
+        if chosen:
+            yield moved(program, chosen)
+    for field in program.fields:
+        if field.views:
+            yield without_views(program, field)
 
 
 EDITS: tuple[Callable[[Program], Iterator[Program]], ...] = (
-    deletions, hoists, deletions, plainer, deletions, simplifications, deletions, smaller_inputs,
+    deletions, plain_memory, hoists, deletions, plainer, deletions, simplifications, deletions, smaller_inputs,
 )  # fmt: skip
 """In the order in which they are tried; all again as long as one of them succeeds."""

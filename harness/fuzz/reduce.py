@@ -17,8 +17,9 @@ from ...reference.traps import TRAPS
 from ..cost import may_serialise
 from ..model import Program, render_ir
 from ..model.source import definitions
+from ..model.tidy import tidy
 from .corpus import failed_key
-from .edits import EDITS, tidy
+from .edits import EDITS
 from .lowerings import Lowerings, copies
 from .marks import overlap
 from .plan import Plan

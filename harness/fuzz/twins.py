@@ -55,7 +55,9 @@ def _at(node: object, path: Path) -> m.For:
 def _counted(loop: m.For) -> bool:
     """Whether the text alone says how often a loop runs."""
     d = loop.domain
-    ends = isinstance(d, m.Range) and isinstance(d.end, m.Number) and (d.begin is None or isinstance(d.begin, m.Number))
+    if not isinstance(d, m.Range) or d.stride:
+        return False
+    ends = isinstance(d.end, m.Number) and (d.begin is None or isinstance(d.begin, m.Number))
     return ends and 0 < len(_numbers(loop)) <= MOST_COPIES
 
 
@@ -108,7 +110,7 @@ def _recompute(body: m.Block, written: set[str], inside: bool) -> tuple[m.Block,
 
 _PURE = (
     m.Name, m.Number, m.Binary, m.Unary, m.Call, m.Cast, m.Choice, m.Compare, m.Element, m.Vector, m.Matrix, m.Method,
-    m.Swizzle, m.Slice, m.Part, m.Filled, m.Convert,
+    m.Swizzle, m.Slice, m.Part, m.Filled, m.Convert, m.Make, m.Member,
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from ...compiler.ir.types import SCALARS, Scalar
 from . import nodes as m
 
-_RECORDS = (m.Param, m.Function, m.Kernel, m.Field, m.Inputs, m.Program)
+_RECORDS = (m.Param, m.Function, m.Kernel, m.View, m.Field, m.Inputs, m.StructType, m.Program)
 CLASSES: dict[str, type] = {
     cls.__name__: cls for cls in (*m.EXPRESSIONS, *m.STATEMENTS, *m.DOMAINS, *_RECORDS)
 }

@@ -43,7 +43,7 @@ _PEER_NAMES = {
 _PEER_FORMS = {"inv": "(1.0 / ({}))", "rcp": "(1.0 / ({}))"}
 _PEER_LACKS = frozenset({
     "ffs", "frexp", "range with a step", "reversed", "generator expressions", "slices backward", "atomic_exchange",
-    "stop_grad", "volatile_load", "assume_unique",
+    "stop_grad", "volatile_load", "BufferView", "atomic_cas", "assume_unique",
 })  # fmt: skip
 
 DIALECTS: dict[str, Dialect] = {

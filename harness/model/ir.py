@@ -3,8 +3,14 @@ from __future__ import annotations
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel
-from ...compiler.ir.types import ArrayType
-from . import lower_expressions, lower_functions, lower_statements, lower_vectors  # noqa: F401  (they fill the tables)
+from ...compiler.ir.types import ArrayType, i32
+from . import (  # noqa: F401  (they fill the tables)
+    lower_expressions,
+    lower_functions,
+    lower_statements,
+    lower_structs,
+    lower_vectors,
+)
 from . import nodes as m
 from .lowering import Lowerer
 
@@ -18,6 +24,7 @@ def render_ir(program: m.Program, in_memory: bool = False) -> Kernel:
     t.run(program.kernel.body)
     t.flush()
     params = [n.Param(name, p.dtype) for p in program.arguments if p.dtype for name in p.entries]
+    params += [n.Param(f"{v.name}.{part}", i32) for f in program.fields for v in f.views for part in ("offset", "size")]
     params += [n.Param(f.name, ArrayType(f.dtype, len(f.storage), f.grad)) for f in program.fields]
     if program.kernel.result is not None:
         params.append(n.Param(m.RESULT, ArrayType(program.kernel.result, 0, False)))

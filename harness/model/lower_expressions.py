@@ -11,9 +11,9 @@ from ...compiler.ir.build import Builder
 from ...compiler.ir.nodes import Value
 from ...compiler.ir.types import Scalar, i32, promote, u1
 from . import nodes as m
-from .lower_places import element, memory, read, update
+from .lower_places import Spot, element, extent_of, memory, read, update
 from .lowering import EXPRESSIONS, Cell, Local, Lowerer, Operand, common_type
-from .tensors import Tensor, leaves, spread, with_leaves
+from .tensors import Bundle, Tensor, leaves, spread, with_leaves
 
 # ---- leaves -----------------------------------------------------------------------------------------------------
 
@@ -30,8 +30,8 @@ def _name(t: Lowerer, e: m.Name) -> Operand:
         return t.builder.get(found.var, found.dtype)
     if found is None:
         return _argument(t, t.arguments[e.name])
-    if isinstance(found, Tensor):
-        return Tensor(found.shape, tuple(_content(t, item) for item in found.items))
+    if isinstance(found, (Tensor, Bundle)):
+        return with_leaves(found, [_content(t, item) for item in leaves(found)])  # type: ignore[no-any-return]
     return found  # type: ignore[no-any-return]
 
 
@@ -54,7 +54,7 @@ def _element(t: Lowerer, e: m.Element) -> Operand:
 
 @EXPRESSIONS.row(m.Extent)
 def _extent(t: Lowerer, e: m.Extent) -> Operand:
-    return t.builder.shape(e.field, e.axis)
+    return extent_of(t, e.field, e.axis)
 
 
 @EXPRESSIONS.row(m.Random)
@@ -126,7 +126,7 @@ def _unary_of_one(t: Lowerer, e: m.Unary, arg: Operand) -> Operand:
         truth = t.truth(arg)
         return t.builder.op("logic_not", truth) if isinstance(truth, Value) else not truth
     if not isinstance(arg, Value):
-        assert not isinstance(arg, (tuple, Tensor))
+        assert not isinstance(arg, (tuple, Tensor, Bundle))
         return {"-": -arg, "+": +arg}[e.op] if e.op != "~" else operator.invert(arg)  # type: ignore[arg-type]
     return arg if e.op == "+" else t.builder.op("neg" if e.op == "-" else "bit_not", arg)
 
@@ -371,4 +371,9 @@ ATOMICS = {"+": "add", "-": "sub", "*": "mul", "&": "bit_and", "|": "bit_or", "^
 def _atomic(t: Lowerer, e: m.AtomicCall) -> Operand:
     place = memory(t, e.target)
     name = f"bit_{e.op}" if e.op in ("and", "or", "xor") else e.op
-    return update(t, name, place, t.expr(e.value))
+    if e.expected is None:
+        return update(t, name, place, t.expr(e.value))
+    assert isinstance(place, Spot)
+    dtype = t.fields[place.array].dtype
+    expected, value = (t.value(t.expr(x), dtype) for x in (e.expected, e.value))
+    return t.builder.atomic(name, place.array, place.indices, value, expected)

@@ -1,13 +1,14 @@
-"""Memory that programs assign: scalar locals, elements of arrays, one of several locals, tensors of these."""
+"""Memory that programs assign: scalar locals, elements of arrays, one of several locals, and trees of these."""
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ...compiler.ir.nodes import Value
 from ...compiler.ir.types import i32
 from . import nodes as m
 from .lowering import Cell, Local, Lowerer, Operand
-from .tensors import Tensor
+from .tensors import Bundle, Tensor
 
 SWIZZLES = ("xyzw", "rgba", "stpq")
 
@@ -16,7 +17,7 @@ SWIZZLES = ("xyzw", "rgba", "stpq")
 class Spot:
     """An element of an array of scalars."""
 
-    field: str
+    array: str
     indices: tuple[Value, ...]
 
 
@@ -28,7 +29,7 @@ class Chosen:
     index: Value
 
 
-Memory = Local | Cell | Spot | Chosen | Tensor
+Memory = Local | Cell | Spot | Chosen | Tensor | Bundle
 
 
 def memory(t: Lowerer, node: m.Expr) -> Memory:
@@ -37,30 +38,90 @@ def memory(t: Lowerer, node: m.Expr) -> Memory:
         return t.find(node.name)  # type: ignore[no-any-return]
     if isinstance(node, m.Element):
         return element(t, node)
-    if isinstance(node, m.Part) and isinstance(node.base, m.Element):
-        found = element(t, node.base)
-        assert isinstance(found, Tensor)
-        rank = len(t.fields[node.base.field].shape)
-        return Spot(node.base.field, found.items[0].indices[:rank] + t.indices(node.indices))
-    assert isinstance(node, (m.Part, m.Swizzle, m.Slice))
+    assert isinstance(node, (m.Part, m.Swizzle, m.Slice, m.Member))
     base = memory(t, node.base)
+    if isinstance(node, m.Member):
+        assert isinstance(base, Bundle)
+        return base.items[node.name]  # type: ignore[no-any-return]
     assert isinstance(base, Tensor)
     if not isinstance(node, m.Part):
         return picked(base, positions(node, base.shape))  # type: ignore[return-value]  # a tensor of places
+    if isinstance(node.base, (m.Element, m.Member)) and in_array(base):
+        first: Spot = base.items[0]
+        return Spot(first.array, first.indices[: -len(base.shape)] + t.indices(node.indices))
     at = position(t, node.indices, base.shape)
     return base.items[at] if isinstance(at, int) else Chosen(base.items, at)
 
 
-def element(t: Lowerer, node: m.Element) -> Spot | Tensor:
-    """An element of a field; a tensor of the array's elements if the field holds vectors."""
-    field, indices = t.fields[node.field], t.indices(node.indices)
+# ---- arrays -------------------------------------------------------------------------------------------------------
+
+
+def element(t: Lowerer, node: m.Element) -> Memory:
+    """An element of a field, which begins at its offset; or of a view, which begins at an argument."""
+    field, indices = _array(t, node.field), t.indices(node.indices)
+    if node.field in t.views:
+        indices = tuple(_moved(t, "add", k, t.builder.arg(f"{node.field}.offset", i32)) for k in indices)
+    elif field.offset:
+        firsts = (t.builder.const(first, i32) for first in field.offset)
+        indices = tuple(_moved(t, "sub", k, first) for k, first in zip(indices, firsts, strict=True))
+    if field.struct:
+        return _structs(t, t.program.struct(field.struct), field.owner, indices)
+    return _spots(t, field, indices)
+
+
+def _array(t: Lowerer, name: str) -> m.Field:
+    """The array behind a name of the program; one of them, if it is a field of structs."""
+    return t.views[name][0] if name in t.views else t.roots[name]
+
+
+def _moved(t: Lowerer, op: str, index: Value, by: Value) -> Value:
+    return t.builder.op(op, index, t.builder.cast(by, index.type))
+
+
+def _structs(t: Lowerer, kind: m.StructType, name: str, indices: tuple[Value, ...]) -> Bundle:
+    """An element of a field of structs: that of the array of each member."""
+    items: dict[str, Memory] = {}
+    for p in kind.members:
+        inner = f"{name}.{p.name}"
+        items[p.name] = (
+            _structs(t, t.program.struct(p.struct), inner, indices) if p.struct
+            else _spots(t, t.fields[inner], indices)
+        )  # fmt: skip
+    return Bundle(kind.name, items)
+
+
+def _spots(t: Lowerer, field: m.Field, indices: tuple[Value, ...]) -> Spot | Tensor:
+    """An element of an array; a tensor of its elements if it holds vectors."""
     if not field.element:
-        return Spot(node.field, indices)
-    ranges = [(k,) for k in range(field.element[0])]
-    if len(field.element) == 2:
-        ranges = [(i, j) for (i,) in ranges for j in range(field.element[1])]  # type: ignore[misc]
-    spots = (Spot(node.field, indices + tuple(t.builder.const(k, i32) for k in at)) for at in ranges)
-    return Tensor(field.element, tuple(spots))
+        return Spot(field.name, indices)
+    width = field.element[-1]
+    places = [(k,) if len(field.element) == 1 else divmod(k, width) for k in range(math.prod(field.element))]
+    return Tensor(field.element, tuple(Spot(field.name, indices + _constants(t, at)) for at in places))
+
+
+def _constants(t: Lowerer, numbers: tuple[int, ...]) -> tuple[Value, ...]:
+    return tuple(t.builder.const(k, i32) for k in numbers)
+
+
+def extent_of(t: Lowerer, name: str, axis: int) -> Value:
+    """The extent of an axis of a field or view."""
+    if name in t.views:
+        return t.builder.arg(f"{name}.size", i32)
+    return t.builder.shape(t.roots[name].name, axis)
+
+
+def axes_of(t: Lowerer, name: str) -> list[tuple[Value, Value]]:
+    """First index and end of each axis of a field or view."""
+    if name in t.views:
+        return [(t.builder.const(0, i32), extent_of(t, name, 0))]
+    field = t.roots[name]
+    firsts = field.offset or (0,) * len(field.shape)
+    return [(t.builder.const(k, i32), _end(t, name, axis, k)) for axis, k in enumerate(firsts)]
+
+
+def _end(t: Lowerer, name: str, axis: int, first: int) -> Value:
+    extent = extent_of(t, name, axis)
+    return extent if first == 0 else t.builder.op("add", extent, t.builder.const(first, i32))
 
 
 # ---- parts --------------------------------------------------------------------------------------------------------
@@ -113,8 +174,10 @@ def read(t: Lowerer, place: Memory) -> Operand:
     """The content of a place."""
     if isinstance(place, Tensor):
         return Tensor(place.shape, tuple(read(t, item) for item in place.items))
+    if isinstance(place, Bundle):
+        return Bundle(place.struct, {name: read(t, item) for name, item in place.items.items()})
     if isinstance(place, Spot):
-        return t.builder.load(place.field, place.indices, t.fields[place.field].dtype)
+        return t.builder.load(place.array, place.indices, t.fields[place.array].dtype)
     if isinstance(place, Local):
         return t.builder.get(place.var, place.dtype)
     if isinstance(place, Cell):
@@ -131,8 +194,12 @@ def write(t: Lowerer, place: Memory, operand: Operand) -> None:
         items = operand.items if isinstance(operand, Tensor) else (operand,) * len(place.items)
         for item, value in zip(place.items, items, strict=True):
             write(t, item, value)
+    elif isinstance(place, Bundle):
+        assert isinstance(operand, Bundle)
+        for name, item in place.items.items():
+            write(t, item, operand.items[name])
     elif isinstance(place, Spot):
-        t.builder.store(place.field, place.indices, t.value(operand, t.fields[place.field].dtype))
+        t.builder.store(place.array, place.indices, t.value(operand, t.fields[place.array].dtype))
     elif isinstance(place, Local):
         t.builder.set(place.var, t.value(operand, place.dtype))
     elif isinstance(place, Cell):
@@ -187,9 +254,9 @@ def update(t: Lowerer, op: str, place: Memory, operand: Operand) -> Operand:
         items = operand.items if isinstance(operand, Tensor) else (operand,) * len(place.items)
         return Tensor(place.shape, tuple(update(t, op, p, o) for p, o in zip(place.items, items, strict=True)))
     assert isinstance(place, Spot)
-    dtype = t.fields[place.field].dtype
+    dtype = t.fields[place.array].dtype
     if op == "sub":
         negated = not isinstance(operand, (Value, bool, tuple))
         value = t.value(-operand, dtype) if negated else t.builder.op("neg", t.value(operand, dtype))  # type: ignore[operator]
-        return t.builder.atomic("add", place.field, place.indices, value)
-    return t.builder.atomic(op, place.field, place.indices, t.value(operand, dtype))
+        return t.builder.atomic("add", place.array, place.indices, value)
+    return t.builder.atomic(op, place.array, place.indices, t.value(operand, dtype))

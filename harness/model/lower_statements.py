@@ -9,9 +9,10 @@ from ...compiler.ir.types import i32, i64
 from ...compiler.ir.walk import walk as walk_ir
 from . import nodes as m
 from .lower_expressions import ATOMICS, binary
-from .lower_places import in_array, memory, read, update, write
+from .lower_places import axes_of, in_array, memory, read, update, write
+from .lower_strides import strided
 from .lowering import EXPRESSIONS, STATEMENTS, Local, Loop, Lowerer, Operand, index_type
-from .tensors import Tensor, leaves
+from .tensors import Bundle, Tensor, leaves
 
 # ---- assignment -------------------------------------------------------------------------------------------------
 
@@ -19,7 +20,7 @@ from .tensors import Tensor, leaves
 def assign_name(t: Lowerer, name: str, operand: Operand) -> None:
     """Store to a local; the first assignment declares it with the type of its value."""
     found = t.find(name)
-    if isinstance(found, (Local, Tensor)):
+    if isinstance(found, (Local, Tensor, Bundle)):
         write(t, found, operand)
     else:
         t.declare(name, operand)
@@ -142,6 +143,8 @@ def _while(t: Lowerer, s: m.While) -> None:
 def _for(t: Lowerer, s: m.For) -> None:
     if isinstance(s.domain, m.Unrolled):
         _unrolled(t, s, s.domain)
+    elif isinstance(s.domain, m.Range) and s.domain.stride:
+        (_serial_strides if t.nesting or s.serialize else _parallel_strides)(t, s, s.domain)
     elif t.nesting or s.serialize:
         _serial(t, s)
     elif isinstance(s.domain, m.Range) and s.domain.step != 1:
@@ -164,8 +167,7 @@ def _axes(t: Lowerer, domain: m.Domain) -> list[Axis]:
     if isinstance(domain, m.Grouped):
         return _axes(t, domain.domain)
     if isinstance(domain, m.Over):
-        rank = len(t.fields[domain.field].shape)
-        return [(t.builder.const(0, i32), t.builder.shape(domain.field, axis)) for axis in range(rank)]
+        return axes_of(t, domain.field)
     ends = domain.axes if isinstance(domain, m.Box) else ((domain.begin, domain.end),)  # type: ignore[attr-defined]
     return [_axis(t, begin, end) for begin, end in [(_bound(t, b), t.expr(e)) for b, e in ends]]
 
@@ -178,6 +180,25 @@ def _axis(t: Lowerer, begin: Operand, end: Operand) -> Axis:
     wide = i64 in (index_type(t.type_of(begin)), index_type(t.type_of(end)))
     dtype = i64 if wide else i32
     return t.value(begin, dtype), t.value(end, dtype)
+
+
+def _serial_strides(t: Lowerer, s: m.For, domain: m.Range) -> None:
+    count, index_of = strided(t, domain)
+    k, zero = t.builder.fresh(i64), t.builder.const(0, i64)
+    with t.block(frames=1) as body:
+        t.bind(s.indices[0], index_of(k))
+        _loop_body(t, s.body, Loop(t.frames, t.frames))
+    t.builder.emit(n.For(k, zero, count, tuple(body), 1, domain.reverse))
+
+
+def _parallel_strides(t: Lowerer, s: m.For, domain: m.Range) -> None:
+    count, index_of = strided(t, domain)
+    k, zero = t.builder.fresh(i64), t.builder.const(0, i64)
+    t.flush()
+    with t.block() as body:
+        t.bind(s.indices[0], index_of(k))
+        _loop_body(t, s.body, Loop())
+    t.tasks.append(Task(tuple(body), (k,), (), (zero,), (count,)))
 
 
 def _serial(t: Lowerer, s: m.For) -> None:

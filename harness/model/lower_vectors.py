@@ -49,7 +49,7 @@ def _filled(t: Lowerer, e: m.Filled) -> Operand:
 
 @EXPRESSIONS.row(m.Part)
 def _part(t: Lowerer, e: m.Part) -> Operand:
-    if isinstance(e.base, m.Element):
+    if isinstance(e.base, (m.Element, m.Member)) and isinstance(m.root(e), m.Element):
         return read(t, memory(t, e))
     base = tensor(t, e.base)
     return chosen(t, base.items, position(t, e.indices, base.shape))

@@ -16,10 +16,10 @@ from ...compiler.ir.nodes import Task, Value
 from ...compiler.ir.table import Table
 from ...compiler.ir.types import Scalar, i32, i64, promote, u1, u64
 from . import nodes as m
-from .tensors import Tensor, leaves
+from .tensors import Bundle, Tensor, leaves
 
-Operand = Value | bool | int | float | tuple[Any, ...] | Tensor
-"""A value, a number of the text, several of them (what `frexp` and some functions give), or a vector or matrix."""
+Operand = Value | bool | int | float | tuple[Any, ...] | Tensor | Bundle
+"""A value, a number of the text, several of them (what `frexp` and some functions give), a vector, matrix or struct."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,8 @@ class Lowerer:
         self.program = program
         self.in_memory = in_memory
         self.fields = {f.name: f for f in program.fields}
+        self.roots = {f.owner: f for f in reversed(program.fields)}
+        self.views = {v.name: (f, v) for f in program.fields for v in f.views}
         self.functions = {f.name: f for f in program.kernel.functions}
         self.arguments = {p.name: p for p in program.arguments}
         self.builder = Builder()
@@ -108,14 +110,22 @@ class Lowerer:
         return f"{name}_{self.names}"
 
     def declare(self, name: str, operand: Operand, dtype: Scalar | None = None) -> None:
-        """A new local of the program; a vector is one for each entry."""
-        if isinstance(operand, Tensor):
-            values = [self.value(x) for x in operand.items]
-            alike = len({v.type for v in values}) == 1
-            cells = self._cells(name, values) if self.in_memory and self.nesting and alike else ()
-            self.bind(name, Tensor(operand.shape, cells or tuple(self._local(name, v) for v in values)))
+        """A new local of the program; a vector is one for each entry, a struct one for each member."""
+        if isinstance(operand, (Tensor, Bundle)):
+            self.bind(name, self._place(name, operand))
         else:
             self.bind(name, self._local(name, self.value(operand, dtype)))
+
+    def _place(self, name: str, operand: Operand) -> Any:
+        if isinstance(operand, Bundle):
+            items = operand.items.items()
+            return Bundle(operand.struct, {part: self._place(f"{name}_{part}", item) for part, item in items})
+        if not isinstance(operand, Tensor):
+            return self._local(name, self.value(operand))
+        values = [self.value(x) for x in operand.items]
+        alike = len({v.type for v in values}) == 1
+        cells = self._cells(name, values) if self.in_memory and self.nesting and alike else ()
+        return Tensor(operand.shape, cells or tuple(self._local(name, v) for v in values))
 
     def _cells(self, name: str, values: list[Value]) -> tuple[Cell, ...]:
         array = self.unique(name)

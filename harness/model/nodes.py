@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...compiler.ir.types import Scalar, f32
-from .syntax import (  # noqa: F401  (one vocabulary, in three files)
+from .structs import Make, Member  # noqa: F401
+from .syntax import (  # noqa: F401  (one vocabulary, in four files)
     DOMAINS,
     EXPRESSIONS,
     STATEMENTS,
@@ -54,12 +55,16 @@ from .vectors import (  # noqa: F401
 
 @enter
 class Range(Domain):
-    """`range(end)`, `range(begin, end)`, `range(begin, end, step)`; `reversed(...)` of it."""
+    """`range(end)`, `range(begin, end)`, `range(begin, end, step)`; `reversed(...)` of it.
+
+    stride: the argument of the kernel that is the step, if the launch knows it alone; `step` is what it was drawn as.
+    """
 
     begin: Expr | None
     end: Expr
     step: int = 1
     reverse: bool = False
+    stride: str = ""
 
 
 @enter
@@ -193,16 +198,33 @@ Block = tuple[Stmt, ...]
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter of a function (dtype None: as it is called) or an argument of the kernel; shape: of a vector (n,)."""
+    """A parameter of a function (dtype None: as it is called), an argument of the kernel or a member of a struct.
+
+    shape: of a vector (n,). struct: the name of its type, if it is a struct.
+    """
 
     name: str
     dtype: Scalar | None = None
     shape: tuple[int, ...] = ()
+    struct: str = ""
 
     @property
     def entries(self) -> tuple[str, ...]:
         """The names of its numbers at a launch."""
         return tuple(f"{self.name}.{k}" for k in range(self.shape[0])) if self.shape else (self.name,)
+
+
+@dataclass(frozen=True)
+class StructType:
+    """Members in order. decorated: written as a class with `@dataclass`, else by `types.struct`."""
+
+    name: str
+    members: tuple[Param, ...]
+    decorated: bool = False
+
+    def member(self, name: str) -> Param:
+        """The member of this name. Raises KeyError."""
+        return {p.name: p for p in self.members}[name]
 
 
 @dataclass(frozen=True)
@@ -227,8 +249,21 @@ class Kernel:
 
 
 @dataclass(frozen=True)
+class View:
+    """`name: BufferView`: so many elements of an array of one axis, from this one on."""
+
+    name: str
+    first: int
+    size: int
+
+
+@dataclass(frozen=True)
 class Field:
-    """An array: rank 0 to 2. element: the shape of the vectors or matrices it holds. argument: given at the call."""
+    """An array: rank 0 to 2. element: the shape of the vectors or matrices it holds. argument: given at the call.
+
+    struct: the type of the structs of which this is a member; the name is then `P.mass` of the field P. offset: the
+    first index of each axis, () for zeros. views: the kernel gets these parts of the array and not the array itself.
+    """
 
     name: str
     dtype: Scalar
@@ -236,6 +271,19 @@ class Field:
     grad: bool = False
     element: tuple[int, ...] = ()
     argument: bool = False
+    struct: str = ""
+    offset: tuple[int, ...] = ()
+    views: tuple[View, ...] = ()
+
+    @property
+    def owner(self) -> str:
+        """What the kernel calls the field that this is, or is a member of."""
+        return self.name.partition(".")[0]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What the kernel may call it."""
+        return frozenset(v.name for v in self.views) if self.views else frozenset({self.owner})
 
     @property
     def storage(self) -> tuple[int, ...]:
@@ -262,7 +310,7 @@ class Program:
     """A kernel with all that a run of it needs.
 
     profile: which strategy drew it: 'smooth' has bounded values and a gradient, 'wild' is the whole language.
-    default_fp: the type of real literals.
+    default_fp: the type of real literals. structs: types, each after those of its members.
     """
 
     kernel: Kernel
@@ -271,6 +319,11 @@ class Program:
     inputs: Inputs
     default_fp: Scalar = f32
     profile: str = "smooth"
+    structs: tuple[StructType, ...] = ()
+
+    def struct(self, name: str) -> StructType:
+        """The type of this name. Raises KeyError."""
+        return {s.name: s for s in self.structs}[name]
 
     def field(self, name: str) -> Field:
         """The field of this name. Raises KeyError."""
@@ -287,8 +340,11 @@ class Program:
         return found
 
     def scalars(self) -> dict[str, bool | int | float]:
-        """The numbers of the launch by name; those of a vector are `v.0`, `v.1`, ..."""
-        return dict(self.inputs.scalars)
+        """The numbers of the launch by name; of a vector `v.0`, `v.1`, ..., of a view `v.offset` and `v.size`."""
+        found = dict(self.inputs.scalars)
+        for view in (v for f in self.fields for v in f.views):
+            found |= {f"{view.name}.offset": view.first, f"{view.name}.size": view.size}
+        return found
 
     def seeds(self) -> dict[str, np.ndarray]:
         """New arrays with the cotangents of the final content, by the name of the primal field."""

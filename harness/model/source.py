@@ -5,11 +5,11 @@ Rows of the tables of `writer`: scalars, domains and statements; those of vector
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from . import nodes as m
 from . import text_vectors  # noqa: F401  (it fills the tables)
 from .dialects import DIALECTS
+from .text_structs import struct_types
 from .writer import DOMAIN_TEXT, LINES, TEXT, Writer
 
 # ---- expressions ------------------------------------------------------------------------------------------------
@@ -97,7 +97,8 @@ def _random(w: Writer, e: m.Random) -> str:
 
 @TEXT.row(m.AtomicCall)
 def _atomic(w: Writer, e: m.AtomicCall) -> str:
-    return w.function(f"atomic_{e.op}", w.expr(e.target), w.expr(e.value))
+    w.dialect.need(f"atomic_{e.op}")
+    return w.function(f"atomic_{e.op}", *map(w.expr, (e.target, *([e.expected] if e.expected else []), e.value)))
 
 
 @TEXT.row(m.Invoke)
@@ -115,11 +116,10 @@ def _walrus(w: Writer, e: m.Walrus) -> str:
 
 @DOMAIN_TEXT.row(m.Range)
 def _range(w: Writer, d: m.Range) -> str:
-    parts = [] if d.begin is None and d.step == 1 else [w.expr(d.begin or m.Number(0))]
-    parts.append(w.expr(d.end))
-    parts += [str(d.step)] if d.step != 1 else []
-    text = f"range({', '.join(parts)})"
-    if d.step != 1:
+    step = d.stride or ("" if d.step == 1 else str(d.step))
+    parts = [] if d.begin is None and not step else [w.expr(d.begin or m.Number(0))]
+    text = f"range({', '.join([*parts, w.expr(d.end), *([step] if step else [])])})"
+    if step:
         w.dialect.need("range with a step")
     if d.reverse:
         w.dialect.need("reversed")
@@ -217,8 +217,9 @@ def _evaluate(w: Writer, s: m.Evaluate) -> Iterator[str]:
 
 
 def definitions(program: m.Program, dialect: str = "stackgrad") -> str:
-    """The functions and the kernel, decorated; fields and the package are names from outside."""
-    return "\n".join(_definitions(Writer(program, DIALECTS[dialect])))
+    """The types, the functions and the kernel, decorated; fields and the package are names from outside."""
+    w = Writer(program, DIALECTS[dialect])
+    return "\n".join((*struct_types(w), *_definitions(w)))
 
 
 def _definitions(w: Writer) -> Iterator[str]:
@@ -230,24 +231,34 @@ def _definitions(w: Writer) -> Iterator[str]:
         yield ""
     yield f"@{w.dialect.alias}.kernel"
     result = f" -> {w.dtype(w.program.kernel.result)}" if w.program.kernel.result else ""
-    given = [*_parameters(w, w.program.arguments), *map(partial(_array, w), arrays_given(w.program))]
+    given = [*_parameters(w, w.program.arguments), *_arrays(w)]
     yield f"def {w.program.kernel.name}({', '.join(given)}){result}:"
     yield from w.block(w.program.kernel.body)
     yield ""
 
 
 def arrays_given(program: m.Program) -> tuple[m.Field, ...]:
-    """The arrays that are arguments of the kernel, after its numbers."""
-    return tuple(f for f in program.fields if f.argument)
+    """The arrays that are arguments of the kernel, after its numbers; views of arrays follow."""
+    return tuple(f for f in program.fields if f.argument and not f.views)
 
 
-def _array(w: Writer, field: m.Field) -> str:
-    dtype = w.type(field.dtype, field.element)
-    return f"{field.name}: {w.dialect.alias}.types.ndarray(dtype={dtype}, ndim={len(field.shape)})"
+def viewed(program: m.Program) -> Iterator[tuple[m.Field, m.View]]:
+    """The views that are arguments of the kernel, each with its array."""
+    return ((f, v) for f in program.fields for v in f.views)
+
+
+def _arrays(w: Writer) -> Iterator[str]:
+    a = w.dialect.alias
+    for field in arrays_given(w.program):
+        dtype = w.type(field.dtype, field.element)
+        yield f"{field.name}: {a}.types.ndarray(dtype={dtype}, ndim={len(field.shape)})"
+    for field, view in viewed(w.program):
+        w.dialect.need("BufferView")
+        yield f"{view.name}: {a}.BufferView[{w.type(field.dtype, field.element)}]"
 
 
 def _parameters(w: Writer, params: tuple[m.Param, ...]) -> list[str]:
-    return [f"{p.name}: {w.type(p.dtype, p.shape)}" if p.dtype else p.name for p in params]
+    return [f"{p.name}: {p.struct or w.type(p.dtype, p.shape)}" if p.dtype or p.struct else p.name for p in params]
 
 
 def render_source(program: m.Program, dialect: str = "stackgrad") -> str:
@@ -284,8 +295,9 @@ def numbers(field):
 def _head(w: Writer) -> Iterator[str]:
     d = w.dialect
     yield _HEAD.format(package=d.package, alias=d.alias, fp=w.program.default_fp, options=d.options)
-    for field in w.program.fields:
-        yield f"{field.name} = {_made(w, field)}"
+    yield from struct_types(w)
+    for owner, field in {f.owner: f for f in reversed(w.program.fields)}.items():
+        yield f"{owner} = {_made(w, field)}"
     for name, content in w.program.inputs.arrays:
         yield f"fill({name}, {_content(content)}, '{w.program.field(name).dtype.dtype}')"
 
@@ -294,11 +306,19 @@ def _made(w: Writer, field: m.Field) -> str:
     """What makes the memory of a field or array."""
     a, dtype = w.dialect.alias, w.dtype(field.dtype)
     form = "ndarray" if field.argument else "field"
-    end = f"shape={field.shape}{', needs_grad=True' if field.grad else ''})"
+    offset = f", offset={field.offset}" if field.offset else ""
+    end = f"shape={field.shape}{', needs_grad=True' if _has_gradient(w, field) else ''}{offset})"
+    if field.struct:
+        return f"{field.struct}.field({end}"
     if not field.element:
         return f"{a}.{form}({dtype}, {end}"
     extents = ", ".join(map(str, field.element))
     return f"{a}.{'Vector' if len(field.element) == 1 else 'Matrix'}.{form}({extents}, {dtype}, {end}"
+
+
+def _has_gradient(w: Writer, field: m.Field) -> bool:
+    """Whether a field, or a member of the same field of structs, has a gradient."""
+    return any(f.grad for f in w.program.fields if f.owner == field.owner)
 
 
 def _content(content: m.Content) -> str:
@@ -320,7 +340,10 @@ def _argument(w: Writer, param: m.Param) -> str:
 
 def _foot(w: Writer) -> Iterator[str]:
     program = w.program
-    args = ", ".join([*(_argument(w, p) for p in program.arguments), *(f.name for f in arrays_given(program))])
+    parts = (f"{w.dialect.alias}.BufferView({f.name}, {v.first}, {v.size})" for f, v in viewed(program))
+    args = ", ".join(
+        [*(_argument(w, p) for p in program.arguments), *(f.name for f in arrays_given(program)), *parts]
+    )
     everything = ", ".join(f'"{f.name}": {f.name}' for f in program.fields)
     with_grad = ", ".join(f'"{f.name}": {f.name}' for f in program.fields if f.grad)
     yield "result = {}"

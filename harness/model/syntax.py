@@ -158,11 +158,15 @@ class Random(Expr):
 
 @enter
 class AtomicCall(Expr):
-    """`atomic_add(x[i], value)`: gives the old value. op is what follows `atomic_`; target: an element or its part."""
+    """`atomic_add(x[i], value)`: gives the old value. op is what follows `atomic_`; target: an element or its part.
+
+    expected: `atomic_cas(x[i], expected, value)`.
+    """
 
     op: str
     target: Expr
     value: Expr
+    expected: Expr | None = None
 
 
 @enter

@@ -1,4 +1,4 @@
-"""Vectors and matrices while a program is lowered: their entries, one by one, and functions applied to each.
+"""Vectors, matrices and structs while a program is lowered: their parts, one by one, and functions applied to each.
 
 Invariant: the entries of a tensor have one type, or all are numbers of the text.
 """
@@ -22,6 +22,14 @@ class Tensor:
 
     shape: tuple[int, ...]
     items: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A struct: of operands if it is a value, of places if it is memory; members may be tensors and structs."""
+
+    struct: str
+    items: dict[str, Any]
 
 
 def unify(t: Lowerer, shape: tuple[int, ...], items: Sequence[Any]) -> Tensor:
@@ -50,6 +58,8 @@ def leaves(operand: Any) -> tuple[Any, ...]:
     """The scalars of an operand in order."""
     if isinstance(operand, Tensor):
         return operand.items
+    if isinstance(operand, Bundle):
+        return leaves(tuple(operand.items.values()))
     if isinstance(operand, tuple):
         return tuple(leaf for item in operand for leaf in leaves(item))
     return (operand,)
@@ -63,6 +73,8 @@ def with_leaves(operand: Any, values: Iterable[Any]) -> Any:
 def _rebuilt(operand: Any, values: Iterator[Any]) -> Any:
     if isinstance(operand, Tensor):
         return Tensor(operand.shape, tuple(next(values) for _ in operand.items))
+    if isinstance(operand, Bundle):
+        return Bundle(operand.struct, {name: _rebuilt(item, values) for name, item in operand.items.items()})
     if isinstance(operand, tuple):
         return tuple(_rebuilt(item, values) for item in operand)
     return next(values)

@@ -5,6 +5,7 @@ Shapes are known from the text: constructors state them, fields and parameters d
 from __future__ import annotations
 
 from ...compiler.ir.types import Scalar
+from .structs import Member
 from .syntax import Element, Expr, Name, enter
 
 
@@ -85,12 +86,12 @@ class Convert(Expr):
     dtype: Scalar
 
 
-Place = Name | Element | Part | Swizzle | Slice
+Place = Name | Element | Part | Swizzle | Slice | Member
 """What can be assigned; the base of a part is such a place again."""
 
 
 def root(place: Expr) -> Expr:
     """The name or element that a place is a part of."""
-    while isinstance(place, (Part, Swizzle, Slice)):
+    while isinstance(place, (Part, Swizzle, Slice, Member)):
         place = place.base
     return place

@@ -1,8 +1,8 @@
-"""Walks over programs: every node of a block, and every node with the statements around it."""
+"""Walks over programs: every node of a block, every node with the statements around it, a block with nodes changed."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, replace
 from functools import cache
 from typing import Any
 
@@ -47,6 +47,25 @@ def nested(block: Iterable[m.Stmt], outer: tuple[m.Stmt, ...] = ()) -> Iterator[
             yield from nested(inner, (*outer, stmt))
 
 
+def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A node or tuple of nodes with `change` of every expression, statement and domain in it, inner before outer."""
+    if isinstance(node, tuple):
+        items = [rebuilt(item, change) for item in node]
+        return node if all(a is b for a, b in zip(items, node)) else tuple(items)
+    if not isinstance(node, (m.Expr, m.Stmt, m.Domain)):
+        return node
+    new = {name: rebuilt(getattr(node, name), change) for name in _names(type(node))}  # type: ignore[arg-type]
+    same = all(item is getattr(node, name) for name, item in new.items())
+    return change(node if same else replace(node, **new))
+
+
+def rebuilt_program(program: m.Program, change: Callable[[Any], Any]) -> m.Program:
+    """A program with `change` of every node of the functions and of the kernel."""
+    kernel = program.kernel
+    functions = tuple(replace(f, body=rebuilt(f.body, change)) for f in kernel.functions)
+    return replace(program, kernel=replace(kernel, body=rebuilt(kernel.body, change), functions=functions))
+
+
 def fields_used(body: Any) -> set[str]:
-    """Names of the fields that a node or block reads, writes, measures or loops over."""
+    """Names by which a node or block reads, writes, measures or loops over."""
     return {n.field for n in walk(body) if isinstance(n, (m.Element, m.Extent, m.Over))}

@@ -18,7 +18,7 @@ DOMAIN_TEXT: Table[type[m.Domain], Expression] = Table("model text of domains", 
 LINES: Table[type[m.Stmt], Lines] = Table("model text of statements", m.STATEMENTS)
 _ATOMS = (
     m.Name, m.Element, m.Extent, m.Call, m.Invoke, m.Cast, m.BitCast, m.Random, m.AtomicCall, m.Walrus, m.Vector,
-    m.Matrix, m.Comprehension, m.Filled, m.Part, m.Swizzle, m.Slice, m.Method, m.Convert,
+    m.Matrix, m.Comprehension, m.Filled, m.Part, m.Swizzle, m.Slice, m.Method, m.Convert, m.Make, m.Member,
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..model.nodes import Program
 from .adstacks import draw_adstacks
+from .alterations import altered
 from .draw import Draw, HypothesisDraw, RandomDraw
 from .kernels import Kernels
 from .operations import OPERATIONS, draw_operations
@@ -34,7 +35,10 @@ PROFILES = (*(SMOOTH,) * 5, WILD, *(SMOOTH,) * 5, WILD, OPERATIONS, *(SMOOTH,) *
 def draw_program(draw: Draw, profile: str | None = None) -> Program:
     """A random program. profile: 'smooth', 'wild', 'operations', or None for the mixture."""
     chosen = profile or draw.choice(PROFILES)
-    return draw_operations(draw) if chosen == OPERATIONS else Kernels(draw, chosen).program()
+    if chosen == OPERATIONS:
+        return draw_operations(draw)
+    kernels = Kernels(draw, chosen)
+    return altered(draw, kernels.program(), kernels.kinds)
 
 
 def sample(seed: int, profile: str | None = None) -> Program:

@@ -133,7 +133,7 @@ class Expressions(State):
     def _rare(self, depth: int) -> Typed:
         """Conversions between real types; in the wild profile bits and random numbers too."""
         a, p = self.real(depth)
-        kind = self.draw.choice(("wide", "random", "float", "bits", "random", "of types", "functions", "functions"))
+        kind = self.draw.choice(("wide", "random", "float", "bits", "random", "of types", *("functions",) * 4))
         if kind == "random" and not self.in_function:
             dtype = self.draw.choice((None, f32, f64))
             return m.Random(dtype, self.draw.choice(("random", "randn"))), dtype or self.main

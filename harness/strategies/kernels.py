@@ -81,6 +81,8 @@ class Kernels(Patterns):
         self.names, self.access = kept
         self.in_function = False
         params = tuple(self._param(signature, name, kind) for name, kind in zip(names, kinds))
+        types = {"real": (self.main, ()), "int": (i32, ()), "vector": vector[::-1]}
+        self.kinds |= {name: m.Param(name, *types[kind]) for name, kind in zip(names, kinds)}
         result = self.main if results == 1 and self.draw.boolean(0.3) else None
         self.bodies.append(m.Function(signature.name, params, tuple(body), result, shape if result else ()))
         self.functions.append(signature)

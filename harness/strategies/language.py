@@ -19,7 +19,6 @@ NOT_DRAWN: dict[str, str] = {
     "graph_parallel": "holds a block that runs where it stands, as it does without it",
     "graph_parallel_context": "holds a block that runs where it stands, as it does without it",
     "graph_do_while": "a `while` at the top of a kernel, with a flag in a field",
-    "atomic_cas": "what it leaves depends on the order of iterations; `atomic_exchange` of own elements is drawn",
     "unit": "a vector of constants, as `Vector([0, 1])` is, which is drawn",
     "diag": "a matrix of its entries, as `Matrix([[a, 0], [0, a]])` is, which is drawn",
     "rows": "a matrix of its entries in order; `Matrix([...])` is drawn",
@@ -31,7 +30,7 @@ NOT_DRAWN: dict[str, str] = {
     "block_local": "a hint that changes no result",
     "cache_read_only": "a hint that changes no result",
     "loop_unique": "gives its value, of which nothing is assumed",
-    "Struct": "a tree of the scalars and vectors that are drawn, stored member by member",
+    "Struct": "a struct of a type without a name; structs of types with names are drawn",
 }
 """By the name of a function, or of a class of syntax tree."""
 

@@ -121,7 +121,7 @@ class Patterns(Loops):
 
         def body(j: m.Name) -> list[Stmt]:
             element = m.Element("a", self.place(array))
-            old: m.Expr = m.AtomicCall("add", element, Number(1))
+            old: m.Expr = self.old_integer(element, Number(2))
             count = self.declare_int(Whole(i32, 0, MOST))
             made: list[Stmt] = [m.Assign((count,), (self._small(old),))]
             if self.draw.boolean():
@@ -144,7 +144,7 @@ class Patterns(Loops):
         start = m.Assign((total,), (Number(0.5),))
 
         def body(j: m.Name) -> list[Stmt]:
-            update = m.AtomicCall("add", m.Element("z", self.place(array)), self.bounded(self.real(1))[0])
+            update = self.old_value(m.Element("z", self.place(array)), array.dtype)
             old = self.declare_real(array.dtype)
             return [m.Assign((old,), (update,)), m.Augment(total, "+", call("sin", old))]
 

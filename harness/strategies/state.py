@@ -19,7 +19,7 @@ LANES = (1, 2, 3, 3, 2, 3, 8, 8, 3, 2, 8, 1, 3, 2, 3, 2, 8, 3, 2, 0)
 COLUMNS = 3
 SMOOTH, WILD = "smooth", "wild"
 Shape = tuple[int, ...]
-VECTORIAL = 0.12
+VECTORIAL = 0.125
 """Share of programs with vectors."""
 SIZES = (2, 3, 2, 2, 3, 2, 2, 4)
 """Entries of the vectors of a program."""
@@ -107,7 +107,7 @@ class State:
     rich: whether the program is large. Most are small: what goes wrong in a compiler goes wrong in a few statements,
     and many small programs reach more of their combinations in the same time than few large ones. vectorial, size,
     shapes: whether it has vectors, of how many entries, and the shapes they have, often ones repeated. lane, group:
-    indices of the loop over lanes, and the vector of them if it has one.
+    indices of the loop over lanes, and the vector of them if it has one. kinds: what declared names hold.
     """
 
     def __init__(self, draw: Draw, profile: str) -> None:
@@ -135,6 +135,7 @@ class State:
         self.functions: list[Signature] = []
         self.in_function = False
         self._used: dict[str, int] = {}
+        self.kinds: dict[str, m.Param] = {}
 
     @property
     def depth(self) -> int:
@@ -190,18 +191,21 @@ class State:
         """A new real local, to be assigned at once."""
         name = self.fresh(base)
         self.names.reals[name] = dtype
+        self.kinds[name] = m.Param(name, dtype)
         return m.Name(name)
 
     def declare_vector(self, shape: Shape, dtype: Scalar) -> m.Name:
         """A new local vector or matrix, to be assigned at once."""
         name = self.fresh("vec" if len(shape) == 1 else "mat")
         self.names.vectors[name] = (shape, dtype)
+        self.kinds[name] = m.Param(name, dtype, shape)
         return m.Name(name)
 
     def declare_int(self, whole: Whole, base: str = "k") -> m.Name:
         """A new integer local, to be assigned at once."""
         name = self.fresh(base)
         self.names.ints[name] = whole
+        self.kinds[name] = m.Param(name, whole.dtype)
         return m.Name(name)
 
     def fix(self, *names: str) -> None:

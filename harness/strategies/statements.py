@@ -10,6 +10,7 @@ from dataclasses import replace
 from ...compiler.ir.types import f16, f64, i32, promote
 from ..model import nodes as m
 from ..model.nodes import Number, Stmt
+from .atomics import FIXED
 from .expressions import Integer
 from .functions import LITERALS, call, mul
 from .state import Array, Whole
@@ -19,6 +20,8 @@ SMALL = Whole(i32, 0, 4)
 """Interval of integer locals that are assigned again: every new value is brought back into it."""
 
 
+STORES = (*("store", "add", "linear") * 4, *("atomic", "read", "in place") * 2, "old", "old", "old")
+"""What becomes of an iteration's own element."""
 UPDATES = ("scale", "bounded", "decay", "sum", "bounded", "scale", "difference", "rare")
 UPDATES_IN_LOOPS = (*("bounded",) * 12, "scale", "scale", "decay", "sum", "rare", "difference")
 """Kinds of updates; in loops more of those that make every iteration's value needed again."""
@@ -179,7 +182,10 @@ class Statements(Vectors):
         element = m.Element(array.name, indices)
         if not array.dtype.is_real:
             return [self._own_integer(element, array)]
-        kind = self.draw.choice(("store", "add", "linear", "add", "store", "linear", "atomic", "read", "in place"))
+        kind = self.draw.choice(STORES)
+        if kind == "old":
+            old = self.old_value(element, array.dtype)
+            return [m.Assign((self.declare_real(array.dtype),), (old,))]
         e, p = self.bounded(self.real())
         if kind == "store":
             return [m.Assign((element,), (e,))]
@@ -198,9 +204,7 @@ class Statements(Vectors):
         e, w = self.integer()
         small = self.within(e, w, SMALL.high + 1)
         if self.draw.boolean(0.3):
-            kind = self.draw.choice(("add", "exchange"))
-            new = Number(1) if kind == "add" else m.Cast(small, array.dtype)
-            old = call("max", m.AtomicCall(kind, element, new), Number(0))
+            old = call("max", self.old_integer(element, m.Cast(small, array.dtype)), Number(0))
             target = self.declare_int(replace(SMALL, dtype=array.dtype))
             return m.Assign((target,), (call("min", old, Number(SMALL.high)),))
         return m.Assign((element,), (small,))
@@ -234,9 +238,11 @@ class Statements(Vectors):
             return self.draw.choice(("max", "min"))
         if array.dtype.is_real:
             return "add"
-        return self.draw.choice(("add", "min", "max", "or", "and", "xor", "mul"))
+        return self.draw.choice(("add", "min", "max", "or", "and", "xor", "mul", "exchange", "cas"))
 
     def _scatter_integer(self, element: m.Element, kind: str, value: Integer) -> Stmt:
+        if kind in FIXED:
+            return m.Evaluate(FIXED[kind](element))
         symbol = {"add": "+", "or": "|", "and": "&", "xor": "^", "mul": "*"}.get(kind)
         if symbol and self.draw.boolean():
             return m.Augment(element, symbol, value[0])

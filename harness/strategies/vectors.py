@@ -9,7 +9,8 @@ from collections.abc import Callable
 from ...compiler.ir.types import Scalar, promote
 from ..model import nodes as m
 from ..model.nodes import Expr, Number
-from .expressions import Expressions, Typed
+from .atomics import Atomics
+from .expressions import Typed
 from .functions import LITERALS, SAFE, SMOOTH_NAMES, add, call, mul, plain
 from .state import Array, Shape, VectorArgument
 
@@ -22,7 +23,7 @@ def part(base: Expr, *indices: int) -> m.Part:
     return m.Part(base, tuple(map(Number, indices)))
 
 
-class Vectors(Expressions):
+class Vectors(Atomics):
     """Draws vectors, and what is made of them."""
 
     def some_shape(self) -> Shape:

@@ -12,7 +12,7 @@ from fuzz_support import first_finding, loop_program, wrong_backend, wrong_deriv
 from stackgrad.backends.base import Draws
 from stackgrad.harness.fuzz import corpus
 from stackgrad.harness.fuzz.bisect import Bisector, Suspect, name_of
-from stackgrad.harness.fuzz.edits import EDITS, tidy
+from stackgrad.harness.fuzz.edits import EDITS
 from stackgrad.harness.fuzz.instrument import MOVE, boxes, movable, traced
 from stackgrad.harness.fuzz.lowerings import Lowerings
 from stackgrad.harness.fuzz.plan import Plan
@@ -23,6 +23,7 @@ from stackgrad.harness.fuzz.statistics import Finding
 from stackgrad.harness.fuzz.worker import Runner, Setup
 from stackgrad.harness.model import load
 from stackgrad.harness.model.source import definitions
+from stackgrad.harness.model.tidy import tidy
 from stackgrad.reference.launch import run
 
 Plant = Callable[[], AbstractContextManager[None]]

@@ -42,13 +42,14 @@ def same_bits(a: Outcome, b: Outcome) -> bool:
 
 _NO_PYTHON = (
     m.Random, m.BitCast, m.AtomicCall, m.Grouped, m.Vector, m.Matrix, m.Comprehension, m.Filled, m.Part, m.Method,
+    m.Make, m.Member,
 )  # fmt: skip
 
 
 def is_plain(program: Program) -> bool:
     """Whether Python computes what the kernel computes: doubles and small integers alone, no narrowing, no atomics
     that are calls, no `~`, no vectors, which Python shares."""
-    if any(f.element for f in program.fields):
+    if any(f.element or f.views for f in program.fields):
         return False
     types = {f.dtype for f in program.fields} | {p.dtype for p in program.arguments} | {program.default_fp}
     types |= {n.dtype for n in walk_program(program) if isinstance(n, (m.Cast, m.Declare)) and n.dtype}

@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 from model_support import execute, same_bits
 from stackgrad.compiler.ir.types import f32, i32
-from stackgrad.harness.fuzz.edits import smaller_inputs, tidy
+from stackgrad.harness.fuzz.edits import smaller_inputs
 from stackgrad.harness.model import Program, from_json, load, render_ir, render_source, to_json
 from stackgrad.harness.model import nodes as m
 from stackgrad.harness.model.dialects import DIALECTS, NotInDialect
 from stackgrad.harness.model.source import definitions
+from stackgrad.harness.model.tidy import tidy
 from stackgrad.harness.strategies import sample
 from stackgrad.harness.strategies.shapes import shapes
 

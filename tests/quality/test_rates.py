@@ -33,6 +33,10 @@ LEAST: dict[str, float] = {
     "index vector": 0.06, "array argument": 0.25, "result of the kernel": 0.05, "random number": 0.02,
     "stop_grad": 0.015, "store through a permutation": 0.01, "claim of unique indices": 0.002,
     "function written in the language": 0.03, "i64": 0.2, "f16": 0.02, "f32": 0.3, "f64": 0.3,
+    "struct": 0.06, "struct changed in a loop": 0.04, "struct in a struct": 0.004, "vector in a struct": 0.01,
+    "struct as a whole": 0.02, "struct given to a function": 0.008, "field of structs": 0.025,
+    "field with an offset": 0.035, "negative first index": 0.025, "view": 0.02, "views of one array": 0.007,
+    "step of the launch": 0.05, "atomic exchange": 0.015, "atomic cas": 0.015, "value of an atomic": 0.035,
 }  # fmt: skip
 
 
@@ -91,7 +95,8 @@ def test_inputs_fit_their_fields() -> None:
         arrays = program.arrays()
         assert list(arrays) == [f.name for f in program.fields] + [RESULT] * (program.kernel.result is not None)
         assert set(program.seeds()) == {f.name for f in program.fields if f.grad}
-        assert list(program.scalars()) == [name for p in program.arguments for name in p.entries]
+        views = [f"{v.name}.{part}" for f in program.fields for v in f.views for part in ("offset", "size")]
+        assert list(program.scalars()) == [name for p in program.arguments for name in p.entries] + views
 
 
 def test_smooth_programs_have_distinct_lanes() -> None:

@@ -1,0 +1,32 @@
+"""Rows of EXPRESSIONS for structs: values made of members, and members of these."""
+from __future__ import annotations
+
+from . import nodes as m
+from .lower_places import memory, read
+from .lowering import EXPRESSIONS, Lowerer, Operand
+from .tensors import Bundle, Tensor, leaves, with_leaves
+
+
+@EXPRESSIONS.row(m.Make)
+def _make(t: Lowerer, e: m.Make) -> Operand:
+    """All values first; then each takes the type of its member."""
+    kind = t.program.struct(e.struct)
+    values = [t.expr(v) for v in e.values]
+    return Bundle(kind.name, {p.name: _fitted(t, p, v) for p, v in zip(kind.members, values, strict=True)})
+
+
+def _fitted(t: Lowerer, member: m.Param, operand: Operand) -> Operand:
+    if member.struct:
+        return operand
+    assert isinstance(operand, Tensor) == bool(member.shape)
+    return with_leaves(operand, [t.value(leaf, member.dtype) for leaf in leaves(operand)])  # type: ignore[no-any-return]
+
+
+@EXPRESSIONS.row(m.Member)
+def _member(t: Lowerer, e: m.Member) -> Operand:
+    """Of an element of a field this member alone is loaded."""
+    if isinstance(m.root(e), m.Element):
+        return read(t, memory(t, e))
+    base = t.expr(e.base)
+    assert isinstance(base, Bundle)
+    return base.items[e.name]  # type: ignore[no-any-return]

@@ -1,0 +1,89 @@
+"""A program with the indices of some fields counted from elsewhere: it computes the same, to the last bit.
+
+    x[i]               x[i + o]
+    for i in x: f(i)   for i in x: f(i - o)
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from . import nodes as m
+from .walk import rebuilt, rebuilt_program
+
+Offset = tuple[int, ...]
+
+
+def moved(program: m.Program, offsets: Mapping[str, Offset]) -> m.Program:
+    """With these first indices of fields, by what the kernel calls them, in place of those that they have."""
+    old = {f.owner: f.offset or (0,) * len(f.shape) for f in program.fields}
+    by = {name: tuple(b - a for a, b in zip(old[name], new)) for name, new in offsets.items()}
+    made = rebuilt_program(program, lambda node: _changed(node, by))
+    fields = tuple(replace(f, offset=_stated(offsets.get(f.owner, f.offset))) for f in program.fields)
+    return replace(made, fields=fields)
+
+
+def _stated(offset: Offset) -> Offset:
+    return offset if any(offset) else ()
+
+
+def _changed(node: Any, by: Mapping[str, Offset]) -> Any:
+    if isinstance(node, m.Element) and node.field in by:
+        return replace(node, indices=_shifted(node.indices, by[node.field]))
+    if isinstance(node, m.For):
+        domain = node.domain.domain if isinstance(node.domain, m.Grouped) else node.domain
+        if isinstance(domain, m.Over) and domain.field in by:
+            return _loop(node, by[domain.field])
+    return node
+
+
+def _shifted(indices: tuple[m.Expr, ...], by: Offset) -> tuple[m.Expr, ...]:
+    """Indices of the same element; one index for several axes is a vector."""
+    if len(indices) == len(by):
+        return tuple(_sum(index, m.Number(k)) for index, k in zip(indices, by))
+    return (_sum(indices[0], m.Vector(tuple(map(m.Number, by)))),)
+
+
+def _sum(index: m.Expr, by: m.Number | m.Vector) -> m.Expr:
+    if isinstance(by, m.Number) and by.value == 0:
+        return index
+    if isinstance(index, m.Number) and isinstance(by, m.Number):
+        return m.Number(index.value + by.value)
+    return _simple(m.Binary("+", index, by))
+
+
+def _simple(node: m.Binary) -> m.Expr:
+    """(e ± a) ± b without either number, if they cancel each other."""
+    inner = node.left
+    if not isinstance(inner, m.Binary) or inner.op not in ("+", "-"):
+        return node
+    first, second = _added(inner), _added(node)
+    cancel = bool(first) and len(first) == len(second) and all(a + b == 0 for a, b in zip(first, second))
+    return inner.left if cancel else node
+
+
+def _added(node: m.Binary) -> tuple[int, ...]:
+    """The whole numbers that a sum adds to its left operand; () if they are none."""
+    items = node.right.items if isinstance(node.right, m.Vector) else (node.right,)
+    if not all(isinstance(k, m.Number) and type(k.value) is int for k in items):
+        return ()
+    sign = 1 if node.op == "+" else -1
+    return tuple(sign * k.value for k in items)  # type: ignore[attr-defined]
+
+
+def _loop(loop: m.For, by: Offset) -> m.For:
+    """The loop over a field: its body finds the indices that it had."""
+    one = len(loop.indices) < len(by) or isinstance(loop.domain, m.Grouped)
+    shifts = (m.Vector(tuple(map(m.Number, by))),) if one and len(by) > 1 else tuple(map(m.Number, by))
+    before = {name: m.Binary("-", m.Name(name), k) for name, k in zip(loop.indices, shifts) if k != m.Number(0)}
+
+    names = tuple(map(m.Name, before))
+
+    def back(node: Any) -> Any:
+        if isinstance(node, m.Name):
+            return before.get(node.name, node)
+        moves = isinstance(node, m.Binary) and node.op in ("+", "-") and isinstance(node.left, m.Binary)
+        return _simple(node) if moves and node.left.left in names else node
+
+    return replace(loop, body=rebuilt(loop.body, back))

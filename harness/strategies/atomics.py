@@ -1,0 +1,50 @@
+"""Values that atomics return, of elements that no other iteration touches; exchanges that end alike in any order."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ...compiler.ir.types import Scalar
+from ..model import nodes as m
+from ..model.nodes import Expr, Number
+from .expressions import Expressions
+from .functions import add, mul
+
+KINDS = ("add", "exchange", "cas", "exchange", "add", "sub", "cas", "mul")
+"""Atomics on reals whose old value is used."""
+
+
+def _exchanged(element: m.Element) -> m.AtomicCall:
+    return m.AtomicCall("exchange", element, Number(3))
+
+
+def _swapped(element: m.Element) -> m.AtomicCall:
+    return m.AtomicCall("cas", element, Number(7), Number(2))
+
+
+FIXED: Mapping[str, Callable[[m.Element], m.AtomicCall]] = {"exchange": _exchanged, "cas": _swapped}
+"""Updates that leave the same however often and in which order iterations make them."""
+
+
+class Atomics(Expressions):
+    """Draws atomics for their value."""
+
+    def old_value(self, element: m.Element, dtype: Scalar) -> Expr:
+        """What a real element held, brought to order one."""
+        e, _ = self.bounded(self.real(1))
+        kind = self.draw.choice(KINDS)
+        if kind == "mul":  # factors away from 0
+            e = add(Number(1.25), mul(Number(0.5), e))
+        expected = self._expected(element) if kind == "cas" else None
+        old = m.AtomicCall(kind, element, e, expected)
+        return self.bounded((old, dtype))[0] if self.draw.boolean() else old
+
+    def _expected(self, element: m.Element) -> Expr:
+        """What a compare-and-swap asks for: what is there, or a number that hardly is."""
+        return element if self.draw.boolean(0.6) else self.literal()
+
+    def old_integer(self, element: m.Element, new: Expr) -> m.AtomicCall:
+        """What an integer element held: counted up, exchanged, or exchanged if it is 1 or what it is."""
+        kind = self.draw.choice(("add", "exchange", "cas"))
+        if kind == "add":
+            return m.AtomicCall("add", element, Number(1))
+        return m.AtomicCall(kind, element, new, self.draw.choice((element, Number(1))) if kind == "cas" else None)

@@ -1,0 +1,77 @@
+"""MEMORY_SHAPES: predicates on how a program's numbers are kept: structs, views, origins; and on what atomics give."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from ..model import nodes as m
+from ..model.walk import walk
+from .facts import Facts
+
+
+def _targets(nodes: Iterable[object]) -> Iterator[m.Expr]:
+    for n in nodes:
+        if isinstance(n, m.Assign):
+            yield from n.targets
+        elif isinstance(n, m.Augment):
+            yield n.target
+
+
+def _member(place: m.Expr) -> bool:
+    return any(isinstance(n, m.Member) for n in walk(place))
+
+
+def _member_in_loop(f: Facts) -> bool:
+    """A member of a local that a serial loop changes."""
+    changed = [t for s, _ in f.serial for t in _targets(walk(s))]
+    return any(isinstance(m.root(t), m.Name) and _member(t) for t in changed)
+
+
+def _whole_struct(f: Facts) -> bool:
+    """A struct assigned in a loop as a whole, or an element of a field of structs read or written so."""
+    structs = {field.owner for field in f.program.fields if field.struct}
+    made = [n for s, _ in f.serial for n in walk(s) if isinstance(n, m.Assign) and isinstance(n.values[0], m.Make)]
+    wholes = [e for n in f.nodes if isinstance(n, m.Assign) for e in (*n.targets, *n.values)]
+    return bool(made) or any(isinstance(e, m.Element) and e.field in structs for e in wholes)
+
+
+def _functions(f: Facts) -> bool:
+    """A function that takes a struct."""
+    return any(isinstance(n, m.Invoke) and any(isinstance(a, m.Make) for a in n.args) for n in f.nodes)
+
+
+def _strides(f: Facts) -> bool:
+    return any(isinstance(n, m.Range) and n.stride for n in f.nodes)
+
+
+def _several_views(f: Facts) -> bool:
+    return any(len(field.views) > 1 for field in f.program.fields)
+
+
+def _kind(*ops: str) -> Callable[[Facts], bool]:
+    return lambda f: any(isinstance(n, m.AtomicCall) and n.op in ops for n in f.nodes)
+
+
+def _returned(f: Facts) -> bool:
+    """The value of an atomic that is used."""
+    dropped = {id(n.value) for n in f.nodes if isinstance(n, m.Evaluate)}
+    return any(isinstance(n, m.AtomicCall) and id(n) not in dropped for n in f.nodes)
+
+
+MEMORY_SHAPES: dict[str, Callable[[Facts], bool]] = {
+    "struct": lambda f: f.has(m.Make),
+    "struct changed in a loop": _member_in_loop,
+    "struct in a struct": lambda f: any(p.struct for kind in f.program.structs for p in kind.members),
+    "vector in a struct": lambda f: any(p.shape for kind in f.program.structs for p in kind.members),
+    "struct as a whole": _whole_struct,
+    "struct given to a function": _functions,
+    "field of structs": lambda f: any(field.struct for field in f.program.fields),
+    "field with an offset": lambda f: any(field.offset for field in f.program.fields),
+    "negative first index": lambda f: any(min(field.offset, default=0) < 0 for field in f.program.fields),
+    "view": lambda f: any(field.views for field in f.program.fields),
+    "views of one array": _several_views,
+    "step of the launch": _strides,
+    "atomic exchange": _kind("exchange"),
+    "atomic cas": _kind("cas"),
+    "value of an atomic": _returned,
+}
+"""By name, as in SHAPES."""
