@@ -66,7 +66,7 @@ class Planner:
         if self.policy.arrays == "read" or not plan.saved:
             return plan
         elements = plan.sources.elements
-        for var in dict.fromkeys(map(elements.variable, elements.other)):
+        for var in dict.fromkeys(elements.variable(v) for v in elements.reads if v in elements.other):
             other = self._attempt(arrays | {var})
             if other.price < plan.price or self.policy.arrays == "overwritten":
                 plan, arrays = other, arrays | {var}

@@ -52,7 +52,7 @@ class Generator:
         if depth and self.rng.random() < 0.4:
             arrays.append(self.declare(lines))
         for _ in range(self.rng.integers(2, 5)):
-            kinds = ["_write", "_write", "_use", "_use", "_count"] + (["_if", "_loop"] if depth < 3 else [])
+            kinds = ["_write", "_write", "_use", "_use", "_count"] + (["_if", "_loop", "_while"] if depth < 3 else [])
             lines += getattr(self, self.pick(kinds))(reals, ints, arrays, depth, loops)
         return lines
 
@@ -104,6 +104,22 @@ class Generator:
         index = f"%{self.next_id}"
         body = self.block(reals, [*ints, index], arrays, depth + 1, loops + 1)
         return [const, bound, f"for {index}: i32 in {zero} .. {self.pick((end, '%4'))} {{", *body, "}"]
+
+    def _while(self, reals: list[str], ints: list[str], arrays: list[str], depth: int, loops: int) -> list[str]:
+        """Three times or fewer; the condition counts in an array of integers, which the body indexes by."""
+        self.arrays += 1
+        name = f"g{self.arrays}"
+        here, at = self.value("i32", f"const {self.rng.integers(SIZE)}")
+        one, const = self.value("i32", "const 1")
+        limit, last = self.value("i32", "const 3")
+        old, get = self.value("i32", f"get_element {name}[{here}]")
+        new, add = self.value("i32", f"add {old}, {one}")
+        test, compare = self.value("u1", f"cmp_lt {old}, {limit}")
+        count, read = self.value("i32", f"get_element {name}[{here}]")
+        body = self.block(reals, [*ints, count, count], arrays, depth + 1, loops + 1)
+        condition = [get, add, f"set_element {name}[{here}], {new}", compare]
+        head = [f"local_array {name}: i32[{SIZE}]", at, const, last]
+        return [*head, "while {", *condition, f"}} test {test} {{", read, *body, "}"]
 
 
 def make_text(seed: int) -> str:
