@@ -16,7 +16,7 @@ from .values import any_number, gentle, ordinary
 
 NESTS = ((), (1,), (2,), (1, 1), (1,), (2,), (3,), (2, 1), (3,))
 """Loop nests of a task of a large program, one after another, by depth; the simplest first."""
-SMALL_NESTS = ((), (1,), (2,), *((1,),) * 7, *((2,),) * 4, (1, 1), (1,), (2,), (1,), (2,))
+SMALL_NESTS = ((), (1,), (2,), *((1,),) * 8, *((2,),) * 3, (1, 1), (1,), (2,), (1,), (1,))
 """Those of a small one."""
 SEEDS = (1.0, 0.5, -0.75, 1.25, -1.0, 0.25)
 TRIP_COUNTS = (2, 3, 1, 4, 2, 0, 3, 4, 1, 3)
