@@ -72,7 +72,11 @@ def test_random_programs_against_jax(arch: str) -> None:
         if case is None:
             continue
         kernel, arrays, scalars, v, w, want = case
-        found = support.second(kernel, arrays, scalars, v, w, arch, support.LOWERINGS[seed % 2])
+        try:
+            found = support.second(kernel, arrays, scalars, v, w, arch, support.LOWERINGS[seed % 2])
+        except NotDifferentiable as refusal:
+            assert "where its random numbers would be others" in str(refusal)
+            continue
         for side in (0, 1):
             for k in v:
                 scale = max(float(np.abs(want[side][k]).max(initial=0.0)), 1e-3)

@@ -65,6 +65,7 @@ def directions(kernel: n.Kernel, arrays: Arrays, seed: int) -> Arrays:
 
 
 def test_random_programs_against_dual_numbers(arch: str) -> None:
+    """Refused are loops with draws that would have to run serially, and nothing else."""
     judged = 0
     for seed in range(30):
         case = random_case(seed)
@@ -73,7 +74,11 @@ def test_random_programs_against_dual_numbers(arch: str) -> None:
         kernel, arrays, scalars = case
         v = directions(kernel, arrays, seed)
         want, moved = jvp(split_tasks(kernel), arrays, scalars, v, DRAWS)
-        found = tangents(kernel, arrays, scalars, v, arch)
+        try:
+            found = tangents(kernel, arrays, scalars, v, arch)
+        except NotDifferentiable as refusal:
+            assert "where its random numbers would be others" in str(refusal)
+            continue
         for k in v:
             np.testing.assert_allclose(found[k], want[k], 1e-9, 1e-9, err_msg=f"{seed}: {k}")
             np.testing.assert_allclose(found[f"{k}.dual"], moved[k], 1e-6, 1e-8, err_msg=f"{seed}: {k}.dual")

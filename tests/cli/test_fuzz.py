@@ -80,7 +80,7 @@ def test_mutants_are_hunted(command, monkeypatch: pytest.MonkeyPatch) -> None:
     known = mutants.MUTANTS
     names = ("sub-without-sign", "count-one-short")
     monkeypatch.setattr(mutants, "MUTANTS", {name: known[name] for name in names})
-    found = command("fuzz", "--mutants", "--cases", "12", "--seed", "0", "--backends", "cpu")
+    found = command("fuzz", "--mutants", "--cases", "40", "--seed", "0", "--backends", "cpu")
     assert (found.status, found.out.splitlines()[-1]) == (0, "2 of 2 found"), found.out
     monkeypatch.setattr(mutants, "MUTANTS", {"negative-step-forward": known["negative-step-forward"]})
     missed = command("fuzz", "--mutants", "--cases", "1", "--seed", "2", "--backends", "cpu")
