@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import stackgrad
+import stackgrad.compiler.ad
 
 ROOT = Path(stackgrad.__file__).parent
-PLACES = ("compiler/ad", "ad", "tape_state.py", "program.py", "bound.py", "streams.py")
+PLACES = (
+    Path(stackgrad.compiler.ad.__file__).parent,  # a checkout maps this folder into the package
+    ROOT / "ad", *(ROOT / name for name in ("tape_state.py", "program.py", "bound.py", "streams.py")),
+)  # fmt: skip
 ERRORS = {"NotDifferentiable", "Unsupported", "TapeError", "Diagnostic", "ValidationError"}
 
 ELSEWHERE = {
@@ -49,8 +53,7 @@ class Refusal:
 
 def refusals() -> list[Refusal]:
     """All reasons in the sources, each once."""
-    files = [f for place in PLACES for f in sorted((ROOT / place).glob("*.py") or [ROOT / place])]
-    files += [ROOT / place for place in PLACES if place.endswith(".py")]
+    files = [f for place in PLACES for f in (sorted(place.glob("*.py")) if place.is_dir() else [place])]
     found = {r.text: r for file in files for r in _of(file)}
     return [r for r in found.values() if r.parts]
 
