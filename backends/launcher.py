@@ -21,8 +21,9 @@ from ..compiler.ir.nodes import Arg, Atomic, Kernel, Load, Random, Shape, StackA
 from ..compiler.ir.walk import walk_kernel, walk_task
 from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Scalars, Sizes, slab_of
 
-DEPTHS, ROWS = "$depths", "$rows"
-"""Arrays that the counting kernel fills: the depth of each stack in order of text; three rows a task, as SLABS."""
+DEPTHS, ROWS, TOTALS = "$depths", "$rows", "$totals"
+"""Arrays that the counting kernel fills: the depth of each stack in order of text; three rows a task, as SLABS; the sum
+of the depths of each stack over all iterations."""
 
 MARKS, CONFLICTS, PLANES = "$marks", "$conflicts", 3
 """Arrays that a marking kernel fills."""
@@ -358,7 +359,7 @@ class _Counting(_Slice):
 
     def __init__(self, lowered: Lowered, backend: Backend, options: Options) -> None:
         assert lowered.counting is not None
-        super().__init__(lowered.counting, frozenset((DEPTHS, ROWS)), backend, options)
+        super().__init__(lowered.counting, frozenset((DEPTHS, ROWS, TOTALS)), backend, options)
         self.shadow = tuple(sorted(lowered.shadow))
         self.slots = [s for s in walk_kernel(lowered.kernel) if isinstance(s, StackAlloca)]
         self.tasks = len(lowered.kernel.tasks)
@@ -366,14 +367,16 @@ class _Counting(_Slice):
     def count(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
         """Run the counting kernel; what it stores to is a copy."""
         depths = np.zeros(len(self.slots), np.int64)
+        totals = np.zeros_like(depths)
         rows = np.zeros(len(SLABS) * self.tasks, np.int64)
         memory = {name: arrays[name] for name in self.params}
         for name in self.shadow:
             memory[name] = memory[name].copy()
-        self.compile().run({**memory, DEPTHS: depths, ROWS: rows}, scalars, NO_SIZES, draws)
+        self.compile().run({**memory, DEPTHS: depths, ROWS: rows, TOTALS: totals}, scalars, NO_SIZES, draws)
         capacities = {s.stack: int(d) for s, d in zip(self.slots, depths) if s.capacity is None}
         counted = iter(rows.tolist())
-        return Sizes(capacities, {(task, slab): next(counted) for task in range(self.tasks) for slab in SLABS})
+        needs = {(task, slab): next(counted) for task in range(self.tasks) for slab in SLABS}
+        return Sizes(capacities, needs, {s.stack: int(t) for s, t in zip(self.slots, totals)})
 
 
 def _describe(use: SlabUse) -> str:

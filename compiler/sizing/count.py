@@ -2,7 +2,8 @@
 
     adstack_push s, %3      →      set c, c + 1; set m, max(m, c)
     adstack_pop s           →      set c, c - 1
-    end of the body         →      atomic max $depths[k], m;  atomic add $rows[3·task + slab], m > 0
+    end of the body         →      atomic max $depths[k], m;  atomic add $totals[k], m
+                                   atomic add $rows[3·task + slab], m > 0
 
 It is the slice of a kernel that decides control flow, made by a pass, an ordinary kernel that every backend runs.
 Where no push can follow a pop, pops are left out, so that the reverse sweep, which only pops, disappears, and the top
@@ -22,7 +23,11 @@ from ..ir.walk import NESTED, blocks, map_blocks, next_id, used_values, walk, wa
 from ..passes.dead_code import remove_dead_code
 from .uniform import collapse_uniform
 
-DEPTHS, ROWS = "$depths", "$rows"
+DEPTHS, ROWS, TOTALS = "$depths", "$rows", "$totals"
+OUTPUTS = (DEPTHS, ROWS, TOTALS)
+"""Arrays that a counting kernel fills: by stack its depth in the deepest iteration, by task and slab the number of
+iterations that need a row, by stack the sum of its depths over all iterations.
+"""
 SLABS = 3
 
 
@@ -51,14 +56,14 @@ def count_stacks(kernel: Kernel) -> Kernel | None:
         return None
     counter = _Counter(kernel, declared)
     tasks = tuple(counter.task(k, t) for k, t in enumerate(kernel.tasks))
-    outputs = tuple(Param(name, ArrayType(i64, 1)) for name in (DEPTHS, ROWS))
+    outputs = tuple(Param(name, ArrayType(i64, 1)) for name in OUTPUTS)
     counting = replace(kernel, name=f"{kernel.name}.count", params=kernel.params + outputs, tasks=tasks)
     sliced = _slice(counting)
     left = [s for s in walk_kernel(sliced) if isinstance(s, (n.StackTop, n.StackTopAdjoint))]
     if left and any(s.capacity is None for s in declared):
         raise Unsupported([Diagnostic(f"the depth of an adstack depends on the content of adstack '{s.stack}'",
                                       "give the adstacks a capacity", kernel.span(s.loc)) for s in left])  # fmt: skip
-    return None if left else collapse_uniform(sliced, ROWS, (DEPTHS, ROWS))
+    return None if left else collapse_uniform(sliced, (ROWS, TOTALS), OUTPUTS)
 
 
 def shadowed_arrays(counting: Kernel, params: set[str]) -> frozenset[str]:
@@ -94,7 +99,9 @@ class _Counter:
         needs: dict[int, Value] = {}
         for name in own:
             depth = b.get(f"depth.{name}", i64)
-            b.atomic("max", DEPTHS, (b.const(self.numbers[name], i64),), depth)
+            slot = b.const(self.numbers[name], i64)
+            b.atomic("max", DEPTHS, (slot,), depth)
+            b.atomic("add", TOTALS, (slot,), depth)
             used = b.op("cmp_gt", depth, zero)
             slab = self.slabs[name]
             needs[slab] = b.op("logical_or", needs[slab], used) if slab in needs else used
@@ -152,7 +159,7 @@ def _pushes_after_pops(block: Block, popped: bool = False) -> bool:
 
 def _slice(kernel: Kernel) -> Kernel:
     """Only what the counters need: stores to arrays go, unless the slice loads from the array."""
-    kept = frozenset({DEPTHS, ROWS} | {t.name for t in kernel.temps})
+    kept = frozenset({*OUTPUTS} | {t.name for t in kernel.temps})
     written = {s.array for s in walk_kernel(kernel) if isinstance(s, (n.Store, n.Atomic))}
     while True:
         sliced = remove_dead_code(_without_stores(kernel, kept))

@@ -4,6 +4,8 @@
         →
     parallel %2 in %0 .. min(%1, %0 + 1) { ..; atomic max $depths[k], depth; atomic add $rows[r], used * (%1 - %0) }
 
+and likewise for every array of sums.
+
 So a bound that an argument, a shape or one element of a field gives costs a launch of one iteration, however many the
 task has. The result is exact in any case.
 """
@@ -21,14 +23,14 @@ PURE = (n.Const, n.Arg, n.Shape, n.Load, n.Op, n.Cast)
 """What a block of bounds may be made of to be repeated."""
 
 
-def collapse_uniform(kernel: Kernel, rows: str, outputs: tuple[str, ...]) -> Kernel:
-    """A counting kernel, tasks with uniform iterations reduced to one each. rows: the array that counts iterations;
-    outputs: the arrays that the counting kernel fills. The same kernel if no task is uniform.
+def collapse_uniform(kernel: Kernel, sums: tuple[str, ...], outputs: tuple[str, ...]) -> Kernel:
+    """A counting kernel, tasks with uniform iterations reduced to one each. sums: arrays that add up over
+    iterations; outputs: all arrays that the counting kernel fills. The same kernel if no task is uniform.
     """
     tasks, first_id = [], next_id(kernel)
     for task in kernel.tasks:
         if _is_uniform(task, outputs):
-            collapse = _Collapse(task, rows, first_id)
+            collapse = _Collapse(task, sums, first_id)
             task, first_id = collapse.task(), collapse.b.next_id
         tasks.append(task)
     return kernel if all(a is b for a, b in zip(tasks, kernel.tasks)) else replace(kernel, tasks=tuple(tasks))
@@ -47,9 +49,9 @@ def _is_uniform(task: Task, outputs: tuple[str, ...]) -> bool:
 
 
 class _Collapse:
-    def __init__(self, task: Task, rows: str, first_id: int) -> None:
+    def __init__(self, task: Task, sums: tuple[str, ...], first_id: int) -> None:
         self.whole = task
-        self.rows = rows
+        self.sums = sums
         self.b = Builder(first_id)
 
     def task(self) -> Task:
@@ -80,7 +82,7 @@ class _Collapse:
     def _block(self, block: Block, count: Value) -> Block:
         out: list[Stmt] = []
         for stmt in block:
-            if isinstance(stmt, n.Atomic) and stmt.array == self.rows:
+            if isinstance(stmt, n.Atomic) and stmt.array in self.sums:
                 product = self.b.op("mul", stmt.value, count)
                 out += (*self.b.take(), changed(stmt, value=product))
             else:

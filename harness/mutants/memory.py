@@ -119,7 +119,7 @@ def _counted_on_old_content() -> Plant:
     """The slice that counts adstacks leaves out all stores to arrays, also where its control reads them."""
 
     def wrong(kernel: Kernel) -> Kernel:
-        kept = frozenset({count.DEPTHS, count.ROWS} | {t.name for t in kernel.temps})
+        kept = frozenset({*count.OUTPUTS} | {t.name for t in kernel.temps})
         return count.remove_dead_code(count._without_stores(kernel, kept))
 
     return patched(count, "_slice", wrong)

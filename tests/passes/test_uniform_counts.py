@@ -55,6 +55,7 @@ def test_depths_and_rows(bound: str, n: int, first: int) -> None:
              "an element each": [6 - i for i in points]}[bound]  # fmt: skip
     assert list(sizes.capacities.values()) == [max(depth, default=0)]
     assert sizes.rows[0, "real"] == sum(d > 0 for d in depth)
+    assert list(sizes.totals.values()) == [sum(depth)]
     assert (iterations_of(kernel, 7, 0) == 1) is uniform
 
 

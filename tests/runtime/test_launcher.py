@@ -33,7 +33,7 @@ for %9: i32 in %3 .. %6 {
 }""")
 """x[i] += (n + extra) * x[i], by way of a stack of that depth."""
 
-COUNTS = over_array("counts", PARAMS + ", $depths: i64[1], $rows: i64[1]", "x", """\
+COUNTS = over_array("counts", PARAMS + ", $depths: i64[1], $rows: i64[1], $totals: i64[1]", "x", """\
 %3: i32 = const 0
 %4: i32 = load n[]
 %5: i32 = arg extra
@@ -43,7 +43,7 @@ COUNTS = over_array("counts", PARAMS + ", $depths: i64[1], $rows: i64[1]", "x", 
 %9: i64 = const 1
 %10: i64 = atomic add $rows[%3], %9""")
 
-SHADOWED = over_array("counts", PARAMS + ", $depths: i64[1], $rows: i64[1]", "x", """\
+SHADOWED = over_array("counts", PARAMS + ", $depths: i64[1], $rows: i64[1], $totals: i64[1]", "x", """\
 %3: i32 = const 0
 %4: i64 = const 9
 %5: i64 = atomic max $depths[%3], %4
