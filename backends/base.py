@@ -34,11 +34,21 @@ class Options:
     """How to compile. debug: check indices, asserts and divisions. precise: no contraction, no approximation.
 
     effort: 2 for code that runs fast, 0 for code that is made fast (a seventh of the time in LLVM).
+    lanes: iterations that masked code of a task runs side by side. None: as many as suit the task, from 16 iterations
+    on, made when first needed; 0: no masked code; k: k lanes for every task that can have it, however few iterations.
+    threads: most threads that a launch may use. Debug builds run one iteration after another: lanes 0, threads 1.
     """
 
     debug: bool = False
     precise: bool = True
     effort: int = 2
+    lanes: int | None = None
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.debug:
+            object.__setattr__(self, "lanes", 0)
+            object.__setattr__(self, "threads", 1)
 
 
 @dataclass(frozen=True)

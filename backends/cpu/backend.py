@@ -18,6 +18,7 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel
 from ..base import Arrays, Draws, Options, Probe, Scalars, Sizes
 from ..heap import Heap
+from ..llvm.emit import MASKED_SITES
 from ..llvm.errors import FAILED
 from ..llvm.layout import Layout, written
 from ..llvm.module import Generated, generate
@@ -27,6 +28,7 @@ from . import stacks
 from .block import Block
 from .jit import NativeCode, host, machine, optimised
 from .report import exception, text_of
+from .variants import REQUEST, Variants
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 _PRINT = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
@@ -39,7 +41,8 @@ class CpuExecutable:
     kernel: Kernel
     generated: Generated
     heap: Heap
-    effort: int = 2
+    options: Options
+    target: Target
     layout: Layout = field(init=False)
     _idle: list[Block] = field(default_factory=list)
     _written: set[str] = field(init=False)
@@ -48,9 +51,11 @@ class CpuExecutable:
     def __post_init__(self) -> None:
         self.layout = self.generated.layout
         self._written = written(self.kernel)
-        self._code = NativeCode(self.generated, self.effort)
+        self._code = NativeCode(self.generated, self.options.effort)
         self._launch: Callable[[int], int] = _LAUNCH(self._code.address)
         self._print = _PRINT(self._on_print)
+        self._variants = Variants(self.kernel, self.options, self.target, self.layout)
+        self._request = REQUEST(self._on_request)
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
         """Execute once, arrays in place.
@@ -75,18 +80,23 @@ class CpuExecutable:
         finally:
             self._idle.append(block)
         if self._raised:
-            self._raise_of_print()
+            self._raise_of_callback()
 
     def _new_block(self) -> Block:
         block = Block(self.layout, self.kernel.name, self._written)
         block.put(self.layout.print_at, ctypes.cast(self._print, ctypes.c_void_p).value or 0)
+        block.put(self.layout.request_at, ctypes.cast(self._request, ctypes.c_void_p).value or 0)
         return block
 
     def _raise(self, block: Block, sizes: Sizes) -> None:
         published = [(s, stacks.capacity(s, sizes)) for s in self.layout.stacks]
-        raise exception(self.kernel, self.generated.sites, block.take_error(), published)
+        site, first, second = block.take_error()
+        masked = site >= MASKED_SITES
+        sites = self._variants.sites if masked else self.generated.sites
+        record = site - MASKED_SITES if masked else site, first, second
+        raise exception(self.kernel, sites, record, published)
 
-    def _raise_of_print(self) -> None:
+    def _raise_of_callback(self) -> None:
         error = self._raised.pop(threading.get_ident(), None)
         if error is not None:
             raise error
@@ -97,6 +107,13 @@ class CpuExecutable:
             stmt = self.generated.sites[site].stmt
             assert isinstance(stmt, n.Print)
             print(text_of(stmt, arguments), end="", flush=True)
+        except BaseException as error:
+            self._raised.setdefault(threading.get_ident(), error)
+
+    def _on_request(self, block: int, task: int) -> None:
+        """Called by native code that wants masked code for a task."""
+        try:
+            self._variants.fill(block, task)
         except BaseException as error:
             self._raised.setdefault(threading.get_ident(), error)
 
@@ -123,7 +140,7 @@ class CpuBackend:
 
     def compile(self, kernel: Kernel, options: Options) -> CpuExecutable:
         """Generate, optimise and load. Raises Unsupported for what backends/limits.py declares."""
-        return CpuExecutable(kernel, generate(kernel, options, self.target), self.heap, options.effort)
+        return CpuExecutable(kernel, generate(kernel, options, self.target), self.heap, options, self.target)
 
     def ir_text(self, kernel: Kernel, options: Options | None = None, optimise: bool = True) -> str:
         """LLVM IR of a kernel, after LLVM's pipeline or before it."""

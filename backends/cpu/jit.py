@@ -5,6 +5,7 @@ is position-independent in the small model, which LLVM selects fastest; the link
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from itertools import count
 
@@ -39,14 +40,17 @@ def _linker() -> llvm.LLJIT:
 
 
 class NativeCode:
-    """A loaded module. address: of `launch`. The code goes away with this object."""
+    """A loaded module. addresses: of what it exports; address: of the first. The code goes away with this object."""
 
-    def __init__(self, generated: Generated, effort: int = 2) -> None:
+    def __init__(self, generated: Generated, effort: int = 2, exports: Sequence[str] = ("launch",)) -> None:
         with LOCK:
             image = machine(effort).emit_object(optimised(generated, effort))
-            library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process().export_symbol("launch")
+            library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+            for name in exports:
+                library = library.export_symbol(name)
             self._library = library.link(_linker(), f"kernel.{next(_NUMBERS)}")
-        self.address: int = self._library["launch"]
+        self.addresses: dict[str, int] = {name: self._library[name] for name in exports}
+        self.address = self.addresses[exports[0]]
 
 
 def optimised(generated: Generated, effort: int = 2) -> llvm.ModuleRef:

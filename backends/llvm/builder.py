@@ -126,7 +126,7 @@ class IRBuilder:
 
     trunc, zext, sext = _resizing("trunc", False), _resizing("zext", False), _resizing("sext", True)
     fpext, fptrunc, sitofp, uitofp = map(_conversion, ("fpext", "fptrunc", "sitofp", "uitofp"))
-    bitcast = _conversion("bitcast")
+    bitcast, inttoptr, ptrtoint = map(_conversion, ("bitcast", "inttoptr", "ptrtoint"))
 
     # -- comparisons and choices ----------------------------------------------------------------------------
 

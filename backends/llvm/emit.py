@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .adstack import StackState
     from .control import Branching
 
+MASKED_SITES = 1 << 32
+"""Number of the first site of a kernel's masked module."""
+
 PURE = ("nounwind", "willreturn", "memory(none)")
 
 
@@ -39,7 +42,10 @@ class Site:
 
 @dataclass
 class ModuleState:
-    """What all functions of a kernel's module share. exact: values that are not contracted."""
+    """What all functions of a module share. exact: values that are not contracted.
+
+    first_site: number of the first site, so that no two modules of a kernel give one number to different places.
+    """
 
     kernel: Kernel
     options: Options
@@ -48,6 +54,7 @@ class ModuleState:
     module: ir.Module = field(init=False)
     exact: frozenset[Value] = field(init=False)
     sites: list[Site] = field(default_factory=list)
+    first_site: int = 0
 
     def __post_init__(self) -> None:
         self.layout = lay_out(self.kernel)
@@ -57,7 +64,7 @@ class ModuleState:
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
         """Enter a place in the site table; gives its number."""
         self.sites.append(Site(kind, task, stmt, axis))
-        return len(self.sites) - 1
+        return self.first_site + len(self.sites) - 1
 
     def declare(
         self, name: str, result: ir.Type, params: Sequence[ir.Type], attributes: Sequence[str] = ()

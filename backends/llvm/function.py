@@ -1,8 +1,8 @@
-"""Functions of a kernel: the bounds of a task, its body over a run of iterations, and what starts them.
+"""Functions of a kernel: the bounds of a task, and its body over a run of iterations.
 
 `sg.bounds.N(block)` stores begin and extent of each axis in the block. `sg.task.N(block, first, last, stride, row)`
 runs iterations first, first + stride, ... < last of the box in row-major order, on adstack row `row`. Both give a
-status (errors.py). On a CPU one function `launch(block)` runs all tasks; a GPU gets entry points instead.
+status (errors.py). On a CPU one function runs all tasks (dispatch.py); a GPU gets entry points instead.
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import adstack, ir, memory
 from .builder import IRBuilder
 from .control import Branching
 from .emit import Emitter, ModuleState
-from .errors import FAILED, OK, RETURNED
+from .errors import OK, RETURNED
 from .statements import LOWER
 from .types import I8, I32, I64, const, pointer
 
@@ -155,31 +155,3 @@ def total(b: IRBuilder, m: ModuleState, block: ir.Value, index: int, axes: int) 
         at = const(I64, m.layout.boxes[index] + 16 * axis + 8)
         out = b.mul(out, b.load(b.gep(block, at, I8, inbounds=True), I64))
     return out
-
-
-def launch_function(m: ModuleState) -> ir.Function:
-    """launch(block): clear temporaries, run all tasks in order; FAILED if an error was recorded, else OK."""
-    function = ir.Function(m.module, "launch", I32, [pointer(m.target.space)], ("nounwind",))
-    b = IRBuilder(function.append_basic_block("entry"))
-    block = function.args[0]
-    for at, _ in m.layout.temps.values():
-        b.store(const(I64, 0), b.gep(block, const(I64, at), I8, inbounds=True))
-    for index, task in enumerate(m.kernel.tasks):
-        count: ir.Value = const(I64, 1)
-        if task.is_parallel:
-            _unless(b, function, b.call(bounds_function(m, index, task), [block]))
-            count = total(b, m, block, index, len(task.indices))
-        run = task_function(m, index, task)
-        _unless(b, function, b.call(run, [block, const(I64, 0), count, const(I64, 1), const(I64, 0)]))
-    b.ret(const(I32, OK))
-    return function
-
-
-def _unless(b: IRBuilder, function: ir.Function, status: ir.Value) -> None:
-    """Leave the launch on a status that is not OK; a kernel that returned has ended well."""
-    stop, go_on = function.append_basic_block("stop"), function.append_basic_block("next")
-    b.cbranch(b.icmp_unsigned("==", status, const(I32, OK)), go_on, stop)
-    b.position_at_end(stop)
-    failed = b.icmp_unsigned("==", status, const(I32, FAILED))
-    b.ret(b.select(failed, const(I32, FAILED), const(I32, OK)))
-    b.position_at_end(go_on)

@@ -1,9 +1,10 @@
 """The argument block: one run of 8-byte slots through which a launch passes everything to the native code.
 
 The generator reads slots at the byte offsets that this module assigns, and the launcher writes them there; neither
-knows another number. Slots: error record, status, draws, address of the print callback, base addresses of the three
-adstack slabs, stride and row count of each task's part of them, offset and capacity of each stack, data addresses
-and extents of arrays, scalar arguments, temporaries, and the box of each parallel task.
+knows another number. Slots: error record, status, draws, addresses of the print callback, of the callback that makes
+code when it is first needed, and of the pool's entry, what decides how each parallel task is run, base addresses of
+the three adstack slabs, stride and row count of each task's part of them, offset and capacity of each stack, data
+addresses and extents of arrays, scalar arguments, temporaries, and the box of each parallel task.
 """
 from __future__ import annotations
 
@@ -17,6 +18,9 @@ from ..base import SLABS, slab_of
 
 ALIGN = 64
 """Alignment of a row and of the pad, in bytes: one cache line."""
+
+DECLINED = 1
+"""Content of a slot for an address of which it is known that there is none."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,19 @@ class Array:
 
 @dataclass
 class Layout:
-    """Byte offsets into the block of one kernel; `size` in bytes."""
+    """Byte offsets into the block of one kernel; `size` in bytes.
+
+    By parallel task: variants, address of its masked function (0: not asked for, DECLINED: there is none); lanes, how
+    many lanes the adstack rows of this launch are made for (0 or 1: branching code only); threads_at, how many threads
+    have a row in this launch (0: one). The last two are read of tasks with adstacks.
+    """
 
     error_at: int = 0
     status_at: int = 0
     draws_at: int = 0
     print_at: int = 0
+    request_at: int = 0
+    pool_at: int = 0
     pad_at: int = 0
     temps_at: int = 0
     size: int = 0
@@ -64,6 +75,9 @@ class Layout:
     scalars: dict[str, tuple[int, Scalar]] = field(default_factory=dict)
     temps: dict[str, tuple[int, Scalar]] = field(default_factory=dict)
     boxes: dict[int, int] = field(default_factory=dict)
+    variants: dict[int, int] = field(default_factory=dict)
+    lanes: dict[int, int] = field(default_factory=dict)
+    threads_at: dict[int, int] = field(default_factory=dict)
 
 
 def lay_out(kernel: Kernel) -> Layout:
@@ -74,6 +88,11 @@ def lay_out(kernel: Kernel) -> Layout:
     out.status_at = take(1)
     out.draws_at = take(1)
     out.print_at = take(1)
+    out.request_at = take(1)
+    out.pool_at = take(1)
+    for index, task in enumerate(kernel.tasks):
+        if task.is_parallel:
+            out.variants[index], out.lanes[index], out.threads_at[index] = take(1), take(1), take(1)
     _stacks(kernel, out, take)
     _parameters(kernel, out, take)
     out.temps_at = take(0)

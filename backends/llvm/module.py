@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from ...compiler.ir.nodes import Kernel
 from ..base import Options
 from ..limits import check
+from .dispatch import launch_function
 from .emit import ModuleState, Site
-from .function import launch_function
 from .layout import Layout
 from .target import Target
 

@@ -1,0 +1,61 @@
+"""Masked code of one kernel: a module of its own, made when a launch first wants it.
+
+Native code asks through a callback, with the block of the launch and the number of the task; the answer is written
+into the block's slot of that task and stays there. All tasks are made at once: a kernel that wants one masked function
+soon wants the others. What the maker raises surfaces when the launch is over, which goes on with branching code.
+"""
+from __future__ import annotations
+
+import ctypes
+import importlib
+import threading
+from types import ModuleType
+
+from ...compiler.ir.nodes import Kernel
+from ..base import Options
+from ..llvm.emit import Site
+from ..llvm.layout import DECLINED, Layout
+from ..llvm.module import Generated
+from ..llvm.target import Target
+from .jit import NativeCode
+
+REQUEST = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+
+
+class Variants:
+    """Addresses of masked functions by task, filled into blocks on request. Threads may ask at the same time."""
+
+    def __init__(self, kernel: Kernel, options: Options, target: Target, layout: Layout) -> None:
+        self.kernel, self.options, self.target, self.layout = kernel, options, target, layout
+        self.sites: tuple[Site, ...] = ()
+        self._lock = threading.RLock()
+        self._code: NativeCode | None = None
+        self._addresses: dict[int, int] | None = None
+
+    def fill(self, block: int, task: int) -> None:
+        """Write the address for a task into a block, or that there is none; the code is made if it is not there."""
+        slot = ctypes.c_int64.from_address(block + self.layout.variants[task])
+        slot.value = DECLINED
+        with self._lock:
+            if self._addresses is None:
+                self._addresses = self._make()
+        slot.value = self._addresses.get(task, DECLINED)
+
+    def _make(self) -> dict[int, int]:
+        masked = _generator()
+        tasks = [] if masked is None else [k for k in self.layout.variants if masked.eligible(self.kernel, k)]
+        if masked is None or not tasks:
+            return {}
+        generated: Generated = masked.generate_masked(self.kernel, self.options, self.target)
+        names = [f"masked.{index}" for index in tasks]
+        self._code = NativeCode(generated, self.options.effort, names)
+        self.sites = generated.sites
+        return {index: self._code.addresses[name] for index, name in zip(tasks, names)}
+
+
+def _generator() -> ModuleType | None:
+    """The generator of masked code, if there is one."""
+    try:
+        return importlib.import_module("..llvm.masked", __package__)
+    except ModuleNotFoundError:
+        return None

@@ -1,0 +1,117 @@
+"""What runs the tasks of a kernel on a CPU: `launch(block)`.
+
+A parallel task is counted, and run as masked code where it has some and enough iterations, as branching code
+otherwise. Both have the form `(block, first, last, stride, row) -> status`. Masked code lies in a module of its own,
+which the host makes when a launch first wants it: the slot of the task is 0 until then, and `request(block, task)`,
+whose address the block holds, fills it or says that there is none.
+"""
+from __future__ import annotations
+
+from ...compiler.ir.nodes import Task
+from . import ir
+from .builder import IRBuilder
+from .emit import ModuleState
+from .errors import FAILED, OK
+from .function import bounds_function, task_function, total
+from .layout import DECLINED
+from .types import I8, I32, I64, PTR, VOID, const, pointer
+
+WORTH = 16
+"""Iterations from which masked code is made for a task, unless the options ask for it whatever the number."""
+
+
+def launch_function(m: ModuleState) -> ir.Function:
+    """launch(block): clear temporaries, run all tasks in order; FAILED if an error was recorded, else OK."""
+    function = ir.Function(m.module, "launch", I32, [pointer(m.target.space)], ("nounwind",))
+    b = IRBuilder(function.append_basic_block("entry"))
+    block = function.args[0]
+    for at, _ in m.layout.temps.values():
+        b.store(const(I64, 0), b.gep(block, const(I64, at), I8, inbounds=True))
+    for index, task in enumerate(m.kernel.tasks):
+        if task.is_parallel:
+            _unless(b, function, b.call(bounds_function(m, index, task), [block]))
+            _Dispatch(m, b, block, index, task).emit()
+        else:
+            run = task_function(m, index, task)
+            _unless(b, function, b.call(run, [block, *_numbers(const(I64, 1))]))
+    b.ret(const(I32, OK))
+    return function
+
+
+def _numbers(count: ir.Value) -> list[ir.Value]:
+    """Arguments of a function of a task after the block: all iterations, one by one, on the first row."""
+    return [const(I64, 0), count, const(I64, 1), const(I64, 0)]
+
+
+def _unless(b: IRBuilder, function: ir.Function, status: ir.Value) -> None:
+    """Leave the launch on a status that is not OK; a kernel that returned has ended well."""
+    stop, go_on = function.append_basic_block("stop"), function.append_basic_block("next")
+    b.cbranch(b.icmp_unsigned("==", status, const(I32, OK)), go_on, stop)
+    b.position_at_end(stop)
+    failed = b.icmp_unsigned("==", status, const(I32, FAILED))
+    b.ret(b.select(failed, const(I32, FAILED), const(I32, OK)))
+    b.position_at_end(go_on)
+
+
+class _Dispatch:
+    """Runs one parallel task whose box is in the block."""
+
+    def __init__(self, m: ModuleState, b: IRBuilder, block: ir.Value, index: int, task: Task) -> None:
+        self.m, self.b, self.block, self.index = m, b, block, index
+        self.function = b.function
+        self.branching = task_function(m, index, task)
+        self.count = total(b, m, block, index, len(task.indices))
+        self.has_stacks = any(stack.task == index for stack in m.layout.stacks)
+
+    def emit(self) -> None:
+        """Leaves the launch on a status that is not OK."""
+        b, done = self.b, self.function.append_basic_block("ran")
+        if self.m.options.lanes != 0:
+            masked, plain = self._split(self._wanted())
+            b.position_at_end(masked)
+            address = self._variant()
+            some = self.function.append_basic_block("masked")
+            b.cbranch(b.icmp_unsigned(">", address, const(I64, DECLINED)), some, plain)
+            b.position_at_end(some)
+            code = b.inttoptr(address, PTR)
+            _unless(b, self.function, b.call_pointer(code, I32, [self.block, *_numbers(self.count)]))
+            b.branch(done)
+            b.position_at_end(plain)
+        _unless(b, self.function, b.call(self.branching, [self.block, *_numbers(self.count)]))
+        b.branch(done)
+        b.position_at_end(done)
+
+    def _split(self, cond: ir.Value) -> tuple[ir.Block, ir.Block]:
+        yes, no = self.function.append_basic_block("wanted"), self.function.append_basic_block("branching")
+        self.b.cbranch(cond, yes, no)
+        return yes, no
+
+    def _slot(self, at: int) -> ir.Value:
+        return self.b.gep(self.block, const(I64, at), I8, inbounds=True)
+
+    def _wanted(self) -> ir.Value:
+        """Whether masked code suits the number of iterations, and the rows that this launch has."""
+        b, least = self.b, WORTH if self.m.options.lanes is None else 1
+        enough = b.icmp_unsigned(">=", self.count, const(I64, least))
+        if not self.has_stacks:
+            return enough
+        lanes = b.load(self._slot(self.m.layout.lanes[self.index]), I64)
+        return b.and_(enough, b.icmp_unsigned(">", lanes, const(I64, 1)))
+
+    def _variant(self) -> ir.Value:
+        """The slot of the masked function, filled."""
+        b, at = self.b, self.m.layout.variants[self.index]
+        first = b.load(self._slot(at), I64)
+        before = b.block
+        ask, known = self.function.append_basic_block("ask"), self.function.append_basic_block("known")
+        b.cbranch(b.icmp_unsigned("==", first, const(I64, 0)), ask, known, unlikely=True)
+        b.position_at_end(ask)
+        request = b.load(self._slot(self.m.layout.request_at), PTR)
+        b.call_pointer(request, VOID, [self.block, const(I64, self.index)])
+        filled = b.load(self._slot(at), I64)
+        b.branch(known)
+        b.position_at_end(known)
+        address = b.phi(I64)
+        address.add_incoming(first, before)
+        address.add_incoming(filled, ask)
+        return address
