@@ -1,0 +1,71 @@
+"""`python -m stackgrad.harness.bench [WORK ...] [--peers NAMES] [--repeat N] [--threads N] [--json FILE]`."""
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from .run import Column, Figures, machine, measure
+from .works import WORKS
+
+OURS = "stackgrad"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure and print a table; gives the exit status."""
+    given = _arguments(arguments)
+    unknown = [name for name in given.works if name not in WORKS]
+    if unknown:
+        print(f"no work is called {unknown[0]!r}; there are: {', '.join(WORKS)}", file=sys.stderr)
+        return 2
+    libraries = [OURS, *filter(None, given.peers.split(","))]
+    pythons = {name: sys.executable if name in (OURS, "jax") else given.peer_python for name in libraries}
+    print(f"{machine()}; {given.threads} threads; medians of {given.repeat}")
+    results: dict[str, Figures] = {}
+    for work in given.works or WORKS:
+        here = [name for name in libraries if name != "jax" or work == "sweep"]
+        results[work] = measure(work, here, pythons, given.threads, given.repeat)
+        print("\n".join(rows(work, results[work])), flush=True)
+    if given.json:
+        Path(given.json).write_text(json.dumps({"machine": machine(), "works": plain(results)}, indent=1) + "\n")
+    return 0
+
+
+def _arguments(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m stackgrad.harness.bench", description=__doc__)
+    parser.add_argument("works", nargs="*", metavar="WORK", help=f"of {', '.join(WORKS)}; all if none is given")
+    parser.add_argument("--peers", default="", help="libraries to run beside: quadrants, taichi, jax")
+    parser.add_argument("--peer-python", default=sys.executable, help="the interpreter that has the peers")
+    parser.add_argument("--repeat", type=int, default=9, help="samples a column (at least 7 for a claim)")
+    parser.add_argument("--threads", type=int, default=2, help="threads that each library may use")
+    parser.add_argument("--json", default="", help="a file for the figures")
+    return parser.parse_args(arguments)
+
+
+def rows(work: str, figures: Figures) -> list[str]:
+    """The lines of a work: each column, each library, and by what factor we are faster."""
+    lines = []
+    for column, by_library in figures.items():
+        ours = by_library.get(OURS, Column()).median
+        parts = []
+        for name, found in by_library.items():
+            if found.median is None:
+                parts.append(f"{name}: {found.problem}")
+                continue
+            ratio = f" ({found.median / ours:.1f}x)" if ours and name != OURS else ""
+            parts.append(f"{name} {found.median:.4g} {found.unit} [{min(found.samples):.4g}]{ratio}")
+        lines.append(f"{work:18s} {column:20s} " + ", ".join(parts))
+    return lines
+
+
+def plain(results: dict[str, Figures]) -> dict[str, object]:
+    """All samples as plain data."""
+    return {
+        work: {column: {name: vars(found) for name, found in by.items()} for column, by in figures.items()}
+        for work, figures in results.items()
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""One library in a process of its own: runs a work and answers each line with samples of all its columns.
+
+Started as a script; beside the works it imports the library alone. Arguments: library, work, threads. A line on
+standard input asks for one sample of a column, its name; the answer is one JSON number, or an object that says why not.
+"""
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+_SAMPLE_SECONDS = 0.05
+_SCALE = {"µs": 1e6, "ms": 1e3, "ns/step": 1e9, "kB": 1.0}
+
+
+def library(name: str, work: str, threads: int) -> Any:
+    """The library, ready. Compiled code is read from disk by the work that is about that, and by no other."""
+    ti = importlib.import_module(name)
+    keep = work == "warm_cache"
+    settings: dict[str, Any] = {"cpu_max_num_threads": threads, "offline_cache": keep, "default_fp": ti.f32}
+    place = os.environ.get("BENCH_CACHE")
+    if keep and place:
+        settings["offline_cache_file_path"] = place
+    ti.init(arch=ti.cpu, **settings, **_OWN.get(name, {}))
+    return ti
+
+
+_OWN: dict[str, dict[str, Any]] = {
+    "quadrants": {"ad_stack_experimental_enabled": True},
+    "taichi": {"ad_stack_size": 128},
+}
+"""What a library must be told to differentiate dynamic loops."""
+
+
+def sample(timed: Any) -> float:
+    """One figure of a column, in its unit."""
+    if timed.figure is not None:
+        return float(timed.figure())
+    number = timed.number or calls_of(timed)
+    if timed.pause:
+        time.sleep(timed.pause)
+    begin = time.perf_counter()
+    for _ in range(number):
+        timed.call()
+    return (time.perf_counter() - begin) / number / timed.each * _SCALE[timed.unit]
+
+
+def calls_of(timed: Any) -> int:
+    """Calls that fill a sample."""
+    known = _CALLS.get(id(timed))
+    if known is None:
+        begin, done = time.perf_counter(), 0
+        while time.perf_counter() - begin < _SAMPLE_SECONDS:
+            timed.call()
+            done += 1
+        known = _CALLS[id(timed)] = max(done, 1)
+    return known
+
+
+_CALLS: dict[int, int] = {}
+
+
+def serve(name: str, work: str, threads: int) -> None:
+    """Set up, say which columns there are, and answer until the other end is closed."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def say(what: Any) -> None:
+        answers.write(json.dumps(what) + "\n")
+        answers.flush()
+
+    try:
+        works = importlib.import_module("works")
+        if name == "jax":
+            columns = importlib.import_module("jax_works").WORKS[work](works.Timed)
+        else:
+            columns = works.WORKS[work](library(name, work, threads))
+        say({column: timed.unit for column, timed in columns.items()})
+        for line in sys.stdin:
+            say(sample(columns[line.strip()]))
+    except Exception as error:
+        say({"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"})
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]))

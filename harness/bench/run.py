@@ -1,0 +1,129 @@
+"""Takes samples of every library in turns, and gives medians."""
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from .works import FRESH
+
+HOME = Path(__file__).parent
+
+
+@dataclass
+class Column:
+    """Samples of one column of one library; why there are none."""
+
+    unit: str = ""
+    samples: list[float] = field(default_factory=list)
+    problem: str = ""
+
+    @property
+    def median(self) -> float | None:
+        """The middle sample; None if there is none."""
+        return median(self.samples) if self.samples else None
+
+
+class Worker:
+    """A process that runs one work with one library."""
+
+    def __init__(self, python: str, library: str, work: str, threads: int, cache: str) -> None:
+        environment = {**os.environ, "BENCH_CACHE": cache, "OMP_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu"}
+        environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen=true intra_op_parallelism_threads={threads}"
+        command = [python, str(HOME / "process.py"), library, work, str(threads)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env=environment,
+        )  # fmt: skip
+        first = self._answer()
+        self.problem = str(first.get("error", "")) if isinstance(first, dict) else "no answer"
+        self.columns = {} if self.problem else {str(k): str(v) for k, v in first.items()}  # type: ignore[attr-defined]
+
+    def _answer(self) -> object:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else {"error": f"the process ended ({self.process.wait()})"}
+
+    def sample(self, column: str) -> object:
+        """One figure, or an object that says why there is none."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(column + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return {"error": "the process ended"}
+        return self._answer()
+
+    def close(self) -> None:
+        """End the process."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+Figures = dict[str, dict[str, Column]]
+"""By column, by library."""
+
+
+def measure(work: str, libraries: Sequence[str], pythons: dict[str, str], threads: int, repeat: int) -> Figures:
+    """Samples of all columns of a work, libraries in turns."""
+    if work in FRESH:
+        return _measure_fresh(work, libraries, pythons, threads, repeat)
+    workers = {name: Worker(pythons[name], name, work, threads, "") for name in libraries}
+    found: Figures = {}
+    for _ in range(repeat):
+        for name, worker in workers.items():
+            _take(found, name, worker)
+    for worker in workers.values():
+        worker.close()
+    return found
+
+
+def _measure_fresh(
+    work: str, libraries: Sequence[str], pythons: dict[str, str], threads: int, repeat: int
+) -> Figures:  # fmt: skip
+    """Each sample in a new process; what is about compiled code on disk runs once before."""
+    found: Figures = {}
+    for name in libraries:
+        cache = tempfile.mkdtemp()
+        for sample in range(repeat + 1):
+            worker = Worker(pythons[name], name, work, threads, cache)
+            _take(found if sample else {}, name, worker)
+            worker.close()
+        shutil.rmtree(cache, ignore_errors=True)
+    return found
+
+
+def _take(found: Figures, name: str, worker: Worker) -> None:
+    """One sample of each column. What cannot be run stands in the table with its reason."""
+    if worker.problem:
+        found.setdefault("", {})[name] = Column(problem=worker.problem)
+    for column, unit in worker.columns.items():
+        into = found.setdefault(column, {}).setdefault(name, Column(unit))
+        if into.problem:
+            continue
+        answer = worker.sample(column)
+        if isinstance(answer, float | int):
+            into.samples.append(float(answer))
+        else:
+            into.problem = str(answer)
+
+
+def machine() -> str:
+    """The processor and how many of it this process may use."""
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{name}, {cores} processors, {platform.system()}, Python {platform.python_version()} ({sys.executable})"

@@ -1,0 +1,345 @@
+"""The kernels that are timed, written in the dialect that stackgrad, Quadrants and Taichi share.
+
+A work is a function of a library; it makes fields, compiles by a first launch, checks the gradient where there is one
+and gives what is to be timed, by the name of a column. This file is run by processes that know nothing of the project:
+it imports NumPy alone. Annotations of kernels are evaluated where they stand: they belong to the library.
+"""
+# mypy: disable-error-code="valid-type, index"
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Something to time. unit: of the figure. each: how many units of work a call does. pause: seconds of sleep before
+    each call. number: calls a sample, 0 to choose. figure: what is read instead of a clock.
+    """
+
+    call: Callable[[], Any]
+    unit: str = "µs"
+    each: float = 1.0
+    pause: float = 0.0
+    number: int = 0
+    figure: Callable[[], float] | None = None
+
+
+Work = Callable[[Any], dict[str, Timed]]
+WORKS: dict[str, Work] = {}
+FRESH: set[str] = set()
+"""Works that are run once a process."""
+
+
+def work(function: Work) -> Work:
+    """Enter a function in WORKS."""
+    WORKS[function.__name__] = function
+    return function
+
+
+def fresh(function: Work) -> Work:
+    """Enter a function in WORKS that is run once a process."""
+    FRESH.add(function.__name__)
+    return work(function)
+
+
+def real(ti: Any, shape: Any, values: np.ndarray | None = None) -> Any:
+    """A field of f32 with a gradient."""
+    made = ti.field(ti.f32, shape=shape, needs_grad=True)
+    if values is not None:
+        made.from_numpy(values.astype(np.float32))
+    return made
+
+
+def whole(ti: Any, shape: Any, values: np.ndarray) -> Any:
+    """A field of i32."""
+    made = ti.field(ti.i32, shape=shape)
+    made.from_numpy(np.asarray(values, np.int32))
+    return made
+
+
+def synced(ti: Any, call: Callable[[], Any]) -> Callable[[], None]:
+    """The call, and what is left of it on the device."""
+
+    def run() -> None:
+        call()
+        ti.sync()
+
+    return run
+
+
+def agree(found: np.ndarray, wanted: np.ndarray, what: str) -> None:
+    """Raise ArithmeticError if a gradient is wrong: a wrong one is not timed."""
+    if not np.allclose(found, wanted, rtol=2e-3, atol=1e-5):
+        raise ArithmeticError(f"{what}: the gradient is wrong: {found[:4]} instead of {wanted[:4]}")
+
+
+def sines(x: np.ndarray, trips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(values, derivatives) of v = sin(v)*0.95 + 0.01, `trips` times, in f64."""
+    v, d = x.astype(np.float64), np.ones(x.shape)
+    for k in range(int(trips.max(initial=0))):
+        live = trips > k
+        d = np.where(live, d * 0.95 * np.cos(v), d)
+        v = np.where(live, np.sin(v) * 0.95 + 0.01, v)
+    return v, d
+
+
+# -- launches ---------------------------------------------------------------------------------------------------
+
+
+@work
+def launch(ti: Any) -> dict[str, Timed]:
+    """A kernel without a loop."""
+    y = real(ti, ())
+
+    @ti.kernel
+    def none() -> None:
+        y[None] = 1.0
+
+    @ti.kernel
+    def scalar(a: ti.f32) -> None:
+        y[None] = a
+
+    @ti.kernel
+    def arrays(p: ti.types.ndarray(ti.f32, 1), q: ti.types.ndarray(ti.f32, 1), r: ti.types.ndarray(ti.f32, 1)) -> None:
+        r[0] = p[0] * q[0]
+
+    p, q, r = (ti.ndarray(ti.f32, (4,)) for _ in range(3))
+    none(), scalar(2.0), arrays(p, q, r)
+    return {
+        "no argument": Timed(none),
+        "one scalar": Timed(lambda: scalar(2.0)),
+        "three ndarrays": Timed(lambda: arrays(p, q, r)),
+    }
+
+
+@work
+def small_loop(ti: Any) -> dict[str, Timed]:
+    """A parallel loop over 16 elements, the inner bound in a field."""
+    x0 = np.linspace(-1, 1, 16)
+    x, y, n = real(ti, 16, x0), real(ti, 16), whole(ti, (), np.array(8))
+
+    @ti.kernel
+    def steps() -> None:
+        for i in range(16):
+            v = x[i]
+            for _ in range(n[None]):
+                v = ti.sin(v) * 0.95 + 0.01
+            y[i] = v
+
+    steps()
+    y.grad.from_numpy(np.ones(16, np.float32))
+    steps.grad()
+    agree(x.grad.to_numpy(), sines(x0, np.full(16, 8))[1], "small_loop")
+    return {"forward": Timed(steps), "grad": Timed(steps.grad)}
+
+
+@work
+def small_loop_arrays(ti: Any) -> dict[str, Timed]:
+    """The same, everything in ndarrays."""
+    real_array, whole_array = ti.types.ndarray(ti.f32, 1), ti.types.ndarray(ti.i32, 1)
+
+    @ti.kernel
+    def steps(x: real_array, y: real_array, n: whole_array) -> None:
+        for i in range(16):
+            v = x[i]
+            for _ in range(n[i]):
+                v = ti.sin(v) * 0.95 + 0.01
+            y[i] = v
+
+    x0 = np.linspace(-1, 1, 16).astype(np.float32)
+    x, y = (ti.ndarray(ti.f32, (16,), needs_grad=True) for _ in range(2))
+    n = ti.ndarray(ti.i32, (16,))
+    x.from_numpy(x0)
+    n.from_numpy(np.full(16, 8, np.int32))
+    steps(x, y, n)
+    y.grad.from_numpy(np.ones(16, np.float32))
+    x.grad.from_numpy(np.zeros(16, np.float32))
+    steps.grad(x, y, n)
+    agree(x.grad.to_numpy(), sines(x0, np.full(16, 8))[1], "small_loop_arrays")
+    return {"forward": Timed(lambda: steps(x, y, n)), "grad": Timed(lambda: steps.grad(x, y, n))}
+
+
+# -- sweeps -----------------------------------------------------------------------------------------------------
+
+
+def _sweep(ti: Any, trips: np.ndarray, useful: int, unit: str = "ns/step") -> dict[str, Timed]:
+    size = trips.size
+    x0 = np.random.default_rng(1).uniform(-1, 1, size)
+    x, y, n = real(ti, size, x0), real(ti, size), whole(ti, size, trips)
+
+    @ti.kernel
+    def steps() -> None:
+        for i in range(size):
+            v = x[i]
+            for _ in range(n[i]):
+                v = ti.sin(v) * 0.95 + 0.01
+            y[i] = v
+
+    steps()
+    y.grad.from_numpy(np.ones(size, np.float32))
+    steps.grad()
+    agree(x.grad.to_numpy()[:1000], sines(x0[:1000], trips[:1000])[1], "sweep")
+    return {
+        "forward": Timed(synced(ti, steps), unit, useful),
+        "grad": Timed(synced(ti, steps.grad), unit, useful),
+    }
+
+
+@work
+def sweep(ti: Any) -> dict[str, Timed]:
+    """2^20 elements, 64 steps each; the bound is one number in a field."""
+    size = 1 << 20
+    x0 = np.random.default_rng(1).uniform(-1, 1, size)
+    x, y, n = real(ti, size, x0), real(ti, size), whole(ti, (), np.array(64))
+
+    @ti.kernel
+    def steps() -> None:
+        for i in range(size):
+            v = x[i]
+            for _ in range(n[None]):
+                v = ti.sin(v) * 0.95 + 0.01
+            y[i] = v
+
+    steps()
+    y.grad.from_numpy(np.ones(size, np.float32))
+    steps.grad()
+    agree(x.grad.to_numpy()[:1000], sines(x0[:1000], np.full(1000, 64))[1], "sweep")
+    each = 64 * size
+    return {
+        "forward": Timed(synced(ti, steps), "ns/step", each),
+        "grad": Timed(synced(ti, steps.grad), "ns/step", each),
+    }
+
+
+@work
+def varied_sweep(ti: Any) -> dict[str, Timed]:
+    """2^20 elements, trip counts uniform in 1..64; per useful step."""
+    trips = np.random.default_rng(2).integers(1, 65, 1 << 20)
+    return _sweep(ti, trips, int(trips.sum()))
+
+
+@work
+def skewed_sweep(ti: Any) -> dict[str, Timed]:
+    """2^20 elements, one in fifty has 64 steps and the others 2; per useful step."""
+    trips = np.where(np.random.default_rng(3).random(1 << 20) < 0.02, 64, 2)
+    return _sweep(ti, trips, int(trips.sum()))
+
+
+@work
+def gated(ti: Any) -> dict[str, Timed]:
+    """2^20 elements of which 5 % are active, 32 steps each."""
+    size = 1 << 20
+    rng = np.random.default_rng(4)
+    x0, on = rng.uniform(-1, 1, size), rng.random(size) < 0.05
+    x, y = real(ti, size, x0), real(ti, size)
+    active, n = whole(ti, size, on), whole(ti, (), np.array(32))
+
+    @ti.kernel
+    def steps() -> None:
+        for i in range(size):
+            if active[i] > 0:
+                v = x[i]
+                for _ in range(n[None]):
+                    v = ti.sin(v) * 0.95 + 0.01
+                y[i] = v
+
+    steps()
+    y.grad.from_numpy(np.ones(size, np.float32))
+    steps.grad()
+    wanted = np.where(on, sines(x0, np.full(size, 32))[1], 0)
+    agree(x.grad.to_numpy(), wanted, "gated")
+    forward, grad = synced(ti, steps), synced(ti, steps.grad)
+    return {
+        "forward": Timed(forward, "ms"),
+        "grad": Timed(grad, "ms"),
+        "forward after 20 ms": Timed(forward, "ms", pause=0.02, number=1),
+        "grad after 20 ms": Timed(grad, "ms", pause=0.02, number=1),
+    }
+
+
+# -- memory and tasks -------------------------------------------------------------------------------------------
+
+
+@work
+def long_row(ti: Any) -> dict[str, Timed]:
+    """One row of 100,000 steps among 1,000 of one step: bytes of adstack memory for reals."""
+    trips = np.ones(1001, np.int64)
+    trips[500] = 100_000
+    timed = _sweep(ti, trips, int(trips.sum()))
+    timed.pop("forward")
+    if hasattr(ti, "adstack_report"):
+        timed["heap"] = Timed(ti.sync, "kB", figure=lambda: ti.adstack_report().slabs["real"]["peak"] / 1000)
+    return timed
+
+
+_TASK = """
+    for i in range(75):
+        a{t}, b{t}, c{t}, d{t}, e{t} = x[{t}, i], 0.1, 0.2, 0.3, 0.4
+        for j in range(n[{t}, i]):
+            a{t}, b{t}, c{t}, d{t}, e{t} = (
+                ti.sin(b{t}) + a{t}, a{t} * c{t}, d{t} * 0.5 + b{t}, ti.cos(e{t}) * c{t}, a{t} * 0.25 * d{t}
+            )
+        y[{t}, i] = a{t} + b{t} + c{t} + d{t} + e{t}
+"""
+
+
+@work
+def many_tasks(ti: Any) -> dict[str, Timed]:
+    """Eight tasks, five carried variables each, 600 bounds in a field that does not change."""
+    rng = np.random.default_rng(5)
+    space = {
+        "ti": ti, "x": real(ti, (8, 75), rng.uniform(-0.5, 0.5, (8, 75))), "y": real(ti, (8, 75)),
+        "n": whole(ti, (8, 75), rng.integers(1, 5, (8, 75))),
+    }  # fmt: skip
+    text = "@ti.kernel\ndef steps() -> None:" + "".join(_TASK.format(t=t) for t in range(8))
+    steps = defined(text, "steps", space)
+    steps(), steps.grad()
+    return {"forward": Timed(steps), "grad": Timed(steps.grad)}
+
+
+def defined(text: str, name: str, space: dict[str, Any]) -> Any:
+    """What a text defines; in a file, since libraries read the source of a kernel."""
+    with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
+        file.write(text)
+    spec = spec_from_file_location(f"bench_{name}", file.name)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    module.__dict__.update(space)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+# -- compilation ------------------------------------------------------------------------------------------------
+
+
+def _nest() -> str:
+    """20 carried variables in three nested loops whose bounds are in a field."""
+    names = [f"v{k}" for k in range(20)]
+    lines = ["@ti.kernel", "def nest() -> None:", "    for i in range(8):"]
+    lines += [f"        {v} = x[i] + 0.0{k + 1:02d}" for k, v in enumerate(names)]
+    lines += [" " * 4 * (depth + 2) + f"for {'jkl'[depth]} in range(n[{'ijk'[depth]}]):" for depth in range(3)]
+    lines += [f"                    {v} = ti.sin({names[k - 1]}) * 0.9 + {v} * 0.05" for k, v in enumerate(names)]
+    lines += ["        y[i] = " + " + ".join(names)]
+    return "\n".join(lines) + "\n"
+
+
+@fresh
+def cold_compile(ti: Any) -> dict[str, Timed]:
+    """20 carried variables in three nested dynamic loops: the first launch, and the first gradient."""
+    space = {"ti": ti, "x": real(ti, 8, np.full(8, 0.3)), "y": real(ti, 8), "n": whole(ti, 8, np.full(8, 2))}
+    nest = defined(_nest(), "nest", space)
+    ti.sync()
+    return {
+        "forward": Timed(synced(ti, nest), "ms", number=1),
+        "grad": Timed(synced(ti, nest.grad), "ms", number=1),
+    }
+
+
+@fresh
+def warm_cache(ti: Any) -> dict[str, Timed]:
+    """The same gradient in a second process, compiled code on disk."""
+    return {"first grad": cold_compile(ti)["grad"]}

@@ -1,0 +1,54 @@
+"""The benchmark that sets libraries side by side: what it prints, and that every work runs and checks its gradient."""
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+import stackgrad as sg
+from stackgrad.harness.bench import __main__ as command
+from stackgrad.harness.bench.run import Column, measure
+from stackgrad.harness.bench.works import FRESH, WORKS, agree
+
+
+def test_table_and_file(tmp_path, capsys):
+    """One sample of one work, with a library that is not there."""
+    assert command.main(["launch", "--repeat", "1", "--peers", "no_such_library", "--json", str(tmp_path / "f")]) == 0
+    printed = capsys.readouterr().out
+    assert "no argument" in printed and "µs" in printed
+    assert "no_such_library: ModuleNotFoundError" in printed
+    found = json.loads((tmp_path / "f").read_text())
+    samples = found["works"]["launch"]["three ndarrays"]["stackgrad"]["samples"]
+    assert len(samples) == 1 and samples[0] > 0
+
+
+def test_unknown_work(capsys):
+    assert command.main(["no_such_work"]) == 2
+    assert "there are: launch" in capsys.readouterr().err
+
+
+def test_factor_is_theirs_by_ours():
+    figures = {"grad": {"stackgrad": Column("µs", [2.0, 1.0, 3.0]), "other": Column("µs", [10.0])}}
+    (line,) = command.rows("w", figures)
+    assert "stackgrad 2 µs [1]" in line and "other 10 µs [10] (5.0x)" in line
+
+
+@pytest.mark.parametrize("name", sorted(set(WORKS) - FRESH - {"sweep", "varied_sweep", "skewed_sweep", "gated"}))
+def test_works_run_here(name):
+    """Works check their own gradients while they are set up."""
+    sg.init(arch=sg.cpu)
+    for timed in WORKS[name](sg).values():
+        timed.call()
+        assert timed.figure is None or timed.figure() > 0
+
+
+def test_wrong_gradients_are_not_timed():
+    import numpy as np
+
+    with pytest.raises(ArithmeticError, match="gradient is wrong"):
+        agree(np.array([1.0, 2.0]), np.array([1.0, 2.1]), "w")
+
+
+def test_fresh_works_take_a_process_a_sample():
+    found = measure("warm_cache", ["stackgrad"], {"stackgrad": sys.executable}, 1, 1)
+    assert len(found["first grad"]["stackgrad"].samples) == 1
