@@ -75,6 +75,23 @@ class Sizes:
 
 
 @dataclass(frozen=True)
+class Flight:
+    """What a task runs at once: `lanes` iterations side by side on each of `threads`.
+
+    claimed: rows exist only for iterations that need one; otherwise one for every place, unless none is needed at all.
+    """
+
+    threads: int = 1
+    lanes: int = 1
+    claimed: bool = False
+
+    def rows(self, passing: int | None) -> int:
+        """Rows held at once, if so many iterations need one."""
+        places = self.threads * self.lanes
+        return min(passing, places) if passing is not None and (self.claimed or not passing) else places
+
+
+@dataclass(frozen=True)
 class Draws:
     """Key of the random numbers of a launch."""
 
@@ -102,8 +119,8 @@ class Backend(Protocol):
     def compile(self, kernel: Kernel, options: Options) -> Executable:
         """Compile a kernel. Raises Unsupported for what the backend declares it cannot do."""
 
-    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes) -> int | None:
-        """Most rows of a slab that a task holds at once, however many iterations need one; None: no bound."""
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight | None:
+        """What bounds the rows that a task holds at once, however many iterations need one; None: nothing."""
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Adstack memory by slab: {"real": {"current": bytes, "peak": bytes}, ...}."""

@@ -2,36 +2,34 @@
 
 Stacks are empty at the start of every iteration, so a slab carries nothing from launch to launch: it may be replaced
 by a larger one, never copied. A slab grows by at least half, so that a program whose needs creep up allocates a few
-times only; the first request, and one that the machine could not otherwise serve, is met exactly.
+times only; the first request, and one that the machine could not otherwise serve, is met exactly. Pages are backed
+when a row is first written, so rows that no iteration claims cost addresses alone.
 """
 from __future__ import annotations
 
-import os
+import ctypes
+import mmap
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ..compiler.errors import DeviceError
 from .base import SLABS
+from .host_memory import UNLIMITED, address_limit, available_memory, map_pages
 
 PAGE = 4096
 
 
-def physical_memory() -> int:
-    """Bytes of memory the machine has; where that is not known, no limit."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return 1 << 62
+class HeapRefusal(DeviceError):
+    """The machine cannot give the adstacks their memory."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Slab:
     """One run of memory. base: its address, a multiple of the page size; 0 if there is none."""
 
-    memory: np.ndarray | None = None
+    memory: mmap.mmap | None = None
     base: int = 0
     current: int = 0
     peak: int = 0
@@ -39,47 +37,60 @@ class Slab:
 
 @dataclass
 class Heap:
-    """Slabs by name. lock: held by a launch that uses adstacks. epoch: changes whenever an address does."""
+    """Slabs by name. lock: held by a launch that uses adstacks. epoch: changes whenever an address does.
 
-    limit: int = field(default_factory=physical_memory)
+    limit: most bytes of all slabs together; None for what the machine can back when it is asked. growths: how often
+    each kernel made a slab larger.
+    """
+
+    limit: int | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)
     epoch: int = 0
     slabs: dict[str, Slab] = field(default_factory=lambda: {name: Slab() for name in SLABS})
+    growths: Counter[str] = field(default_factory=Counter)
 
-    def reserve(self, needs: Mapping[str, int], what: str) -> None:
-        """Make every slab at least so many bytes large. DeviceError, naming `what`, if the machine cannot.
+    def reserve(self, needs: Mapping[str, int], kernel: str) -> None:
+        """Make every slab at least so many bytes large. HeapRefusal, with numbers and reason, if the machine cannot.
 
-        A refused request leaves every slab as it was.
+        A refused request changes no slab but those that it gave back in vain, which are empty then.
         """
         grown = {name: need for name, need in needs.items() if need > self.slabs[name].current}
         if not grown:
             return
         kept = sum(s.current for name, s in self.slabs.items() if name not in grown)
-        if kept + sum(grown.values()) > self.limit:
-            raise self._refusal(grown, what, f"the machine has {self.limit} bytes of memory")
-        fresh = {name: self._allocate(name, need, grown, kept, what) for name, need in grown.items()}
-        for name, (memory, size) in fresh.items():
-            slab = self.slabs[name]
-            self.slabs[name] = Slab(memory, _aligned(memory), size, max(slab.peak, size))
+        room, reason = self._room()
+        if kept + sum(grown.values()) > room:
+            raise _refusal(needs, reason)
         self.epoch += 1
+        for name, need in grown.items():
+            spare = room - kept - sum(grown.values()) + need
+            self._grow(name, need, spare, needs)
+        self.growths[kernel] += 1
 
-    def _allocate(
-        self, name: str, need: int, grown: Mapping[str, int], kept: int, what: str
-    ) -> tuple[np.ndarray, int]:  # fmt: skip
-        current = self.slabs[name].current
-        ample = _round(max(need, current + current // 2)) if current else _round(need)
-        if kept + sum(grown.values()) - need + ample > self.limit:
-            ample = _round(need)
-        for size in dict.fromkeys((ample, _round(need))):
-            try:
-                return np.empty(size + PAGE, np.uint8), size
-            except MemoryError:
-                continue
-        raise self._refusal(grown, what, "the system refuses to give so much")
+    def _room(self) -> tuple[int, str]:
+        """(most bytes of all slabs together, why no more)."""
+        if self.limit is not None:
+            return self.limit, f"the heap is limited to {self.limit} bytes"
+        left, who = available_memory()
+        held = sum(slab.current for slab in self.slabs.values())
+        return left + held, f"{who} {left} bytes left"
 
-    def _refusal(self, grown: Mapping[str, int], what: str, reason: str) -> DeviceError:
-        sizes = ", ".join(f"{need} bytes of {name} slots" for name, need in grown.items())
-        return DeviceError(f"{what}: the adstacks need {sizes}, and {reason}; nothing was run")
+    def _grow(self, name: str, need: int, spare: int, needs: Mapping[str, int]) -> None:
+        """Replace a slab. The old one is given back first if both together cannot be had."""
+        old = self.slabs[name]
+        ample = _round(max(need, old.current + old.current // 2))
+        for size in dict.fromkeys((ample if ample <= spare else _round(need), _round(need))):
+            memory = _mapped(size)
+            if memory is None:
+                self.slabs[name] = Slab(peak=old.peak)
+                memory = _mapped(size)
+            if memory is not None:
+                base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+                self.slabs[name] = Slab(memory, base, size, max(old.peak, size))
+                return
+        limit = address_limit()
+        reason = "the system refuses to map so much"
+        raise _refusal(needs, reason if limit == UNLIMITED else f"{reason} (`ulimit -v` is {limit} bytes)")
 
     def report(self) -> dict[str, dict[str, int]]:
         """{"real": {"current": bytes, "peak": bytes}, ...}; peak since the last reset."""
@@ -89,13 +100,21 @@ class Heap:
         """Give everything back and forget the peaks."""
         with self.lock:
             self.slabs = {name: Slab() for name in SLABS}
+            self.growths.clear()
             self.epoch += 1
+
+
+def _refusal(needs: Mapping[str, int], reason: str) -> HeapRefusal:
+    sizes = ", ".join(f"{need} bytes of {name} slots" for name, need in needs.items() if need)
+    return HeapRefusal(f"the adstacks need {sizes}, and {reason}")
+
+
+def _mapped(size: int) -> mmap.mmap | None:
+    try:
+        return map_pages(size)
+    except (OSError, OverflowError, ValueError):
+        return None
 
 
 def _round(size: int) -> int:
     return -(-size // PAGE) * PAGE
-
-
-def _aligned(memory: np.ndarray) -> int:
-    start = memory.__array_interface__["data"][0]
-    return int(-(-start // PAGE) * PAGE)

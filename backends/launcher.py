@@ -11,15 +11,16 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from ..compiler.errors import AdstackOverflow, StackgradError
 from ..compiler.ir.nodes import Arg, Atomic, Kernel, Load, Random, Shape, StackAlloca
-from ..compiler.ir.walk import walk_kernel, walk_task
-from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Scalars, Sizes, slab_of
+from ..compiler.ir.walk import walk_kernel
+from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Scalars, Sizes
+from .usage import SlabUse, describe, describe_overflow, find_uses
 
 DEPTHS, ROWS, TOTALS = "$depths", "$rows", "$totals"
 """Arrays that the counting kernel fills: the depth of each stack in order of text; three rows a task, as SLABS; the sum
@@ -95,40 +96,6 @@ class LaunchStats:
     compile_seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class StackUse:
-    """One adstack: whose history it keeps, declared where, with how many slots of how many bytes."""
-
-    name: str
-    variable: str
-    place: str
-    capacity: int
-    slot_bytes: int
-
-
-@dataclass(frozen=True)
-class SlabUse:
-    """What one task needs of one slab.
-
-    passing: iterations that need a row, None if they were not counted. rows: those held at once, which the backend
-    bounds by what it has in flight; None if neither is known. A row is taken again by later iterations.
-    """
-
-    kernel: str
-    task: int
-    slab: str
-    passing: int | None
-    rows: int | None
-    stride: int
-    source: str
-    stacks: tuple[StackUse, ...] = field(default=())
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of all rows held at once; of a single one if their number is not known."""
-        return self.stride * (1 if self.rows is None else self.rows)
-
-
 class Launcher:
     """One lowered kernel on one backend.
 
@@ -190,7 +157,7 @@ class Launcher:
         sizes = self._find_sizes(arrays, scalars, draws, versions)
         if self._debug:
             for use in self.usage():
-                print(_describe(use), file=sys.stderr)
+                print(describe(use), file=sys.stderr)
         try:
             executable.run(arrays, scalars, sizes, draws)
         except AdstackOverflow as overflow:
@@ -257,25 +224,7 @@ class Launcher:
 
     def usage(self) -> list[SlabUse]:
         """What the last launch needed, by task and slab; empty if the kernel has no adstacks."""
-        found = []
-        for index, task in enumerate(self.kernel.tasks):
-            stacks = [s for s in walk_task(task) if isinstance(s, StackAlloca)]
-            bound = self.backend.rows_in_flight(self.kernel, index, self._last) if stacks else None
-            for slab in SLABS:
-                mine = tuple(self._stack_use(s) for s in stacks if slab_of(s.dtype) == slab)
-                if mine:
-                    stride = sum(s.capacity * s.slot_bytes for s in mine)
-                    passing = self._last.rows.get((index, slab))
-                    rows = min((n for n in (passing, bound) if n is not None), default=None)
-                    found.append(SlabUse(self.kernel.name, index, slab, passing, rows, stride, self._source, mine))
-        return found
-
-    def _stack_use(self, stack: StackAlloca) -> StackUse:
-        span = self.kernel.span(stack.loc)
-        capacity = stack.capacity if stack.capacity is not None else self._last.capacities.get(stack.stack, 0)
-        slot = stack.dtype.size * (2 if stack.adjoint else 1)
-        place = f"{span.file}:{span.line}" if span else ""
-        return StackUse(stack.stack, stack.variable or stack.stack, place, capacity, slot)
+        return find_uses(self.kernel, self._last, self._source, self.backend, self.options)
 
     def _explain(
         self, overflow: AdstackOverflow, sizes: Sizes, arrays: Arrays, scalars: Scalars, draws: Draws
@@ -286,13 +235,7 @@ class Launcher:
             with suppress(StackgradError):
                 needed = self._counting.count(arrays, scalars, draws).capacities
         self._last = sizes
-        lines = [str(overflow)]
-        for stack in (s for s in walk_kernel(self.kernel) if isinstance(s, StackAlloca)):
-            use = self._stack_use(stack)
-            count = f", a new count gives {needed[use.name]}" if use.name in needed else ""
-            lines.append(f"    adstack {use.name} of {use.variable} {use.place}: capacity {use.capacity}{count}")
-        if any(needed.get(name, 0) > capacity for name, capacity in sizes.capacities.items()):
-            lines.append("    cause: an array that a loop bound depends on was written behind the runtime's back")
+        lines = [str(overflow), *describe_overflow(self.kernel, sizes, needed)]
         return AdstackOverflow("\n".join(lines))
 
 
@@ -377,15 +320,3 @@ class _Counting(_Slice):
         counted = iter(rows.tolist())
         needs = {(task, slab): next(counted) for task in range(self.tasks) for slab in SLABS}
         return Sizes(capacities, needs, {s.stack: int(t) for s, t in zip(self.slots, totals)})
-
-
-def _describe(use: SlabUse) -> str:
-    """One line for a heap binding."""
-    stacks = ", ".join(f"{s.variable}[{s.capacity}]" for s in use.stacks)
-    rows = "unknown" if use.rows is None else str(use.rows)
-    return (
-        f"stackgrad adstack: {use.kernel} task {use.task} slab {use.slab}: {stacks}; size {use.source}; "
-        f"rows {rows}, stride {use.stride} B, {use.bytes} B"
-    )
-
-

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..backends.launcher import SlabUse
+from ..backends.usage import SlabUse
 from ..compiler.errors import StackgradError
 from ..compiler.errors import Unsupported as UnsupportedError
 from ..compiler.ir.nodes import Kernel

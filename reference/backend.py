@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backends.base import Arrays, Draws, Options, Probe, Scalars, Sizes
+from ..backends.base import Arrays, Draws, Flight, Options, Probe, Scalars, Sizes
 from ..compiler.ir.nodes import Kernel
 from .launch import FUEL, most_lanes, run
 from .machine import Program
@@ -47,9 +47,9 @@ class ReferenceBackend:
         """Look up what launches need; nothing is translated."""
         return ReferenceExecutable(kernel, Program(kernel), self)
 
-    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes) -> int:
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
         """One for each lane of a chunk."""
-        return most_lanes(kernel.tasks[task], sizes)
+        return Flight(lanes=most_lanes(kernel.tasks[task], sizes), claimed=True)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Adstack memory by slab; current is zero between launches."""

@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel
-from ..base import Arrays, Draws, Options, Probe, Scalars, Sizes
+from ..base import Arrays, Draws, Flight, Options, Probe, Scalars, Sizes
 from ..heap import Heap
 from ..llvm.emit import MASKED_SITES
 from ..llvm.errors import FAILED
@@ -71,7 +71,7 @@ class CpuExecutable:
             block.bind(arrays, scalars, draws)
             if self.layout.stacks:
                 with self.heap.lock:
-                    stacks.bind(block, self.layout, sizes, self.heap, self.kernel.name)
+                    stacks.bind(block, self.layout, sizes, self.heap, self.kernel)
                     status = self._launch(block.address)
             else:
                 status = self._launch(block.address)
@@ -156,9 +156,9 @@ class CpuBackend:
         with LOCK:
             return str(machine().emit_assembly(optimised(generated)))
 
-    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes) -> int:
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
         """One for each thread: an iteration begins when the one before it on its thread has given the row back."""
-        return stacks.THREADS
+        return Flight()
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Adstack memory by slab: bytes held now, and the most since the last reset."""

@@ -27,7 +27,7 @@ class CudaBackend:
         """PTX of a kernel; see `ptx.ptx`."""
         return ptx(kernel, arch, options)
 
-    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes) -> None:
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> None:
         """Nothing is ever in flight."""
 
     def heap_report(self) -> dict[str, dict[str, int]]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .backends.base import SLABS
-from .backends.launcher import SlabUse
+from .backends.usage import SlabUse
 from .session import RUNTIME
 
 

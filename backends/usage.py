@@ -1,0 +1,111 @@
+"""What the adstacks of a kernel take, in words and numbers: by task, slab and stack, with variable and line."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ..compiler.ir.nodes import Kernel, StackAlloca
+from ..compiler.ir.walk import walk_kernel, walk_task
+from .base import SLABS, Backend, Options, Sizes, slab_of
+
+
+@dataclass(frozen=True)
+class StackUse:
+    """One adstack: whose history it keeps, declared where, with how many slots of how many bytes.
+
+    total: values it takes over all iterations, None if they were not counted.
+    """
+
+    name: str
+    variable: str
+    place: str
+    capacity: int
+    slot_bytes: int
+    total: int | None = None
+
+
+@dataclass(frozen=True)
+class SlabUse:
+    """What one task needs of one slab.
+
+    passing: iterations that need a row, None if they were not counted. rows: those held at once, one for each of
+    `lanes` iterations side by side on each of `threads`; None if not known. A row is taken again by later iterations.
+    stride: bytes of a row. content: bytes of all that is pushed, None if not counted.
+    """
+
+    kernel: str
+    task: int
+    slab: str
+    passing: int | None
+    rows: int | None
+    stride: int
+    source: str
+    stacks: tuple[StackUse, ...] = field(default=())
+    lanes: int = 1
+    threads: int = 1
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all rows held at once; of a single one if their number is not known."""
+        return self.stride * (1 if self.rows is None else self.rows)
+
+    @property
+    def content(self) -> int | None:
+        """Bytes of all values that the iterations of the task push."""
+        found = 0
+        for stack in self.stacks:
+            if stack.total is None:
+                return None
+            found += stack.total * stack.slot_bytes
+        return found
+
+
+def find_uses(kernel: Kernel, sizes: Sizes, source: str, backend: Backend, options: Options) -> list[SlabUse]:
+    """What a launch with these sizes needs, by task and slab; empty if the kernel has no adstacks.
+
+    source: where the sizes come from, a word for reports.
+    """
+    found = []
+    for index, task in enumerate(kernel.tasks):
+        stacks = [s for s in walk_task(task) if isinstance(s, StackAlloca)]
+        flight = backend.rows_in_flight(kernel, index, sizes, options) if stacks else None
+        for slab in SLABS:
+            mine = tuple(stack_use(kernel, s, sizes) for s in stacks if slab_of(s.dtype) == slab)
+            if mine:
+                stride = sum(s.capacity * s.slot_bytes for s in mine)
+                passing = sizes.rows.get((index, slab))
+                rows = passing if flight is None else flight.rows(passing)
+                threads, lanes = (1, 1) if flight is None else (flight.threads, flight.lanes)
+                found.append(SlabUse(kernel.name, index, slab, passing, rows, stride, source, mine, lanes, threads))
+    return found
+
+
+def stack_use(kernel: Kernel, stack: StackAlloca, sizes: Sizes) -> StackUse:
+    """One adstack of a kernel with these sizes."""
+    span = kernel.span(stack.loc)
+    capacity = stack.capacity if stack.capacity is not None else sizes.capacities.get(stack.stack, 0)
+    slot = stack.dtype.size * (2 if stack.adjoint else 1)
+    place = f"{span.file}:{span.line}" if span else ""
+    return StackUse(
+        stack.stack, stack.variable or stack.stack, place, capacity, slot, sizes.totals.get(stack.stack)
+    )
+
+
+def describe(use: SlabUse) -> str:
+    """One line for a heap binding."""
+    stacks = ", ".join(f"{s.variable}[{s.capacity}]" for s in use.stacks)
+    rows = "unknown" if use.rows is None else str(use.rows)
+    return (
+        f"stackgrad adstack: {use.kernel} task {use.task} slab {use.slab}: {stacks}; size {use.source}; "
+        f"rows {rows}, stride {use.stride} B, {use.bytes} B"
+    )
+
+
+def describe_overflow(kernel: Kernel, sizes: Sizes, needed: Mapping[str, int]) -> Iterator[str]:
+    """Lines about every adstack of a kernel in which one overflowed. needed: capacities by a new count, where known."""
+    for stack in (s for s in walk_kernel(kernel) if isinstance(s, StackAlloca)):
+        use = stack_use(kernel, stack, sizes)
+        count = f", a new count gives {needed[use.name]}" if use.name in needed else ""
+        yield f"    adstack {use.name} of {use.variable} {use.place}: capacity {use.capacity}{count}"
+    if any(needed.get(name, 0) > capacity for name, capacity in sizes.capacities.items()):
+        yield "    cause: an array that a loop bound depends on was written behind the runtime's back"
