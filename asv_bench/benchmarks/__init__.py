@@ -9,6 +9,7 @@ from . import (  # noqa: F401 - each registers what it measures
     bench_memory,
     bench_peers,
     bench_reverse,
+    bench_side_by_side,
 )
 from .common import USED
 from .workloads import WORKLOADS

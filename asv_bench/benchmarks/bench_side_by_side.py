@@ -1,0 +1,63 @@
+"""The works of `python -m stackgrad.harness.bench`, alone: their history by commit. Peers run beside them there, not here.
+
+Two threads, as there. Versions that have no such works are skipped.
+"""
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import Any
+
+import stackgrad as sg
+
+from .common import Bench
+
+SAMPLES = 7
+COLUMNS = (
+    "launch: no argument", "launch: one scalar", "launch: three ndarrays", "small_loop: forward", "small_loop: grad",
+    "small_loop_arrays: forward", "small_loop_arrays: grad", "many_tasks: forward", "many_tasks: grad",
+    "long_row: grad", "long_row: heap", "sweep: forward", "sweep: grad", "varied_sweep: forward", "varied_sweep: grad",
+    "skewed_sweep: forward", "skewed_sweep: grad", "gated: forward", "gated: grad", "gated: forward after 20 ms",
+    "gated: grad after 20 ms", "cold_compile: forward", "cold_compile: grad",
+)  # fmt: skip
+"""Work and column. Append only."""
+
+
+class SideBySide(Bench):
+    """One column of one work: the median of seven samples."""
+
+    params = (COLUMNS,)
+    param_names = ("column",)
+    timeout = 300
+
+    def setup(self, column: str) -> None:
+        """Compiled, launched once, the gradient checked."""
+        work, _, name = column.partition(": ")
+        try:
+            from stackgrad.harness.bench.works import WORKS
+        except ImportError as absent:
+            raise NotImplementedError(f"this version has no such works: {absent}") from absent
+        sg.init(arch=sg.cpu, default_fp=sg.f32, cpu_max_num_threads=2)
+        self.timed: Any = WORKS[work](sg)[name]
+
+    def track_figure(self, column: str) -> float:
+        """Seconds a call and unit of work; of a column that is no time, its figure."""
+        timed = self.timed
+        if timed.figure is not None:
+            return float(timed.figure())
+        samples = 1 if timed.number == 1 and not timed.pause else SAMPLES
+        return median(_seconds(timed) for _ in range(samples))
+
+    track_figure.unit = "s or kB"  # type: ignore[attr-defined]
+
+
+def _seconds(timed: Any) -> float:
+    """Duration of a call, divided by its units of work; of as many calls as take some milliseconds."""
+    if timed.pause:
+        time.sleep(timed.pause)
+    begin, calls = time.perf_counter(), 0
+    while calls == 0 or not timed.number and time.perf_counter() - begin < 0.02:
+        for _ in range(timed.number or (1 if calls == 0 else calls)):
+            timed.call()
+        calls += timed.number or max(calls, 1)
+    return (time.perf_counter() - begin) / calls / float(timed.each)
