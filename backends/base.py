@@ -100,9 +100,12 @@ class Draws:
 
 
 class Executable(Protocol):
-    """A compiled kernel."""
+    """A compiled kernel. growths: how often a launch of it made the adstack heap larger."""
 
     kernel: Kernel
+
+    @property
+    def growths(self) -> int: ...
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
         """Execute once. Raises OutOfBounds, KernelAssertionError, DivisionByZero, AdstackOverflow, DeviceError."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import ctypes
 import mmap
 import threading
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from ..compiler.errors import DeviceError
 from .base import SLABS
@@ -39,24 +39,23 @@ class Slab:
 class Heap:
     """Slabs by name. lock: held by a launch that uses adstacks. epoch: changes whenever an address does.
 
-    limit: most bytes of all slabs together; None for what the machine can back when it is asked. growths: how often
-    each kernel made a slab larger.
+    limit: most bytes of all slabs together; None for what the machine can back when it is asked.
     """
 
     limit: int | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)
     epoch: int = 0
     slabs: dict[str, Slab] = field(default_factory=lambda: {name: Slab() for name in SLABS})
-    growths: Counter[str] = field(default_factory=Counter)
 
-    def reserve(self, needs: Mapping[str, int], kernel: str) -> None:
-        """Make every slab at least so many bytes large. HeapRefusal, with numbers and reason, if the machine cannot.
+    def reserve(self, needs: Mapping[str, int]) -> bool:
+        """Make every slab at least so many bytes large; gives whether one had to grow.
 
-        A refused request changes no slab but those that it gave back in vain, which are empty then.
+        Raises HeapRefusal, with numbers and reason, if the machine cannot. A refused request changes no slab but those
+        that it gave back in vain, which are empty then.
         """
         grown = {name: need for name, need in needs.items() if need > self.slabs[name].current}
         if not grown:
-            return
+            return False
         kept = sum(s.current for name, s in self.slabs.items() if name not in grown)
         room, reason = self._room()
         if kept + sum(grown.values()) > room:
@@ -65,7 +64,11 @@ class Heap:
         for name, need in grown.items():
             spare = room - kept - sum(grown.values()) + need
             self._grow(name, need, spare, needs)
-        self.growths[kernel] += 1
+        return True
+
+    def base(self, name: str) -> int:
+        """Address of a slab; of an empty one, that of a page on which stacks without slots are read."""
+        return self.slabs[name].base or _address(_void_page())
 
     def _room(self) -> tuple[int, str]:
         """(most bytes of all slabs together, why no more)."""
@@ -85,8 +88,7 @@ class Heap:
                 self.slabs[name] = Slab(peak=old.peak)
                 memory = _mapped(size)
             if memory is not None:
-                base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-                self.slabs[name] = Slab(memory, base, size, max(old.peak, size))
+                self.slabs[name] = Slab(memory, _address(memory), size, max(old.peak, size))
                 return
         limit = address_limit()
         reason = "the system refuses to map so much"
@@ -100,13 +102,21 @@ class Heap:
         """Give everything back and forget the peaks."""
         with self.lock:
             self.slabs = {name: Slab() for name in SLABS}
-            self.growths.clear()
             self.epoch += 1
 
 
 def _refusal(needs: Mapping[str, int], reason: str) -> HeapRefusal:
     sizes = ", ".join(f"{need} bytes of {name} slots" for name, need in needs.items() if need)
     return HeapRefusal(f"the adstacks need {sizes}, and {reason}")
+
+
+@cache
+def _void_page() -> mmap.mmap:
+    return map_pages(PAGE)
+
+
+def _address(memory: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
 def _mapped(size: int) -> mmap.mmap | None:

@@ -222,6 +222,11 @@ class Launcher:
 
     # -- reports --------------------------------------------------------------------------------------------
 
+    @property
+    def growths(self) -> int:
+        """How often a launch made the adstack heap larger."""
+        return 0 if self._executable is None else self._executable.growths
+
     def usage(self) -> list[SlabUse]:
         """What the last launch needed, by task and slab; empty if the kernel has no adstacks."""
         return find_uses(self.kernel, self._last, self._source, self.backend, self.options)

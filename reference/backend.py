@@ -21,6 +21,7 @@ class ReferenceExecutable:
     kernel: Kernel
     program: Program
     backend: ReferenceBackend
+    growths: int = 0
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
         """Execute once, arrays in place. Raises KernelTypeError or one of `traps.TRAPS`."""

@@ -20,7 +20,7 @@ from ..base import Arrays, Draws, Flight, Options, Probe, Scalars, Sizes
 from ..heap import Heap
 from ..llvm.emit import MASKED_SITES
 from ..llvm.errors import FAILED
-from ..llvm.layout import Layout, written
+from ..llvm.layout import Layout, lay_out, written
 from ..llvm.module import Generated, generate
 from ..llvm.optimise import LOCK
 from ..llvm.target import CPU, Target
@@ -51,6 +51,7 @@ class CpuExecutable:
     def __post_init__(self) -> None:
         self.layout = self.generated.layout
         self._written = written(self.kernel)
+        self._placement = stacks.place(self.kernel, self.layout, self.options)
         self._code = NativeCode(self.generated, self.options.effort)
         self._launch: Callable[[int], int] = _LAUNCH(self._code.address)
         self._print = _PRINT(self._on_print)
@@ -71,7 +72,7 @@ class CpuExecutable:
             block.bind(arrays, scalars, draws)
             if self.layout.stacks:
                 with self.heap.lock:
-                    stacks.bind(block, self.layout, sizes, self.heap, self.kernel)
+                    stacks.bind(block, self._placement, sizes, self.heap)
                     status = self._launch(block.address)
             else:
                 status = self._launch(block.address)
@@ -81,6 +82,11 @@ class CpuExecutable:
             self._idle.append(block)
         if self._raised:
             self._raise_of_callback()
+
+    @property
+    def growths(self) -> int:
+        """How often a launch made the heap larger."""
+        return self._placement.growths
 
     def _new_block(self) -> Block:
         block = Block(self.layout, self.kernel.name, self._written)
@@ -157,8 +163,8 @@ class CpuBackend:
             return str(machine().emit_assembly(optimised(generated)))
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
-        """One for each thread: an iteration begins when the one before it on its thread has given the row back."""
-        return Flight()
+        """A row for each thread, or each of its lanes: an iteration begins when the one before it has given it back."""
+        return stacks.place(kernel, lay_out(kernel), options).flights(sizes)[task]
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Adstack memory by slab: bytes held now, and the most since the last reset."""

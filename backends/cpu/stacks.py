@@ -1,22 +1,28 @@
 """Where adstacks lie on a CPU: each row contiguous, rows of a task one after another in each slab.
 
-A row belongs to a thread of the launch. Tasks run one after another, so
-they share a slab. A task of which it is known that no iteration needs a row gets none, and its
+A row belongs to a thread of the launch. Where the task runs as masked code, a row holds its lanes side by side,
+[slot][lane]: offsets and strides in the block are those of one lane, and the code multiplies them. Tasks run one
+after another, so they share a slab. A task of which it is known that no iteration needs a row gets none, and its
 stacks have capacity 0: a push onto one is an overflow, not a stray write.
 """
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel
-from ..base import Flight, Sizes
+from ..base import Flight, Options, Sizes
 from ..heap import Heap, HeapRefusal
 from ..llvm.layout import ALIGN, Layout, Stack
 from .block import Block
+from .rows import content_of, most_in_flight
 
 GAP = 0
 """Bytes that are left free behind each stack: tests look there for stray writes."""
+
+WIDEST = 16
+"""Bytes of the largest slot: a row of lanes has room for it, because a stack without slots is read at offset 0."""
 
 _WORD = (1 << 63) - 1
 
@@ -32,21 +38,64 @@ def capacity(stack: Stack, sizes: Sizes) -> int:
 
 
 @dataclass
+class Placement:
+    """What decides where the adstacks of one executable lie, beside the sizes of a launch.
+
+    lanes: of the masked code of each task that has some. growths: how often its launches made the heap larger.
+    """
+
+    kernel: Kernel
+    layout: Layout
+    options: Options
+    lanes: Mapping[int, int] = field(default_factory=dict)
+    growths: int = 0
+
+    def flight(self, sizes: Sizes, task: int, threads: int, lanes: int) -> Flight:
+        """What a task runs at once, of so many threads and lanes."""
+        if task not in self.layout.threads_at:
+            return Flight()
+        mine = [s for s in self.layout.stacks if s.task == task]
+        row = sum(capacity(s, sizes) * s.slot_bytes for s in mine)
+        content = content_of((s.slot_bytes, _total(s, sizes)) for s in mine)
+        return most_in_flight(row, content, threads, lanes, forced=bool(self.options.lanes))
+
+    def flights(self, sizes: Sizes) -> dict[int, Flight]:
+        """What each task with adstacks runs at once."""
+        tasks = sorted({task for task, _ in self.layout.rows})
+        return {t: self.flight(sizes, t, self.options.threads, self.lanes.get(t, 0)) for t in tasks}
+
+
+def place(kernel: Kernel, layout: Layout, options: Options) -> Placement:
+    """The placement of a kernel compiled with these options."""
+    return Placement(kernel, layout, options)
+
+
+def _total(stack: Stack, sizes: Sizes) -> int | None:
+    """Values pushed over all iterations; at most capacity times iterations where they were not added up."""
+    known = sizes.totals.get(stack.alloca.stack)
+    passing = sizes.rows.get((stack.task, stack.slab))
+    return known if known is not None or passing is None else passing * capacity(stack, sizes)
+
+
+@dataclass
 class Plan:
-    """Numbers of one launch: words by their place in the block, and bytes by slab."""
+    """Numbers of one launch: words by their place in the block, and bytes by slab.
+
+    widest: bytes of the stack that takes most, and its number.
+    """
 
     words: list[tuple[int, int]] = field(default_factory=list)
     needs: dict[str, int] = field(default_factory=dict)
+    flights: Mapping[int, Flight] = field(default_factory=dict)
     widest: tuple[int, int] = (0, -1)
-    """Bytes of the stack that takes most, and its number."""
-    flights: dict[int, Flight] = field(default_factory=dict)
 
 
-def plan(layout: Layout, sizes: Sizes) -> Plan:
+def plan(layout: Layout, sizes: Sizes, flights: dict[int, Flight]) -> Plan:
     """Place every stack."""
-    out = Plan()
-    for task in sorted({task for task, _ in layout.rows}):
-        out.flights[task] = Flight()
+    out = Plan(flights=flights)
+    for task, found in flights.items():
+        if task in layout.threads_at:
+            out.words += ((layout.threads_at[task], found.threads), (layout.lanes[task], found.lanes))
     for task, slab in layout.rows:
         _place_slab(out, layout, sizes, task, slab)
     return out
@@ -64,7 +113,7 @@ def _place_slab(out: Plan, layout: Layout, sizes: Sizes, task: int, slab: str) -
             out.words.append((stack.offset_at, offset if slots else 0))
             offset += slots * stack.slot_bytes + GAP
             out.widest = max(out.widest, (slots * stack.slot_bytes * places, stack.index))
-    stride = _round(offset, ALIGN if lanes == 1 else 8)
+    stride = _round(offset, ALIGN if lanes == 1 else WIDEST)
     out.words.append((layout.rows[task, slab], places if stride else 0))
     out.words.append((layout.strides[task, slab], stride))
     out.needs[slab] = max(out.needs.get(slab, 0), places * stride)
@@ -74,7 +123,7 @@ def _round(size: int, to: int) -> int:
     return -(-size // to) * to
 
 
-def bind(block: Block, layout: Layout, sizes: Sizes, heap: Heap, kernel: Kernel) -> None:
+def bind(block: Block, placement: Placement, sizes: Sizes, heap: Heap) -> None:
     """Reserve memory and write offsets, capacities and bases into the block, unless they stand there already.
 
     Raises DeviceError before anything runs if the memory cannot be had. The caller holds the heap's lock.
@@ -83,32 +132,37 @@ def bind(block: Block, layout: Layout, sizes: Sizes, heap: Heap, kernel: Kernel)
     if block.stacks_key == key:
         return
     block.stacks_key = None
-    for at, word in _reserve(layout, sizes, heap, kernel).words:
+    for at, word in _reserve(placement, sizes, heap).words:
         block.put(at, min(word, _WORD))
-    for slab, at in layout.slabs.items():
-        block.put(at, heap.slabs[slab].base or block.address + layout.pad_at)
+    for slab, at in placement.layout.slabs.items():
+        block.put(at, heap.base(slab))
     block.stacks_key = heap.epoch, *key[1:]
 
 
-def _reserve(layout: Layout, sizes: Sizes, heap: Heap, kernel: Kernel) -> Plan:
-    """The plan, with memory for it."""
-    found = plan(layout, sizes)
-    try:
-        heap.reserve(found.needs, kernel.name)
-    except HeapRefusal as problem:
-        raise DeviceError(_refused(layout, sizes, found, kernel, str(problem))) from None
-    return found
+def _reserve(placement: Placement, sizes: Sizes, heap: Heap) -> Plan:
+    """The plan for which there is memory: rows for all threads and lanes, else for one iteration at a time."""
+    wide = placement.flights(sizes)
+    for flights in (wide, {task: Flight() for task in wide}):
+        found = plan(placement.layout, sizes, flights)
+        try:
+            placement.growths += heap.reserve(found.needs)
+            return found
+        except HeapRefusal as problem:
+            refusal = str(problem)
+    raise DeviceError(_refused(placement, sizes, found, refusal))
 
 
-def _refused(layout: Layout, sizes: Sizes, found: Plan, kernel: Kernel, reason: str) -> str:
+def _refused(placement: Placement, sizes: Sizes, found: Plan, reason: str) -> str:
     """Which stack wants most, where it is, and what can be done."""
     size, index = found.widest
-    stack = layout.stacks[index]
+    kernel, stack = placement.kernel, placement.layout.stacks[index]
     span = kernel.span(stack.alloca.loc)
-    name, place = stack.alloca.variable or stack.alloca.stack, f", {span.file}:{span.line}" if span else ""
-    head = f"kernel {kernel.name}, task {stack.task}: {reason}; nothing was run"
-    most = f"most of it, {size} bytes, for the history of {name}{place}"
-    slots = f"{capacity(stack, sizes)} slots of {stack.slot_bytes} bytes for each iteration in flight"
-    text = "\n".join(span.render().splitlines()[1:]) if span else ""
-    cure = "run fewer steps of the loop per launch, or keep its state in a field and launch once a step"
-    return f"{head}\n    {most}: {slots}\n" + (f"{text}\n" if text else "") + f"    cure: {cure}"
+    name, slots = stack.alloca.variable or stack.alloca.stack, capacity(stack, sizes)
+    lines = [
+        f"kernel {kernel.name}, task {stack.task}: {reason}; nothing was run",
+        f"most of it, {size} bytes, for the history of {name}: {slots} slots of {stack.slot_bytes} bytes for each "
+        "iteration in flight",
+        *(span.render().splitlines() if span else ()),
+        "cure: run fewer steps of the loop per launch, or keep its state in a field and launch once a step",
+    ]
+    return "\n    ".join(lines)

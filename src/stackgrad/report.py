@@ -1,7 +1,7 @@
 """Adstack memory, readable: what is held now and at the peak by slab, and what each task of each kernel needs."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from .backends.base import SLABS
@@ -14,8 +14,8 @@ class AdstackReport:
     """Adstack memory of the runtime.
 
     slabs: {"real": {"current": bytes, "peak": bytes}, ...} as the backend holds it. tasks: for each kernel, task and
-    slab with stacks, what its last launch needed: rows held at once, stride and bytes, and each stack's capacity,
-    variable and line.
+    slab with stacks, what its last launch needed: rows held at once, for how many threads and lanes, stride and bytes,
+    the bytes that its iterations push, where the size comes from, and each stack's capacity, variable and line.
     """
 
     slabs: Mapping[str, Mapping[str, int]]
@@ -37,13 +37,20 @@ class AdstackReport:
             slab = self.slabs.get(name, {})
             lines.append(f"{name:10s}{slab.get('current', 0):>12d} B{slab.get('peak', 0):>12d} B")
         for use in self.tasks:
-            rows = "unknown" if use.rows is None else f"{use.rows}"
-            rows += "" if use.passing in (None, use.rows) else f" for {use.passing} iterations"
-            lines.append(f"{use.kernel} task {use.task} {use.slab}: rows {rows}, stride {use.stride} B, {use.bytes} B")
-            for stack in use.stacks:
-                slots = f"{stack.capacity} slots of {stack.slot_bytes} B"
-                lines.append(f"    {stack.variable} {stack.place}: {slots}")
+            lines += _lines(use)
         return "\n".join(lines)
+
+
+def _lines(use: SlabUse) -> Iterator[str]:
+    rows = "unknown" if use.rows is None else f"{use.rows}"
+    rows += "" if use.passing in (None, use.rows) else f" for {use.passing} iterations"
+    rows += f" ({use.threads} threads of {use.lanes} lanes)" if use.threads * use.lanes > 1 and use.rows else ""
+    content = "" if use.content is None else f", content {use.content} B"
+    yield (f"{use.kernel} task {use.task} {use.slab}: rows {rows}, stride {use.stride} B, {use.bytes} B{content};"
+           f" size {use.source}")  # fmt: skip
+    for stack in use.stacks:
+        total = "" if stack.total is None else f", {stack.total} pushes in all"
+        yield f"    {stack.variable} {stack.place}: {stack.capacity} slots of {stack.slot_bytes} B{total}"
 
 
 def adstack_report() -> AdstackReport:

@@ -237,12 +237,12 @@ def test_what_cannot_be_had_is_refused_before_anything_runs(bench: Any) -> None:
 
 def test_a_refusal_leaves_the_heap_as_it_was() -> None:
     heap = Heap(limit=10 * PAGE)
-    heap.reserve({"real": 2 * PAGE, "flag": 1}, "kernel k")
+    assert heap.reserve({"real": 2 * PAGE, "flag": 1})
     before = heap.report(), heap.epoch
     with pytest.raises(DeviceError, match="the heap is limited to 40960 bytes"):
-        heap.reserve({"real": 3 * PAGE, "integer": 9 * PAGE}, "kernel k")
+        heap.reserve({"real": 3 * PAGE, "integer": 9 * PAGE})
     assert (heap.report(), heap.epoch) == before
-    heap.reserve({"real": 9 * PAGE}, "kernel k")
+    heap.reserve({"real": 9 * PAGE})
     assert heap.report()["real"]["current"] == 9 * PAGE, "an ample slab would not fit, so the need is met exactly"
 
 
