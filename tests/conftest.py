@@ -1,10 +1,13 @@
 """Collects .kir files; the plugin of the harness chooses backends and prints the matrix of backends and outcomes."""
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
+
+os.environ["STACKGRAD_CACHE"] = "0"  # here and in processes that tests start; those about the cache turn it on
 
 pytest_plugins = ["stackgrad.harness.plugin", "pytester"]
 

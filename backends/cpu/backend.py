@@ -21,7 +21,7 @@ from ..heap import Heap
 from ..llvm.emit import MASKED_SITES
 from ..llvm.errors import FAILED
 from ..llvm.layout import Layout, lay_out, written
-from ..llvm.module import Generated, generate
+from ..llvm.module import Code, generate, generate_later
 from ..llvm.optimise import LOCK
 from ..llvm.target import CPU, Target
 from . import stacks
@@ -39,7 +39,7 @@ class CpuExecutable:
     """A compiled kernel. Threads may run it at the same time."""
 
     kernel: Kernel
-    generated: Generated
+    generated: Code
     heap: Heap
     options: Options
     target: Target
@@ -141,12 +141,13 @@ class CpuBackend:
             reason = f"LLVM has no target for this machine: {error}"
             return Probe(False, reason=reason, cure="use the reference backend")
         version = ".".join(map(str, llvm.llvm_version_info))
-        made_by = f"LLVM {version}, llvmlite {llvmlite.__version__}"
-        return Probe(True, version=f"{made_by}; {cpu}, {os.cpu_count()} cores")
+        source = f"LLVM {version}, llvmlite {llvmlite.__version__}"
+        return Probe(True, version=f"{source}; {cpu}, {os.cpu_count()} cores")
 
     def compile(self, kernel: Kernel, options: Options) -> CpuExecutable:
         """Generate, optimise and load. Raises Unsupported for what backends/limits.py declares."""
-        return CpuExecutable(kernel, generate(kernel, options, self.target), self.heap, options, self.target)
+        generated = generate_later(generate, kernel, options, self.target)
+        return CpuExecutable(kernel, generated, self.heap, options, self.target)
 
     def ir_text(self, kernel: Kernel, options: Options | None = None, optimise: bool = True) -> str:
         """LLVM IR of a kernel, after LLVM's pipeline or before it."""
@@ -154,13 +155,13 @@ class CpuBackend:
         if not optimise:
             return generated.text
         with LOCK:
-            return str(optimised(generated))
+            return str(optimised(generated.text))
 
     def assembly(self, kernel: Kernel, options: Options | None = None) -> str:
         """Machine code of a kernel as text."""
         generated = generate(kernel, options or Options(), self.target)
         with LOCK:
-            return str(machine().emit_assembly(optimised(generated)))
+            return str(machine().emit_assembly(optimised(generated.text)))
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
         """A row for each thread, or each of its lanes: an iteration begins when the one before it has given it back."""

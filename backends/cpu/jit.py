@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import count
 
+import llvmlite
 import llvmlite.binding as llvm
 
-from ..llvm.module import Generated
+from .. import disk_cache
+from ..llvm.module import Code
 from ..llvm.optimise import LOCK, initialise, optimise, parse
 
 _NUMBERS = count()
@@ -40,11 +42,14 @@ def _linker() -> llvm.LLJIT:
 
 
 class NativeCode:
-    """A loaded module. addresses: of what it exports; address: of the first. The code goes away with this object."""
+    """A loaded module. addresses: of what it exports; address: of the first. The code goes away with this object.
 
-    def __init__(self, generated: Generated, effort: int = 2, exports: Sequence[str] = ("launch",)) -> None:
+    Machine code that an earlier process has left in the cache is loaded as it is; else it is made, and left there.
+    """
+
+    def __init__(self, generated: Code, effort: int = 2, exports: Sequence[str] = ("launch",)) -> None:
+        image = _image(generated, effort)
         with LOCK:
-            image = machine(effort).emit_object(optimised(generated, effort))
             library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
             for name in exports:
                 library = library.export_symbol(name)
@@ -53,9 +58,39 @@ class NativeCode:
         self.address = self.addresses[exports[0]]
 
 
-def optimised(generated: Generated, effort: int = 2) -> llvm.ModuleRef:
+def _image(generated: Code, effort: int) -> bytes:
+    """The object file of a module, from the cache if it is there. An entry: digest of the text, then the object."""
+    cache = disk_cache.active()
+    if cache is None:
+        return _emitted(generated, effort)
+    key = disk_cache.key("object", disk_cache.made_by(), _versions(), *host(), str(effort), generated.key)
+    found = cache.get(key)
+    if found is not None:
+        generated.expect(found[:_DIGEST])
+        return found[_DIGEST:]
+    image = _emitted(generated, effort)
+    cache.put(key, generated.digest + image)
+    return image
+
+
+_DIGEST = 32
+
+
+@cache
+def _versions() -> str:
+    return f"LLVM {'.'.join(map(str, llvm.llvm_version_info))}, llvmlite {llvmlite.__version__}"
+
+
+def _emitted(generated: Code, effort: int) -> bytes:
+    text = generated.text  # before the lock: it may be made now
+    with LOCK:
+        image: bytes = machine(effort).emit_object(optimised(text, effort))
+    return image
+
+
+def optimised(text: str, effort: int = 2) -> llvm.ModuleRef:
     """The optimised module. The caller holds LLVM's lock."""
     owner = machine(effort)
-    module = parse(generated.text, owner.triple, str(owner.target_data))
+    module = parse(text, owner.triple, str(owner.target_data))
     optimise(module, owner, effort)
     return module

@@ -15,7 +15,7 @@ from ...compiler.ir.nodes import Kernel
 from ..base import Options
 from ..llvm.emit import Site
 from ..llvm.layout import DECLINED, Layout
-from ..llvm.module import Generated
+from ..llvm.module import Code, generate_later
 from ..llvm.target import Target
 from .jit import NativeCode
 
@@ -27,10 +27,15 @@ class Variants:
 
     def __init__(self, kernel: Kernel, options: Options, target: Target, layout: Layout) -> None:
         self.kernel, self.options, self.target, self.layout = kernel, options, target, layout
-        self.sites: tuple[Site, ...] = ()
+        self._generated: Code | None = None
         self._lock = threading.RLock()
         self._code: NativeCode | None = None
         self._addresses: dict[int, int] | None = None
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """What the numbers in error records of masked code mean."""
+        return self._generated.sites if self._generated else ()
 
     def fill(self, block: int, task: int) -> None:
         """Write the address for a task into a block, or that there is none; the code is made if it is not there."""
@@ -46,10 +51,9 @@ class Variants:
         tasks = [] if masked is None else [k for k in self.layout.variants if masked.eligible(self.kernel, k)]
         if masked is None or not tasks:
             return {}
-        generated: Generated = masked.generate_masked(self.kernel, self.options, self.target)
+        self._generated = generate_later(masked.generate_masked, self.kernel, self.options, self.target)
         names = [f"masked.{index}" for index in tasks]
-        self._code = NativeCode(generated, self.options.effort, names)
-        self.sites = generated.sites
+        self._code = NativeCode(self._generated, self.options.effort, names)
         return {index: self._code.addresses[name] for index, name in zip(tasks, names)}
 
 

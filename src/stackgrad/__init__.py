@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import ad, capture, jax, linalg, math, torch, types
+    from .backends.disk_cache import CacheWarning
     from .classes import data_oriented, pyfunc
     from .compiler.errors import (
         AdstackOverflow,
@@ -127,6 +128,7 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(("adstack_report", "AdstackReport"), ".report"),
     **dict.fromkeys(("eig", "make_spd", "outer", "polar_decompose", "solve", "svd", "sym_eig"), ".linalg"),
     **dict.fromkeys(("Event", "Stream", "create_event", "create_stream"), ".streams"),
+    "CacheWarning": ".backends.disk_cache",
     "perf_dispatch": ".dispatch",
     "BufferView": ".views",
     **dict.fromkeys(_TYPES, ".compiler.ir.types"),

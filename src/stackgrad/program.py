@@ -21,6 +21,7 @@ from .compiler.sizing.regions import Box, Regions
 from .directions import Backward, Direction, Side, is_by_hand, is_checked
 from .dump import dump_kernels
 from .fields import Array
+from .lowerings import lowered
 from .session import RUNTIME, stamp
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Program:
             from .compiler.driver import prepare_forward
 
             debug = RUNTIME.settings.debug
-            self._forward = self._launcher(prepare_forward(self.kernel, check=debug, stated=debug), "forward")
+            self._forward = self._launcher(lowered(prepare_forward, self.kernel, check=debug, stated=debug), "forward")
         return self._forward
 
     @property
@@ -93,8 +94,8 @@ class Program:
             self._need_gradients()
             from .compiler.driver import prepare_reverse
 
-            lowered = prepare_reverse(self.kernel, check=RUNTIME.settings.debug, stated=is_checked())
-            self._reverse = self._launcher(lowered, "reverse")
+            made = lowered(prepare_reverse, self.kernel, check=RUNTIME.settings.debug, stated=is_checked())
+            self._reverse = self._launcher(made, "reverse")
         return self._reverse
 
     @property
@@ -111,11 +112,10 @@ class Program:
         self._need_gradients()
         from .compiler.driver import prepare_reverse
 
-        lowered = prepare_reverse(
-            self.kernel, check=RUNTIME.settings.debug, taped=True, stated=is_checked()
-        )
-        launcher = self._launcher(lowered, "reverse.taped" if lowered.before else "reverse")
-        if lowered.before or self._reverse is not None:
+        check = RUNTIME.settings.debug
+        made = lowered(prepare_reverse, self.kernel, check=check, taped=True, stated=is_checked())
+        launcher = self._launcher(made, "reverse.taped" if made.before else "reverse")
+        if made.before or self._reverse is not None:
             return Direction(Side(launcher), Regions(launcher.kernel))
         self._reverse = launcher
         return None
@@ -140,8 +140,8 @@ class Program:
             from .compiler.driver import prepare_tangent
 
             kernel = detach_loads(self.kernel, constants)
-            lowered = prepare_tangent(kernel, carriers, check=RUNTIME.settings.debug)
-            found = self._tangents[carriers, constants] = self._launcher(lowered, "tangent")
+            made = lowered(prepare_tangent, kernel, carriers, check=RUNTIME.settings.debug)
+            found = self._tangents[carriers, constants] = self._launcher(made, "tangent")
         return found
 
     def second(self, carriers: frozenset[str], constants: frozenset[str], taped: bool) -> Launcher:
@@ -152,8 +152,8 @@ class Program:
 
             gradient = (self.taped.side if taped else self.reverse_side).launcher
             before, check = gradient.lowered.before, RUNTIME.settings.debug
-            lowered = prepare_second(gradient.kernel, carriers, constants, before, check)
-            found = self._second[carriers, constants, taped] = self._launcher(lowered, "reverse.tangent")
+            made = lowered(prepare_second, gradient.kernel, carriers, constants, before, check=check)
+            found = self._second[carriers, constants, taped] = self._launcher(made, "reverse.tangent")
         return found
 
     def detached(self, names: frozenset[str]) -> Program:
@@ -213,9 +213,9 @@ class Program:
         """Array parameters that have an adjoint array."""
         return tuple(p.name for p in self.kernel.params if isinstance(p.type, ArrayType) and p.type.grad)
 
-    def _launcher(self, lowered: Lowered, kind: str) -> Launcher:
-        dump_kernels(self.kernel, lowered, kind)
-        launcher = Launcher(lowered, RUNTIME.backend, RUNTIME.options)
+    def _launcher(self, made: Lowered, kind: str) -> Launcher:
+        dump_kernels(self.kernel, made, kind)
+        launcher = Launcher(made, RUNTIME.backend, RUNTIME.options)
         RUNTIME.launchers.add(launcher)
         return launcher
 

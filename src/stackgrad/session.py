@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .backends import disk_cache
 from .compiler.errors import DeviceError
 from .compiler.ir.types import SCALARS, Scalar, f32, f64, i32, i64
 from .usage import OptionError, close_names
@@ -125,8 +126,8 @@ DIALECT: dict[str, str] = {
     "force_scalarize_matrix": "vectors are always scalars",
     "kernel_profiler": "kernel.stats() is always on",
     "log_level": "the runtime does not log; see STACKGRAD_DEBUG_ADSTACK and STACKGRAD_DUMP_IR",
-    "offline_cache": "kernels are compiled once per process",
-    "offline_cache_file_path": "kernels are compiled once per process",
+    "offline_cache": "False: what was compiled is not kept on disk for the next process",
+    "offline_cache_file_path": "the folder where it is kept",
     "opt_level": "the pipeline is fixed",
     "print_ir": "set STACKGRAD_DUMP_IR=DIR instead",
     "short_circuit_operators": "`and` and `or` always short-circuit",
@@ -257,6 +258,7 @@ def init(
         random_seed=int(random_seed),
     )
     backend = available(settings.arch)
+    disk_cache.choose(bool(dialect.get("offline_cache", True)), os.fspath(dialect.get("offline_cache_file_path") or ""))
     RUNTIME.restart(settings)
     RUNTIME._backend = backend
     RUNTIME.initialised = True

@@ -1,0 +1,53 @@
+"""Programs whose machine code is kept: run by the tests in processes of their own, and in theirs."""
+from __future__ import annotations
+
+from typing import Any
+
+import stackgrad as sg
+
+
+class Sums:
+    """y[i] = the loop-carried v after n[i] steps, with a second kernel that draws, asserts and prints."""
+
+    def __init__(self, size: int = 5) -> None:
+        self.x = x = sg.field(sg.f32, shape=size, needs_grad=True)
+        self.y = y = sg.field(sg.f32, shape=size, needs_grad=True)
+        self.n = n = sg.field(sg.i32, shape=size)
+        for i in range(size):
+            x[i], n[i] = 0.25 * i, i
+
+        @sg.kernel
+        def grow() -> None:
+            for i in range(size):
+                v = x[i]
+                for _ in range(n[i]):
+                    v = sg.sin(v) * v + 1.0
+                y[i] = v
+
+        @sg.kernel
+        def strict(limit: sg.i32) -> None:
+            for i in range(1):
+                print("limit", limit)
+                assert limit < 3, "the limit is 3"
+                y[limit] = 1.0
+
+        self.grow: Any = grow
+        self.strict: Any = strict
+
+    def gradient(self) -> list[float]:
+        """Launch forward and backward."""
+        self.x.grad.fill(0.0)
+        self.y.grad.fill(1.0)
+        self.grow()
+        self.grow.grad()
+        return [float(v) for v in self.x.grad.to_numpy()]
+
+
+def main() -> None:
+    """Print the gradient."""
+    sg.init(arch=sg.cpu)
+    print(Sums().gradient())
+
+
+if __name__ == "__main__":
+    main()
