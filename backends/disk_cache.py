@@ -78,10 +78,12 @@ class DiskCache:
         except FileNotFoundError:
             return None
         except OSError as error:
-            return self._warn(f"{path} cannot be read: {_reason(error)}")
+            self._warn(f"{path} cannot be read: {_reason(error)}")
+            return None
         content = _content(data, key)
         if content is None:
-            return self._warn(f"{path} is damaged, or of another version: it is not used")
+            self._warn(f"{path} is damaged, or of another version: it is not used")
+            return None
         self._note_use(path)
         return content
 

@@ -198,7 +198,7 @@ class _Reader:
                 raise CodecError(f"{cls.__name__} has {count} fields, not {len(item)}")
             for place, reader in readers:
                 item[place] = reader(item[place])
-            made = new(cls)
+            made: Any = new(cls)
             vars(made).update(zip(names, item))
             if check is not None:
                 check(made)

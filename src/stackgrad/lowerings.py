@@ -38,7 +38,9 @@ def lowered(prepare: Callable[..., Lowered], kernel: Kernel, *args: Any, **optio
     return _identified(found, key)
 
 
-def _key(prepare: Callable[..., Lowered], kernel: Kernel, args: tuple[Any, ...], options: dict[str, Any]) -> bytes | None:
+def _key(
+    prepare: Callable[..., Lowered], kernel: Kernel, args: tuple[Any, ...], options: dict[str, Any]
+) -> bytes | None:
     from .compiler.ad.policies import policy_of
 
     bare = replace(kernel, locations=())

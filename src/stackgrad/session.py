@@ -258,7 +258,10 @@ def init(
         random_seed=int(random_seed),
     )
     backend = available(settings.arch)
-    disk_cache.choose(bool(dialect.get("offline_cache", True)), os.fspath(dialect.get("offline_cache_file_path") or ""))
+    kept_at = dialect.get("offline_cache_file_path")
+    disk_cache.choose(
+        bool(dialect.get("offline_cache", True)), os.fspath(kept_at) if isinstance(kept_at, str | os.PathLike) else ""
+    )
     RUNTIME.restart(settings)
     RUNTIME._backend = backend
     RUNTIME.initialised = True

@@ -26,7 +26,7 @@ class Sums:
 
         @sg.kernel
         def strict(limit: sg.i32) -> None:
-            for i in range(1):
+            for _ in range(1):
                 print("limit", limit)
                 assert limit < 3, "the limit is 3"
                 y[limit] = 1.0

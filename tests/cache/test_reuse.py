@@ -161,9 +161,9 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, folder: Path, monkeypatch:
 # ---- what reloaded code says --------------------------------------------------------------------------------
 
 
-def message(expected: type[Exception], launch: Callable[[], Any]) -> str:
+def message(expected: type[Exception], launch: Callable[..., Any], *args: Any) -> str:
     with pytest.raises(expected) as caught:
-        launch()
+        launch(*args)
     return str(caught.value)
 
 
@@ -187,9 +187,9 @@ def test_asserts_indices_and_prints(folder: Path, capsys: pytest.CaptureFixture[
     said = []
     for _ in range(2):
         sg.init(arch=sg.cpu, debug=True)
-        sums = Sums(2)
-        said.append([message(sg.KernelAssertionError, lambda: sums.strict(7)), capsys.readouterr().out])
-        said[-1].append(message(sg.OutOfBounds, lambda: sums.strict(2)))
+        strict = Sums(2).strict
+        said.append([message(sg.KernelAssertionError, strict, 7), capsys.readouterr().out])
+        said[-1].append(message(sg.OutOfBounds, strict, 2))
         capsys.readouterr()
     assert said[0] == said[1]
     assert "the limit is 3" in said[0][0] and "programs.py:" in said[0][0] and said[0][1] == "limit 7\n"
