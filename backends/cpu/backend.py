@@ -23,10 +23,10 @@ from ..llvm.errors import FAILED
 from ..llvm.layout import Layout, lay_out, written
 from ..llvm.module import Code, generate, generate_later
 from ..llvm.optimise import LOCK
-from ..llvm.target import CPU, Target
+from ..llvm.target import Target
 from . import stacks
 from .block import Block
-from .jit import NativeCode, host, machine, optimised
+from .jit import NativeCode, host, host_target, machine, optimised
 from .report import exception, text_of
 from .variants import REQUEST, Variants
 
@@ -129,8 +129,8 @@ class CpuBackend:
 
     name = "cpu"
 
-    def __init__(self, target: Target = CPU) -> None:
-        self.target = target
+    def __init__(self, target: Target | None = None) -> None:
+        self.target = target or host_target()
         self.heap = Heap()
 
     def probe(self) -> Probe:

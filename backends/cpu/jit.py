@@ -6,6 +6,7 @@ is position-independent in the small model, which LLVM selects fastest; the link
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import count
 
@@ -15,6 +16,7 @@ import llvmlite.binding as llvm
 from .. import disk_cache
 from ..llvm.module import Code
 from ..llvm.optimise import LOCK, initialise, optimise, parse
+from ..llvm.target import CPU, Target
 
 _NUMBERS = count()
 """Names of libraries: one cannot be used again, even when the library is gone."""
@@ -25,6 +27,14 @@ def host() -> tuple[str, str]:
     """(name, features) of the CPU that runs this process."""
     initialise()
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+@cache
+def host_target() -> Target:
+    """What the generator must know about this CPU. All 64-bit ARM CPUs fuse; x86 CPUs say so."""
+    initialise()
+    triple, features = llvm.get_default_triple(), llvm.get_host_cpu_features()
+    return replace(CPU, fused=triple.startswith(("aarch64", "arm64")) or bool(features.get("fma")))
 
 
 @cache

@@ -80,7 +80,7 @@ class Constant(Value):
             self.constant = _wrapped(int(number), type.width)
             super().__init__(type, str(self.constant))
         elif isinstance(type, VectorType):
-            super().__init__(type, "<" + ", ".join([str(Constant(type.element, number))] * type.count) + ">")
+            super().__init__(type, f"splat ({Constant(type.element, number)})")
         else:
             super().__init__(type, _real(type, float(number)))
 

@@ -1,7 +1,8 @@
 """LIBRARY: functions that a target's math library computes, by operation: its names for f32 and f64 per library.
 
 libm is what the running process has loaded (glibc and musl stay within 2 ulps on these); libdevice is bitcode that
-is linked into the module. Both are declared free of memory effects: errno is nobody's business here.
+is linked into the module. Both are declared free of memory effects: errno is nobody's business here. Vectors take
+the inlined functions of polynomials/ instead, whose results differ from libm's within the ulps of OPS.
 """
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from collections.abc import Callable
 from ...compiler.ir.types import Scalar
 from . import ir
 from .emit import PURE, Arith
-from .types import F32, I32, const
+from .polynomials import function_of_lanes
+from .types import F32, element
 
 LIBRARY: dict[str, dict[str, tuple[str, str]]] = {
     name: {"libm": (f"{c}f", c), "libdevice": (f"__nv_{c}f", f"__nv_{c}")}
@@ -31,17 +33,12 @@ def libcall(name: str) -> Callable[..., ir.Value]:
 
 
 def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
-    """Call the library function; lane by lane on vectors."""
+    """The function of scalars by the library; of vectors by inlined code, where there is some."""
     t = args[0].type
+    scalar = _function(e, name, element(t), len(args))
     if not isinstance(t, ir.VectorType):
-        return e.b.call(_function(e, name, t, len(args)), args)
-    out: ir.Value = ir.Value(t, "poison")
-    function = _function(e, name, t.element, len(args))
-    for lane in range(t.count):
-        at = const(I32, lane)
-        made = e.b.call(function, [e.b.extract_element(a, at) for a in args])
-        out = e.b.insert_element(out, made, at)
-    return out
+        return e.b.call(scalar, args)
+    return e.b.call(function_of_lanes(e, name, scalar, t, len(args)), args)
 
 
 def _function(e: Arith, name: str, t: ir.Type, arity: int) -> ir.Function:

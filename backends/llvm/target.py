@@ -10,7 +10,8 @@ class Target:
 
     concurrent: iterations run at once, so atomics must be atomic. interleaved: adstack slots of neighbouring rows
     are neighbours in memory (slot-major), rather than each row being contiguous. native_half: the machine converts
-    between f16 and f32 itself. entries: one entry point per task (GPUs) instead of one for the kernel.
+    between f16 and f32 itself. fused: it multiplies and adds in one rounding. entries: one entry point per task (GPUs)
+    instead of one for the kernel.
     """
 
     name: str
@@ -19,6 +20,7 @@ class Target:
     concurrent: bool = False
     interleaved: bool = False
     native_half: bool = True
+    fused: bool = False
     entries: bool = False
     prints: bool = True
 

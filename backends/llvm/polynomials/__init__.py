@@ -1,0 +1,60 @@
+"""Mathematical functions of f32 and f64 as inlined code, for lanes of any number: what libm is to scalars.
+
+INLINED maps an operation's name to a function that writes its code: free of branches but for arguments far outside
+the range that the code is made for, which libm computes lane by lane (guard.py). No lane's result depends on another
+lane, and the code for one lane gives the same bits as the code for many. Arithmetic inside carries no fast-math flags.
+docs/decisions/inlined_functions.md states errors and times.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .. import ir
+from ..emit import Arith
+from ..types import element, suffix
+from . import remainder, trigonometric
+from .arcsine import acos, asin
+from .arctangent import atan2
+from .exponential import exp, tanh
+from .guard import Inside, guarded, lane_by_lane
+from .logarithm import log
+from .power import power
+
+
+@dataclass(frozen=True)
+class Inlined:
+    """write(e, *args): the code. inside: the arguments that it is made for, all if None. types: of the operands."""
+
+    write: Callable[..., ir.Value]
+    inside: Inside | None = None
+    types: tuple[str, ...] = ("f32", "f64")
+
+
+INLINED: dict[str, Inlined] = {
+    "exp": Inlined(exp),
+    "log": Inlined(log),
+    "sin": Inlined(trigonometric.sin, trigonometric.inside),
+    "cos": Inlined(trigonometric.cos, trigonometric.inside),
+    "tan": Inlined(trigonometric.tan, trigonometric.inside),
+    "asin": Inlined(asin),
+    "acos": Inlined(acos),
+    "tanh": Inlined(tanh),
+    "atan2": Inlined(atan2),
+    "pow": Inlined(power, types=("f32",)),
+    "fmod": Inlined(remainder.fmod, remainder.inside),
+}
+
+
+def function_of_lanes(e: Arith, name: str, scalar: ir.Function, t: ir.Type, arity: int) -> ir.Function:
+    """The function on values of type t; `scalar` is the library's, for what is not inlined. It goes into callers."""
+
+    def body(e: Arith, function: ir.Function) -> None:
+        row, args = INLINED.get(name), function.args
+        if row is None or suffix(element(t)) not in row.types:
+            e.b.ret(lane_by_lane(e, name, scalar, args))
+            return
+        fast = row.write(e, *args)
+        e.b.ret(guarded(e, name, scalar, row.inside, fast, args) if row.inside else fast)
+
+    return e.m.helper(f"sg.{name}.{suffix(t)}", t, [t] * arity, body, ("nounwind", "alwaysinline"))

@@ -1,0 +1,41 @@
+"""asin and acos: a polynomial up to 1/2, and the half-angle formula asin(x) = pi/2 - 2·asin(sqrt((1 - x)/2)) above."""
+from __future__ import annotations
+
+from .. import ir
+from ..emit import Arith
+from .evaluate import constants, mad, polynomial
+
+
+def _core(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """(condition '|x| > 1/2', asin of |x|, or of sqrt((1 - |x|)/2) where it holds); NaN beyond 1."""
+    b = e.b
+    magnitude = e.intrinsic("fabs", x)
+    half = e.const(x, 0.5)
+    big = b.fcmp_ordered(">", magnitude, half)
+    folded = b.fmul(b.fsub(e.const(x, 1.0), magnitude), half)
+    z = b.select(big, folded, b.fmul(x, x))
+    w = b.select(big, e.intrinsic("sqrt", folded), magnitude)
+    return big, mad(e, b.fmul(w, z), polynomial(e, "asin", z), w)
+
+
+def less_than(e: Arith, x: ir.Value, multiple: float) -> ir.Value:
+    """multiple·pi - x, with pi to twice the digits."""
+    high, low, _ = constants("pi_whole", x)
+    return e.b.fsub(e.const(x, multiple * high), e.b.fsub(x, e.const(x, multiple * low)))
+
+
+def asin(e: Arith, x: ir.Value) -> ir.Value:
+    """asin(x); keeps -0.0."""
+    big, core = _core(e, x)
+    folded = less_than(e, e.b.fadd(core, core), 0.5)
+    return e.intrinsic("copysign", e.b.select(big, folded, core), x)
+
+
+def acos(e: Arith, x: ir.Value) -> ir.Value:
+    """acos(x): 2·core near 1, pi - 2·core near -1, pi/2 - asin(x) between."""
+    b = e.b
+    big, core = _core(e, x)
+    twice = b.fadd(core, core)
+    negative = b.fcmp_ordered("<", x, e.const(x, 0.0))
+    ends = b.select(negative, less_than(e, twice, 1.0), twice)
+    return b.select(big, ends, less_than(e, e.intrinsic("copysign", core, x), 0.5))

@@ -1,0 +1,41 @@
+"""exp and tanh: the argument less a multiple of ln 2, a polynomial on what is left, and a power of two."""
+from __future__ import annotations
+
+from .. import ir
+from ..emit import Arith
+from .evaluate import clamp, constants, kind, mad, polynomial, round_to_integer, scaled, times_two_to, two_to
+
+ENDS = {"f32": (-104.0, 89.0), "f64": (-746.0, 710.0)}
+"""Arguments of exp below and above which the result is 0 and infinite."""
+
+FLAT = {"f32": 10.0, "f64": 20.0}
+"""Arguments from which on tanh is 1."""
+
+
+def reduced(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """(x - n·ln 2, the sum that holds n), n the integer nearest to x/ln 2. The first product is exact."""
+    n, total = round_to_integer(e, x, constants("inverse_ln2", x)[0])
+    for part in constants("ln2", x):
+        x = scaled(e, n, -part, x)
+    return x, total
+
+
+def exp(e: Arith, x: ir.Value) -> ir.Value:
+    """exp(x) = 2^n·exp(r)."""
+    r, total = reduced(e, clamp(e, x, *ENDS[kind(x)]))
+    return times_two_to(e, polynomial(e, "exp", r), total)
+
+
+def _exp_minus_one(e: Arith, x: ir.Value) -> ir.Value:
+    """exp(x) - 1 = 2^n·(exp(r) - 1) + (2^n - 1), precise also near 0; 0 <= x <= 2·FLAT."""
+    r, total = reduced(e, x)
+    rest = mad(e, e.b.fmul(r, r), polynomial(e, "exp", r, skip=2), r)
+    power = two_to(e, total)
+    return mad(e, power, rest, e.b.fsub(power, e.const(power, 1.0)))
+
+
+def tanh(e: Arith, x: ir.Value) -> ir.Value:
+    """tanh(|x|) = t/(t + 2) with t = exp(2|x|) - 1."""
+    magnitude = clamp(e, e.intrinsic("fabs", x), 0.0, FLAT[kind(x)])
+    t = _exp_minus_one(e, e.b.fadd(magnitude, magnitude))
+    return e.intrinsic("copysign", e.b.fdiv(t, e.b.fadd(t, e.const(t, 2.0))), x)

@@ -1,0 +1,88 @@
+"""Arguments outside the range of inlined code: libm computes those lanes, and only those.
+
+The inlined code runs on all lanes. A branch that is practically never taken leads to a loop over the lanes, in a
+function of its own that is shared by vectors of all widths.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .. import ir
+from ..builder import IRBuilder
+from ..emit import Arith
+from ..types import I1, I64, PTR, VOID, const, element, like, suffix
+
+Inside = Callable[..., ir.Value]
+"""inside(e, *args): the condition 'the inlined code is made for these arguments'; it must hold where one is NaN."""
+
+
+def guarded(e: Arith, name: str, scalar: ir.Function, inside: Inside, fast: ir.Value, args: list[ir.Value]) -> ir.Value:
+    """`fast` where `inside` holds, else what the scalar function gives. The open block is the function's entry."""
+    b, t = e.b, fast.type
+    outside = _any(b, b.xor(inside(e, *args), const(like(t, I1), True)))
+    places = [b.alloca(t) for _ in range(len(args) + 1)]
+    before = b.block
+    slow, done = (b.function.append_basic_block(part) for part in ("outside", "inside"))
+    b.cbranch(outside, slow, done, unlikely=True)
+    b.position_at_end(slow)
+    repaired = _repaired(e, places, [*args, fast], _lane_loop(e, name, scalar, inside, element(t), len(args)))
+    b.branch(done)
+    b.position_at_end(done)
+    out = b.phi(t)
+    out.add_incoming(fast, before)
+    out.add_incoming(repaired, slow)
+    return out
+
+
+def lane_by_lane(e: Arith, name: str, scalar: ir.Function, args: list[ir.Value]) -> ir.Value:
+    """The scalar function in every lane. The open block is the function's entry."""
+    t = args[0].type
+    places = [e.b.alloca(t) for _ in range(len(args) + 1)]
+    return _repaired(e, places, args, _lane_loop(e, name, scalar, None, element(t), len(args)))
+
+
+def _repaired(e: Arith, places: list[ir.Value], values: list[ir.Value], loop: ir.Function) -> ir.Value:
+    """Pass arguments and results so far through memory: vectors in registers have no one calling convention."""
+    for value, place in zip(values, places):
+        e.b.store(value, place)
+    t = values[0].type
+    e.b.call(loop, [*places, const(I64, t.count if isinstance(t, ir.VectorType) else 1)])
+    return e.b.load(places[-1], t)
+
+
+def _any(b: IRBuilder, condition: ir.Value) -> ir.Value:
+    """Whether the condition holds in some lane: the lanes' bits as one integer."""
+    if not isinstance(condition.type, ir.VectorType):
+        return condition
+    word = ir.IntType(condition.type.count)
+    return b.icmp_unsigned("!=", b.bitcast(condition, word), const(word, 0))
+
+
+def _lane_loop(
+    e: Arith, name: str, scalar: ir.Function, inside: Inside | None, t: ir.Type, arity: int
+) -> ir.Function:  # fmt: skip
+    """sg.NAME.lanes(arguments..., results, count): overwrites results of lanes outside; of all if `inside` is None."""
+
+    def body(e: Arith, function: ir.Function) -> None:
+        b, count, before = e.b, function.args[-1], e.b.block
+        lane, last, done = (function.append_basic_block(part) for part in ("lane", "next", "done"))
+        b.branch(lane)
+        b.position_at_end(lane)
+        k = b.phi(I64)
+        k.add_incoming(const(I64, 0), before)
+        args = [b.load(b.gep(place, k, t), t) for place in function.args[:arity]]
+        if inside is not None:
+            outside = function.append_basic_block("outside")
+            b.cbranch(inside(e, *args), last, outside)
+            b.position_at_end(outside)
+        b.store(b.call(scalar, args), b.gep(function.args[arity], k, t))
+        b.branch(last)
+        b.position_at_end(last)
+        following = b.add(k, const(I64, 1))
+        k.add_incoming(following, last)
+        b.cbranch(b.icmp_unsigned("<", following, count), lane, done)
+        b.position_at_end(done)
+        b.ret_void()
+
+    params = [*[PTR] * (arity + 1), I64]
+    return e.m.helper(f"sg.{name}.lanes.{suffix(t)}", VOID, params, body, ("nounwind", "noinline", "cold"))

@@ -1,0 +1,59 @@
+"""log: the exponent apart, and the series of atanh on the mantissa.
+
+x = 2^k·(1 + f) with 1 + f between sqrt(1/2) and sqrt(2), found by integer arithmetic on the bits. With s = f/(2 + f),
+log(1 + f) = 2·atanh(s) = f - (h - s·(h + R(s²))), h = f²/2: the leading term is exact.
+"""
+from __future__ import annotations
+
+import math
+import struct
+
+from .. import ir
+from ..emit import Arith
+from .evaluate import bits, constants, format_of, kind, polynomial, real, scaled
+
+_ROOT = {
+    "f32": struct.unpack("<i", struct.pack("<f", math.sqrt(0.5)))[0],
+    "f64": struct.unpack("<q", struct.pack("<d", math.sqrt(0.5)))[0],
+}
+"""The bits of sqrt(1/2)."""
+
+
+def parted(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """(k as a real, 1 + f) of a positive finite x. Subnormal numbers are scaled up first."""
+    b, f, root = e.b, format_of(x), _ROOT[kind(x)]
+    lift = f.mantissa + 1
+    small = b.fcmp_ordered("<", x, e.const(x, f.least_normal))
+    word = bits(e, b.select(small, b.fmul(x, e.const(x, 2.0**lift)), x))
+    shifted = b.add(word, e.const(word, f.one - root))
+    biased = b.lshr(shifted, e.const(word, f.mantissa))
+    rest = b.and_(shifted, e.const(word, (1 << f.mantissa) - 1))
+    mantissa = real(e, b.add(rest, e.const(word, root)), x)
+    offset = 2.0**f.mantissa + f.bias
+    lowered = b.select(small, e.const(x, offset + lift), e.const(x, offset))
+    held = b.or_(biased, e.const(word, (f.bias + f.mantissa) << f.mantissa))
+    return b.fsub(real(e, held, x), lowered), mantissa
+
+
+def log_of_positive(e: Arith, x: ir.Value) -> ir.Value:
+    """log(x) of a positive finite x; anything else gives some number."""
+    b = e.b
+    k, mantissa = parted(e, x)
+    f = b.fsub(mantissa, e.const(x, 1.0))
+    s = b.fdiv(f, b.fadd(f, e.const(f, 2.0)))
+    z = b.fmul(s, s)
+    h = b.fmul(b.fmul(f, f), e.const(f, 0.5))
+    tail = b.fmul(s, b.fadd(h, b.fmul(z, polynomial(e, "log", z))))
+    high, low = constants("ln2", x)
+    inner = b.fsub(h, scaled(e, k, low, tail))
+    return scaled(e, k, high, b.fsub(f, inner))
+
+
+def log(e: Arith, x: ir.Value) -> ir.Value:
+    """log(x): -inf at zeros, NaN below, infinity and NaN as they are."""
+    b, zero, infinite = e.b, e.const(x, 0.0), e.const(x, math.inf)
+    positive = b.fcmp_ordered(">", x, zero)
+    usual = b.and_(positive, b.fcmp_ordered("<", x, infinite))
+    other = b.select(positive, x, e.const(x, math.nan))
+    other = b.select(b.fcmp_ordered("==", x, zero), e.const(x, -math.inf), other)
+    return b.select(usual, log_of_positive(e, x), other)

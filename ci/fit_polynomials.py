@@ -1,0 +1,167 @@
+"""Makes backends/llvm/polynomials/coefficients.py: polynomials and split constants of the inlined functions.
+
+Run `python ci/fit_polynomials.py > backends/llvm/polynomials/coefficients.py`; a test compares the two. All arithmetic
+is on fractions. A function is known by its Taylor series f(s) = a_0 + a_1 s + ..., cut where the rest cannot matter.
+The polynomial agrees with f at the Chebyshev nodes of the interval, which is within a small factor of the least
+possible error.
+"""
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+Series = Callable[[int], Fraction]
+"""Series(k): the Taylor coefficient of s^k."""
+
+TERMS = 60
+"""Terms kept of a series: on all intervals below, what follows is less than 2^-70 of the sum."""
+
+DIGITS = {"f32": 24, "f64": 53}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A function of s on [low, high] whose first `exact` coefficients stay as they are. degrees: by type."""
+
+    series: Series
+    low: float
+    high: float
+    exact: int
+    degrees: dict[str, int]
+
+
+def rounded(x: Fraction, kind: str) -> float:
+    """The nearest number of the type."""
+    double = float(x)
+    return double if kind == "f64" else float(struct.unpack("f", struct.pack("f", double))[0])
+
+
+def evaluate(coefficients: Sequence[Fraction], s: Fraction) -> Fraction:
+    """The polynomial at s, by Horner's rule."""
+    total = Fraction(0)
+    for c in reversed(coefficients):
+        total = total * s + c
+    return total
+
+
+def nodes(low: float, high: float, count: int) -> list[Fraction]:
+    """Chebyshev nodes of the interval; none is 0, where the divided function would be 0/0."""
+    middle, half = (low + high) / 2, (high - low) / 2
+    made = [middle + half * math.cos(math.pi * (2 * k + 1) / (2 * count)) for k in range(count)]
+    return [Fraction(s if abs(s) > 1e-9 else 1e-6) for s in made]
+
+
+def interpolate(points: Sequence[tuple[Fraction, Fraction]]) -> list[Fraction]:
+    """Coefficients of the polynomial through the points, by divided differences."""
+    places, column = [s for s, _ in points], [y for _, y in points]
+    newton = [column[0]]
+    for order in range(1, len(points)):
+        column = [
+            (column[k + 1] - column[k]) / (places[k + order] - places[k]) for k in range(len(column) - 1)
+        ]
+        newton.append(column[0])
+    out = [newton[-1]]
+    for difference, place in zip(reversed(newton[:-1]), reversed(places[:-1])):
+        shifted = [Fraction(0), *out]
+        out = [a - place * b for a, b in zip(shifted, [*out, Fraction(0)])]
+        out[0] += difference
+    return out
+
+
+def fit(f: Fit, kind: str) -> list[float]:
+    """Coefficients in the type, lowest first. What rounding them does is far below that of adding the terms up."""
+    taylor = [f.series(k) for k in range(TERMS)]
+    some = nodes(f.low, f.high, f.degrees[kind] + 1 - f.exact)
+    rest = [(s, (evaluate(taylor, s) - evaluate(taylor[: f.exact], s)) / s**f.exact) for s in some]
+    return [rounded(c, kind) for c in [*taylor[: f.exact], *interpolate(rest)]]
+
+
+def split(x: Fraction, parts: int, bits: int) -> list[float]:
+    """Positive numbers of at most `bits` digits whose sum is x but for the digits after the last."""
+    out = []
+    for _ in range(parts):
+        exponent = math.frexp(float(x))[1] - bits
+        part = Fraction(math.floor(x / Fraction(2) ** exponent)) * Fraction(2) ** exponent
+        out.append(float(part))
+        x -= part
+    return out
+
+
+# ---- the functions ------------------------------------------------------------------------------------------
+
+
+def arctangent(inverse: int) -> Fraction:
+    """atan(1/inverse) to more than 200 bits."""
+    return sum(
+        (Fraction((-1) ** k, (2 * k + 1) * inverse ** (2 * k + 1)) for k in range(100)), start=Fraction(0)
+    )
+
+
+PI = 16 * arctangent(5) - 4 * arctangent(239)
+LN2 = sum((Fraction(2, (2 * k + 1) * 3 ** (2 * k + 1)) for k in range(100)), start=Fraction(0))
+
+QUARTER = (math.pi / 4 * 1.005) ** 2
+HALF = (math.pi / 2 * 1.005) ** 2
+LOG_HALF = math.log(2) / 2 * 1.001
+
+FITS = {
+    "sin_half": Fit(lambda k: Fraction((-1) ** k, math.factorial(2 * k + 1)), 0, HALF, 1, {"f32": 5, "f64": 9}),
+    "sin_quarter": Fit(lambda k: Fraction((-1) ** k, math.factorial(2 * k + 1)), 0, QUARTER, 1, {"f32": 3, "f64": 6}),
+    "cos_quarter": Fit(lambda k: Fraction((-1) ** k, math.factorial(2 * k)), 0, QUARTER, 2, {"f32": 4, "f64": 7}),
+    "exp": Fit(lambda k: Fraction(1, math.factorial(k)), -LOG_HALF, LOG_HALF, 2, {"f32": 6, "f64": 11}),
+    "log": Fit(lambda k: Fraction(2, 2 * k + 3), 0, 0.02945, 0, {"f32": 2, "f64": 6}),
+    "asin": Fit(
+        lambda k: Fraction(math.comb(2 * k + 2, k + 1), 4 ** (k + 1) * (2 * k + 3)), 0, 0.25, 0, {"f32": 5, "f64": 12}
+    ),
+    "atan": Fit(lambda k: Fraction((-1) ** (k + 1), 2 * k + 3), 0, 0.1717, 0, {"f32": 4, "f64": 10}),
+}
+
+HEAD = '''"""COEFFICIENTS and CONSTANTS of the inlined functions, by name and type. Made by ci/fit_polynomials.py.
+
+Polynomials: lowest coefficient first. pi_whole, pi_short, ln2: numbers whose sum is the constant; those of
+pi_short and the first of ln2 have so few digits that their product with the number of periods is exact.
+"""
+from __future__ import annotations
+'''
+
+
+def constants(kind: str) -> dict[str, list[float]]:
+    """Split constants of a type."""
+    digits = DIGITS[kind]
+    exponent_digits = {"f32": 8, "f64": 11}[kind]
+    first = split(LN2, 1, digits - exponent_digits)[0]
+    return {
+        "pi_whole": split(PI, 3, digits),
+        "pi_short": split(PI, 4, {"f32": 17, "f64": 33}[kind]),
+        "ln2": [first, rounded(LN2 - Fraction(first), kind)],
+        "inverse_pi": [rounded(1 / PI, kind)],
+        "inverse_ln2": [rounded(1 / LN2, kind)],
+    }
+
+
+def table(name: str, rows: dict[str, dict[str, list[float]]]) -> str:
+    """A table as Python text: numbers in hexadecimal keep their digits."""
+    lines = [f"{name}: dict[str, dict[str, tuple[float, ...]]] = {{"]
+    for key, kinds in rows.items():
+        lines.append(f'    "{key}": {{')
+        for kind, numbers in kinds.items():
+            lines.append(f'        "{kind}": (')
+            lines += [f'            {number!r},' for number in numbers]
+            lines.append("        ),")
+        lines.append("    },")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def text() -> str:
+    """The file."""
+    fits = {name: {kind: fit(f, kind) for kind in DIGITS} for name, f in FITS.items()}
+    by_kind = {kind: constants(kind) for kind in DIGITS}
+    split_ones = {name: {kind: by_kind[kind][name] for kind in DIGITS} for name in by_kind["f32"]}
+    return "\n".join([HEAD, table("COEFFICIENTS", fits), table("CONSTANTS", split_ones)])
+
+
+if __name__ == "__main__":
+    print(text(), end="")

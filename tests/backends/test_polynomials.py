@@ -1,0 +1,151 @@
+"""Inlined functions: their errors over the whole range, edges as the reference has them, and lanes that are alike."""
+from __future__ import annotations
+
+import fit_polynomials
+import numpy as np
+import pytest
+from lanes_support import ARITY, evaluate, module_text
+from stackgrad.backends.cpu.jit import host_target
+from stackgrad.backends.llvm import polynomials
+from stackgrad.backends.llvm.libcall import LIBRARY
+from stackgrad.backends.llvm.polynomials import INLINED, coefficients
+from stackgrad.compiler.ir.ops import OPS
+from stackgrad.reference import scalar as reference
+
+BOUNDS = {
+    "exp": 1.25, "log": 1.0, "sin": 2.25, "cos": 2.25, "tan": 3.75, "asin": 2.5, "acos": 1.25, "tanh": 2.75,
+    "atan2": 2.25, "pow": 1.0, "fmod": 0.0,
+}  # fmt: skip
+"""Greatest errors in units in the last place, with and without fused multiply-add."""
+
+EDGES = [
+    0.0, 1.0, 0.5, 2.0, 3.0, np.inf, np.nan, 1e-45, 5e-324, 1.1754943508222875e-38, 2.2250738585072014e-308, 3.4e38,
+    1.79e308, 88.7228, 88.723, 87.3, 103.9, 104.0, 709.78, 709.79, 745.1, 745.2, 0.7071067811865476, 1.5, 1e10, 1e22,
+    127.9, 32768.0, 32769.0, 0.25, 1 / 3, 10.0, 20.5, 100.5, 2.0**30, 2.0**31, 0.9999999, 1.0000001,
+]  # fmt: skip
+"""Of either sign."""
+
+EXACT = {"exp": np.exp, "log": np.log, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
+         "acos": np.arccos, "tanh": np.tanh, "atan2": np.arctan2, "pow": np.power, "fmod": np.fmod}  # fmt: skip
+SLACK = 0.0 if np.finfo(np.longdouble).nmant > 60 else 1.0
+"""What NumPy's widest type may itself be wrong by, in ulps of f64."""
+
+
+def unary_operands(dtype: type) -> np.ndarray:
+    """Bit patterns spread over the whole range, neighbours of multiples of pi/2, moderate numbers, edges."""
+    rng = np.random.default_rng(3)
+    if dtype is np.float32:
+        spread = np.arange(77, 1 << 32, 1 << 14, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    else:
+        spread = rng.integers(0, 1 << 64, 1 << 15, dtype=np.uint64).view(np.float64)
+    near = (np.arange(-3000, 3000) * np.pi / 2).astype(dtype)
+    some = [rng.uniform(-w, w, 1 << 14) for w in (1, 10, 100, 800)] + [1 + rng.uniform(-1, 1, 1 << 12) * 1e-3]
+    both = [spread, near, np.nextafter(near, dtype(1e30)), *some, EDGES, np.negative(EDGES)]
+    with np.errstate(over="ignore"):
+        return np.concatenate([np.asarray(x).astype(dtype) for x in both])
+
+
+def binary_operands(dtype: type) -> list[np.ndarray]:
+    """All pairs of edges, then pairs drawn in several ways."""
+    rng, n = np.random.default_rng(4), 1 << 14
+    word = np.uint32 if dtype is np.float32 else np.uint64
+    with np.errstate(over="ignore"):
+        edges = np.concatenate([EDGES, np.negative(EDGES)]).astype(dtype)
+        pairs = [g.ravel() for g in np.meshgrid(edges, edges)]
+    drawn = [
+        [rng.integers(0, np.iinfo(word).max, n, word).view(dtype) for _ in range(2)],
+        [rng.uniform(-100, 100, n), rng.uniform(-100, 100, n)],
+        [rng.uniform(0, 100, n), rng.uniform(-20, 20, n)],
+        [np.trunc(rng.uniform(-100, 100, n)), np.trunc(rng.uniform(-12, 12, n))],
+        [10.0 ** rng.uniform(-8, 8, n), 10.0 ** rng.uniform(-8, 8, n)],
+        [1 + rng.uniform(-1, 1, n) * 1e-4, 10.0 ** rng.uniform(-3, 6, n)],
+    ]
+    return [np.concatenate([np.asarray(p[k]).astype(dtype) for p in [pairs, *drawn]]) for k in range(2)]
+
+
+def operands(name: str, dtype: type) -> list[np.ndarray]:
+    return binary_operands(dtype) if name in ARITY else [unary_operands(dtype)]
+
+
+def errors(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Distance in ulps of the right result; infinite where a zero, an infinity or a NaN is not as it should be."""
+    with np.errstate(all="ignore"):
+        want = exact.astype(got.dtype)
+        out = np.abs(got.astype(np.longdouble) - exact.astype(np.longdouble)) / np.spacing(np.abs(want))
+    special = ~np.isfinite(want) | ~np.isfinite(got) | (want == 0)
+    same = (got == want) & (np.signbit(got) == np.signbit(want)) | np.isnan(got) & np.isnan(want)
+    underflow = (want == 0) & (out <= 1.0) & (np.signbit(got) == np.signbit(want))
+    out[special] = np.where(same[special] | underflow[special], 0.0, np.inf)
+    return out
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "unfused"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])
+@pytest.mark.parametrize("name", INLINED)
+def test_errors(name: str, dtype: type, fused: bool) -> None:
+    """Against the next wider type, which NumPy hands to libm. Without the instruction, `fused` is slow but right."""
+    args = operands(name, dtype)
+    with np.errstate(all="ignore"):
+        wider = np.longdouble if dtype is np.float64 else dtype if name == "fmod" else np.float64
+        exact = EXACT[name](*[x.astype(wider) for x in args])
+    got = evaluate(name, *args, lanes=16, fused=fused)
+    wrong = errors(got, exact)
+    worst = int(np.argmax(wrong))
+    bound = BOUNDS[name] + (SLACK if dtype is np.float64 else 0.0)
+    where = [float(x[worst]) for x in args]
+    assert wrong[worst] <= bound, f"{name}({where}) = {got[worst]!r}: {wrong[worst]:.2f} ulps from {exact[worst]!r}"
+
+
+@pytest.mark.parametrize("name", INLINED)
+def test_edges_are_those_of_the_reference(name: str) -> None:
+    """Zeros by sign, infinities and NaN; what is finite and not zero within the bound."""
+    for dtype in (np.float32, np.float64):
+        args = [x[:6000] for x in binary_operands(dtype)] if name in ARITY else [unary_operands(dtype)[-76:]]
+        with np.errstate(all="ignore"):
+            want = np.fmod(*args) if name == "fmod" else reference.NUMPY[name](*args)
+        assert np.all(errors(evaluate(name, *args), want) <= BOUNDS[name] + 0.75)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])
+@pytest.mark.parametrize("name", INLINED)
+def test_no_lane_depends_on_others(name: str, dtype: type) -> None:
+    """One by one, by four and by 64: the same bits, with arguments inside and outside of the range mixed."""
+    rng = np.random.default_rng(5)
+    args = [rng.permutation(x)[:8192] for x in operands(name, dtype)]
+    alone, four, many = (evaluate(name, *args, lanes=lanes) for lanes in (0, 4, 64))
+    for other in (four, many):
+        same = (alone.view(np.uint8) == other.view(np.uint8)).reshape(len(alone), -1).all(1)
+        assert np.all(same | np.isnan(alone) & np.isnan(other))
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_within_one(name: str) -> None:
+    """Rounding does not carry a result beyond 1, where 1 - sin² must not turn negative."""
+    rng, offset = np.random.default_rng(6), np.pi / 2 * (name == "sin")
+    for dtype in (np.float32, np.float64):
+        near = rng.uniform(-1, 1, 1 << 17) * 10.0 ** rng.uniform(-9, -1, 1 << 17)
+        x = rng.integers(-30, 30, 1 << 17) * np.pi + offset + near
+        assert np.abs(evaluate(name, x.astype(dtype))).max() == 1.0
+
+
+def test_bounds_are_within_what_operations_promise() -> None:
+    for name in INLINED:
+        assert BOUNDS[name] <= OPS["mod" if name == "fmod" else name].ulps
+
+
+def test_every_library_function_is_inlined() -> None:
+    assert INLINED.keys() == LIBRARY.keys() == BOUNDS.keys()
+
+
+def test_coefficients_are_those_of_the_script() -> None:
+    path = polynomials.__file__.replace("__init__.py", "coefficients.py")
+    with open(path, encoding="utf-8") as file:
+        assert file.read() == fit_polynomials.text()
+    assert coefficients.COEFFICIENTS.keys() == fit_polynomials.FITS.keys()
+
+
+def test_code_for_lanes_calls_no_library_unless_it_must() -> None:
+    """exp has no way out; sin has one, in a loop that is a function of its own."""
+    assert 'call float @"expf"' not in module_text("exp", False, 64, host_target())
+    before, after = module_text("sin", False, 64, host_target()).split('define internal void @"sg.sin.lanes.f32"')
+    assert 'call float @"sinf"' in after.split("}")[0] and 'call float @"sinf"' not in before

@@ -1,0 +1,74 @@
+"""One mathematical function on arrays, compiled alone by the inlined code: for tests and measurements of it."""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import llvmlite.binding as llvm
+import numpy as np
+from stackgrad.backends.base import Options
+from stackgrad.backends.cpu.jit import host, host_target, machine
+from stackgrad.backends.llvm import ir
+from stackgrad.backends.llvm.builder import IRBuilder
+from stackgrad.backends.llvm.emit import PURE, Arith, ModuleState
+from stackgrad.backends.llvm.libcall import LIBRARY
+from stackgrad.backends.llvm.optimise import LOCK, optimise, parse
+from stackgrad.backends.llvm.polynomials import function_of_lanes
+from stackgrad.backends.llvm.target import Target
+from stackgrad.backends.llvm.types import F32, F64, I64, PTR, VOID, const
+from stackgrad.compiler.ir.nodes import Kernel
+
+WIDE = ("nounwind", '"prefer-vector-width"="512"', '"min-legal-vector-width"="512"')
+ARITY = {"atan2": 2, "pow": 2, "fmod": 2}
+"""Number of operands where it is not 1."""
+
+
+def module_text(name: str, double: bool, lanes: int, target: Target) -> str:
+    """`run(x..., out, count)` computes out[k] = name(x[k]...) in blocks of `lanes`, or one by one if that is 0."""
+    m, arity = ModuleState(Kernel("none", (), ()), Options(), target), ARITY.get(name, 1)
+    scalar, align = (F64, 8) if double else (F32, 4)
+    t = ir.VectorType(scalar, lanes) if lanes else scalar
+    function = ir.Function(m.module, "run", VOID, [*[PTR] * (arity + 1), I64], WIDE)
+    entry, head, done = (function.append_basic_block(part) for part in ("entry", "block", "done"))
+    b = IRBuilder(entry)
+    b.branch(head)
+    b.position_at_end(head)
+    k = b.phi(I64)
+    places = [b.gep(place, k, scalar) for place in function.args[: arity + 1]]
+    args = [b._value(t, f"load {t.text}, {place}, align {align}") for place in places[:-1]]
+    library = m.declare(LIBRARY[name]["libm"][double], scalar, [scalar] * arity, PURE)
+    out = b.call(function_of_lanes(Arith(m, b), name, library, t, arity), args)
+    head.lines.append(f"  store {out}, {places[-1]}, align {align}")
+    following = b.add(k, const(I64, max(lanes, 1)))
+    k.add_incoming(const(I64, 0), entry)
+    k.add_incoming(following, head)
+    b.cbranch(b.icmp_unsigned("<", following, function.args[-1]), head, done)
+    IRBuilder(done).ret_void()
+    return str(m.module)
+
+
+@cache
+def compiled(name: str, double: bool, lanes: int, fused: bool) -> tuple[llvm.ExecutionEngine, Callable[..., None]]:
+    """(engine, run): the code lives as long as the engine."""
+    text = module_text(name, double, lanes, replace(host_target(), fused=fused))
+    with LOCK:
+        module = parse(text, machine().triple, str(machine().target_data))
+        optimise(module, machine())
+        cpu, features = host()
+        own = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=2, jit=True)
+        engine = llvm.create_mcjit_compiler(module, own)
+        engine.finalize_object()
+    types = [*[ctypes.c_void_p] * (ARITY.get(name, 1) + 1), ctypes.c_int64]
+    return engine, ctypes.CFUNCTYPE(None, *types)(engine.get_function_address("run"))
+
+
+def evaluate(name: str, *args: np.ndarray, lanes: int = 64, fused: bool | None = None) -> np.ndarray:
+    """name(args) in blocks of lanes; operands are repeated to fill the last block. fused: what the CPU has if None."""
+    count, block = len(args[0]), max(lanes, 1)
+    filled = [np.resize(x, -(-count // block) * block) for x in args]
+    out = np.empty_like(filled[0])
+    _, run = compiled(name, out.dtype == np.float64, lanes, host_target().fused if fused is None else fused)
+    run(*[x.ctypes.data for x in filled], out.ctypes.data, len(out))
+    return out[:count]
