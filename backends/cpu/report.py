@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.printer import print_statement
 from ...compiler.ir.texts import printed
+from ...compiler.ir.walk import walk
+from ...compiler.passes.lockstep import lockstep
 from ..llvm.emit import Site
 from ..llvm.layout import Stack
 
@@ -31,6 +34,8 @@ def exception(
     if not 0 <= number < len(sites):
         return InternalError(f"kernel {kernel.name}: an error record without a site: {record}")
     site = sites[number]
+    if site.kind == "overflow":
+        site = _overflowed(kernel, site, first, stacks)
     kind, reason, cure = _WORDING[site.kind](site, first, second, stacks)
     head = print_statement(site.stmt).splitlines()[0]
     text = f"{reason}\n    at `{head}` of kernel {kernel.name}, task {site.task}"
@@ -66,10 +71,23 @@ def _assert(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, i
     return KernelAssertionError, f"assertion failed: {site.stmt.message}", ""
 
 
+def _overflowed(kernel: Kernel, site: Site, depth: int, stacks: Sequence[tuple[Stack, int]]) -> Site:
+    """The push that had no room: the one that reports was compared with the least capacity of stacks of its depth."""
+    assert isinstance(site.stmt, n.StackPush)
+    body, name = kernel.tasks[site.task].body, site.stmt.stack
+    groups = lockstep(body)
+    small = {s.alloca.stack for s, capacity in stacks if s.task == site.task and capacity < depth}
+    full = [stack for stack, group in groups.items() if group == groups[name] and stack in small]
+    if not full or name in full:
+        return site
+    pushes = [s for s in walk(body) if isinstance(s, n.StackPush) and s.stack == full[0]]
+    return replace(site, stmt=pushes[0])
+
+
 def _overflow(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
     assert isinstance(site.stmt, n.StackPush)
     name = site.stmt.stack
-    mine = next(stack for stack, _ in stacks if stack.alloca.stack == name and stack.task == site.task)
+    mine, second = next(s for s in stacks if s[0].alloca.stack == name and s[0].task == site.task)
     history = f", the history of {mine.alloca.variable}," if mine.alloca.variable else ""
     published = ", ".join(f"{stack.alloca.stack} {capacity}" for stack, capacity in stacks)
     reason = (

@@ -1,17 +1,20 @@
 """Rows of LOWER on adstacks.
 
-The depth of a stack is a register (stack memory that LLVM promotes). A slot is a primal, or a primal and then its
-adjoint. The address of slot k of a row is base + row·stride + offset + k·slot bytes where rows are contiguous, and
-base + offset·rows + (k·rows + row)·slot bytes where they are interleaved. A push compares the depth with the
-capacity in every build; reads below an empty or void stack give 0 and touch slot 0, which always exists: the
-launcher gives a stack of capacity 0 the offset 0 and a base that holds at least one slot.
+The depth of a stack is a register (stack memory that LLVM promotes), which all stacks that always have one depth share
+(lockstep.py). Between two of its changes the stacks of a group differ by numbers known here, `pending`: a push writes
+slot depth + pending, and when all are equal again they go into the register. A slot is a primal, or a primal and then
+its adjoint. The address of slot k of a row is base + row·stride + offset + k·slot bytes where rows are contiguous, and
+base + offset·rows + (k·rows + row)·slot bytes where they are interleaved. The first push of a group to a depth compares
+it with the least capacity of the group, in every build; reads below an empty or void stack give 0 and touch slot 0,
+which always exists: the launcher gives a stack of capacity 0 the offset 0 and a base that holds at least one slot.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.types import Scalar
+from ...compiler.passes.lockstep import lockstep
 from . import ir
 from .emit import Emitter
 from .layout import Stack
@@ -20,31 +23,78 @@ from .statements import LOWER, from_memory, to_memory
 from .types import I8, I64, const, memory_type
 
 
+@dataclass
+class Group:
+    """Stacks of one depth. register: holds it. capacity: the least. pending: by stack, what is to be added to it.
+
+    checked: depths, counted from the register's, that a push was compared at. known: the register, in this basic block.
+    """
+
+    register: ir.Value
+    capacity: ir.Value
+    pending: dict[str, int]
+    checked: set[int] = field(default_factory=set)
+    known: tuple[ir.Block, ir.Value] | None = None
+
+    def depth(self, e: Emitter) -> ir.Value:
+        """What the register holds."""
+        if self.known is None or self.known[0] is not e.b.block:
+            self.known = e.b.block, e.flow.load(I64, self.register)
+        return self.known[1]
+
+    def set(self, e: Emitter, depth: ir.Value) -> None:
+        """From here on this is the depth of all."""
+        e.flow.store(depth, self.register)
+        self.known = e.b.block, depth
+        self.checked.clear()
+        self.pending = dict.fromkeys(self.pending, 0)
+
+    def move(self, e: Emitter, stack: str, change: int) -> None:
+        """A stack grows or shrinks by one. The depth does when all have; of an empty stack it stays 0."""
+        self.pending[stack] += change
+        (level, *others) = {*self.pending.values()}
+        if not others:
+            moved = e.b.add(self.depth(e), const(I64, level))
+            if level < 0:
+                moved = e.b.select(e.b.icmp_signed(">", moved, const(I64, 0)), moved, const(I64, 0))
+            self.set(e, moved) if level else self.checked.clear()
+
+
 @dataclass(frozen=True)
 class StackState:
-    """A stack of the function: its depth register, base address of its row, capacity, distance between slots."""
+    """A stack of the function: its group, base address of its row, distance between slots."""
 
     stack: Stack
-    depth: ir.Value
+    group: Group
     base: ir.Value
-    capacity: ir.Value
     pitch: ir.Value
 
     @property
     def dtype(self) -> Scalar:
         return self.stack.alloca.dtype
 
-    @property
-    def width(self) -> int:
-        return 2 if self.stack.alloca.adjoint else 1
+    def depth(self, e: Emitter) -> ir.Value:
+        """Number of its slots in use."""
+        return e.b.add(self.group.depth(e), const(I64, self.group.pending[self.stack.alloca.stack]))
 
 
 def _state(e: Emitter, name: str) -> StackState:
-    if name not in e.stacks:
-        stack = next(s for s in e.m.layout.stacks if s.task == e.task and s.alloca.stack == name)
-        base, pitch = _place(e, stack)
-        e.stacks[name] = StackState(stack, e.alloca(I64), base, e.slot(stack.capacity_at), pitch)
+    if not e.stacks:
+        mine = [s for s in e.m.layout.stacks if s.task == e.task]
+        numbers = lockstep(e.m.kernel.tasks[e.task].body)
+        for number in dict.fromkeys(numbers.values()):
+            members = [s for s in mine if numbers[s.alloca.stack] == number]
+            group = _group(e, members)
+            for stack in members:
+                e.stacks[stack.alloca.stack] = StackState(stack, group, *_place(e, stack))
     return e.stacks[name]
+
+
+def _group(e: Emitter, stacks: list[Stack]) -> Group:
+    capacity, *others = [e.slot(s.capacity_at) for s in stacks]
+    for other in others:
+        capacity = e.entry.select(e.entry.icmp_unsigned("<", other, capacity), other, capacity)
+    return Group(e.alloca(I64), capacity, {s.alloca.stack: 0 for s in stacks})
 
 
 def _place(e: Emitter, stack: Stack) -> tuple[ir.Value, ir.Value]:
@@ -74,34 +124,38 @@ def _slot(e: Emitter, s: StackState, number: ir.Value, part: int) -> ir.Value:
 
 def _top(e: Emitter, s: StackState) -> tuple[ir.Value, ir.Value]:
     """(number of the top slot, condition 'the stack is not empty'); number 0 if it is."""
-    depth = e.flow.load(I64, s.depth)
-    filled = e.b.icmp_unsigned("!=", depth, const(I64, 0))
+    depth = s.depth(e)
+    filled = e.b.icmp_signed(">", depth, const(I64, 0))
     return e.b.select(filled, e.b.sub(depth, const(I64, 1)), const(I64, 0)), filled
 
 
 @LOWER.row(n.StackAlloca)
 def _alloca(e: Emitter, stmt: n.StackAlloca) -> None:
-    e.flow.store(const(I64, 0), _state(e, stmt.stack).depth)
+    _state(e, stmt.stack).group.set(e, const(I64, 0))
 
 
 @LOWER.row(n.StackPush)
 def _push(e: Emitter, stmt: n.StackPush) -> None:
     s = _state(e, stmt.stack)
-    depth = e.flow.load(I64, s.depth)
-    full = e.b.icmp_unsigned(">=", depth, s.capacity)
-    deeper = e.b.add(depth, const(I64, 1))
-    e.flow.trap_if(full, e.m.site("overflow", e.task, stmt), deeper, s.capacity)
+    group, level = s.group, s.group.pending[stmt.stack]
+    if level not in group.checked:
+        depth = s.depth(e)
+        full = e.b.icmp_unsigned(">=", depth, group.capacity)
+        site = e.m.site("overflow", e.task, stmt)
+        e.flow.trap_if(full, site, e.b.add(depth, const(I64, 1)), group.capacity)
+        group.known = e.b.block, group.known[1] if group.known else depth
+        group.checked.add(level)
+    depth = s.depth(e)
     value = to_memory(e, e.operand(stmt.value), s.dtype.is_bool)
     e.flow.store(value, _slot(e, s, depth, 0))
     if s.stack.alloca.adjoint:
         e.flow.store(e.const(value, 0), _slot(e, s, depth, 1))
-    e.flow.store(deeper, s.depth)
+    group.move(e, stmt.stack, 1)
 
 
 @LOWER.row(n.StackPop)
 def _pop(e: Emitter, stmt: n.StackPop) -> None:
-    s = _state(e, stmt.stack)
-    e.flow.store(_top(e, s)[0], s.depth)
+    _state(e, stmt.stack).group.move(e, stmt.stack, -1)
 
 
 def _read(e: Emitter, stmt: n.StackTop | n.StackTopAdjoint, part: int) -> None:

@@ -7,8 +7,9 @@
 
 It is the slice of a kernel that decides control flow, made by a pass, an ordinary kernel that every backend runs.
 Where no push can follow a pop, pops are left out, so that the reverse sweep, which only pops, disappears, and the top
-of a stack, as far as pushes depend on it, is what was pushed last, kept in a local. If control reads an array that
-the task itself writes, those stores stay and the launcher lets them write to copies.
+of a stack, as far as pushes depend on it, is what was pushed last, kept in a local. Of stacks that always have one
+depth, the first is counted. If control reads an array that the task itself writes, those stores stay and the launcher
+lets them write to copies.
 """
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
 from ..ir.types import ArrayType, i64
 from ..ir.walk import NESTED, blocks, map_blocks, next_id, used_values, walk, walk_kernel
 from ..passes.dead_code import remove_dead_code
+from ..passes.lockstep import leaders
 from .uniform import collapse_uniform
 
 DEPTHS, ROWS, TOTALS = "$depths", "$rows", "$totals"
@@ -78,6 +80,7 @@ class _Counter:
         self.numbers = {s.stack: k for k, s in enumerate(declared)}
         self.types = {s.stack: s.dtype for s in declared}
         self.slabs = {s.stack: slab_of(s) for s in declared}
+        self.leaders: dict[str, str] = {}
 
     def task(self, number: int, task: Task) -> Task:
         own = [s.stack for s in walk(task.body) if isinstance(s, n.StackAlloca)]
@@ -85,8 +88,9 @@ class _Counter:
             return task
         exact = _pushes_after_pops(task.body)
         b = Builder(self.next_id)
+        self.leaders = leaders(task.body)
         for name in own:
-            for role in ("count", "depth"):
+            for role in ("count", "depth") if self.leaders[name] == name else ():
                 b.local(f"{role}.{name}", i64)
             b.local(f"top.{name}", self.types[name])
         self.next_id = b.next_id
@@ -98,7 +102,7 @@ class _Counter:
         zero = b.const(0, i64)
         needs: dict[int, Value] = {}
         for name in own:
-            depth = b.get(f"depth.{name}", i64)
+            depth = b.get(f"depth.{self.leaders[name]}", i64)
             slot = b.const(self.numbers[name], i64)
             b.atomic("max", DEPTHS, (slot,), depth)
             b.atomic("add", TOTALS, (slot,), depth)
@@ -126,6 +130,8 @@ class _Counter:
         return tuple(out)
 
     def _move(self, stack: str, by: int) -> Block:
+        if self.leaders[stack] != stack:
+            return ()
         b = Builder(self.next_id)
         count = b.op("add", b.get(f"count.{stack}", i64), b.const(by, i64))
         if by < 0:
@@ -137,6 +143,8 @@ class _Counter:
         return b.take()
 
     def _reset(self, stack: str) -> Block:
+        if self.leaders[stack] != stack:
+            return ()
         b = Builder(self.next_id)
         b.set(f"count.{stack}", b.const(0, i64))
         self.next_id = b.next_id
