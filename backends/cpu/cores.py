@@ -1,0 +1,47 @@
+"""How many cores this process may use: those it may be scheduled on, within the quota of its control group."""
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_GROUPS = Path("/proc/self/cgroup")
+_MOUNT = Path("/sys/fs/cgroup")
+
+
+def available() -> int:
+    """At least 1."""
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS and Windows
+        cores = os.cpu_count() or 1
+    return max(1, min([cores, *_quotas()]))
+
+
+def _quotas(groups: Path = _GROUPS, mount: Path = _MOUNT) -> Iterator[int]:
+    """Cores that the quota of each control group around this process amounts to; groups without one give nothing."""
+    for folder in _folders(groups, mount):
+        try:
+            if (folder / "cpu.max").exists():
+                quota, period = (folder / "cpu.max").read_text().split()
+            else:
+                quota, period = ((folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+            if quota != "max" and int(quota) > 0:
+                yield max(1, math.ceil(int(quota) / int(period)))
+        except (OSError, ValueError):
+            continue
+
+
+def _folders(groups: Path, mount: Path) -> Iterator[Path]:
+    """Folders of the groups that this process is in, and of those around them, as far as they are mounted here."""
+    try:
+        lines = groups.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        root = mount if not controllers else mount / "cpu" if "cpu" in controllers.split(",") else None
+        if root is not None:
+            inner = root / path.lstrip("/")
+            yield from (inner, *(parent for parent in inner.parents if parent.is_relative_to(root)))
