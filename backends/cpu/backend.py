@@ -23,10 +23,12 @@ from ..llvm.errors import FAILED
 from ..llvm.layout import Layout, lay_out, written
 from ..llvm.module import Code, generate, generate_later
 from ..llvm.optimise import LOCK
+from ..llvm.spread import POOL
 from ..llvm.target import Target
 from . import stacks
 from .block import Block
 from .jit import NativeCode, host, host_target, machine, optimised
+from .pool import pool
 from .report import exception, text_of
 from .variants import REQUEST, Variants
 
@@ -117,9 +119,12 @@ class CpuExecutable:
             self._raised.setdefault(threading.get_ident(), error)
 
     def _on_request(self, block: int, task: int) -> None:
-        """Called by native code that wants masked code for a task."""
+        """Called by native code that wants masked code for a task, or the pool."""
         try:
-            self._variants.fill(block, task)
+            if task == POOL:
+                ctypes.c_int64.from_address(block + self.layout.pool_at).value = pool().run
+            else:
+                self._variants.fill(block, task)
         except BaseException as error:
             self._raised.setdefault(threading.get_ident(), error)
 

@@ -1,7 +1,7 @@
 """The pool of this process: worker threads for large tasks, made when a launch first wants them.
 
-There is one. Its code and its threads are never taken down while the process lives, since a worker sleeps inside that
-code; when the interpreter ends the workers are joined. A forked child has none of the threads and starts with no workers.
+There is one. Its code is never taken down while the process lives, since workers sleep inside it; when the interpreter
+ends they are joined. A forked child has none of the threads and starts with no workers.
 """
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import os
 import platform
 import sys
 import threading
-from dataclasses import dataclass
 
+from ...compiler.ir.nodes import Kernel
+from ..llvm.layout import Layout
+from ..llvm.module import Generated
 from .jit import NativeCode
-from .pool_code import Platform, platform_of, pool_code
+from .pool_code import pool_code
+from .pool_platform import Platform, platform_of
 
 ENTRIES = ("sg.pool.run", "sg.pool.stop", "sg.pool.forget", "sg.pool.workers")
 
+_NO_KERNEL = Kernel("pool", (), ())
 _LOCK = threading.Lock()
-
-
-@dataclass(frozen=True)
-class _Text:
-    text: str
 
 
 class Pool:
     """A pool of its own. run: address of `sg.pool.run(function, block, total, grain, threads) -> status`."""
 
     def __init__(self, on: Platform, spin_worker: int = 2000, spin_launcher: int = 500) -> None:
-        self._code = NativeCode(_Text(pool_code(on, spin_worker, spin_launcher)), 1, ENTRIES)
+        text = pool_code(on, spin_worker, spin_launcher)
+        self._code = NativeCode(Generated(_NO_KERNEL, text, Layout(), ()), 1, ENTRIES)
         self.run = self._code.addresses["sg.pool.run"]
         self._stop = ctypes.CFUNCTYPE(None)(self._code.addresses["sg.pool.stop"])
         self._forget = ctypes.PYFUNCTYPE(None)(self._code.addresses["sg.pool.forget"])

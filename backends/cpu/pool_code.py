@@ -1,70 +1,43 @@
 """The pool's LLVM IR: worker threads that share the iterations of one task with the thread that launches it.
 
-One job is open at a time. Whoever works on it, the launching thread first of all, claims the next chunk from one atomic
-counter until there is none. A worker enters a job in two steps: it counts itself in `inside`, then looks whether the
-job is still `open`. The launching thread, when it finds no more chunks, closes the job and then waits until `inside` is 0.
-Both sides write, then read what the other wrote, sequentially consistent; so either the worker sees the job closed and
-leaves, or the launching thread sees the worker and waits. Nobody waits for a worker that has not woken up yet, and a job's
-description stays as it is while somebody may read it.
+One job is open at a time. Whoever works on it, the launching thread first of all, claims the next chunk from one
+atomic counter until there is none. A worker enters a job in two steps: it counts itself in `inside`, then looks whether
+the job is still `open`. The launching thread, when it finds no more chunks, closes the job and waits until `inside` is
+0. Both sides write, then read what the other wrote, sequentially consistent; so either the worker sees the job closed
+and leaves, or the launching thread sees the worker and waits. Nobody waits for a worker that has not woken up yet, and
+a job's description stays as it is while somebody may read it.
 
-Idle workers watch `epoch`, which counts jobs, for a while, and then sleep. `sleepers` counts those about to sleep, each of
-which is owed one post once a launching thread has taken it off the count; one that finds a new job before may take
+Idle workers watch `epoch`, which counts jobs, for a while, and then sleep. `sleepers` counts those about to sleep, each
+of which is owed one post once a launching thread has taken it off the count; one that finds a new job before may take
 itself off, or if it is taken off already must accept the post.
 
 The lock is only tried: a launch that finds it taken, by another thread or by a launch around it, runs on its thread.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from string import Template
 
-from .pool_signals import SIGNALS
+from .pool_platform import SIGNALS, Platform
 
 MOST_WORKERS = 1024
 _FAULTS = (4, 5, 6, 8, 11)
 """ILL, TRAP, ABRT, FPE, SEGV: like BUS, which has a number of its own on each system, never blocked."""
 
 
-@dataclass(frozen=True)
-class Platform:
-    """What the pool stands on. signals: "semaphore" or "condition", or "none" where there are no threads to be had.
-
-    pause: the instruction of a thread that spins. set_mask: SIG_SETMASK. bus: SIGBUS.
-    """
-
-    signals: str
-    pause: str = ""
-    set_mask: int = 2
-    bus: int = 7
-
-
-_PAUSES = {"x86_64": "call void @llvm.x86.sse2.pause()", "aarch64": 'call void asm sideeffect "isb", "~{memory}"()'}
-_PAUSES |= {"amd64": _PAUSES["x86_64"], "arm64": _PAUSES["aarch64"]}
-
-
-def platform_of(system: str, machine: str) -> Platform:
-    """The platform for `sys.platform` and `platform.machine()`. macOS has no unnamed semaphores."""
-    pause = _PAUSES.get(machine.lower(), "")
-    if system == "darwin":
-        return Platform("condition", pause, 3, 10)
-    return Platform("semaphore", pause) if system.startswith("linux") else Platform("none")
-
-
 def pool_code(platform: Platform, spin_worker: int = 2000, spin_launcher: int = 500) -> str:
     """The text of the module.
 
-    `sg.pool.run(function, block, total, grain, threads) -> status` calls `function(block, first, last, 1, row)` for runs
-    of `grain` iterations (the last one may be shorter) until all of 0 .. total are done; rows are below `threads`, and
-    no two calls at one time have the same row. After a status that is not 0 no further run is begun, and it is given back.
-    `sg.pool.stop()` ends the workers; `sg.pool.forget()` is for a process that has none, since it was forked;
-    `sg.pool.workers()` is the number of threads made.
+    `sg.pool.run(function, block, total, grain, threads) -> status` calls `function(block, first, last, 1, row)` for
+    runs of `grain` iterations (the last one may be shorter) until all of 0 .. total are done; rows are below `threads`,
+    and no two calls at one time have the same row. After a status that is not 0 no further run is begun, and it is
+    given back. `sg.pool.stop()` ends the workers; `sg.pool.forget()` is for a process that has none, since it was
+    forked; `sg.pool.workers()` is the number of threads made.
     """
     if platform.signals == "none":
         return _SERIAL
     head = SIGNALS[platform.signals]
-    deletions = "\n".join(
-        f"  %gone.{k} = call i32 @sigdelset(ptr %all, i32 {number})" for k, number in enumerate((*_FAULTS, platform.bus))
-    )
+    faults = enumerate((*_FAULTS, platform.bus))
+    deletions = "\n".join(f"  %gone.{k} = call i32 @sigdelset(ptr %all, i32 {number})" for k, number in faults)
     body = Template(_POOL).substitute(
         pause=platform.pause, spin_worker=spin_worker, spin_launcher=spin_launcher, most=MOST_WORKERS,
         set_mask=platform.set_mask, deletions=deletions,

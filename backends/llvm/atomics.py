@@ -24,11 +24,11 @@ def instruction(op: str, t: Scalar) -> str | None:
     return _EXTREMA.get((op, t.kind)) or _INTEGER.get(op)
 
 
-def update(e: Emitter, op: str, t: Scalar, place: ir.Value, value: ir.Value) -> ir.Value:
+def update(e: Emitter, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomic: bool) -> ir.Value:
     """Apply the operation to the element at `place`; gives the old value."""
     if t.is_bool:
         value = e.b.zext(value, I8)
-    if not e.m.target.concurrent:
+    if not atomic:
         old = e.flow.load(memory_type(t), place)
         e.flow.store(_combine(e, op, t, old, value), place)
     elif (rmw := instruction(op, t)) is not None:
@@ -38,10 +38,12 @@ def update(e: Emitter, op: str, t: Scalar, place: ir.Value, value: ir.Value) -> 
     return e.b.icmp_unsigned("!=", old, e.const(old, 0)) if t.is_bool else old
 
 
-def compare_and_swap(e: Emitter, t: Scalar, place: ir.Value, expected: ir.Value, value: ir.Value) -> ir.Value:
+def compare_and_swap(
+    e: Emitter, t: Scalar, place: ir.Value, expected: ir.Value, value: ir.Value, atomic: bool
+) -> ir.Value:  # fmt: skip
     """Replace the element at `place` if its bits are those of `expected`; gives the old value. No booleans."""
     memory, word = memory_type(t), _WORDS[t.bits]
-    if e.m.target.concurrent:
+    if atomic:
         found, _ = e.b.cmpxchg(place, _as(e, expected, word), _as(e, value, word), "monotonic")
         return _as(e, found, memory)
     old = e.flow.load(memory, place)

@@ -14,7 +14,8 @@ from .emit import ModuleState
 from .errors import FAILED, OK
 from .function import bounds_function, task_function, total
 from .layout import DECLINED
-from .types import I8, I32, I64, PTR, VOID, const, pointer
+from .spread import LANES, Code, filled, slot, spread, whole
+from .types import I8, I32, I64, PTR, const, pointer
 
 WORTH = 16
 """Iterations from which masked code is made for a task, unless the options ask for it whatever the number."""
@@ -33,14 +34,9 @@ def launch_function(m: ModuleState) -> ir.Function:
             _Dispatch(m, b, block, index, task).emit()
         else:
             run = task_function(m, index, task)
-            _unless(b, function, b.call(run, [block, *_numbers(const(I64, 1))]))
+            _unless(b, function, b.call(run, [block, *whole(const(I64, 1))]))
     b.ret(const(I32, OK))
     return function
-
-
-def _numbers(count: ir.Value) -> list[ir.Value]:
-    """Arguments of a function of a task after the block: all iterations, one by one, on the first row."""
-    return [const(I64, 0), count, const(I64, 1), const(I64, 0)]
 
 
 def _unless(b: IRBuilder, function: ir.Function, status: ir.Value) -> None:
@@ -59,9 +55,10 @@ class _Dispatch:
     def __init__(self, m: ModuleState, b: IRBuilder, block: ir.Value, index: int, task: Task) -> None:
         self.m, self.b, self.block, self.index = m, b, block, index
         self.function = b.function
-        self.branching = task_function(m, index, task)
-        self.count = total(b, m, block, index, len(task.indices))
         self.has_stacks = any(stack.task == index for stack in m.layout.stacks)
+        self.spreads = m.options.threads > 1 and m.sharing(index).pays
+        self.branching = task_function(m, index, task, inline=not self.spreads)
+        self.count = total(b, m, block, index, len(task.indices))
 
     def emit(self) -> None:
         """Leaves the launch on a status that is not OK."""
@@ -73,21 +70,24 @@ class _Dispatch:
             some = self.function.append_basic_block("masked")
             b.cbranch(b.icmp_unsigned(">", address, const(I64, DECLINED)), some, plain)
             b.position_at_end(some)
-            code = b.inttoptr(address, PTR)
-            _unless(b, self.function, b.call_pointer(code, I32, [self.block, *_numbers(self.count)]))
+            self._run(Code(b.inttoptr(address, PTR), self.m.options.lanes or LANES))
             b.branch(done)
             b.position_at_end(plain)
-        _unless(b, self.function, b.call(self.branching, [self.block, *_numbers(self.count)]))
+        self._run(Code(self.branching, 1))
         b.branch(done)
         b.position_at_end(done)
+
+    def _run(self, code: Code) -> None:
+        if self.spreads:
+            status = spread(self.m, self.b, self.block, self.index, self.count, code)
+        else:
+            status = self.b.call_pointer(code.address, I32, [self.block, *whole(self.count)])
+        _unless(self.b, self.function, status)
 
     def _split(self, cond: ir.Value) -> tuple[ir.Block, ir.Block]:
         yes, no = self.function.append_basic_block("wanted"), self.function.append_basic_block("branching")
         self.b.cbranch(cond, yes, no)
         return yes, no
-
-    def _slot(self, at: int) -> ir.Value:
-        return self.b.gep(self.block, const(I64, at), I8, inbounds=True)
 
     def _wanted(self) -> ir.Value:
         """Whether masked code suits the number of iterations, and the rows that this launch has."""
@@ -95,23 +95,9 @@ class _Dispatch:
         enough = b.icmp_unsigned(">=", self.count, const(I64, least))
         if not self.has_stacks:
             return enough
-        lanes = b.load(self._slot(self.m.layout.lanes[self.index]), I64)
+        lanes = b.load(slot(b, self.block, self.m.layout.lanes[self.index]), I64)
         return b.and_(enough, b.icmp_unsigned(">", lanes, const(I64, 1)))
 
     def _variant(self) -> ir.Value:
         """The slot of the masked function, filled."""
-        b, at = self.b, self.m.layout.variants[self.index]
-        first = b.load(self._slot(at), I64)
-        before = b.block
-        ask, known = self.function.append_basic_block("ask"), self.function.append_basic_block("known")
-        b.cbranch(b.icmp_unsigned("==", first, const(I64, 0)), ask, known, unlikely=True)
-        b.position_at_end(ask)
-        request = b.load(self._slot(self.m.layout.request_at), PTR)
-        b.call_pointer(request, VOID, [self.block, const(I64, self.index)])
-        filled = b.load(self._slot(at), I64)
-        b.branch(known)
-        b.position_at_end(known)
-        address = b.phi(I64)
-        address.add_incoming(first, before)
-        address.add_incoming(filled, ask)
-        return address
+        return filled(self.m, self.b, self.block, self.m.layout.variants[self.index], self.index)

@@ -17,6 +17,7 @@ from ..base import Options
 from . import ir
 from .builder import IRBuilder
 from .layout import Layout, lay_out
+from .sharing import Sharing, share
 from .target import Target
 from .types import I1, I8, I64, const, like, pointer, suffix, value_type
 
@@ -55,11 +56,24 @@ class ModuleState:
     exact: frozenset[Value] = field(init=False)
     sites: list[Site] = field(default_factory=list)
     first_site: int = 0
+    _sharing: dict[int, Sharing] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.layout = lay_out(self.kernel)
         self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
         self.module = ir.Module()
+
+    def sharing(self, task: int) -> Sharing:
+        """How a parallel task behaves under the threads of a launch."""
+        if task not in self._sharing:
+            self._sharing[task] = share(self.kernel.tasks[task], self.options.threads)
+        return self._sharing[task]
+
+    def is_atomic(self, task: int, array: str) -> bool:
+        """Whether updates of an array must be atomic: iterations run at once and may meet in an element."""
+        if self.target.concurrent or self.options.threads == 1 or not self.kernel.tasks[task].is_parallel:
+            return self.target.concurrent
+        return self.sharing(task).pays and array not in self.sharing(task).plain
 
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
         """Enter a place in the site table; gives its number."""

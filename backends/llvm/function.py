@@ -21,10 +21,11 @@ from .types import I8, I32, I64, const, pointer
 assert adstack and memory, "they add their rows to LOWER"
 
 
-def _function(m: ModuleState, name: str, numbers: int) -> ir.Function:
-    """A function that is called once."""
+def _function(m: ModuleState, name: str, numbers: int, inline: bool = True) -> ir.Function:
+    """A function that is called once, or (not inline) through its address."""
     params = [pointer(m.target.space), *[I64] * numbers]
-    return ir.Function(m.module, name, I32, params, ("nounwind", "alwaysinline"), "internal")
+    attributes = ("nounwind", "alwaysinline") if inline else ("nounwind", "noinline")
+    return ir.Function(m.module, name, I32, params, attributes, "internal")
 
 
 def _open(m: ModuleState, function: ir.Function, task: int, body: Block, leave: Callable[[Emitter], None]) -> Emitter:
@@ -63,9 +64,9 @@ def bounds_function(m: ModuleState, index: int, task: Task) -> ir.Function:
     return function
 
 
-def task_function(m: ModuleState, index: int, task: Task) -> ir.Function:
+def task_function(m: ModuleState, index: int, task: Task, inline: bool = True) -> ir.Function:
     """The body of a task over a run of its iterations."""
-    function = _function(m, f"sg.task.{index}", 4)
+    function = _function(m, f"sg.task.{index}", 4, inline)
     if task.is_parallel:
         _parallel(m, function, index, task)
         return function

@@ -186,11 +186,17 @@ UNLIKELY = "!prof !0"
 
 
 class Module:
-    """Functions by name."""
+    """Functions by name, and definitions of variables as text."""
 
     def __init__(self) -> None:
         self.functions: dict[str, Function] = {}
+        self.variables: list[str] = []
+
+    def variable(self, name: str, t: Type) -> Value:
+        """Address of a variable of the module, which is 0 when the code is loaded."""
+        self.variables.append(f'@"{name}" = internal global {t.text} 0\n')
+        return Value(PTR, f'@"{name}"')
 
     def __str__(self) -> str:
         weights = '!0 = !{!"branch_weights", i32 1, i32 1048576}\n'
-        return "\n".join([*[function.text() for function in self.functions.values()], weights])
+        return "\n".join([*self.variables, *[function.text() for function in self.functions.values()], weights])

@@ -52,11 +52,12 @@ def _store(e: Emitter, stmt: n.Store) -> None:
 @LOWER.row(n.Atomic)
 def _atomic(e: Emitter, stmt: n.Atomic) -> None:
     place, t = address(e, stmt)
+    atomic = e.m.is_atomic(e.task, stmt.array)
     if stmt.expected is not None:
-        old = atomics.compare_and_swap(e, t, place, e.operand(stmt.expected), e.operand(stmt.value))
+        old = atomics.compare_and_swap(e, t, place, e.operand(stmt.expected), e.operand(stmt.value), atomic)
         e.values[stmt.result] = old
         return
-    e.values[stmt.result] = atomics.update(e, stmt.op, t, place, e.operand(stmt.value))
+    e.values[stmt.result] = atomics.update(e, stmt.op, t, place, e.operand(stmt.value), atomic)
 
 
 # ---- locals -------------------------------------------------------------------------------------------------

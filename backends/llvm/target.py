@@ -1,6 +1,7 @@
 """What the generator must know about a machine, as one row of data per target; rows contain no code."""
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
 
 
@@ -11,7 +12,7 @@ class Target:
     concurrent: iterations run at once, so atomics must be atomic. interleaved: adstack slots of neighbouring rows
     are neighbours in memory (slot-major), rather than each row being contiguous. native_half: the machine converts
     between f16 and f32 itself. fused: it multiplies and adds in one rounding. entries: one entry point per task (GPUs)
-    instead of one for the kernel.
+    instead of one for the kernel. clock: which counter tells how long a task took; none if empty.
     """
 
     name: str
@@ -23,7 +24,10 @@ class Target:
     fused: bool = False
     entries: bool = False
     prints: bool = True
+    clock: str = ""
 
 
-CPU = Target("cpu", "libm")
+_CLOCKS = {"x86_64": "tsc", "amd64": "tsc", "aarch64": "cntvct", "arm64": "cntvct"}
+
+CPU = Target("cpu", "libm", clock=_CLOCKS.get(platform.machine().lower(), ""))
 NVPTX = Target("nvptx", "libdevice", space=1, concurrent=True, interleaved=True, entries=True, prints=False)

@@ -99,7 +99,8 @@ class Settings:
 
     arch: name of the backend. default_fp, default_ip: types of Python floats and ints in kernels. debug: check
     indices, asserts and integer divisions, verify the IR after each pass. precise: no contraction, no
-    approximation. random_seed: key of the random numbers.
+    approximation. random_seed: key of the random numbers. threads: most threads a launch uses on a CPU; None for as
+    many as there are cores for this process.
     """
 
     arch: str = "cpu"
@@ -108,6 +109,7 @@ class Settings:
     debug: bool = False
     precise: bool = False
     random_seed: int = 0
+    threads: int | None = None
 
 
 DIALECT: dict[str, str] = {
@@ -117,7 +119,7 @@ DIALECT: dict[str, str] = {
     "advanced_optimization": "the pipeline is fixed",
     "cfg_optimization": "the pipeline is fixed",
     "check_out_of_bound": "True is the same as debug=True",
-    "cpu_max_num_threads": "the backend chooses",
+    "cpu_max_num_threads": "at most so many threads for a launch, and no more than there are cores for the process",
     "default_cpu_block_dim": "the backend chooses",
     "default_gpu_block_dim": "the backend chooses",
     "device_memory_fraction": "memory is allocated as it is needed",
@@ -195,7 +197,8 @@ class Runtime:
         """How the backend compiles under these settings."""
         from .backends.base import Options
 
-        return Options(debug=self.settings.debug, precise=self.settings.precise)
+        threads = _threads(self.settings.threads)
+        return Options(debug=self.settings.debug, precise=self.settings.precise, threads=threads)
 
     def draws(self) -> Draws:
         """The key of the next forward launch that draws random numbers."""
@@ -256,6 +259,7 @@ def init(
         debug=bool(debug or dialect.get("check_out_of_bound", False)),
         precise=bool(precise or not dialect.get("fast_math", True)),
         random_seed=int(random_seed),
+        threads=_most_threads(dialect.get("cpu_max_num_threads")),
     )
     backend = available(settings.arch)
     kept_at = dialect.get("offline_cache_file_path")
@@ -265,6 +269,19 @@ def init(
     RUNTIME.restart(settings)
     RUNTIME._backend = backend
     RUNTIME.initialised = True
+
+
+def _most_threads(given: Any) -> int | None:
+    if given is None or (isinstance(given, int) and given >= 1):
+        return given
+    raise OptionError(f"cpu_max_num_threads cannot be {given!r}", "a number of threads, at least 1")
+
+
+def _threads(most: int | None) -> int:
+    """Threads that a launch may use."""
+    from .backends.cpu.cores import available as cores
+
+    return cores() if most is None else min(most, cores())
 
 
 def reset() -> None:

@@ -1,9 +1,37 @@
-"""Signals between threads in LLVM IR: `ready(s)` makes one, `post(s)` lets one `await(s)`, now or later, go on.
+"""What the pool stands on: a pause for threads that spin, and signals between threads, in LLVM IR.
 
-A signal is 48 words. Both forms count posts; one is a POSIX semaphore, the other a mutex, a condition (at byte 128) and the
-number of posts (at byte 256), for systems without unnamed semaphores.
+`ready(s)` makes a signal of 48 words, `post(s)` lets one `await(s)`, now or later, go on. It is a POSIX semaphore; or a
+mutex, a condition (at byte 128) and the number of posts (at byte 256), for systems without unnamed semaphores.
 """
 from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Platform:
+    """What the pool stands on. signals: "semaphore" or "condition", or "none" where there are no threads to be had.
+
+    pause: the instruction of a thread that spins. set_mask: SIG_SETMASK. bus: SIGBUS.
+    """
+
+    signals: str
+    pause: str = ""
+    set_mask: int = 2
+    bus: int = 7
+
+
+_PAUSES = {"x86_64": "call void @llvm.x86.sse2.pause()", "aarch64": 'call void asm sideeffect "isb", "~{memory}"()'}
+_PAUSES |= {"amd64": _PAUSES["x86_64"], "arm64": _PAUSES["aarch64"]}
+
+
+def platform_of(system: str, machine: str) -> Platform:
+    """The platform for `sys.platform` and `platform.machine()`. macOS has no unnamed semaphores."""
+    pause = _PAUSES.get(machine.lower(), "")
+    if system == "darwin":
+        return Platform("condition", pause, 3, 10)
+    return Platform("semaphore", pause) if system.startswith("linux") else Platform("none")
+
 
 SIGNALS = {
     "semaphore": """

@@ -1,0 +1,95 @@
+"""What threads of one launch do to a task: which updates must be atomic, and whether several threads pay at all.
+
+An update is plain where no other iteration's update can meet it: where those places of the index tuple in which all
+updates of the array agree tell the iterations apart. What else may meet it is a load, which nothing orders, or a store,
+which would be a race. A task runs on the launching thread alone if it prints, so that lines come in the order of
+iterations and no worker waits for the interpreter, or if its updates in turn would cost more than the threads save.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Block, Stmt, Task, Value
+from ...compiler.ir.ops import OPS
+from ...compiler.ir.walk import blocks, walk_task
+from ...compiler.passes.affine import Affine, IndexForms, is_own
+
+ADDITION = 0.4
+"""Nanoseconds of an operation of cost 1, one iteration at a time."""
+TRIPS = 8
+"""Iterations that a loop of which nothing is known is taken to have."""
+ATOMIC = 6.0
+"""Nanoseconds that an update takes longer when it is atomic."""
+CONTENDED = 20.0
+"""Nanoseconds of an atomic update of an element that all threads update; they take turns."""
+WORTH = 0.8
+"""Part of the time on one thread that may be left for several threads to pay."""
+
+_COSTS: dict[type[Stmt], float] = {
+    n.Load: 0.5, n.Store: 0.5, n.Atomic: 1.0, n.Cast: 0.4, n.Random: 8.0, n.StackPush: 1.0, n.StackTop: 0.5,
+    n.StackTopAdjoint: 0.5, n.StackAccumulate: 1.0, n.GetElement: 0.5, n.SetElement: 0.5, n.LocalArray: 4.0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """nanoseconds: of an iteration, estimated. plain: arrays whose updates need not be atomic. pays: threads help."""
+
+    nanoseconds: float
+    plain: frozenset[str]
+    pays: bool
+
+
+def share(task: Task, threads: int) -> Sharing:
+    """How a parallel task behaves under so many threads."""
+    forms = IndexForms(task)
+    updates: dict[str, list[n.Atomic]] = {}
+    for stmt in walk_task(task):
+        if isinstance(stmt, n.Atomic):
+            updates.setdefault(stmt.array, []).append(stmt)
+    plain = frozenset(name for name, found in updates.items() if _own(task, forms, found))
+    trips = _trips(task)
+    atomic = [stmt for name, found in updates.items() if name not in plain for stmt in found]
+    meeting = {stmt for stmt in atomic if not any(_varies(forms.form(v)) for v in stmt.indices)}
+    alone = _cost(task.body, trips, _ordinary)
+    extra = _cost(task.body, trips, lambda stmt: ATOMIC if stmt in atomic else 0.0)
+    turns = _cost(task.body, trips, lambda stmt: CONTENDED if stmt in meeting else 0.0)
+    prints = any(isinstance(stmt, n.Print) for stmt in walk_task(task))
+    return Sharing(alone, plain, not prints and (alone + extra) / threads + turns < WORTH * alone)
+
+
+def _own(task: Task, forms: IndexForms, updates: list[n.Atomic]) -> bool:
+    """Whether all updates of an array are of the iteration's own elements."""
+    tuples = [tuple(forms.form(v) for v in stmt.indices) for stmt in updates]
+    alike = tuple(column[0] for column in zip(*tuples) if all(form == column[0] for form in column))
+    return is_own(alike, task, forms)
+
+
+def _varies(form: Affine) -> bool:
+    """Whether an index may differ between iterations or within one."""
+    return any(isinstance(symbol, Value) for symbol in form.symbols())
+
+
+def _trips(task: Task) -> dict[n.For, int]:
+    """Iterations of the loops of which they are known."""
+    numbers = {s.result: int(s.value) for s in walk_task(task) if isinstance(s, n.Const) and s.result.type.is_int}
+    return {
+        s: max(0, (numbers[s.end] - numbers[s.begin]) // s.step)
+        for s in walk_task(task)
+        if isinstance(s, n.For) and s.begin in numbers and s.end in numbers
+    }
+
+
+def _cost(body: Block, trips: dict[n.For, int], own: Callable[[Stmt], float]) -> float:
+    """Sum over the statements of a block, those in loops as often as these run."""
+    total = 0.0
+    for stmt in body:
+        times = trips.get(stmt, TRIPS) if isinstance(stmt, n.For) else TRIPS if isinstance(stmt, n.While) else 1
+        total += own(stmt) + times * sum(_cost(inner, trips, own) for inner in blocks(stmt))
+    return total
+
+
+def _ordinary(stmt: Stmt) -> float:
+    return OPS[stmt.op].cost * ADDITION if isinstance(stmt, n.Op) else _COSTS.get(type(stmt), 0.0)
