@@ -16,7 +16,7 @@ SIZE, TRIPS = 5000, 40
 
 @pytest.fixture(params=["cpu", "reference"])
 def arch(request: pytest.FixtureRequest) -> Iterator[str]:
-    sg.init(arch=request.param, default_fp=sg.f64)
+    sg.init(arch=request.param, default_fp=sg.f64, cpu_max_num_threads=1)
     yield request.param
     sg.reset()
 
@@ -84,7 +84,7 @@ def test_tasks_share_a_slab(arch: str) -> None:
 
 
 def test_the_report_says_how_many_iterations_share_the_rows() -> None:
-    sg.init(arch=sg.cpu)
+    sg.init(arch=sg.cpu, cpu_max_num_threads=1)
     recurrence(SIZE, SIZE)
     assert f"rows 1 for {SIZE} iterations" in str(sg.adstack_report())
     sg.reset()
