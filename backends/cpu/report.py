@@ -34,7 +34,7 @@ def exception(
     if not 0 <= number < len(sites):
         return InternalError(f"kernel {kernel.name}: an error record without a site: {record}")
     site = sites[number]
-    if site.kind == "overflow":
+    if site.kind in ("overflow", "room"):
         site = _overflowed(kernel, site, first, stacks)
     kind, reason, cure = _WORDING[site.kind](site, first, second, stacks)
     head = print_statement(site.stmt).splitlines()[0]
@@ -90,14 +90,22 @@ def _overflow(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack,
     mine, second = next(s for s in stacks if s[0].alloca.stack == name and s[0].task == site.task)
     history = f", the history of {mine.alloca.variable}," if mine.alloca.variable else ""
     published = ", ".join(f"{stack.alloca.stack} {capacity}" for stack, capacity in stacks)
+    deeper = f"a push made it {first}" if site.kind == "overflow" else f"the loop of the push made it {first}"
     reason = (
-        f"adstack {name}{history} overflowed: it holds {second} values and a push made it {first}"
+        f"adstack {name}{history} overflowed: it holds {second} values and {deeper}"
         f"\n    published capacities: {published}"
     )
     return AdstackOverflow, reason, "declare the stack without a capacity: it is found before the launch then"
 
 
-_WORDING = {"index": _index, "element": _element, "division": _division, "assert": _assert, "overflow": _overflow}
+_WORDING = {
+    "index": _index,
+    "element": _element,
+    "division": _division,
+    "assert": _assert,
+    "overflow": _overflow,
+    "room": _overflow,
+}
 
 
 def text_of(stmt: n.Print, arguments: int) -> str:

@@ -13,6 +13,7 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Block, Stmt, Value
 from ...compiler.ir.table import Table
 from . import ir
+from .capacity import room_for
 from .emit import Emitter
 from .errors import FAILED, failer
 from .types import I1, I32, I64, const
@@ -32,13 +33,16 @@ class Frame:
 
 
 class Branching:
-    """Scalar control flow of one function. `leave`: emits what a `return` does there."""
+    """Scalar control flow of one function. `leave`: emits what a `return` does there. roomy: adstacks of which it is
+    known that the pushes emitted now fit.
+    """
 
     def __init__(self, e: Emitter, rows: Table[type[Stmt], Callable[..., None]], leave: Callable[[], None]) -> None:
         self.e = e
         self.rows = rows
         self.leave = leave
         self.frames: list[Frame] = []
+        self.roomy: frozenset[str] = frozenset()
 
     def block(self, body: Block) -> None:
         """Emit statements in order; what follows a jump is never reached and not emitted."""
@@ -108,8 +112,13 @@ def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.Value, ir.Value]:
 
 @BRANCHING.row(n.For)
 def _for(e: Emitter, stmt: n.For) -> None:
-    b, flow = e.b, e.flow
     begin, count = trip_count(e, stmt)
+    with room_for(e, stmt, count):
+        _trips(e, stmt, begin, count)
+
+
+def _trips(e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value) -> None:
+    b, flow = e.b, e.flow
     header, body, latch, done = (flow.append(f"for.{part}") for part in ("head", "body", "latch", "exit"))
     before = b.block
     ran = _trip_counter(e, stmt.trips)

@@ -22,8 +22,8 @@ from .target import Target
 from .types import I1, I8, I64, const, like, pointer, suffix, value_type
 
 if TYPE_CHECKING:
-    from .adstack import StackState
     from .control import Branching
+    from .stack_state import StackState
 
 MASKED_SITES = 1 << 32
 """Number of the first site of a kernel's masked module."""

@@ -1,0 +1,70 @@
+"""Where the room of an adstack is looked at once for a whole loop.
+
+    for %8 in %3 .. %6 { ..; adstack_push s, %7; .. }      →      room for (trips of the loop) more values, or overflow;
+                                                                  then pushes without a look
+
+holds of a stack if every trip pushes the same number of values: all pushes in the loop stand in its body itself, the
+body neither pops nor empties the stack, and nothing leaves the loop early. In any other place each push looks.
+"""
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Block
+from ...compiler.ir.walk import walk
+from . import ir
+from .emit import Emitter
+from .stack_state import state_of
+from .types import I64, const
+
+
+def pushes_of_a_trip(loop: n.For) -> dict[str, n.StackPush]:
+    """The last push of each stack of which the above holds, once for each loop."""
+    if loop.stop is not None:
+        return {}
+    direct = Counter(s.stack for s in loop.body if isinstance(s, n.StackPush))
+    inside = list(walk(loop.body)) if direct else []
+    if any(isinstance(s, (n.Break, n.Continue, n.Return)) for s in inside):
+        return {}
+    every = Counter(s.stack for s in inside if isinstance(s, n.StackPush))
+    shrunk = {s.stack for s in inside if isinstance(s, (n.StackPop, n.StackAlloca))}
+    return {
+        s.stack: s
+        for s in loop.body
+        if isinstance(s, n.StackPush) and every[s.stack] == direct[s.stack] and s.stack not in shrunk
+    }
+
+
+def pushes(body: Block, stack: str) -> int:
+    """Pushes onto a stack that stand in a block itself."""
+    return sum(isinstance(s, n.StackPush) and s.stack == stack for s in body)
+
+
+@contextmanager
+def room_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
+    """Look at the room before a loop of so many trips; inside, its pushes need not. Debug builds look at each push,
+    so that the error is at the very one.
+    """
+    outer = e.flow.roomy
+    found = {} if e.m.options.debug else pushes_of_a_trip(loop)
+    groups = {id(state_of(e, name).group): push for name, push in reversed(found.items())}
+    for push in groups.values():
+        _check(e, push, pushes(loop.body, push.stack), trips)
+    e.flow.roomy = outer | set(found)
+    try:
+        yield
+    finally:
+        e.flow.roomy = outer
+
+
+def _check(e: Emitter, push: n.StackPush, each: int, trips: ir.Value) -> None:
+    """Trap unless trips * each more values fit; the product itself might not fit 64 bits."""
+    s, b = state_of(e, push.stack), e.b
+    depth, capacity = s.depth(e), s.group.capacity
+    room = b.sub(capacity, depth)
+    trips_that_fit = room if each == 1 else b.udiv(room, const(I64, each))
+    needed = b.add(depth, trips if each == 1 else b.mul(trips, const(I64, each)))
+    e.flow.trap_if(b.icmp_unsigned(">", trips, trips_that_fit), e.m.site("room", e.task, push), needed, capacity)

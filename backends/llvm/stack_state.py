@@ -1,0 +1,103 @@
+"""The adstacks of a function being written: where a stack's row lies, how deep it is, how many slots it has."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...compiler.ir.types import Scalar
+from ...compiler.passes.lockstep import lockstep
+from . import ir
+from .emit import Emitter
+from .layout import Stack
+from .types import I8, I64, const
+
+
+@dataclass
+class Group:
+    """Stacks of one depth. register: holds it. capacity: the least. pending: by stack, what is to be added to it.
+
+    checked: depths, counted from the register's, that a push was compared at. known: the register, in this basic block.
+    """
+
+    register: ir.Value
+    capacity: ir.Value
+    pending: dict[str, int]
+    checked: set[int] = field(default_factory=set)
+    known: tuple[ir.Block, ir.Value] | None = None
+
+    def depth(self, e: Emitter) -> ir.Value:
+        """What the register holds."""
+        if self.known is None or self.known[0] is not e.b.block:
+            self.known = e.b.block, e.flow.load(I64, self.register)
+        return self.known[1]
+
+    def set(self, e: Emitter, depth: ir.Value) -> None:
+        """From here on this is the depth of all."""
+        e.flow.store(depth, self.register)
+        self.known = e.b.block, depth
+        self.checked.clear()
+        self.pending = dict.fromkeys(self.pending, 0)
+
+    def move(self, e: Emitter, stack: str, change: int) -> None:
+        """A stack grows or shrinks by one. The depth does when all have; of an empty stack it stays 0."""
+        self.pending[stack] += change
+        (level, *others) = {*self.pending.values()}
+        if not others:
+            moved = e.b.add(self.depth(e), const(I64, level))
+            if level < 0:
+                moved = e.b.select(e.b.icmp_signed(">", moved, const(I64, 0)), moved, const(I64, 0))
+            self.set(e, moved) if level else self.checked.clear()
+
+
+@dataclass(frozen=True)
+class StackState:
+    """A stack of the function: its group, base address of its row, distance between slots."""
+
+    stack: Stack
+    group: Group
+    base: ir.Value
+    pitch: ir.Value
+
+    @property
+    def dtype(self) -> Scalar:
+        return self.stack.alloca.dtype
+
+    def depth(self, e: Emitter) -> ir.Value:
+        """Number of its slots in use."""
+        return e.b.add(self.group.depth(e), const(I64, self.group.pending[self.stack.alloca.stack]))
+
+
+def state_of(e: Emitter, name: str) -> StackState:
+    """The stack of this name in the function being written."""
+    if not e.stacks:
+        mine = [s for s in e.m.layout.stacks if s.task == e.task]
+        numbers = lockstep(e.m.kernel.tasks[e.task].body)
+        for number in dict.fromkeys(numbers.values()):
+            members = [s for s in mine if numbers[s.alloca.stack] == number]
+            group = _group(e, members)
+            for stack in members:
+                e.stacks[stack.alloca.stack] = StackState(stack, group, *_place(e, stack))
+    return e.stacks[name]
+
+
+def _group(e: Emitter, stacks: list[Stack]) -> Group:
+    capacity, *others = [e.slot(s.capacity_at) for s in stacks]
+    for other in others:
+        capacity = e.entry.select(e.entry.icmp_unsigned("<", other, capacity), other, capacity)
+    return Group(e.alloca(I64), capacity, {s.alloca.stack: 0 for s in stacks})
+
+
+def _place(e: Emitter, stack: Stack) -> tuple[ir.Value, ir.Value]:
+    """(base of the row, distance of its slots in elements), computed at the head of the function."""
+    layout, b = e.m.layout, e.entry
+    key = stack.task, stack.slab
+    width = 2 if stack.alloca.adjoint else 1
+    start, offset = e.slot_address(layout.slabs[stack.slab]), e.slot(stack.offset_at)
+    if e.m.target.interleaved:
+        rows = e.slot(layout.rows[key])
+        within = b.mul(e.row, const(I64, stack.slot_bytes))
+        bytes_before = b.add(b.mul(offset, rows), within)
+        pitch: ir.Value = b.mul(rows, const(I64, width))
+    else:
+        bytes_before = b.add(b.mul(e.row, e.slot(layout.strides[key])), offset)
+        pitch = const(I64, width)
+    return b.gep(start, bytes_before, I8), pitch

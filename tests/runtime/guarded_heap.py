@@ -1,0 +1,108 @@
+"""An adstack heap that notices stray accesses: slabs of the very size asked for, walled in, stacks apart.
+
+Every request gets new memory whose end is the first byte of a page that cannot be touched, and whose beginning follows
+such a page, so that an access outside a slab ends the process. Between the stacks of a row lie bytes that belong to no
+stack; `stray` says which of them changed. With malloc the walls are those of the tool that watches it.
+"""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+from stackgrad.backends.base import SLABS, Sizes
+from stackgrad.backends.cpu import stacks
+from stackgrad.backends.cpu.stacks import Placement, Plan
+from stackgrad.backends.heap import PAGE, Heap, Slab
+from stackgrad.backends.host_memory import map_pages
+from stackgrad.backends.llvm.layout import Stack
+
+PATTERN, GAP, PROT_NONE = 0xA5, 64, 0
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_LIBC.aligned_alloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
+_LIBC.aligned_alloc.restype = _LIBC.free.restype = ctypes.c_void_p
+_LIBC.free.argtypes = [ctypes.c_void_p]
+
+
+@dataclass
+class GuardedHeap(Heap):
+    """malloc: ask the C library for memory, for valgrind."""
+
+    malloc: bool = False
+    walls: dict[str, object] = field(default_factory=dict)
+
+    def reserve(self, needs: Mapping[str, int]) -> bool:
+        """New memory of these sizes, filled with the pattern."""
+        for name in SLABS:
+            self.slabs[name] = Slab()
+            size = needs.get(name, 0)
+            if size:
+                base = self._between_walls(name, size)
+                ctypes.memset(base, PATTERN, size)
+                self.slabs[name] = Slab(None, base, size, size)
+        self.epoch += 1
+        return True
+
+    def _between_walls(self, name: str, size: int) -> int:
+        if self.malloc:
+            base = _LIBC.aligned_alloc(64, size)
+            self.walls[name] = _Freed(base)
+            return int(base)
+        inner = -(-size // PAGE) * PAGE
+        memory = map_pages(inner + 2 * PAGE)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self.walls[name] = memory
+        for wall in (start, start + PAGE + inner):
+            assert _LIBC.mprotect(wall, PAGE, PROT_NONE) == 0
+        return start + PAGE + inner - size
+
+    def stray(self, placement: Placement, sizes: Sizes) -> list[str]:
+        """What was written between the stacks of a launch with these sizes."""
+        plan = stacks.plan(placement.layout, sizes, placement.flights(sizes))
+        words, wrong = dict(plan.words), []
+        for name, slab in self.slabs.items():
+            if slab.base:
+                content = np.frombuffer((ctypes.c_ubyte * slab.current).from_address(slab.base), np.uint8)
+                outside = ~_owned(placement, plan, words, name, slab.current)
+                bad = np.flatnonzero(outside & (content != PATTERN))
+                wrong += [f"{name} slab: byte {k} of {slab.current} belongs to no stack" for k in bad[:3]]
+        return wrong
+
+
+class _Freed:
+    def __init__(self, base: int) -> None:
+        self.base = base
+
+    def __del__(self) -> None:
+        _LIBC.free(self.base)
+
+
+def _owned(placement: Placement, plan: Plan, words: Mapping[int, int], slab: str, size: int) -> np.ndarray:
+    """Which bytes belong to a slot of some task: rows of [slot][lane], stacks one after another."""
+    owned = np.zeros(size, bool)
+    for stack in placement.layout.stacks:
+        if stack.slab == slab:
+            flight, slots = plan.flights[stack.task], words[stack.capacity_at]
+            stride = words[placement.layout.strides[stack.task, slab]]
+            for row in range(flight.threads):
+                begin = flight.lanes * (row * stride + words[stack.offset_at])
+                owned[begin : begin + flight.lanes * slots * stack.slot_bytes] = True
+    return owned
+
+
+@contextmanager
+def published(capacities: Mapping[str, int]) -> Iterator[None]:
+    """Inside, these stacks have fewer slots than the sizes say, and stacks lie apart."""
+    known, gap = stacks.capacity, stacks.GAP
+
+    def fewer(stack: Stack, sizes: Sizes) -> int:
+        return min(known(stack, sizes), capacities.get(stack.alloca.stack, 1 << 62))
+
+    stacks.capacity, stacks.GAP = fewer, GAP
+    try:
+        yield
+    finally:
+        stacks.capacity, stacks.GAP = known, gap

@@ -1,0 +1,66 @@
+"""Rows are taken by the iterations that need one, whatever the gate looks like; gradients are those on paper."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from gate_kernels import GATES, Data, slopes
+
+FRACTIONS, COUNTS = (0.0, 0.05, 0.5, 1.0), (0, 1, 2, 3, 1000)
+TOLERANCE = {sg.f32: 2e-4, sg.f64: 1e-12}
+
+
+@pytest.fixture(autouse=True)
+def given_back() -> Iterator[None]:
+    yield
+    sg.reset()
+
+
+def choose(count: int, fraction: float) -> np.ndarray:
+    """So many of the places, rounded up, at random."""
+    chosen = np.zeros(count, bool)
+    places = np.random.default_rng(count).permutation(count)
+    chosen[places[: int(np.ceil(fraction * count))]] = True
+    return chosen
+
+
+@pytest.mark.parametrize("debug", [False, True], ids=["release", "debug"])
+@pytest.mark.parametrize("real", [sg.f32, sg.f64], ids=["f32", "f64"])
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.__name__)
+def test_rows_and_gradients(gate: Callable[[Data], Any], real: Any, debug: bool) -> None:
+    sg.init(arch=sg.cpu, default_fp=real, debug=debug)
+    data = Data(real)
+    kernel = gate(data)
+    for count in COUNTS:
+        trips = 1 + np.arange(count, dtype=np.int32) % 7
+        for fraction in FRACTIONS:
+            chosen = choose(count, fraction)
+            data.fill(chosen, trips)
+            launch(kernel, data)
+            found, x = data.x.grad.to_numpy(), data.x.to_numpy()
+            np.testing.assert_allclose(found[:count], slopes(x[:count], trips, chosen), rtol=TOLERANCE[real])
+            assert not found[count:].any()
+            check_rows(real, chosen, trips)
+
+
+def launch(kernel: Any, data: Data) -> None:
+    args = (data.live.to_numpy(),) if "gate" in kernel.__wrapped__.__code__.co_varnames[:1] else ()
+    kernel(*args)
+    data.x.grad.fill(0)
+    data.y.grad.fill(1)
+    kernel.grad(*args)
+
+
+def check_rows(real: Any, chosen: np.ndarray, trips: np.ndarray) -> None:
+    """One real slab with the steps of those that pass, and nothing anywhere if none does."""
+    uses = [use for use in sg.adstack_report().tasks if use.stride]
+    size, deepest = (4 if real is sg.f32 else 8), trips[chosen].max(initial=0)
+    if not chosen.any():
+        assert not uses
+        return
+    (use,) = uses
+    assert (use.slab, use.passing, use.rows) == ("real", chosen.sum(), 1)
+    assert (use.stride, use.content) == (size * deepest, size * trips[chosen].sum())

@@ -1,0 +1,39 @@
+"""Stacks with too few slots end in an AdstackOverflow on every way through the code, never in a stray write.
+
+Each run is a process of its own, short_stacks.py: what writes outside its slab dies there.
+"""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("short_stacks.py")
+WAYS = {"branching": [], "debug": ["--debug"]}
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "STACKGRAD_CACHE": "0"}
+    command = [sys.executable, str(PROGRAM), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=500, env=environment, check=False)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("source", "kernels", "overflows"), [
+    (("kir",), 60, 150), (("raw", "--count", "60"), 18, 40), (("programs", "--count", "40"), 12, 30)])  # fmt: skip
+def test_every_short_stack_overflows(source: tuple[str, ...], kernels: int, overflows: int, way: str) -> None:
+    done = run(*source, *WAYS[way])
+    assert done.returncode == 0, f"status {done.returncode}: {done.stderr[-3000:]}"
+    counts = json.loads(done.stdout)
+    assert counts["kernels"] >= kernels and counts["overflows"] >= overflows, counts
+
+
+@pytest.mark.parametrize("source", ["kir", "raw", "programs"])
+def test_code_that_does_not_look_is_found_out(source: str) -> None:
+    done = run(source, "--unchecked")
+    assert done.returncode != 0 and "overflows" not in done.stdout
+    assert done.returncode < 0 or "no overflow of" in done.stderr or "belongs to no stack" in done.stderr, done.stderr
