@@ -1,4 +1,4 @@
-"""The works of `python -m stackgrad.harness.bench`, alone: their history by commit. Peers run beside them there, not here.
+"""The works of `python -m stackgrad.harness.bench`, alone, by commit. Peers run beside them there, not here.
 
 Two threads, as there. Versions that have no such works are skipped.
 """
