@@ -114,7 +114,8 @@ class _Case:
         if self.lowerings is None:
             return Features()
         kernel = self.lowerings.kernel
-        return Features(features.loop_nest(kernel), self.trips, self.depth, features.statements(kernel))
+        nest, statements = features.loop_nest(kernel), features.statements(kernel)
+        return Features(nest, self.trips, self.depth, statements, features.tags(kernel))
 
     # -- forward --------------------------------------------------------------------------------------------
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ...compiler.errors import StackgradError
 from ...compiler.ir.printer import print_kernel
@@ -54,11 +55,15 @@ def read(folder: Path) -> Entry:
     try:
         program = from_json((folder / PROGRAM).read_text(encoding="utf-8"))
         stored = json.loads((folder / PLAN).read_text(encoding="utf-8"))
-        fields = stored["plan"] | {"backends": tuple(stored["plan"]["backends"])}
         key = None if stored["failed"] is None else (stored["failed"][0], stored["failed"][1])
-        return Entry(folder, program, Plan(**fields), key)
+        return Entry(folder, program, plan_from_plain(stored["plan"]), key)
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{folder} is no folder of a corpus: {type(error).__name__}: {error}") from None
+
+
+def plan_from_plain(plain: Mapping[str, Any]) -> Plan:
+    """A plan from its fields as JSON keeps them. Raises TypeError for a field that plans do not have."""
+    return Plan(**{name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()})
 
 
 def entries(roots: Iterable[Path]) -> Iterator[Entry]:

@@ -28,6 +28,32 @@ def statements(kernel: Kernel) -> int:
     return sum(1 for _ in walk_kernel(kernel))
 
 
+def tags(kernel: Kernel) -> frozenset[str]:
+    """What occurs in a kernel: `statement While`, `atomic add`, `sin f32` (an operation and its operands' type),
+    `loop step`, and so on. These are the rows of coverage.
+    """
+    found = {f"tasks {'many' if len(kernel.tasks) > 1 else 'one'}"}
+    for task in kernel.tasks:
+        found.add("task serial" if not task.is_parallel else f"task axes {len(task.indices)}")
+    for stmt in walk_kernel(kernel):
+        found.add(f"statement {type(stmt).__name__}")
+        found |= _tags(stmt)
+    return frozenset(found)
+
+
+def _tags(stmt: Stmt) -> set[str]:
+    if isinstance(stmt, n.Op):
+        return {f"{stmt.op} {stmt.args[-1].type}"}
+    if isinstance(stmt, n.Cast):
+        return {f"cast {stmt.arg.type} {stmt.result.type}"}
+    if isinstance(stmt, n.Atomic):
+        return {f"atomic {stmt.op}"}
+    if isinstance(stmt, n.For):
+        nest = "loop nested" if _nest(stmt.body) else "loop flat"
+        return {nest, *({"loop step"} if stmt.step != 1 else ()), *({"loop until"} if stmt.stop else ())}
+    return {"gate"} if isinstance(stmt, n.If) and not stmt.orelse else set()
+
+
 def real_types(kernel: Kernel) -> set[Scalar]:
     """Types of the reals that a kernel computes with."""
     return {v.type for stmt in walk_kernel(kernel) for v in results(stmt) if v.type.is_real}

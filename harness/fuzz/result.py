@@ -45,13 +45,14 @@ class Judged:
 @dataclass(frozen=True)
 class Features:
     """nest: depth of nested loops in the text. trips: bodies of serial loops run, once for all lanes. depth: slots of
-    the deepest adstack, 0 without any. statements: of the traced kernel.
+    the deepest adstack, 0 without any. statements: of the traced kernel. tags: what occurs in it, see `features.tags`.
     """
 
     nest: int = 0
     trips: int = 0
     depth: int = 0
     statements: int = 0
+    tags: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

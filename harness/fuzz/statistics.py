@@ -34,8 +34,8 @@ class Finding:
 
 @dataclass
 class Statistics:
-    """Counters. outcomes: of cases. comparisons: verdicts by (direction, executor). by_trips: (cases, decided ones)
-    by bucket. milliseconds: processor time of each case.
+    """Counters. outcomes: of cases. comparisons: verdicts by (direction, executor). features: likewise, by what occurs
+    in the program first. by_trips: (cases, decided ones) by bucket. milliseconds: processor time of each case.
     """
 
     seed: int = 0
@@ -49,6 +49,7 @@ class Statistics:
     elapsed: float = 0.0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     comparisons: Counter[tuple[str, str, Verdict]] = field(default_factory=Counter)
+    features: Counter[tuple[str, str, str, Verdict]] = field(default_factory=Counter)
     by_trips: dict[int, list[int]] = field(default_factory=lambda: {b: [0, 0] for b in BUCKETS})
     milliseconds: list[float] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -67,7 +68,9 @@ class Statistics:
         row[0] += 1
         row[1] += result.outcome in DECIDED
         for judged in result.judged:
-            self.comparisons[judged.direction, judged.executor, judged.verdict] += 1
+            key = judged.direction, judged.executor, judged.verdict
+            self.comparisons[key] += 1
+            self.features.update((tag, *key) for tag in result.features.tags)
 
     @property
     def rate(self) -> float:

@@ -1,4 +1,5 @@
-"""The command line: `stackgrad check`, `explain`, `doctor`, `ir`; the fuzzer's `fuzz`, `replay`, `reduce`, `bisect`.
+"""The command line: `stackgrad check`, `explain`, `doctor`, `ir`; the fuzzer's `fuzz`, `replay`, `reduce`, `bisect`,
+`campaign`, `report`.
 
 Every command imports what it needs when it runs, so that `doctor` works where almost nothing is installed. Exit
 status: 0 all is well, 1 something is wrong with the user's program, 2 the command was not understood, 130 interrupted.
@@ -16,7 +17,7 @@ STAGES = ("source", "tasks", "structured", "adjoint", "final", "counting", "all"
 _COMMANDS = {
     "check": (".check", "run"), "explain": (".explain", "run"), "doctor": (".doctor", "run"), "ir": (".ir", "run"),
     "fuzz": (".fuzz", "run"), "replay": (".fuzz", "run_replay"), "reduce": (".fuzz", "run_reduce"),
-    "bisect": (".fuzz", "run_bisect"),
+    "bisect": (".fuzz", "run_bisect"), "campaign": (".campaign", "run_campaign"), "report": (".campaign", "run_report"),
 }  # fmt: skip
 """The module and the function of each command."""
 
@@ -74,12 +75,21 @@ def build_parser() -> argparse.ArgumentParser:
     bisect = commands.add_parser("bisect", help="name the statement, or the pass, at which an entry goes wrong")
     bisect.add_argument("folder", metavar="DIR", help="an entry")
     bisect.add_argument("--passes", action="store_true", help="also find the first pass that changes what is computed")
+    _campaign(commands.add_parser("campaign", help="fuzzing in units, here or on a cluster, that can stop and go on"))
+    page = commands.add_parser("report", help="a page, and its JSON twin, of what a campaign came to")
+    page.add_argument("folder", metavar="DIR", help="of a campaign")
+    page.add_argument("--html", metavar="FILE", help="the page (default: DIR/report.html)")
+    page.add_argument("--json", metavar="FILE", help="its twin (default: DIR/report.json)")
+    page.add_argument("--title", default="Fuzzing campaign", help="of the page")
     for command in (replay, reduce, bisect):
         command.add_argument("--backends", metavar="A,B", help=_BACKENDS)
     return parser
 
 
 _BACKENDS = "compare these backends (default: all that can run here)"
+
+
+_PROFILES = ("smooth", "wild", "operations")
 
 
 def _fuzz(parser: argparse.ArgumentParser) -> None:
@@ -94,12 +104,28 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backends", metavar="A,B", help=_BACKENDS)
     parser.add_argument("--peers", metavar="A,B", help="compare these other systems too: quadrants, taichi")
     parser.add_argument("--processes", type=_positive, default=1, metavar="P", help="cases at a time (default 1)")
-    profiles = ("smooth", "wild", "operations")
-    parser.add_argument("--profile", choices=profiles, help="kind of programs (default: a mixture)")
+    parser.add_argument("--profile", choices=_PROFILES, help="kind of programs (default: a mixture)")
     parser.add_argument("--corpus", default="fuzz-corpus", metavar="DIR", help="where findings are kept")
     parser.add_argument(
         "--mutants", nargs="*", metavar="NAME", help="plant known mistakes, all or these; how soon is each one found?"
     )
+
+
+def _campaign(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Run units of consecutive seeds until the campaign in the folder has so many cases, or for so many seconds; the "
+        "same command goes on where it stopped. What is found lies in DIR/corpus. Exit status 1: something was found."
+    )
+    parser.add_argument("folder", metavar="DIR", help="of the campaign; a new one is made")
+    parser.add_argument("--seconds", type=float, metavar="N", help="start no unit after this time")
+    parser.add_argument("--cases", type=_positive, metavar="N", help="cases that the campaign is to have in all")
+    parser.add_argument("--dask", metavar="ADDRESS", help="of the scheduler of a Dask cluster whose workers run the units")
+    parser.add_argument("--processes", type=_positive, default=1, metavar="P", help="units at a time here (default 1)")
+    parser.add_argument("--seed", type=int, metavar="S", help="of a new campaign (default: drawn)")
+    parser.add_argument("--unit", type=_positive, default=200, metavar="N", help="cases of a unit of a new campaign")
+    parser.add_argument("--backends", metavar="A,B", help=_BACKENDS)
+    parser.add_argument("--peers", metavar="A,B", help="compare these other systems too: quadrants, taichi")
+    parser.add_argument("--profile", choices=_PROFILES, help="kind of programs (default: a mixture)")
 
 
 def _check(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,115 @@
+"""The report of a campaign as plain data: what JSON for machines and the page for people both show."""
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from ...compiler.ad.rules import VJP
+from ...compiler.ir.nodes import STATEMENTS
+from ...compiler.ir.ops import OPS
+from ..fuzz.corpus import failed_key
+from ..fuzz.result import DECIDED
+from ..fuzz.statistics import Finding, Statistics
+from ..model.source import definitions
+from .plain import Plain, from_plain, total
+from .store import Store
+
+_COMPARED = ("ok", "disagree")
+_FEATURES = ("statement ", "atomic ", "loop ", "task ", "tasks ", "gate")
+"""Tags that are rows of the matrix; operations have a table of their own."""
+
+
+def report(store: Store) -> Plain:
+    """Everything that is known of a campaign, as plain data."""
+    results = list(store.results())
+    parts = [from_plain(result) for result in results]
+    found = total(parts, store.spec.seed)
+    return {
+        "summary": summary(found),
+        "outcomes": dict(found.outcomes),
+        "executors": executors(found),
+        "matrix": matrix(found),
+        "coverage": coverage(found),
+        "trips": [[low, *row] for low, row in found.by_trips.items()],
+        "rates": [[r["ended"], p.cases, round(p.rate, 2), round(p.open_share, 4)] for r, p in zip(results, parts)],
+        "findings": [finding(f) for f in found.findings],
+    }
+
+
+def summary(found: Statistics) -> Plain:
+    """The figures that come first."""
+    return {
+        "seed": found.seed, "cases": found.cases, "seconds of processes": round(found.elapsed, 1),
+        "disagreements": found.outcomes["disagreement"], "crashes": found.crashes,
+        "decided nothing": round(found.open_share, 4), "retried in f64": found.retried,
+        "gradients": found.differentiated, "gradients judged by an oracle": found.by_oracle,
+        "median case, ms": round(found.median, 1), "adstacks in use": found.stacked, "loops nested": found.nested,
+    }  # fmt: skip
+
+
+def executors(found: Statistics) -> list[list[Any]]:
+    """[direction, executor, {verdict: cases}], most cases first."""
+    rows: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    for (direction, executor, verdict), count in found.comparisons.items():
+        rows[direction, executor][verdict] = count
+    return sorted(([*key, row] for key, row in rows.items()), key=lambda row: (row[0], -sum(row[2].values())))
+
+
+def matrix(found: Statistics) -> Plain:
+    """{feature: {executor: [cases compared, disagreements]}}: both directions together."""
+    rows: dict[str, dict[str, list[int]]] = defaultdict(dict)
+    for (tag, _, executor, verdict), count in found.features.items():
+        if tag.startswith(_FEATURES) and verdict in _COMPARED:
+            cell = rows[tag].setdefault(executor, [0, 0])
+            cell[0] += count
+            cell[1] += count if verdict == "disagree" else 0
+    return {tag: rows[tag] for tag in sorted(rows)}
+
+
+def coverage(found: Statistics) -> Plain:
+    """How many comparisons that decided something each statement, operation and derivative rule was part of; those with
+    0 were never reached. Statements of adstacks are not among them: no program has them before it is differentiated.
+    """
+    by_tag: Counter[str] = Counter()
+    reverse: Counter[str] = Counter()
+    for (tag, direction, _, verdict), count in found.features.items():
+        if verdict in _COMPARED:
+            by_tag[tag] += count
+            if direction == "reverse":
+                reverse[tag] += count
+    return {
+        "statements": {name: by_tag[f"statement {name}"] for name in STATEMENTS if not name.startswith("Stack")},
+        "operations": _by_operation(by_tag, OPS),
+        "derivatives": _by_operation(Counter({t: c for t, c in reverse.items() if _is_real(t)}), [name for name in VJP if any(VJP[name])]),
+    }
+
+
+def _by_operation(tags: Counter[str], names: Iterable[str]) -> dict[str, int]:
+    sums: Counter[str] = Counter()
+    for tag, count in tags.items():
+        sums[tag.partition(" ")[0]] += count
+    return {name: sums[name] for name in names}
+
+
+def _is_real(tag: str) -> bool:
+    return tag.endswith((" f16", " f32", " f64"))
+
+
+def finding(found: Finding) -> Plain:
+    """A finding as someone reads it who was not there."""
+    key = failed_key(found.judged)
+    wrong = [j for j in found.judged if j.verdict == "disagree"]
+    return {
+        "title": found.title, "seed": found.seed, "direction": key[0] if key else "", "executor": key[1] if key else "",
+        "program": definitions(found.program).strip(),
+        "differences": [f"{j.executor} against {j.reference}: {j.reason}" for j in wrong],
+        "agreed": sorted({j.executor for j in found.judged if j.verdict == "ok" and (not key or j.direction == key[0])}),
+    }  # fmt: skip
+
+
+def undecided_share(plain: Plain) -> float:
+    """Of the cases of a report, the share that decided nothing."""
+    cases = sum(plain["outcomes"].values())
+    decided = sum(count for outcome, count in plain["outcomes"].items() if outcome in DECIDED)
+    return 1 - decided / cases if cases else 0.0

@@ -1,0 +1,36 @@
+"""What a campaign runs. Unit k is the cases seed + k * size .. seed + (k + 1) * size - 1."""
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Spec:
+    """seed: of the first case. size: cases of a unit. backends, peers: compared with the reference, by name. profile:
+    kind of programs, empty for a mixture.
+    """
+
+    seed: int
+    size: int = 200
+    backends: tuple[str, ...] = ("cpu",)
+    peers: tuple[str, ...] = ()
+    profile: str = ""
+
+    def first(self, unit: int) -> int:
+        """The seed of the first case of a unit."""
+        return self.seed + unit * self.size
+
+    def to_json(self) -> str:
+        """As text that `from_json` reads."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+
+def from_json(text: str) -> Spec:
+    """A spec that `to_json` wrote. Raises ValueError for anything else."""
+    found: dict[str, Any] = json.loads(text)
+    names = {f.name for f in fields(Spec)}
+    if not isinstance(found, dict) or set(found) != names:
+        raise ValueError(f"a campaign is described by {', '.join(sorted(names))}")
+    return Spec(**{name: tuple(v) if isinstance(v, list) else v for name, v in found.items()})

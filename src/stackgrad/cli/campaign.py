@@ -1,0 +1,69 @@
+"""`stackgrad campaign` and `report`: fuzzing in units, here or on a cluster, stopped and resumed; what came of it."""
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from pathlib import Path
+
+from ..harness.campaign.page import page
+from ..harness.campaign.report import report
+from ..harness.campaign.run import Cluster, Pool, Processes, run
+from ..harness.campaign.spec import Spec
+from ..harness.campaign.store import SPEC, Store
+from ..harness.campaign.unit import UnitError
+from . import CommandError
+from .fuzz import table, wanted_backends, wanted_peers
+from .live import Status
+
+
+def run_campaign(given: argparse.Namespace) -> int:
+    """The command. Returns 1 if anything was found, by this run or before."""
+    store = _opened(given)
+    if given.seconds is None and given.cases is None:
+        raise CommandError("a campaign needs an end: --cases or --seconds")
+    try:
+        with Status() as status:
+            found = run(store, _pool(given), given.cases, given.seconds, status.show)
+    except UnitError as error:
+        raise CommandError(str(error), 1) from None
+    print(table(found))
+    print(f"{store.folder}: `stackgrad report {store.folder}` makes a page of it; the same command goes on")
+    return 1 if found.findings else 0
+
+
+def _opened(given: argparse.Namespace) -> Store:
+    folder = Path(given.folder)
+    try:
+        if (folder / SPEC).exists():
+            return Store(folder)
+        seed = random.SystemRandom().randrange(1 << 40) if given.seed is None else given.seed
+        backends, peers = wanted_backends(given.backends), wanted_peers(given.peers)
+        return Store(folder, Spec(seed, given.unit, backends, peers, given.profile or ""))
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+
+
+def _pool(given: argparse.Namespace) -> Pool:
+    if given.dask is None:
+        return Processes(given.processes)
+    try:
+        return Cluster(given.dask)
+    except ImportError:
+        raise CommandError("Dask is not installed; cure: pip install 'stackgrad[cluster]'") from None
+    except OSError as error:
+        raise CommandError(f"no scheduler answers at {given.dask}: {error}") from None
+
+
+def run_report(given: argparse.Namespace) -> int:
+    """The command."""
+    folder = Path(given.folder)
+    try:
+        plain = report(Store(folder))
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    html, twin = Path(given.html or folder / "report.html"), Path(given.json or folder / "report.json")
+    html.write_text(page(plain, given.title), encoding="utf-8")
+    twin.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    print(f"{plain['summary']['cases']} cases, {len(plain['findings'])} findings: {html}, {twin}")
+    return 0

@@ -1,0 +1,185 @@
+"""Campaigns: units, stopping and resuming, a cluster that loses a worker, the report."""
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from stackgrad.cli import main
+from stackgrad.harness.campaign import spec as specs
+from stackgrad.harness.campaign import unit
+from stackgrad.harness.campaign.page import page
+from stackgrad.harness.campaign.plain import from_plain, to_plain, total
+from stackgrad.harness.campaign.report import report
+from stackgrad.harness.campaign.run import Cluster, Processes, run
+from stackgrad.harness.campaign.spec import Spec
+from stackgrad.harness.campaign.store import Store
+from stackgrad.harness.fuzz.loop import fuzz
+from stackgrad.harness.fuzz.plan import Plan
+from stackgrad.harness.fuzz.result import Judged
+from stackgrad.harness.fuzz.statistics import Finding
+from stackgrad.harness.strategies import sample
+
+SPEC = Spec(seed=9000, size=3)
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Six cases, and a finding that was not one."""
+    statistics = fuzz(cases=6, seed=9000, processes=0)
+    judged = (Judged("reverse", "cpu", "reference", "disagree", "x.grad[1]: 2.0, 3.0 < expected"),)
+    statistics.findings.append(Finding(sample(9000), Plan(), judged, seed=9000))
+    return statistics
+
+
+class Here:
+    """A pool of this process. lose: units whose first try fails."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.ran: list[int] = []
+
+    def results(self, text, units):
+        for number, _ in zip(units, range(self.most)):
+            self.ran.append(number)
+            yield {"unit": number, "ended": float(number), **to_plain(fuzz(cases=3, seed=9000 + 3 * number, processes=0))}
+
+
+def test_spec_is_text_and_rejects_anything_else():
+    assert specs.from_json(SPEC.to_json()) == SPEC
+    assert SPEC.first(2) == 9006
+    with pytest.raises(ValueError, match="described by"):
+        specs.from_json('{"seed": 1}')
+
+
+def test_statistics_survive_being_plain(found):
+    again = from_plain(json.loads(json.dumps(to_plain(found))))
+    assert replace(again, milliseconds=[]) == replace(found, milliseconds=[])
+    assert len(again.milliseconds) == 6
+
+
+def test_sum(found):
+    both = total([found, found], 5)
+    assert both.cases == 12 and both.seed == 5 and len(both.findings) == 2
+    assert both.comparisons == {key: 2 * count for key, count in found.comparisons.items()}
+    assert found.cases == 6, "parts are left as they are"
+
+
+def test_stopped_and_resumed(tmp_path):
+    first = Here(2)
+    assert run(Store(tmp_path, SPEC), first, cases=12).cases == 6
+    (tmp_path / "units" / "0000000.json").unlink()
+    second = Here(9)
+    done = run(Store(tmp_path), second, cases=12)
+    assert first.ran == [0, 1] and second.ran == [0, 2, 3]
+    alone = fuzz(cases=12, seed=9000, processes=0)
+    assert (done.cases, done.outcomes, done.comparisons) == (12, alone.outcomes, alone.comparisons)
+    assert done.features == alone.features
+
+
+def test_a_folder_holds_one_campaign(tmp_path):
+    Store(tmp_path, SPEC)
+    with pytest.raises(ValueError, match="another campaign"):
+        Store(tmp_path, replace(SPEC, seed=1))
+    with pytest.raises(ValueError, match="holds no campaign"):
+        Store(tmp_path / "nowhere")
+
+
+def test_findings_go_to_the_corpus(tmp_path, found):
+    store = Store(tmp_path, SPEC)
+    store.put({"unit": 0, "ended": 0.0, **to_plain(found)})
+    (entry,) = store.corpus.iterdir()
+    assert "x.grad[1]" in (entry / "verdict.txt").read_text()
+
+
+def test_processes(tmp_path):
+    done = run(Store(tmp_path, SPEC), Processes(2), cases=6)
+    assert done.cases == 6 and len(list((tmp_path / "units").iterdir())) == 2
+
+
+def test_a_unit_that_cannot_run_says_why():
+    with pytest.raises(unit.UnitError, match="unit 4: .*cannot start"):
+        unit.run_apart(replace(SPEC, backends=("nowhere",)).to_json(), 4)
+
+
+def test_cluster_that_loses_a_worker(tmp_path):
+    """A worker is killed while it runs a unit; another one runs the unit."""
+    distributed = pytest.importorskip("distributed")
+    store, lost = Store(tmp_path, replace(SPEC, size=1)), threading.Event()
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+
+        def lose(_: object) -> None:
+            if not lost.is_set():
+                lost.set()
+                next(iter(cluster.workers.values())).process.process._process.kill()
+
+        done = run(store, Cluster(cluster.scheduler_address), cases=4, progress=lose)
+    assert lost.is_set() and done.cases == 4
+    alone = fuzz(cases=4, seed=9000, processes=0)
+    assert done.outcomes == alone.outcomes
+
+
+# ---- the report -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture()
+def campaign(tmp_path, found) -> Path:
+    store = Store(tmp_path, SPEC)
+    store.put({"unit": 0, "ended": 10.0, **to_plain(found)})
+    store.put({"unit": 1, "ended": 70.0, **to_plain(found)})
+    return tmp_path
+
+
+def test_report(campaign, found):
+    plain = report(Store(campaign))
+    assert plain["summary"]["cases"] == 12 and plain["summary"]["crashes"] == 0
+    assert plain["coverage"]["statements"]["Load"] > 0
+    assert 0 in plain["coverage"]["operations"].values(), "six programs do not reach all"
+    assert set(plain["coverage"]["derivatives"]) < set(plain["coverage"]["operations"])
+    assert plain["findings"][0]["differences"] == ["cpu against reference: x.grad[1]: 2.0, 3.0 < expected"]
+    assert [rate[:2] for rate in plain["rates"]] == [[10.0, 6], [70.0, 6]]
+    assert sum(map(sum, (row[1:2] for row in plain["trips"]))) == 12
+
+
+def test_page_is_whole_and_escapes(campaign):
+    html = page(report(Store(campaign)), "A <b> & c")
+    assert "A &lt;b&gt; &amp; c" in html and "3.0 &lt; expected" in html
+    assert "<script" not in html and "http" not in html.replace("http-equiv", "")
+    for name in ("Executors by feature", "Coverage of derivatives", "Decided, by trips", "Rate"):
+        assert name in html
+
+
+def test_command_writes_page_and_twin(campaign, capsys):
+    assert main(["report", str(campaign)]) == 0
+    assert "12 cases, 2 findings" in capsys.readouterr().out
+    assert json.loads((campaign / "report.json").read_text())["summary"]["cases"] == 12
+    assert main(["report", str(campaign / "units")]) == 2
+
+
+def test_command_goes_on(tmp_path, capsys):
+    arguments = ["campaign", str(tmp_path), "--unit", "3", "--seed", "9000", "--cases"]
+    assert main([*arguments, "3"]) == 0
+    assert main([*arguments, "6"]) == 0
+    assert len(list((tmp_path / "units").iterdir())) == 2
+    assert main(["campaign", str(tmp_path)]) == 2
+    assert "needs an end" in capsys.readouterr().err
+
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
+PROBE = "<script>document.title = document.documentElement.scrollWidth + ' ' + window.innerWidth</script>"
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+@pytest.mark.parametrize("width", [1280, 500])
+def test_page_fits_its_window(campaign, tmp_path, width):
+    """Nothing sticks out at the side: wide tables scroll in their boxes. 500 pixels: browsers have no narrower window."""
+    place = tmp_path / "page.html"
+    place.write_text(page(report(Store(campaign))).replace("</body>", PROBE + "</body>"))
+    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900", "--dump-dom"]
+    shown = subprocess.run([*command, place.as_uri()], capture_output=True, text=True, timeout=120).stdout
+    wide, window = map(int, shown.partition("<title>")[2].partition("</title>")[0].split())
+    assert window <= width and wide <= window
