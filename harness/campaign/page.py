@@ -104,7 +104,7 @@ def _bars(rows: Iterable[tuple[str, int]]) -> str:
 
 
 def _trips(rows: list[list[int]]) -> str:
-    body = [[f"{low} or more", f"{all_:,}", f"{decided:,}", f"{decided / all_:.0%}"] for low, all_, decided in rows if all_]
+    body = [[f"{low} or more", f"{n:,}", f"{decided:,}", f"{decided / n:.0%}"] for low, n, decided in rows if n]
     return table(["trips", "cases", "decided", "share"], body)
 
 

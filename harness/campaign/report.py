@@ -76,12 +76,12 @@ def coverage(found: Statistics) -> Plain:
     for (tag, direction, _, verdict), count in found.features.items():
         if verdict in _COMPARED:
             by_tag[tag] += count
-            if direction == "reverse":
+            if direction == "reverse" and tag.endswith((" f16", " f32", " f64")):
                 reverse[tag] += count
     return {
         "statements": {name: by_tag[f"statement {name}"] for name in STATEMENTS if not name.startswith("Stack")},
         "operations": _by_operation(by_tag, OPS),
-        "derivatives": _by_operation(Counter({t: c for t, c in reverse.items() if _is_real(t)}), [name for name in VJP if any(VJP[name])]),
+        "derivatives": _by_operation(reverse, [name for name in VJP if any(VJP[name])]),
     }
 
 
@@ -92,10 +92,6 @@ def _by_operation(tags: Counter[str], names: Iterable[str]) -> dict[str, int]:
     return {name: sums[name] for name in names}
 
 
-def _is_real(tag: str) -> bool:
-    return tag.endswith((" f16", " f32", " f64"))
-
-
 def finding(found: Finding) -> Plain:
     """A finding as someone reads it who was not there."""
     key = failed_key(found.judged)
@@ -104,7 +100,7 @@ def finding(found: Finding) -> Plain:
         "title": found.title, "seed": found.seed, "direction": key[0] if key else "", "executor": key[1] if key else "",
         "program": definitions(found.program).strip(),
         "differences": [f"{j.executor} against {j.reference}: {j.reason}" for j in wrong],
-        "agreed": sorted({j.executor for j in found.judged if j.verdict == "ok" and (not key or j.direction == key[0])}),
+        "agreed": sorted({j.executor for j in found.judged if j.verdict == "ok" and j.direction == (key or ("",))[0]}),
     }  # fmt: skip
 
 

@@ -33,4 +33,5 @@ def from_json(text: str) -> Spec:
     names = {f.name for f in fields(Spec)}
     if not isinstance(found, dict) or set(found) != names:
         raise ValueError(f"a campaign is described by {', '.join(sorted(names))}")
-    return Spec(**{name: tuple(v) if isinstance(v, list) else v for name, v in found.items()})
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
+    return Spec(**values)

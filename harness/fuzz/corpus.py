@@ -63,7 +63,8 @@ def read(folder: Path) -> Entry:
 
 def plan_from_plain(plain: Mapping[str, Any]) -> Plan:
     """A plan from its fields as JSON keeps them. Raises TypeError for a field that plans do not have."""
-    return Plan(**{name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()})
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in plain.items()}
+    return Plan(**values)
 
 
 def entries(roots: Iterable[Path]) -> Iterator[Entry]:

@@ -113,13 +113,13 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
 
 def _campaign(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Run units of consecutive seeds until the campaign in the folder has so many cases, or for so many seconds; the "
-        "same command goes on where it stopped. What is found lies in DIR/corpus. Exit status 1: something was found."
+        "Run units of consecutive seeds until the campaign in the folder has so many cases, or for so many seconds. "
+        "The same command goes on. What is found lies in DIR/corpus. Exit status 1: something was found."
     )
     parser.add_argument("folder", metavar="DIR", help="of the campaign; a new one is made")
     parser.add_argument("--seconds", type=float, metavar="N", help="start no unit after this time")
     parser.add_argument("--cases", type=_positive, metavar="N", help="cases that the campaign is to have in all")
-    parser.add_argument("--dask", metavar="ADDRESS", help="of the scheduler of a Dask cluster whose workers run the units")
+    parser.add_argument("--dask", metavar="ADDRESS", help="of the scheduler of a cluster whose workers run the units")
     parser.add_argument("--processes", type=_positive, default=1, metavar="P", help="units at a time here (default 1)")
     parser.add_argument("--seed", type=int, metavar="S", help="of a new campaign (default: drawn)")
     parser.add_argument("--unit", type=_positive, default=200, metavar="N", help="cases of a unit of a new campaign")
