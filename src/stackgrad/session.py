@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .backends import disk_cache
+from .backends.words import GENERATION, WATCHED, words
 from .compiler.errors import DeviceError
 from .compiler.ir.types import SCALARS, Scalar, f32, f64, i32, i64
 from .usage import OptionError, close_names
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 ARCHES = ("cpu", "reference", "cuda")
 ALIASES = {"x64": "cpu", "arm64": "cpu", "gpu": "cuda"}
 
-stamp = itertools.count(1).__next__
-"""A version number that was never given before, in this process."""
+stamp = itertools.count(1, 2).__next__
+"""A version number that was never given before, in this process. Native code gives the even ones."""
 
 
 class Watcher(Protocol):
@@ -140,15 +141,23 @@ DIALECT: dict[str, str] = {
 """Options that programs of this dialect pass to `init`, with what becomes of them here."""
 
 
+WATCHERS = ("tapes", "capture", "forward", "tracing")
+"""What of the runtime must see every launch, or forbids it, unless it is None, False or empty."""
+
+
 class Runtime:
-    """The state of the process. `tapes`, `capture` and `forward` are what a launch looks at."""
+    """The state of the process. `tapes`, `capture` and `forward` are what a launch looks at.
+
+    words: what native launches look at, see backends/words.py; kept in step by every assignment here.
+    """
 
     __slots__ = (
         "settings", "generation", "initialised", "fields", "launchers", "tapes", "capture", "launch_number",
-        "tracing", "forward", "_backend", "__weakref__",
+        "tracing", "forward", "words", "_backend", "__weakref__",
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self.words = words((0, 0, 0))
         self.settings = Settings()
         self.generation = 0
         self.initialised = False
@@ -160,6 +169,15 @@ class Runtime:
         self.launch_number = 0
         self.tracing = False
         self._backend: Backend | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set it, and tell native launches if they must not happen from now on, or may again."""
+        object.__setattr__(self, name, value)
+        if name == "generation":
+            self.words[GENERATION] = value
+        elif name in WATCHERS:
+            watched = [getattr(self, watcher, None) for watcher in WATCHERS]
+            self.words[WATCHED] = any(one is not None and one != () and one is not False for one in watched)
 
     def ensure(self) -> None:
         """Initialise with the defaults unless `init` was called."""

@@ -1,0 +1,46 @@
+"""Places of the words through which Python tells the trampoline what a call must look like, and what it launches.
+
+A *root* belongs to one kernel in one direction; it leads to a chain of *handles*, tried in order. A handle is one run of
+words: a head, an entry for each argument, an entry for each array, and spare words. Entries name words of the block,
+of arrays and of the handle itself by address: whoever writes an address here keeps its owner alive, or makes the
+handle invalid when the owner dies.
+"""
+from __future__ import annotations
+
+(
+    FIRST, RUNTIME, FAILED_NUMBER, FLOAT, INT, TRUE, FALSE, NONE, AS_LONG_LONG, INCREF,
+) = range(10)  # fmt: skip
+"""Of a root: the first handle, or 0; the runtime's words; number of the handle whose launch failed; then addresses of
+types, objects and functions of the interpreter."""
+
+(
+    NEXT, VALID, TAKEN, BORN, LAUNCH, BLOCK, ARGUMENTS, ARRAYS, MOVED, HEAP, HEAP_EPOCH, COUNTERS, NUMBER, SIZED,
+    PATIENCE, LAUNCHED, HEAD,
+) = range(17)  # fmt: skip
+"""Of a handle. TAKEN: its block is in use. BORN: generation. MOVED: addresses or extents in the block were replaced,
+and the arrays were not yet found to be different memory. HEAP: words of the heap that the block is bound to, or 0.
+SIZED: launches count as cache hits. PATIENCE: ticks that a launch may keep the interpreter's lock; a handle whose launch
+took longer becomes invalid. LAUNCHED: launches."""
+
+OBJECT, RUNTIME_ARRAY, NUMPY_ARRAY, REAL64, REAL32, INTEGER, BOOLEAN = range(7)
+"""Kinds of arguments: this very object; an array of this very class; a NumPy array; numbers."""
+
+A_KIND, A_IS, A_SLOT, A_LOW, A_HIGH, A_MASK, A_FIXED, ARGUMENT = range(8)
+"""Of an argument's entry. A_IS: address of the object or class. A_SLOT: address of the number's slot in the block.
+A_LOW, A_HIGH: the integers that the type holds; A_MASK: its bits. A_FIXED: another number decides other sizes."""
+
+FIXED, OF_ARGUMENT, GRADIENT_OF, OF_NUMPY = range(4)
+"""Where the array of an entry is found: its words are at a fixed address; at those of an argument, or of the adjoint of
+an argument; it is an argument of NumPy."""
+
+(
+    E_SOURCE, E_WORDS, E_ARGUMENT, E_OFFSET, E_IS, E_AXES, E_FLAGS, E_VERSION, E_SLOT, E_EXTENTS, E_BYTES, E_ITEM,
+    ARRAY,
+) = range(13)  # fmt: skip
+"""Of an array's entry. E_WORDS: address of its words, found anew for each launch unless it is fixed; 0 for NumPy arrays.
+E_ARGUMENT, E_OFFSET: which argument leads to it, and where in that object the pointer to its run of words stands. E_IS:
+the kind that it must have, 0 for any; address of the dtype of a NumPy array. E_VERSION: the version that the sizes are
+known for. E_SLOT, E_EXTENTS: where its address and extents stand. E_BYTES, E_ITEM: its bytes, those of an element."""
+
+WRITTEN, VERSIONED, SHAPED = 1, 2, 4
+"""Flags of an array: the kernel writes it; its content, its extents decide the sizes."""

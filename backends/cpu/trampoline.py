@@ -1,0 +1,240 @@
+"""The launch trampoline: one builtin function of the interpreter, in machine code, through which kernels are called.
+
+A builtin is made for each root (handles.py). It walks the root's handles, and launches through the first one that the
+call fits: None. If there is none, or something must see the launch, it answers False and has changed nothing that
+anyone relies on: the caller launches in Python. It answers True if the launch reported an error.
+
+Who owns what. The builtin owns its root (`m_self`), so the root outlives every call. A root does not own its handles:
+Python unlinks a handle before it frees it, and never frees one that is TAKEN. Arguments are borrowed from the caller for
+the length of the call, and so is what they own: the words and memory of an array. All else that a handle names by
+address belongs to whoever made the handle; see `native.py` of the runtime. The interpreter's lock is held throughout,
+so no other Python code runs, unless the launch itself calls back; what a call back could disturb is marked TAKEN.
+
+Invariant: nothing is written to arrays before every check has passed.
+"""
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+import sysconfig
+import time
+from array import array
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...compiler.errors import StackgradError
+from ...compiler.ir.nodes import Kernel
+from .. import words as w
+from ..llvm.errors import FAILED
+from ..llvm.layout import Layout
+from ..llvm.module import Generated
+from . import handles as h
+from .jit import NativeCode
+
+_TICKS = {
+    "x86_64": "  %t = call i64 @llvm.readcyclecounter()",
+    "aarch64": '  %t = call i64 asm sideeffect "mrs $0, cntvct_el0", "=r"()',
+}
+
+_MICROSECONDS = 100
+"""A launch that takes longer is left to Python, which releases the interpreter's lock."""
+
+
+_FITS = f"""
+; Whether a call fits a handle. Its arguments stand in the handle's block then.
+define internal i1 @fits(ptr %root, ptr %runtime, ptr %handle, ptr %args, i64 %given) nounwind {{
+  {at("valid", "handle", h.VALID)}
+  {at("taken", "handle", h.TAKEN)}
+  {at("born", "handle", h.BORN)}
+  {at("count", "handle", h.ARGUMENTS)}
+  {at("generation", "runtime", w.GENERATION)}
+  %is.valid = icmp ne i64 %valid, 0
+  %is.idle = icmp eq i64 %taken, 0
+  %is.young = icmp eq i64 %born, %generation
+  %is.count = icmp eq i64 %count, %given
+  %one = and i1 %is.valid, %is.idle
+  %two = and i1 %is.young, %is.count
+  %ready = and i1 %one, %two
+  br i1 %ready, label %memory, label %refuse
+memory:
+  {at("heap", "handle", h.HEAP, "ptr")}
+  %is.lean = icmp eq ptr %heap, null
+  br i1 %is.lean, label %arguments, label %bound
+bound:
+  {at("epoch", "heap", w.EPOCH)}
+  {at("busy", "heap", w.BUSY)}
+  {at("known", "handle", h.HEAP_EPOCH)}
+  %is.epoch = icmp eq i64 %epoch, %known
+  %is.free = icmp eq i64 %busy, 0
+  %is.bound = and i1 %is.epoch, %is.free
+  br i1 %is.bound, label %arguments, label %refuse
+arguments:
+  %k = phi i64 [ 0, %memory ], [ 0, %bound ], [ %k.after, %argument.one ]
+  %k.last = icmp eq i64 %k, %count
+  %k.word = mul i64 %k, {h.ARGUMENT}
+  %k.place = add i64 %k.word, {h.HEAD}
+  %entry = getelementptr i64, ptr %handle, i64 %k.place
+  br i1 %k.last, label %arrays, label %argument.one
+argument.one:
+  {at("object", "args", "%k", "ptr")}
+  %is.fit = call i1 @argument(ptr %root, ptr %entry, ptr %object)
+  %k.after = add i64 %k, 1
+  br i1 %is.fit, label %arguments, label %refuse
+arrays:
+  {at("many", "handle", h.ARRAYS)}
+  br label %array.next
+array.next:
+  %m = phi i64 [ 0, %arrays ], [ %m.after, %array.one ]
+  %m.last = icmp eq i64 %m, %many
+  %m.word = mul i64 %m, {h.ARRAY}
+  %it = getelementptr i64, ptr %entry, i64 %m.word
+  br i1 %m.last, label %together, label %array.one
+array.one:
+  %is.array = call i1 @array(ptr %handle, ptr %it, ptr %args, i64 %generation)
+  %m.after = add i64 %m, 1
+  br i1 %is.array, label %array.next, label %refuse
+together:
+  {at("moved", "handle", h.MOVED)}
+  %is.still = icmp eq i64 %moved, 0
+  br i1 %is.still, label %accept, label %apart
+apart:
+  %is.distinct = call i1 @distinct(ptr %entry, i64 %many)
+  br i1 %is.distinct, label %settle, label %refuse
+settle:
+  {put("0", "handle", h.MOVED, "settled")}
+  ret i1 true
+accept:
+  ret i1 true
+refuse:
+  ret i1 false
+}}
+"""
+
+_RUN = f"""
+; Launches, counts, and gives what was written new versions. True if an error was reported.
+define internal i1 @run(ptr %root, ptr %runtime, ptr %handle) nounwind {{
+  {at("code", "handle", h.LAUNCH, "ptr")}
+  {at("block", "handle", h.BLOCK, "ptr")}
+  {at("heap", "handle", h.HEAP, "ptr")}
+  {at("number", "handle", h.NUMBER)}
+  {at("counters", "handle", h.COUNTERS, "ptr")}
+  {at("sized", "handle", h.SIZED)}
+  {put("1", "handle", h.TAKEN, "take")}
+  {put("%number", "counters", w.LAST, "last")}
+  {at("launches", "counters", w.LAUNCHES)}
+  %launches.more = add i64 %launches, 1
+  store i64 %launches.more, ptr %launches.p
+  {at("hits", "counters", w.CACHE_HITS)}
+  %hits.more = add i64 %hits, %sized
+  store i64 %hits.more, ptr %hits.p
+  %is.lean = icmp eq ptr %heap, null
+  br i1 %is.lean, label %go, label %claim
+claim:
+  {put("1", "heap", w.BUSY, "claimed")}
+  br label %go
+go:
+  %begin = call i64 @ticks()
+  %status = call i32 %code(ptr %block)
+  %end = call i64 @ticks()
+  br i1 %is.lean, label %over, label %release
+release:
+  {put("0", "heap", w.BUSY, "released")}
+  br label %over
+over:
+  {put("0", "handle", h.TAKEN, "leave")}
+  %spent = sub i64 %end, %begin
+  {at("patience", "handle", h.PATIENCE)}
+  %is.short = icmp ult i64 %spent, %patience
+  br i1 %is.short, label %short, label %long
+short:
+  {at("done", "handle", h.LAUNCHED)}
+  %done.more = add i64 %done, 1
+  store i64 %done.more, ptr %done.p
+  br label %stamps
+long:
+  {put("0", "handle", h.VALID, "invalid")}
+  br label %stamps
+stamps:
+  {at("count", "handle", h.ARGUMENTS)}
+  {at("many", "handle", h.ARRAYS)}
+  %skip = mul i64 %count, {h.ARGUMENT}
+  %start = add i64 %skip, {h.HEAD}
+  %arrays = getelementptr i64, ptr %handle, i64 %start
+  br label %next
+next:
+  %m = phi i64 [ 0, %stamps ], [ %m.after, %one ], [ %m.after, %stamp ]
+  %m.last = icmp eq i64 %m, %many
+  br i1 %m.last, label %done.all, label %one
+one:
+  %m.word = mul i64 %m, {h.ARRAY}
+  %it = getelementptr i64, ptr %arrays, i64 %m.word
+  %m.after = add i64 %m, 1
+  {at("flags", "it", h.E_FLAGS)}
+  {at("its", "it", h.E_WORDS, "ptr")}
+  %written = and i64 %flags, {h.WRITTEN}
+  %is.written = icmp ne i64 %written, 0
+  br i1 %is.written, label %stamp, label %next
+stamp:
+  {at("version", "runtime", w.STAMP)}
+  %version.new = add i64 %version, 2
+  store i64 %version.new, ptr %version.p
+  {put("%version.new", "its", w.VERSION, "stamped")}
+  br label %next
+done.all:
+  %failed = icmp eq i32 %status, {FAILED}
+  br i1 %failed, label %report, label %well
+report:
+  {put("%number", "root", h.FAILED_NUMBER, "failed")}
+  ret i1 true
+well:
+  ret i1 false
+}}
+"""
+
+_CALL = f"""
+; The builtin. `%self` is the run of words of a root.
+define ptr @launch(ptr %self, ptr %args, i64 %given) nounwind {{
+  {byte_at("root", "self", RUN_AT)}
+  {at("runtime", "root", h.RUNTIME, "ptr")}
+  {at("first", "root", h.FIRST, "ptr")}
+  {at("watched", "runtime", w.WATCHED)}
+  %is.watched = icmp ne i64 %watched, 0
+  br i1 %is.watched, label %python, label %try
+try:
+  %handle = phi ptr [ %first, %0 ], [ %following, %other ]
+  %is.end = icmp eq ptr %handle, null
+  br i1 %is.end, label %python, label %look
+look:
+  %is.fit = call i1 @fits(ptr %root, ptr %runtime, ptr %handle, ptr %args, i64 %given)
+  br i1 %is.fit, label %go, label %other
+other:
+  {at("following", "handle", h.NEXT, "ptr")}
+  br label %try
+go:
+  %failed = call i1 @run(ptr %root, ptr %runtime, ptr %handle)
+  br i1 %failed, label %raise, label %launched
+launched:
+  br label %answer
+raise:
+  br label %answer
+python:
+  br label %answer
+answer:
+  %place = phi i64 [ {h.NONE}, %launched ], [ {h.TRUE}, %raise ], [ {h.FALSE}, %python ]
+  {at("result", "root", "%place", "ptr")}
+  {at("incref", "root", h.INCREF, "ptr")}
+  call void %incref(ptr %result)
+  ret ptr %result
+}}
+"""
+
+
+def text_of(architecture: str) -> str:
+    """The module. KeyError for an architecture whose clock cannot be read."""
+    ticks = f"define internal i64 @ticks() nounwind {{\n{_TICKS[architecture]}\n  ret i64 %t\n}}\n"
+    declared = "declare i64 @llvm.readcyclecounter()\n"
+    return declared + ticks + ARGUMENT_CHECK + PLACE + ARRAY_CHECK + DISTINCT + _FITS + _RUN + _CALL
