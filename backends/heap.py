@@ -10,15 +10,23 @@ from __future__ import annotations
 import ctypes
 import mmap
 import threading
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import count
 
 from ..compiler.errors import DeviceError
 from .base import SLABS
 from .host_memory import UNLIMITED, address_limit, available_memory, map_pages
+from .words import BUSY, EPOCH, words
 
 PAGE = 4096
+
+
+_EPOCHS = count(1)
+"""Of all heaps: an epoch tells which memory it is, too."""
 
 
 class HeapRefusal(DeviceError):
@@ -39,13 +47,32 @@ class Slab:
 class Heap:
     """Slabs by name. lock: held by a launch that uses adstacks. epoch: changes whenever an address does.
 
-    limit: most bytes of all slabs together; None for what the machine can back when it is asked.
+    limit: most bytes of all slabs together; None for what the machine can back when it is asked. words:
+    the epoch, and whether a launch uses the slabs just now (backends/words.py).
     """
 
     limit: int | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)
-    epoch: int = 0
+    words: array[int] = field(default_factory=lambda: words((0, 0)))
     slabs: dict[str, Slab] = field(default_factory=lambda: {name: Slab() for name in SLABS})
+
+    @contextmanager
+    def claimed(self) -> Iterator[Heap]:
+        """The slabs for one launch. While another launch waits for what it has called, that is a heap of its own."""
+        with self.lock:
+            if self.words[BUSY]:
+                yield Heap(self.limit)
+                return
+            self.words[BUSY] = 1
+            try:
+                yield self
+            finally:
+                self.words[BUSY] = 0
+
+    @property
+    def epoch(self) -> int:
+        """Another number whenever an address changed."""
+        return self.words[EPOCH]
 
     def reserve(self, needs: Mapping[str, int]) -> bool:
         """Make every slab at least so many bytes large; gives whether one had to grow.
@@ -60,7 +87,7 @@ class Heap:
         room, reason = self._room()
         if kept + sum(grown.values()) > room:
             raise _refusal(needs, reason)
-        self.epoch += 1
+        self.words[EPOCH] = next(_EPOCHS)
         for name, need in grown.items():
             spare = room - kept - sum(grown.values()) + need
             self._grow(name, need, spare, needs)
@@ -102,7 +129,7 @@ class Heap:
         """Give everything back and forget the peaks."""
         with self.lock:
             self.slabs = {name: Slab() for name in SLABS}
-            self.epoch += 1
+            self.words[EPOCH] = next(_EPOCHS)
 
 
 def _refusal(needs: Mapping[str, int], reason: str) -> HeapRefusal:

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +20,7 @@ from ..compiler.ir.nodes import Arg, Atomic, Kernel, Load, Random, Shape, StackA
 from ..compiler.ir.walk import walk_kernel
 from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Scalars, Sizes
 from .usage import SlabUse, describe, describe_overflow, find_uses
+from .words import CACHE_HITS, LAST, LAUNCHES, words
 
 DEPTHS, ROWS, TOTALS = "$depths", "$rows", "$totals"
 """Arrays that the counting kernel fills: the depth of each stack in order of text; three rows a task, as SLABS; the sum
@@ -83,17 +83,28 @@ class Lowered(Protocol):
     def claims(self) -> Marking | None: ...
 
 
-@dataclass
 class LaunchStats:
     """Counters of one launcher since it was made. cache_hits: launches whose sizes were known. markings: launches of
-    the marking kernel.
+    the marking kernel. words: those that native launches count, see words.py.
     """
 
-    launches: int = 0
-    countings: int = 0
-    markings: int = 0
-    cache_hits: int = 0
-    compile_seconds: float = 0.0
+    __slots__ = ("words", "countings", "markings", "compile_seconds")
+
+    def __init__(self) -> None:
+        self.words = words((0, 0, 0))
+        self.countings = 0
+        self.markings = 0
+        self.compile_seconds = 0.0
+
+    @property
+    def launches(self) -> int:
+        """Launches, of which some raised."""
+        return self.words[LAUNCHES]
+
+    @property
+    def cache_hits(self) -> int:
+        """Launches whose sizes were known."""
+        return self.words[CACHE_HITS]
 
 
 class Launcher:
@@ -116,6 +127,7 @@ class Launcher:
         self._sizes: dict[object, Sizes] = {}
         self._last: Sizes = NO_SIZES
         self._source = "fixed"
+        self._standing: dict[int, Sizes] = {}
         self._debug = os.environ.get("STACKGRAD_DEBUG_ADSTACK", "0") not in ("", "0")
         if self._counting is not None:
             self.bound_arrays = self._counting.loads
@@ -142,7 +154,7 @@ class Launcher:
         executable = self._executable or self.compile()
         if self._marks is not None and not verified:
             self.verify(arrays, scalars, draws, versions)
-        self.stats.launches += 1
+        self.stats.words[LAUNCHES] += 1
         if self._counting is None and not self._debug:
             executable.run(arrays, scalars, NO_SIZES, draws)
         else:
@@ -161,8 +173,7 @@ class Launcher:
         try:
             executable.run(arrays, scalars, sizes, draws)
         except AdstackOverflow as overflow:
-            self._sizes.clear()
-            raise self._explain(overflow, sizes, arrays, scalars, draws) from overflow
+            raise self.explain(overflow, sizes, arrays, scalars, draws) from overflow
 
     def verify(
         self, arrays: Arrays, scalars: Scalars, draws: Draws = NO_DRAWS, versions: tuple[int, ...] | None = None
@@ -199,8 +210,8 @@ class Launcher:
         key = counting.key(arrays, scalars, draws, versions)
         known = None if key is None else self._sizes.get(key)
         if known is not None:
-            self.stats.cache_hits += 1
-            self._last, self._source = known, "cached"
+            self.stats.words[CACHE_HITS] += 1
+            self._use(known, "cached")
             return known
         begin = time.perf_counter() if counting.executable is None else None
         counting.compile()
@@ -212,13 +223,62 @@ class Launcher:
             if len(self._sizes) >= _KEPT_SIZES:
                 self._sizes.pop(next(iter(self._sizes)), None)
             self._sizes[key] = sizes
-        self._last, self._source = sizes, "counted"
+        self._use(sizes, "counted")
         return sizes
 
     def measure(self, arrays: Arrays, scalars: Scalars, draws: Draws = NO_DRAWS) -> list[SlabUse]:
         """What a launch on these arrays would need; nothing is launched but the counting kernel, on copies."""
         self._find_sizes(arrays, scalars, draws, None)
         return self.usage()
+
+    # -- native launches ------------------------------------------------------------------------------------
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether each launch needs sizes that are counted."""
+        return self._counting is not None
+
+    @property
+    def deciding_scalars(self) -> frozenset[str]:
+        """Numbers on which the sizes depend, or whether the kernel is right."""
+        return frozenset(name for one in self._slices for name in one.scalars)
+
+    @property
+    def deciding_shapes(self) -> frozenset[str]:
+        """Arrays on whose extents they depend."""
+        return frozenset(name for one in self._slices for name in one.shapes)
+
+    @property
+    def _slices(self) -> list[_Slice]:
+        return [one for one in (self._counting, self._marks) if one is not None]
+
+    def known_sizes(self, arrays: Arrays, scalars: Scalars, versions: tuple[int, ...] | None) -> Sizes | None:
+        """What `run` would launch with in this state without looking at anything; None if it would look.
+
+        Nothing else that these depend on but `versioned`, `deciding_scalars` and `deciding_shapes` can change them.
+        """
+        if self._debug or self._claims is not None or any(one.draws for one in self._slices):
+            return None
+        if self._marks is not None and self._marks.key(arrays, scalars, NO_DRAWS, versions) not in self._clear:
+            return None
+        if self._counting is None:
+            return NO_SIZES
+        key = self._counting.key(arrays, scalars, NO_DRAWS, versions)
+        return None if key is None else self._sizes.get(key)
+
+    def stand(self, number: int, sizes: Sizes | None) -> None:
+        """Native launches of this number have these sizes; None: there are none any more."""
+        if sizes is not None:
+            self._standing[number] = sizes
+            return
+        if self.stats.words[LAST] == number:
+            self._use(self._standing[number], "cached")
+        self._standing.pop(number, None)
+
+    def _use(self, sizes: Sizes, source: str) -> None:
+        """These are the sizes of the last launch."""
+        self._last, self._source = sizes, source
+        self.stats.words[LAST] = 0
 
     # -- reports --------------------------------------------------------------------------------------------
 
@@ -229,17 +289,24 @@ class Launcher:
 
     def usage(self) -> list[SlabUse]:
         """What the last launch needed, by task and slab; empty if the kernel has no adstacks."""
+        standing = self._standing.get(self.stats.words[LAST])
+        if standing is not None and self._counting is not None:
+            self._use(standing, "cached")
         return find_uses(self.kernel, self._last, self._source, self.backend, self.options)
 
-    def _explain(
-        self, overflow: AdstackOverflow, sizes: Sizes, arrays: Arrays, scalars: Scalars, draws: Draws
+    def explain(
+        self, overflow: AdstackOverflow, sizes: Sizes, arrays: Arrays, scalars: Scalars, draws: Draws = NO_DRAWS
     ) -> AdstackOverflow:
-        """The overflow with the capacities that were published and, if it can be counted again, what is needed."""
+        """The overflow with the capacities that were published and, if it can be counted again, what is needed.
+
+        No size is trusted any longer.
+        """
+        self._sizes.clear()
         needed: Mapping[str, int] = {}
         if self._counting is not None:
             with suppress(StackgradError):
                 needed = self._counting.count(arrays, scalars, draws).capacities
-        self._last = sizes
+        self._use(sizes, self._source)
         lines = [str(overflow), *describe_overflow(self.kernel, sizes, needed)]
         return AdstackOverflow("\n".join(lines))
 

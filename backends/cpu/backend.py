@@ -69,17 +69,17 @@ class CpuExecutable:
         try:
             block = self._idle.pop()
         except IndexError:
-            block = self._new_block()
+            block = self.new_block()
         try:
             block.bind(arrays, scalars, draws)
             if self.layout.stacks:
-                with self.heap.lock:
-                    stacks.bind(block, self._placement, sizes, self.heap)
+                with self.heap.claimed() as heap:
+                    stacks.bind(block, self._placement, sizes, heap)
                     status = self._launch(block.address)
             else:
                 status = self._launch(block.address)
             if status == FAILED:
-                self._raise(block, sizes)
+                self.refuse(block, sizes)
         finally:
             self._idle.append(block)
         if self._raised:
@@ -90,13 +90,35 @@ class CpuExecutable:
         """How often a launch made the heap larger."""
         return self._placement.growths
 
-    def _new_block(self) -> Block:
+    @property
+    def address(self) -> int:
+        """Of the machine code `launch(block)`. It may be called while the executable lives."""
+        return self._code.address
+
+    @property
+    def calls_back(self) -> bool:
+        """Whether a launch runs the user's Python code."""
+        return any(isinstance(site.stmt, n.Print) for site in self.generated.sites)
+
+    def stand(self, block: Block, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
+        """Prepare a block for native launches. False if that cannot be now; raises what `run` raises before it runs."""
+        block.bind(arrays, scalars, Draws())
+        if self.layout.stacks:
+            with self.heap.claimed() as heap:
+                if heap is not self.heap:
+                    return False
+                stacks.bind(block, self._placement, sizes, heap)
+        return True
+
+    def new_block(self) -> Block:
+        """A block in which no launch stands yet."""
         block = Block(self.layout, self.kernel.name, self._written)
         block.put(self.layout.print_at, ctypes.cast(self._print, ctypes.c_void_p).value or 0)
         block.put(self.layout.request_at, ctypes.cast(self._request, ctypes.c_void_p).value or 0)
         return block
 
-    def _raise(self, block: Block, sizes: Sizes) -> None:
+    def refuse(self, block: Block, sizes: Sizes) -> None:
+        """Raise the error that a launch has left in its block."""
         published = [(s, stacks.capacity(s, sizes)) for s in self.layout.stacks]
         site, first, second = block.take_error()
         masked = site >= MASKED_SITES

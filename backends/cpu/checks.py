@@ -180,7 +180,7 @@ ARRAY_CHECK = f"""
 define internal i1 @array(ptr %handle, ptr %entry, ptr %args, i64 %generation) nounwind {{
   {at("source", "entry", h.E_SOURCE)}
   {at("is", "entry", h.E_IS)}
-  {at("argument", "entry", h.EARGUMENT_CHECK)}
+  {at("argument", "entry", h.E_ARGUMENT)}
   {at("known", "entry", h.E_WORDS, "ptr")}
   %is.fixed = icmp eq i64 %source, {h.FIXED}
   br i1 %is.fixed, label %look, label %given

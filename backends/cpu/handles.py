@@ -22,6 +22,9 @@ and the arrays were not yet found to be different memory. HEAP: words of the hea
 SIZED: launches count as cache hits. PATIENCE: ticks that a launch may keep the interpreter's lock; a handle whose launch
 took longer becomes invalid. LAUNCHED: launches."""
 
+READY, ORPHAN = 1, 2
+"""Of VALID: calls may fit; an object died that the handle names by address. 0: Python must look first."""
+
 OBJECT, RUNTIME_ARRAY, NUMPY_ARRAY, REAL64, REAL32, INTEGER, BOOLEAN = range(7)
 """Kinds of arguments: this very object; an array of this very class; a NumPy array; numbers."""
 

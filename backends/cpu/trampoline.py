@@ -26,13 +26,30 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.errors import StackgradError
 from ...compiler.ir.nodes import Kernel
 from .. import words as w
 from ..llvm.errors import FAILED
 from ..llvm.layout import Layout
 from ..llvm.module import Generated
 from . import handles as h
+from .checks import (
+    ARGUMENT_CHECK,
+    ARRAY_CHECK,
+    DISTINCT,
+    FIT,
+    FLOAT_AT,
+    NUMPY_AXES,
+    NUMPY_DATA,
+    NUMPY_DTYPE,
+    NUMPY_EXTENTS,
+    NUMPY_FLAGS,
+    PLACE,
+    RUN_AT,
+    TYPE_AT,
+    at,
+    byte_at,
+    put,
+)
 from .jit import NativeCode
 
 _TICKS = {
@@ -52,7 +69,7 @@ define internal i1 @fits(ptr %root, ptr %runtime, ptr %handle, ptr %args, i64 %g
   {at("born", "handle", h.BORN)}
   {at("count", "handle", h.ARGUMENTS)}
   {at("generation", "runtime", w.GENERATION)}
-  %is.valid = icmp ne i64 %valid, 0
+  %is.valid = icmp eq i64 %valid, {h.READY}
   %is.idle = icmp eq i64 %taken, 0
   %is.young = icmp eq i64 %born, %generation
   %is.count = icmp eq i64 %count, %given
@@ -115,7 +132,8 @@ refuse:
 """
 
 _RUN = f"""
-; Launches, counts, and gives what was written new versions. True if an error was reported.
+; Launches, counts, and gives what was written new versions. True if an error was reported: it stands in the block, and
+; the handle stays taken until Python has read it.
 define internal i1 @run(ptr %root, ptr %runtime, ptr %handle) nounwind {{
   {at("code", "handle", h.LAUNCH, "ptr")}
   {at("block", "handle", h.BLOCK, "ptr")}
@@ -145,7 +163,9 @@ release:
   {put("0", "heap", w.BUSY, "released")}
   br label %over
 over:
-  {put("0", "handle", h.TAKEN, "leave")}
+  %is.failed = icmp eq i32 %status, {FAILED}
+  %still.taken = zext i1 %is.failed to i64
+  {put("%still.taken", "handle", h.TAKEN, "leave")}
   %spent = sub i64 %end, %begin
   {at("patience", "handle", h.PATIENCE)}
   %is.short = icmp ult i64 %spent, %patience
@@ -156,7 +176,10 @@ short:
   store i64 %done.more, ptr %done.p
   br label %stamps
 long:
-  {put("0", "handle", h.VALID, "invalid")}
+  {at("valid", "handle", h.VALID)}
+  %is.ready = icmp eq i64 %valid, {h.READY}
+  %tired = select i1 %is.ready, i64 0, i64 %valid
+  store i64 %tired, ptr %valid.p
   br label %stamps
 stamps:
   {at("count", "handle", h.ARGUMENTS)}
@@ -185,8 +208,7 @@ stamp:
   {put("%version.new", "its", w.VERSION, "stamped")}
   br label %next
 done.all:
-  %failed = icmp eq i32 %status, {FAILED}
-  br i1 %failed, label %report, label %well
+  br i1 %is.failed, label %report, label %well
 report:
   {put("%number", "root", h.FAILED_NUMBER, "failed")}
   ret i1 true
@@ -197,7 +219,7 @@ well:
 
 _CALL = f"""
 ; The builtin. `%self` is the run of words of a root.
-define ptr @launch(ptr %self, ptr %args, i64 %given) nounwind {{
+define ptr @call(ptr %self, ptr %args, i64 %given) nounwind {{
   {byte_at("root", "self", RUN_AT)}
   {at("runtime", "root", h.RUNTIME, "ptr")}
   {at("first", "root", h.FIRST, "ptr")}
@@ -235,6 +257,103 @@ answer:
 
 def text_of(architecture: str) -> str:
     """The module. KeyError for an architecture whose clock cannot be read."""
-    ticks = f"define internal i64 @ticks() nounwind {{\n{_TICKS[architecture]}\n  ret i64 %t\n}}\n"
+    ticks = f"define i64 @ticks() nounwind {{\n{_TICKS[architecture]}\n  ret i64 %t\n}}\n"
     declared = "declare i64 @llvm.readcyclecounter()\n"
     return declared + ticks + ARGUMENT_CHECK + PLACE + ARRAY_CHECK + DISTINCT + _FITS + _RUN + _CALL
+
+
+# ---- loading --------------------------------------------------------------------------------------------------------
+
+_METH_FASTCALL = 0x80
+
+Builtin = Callable[..., bool | None]
+
+
+class _Definition(ctypes.Structure):
+    """PyMethodDef."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("text", ctypes.c_char_p)
+    ]  # fmt: skip
+
+
+class Trampoline:
+    """The loaded module. Lives as long as the process: builtins refer to its code and its definition."""
+
+    def __init__(self) -> None:
+        text = text_of(platform.machine().replace("AMD64", "x86_64").replace("arm64", "aarch64"))
+        generated = Generated(Kernel("trampoline", (), ()), text, Layout(), ())
+        self._code = NativeCode(generated, 2, ("call", "ticks"))
+        self._definition = _Definition(b"launch", self._code.addresses["call"], _METH_FASTCALL, None)
+        self._make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+            ("PyCFunction_NewEx", ctypes.pythonapi)
+        )
+        self.patience = self._ticks_in(_MICROSECONDS)
+
+    def _ticks_in(self, microseconds: int) -> int:
+        """How far the clock that machine code reads goes in a time."""
+        ticks = ctypes.CFUNCTYPE(ctypes.c_int64)(self._code.addresses["ticks"])
+        begin, start = ticks(), time.perf_counter_ns()
+        while time.perf_counter_ns() - start < 200_000:
+            pass
+        spent, passed = time.perf_counter_ns() - start, ticks() - begin
+        return max(passed * 1000 * microseconds // spent, 1)
+
+    def builtin(self, root: array[int]) -> Builtin:
+        """A builtin of a root, which it keeps alive."""
+        made: Builtin = self._make(ctypes.addressof(self._definition), root, None)
+        return made
+
+
+def new_root(runtime: array[int]) -> array[int]:
+    """A root without handles. runtime: the words of the runtime, which outlive it."""
+    objects = [id(thing) for thing in (float, int, True, False, None)]
+    functions = [_function("PyLong_AsLongLongAndOverflow"), _function("Py_IncRef")]
+    return w.words((0, w.address_of(runtime), 0, *objects, *functions))
+
+
+def _function(name: str) -> int:
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
+@cache
+def trampoline() -> Trampoline | None:
+    """The trampoline, made at the first call; None where objects do not lie in memory as it expects them."""
+    if not is_expected():
+        return None
+    try:
+        return Trampoline()
+    except (KeyError, RuntimeError, OSError):
+        return None
+
+
+def is_expected() -> bool:
+    """Whether this is an interpreter whose objects the trampoline can read: tried on some objects."""
+    if sys.implementation.name != "cpython" or sys.version_info < (3, 11) or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return False
+    if sysconfig.get_config_var("Py_GIL_DISABLED") or sys.byteorder != "little":
+        return False
+    run, number = w.words((1, 2)), 0.1
+    return (
+        _peek(run, RUN_AT) == w.address_of(run)
+        and _peek(run, TYPE_AT) == id(array)
+        and ctypes.c_double.from_address(id(number) + FLOAT_AT).value == number
+        and _is_numpy_expected()
+    )
+
+
+def _is_numpy_expected() -> bool:
+    some = np.zeros((3, 5), np.float32)
+    flags = ctypes.c_int.from_address(id(some) + NUMPY_FLAGS).value
+    extents = (ctypes.c_int64 * 2).from_address(_peek(some, NUMPY_EXTENTS))
+    return (
+        _peek(some, NUMPY_DATA) == some.__array_interface__["data"][0]
+        and ctypes.c_int.from_address(id(some) + NUMPY_AXES).value == 2
+        and (*extents,) == (3, 5)
+        and _peek(some, NUMPY_DTYPE) == id(some.dtype)
+        and flags & FIT == FIT
+    )
+
+
+def _peek(thing: Any, offset: int) -> int:
+    return ctypes.c_int64.from_address(id(thing) + offset).value

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
@@ -16,6 +17,7 @@ from .classes import BoundKernel
 from .compiler.errors import Span, StackgradError
 from .compiler.ir.nodes import Kernel as KernelIR
 from .compiler.ir.nodes import Param
+from .native import Native, Situation
 from .program import Binding, Program
 from .session import RUNTIME
 from .specialise import TRACING, Specialisation, Specialisations
@@ -25,6 +27,7 @@ from .text_kernels import TextKernel, kernel_from_text
 from .usage import ArgumentError, KernelWarning, OptionError
 
 if TYPE_CHECKING:
+    from .backends.base import Arrays, Scalars
     from .backends.launcher import Lowered
     from .compiler.frontend.infer import FrontendOptions
     from .compiler.frontend.trace import Traced
@@ -47,7 +50,10 @@ class Kernel(Generic[P, R]):
     `obj.k.grad(...)`.
     """
 
-    __slots__ = ("__wrapped__", "__name__", "_method", "_generation", "_signature", "_binding", "_table")
+    __slots__ = (
+        "__wrapped__", "__name__", "_method", "_generation", "_signature", "_special", "_binding", "_table", "_forward",
+        "_reverse",
+    )  # fmt: skip
     is_stackgrad_kernel = True
 
     def __init__(self, function: Callable[P, R]) -> None:
@@ -56,8 +62,10 @@ class Kernel(Generic[P, R]):
         self._method = False
         self._generation = -1
         self._signature: Signature | None = None
+        self._special: Specialisation | None = None
         self._binding: Binding | None = None
         self._table: Specialisations | None = None
+        self._forward, self._reverse = Native(), Native()
 
     @staticmethod
     def from_text(text: str) -> TextKernel:
@@ -81,6 +89,19 @@ class Kernel(Generic[P, R]):
 
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
         """Launch once; gives the result, None if the kernel returns nothing."""
+        if not keywords:
+            failed = self._forward.call(*args)
+            if failed is None:
+                return None  # type: ignore[return-value]
+            if failed:
+                self._forward.fail(partial(self._memory, args, False))
+        result = self._launch(args, keywords)
+        if not keywords and self._forward.is_due():
+            self._forward.stand(self._situation(args, False))
+        return result
+
+    def _launch(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> R:
+        """A launch from Python."""
         if KEYWORD in keywords:
             return self(*args, **without_stream(keywords))  # type: ignore[call-arg, arg-type]
         if self._generation != RUNTIME.generation:
@@ -99,6 +120,18 @@ class Kernel(Generic[P, R]):
         what it reads has grown by its share, `y.grad` of what it overwrites is 0. Raises NotDifferentiable and
         Unsupported, located.
         """
+        if not keywords:
+            failed = self._reverse.call(*args)
+            if failed is None:
+                return
+            if failed:
+                self._reverse.fail(partial(self._memory, args, True))
+        self._launch_grad(args, keywords)
+        if not keywords and self._reverse.is_due():
+            self._reverse.stand(self._situation(args, True))
+
+    def _launch_grad(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
+        """A launch of the gradient from Python."""
         if KEYWORD in keywords:
             self.grad(*args, **without_stream(keywords, is_gradient=True))  # type: ignore[call-arg, arg-type]
             return
@@ -110,6 +143,28 @@ class Kernel(Generic[P, R]):
             return
         signature: Signature = self._signature  # type: ignore[assignment]
         binding.launch_grad(signature.scalars(signature.positional(args, keywords) if keywords else args))
+
+    def _bound(self, args: tuple[Any, ...]) -> tuple[Specialisation, Binding, dict[str, Any]]:
+        """What a call launches, one without keywords that was launched before."""
+        if self._special is not None and self._binding is not None:
+            return self._special, self._binding, self._signature.scalars(args)  # type: ignore[union-attr]
+        return self._table.bind(args)  # type: ignore[union-attr]
+
+    def _situation(self, args: tuple[Any, ...], is_grad: bool) -> Situation | None:
+        """How calls like this one can be launched natively from now on; None if they cannot be."""
+        from .situations import situation_of
+
+        assert self._table is not None
+        if len(args) != len(self._table.matchers):
+            return None
+        special, binding, _ = self._bound(args)
+        side = special.program.reverse_side if is_grad else special.program.forward_side
+        return situation_of(self._table.matchers, args, special, side, binding)
+
+    def _memory(self, args: tuple[Any, ...], is_grad: bool) -> tuple[Arrays, Scalars]:
+        """The arrays and the numbers of a call that was launched before."""
+        special, binding, scalars = self._bound(args)
+        return binding.prepare_grad().memory if is_grad else binding.memory, scalars
 
     def bind(self, args: tuple[Any, ...]) -> tuple[Specialisation, Binding, dict[str, Any]] | None:
         """What a call with arrays would launch, see `Specialisations.bind`; None if the kernel takes numbers alone."""
@@ -180,12 +235,15 @@ class Kernel(Generic[P, R]):
             parameters = parameters_of(function, options, self._method)
             kinds = {p.kind for p in parameters}
             table = Specialisations(self.__name__, parameters, options, span, self._traced)
-            self._binding, self._table = None, table
+            self._forward.clear()
+            self._reverse.clear()
+            self._special, self._binding, self._table = None, None, table
             if "faulty" in kinds or kinds <= {"scalar"} and not returns_value(function):
                 traced = self._traced({})
                 params = [Param(a.name, a.type) for a in traced.arguments]
                 self._signature = Signature(self.__name__, params, span, table.defaults)
-                self._binding = Specialisation(Program(traced.kernel, span), traced).binding([])
+                self._special = Specialisation(Program(traced.kernel, span), traced)
+                self._binding = self._special.binding([])
             self._generation = RUNTIME.generation
 
     def _traced(self, given: Mapping[str, Any]) -> Traced:

@@ -213,10 +213,10 @@ class Specialisations:
                 matcher.take(args[at], call)
         except Misfit as misfit:
             raise self._misfit(at, misfit) from None
-        key = (*call.key, _aliases(call.leaves)) if len(call.leaves) > 1 else tuple(call.key)
+        key = (*call.key, aliases(call.leaves)) if len(call.leaves) > 1 else tuple(call.key)
         special = self._known(key) or self._make(key, args, call)
         if special.own and call.leaves:
-            shared = [k for k, leaf in enumerate(call.leaves) if _is_among(leaf, special.own)]
+            shared = [k for k, leaf in enumerate(call.leaves) if is_among(leaf, special.own)]
             if shared:
                 key = (*key, *((k, id(call.leaves[k])) for k in shared))
                 fixed = frozenset(id(call.leaves[k]) for k in shared)
@@ -313,7 +313,7 @@ class Specialisations:
         return self.error(f"the parameter {self.names[at]}: {misfit.reason}", misfit.cure)
 
 
-def _aliases(leaves: list[Leaf]) -> tuple[int, ...] | None:
+def aliases(leaves: list[Leaf]) -> tuple[int, ...] | None:
     """Which leaves are the same array, or the gradient of another one; None if they all are different."""
     first: dict[int, int] = {}
     pattern = []
@@ -331,5 +331,5 @@ def _identities(leaves: list[Leaf]) -> tuple[int, ...] | None:
     return tuple([id(leaf if isinstance(leaf, Array) else leaf.memory) for leaf in leaves])
 
 
-def _is_among(leaf: Leaf, own: frozenset[int]) -> bool:
+def is_among(leaf: Leaf, own: frozenset[int]) -> bool:
     return isinstance(leaf, Array) and (id(leaf) in own or (leaf.needs_grad and id(leaf.grad) in own))

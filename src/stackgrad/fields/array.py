@@ -330,6 +330,7 @@ def remade(
     RUNTIME.ensure()
     made = kind(dtype, content.shape, name)
     made.layout, made.offset = layout, offset
+    made.describe()
     made.memory[...] = content
     RUNTIME.fields.add(made)
     return made

@@ -38,6 +38,7 @@ def set_offset(arrays: tuple[Array, ...], offset: tuple[int, ...]) -> None:
         for one in (array, array._grad, array._dual):
             if one is not None:
                 one.offset = offset
+                one.describe()
 
 
 def described(shape: tuple[int, ...], offset: tuple[int, ...]) -> str:

@@ -1,0 +1,194 @@
+"""A launch that stands ready: a handle of the trampoline and the block it launches with.
+
+Invariant: a standing launch is valid only while its block holds what Python established for this very state: the sizes
+for these versions, numbers and extents, and the heap's present addresses. `stand` establishes it, anything that fails
+on the way leaves the handle invalid.
+
+Who owns what: the object owns the handle's words and the block, and keeps the executable, whose code the handle names.
+Arrays and objects that the handle names by address are referred to weakly; when one dies, the handle becomes invalid
+before the memory is given back. The object must not be dropped while `is_taken`.
+"""
+from __future__ import annotations
+
+import weakref
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...compiler.ir.types import Scalar
+from .. import words as w
+from ..base import Arrays, Scalars, Sizes
+from . import handles as h
+from .backend import CpuExecutable
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What a call must give at one place. thing: the object or the class. scalar: name of the number it stands for.
+
+    decides: another number means other sizes.
+    """
+
+    kind: int
+    thing: Any = None
+    scalar: str = ""
+    decides: bool = False
+
+
+@dataclass(frozen=True)
+class Held:
+    """An array of the launch. name: in the kernel, "" for one it does not use, which must only be other memory.
+
+    run: its words. owner: of an array at a fixed address. argument: which argument leads to it, `offset` where in that object.
+    sort: the kind it must have, 0 for any; address of a NumPy dtype. version: that the sizes are known for.
+    """
+
+    name: str
+    source: int
+    axes: int
+    flags: int
+    bytes: int
+    address: int
+    run: array[int] | None = None
+    owner: Any = None
+    argument: int = 0
+    offset: int = 0
+    sort: int = 0
+    version: int = 0
+    item: int = 0
+
+
+class Standing:
+    """One handle. number: its own, among those of its launcher."""
+
+    __slots__ = ("words", "block", "executable", "number", "sizes", "_entries", "_kept", "__weakref__")
+
+    def __init__(
+        self, executable: CpuExecutable, counters: array[int], number: int, is_sized: bool, patience: int,
+        arguments: Sequence[Argument], held: Sequence[Held],
+    ) -> None:  # fmt: skip
+        """Raises KeyError for a number whose type machine code does not take."""
+        self.executable, self.number = executable, number
+        self.block = executable.new_block()
+        self.sizes = Sizes()
+        self._kept: list[Any] = []
+        entries = h.HEAD + len(arguments) * h.ARGUMENT + len(held) * h.ARRAY
+        self.words = w.words(bytes(8 * (entries + sum(1 + one.axes for one in held))))
+        words = self.words
+        words[h.LAUNCH], words[h.BLOCK] = executable.address, self.block.address
+        words[h.ARGUMENTS], words[h.ARRAYS] = len(arguments), len(held)
+        words[h.COUNTERS], words[h.NUMBER], words[h.PATIENCE] = w.address_of(counters), number, patience
+        words[h.SIZED] = is_sized
+        words[h.HEAP] = w.address_of(executable.heap.words) if executable.layout.stacks else 0
+        for k, argument in enumerate(arguments):
+            self._enter_argument(h.HEAD + k * h.ARGUMENT, argument)
+        self._entries = h.HEAD + len(arguments) * h.ARGUMENT
+        spare = entries
+        for k, one in enumerate(held):
+            spare = self._enter_array(self._entries + k * h.ARRAY, one, spare)
+
+    def _enter_argument(self, at: int, argument: Argument) -> None:
+        words = self.words
+        words[at + h.A_KIND] = argument.kind
+        if argument.scalar:
+            slot, dtype = self.executable.layout.scalars[argument.scalar]
+            words[at + h.A_KIND] = _NUMBERS[kind_of(dtype)]
+            words[at + h.A_SLOT] = self.block.address + slot
+            words[at + h.A_LOW], words[at + h.A_HIGH], words[at + h.A_MASK] = _range(dtype)
+            words[at + h.A_FIXED] = argument.decides
+        else:
+            words[at + h.A_IS] = id(argument.thing)
+            self.watch(argument.thing)
+
+    def _enter_array(self, at: int, one: Held, spare: int) -> int:
+        words, base = self.words, w.address_of(self.words)
+        words[at + h.E_SOURCE], words[at + h.E_ARGUMENT], words[at + h.E_OFFSET] = one.source, one.argument, one.offset
+        if one.source == h.FIXED and one.run is not None:
+            words[at + h.E_WORDS] = w.address_of(one.run)
+            self.watch(one.owner)
+        words[at + h.E_IS], words[at + h.E_AXES], words[at + h.E_ITEM] = one.sort, one.axes, one.item
+        words[at + h.E_FLAGS] = one.flags
+        if one.name:
+            slot = self.executable.layout.arrays[one.name]
+            words[at + h.E_SLOT] = self.block.address + slot.address_at
+            words[at + h.E_EXTENTS] = self.block.address + slot.shape_at
+            return spare
+        words[at + h.E_SLOT], words[at + h.E_EXTENTS] = base + 8 * spare, base + 8 * (spare + 1)
+        words[spare] = one.address
+        return spare + 1 + one.axes
+
+    def watch(self, thing: Any) -> None:
+        """The handle is invalid from the death of the object on; an object that cannot tell of it is kept."""
+        words = self.words
+
+        def invalidate(_: object) -> None:
+            words[h.VALID] = h.ORPHAN
+
+        try:
+            self._kept.append(weakref.ref(thing, invalidate))
+        except TypeError:
+            self._kept.append(thing)
+
+    def stand(self, generation: int, held: Sequence[Held], arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
+        """Make the handle valid for this state. False if that cannot be now. held: as when made, but for versions."""
+        words = self.words
+        if self.is_orphan or self.is_taken:
+            return False
+        words[h.VALID] = 0
+        epoch = self.executable.heap.epoch  # read before: if it changes meanwhile, the handle fits no call
+        if not self.executable.stand(self.block, arrays, scalars, sizes):
+            return False
+        self.sizes = sizes
+        words[h.BORN], words[h.HEAP_EPOCH] = generation, epoch
+        words[h.MOVED], words[h.LAUNCHED] = 1, 0
+        at = self._entries
+        for one in held:
+            words[at + h.E_VERSION], words[at + h.E_BYTES] = one.version, one.bytes
+            at += h.ARRAY
+        if not self.is_orphan:
+            words[h.VALID] = h.READY
+        return True
+
+    @property
+    def is_orphan(self) -> bool:
+        """Whether an object died that the handle names by address."""
+        return self.words[h.VALID] == h.ORPHAN
+
+    def refuse(self) -> None:
+        """Raise the error of the launch that failed, and let the handle go."""
+        try:
+            self.executable.refuse(self.block, self.sizes)
+        finally:
+            self.words[h.TAKEN] = self.words[h.VALID] = 0
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether a launch with it is under way."""
+        return self.words[h.TAKEN] != 0
+
+    @property
+    def launched(self) -> int:
+        """Launches since `stand` that were short enough for the trampoline."""
+        return self.words[h.LAUNCHED]
+
+
+def kind_of(dtype: Scalar) -> str:
+    """How numbers of a type are taken: f16 is not."""
+    return dtype.name if dtype.is_real else "int" if dtype.is_int else "bool"
+
+
+_NUMBERS = {"f64": h.REAL64, "f32": h.REAL32, "int": h.INTEGER, "bool": h.BOOLEAN}
+
+
+def takes(dtype: Scalar) -> bool:
+    """Whether machine code takes numbers of this type."""
+    return kind_of(dtype) in _NUMBERS
+
+
+def _range(dtype: Scalar) -> tuple[int, int, int]:
+    """Least and greatest integer among those of a word, and the bits of the type; -1 is all of them."""
+    if not dtype.is_int:
+        return 0, 0, 0
+    low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)
+    return low, min(high, (1 << 63) - 1), -1 if dtype.bits == 64 else (1 << dtype.bits) - 1

@@ -1,0 +1,234 @@
+"""What a call launches, as the trampoline must know it: which arguments it takes, and where each array is found.
+
+Invariant: two calls of one key differ in numbers and in what their arrays contain and measure, and in nothing that the
+specialisation depends on. Arrays that a call gives directly are told by their kind; all else, an object, an array in
+it, arrays that are the same memory under two names, is told by identity.
+"""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .backends.cpu import handles as h
+from .backends.words import AXES, KIND, LIVING, VERSION
+from .bound import GRAD
+from .compiler.frontend.aggregates import MatrixType
+from .compiler.ir.types import f32
+from .fields import ScalarField, ScalarNdarray
+from .fields.array import Array
+from .leaves import Leaf
+from .matching import ArrayMatcher, Call, Matcher, ObjectMatcher, ScalarMatcher
+from .native import Situation
+from .stand_ins import identity_of
+
+if TYPE_CHECKING:
+    from .backends.cpu.backend import CpuExecutable
+    from .backends.cpu.standing import Argument, Held
+    from .directions import Side
+    from .program import Binding
+    from .specialise import Specialisation
+
+MOST = 64
+"""Arrays of a launch that stands ready: whether they are different memory is found by comparing each with each."""
+
+
+class _Place:
+    """Where the array of a leaf is found: it is an argument, or at a fixed place."""
+
+    __slots__ = ("leaf", "argument")
+
+    def __init__(self, leaf: Leaf, argument: int | None) -> None:
+        self.leaf = leaf
+        self.argument = argument
+
+
+def situation_of(
+    matchers: Sequence[Matcher], args: tuple[Any, ...], special: Specialisation, side: Side, binding: Binding
+) -> Situation | None:
+    """The situation after a launch; None if calls like it, or in this state, cannot stand ready."""
+    launcher, program = side.launcher, special.program
+    if special.guards or special.reader is not None or program.has_random or launcher.lowered.before:
+        return None
+    executable: Any = launcher.compile()
+    if launcher.backend.name != "cpu" or executable.calls_back:
+        return None
+    taken = _Taken(special, launcher.deciding_scalars)
+    if not taken.take(matchers, args):
+        return None
+    scalars = dict(zip(special.scalars, taken.call.scalars))
+    try:
+        held = list(_Arrays(special, side, executable, taken.places).held())
+    except _Unfit:
+        return None
+    versions = _versions(launcher.versioned, binding)
+    memory = {name: _memory(binding.lookup(name)) for name in side.arrays}
+    sizes = launcher.known_sizes(memory, scalars, versions)
+    if sizes is None:
+        return None
+    deciding = tuple(_word(scalars[name]) for name in sorted(launcher.deciding_scalars))
+    forms = tuple((a.kind, id(a.thing), a.scalar) for a in taken.arguments)
+    sorts = tuple((one.sort, one.axes, id(one.run) if one.flags & h.VERSIONED else 0) for one in held)
+    key = (id(launcher), forms, sorts, deciding)
+    return Situation(key, launcher, taken.arguments, held, memory, scalars, sizes)
+
+
+class _Unfit(Exception):
+    """The call has something that machine code cannot follow."""
+
+
+class _Taken:
+    """A call taken apart, with the place of each of its leaves."""
+
+    def __init__(self, special: Specialisation, deciding: frozenset[str]) -> None:
+        self.special = special
+        self.deciding = deciding
+        self.call = Call()
+        self.arguments: list[Argument] = []
+        self.places: list[_Place] = []
+
+    def take(self, matchers: Sequence[Matcher], args: tuple[Any, ...]) -> bool:
+        """False if some argument cannot be taken natively. Arguments left out must be numbers."""
+        call, spans = self.call, []
+        for matcher, value in zip(matchers, args):
+            begin = len(call.leaves), len(call.scalars)
+            matcher.take(value, call)
+            spans.append((begin, len(call.leaves), len(call.scalars)))
+        if call.is_volatile:
+            return False
+        apart = self._are_apart()
+        try:
+            for k, (matcher, value, (begin, leaves, scalars)) in enumerate(zip(matchers, args, spans)):
+                self._take(k, matcher, value, call.leaves[begin[0] : leaves], scalars - begin[1], apart)
+        except _Unfit:
+            return False
+        return True
+
+    def _are_apart(self) -> bool:
+        """Whether all leaves are different arrays, none of which the kernel uses anyway."""
+        from .specialise import aliases, is_among
+
+        leaves = self.call.leaves
+        return aliases(leaves) is None and not any(is_among(leaf, self.special.own) for leaf in leaves)
+
+    def _take(self, k: int, matcher: Matcher, value: Any, leaves: list[Leaf], scalars: int, apart: bool) -> None:
+        from .backends.cpu.standing import Argument, takes
+
+        if isinstance(matcher, ScalarMatcher):
+            if not takes(matcher.dtype):
+                raise _Unfit
+            name = self.special.scalars[sum(1 for a in self.arguments if a.scalar)]
+            self.arguments.append(Argument(h.INTEGER, scalar=name, decides=name in self.deciding))
+            return
+        if scalars or not isinstance(matcher, (ArrayMatcher, ObjectMatcher)):
+            raise _Unfit
+        kind = _kind_of(matcher, value, leaves) if apart else h.OBJECT
+        if kind == h.OBJECT and not all(isinstance(leaf, Array) for leaf in leaves):
+            raise _Unfit
+        self.arguments.append(Argument(kind, value if kind == h.OBJECT else type(value)))
+        self.places += [_Place(leaf, None if kind == h.OBJECT else k) for leaf in leaves]
+
+
+def _kind_of(matcher: Matcher, value: Any, leaves: list[Leaf]) -> int:
+    """How an argument is told from others."""
+    if not isinstance(matcher, ArrayMatcher):
+        return h.OBJECT
+    if type(value) is np.ndarray and not isinstance(matcher.kind.dtype, MatrixType):
+        return h.NUMPY_ARRAY
+    if type(value) is ScalarNdarray or (type(value) is ScalarField and not matcher.fields_fixed):
+        return h.RUNTIME_ARRAY if value.words[KIND] else h.OBJECT
+    return h.OBJECT
+
+
+class _Arrays:
+    """The arrays of a launch: those of the block, and, if calls may give others, all that must be different memory."""
+
+    def __init__(
+        self, special: Specialisation, side: Side, executable: CpuExecutable, places: Sequence[_Place]
+    ) -> None:
+        self.special, self.executable, self.places = special, executable, places
+        self.written, self.shaped = frozenset(side.writes), side.launcher.deciding_shapes
+        self.versioned = frozenset(side.launcher.versioned)
+        self.seen: set[tuple[int, bool]] = set()
+
+    def held(self) -> Iterator[Held]:
+        """One entry each. Raises _Unfit for an array that cannot be found natively, or for too many."""
+        named = self._named()
+        for name in self.executable.layout.arrays:
+            if name not in named:
+                raise _Unfit
+            yield self._held(name, *named[name])
+        if any(place.argument is not None for place in self.places):
+            yield from self._others()
+        if len(self.seen) > MOST:
+            raise _Unfit
+
+    def _named(self) -> Mapping[str, tuple[_Place, bool]]:
+        """Where each array of the kernel is found, by name, and whether it is the adjoint there."""
+        named = {name: (_Place(array, None), False) for name, array in self.special.captured.items()}
+        for name, slot, is_grad in self.special.slots:
+            named[name] = self.places[slot], is_grad
+        beside = {name + GRAD: (place, True) for name, (place, is_grad) in named.items() if not is_grad}
+        return beside | named
+
+    def _others(self) -> Iterator[Held]:
+        """What the kernel does not use, but would be another kernel for if it were the same memory."""
+        every = [*self.places, *(_Place(array, None) for array in self.special.captured.values())]
+        for place in every:
+            for is_grad in (False, True) if isinstance(place.leaf, Array) and place.leaf.needs_grad else (False,):
+                if (identity_of(place.leaf), is_grad) not in self.seen:
+                    yield self._held("", place, is_grad)
+
+    def _held(self, name: str, place: _Place, is_grad: bool) -> Held:
+        from .backends.cpu.standing import Held
+
+        self.seen.add((identity_of(place.leaf), is_grad))
+        flags = h.WRITTEN * (name in self.written) | h.SHAPED * (name in self.shaped)
+        flags |= h.VERSIONED * (name in self.versioned)
+        leaf = place.leaf
+        if not isinstance(leaf, Array):
+            memory = leaf.memory
+            if is_grad or leaf.grad is not None or place.argument is None or flags & h.VERSIONED:
+                raise _Unfit
+            address, sort = memory.__array_interface__["data"][0], id(memory.dtype)
+            return Held(name, h.OF_NUMPY, memory.ndim, flags & ~h.WRITTEN, memory.nbytes, address,
+                        argument=place.argument, sort=sort, item=memory.itemsize)  # fmt: skip
+        found = leaf.grad if is_grad else leaf
+        if found.memory.ndim > AXES or not found.words[LIVING]:
+            raise _Unfit
+        memory, version = found.memory, found.words[VERSION]
+        common = (name, memory.ndim, flags, memory.nbytes, memory.__array_interface__["data"][0])
+        if place.argument is None:
+            return Held(common[0], h.FIXED, *common[1:], run=found.words, owner=found, version=version)
+        source, sort = (h.GRADIENT_OF, 0) if is_grad else (h.OF_ARGUMENT, found.words[KIND])
+        return Held(common[0], source, *common[1:], run=found.words, argument=place.argument,
+                    offset=_offset_of(type(leaf)), sort=sort, version=version)  # fmt: skip
+
+
+@cache
+def _offset_of(kind: type[Array]) -> int:
+    """Where an array of this class refers to its words."""
+    probe = kind(f32, None)
+    for offset in range(16, kind.__basicsize__, 8):
+        if ctypes.c_int64.from_address(id(probe) + offset).value == id(probe.words):
+            return offset
+    raise _Unfit
+
+
+def _versions(names: Sequence[str], binding: Binding) -> tuple[int, ...] | None:
+    """Versions of what sizes are known for; None if something has none."""
+    found = [binding.lookup(name) for name in names]
+    arrays = [one for one in found if isinstance(one, Array)]
+    return tuple(one.version for one in arrays) if len(arrays) == len(found) else None
+
+
+def _memory(found: Array | np.ndarray) -> np.ndarray:
+    return found.memory if isinstance(found, Array) else found
+
+
+def _word(number: Any) -> tuple[type, Any]:
+    """A number that equals another one only if it is the same."""
+    return type(number), number.hex() if isinstance(number, float) else number
