@@ -1,9 +1,9 @@
 """Places of the words through which Python tells the trampoline what a call must look like, and what it launches.
 
-A *root* belongs to one kernel in one direction; it leads to a chain of *handles*, tried in order. A handle is one run of
-words: a head, an entry for each argument, an entry for each array, and spare words. Entries name words of the block,
-of arrays and of the handle itself by address: whoever writes an address here keeps its owner alive, or makes the
-handle invalid when the owner dies.
+A *root* belongs to one kernel in one direction; it leads to a chain of *handles*, tried in order. A handle is one run
+of words: a head, an entry for each argument, an entry for each array, and spare words. Entries name words of the
+block, of arrays and of the handle itself by address: whoever writes an address here keeps its owner alive, or makes
+the handle invalid when the owner dies.
 """
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ types, objects and functions of the interpreter."""
 ) = range(17)  # fmt: skip
 """Of a handle. TAKEN: its block is in use. BORN: generation. MOVED: addresses or extents in the block were replaced,
 and the arrays were not yet found to be different memory. HEAP: words of the heap that the block is bound to, or 0.
-SIZED: launches count as cache hits. PATIENCE: ticks that a launch may keep the interpreter's lock; a handle whose launch
-took longer becomes invalid. LAUNCHED: launches."""
+SIZED: launches count as cache hits. PATIENCE: ticks that a launch may keep the interpreter's lock; a handle whose
+launch took longer becomes invalid. LAUNCHED: launches."""
 
 READY, ORPHAN = 1, 2
 """Of VALID: calls may fit; an object died that the handle names by address. 0: Python must look first."""
@@ -40,7 +40,7 @@ an argument; it is an argument of NumPy."""
     E_SOURCE, E_WORDS, E_ARGUMENT, E_OFFSET, E_IS, E_AXES, E_FLAGS, E_VERSION, E_SLOT, E_EXTENTS, E_BYTES, E_ITEM,
     ARRAY,
 ) = range(13)  # fmt: skip
-"""Of an array's entry. E_WORDS: address of its words, found anew for each launch unless it is fixed; 0 for NumPy arrays.
+"""Of an array's entry. E_WORDS: address of its words, found anew for each launch unless fixed; 0 for NumPy arrays.
 E_ARGUMENT, E_OFFSET: which argument leads to it, and where in that object the pointer to its run of words stands. E_IS:
 the kind that it must have, 0 for any; address of the dtype of a NumPy array. E_VERSION: the version that the sizes are
 known for. E_SLOT, E_EXTENTS: where its address and extents stand. E_BYTES, E_ITEM: its bytes, those of an element."""

@@ -40,8 +40,9 @@ class Argument:
 class Held:
     """An array of the launch. name: in the kernel, "" for one it does not use, which must only be other memory.
 
-    run: its words. owner: of an array at a fixed address. argument: which argument leads to it, `offset` where in that object.
-    sort: the kind it must have, 0 for any; address of a NumPy dtype. version: that the sizes are known for.
+    run: its words. owner: of an array at a fixed address. argument: which argument leads to it, `offset` where in that
+    object. sort: the kind it must have, 0 for any; address of a NumPy dtype that lives as long as the process. version:
+    that the sizes are known for.
     """
 
     name: str

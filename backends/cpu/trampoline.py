@@ -5,9 +5,9 @@ call fits: None. If there is none, or something must see the launch, it answers 
 anyone relies on: the caller launches in Python. It answers True if the launch reported an error.
 
 Who owns what. The builtin owns its root (`m_self`), so the root outlives every call. A root does not own its handles:
-Python unlinks a handle before it frees it, and never frees one that is TAKEN. Arguments are borrowed from the caller for
-the length of the call, and so is what they own: the words and memory of an array. All else that a handle names by
-address belongs to whoever made the handle; see `native.py` of the runtime. The interpreter's lock is held throughout,
+Python unlinks a handle before it frees it, and never frees one that is TAKEN. Arguments are borrowed from the caller
+for the length of the call, and so is what they own: the words and memory of an array. All else that a handle names by
+address belongs to whoever made the handle (standing.py). The interpreter's lock is held throughout,
 so no other Python code runs, unless the launch itself calls back; what a call back could disturb is marked TAKEN.
 
 Invariant: nothing is written to arrays before every check has passed.

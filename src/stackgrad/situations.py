@@ -20,7 +20,7 @@ from .compiler.frontend.aggregates import MatrixType
 from .compiler.ir.types import f32
 from .fields import ScalarField, ScalarNdarray
 from .fields.array import Array
-from .leaves import Leaf
+from .leaves import Leaf, scalar_of
 from .matching import ArrayMatcher, Call, Matcher, ObjectMatcher, ScalarMatcher
 from .native import Situation
 from .stand_ins import identity_of
@@ -191,7 +191,8 @@ class _Arrays:
         leaf = place.leaf
         if not isinstance(leaf, Array):
             memory = leaf.memory
-            if is_grad or leaf.grad is not None or place.argument is None or flags & h.VERSIONED:
+            is_strange = memory.dtype is not scalar_of(memory).dtype  # another object, which may die
+            if is_strange or is_grad or leaf.grad is not None or place.argument is None or flags & h.VERSIONED:
                 raise _Unfit
             address, sort = memory.__array_interface__["data"][0], id(memory.dtype)
             return Held(name, h.OF_NUMPY, memory.ndim, flags & ~h.WRITTEN, memory.nbytes, address,
@@ -209,7 +210,7 @@ class _Arrays:
 
 
 @cache
-def _offset_of(kind: type[Array]) -> int:
+def _offset_of(kind: type[ScalarField] | type[ScalarNdarray]) -> int:
     """Where an array of this class refers to its words."""
     probe = kind(f32, None)
     for offset in range(16, kind.__basicsize__, 8):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backends.words import ADDRESS, AXES, BYTES, EXPORTED, EXTENTS, GRADIENT, KIND, LIVING, VERSION, address_of, array_words
+from ..backends import words as w
 from ..compiler.errors import OutOfBounds
 from ..compiler.ir.types import Scalar
 from ..session import RUNTIME, stamp
@@ -53,14 +53,14 @@ class Array(Exchange):
         self, dtype: Scalar, shape: tuple[int, ...] | None, name: str | None = None, is_grad: bool = False
     ) -> None:
         self.dtype = dtype
-        self.words = array_words()
+        self.words = w.array_words()
         self.needs_grad = self.needs_dual = self._traced = self.automatic = False
         self.wanted: tuple[str, ...] = ()
         self.offset: tuple[int, ...] = ()
         self.name = name
         self.is_grad = is_grad
         self.layout: tuple[int, ...] | None = None
-        self.words[VERSION] = stamp()
+        self.words[w.VERSION] = stamp()
         self._grad: Self | None = None
         self._dual: Self | None = None
         self._companion: tuple[str, weakref.ref[Array]] | None = None  # weak: dropped fields free memory at once
@@ -75,16 +75,16 @@ class Array(Exchange):
     @property
     def version(self) -> int:
         """A number that no other content had; a new one at each look if others can write the memory."""
-        return stamp() if self.words[EXPORTED] else self.words[VERSION]
+        return stamp() if self.words[w.EXPORTED] else self.words[w.VERSION]
 
     @version.setter
     def version(self, number: int) -> None:
-        self.words[VERSION] = number
+        self.words[w.VERSION] = number
 
     @property
     def exported(self) -> bool:
         """Whether memory outside of the runtime's control can be written."""
-        return self.words[EXPORTED] != 0
+        return self.words[w.EXPORTED] != 0
 
     @property
     def is_placed(self) -> bool:
@@ -100,7 +100,7 @@ class Array(Exchange):
             self._join(primal, shape)
         self.memory = zeros(shape, self.dtype) if memory is None else memory
         self.shape = shape
-        self.words[EXPORTED] = memory is not None
+        self.words[w.EXPORTED] = memory is not None
         self._generation = RUNTIME.generation
         if primal is not None:
             setattr(primal, f"needs_{self._companion[0]}", True)  # type: ignore[index]
@@ -110,14 +110,14 @@ class Array(Exchange):
     def describe(self) -> None:
         """Write into `words` where the array is and what it is."""
         words, memory = self.words, self.memory
-        if not self.is_placed or memory.ndim > AXES:
+        if not self.is_placed or memory.ndim > w.AXES:
             return
-        words[LIVING] = self._generation
-        words[ADDRESS], words[BYTES] = memory.__array_interface__["data"][0], memory.nbytes
+        words[w.LIVING] = self._generation
+        words[w.ADDRESS], words[w.BYTES] = memory.__array_interface__["data"][0], memory.nbytes
         for axis, extent in enumerate(memory.shape):
-            words[EXTENTS + axis] = extent
-        words[GRADIENT] = address_of(self._grad.words) if self.needs_grad and self._grad is not None else 0
-        words[KIND] = _KINDS.setdefault((self.dtype.name, memory.ndim, self.needs_grad, self.offset), len(_KINDS) + 1)
+            words[w.EXTENTS + axis] = extent
+        words[w.GRADIENT] = w.address_of(self._grad.words) if self.needs_grad and self._grad is not None else 0
+        words[w.KIND] = _KINDS.setdefault((self.dtype.name, memory.ndim, self.needs_grad, self.offset), len(_KINDS) + 1)
 
     def place_companions(self) -> None:
         """Give memory to the companions that were asked for when the array was made."""
@@ -167,7 +167,7 @@ class Array(Exchange):
         """Make the array, and what is beside it, unusable."""
         for array in (self, self._grad, self._dual):
             if array is not None and array.is_placed:
-                array._generation = array.words[LIVING] = DESTROYED
+                array._generation = array.words[w.LIVING] = DESTROYED
 
     def check_alive(self) -> None:
         """Raise StaleFieldError if `init` or `reset` ran since the array was made, FieldError if it has no memory."""
@@ -238,7 +238,7 @@ class Array(Exchange):
         if RUNTIME.tapes or RUNTIME.forward is not None:
             self.begin_write(place)
         self.memory[place] = element
-        self.words[VERSION] = stamp()
+        self.words[w.VERSION] = stamp()
 
     def element(self, value: Any) -> Any:
         """The value as one element, checked: no real for an integer field, no integer that does not fit."""
@@ -263,7 +263,7 @@ class Array(Exchange):
         converted = self.element(value)
         self.begin_write()
         self.memory.fill(converted)
-        self.words[VERSION] = stamp()
+        self.words[w.VERSION] = stamp()
 
     def copy_from(self, other: Array) -> None:
         """Overwrite the content with that of a field or ndarray of the same shape."""
@@ -287,7 +287,7 @@ class Array(Exchange):
         """Overwrite part of the memory with values of its type."""
         self.begin_write(place)
         self.memory[place] = value
-        self.words[VERSION] = stamp()
+        self.words[w.VERSION] = stamp()
 
     def begin_write(self, place: Any = ...) -> None:
         """What precedes every write by the host: is the field alive, and does a tape need the old content?
@@ -303,8 +303,8 @@ class Array(Exchange):
     def export(self) -> None:
         """From now on others can write the memory; what was known of its content holds no longer."""
         self.begin_write(None)
-        self.words[VERSION] = stamp()
-        self.words[EXPORTED] = 1
+        self.words[w.VERSION] = stamp()
+        self.words[w.EXPORTED] = 1
 
 
 class NoMemory:
