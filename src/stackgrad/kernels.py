@@ -110,6 +110,7 @@ class Kernel(Generic[P, R]):
         if binding is None:
             return self._table.launch(args, keywords)  # type: ignore[union-attr,no-any-return]
         signature: Signature = self._signature  # type: ignore[assignment]
+        self._special.check_alive()  # type: ignore[union-attr]
         binding.launch(signature.scalars(signature.positional(args, keywords) if keywords else args))
         return None  # type: ignore[return-value]
 
@@ -142,6 +143,7 @@ class Kernel(Generic[P, R]):
             self._table.launch_grad(args, keywords)  # type: ignore[union-attr]
             return
         signature: Signature = self._signature  # type: ignore[assignment]
+        self._special.check_alive()  # type: ignore[union-attr]
         binding.launch_grad(signature.scalars(signature.positional(args, keywords) if keywords else args))
 
     def _bound(self, args: tuple[Any, ...]) -> tuple[Specialisation, Binding, dict[str, Any]]:

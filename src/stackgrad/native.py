@@ -79,6 +79,11 @@ class Native:
             self._drop(key)
         self._waited, self._wait = 0, PATIENT
 
+    @property
+    def launched(self) -> int:
+        """Launches by the handles that stand now, since each was last made to."""
+        return sum(one.launched for one in self._standing.values())
+
     def is_due(self) -> bool:
         """Whether it is time, after a launch from Python, to let one like it stand ready."""
         self._waited += 1

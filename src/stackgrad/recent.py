@@ -80,6 +80,7 @@ class Recent:
                 return False
         for leaf in self.leaves:
             leaf().check_alive()  # type: ignore[union-attr]
+        self.special.check_alive()
         guards = self.special.guards
         return not guards or all([guard.holds() for guard in guards])
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from .backends.cpu import handles as h
 from .backends.words import AXES, KIND, LIVING, VERSION
 from .bound import GRAD
 from .compiler.frontend.aggregates import MatrixType
-from .compiler.ir.types import f32
 from .fields import ScalarField, ScalarNdarray
 from .fields.array import Array
 from .leaves import Leaf, scalar_of
@@ -206,17 +204,20 @@ class _Arrays:
             return Held(common[0], h.FIXED, *common[1:], run=found.words, owner=found, version=version)
         source, sort = (h.GRADIENT_OF, 0) if is_grad else (h.OF_ARGUMENT, found.words[KIND])
         return Held(common[0], source, *common[1:], run=found.words, argument=place.argument,
-                    offset=_offset_of(type(leaf)), sort=sort, version=version)  # fmt: skip
+                    offset=_offset_of(leaf), sort=sort, version=version)  # fmt: skip
 
 
-@cache
-def _offset_of(kind: type[ScalarField] | type[ScalarNdarray]) -> int:
+_OFFSETS: dict[type, int] = {}
+
+
+def _offset_of(leaf: Array) -> int:
     """Where an array of this class refers to its words."""
-    probe = kind(f32, None)
-    for offset in range(16, kind.__basicsize__, 8):
-        if ctypes.c_int64.from_address(id(probe) + offset).value == id(probe.words):
-            return offset
-    raise _Unfit
+    kind = type(leaf)
+    if kind not in _OFFSETS:
+        places = range(16, kind.__basicsize__, 8)
+        at = (k for k in places if ctypes.c_int64.from_address(id(leaf) + k).value == id(leaf.words))
+        _OFFSETS[kind] = next(at)
+    return _OFFSETS[kind]
 
 
 def _versions(names: Sequence[str], binding: Binding) -> tuple[int, ...] | None:

@@ -76,8 +76,14 @@ class Specialisation:
         self.alive: weakref.WeakValueDictionary[tuple[int, ...], Binding] = weakref.WeakValueDictionary()
         self._binding: Binding | None = None
 
+    def check_alive(self) -> None:
+        """Raise StaleFieldError if an array that the kernel uses whatever it is called with was destroyed."""
+        for array in self.captured.values():
+            array.check_alive()
+
     def binding(self, leaves: list[Leaf]) -> Binding:
-        """The program on the arrays of a call. Raises Misfit and ArgumentError."""
+        """The program on the arrays of a call. Raises Misfit, ArgumentError and StaleFieldError."""
+        self.check_alive()
         if self._binding is not None:
             return self._binding
         key = None if self.reader is not None else _identities(leaves)
@@ -332,4 +338,5 @@ def _identities(leaves: list[Leaf]) -> tuple[int, ...] | None:
 
 
 def is_among(leaf: Leaf, own: frozenset[int]) -> bool:
+    """Whether a leaf, or its gradient, is one of these arrays, given by identity."""
     return isinstance(leaf, Array) and (id(leaf) in own or (leaf.needs_grad and id(leaf.grad) in own))

@@ -1,0 +1,227 @@
+"""What ends launches that stand ready in machine code, and that nothing lives longer for them."""
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from launch_fast_support import Steps, add, arrays, native_of, natively, repeat
+from stackgrad.backends.cpu.trampoline import trampoline
+from stackgrad.capture import capture
+from stackgrad.session import RUNTIME
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(fresh_runtime: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patience without end: a busy machine interrupts a launch at will."""
+    sg.init(arch=sg.cpu, default_fp=sg.f64)
+    monkeypatch.setattr(trampoline(), "patience", 1 << 62)
+
+
+@pytest.fixture
+def s() -> Steps:
+    return Steps()
+
+
+def test_tapes_see_every_launch(s: Steps) -> None:
+    loss = sg.field(sg.f64, (), needs_grad=True)
+    x, y = s.x, s.y
+
+    @sg.kernel
+    def total():  # type: ignore[no-untyped-def]
+        for i in y:
+            loss[None] += y[i]
+
+    repeat(s.run)
+    repeat(total)
+    for _ in range(3):
+        loss.fill(0.0)
+        x.grad.fill(0.0)
+        with natively(s.run, 0), natively(total, 0), sg.ad.Tape(loss):
+            s.run()
+            total()
+        s.check_grad(4)
+    with natively(s.run, 1):
+        s.run()
+
+
+def test_captures_see_every_launch(s: Steps) -> None:
+    repeat(s.run)
+    with natively(s.run, 0), capture(limit=5) as captured:
+        repeat(s.run, 3)
+    assert len(captured.launches) == 3
+    with natively(s.run, 1):
+        s.run()
+
+
+def test_init_and_reset_end_everything(s: Steps) -> None:
+    repeat(s.run)
+    sg.init(arch=sg.cpu, default_fp=sg.f64)
+    with pytest.raises(sg.StaleFieldError):
+        s.run()
+    a, b, c = arrays()
+    repeat(lambda: add(a, b, c))
+    sg.init(arch=sg.reference)
+    with pytest.raises(sg.StaleFieldError):
+        add(a, b, c)
+    sg.init(arch=sg.cpu, default_fp=sg.f64)
+    with pytest.raises(sg.StaleFieldError):
+        add(a, b, c)
+    repeat(lambda: add(*arrays()))
+    a, b, c = arrays()
+    with natively(add, 1):
+        add(a, b, c)
+
+
+def test_fields_that_were_destroyed() -> None:
+    builder = sg.FieldsBuilder()
+    x = sg.field(sg.f64)
+    builder.dense(sg.i, 4).place(x)
+    tree = builder.finalize()
+
+    @sg.kernel
+    def fill():  # type: ignore[no-untyped-def]
+        for i in x:
+            x[i] = 1.0
+
+    repeat(fill)
+    with natively(fill, 1):
+        fill()
+    tree.destroy()
+    with pytest.raises(sg.StaleFieldError, match="destroyed"):
+        fill()
+
+
+def test_a_field_as_an_argument_dies() -> None:
+    @sg.kernel
+    def fill(x: sg.template(), value: sg.f64):  # type: ignore[no-untyped-def, valid-type]
+        for i in x:
+            x[i] = value
+
+    first = sg.field(sg.f64, 8)
+    repeat(lambda: fill(first, 1.0))
+    with natively(fill, 1):
+        fill(first, 2.0)
+    gone = weakref.ref(first)
+    del first
+    gc.collect()
+    assert gone() is None
+    for _ in range(20):
+        other = sg.field(sg.f64, 8)
+        fill(other, 3.0)
+        assert other.to_numpy().tolist() == [3.0] * 8
+
+
+def test_errors_are_raised_as_from_python() -> None:
+    sg.init(arch=sg.cpu, default_fp=sg.f64, debug=True)
+    x, n = sg.field(sg.f64, 4), sg.field(sg.i32, ())
+
+    @sg.kernel
+    def store(at: sg.i32):  # type: ignore[no-untyped-def, valid-type]
+        x[at] = 1.0
+
+    with pytest.raises(sg.OutOfBounds) as from_python:
+        store(7)
+    repeat(lambda: store(1))
+    for _ in range(3):
+        version = x.version
+        with pytest.raises(sg.OutOfBounds) as found:
+            store(7)
+        assert str(found.value) == str(from_python.value) and x.version != version
+        repeat(lambda: store(2))
+    assert n[None] == 0
+    with natively(store, 1):
+        store(3)
+
+
+def test_threads_at_once() -> None:
+    made = [arrays() for _ in range(4)]
+    repeat(lambda: add(*made[0]))
+    before = add.stats().launches
+    errors: list[BaseException] = []
+
+    def work(mine: list[Any]) -> None:
+        try:
+            for k in range(2000):
+                mine[0].fill(float(k)) if k % 500 == 0 else None
+                add(*mine)
+                if k % 100 == 0:
+                    np.testing.assert_array_equal(mine[2].to_numpy(), mine[0].to_numpy() + mine[1].to_numpy())
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(mine,)) for mine in made]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert add.stats().launches - before == 8000
+
+
+def test_reference_counts_stay(s: Steps) -> None:
+    a, b, c = arrays()
+    numbers = np.arange(16.0), np.ones(16), np.zeros(16)
+    for call, things in ((lambda: add(a, b, c), (a, b, c)), (lambda: add(*numbers), numbers), (s.run, ())):
+        repeat(call)
+        watched = [None, True, False, 1.5, 4, *things]
+        before = [sys.getrefcount(thing) for thing in watched]
+        for _ in range(20_000):
+            call()
+        after = [sys.getrefcount(thing) for thing in watched]
+        assert max(abs(x - y) for x, y in zip(before, after)) < 50
+
+
+def test_kernels_arrays_and_handles_die(s: Steps) -> None:
+    def make() -> tuple[Any, list[Any]]:
+        x = sg.field(sg.f64, 4)
+
+        @sg.kernel
+        def fill(a: sg.types.ndarray(ndim=1)):  # type: ignore[no-untyped-def, valid-type]
+            for i in x:
+                x[i] = a[i]
+
+        given = sg.ndarray(sg.f64, 4)
+        repeat(lambda: fill(given))
+        with natively(fill, 1):
+            fill(given)
+        standing = next(iter(fill._forward._standing.values()))
+        return fill, [weakref.ref(thing) for thing in (x, given, standing, fill._forward)]
+
+    kernel, alive = make()
+    gc.collect()
+    assert alive[1]() is None and alive[2]() is not None  # an argument is not kept
+    del kernel
+    gc.collect()
+    assert [ref() for ref in alive] == [None] * 4
+
+
+def test_long_launches_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trampoline(), "patience", 1)
+    x = sg.field(sg.f64, 4)
+
+    @sg.kernel
+    def fill():  # type: ignore[no-untyped-def]
+        for i in x:
+            x[i] += 1.0
+
+    for _ in range(200):
+        fill()
+    assert x[0] == 200.0 and fill.stats().launches == 200
+    assert native_of(fill).launched == 0 and native_of(fill)._wait > 30
+
+
+def test_watchers_forbid_native_launches(s: Steps) -> None:
+    repeat(s.run)
+    for name, value in (("tracing", True),):
+        setattr(RUNTIME, name, value)
+        with natively(s.run, 0):
+            assert native_of(s.run).call() is False
+        setattr(RUNTIME, name, False)
+    with natively(s.run, 1):
+        assert native_of(s.run).call() is None
