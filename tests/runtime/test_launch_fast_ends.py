@@ -103,12 +103,11 @@ def test_a_field_as_an_argument_dies() -> None:
         for i in x:
             x[i] = value
 
-    first = sg.field(sg.f64, 8)
-    repeat(lambda: fill(first, 1.0))
+    given = [sg.field(sg.f64, 8)]
+    repeat(lambda: fill(given[0], 1.0))
     with natively(fill, 1):
-        fill(first, 2.0)
-    gone = weakref.ref(first)
-    del first
+        fill(given[0], 2.0)
+    gone = weakref.ref(given.pop())
     gc.collect()
     assert gone() is None
     for _ in range(20):
