@@ -114,6 +114,15 @@ class DiskCache:
         self._bytes = None
         return sum(entry.path.suffix == _SUFFIX for entry in found)
 
+    def distrust(self) -> str:
+        """Why the folder, as it is now, is not used; empty if it is, or will be once it is made."""
+        try:
+            return _distrust(self.folder)
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            return _reason(error)
+
     # -- files ----------------------------------------------------------------------------------------------
 
     def _path(self, key: bytes) -> Path:

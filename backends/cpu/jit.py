@@ -13,9 +13,11 @@ from itertools import count
 import llvmlite
 import llvmlite.binding as llvm
 
+from ...compiler.errors import InternalError
 from .. import disk_cache
+from ..crash import crashed
 from ..llvm.module import Code
-from ..llvm.optimise import LOCK, initialise, optimise, parse
+from ..llvm.optimise import LOCK, Refused, initialise, optimise, parse
 from ..llvm.target import CPU, Target
 
 _NUMBERS = count()
@@ -59,12 +61,15 @@ class NativeCode:
 
     def __init__(self, generated: Code, effort: int = 2, exports: Sequence[str] = ("launch",)) -> None:
         image = _image(generated, effort)
-        with LOCK:
-            library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
-            for name in exports:
-                library = library.export_symbol(name)
-            self._library = library.link(_linker(), f"kernel.{next(_NUMBERS)}")
-        self.addresses: dict[str, int] = {name: self._library[name] for name in exports}
+        try:
+            with LOCK:
+                library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+                for name in exports:
+                    library = library.export_symbol(name)
+                self._library = library.link(_linker(), f"kernel.{next(_NUMBERS)}")
+            self.addresses: dict[str, int] = {name: self._library[name] for name in exports}
+        except RuntimeError as error:
+            raise _crashed("the linker refuses the code", error, generated, effort) from error
         self.address = self.addresses[exports[0]]
 
 
@@ -93,9 +98,20 @@ def _versions() -> str:
 
 def _emitted(generated: Code, effort: int) -> bytes:
     text = generated.text  # before the lock: it may be made now
-    with LOCK:
-        image: bytes = machine(effort).emit_object(optimised(text, effort))
+    try:
+        with LOCK:
+            image: bytes = machine(effort).emit_object(optimised(text, effort))
+    except (Refused, RuntimeError) as error:
+        raise _crashed("LLVM failed", error, generated, effort) from error
     return image
+
+
+def _crashed(what: str, error: Exception, generated: Code, effort: int) -> InternalError:
+    name, features = host()
+    texts = {"module.ll": generated.text}
+    options, cpu = generated.options, f"{name} {features}"
+    return crashed(what, error, {"kernel": generated.kernel}, texts, options=options, effort=effort, cpu=cpu,
+                   llvm=_versions())  # fmt: skip
 
 
 def optimised(text: str, effort: int = 2) -> llvm.ModuleRef:

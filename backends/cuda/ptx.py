@@ -7,6 +7,8 @@ do nothing once the status in the argument block says that the kernel has return
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -15,13 +17,14 @@ import llvmlite.binding as llvm
 from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel, Task
 from ..base import Options
+from ..crash import crashed
 from ..limits import check
 from ..llvm import ir
 from ..llvm.builder import IRBuilder
 from ..llvm.emit import ModuleState
 from ..llvm.errors import OK
 from ..llvm.function import bounds_function, task_function, total
-from ..llvm.optimise import LOCK, initialise, optimise, parse
+from ..llvm.optimise import LOCK, Refused, initialise, optimise, parse
 from ..llvm.target import NVPTX
 from ..llvm.types import I8, I32, I64, VOID, const, pointer
 from .toolkit import libdevice_path
@@ -35,7 +38,7 @@ def ptx(kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> 
     Raises Unsupported for what backends/limits.py declares, DeviceError if the kernel needs libdevice and it is absent.
     """
     text, entries = generate(kernel, options or Options())
-    with LOCK:
+    with _refusals(kernel, text, arch, options), LOCK:
         module, machine = _compiled(text, arch, entries)
         return str(machine.emit_assembly(module))
 
@@ -43,8 +46,16 @@ def ptx(kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> 
 def ir_text(kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> str:
     """The optimised LLVM IR that `ptx` makes PTX of."""
     text, entries = generate(kernel, options or Options())
-    with LOCK:
+    with _refusals(kernel, text, arch, options), LOCK:
         return str(_compiled(text, arch, entries)[0])
+
+
+@contextmanager
+def _refusals(kernel: Kernel, text: str, arch: str, options: Options | None) -> Iterator[None]:
+    try:
+        yield
+    except (Refused, RuntimeError) as error:
+        raise crashed("LLVM failed", error, {"kernel": kernel}, {"module.ll": text}, options=options, arch=arch) from error
 
 
 def generate(kernel: Kernel, options: Options) -> tuple[str, tuple[str, ...]]:

@@ -26,6 +26,7 @@ class Generated:
     text: str
     layout: Layout
     sites: tuple[Site, ...]
+    options: Options | None = None
 
     @property
     def key(self) -> str:
@@ -49,8 +50,9 @@ class Later:
     generator raises, it raises where the text is needed first.
     """
 
-    def __init__(self, kernel: Kernel, key: bytes, make: Callable[[], Generated]) -> None:
+    def __init__(self, kernel: Kernel, options: Options, key: bytes, make: Callable[[], Generated]) -> None:
         self.kernel = kernel
+        self.options: Options | None = options
         self.layout = lay_out(kernel)
         self.key = key
         self._make = make
@@ -91,7 +93,7 @@ def generate_later(generator: Generator, kernel: Kernel, options: Options, targe
         return generator(kernel, options, target)
     name = f"{generator.__module__}.{generator.__qualname__}"
     key = disk_cache.key("generated", identity, name, repr(options), repr(target))
-    return Later(kernel, key, lambda: generator(kernel, options, target))
+    return Later(kernel, options, key, lambda: generator(kernel, options, target))
 
 
 def generate(kernel: Kernel, options: Options, target: Target) -> Generated:
@@ -99,4 +101,4 @@ def generate(kernel: Kernel, options: Options, target: Target) -> Generated:
     check(kernel, target.name)
     state = ModuleState(kernel, options, target)
     launch_function(state)
-    return Generated(kernel, str(state.module), state.layout, tuple(state.sites))
+    return Generated(kernel, str(state.module), state.layout, tuple(state.sites), options)

@@ -1,6 +1,6 @@
 """From LLVM IR text to an optimised module, and to assembly. LLVM's own verifier runs on every module.
 
-A refusal of LLVM is a defect of the generator: InternalError carries the IR.
+A refusal of LLVM is a defect of the generator: `Refused` says what LLVM said.
 """
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from ...compiler.errors import InternalError
+
+
+class Refused(InternalError):
+    """LLVM cannot read the generated code, or its verifier finds a mistake in it."""
+
 
 LOCK = threading.Lock()
 """LLVM's global context is used by one thread at a time."""
@@ -31,7 +36,7 @@ def parse(text: str, triple: str, data_layout: str) -> llvm.ModuleRef:
         module = llvm.parse_assembly(head + text)
         module.verify()
     except RuntimeError as error:
-        raise InternalError(f"LLVM refuses the generated code: {error}\n{text}") from None
+        raise Refused(f"LLVM refuses the generated code: {error}") from None
     return module
 
 

@@ -10,8 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .backends import disk_cache
+from .backends.crash import crashed
+from .compiler.errors import VerifyError
 from .compiler.ir.codec import CodecError, decode, encode, pattern, set_identity
-from .compiler.ir.nodes import Kernel
+from .compiler.ir.nodes import Kernel, StackAlloca
+from .compiler.ir.verify import verify
+from .compiler.ir.walk import walk_kernel
 
 if TYPE_CHECKING:
     from .compiler.driver import Lowered
@@ -24,18 +28,30 @@ def lowered(prepare: Callable[..., Lowered], kernel: Kernel, *args: Any, **optio
     """
     cache = disk_cache.active()
     if cache is None or options.get("check"):  # passes are checked by running them
-        return prepare(kernel, *args, **options)
+        return _prepared(prepare, kernel, args, options)
     key = _key(prepare, kernel, args, options)
     if key is None:
-        return prepare(kernel, *args, **options)
+        return _prepared(prepare, kernel, args, options)
     found = _read(cache.get(key), kernel)
     if found is None:
-        found = prepare(kernel, *args, **options)
+        found = _prepared(prepare, kernel, args, options)
         try:
             cache.put(key, encode(found, kernel.locations))
         except CodecError:  # a span of no line of the kernel: it would not move with the lines
             return found
     return _identified(found, key)
+
+
+def _prepared(
+    prepare: Callable[..., Lowered], kernel: Kernel, args: tuple[Any, ...], options: dict[str, Any]
+) -> Lowered:
+    """The result of a pipeline. A verifier's refusal of what a pass made, of a sound kernel, is a defect."""
+    try:
+        return prepare(kernel, *args, **options)
+    except VerifyError as error:
+        verify(kernel, "adjoint" if any(isinstance(s, StackAlloca) for s in walk_kernel(kernel)) else "source")
+        what = f"{prepare.__name__} made what the verifier refuses"
+        raise crashed(what, error, {"source": kernel}, {}, arguments=args, **options) from error
 
 
 def _key(

@@ -1,5 +1,5 @@
-"""The command line: `stackgrad check`, `explain`, `doctor`, `ir`; the fuzzer's `fuzz`, `replay`, `reduce`, `bisect`,
-`campaign`, `report`.
+"""The command line: `stackgrad check`, `explain`, `doctor`, `ir`, `cache`; of the fuzzer `fuzz`, `replay`, `reduce`,
+`bisect`, `campaign`, `report`.
 
 Every command imports what it needs when it runs, so that `doctor` works where almost nothing is installed. Exit
 status: 0 all is well, 1 something is wrong with the user's program, 2 the command was not understood, 130 interrupted.
@@ -7,6 +7,7 @@ status: 0 all is well, 1 something is wrong with the user's program, 2 the comma
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib import import_module
 
@@ -18,8 +19,12 @@ _COMMANDS = {
     "check": (".check", "run"), "explain": (".explain", "run"), "doctor": (".doctor", "run"), "ir": (".ir", "run"),
     "fuzz": (".fuzz", "run"), "replay": (".fuzz", "run_replay"), "reduce": (".fuzz", "run_reduce"),
     "bisect": (".fuzz", "run_bisect"), "campaign": (".campaign", "run_campaign"), "report": (".campaign", "run_report"),
+    "cache": (".cache", "run"),
 }  # fmt: skip
 """The module and the function of each command."""
+
+_UNCACHED = ("fuzz", "replay", "reduce", "bisect", "campaign")
+"""Commands that compile random programs, or with mistakes planted in the compiler: nothing of that is kept on disk."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -27,6 +32,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = build_parser()
     given = parser.parse_args(argv)
     module, function = _COMMANDS[given.command]
+    if given.command in _UNCACHED:
+        os.environ["STACKGRAD_CACHE"] = "0"  # for the processes that they start, too
     try:
         status: int = getattr(import_module(module, __name__), function)(given)
         sys.stdout.flush()
@@ -67,6 +74,7 @@ def build_parser() -> argparse.ArgumentParser:
     _explain(commands.add_parser("explain", help="what each gradient saves, why, how deep, and how many bytes"))
     commands.add_parser("doctor", help="what is installed, which backends can run here, and how to get the others")
     _ir(commands.add_parser("ir", help="print a kernel after each pass, or the code made of it"))
+    _cache(commands.add_parser("cache", help="the compiled kernels that are kept on disk, and --clear"))
     _fuzz(commands.add_parser("fuzz", help="random programs on every executor; what is found is reduced and kept"))
     replay = commands.add_parser("replay", help="run what the fuzzer found before, again")
     replay.add_argument("folders", nargs="+", metavar="DIR", help="an entry, or a folder of entries")
@@ -126,6 +134,14 @@ def _campaign(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backends", metavar="A,B", help=_BACKENDS)
     parser.add_argument("--peers", metavar="A,B", help="compare these other systems too: quadrants, taichi")
     parser.add_argument("--profile", choices=_PROFILES, help="kind of programs (default: a mixture)")
+
+
+def _cache(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Show where compiled kernels are kept for the next process, how many, and how large they are. STACKGRAD_CACHE=0 "
+        "turns the cache off; STACKGRAD_CACHE_DIR and STACKGRAD_CACHE_LIMIT (bytes) set its folder and size."
+    )
+    parser.add_argument("--clear", action="store_true", help="remove all entries")
 
 
 def _check(parser: argparse.ArgumentParser) -> None:

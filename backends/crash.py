@@ -1,0 +1,74 @@
+"""What a defect of the compiler leaves behind: a folder with all that is needed to see it again.
+
+Written when a verifier, LLVM or the linker refuses what the compiler made. Nothing here raises: a bundle that cannot be
+written is left out of the message, and the defect is reported all the same.
+"""
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import tempfile
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..compiler.errors import InternalError
+from ..compiler.ir.nodes import Kernel
+from ..compiler.ir.printer import print_kernel
+from .disk_cache import version_of
+
+_MODULES = ("numpy", "llvmlite")
+_MOST = 10
+"""Bundles of one process: a defect that strikes everywhere does not fill the disk."""
+_written: list[Path] = []
+
+
+def crashed(
+    what: str, error: BaseException, kernels: Mapping[str, Kernel], texts: Mapping[str, str], **about: object
+) -> InternalError:
+    """The error to raise: what was refused and why, and the folder where the rest is.
+
+    kernels, texts: by the stem and the name of their file. about: options and whatever else decided what was made.
+    """
+    name = next((kernel.name for kernel in kernels.values()), "")
+    reason = f"kernel {name}: {what}: {error}" if name else f"{what}: {error}"
+    folder = _write(reason, error, kernels, texts, about)
+    if folder is None:
+        return InternalError("\n".join([reason, *texts.values()]))
+    return InternalError(f"{reason}\n    a defect of the compiler; to report it, send the folder {folder}")
+
+
+def _write(
+    reason: str, error: BaseException, kernels: Mapping[str, Kernel], texts: Mapping[str, str],
+    about: Mapping[str, object],
+) -> Path | None:  # fmt: skip
+    if len(_written) >= _MOST:
+        return None
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="stackgrad-crash-", dir=os.environ.get("STACKGRAD_CRASH_DIR") or None))
+        trace = "".join(traceback.format_exception(error))
+        (folder / "message.txt").write_text(f"{reason}\n\n{trace}")
+        (folder / "about.json").write_text(json.dumps(_about(about), indent=2) + "\n")
+        for stem, kernel in kernels.items():
+            (folder / f"{stem}.kir").write_text(print_kernel(kernel) + "\n")
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+    except Exception:
+        return None
+    _written.append(folder)
+    return folder
+
+
+def _about(given: Mapping[str, object]) -> dict[str, object]:
+    root = sys.modules[__name__.partition(".")[0]]
+    return {
+        "stackgrad": str(getattr(root, "__version__", "")),
+        "python": sys.version,
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        **{name: version_of(name) for name in _MODULES},
+        "environment": {k: v for k, v in os.environ.items() if k.startswith("STACKGRAD_")},
+        **{name: value if isinstance(value, str | int) else repr(value) for name, value in given.items()},
+    }
