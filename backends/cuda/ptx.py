@@ -55,7 +55,8 @@ def _refusals(kernel: Kernel, text: str, arch: str, options: Options | None) -> 
     try:
         yield
     except (Refused, RuntimeError) as error:
-        raise crashed("LLVM failed", error, {"kernel": kernel}, {"module.ll": text}, options=options, arch=arch) from error
+        texts = {"module.ll": text}
+        raise crashed("LLVM failed", error, {"kernel": kernel}, texts, options=options, arch=arch) from error
 
 
 def generate(kernel: Kernel, options: Options) -> tuple[str, tuple[str, ...]]:

@@ -138,8 +138,9 @@ def _campaign(parser: argparse.ArgumentParser) -> None:
 
 def _cache(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Show where compiled kernels are kept for the next process, how many, and how large they are. STACKGRAD_CACHE=0 "
-        "turns the cache off; STACKGRAD_CACHE_DIR and STACKGRAD_CACHE_LIMIT (bytes) set its folder and size."
+        "Show where compiled kernels are kept for the next process, how many, and how large they are. "
+        "STACKGRAD_CACHE=0 turns the cache off; STACKGRAD_CACHE_DIR and STACKGRAD_CACHE_LIMIT (bytes) set its folder "
+        "and size."
     )
     parser.add_argument("--clear", action="store_true", help="remove all entries")
 
