@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from stackgrad.backends.base import SLABS, Sizes
 from stackgrad.backends.cpu import stacks
-from stackgrad.backends.cpu.stacks import Placement, Plan
+from stackgrad.backends.cpu.stacks import Placement
 from stackgrad.backends.heap import PAGE, Heap, Slab
 from stackgrad.backends.host_memory import map_pages
 from stackgrad.backends.llvm.layout import Stack
@@ -61,15 +61,27 @@ class GuardedHeap(Heap):
 
     def stray(self, placement: Placement, sizes: Sizes) -> list[str]:
         """What was written between the stacks of a launch with these sizes."""
-        plan = stacks.plan(placement.layout, sizes, placement.flights(sizes))
-        words, wrong = dict(plan.words), []
+        wrong = []
         for name, slab in self.slabs.items():
             if slab.base:
-                content = np.frombuffer((ctypes.c_ubyte * slab.current).from_address(slab.base), np.uint8)
-                outside = ~_owned(placement, plan, words, name, slab.current)
-                bad = np.flatnonzero(outside & (content != PATTERN))
+                owned = _owned(placement, sizes, name, slab.current, range(placement.options.threads))
+                bad = np.flatnonzero(self._written(name) & ~owned)
                 wrong += [f"{name} slab: byte {k} of {slab.current} belongs to no stack" for k in bad[:3]]
         return wrong
+
+    def used_by_workers(self, placement: Placement, sizes: Sizes) -> bool:
+        """Whether a thread other than the first wrote into its row."""
+        rows = range(1, placement.options.threads)
+        return any(
+            bool((self._written(name) & _owned(placement, sizes, name, slab.current, rows)).any())
+            for name, slab in self.slabs.items()
+            if slab.base
+        )
+
+    def _written(self, name: str) -> np.ndarray:
+        slab = self.slabs[name]
+        content = np.frombuffer((ctypes.c_ubyte * slab.current).from_address(slab.base), np.uint8)
+        return np.asarray(content != PATTERN)
 
 
 class _Freed:
@@ -80,14 +92,15 @@ class _Freed:
         _LIBC.free(self.base)
 
 
-def _owned(placement: Placement, plan: Plan, words: Mapping[int, int], slab: str, size: int) -> np.ndarray:
-    """Which bytes belong to a slot of some task: rows of [slot][lane], stacks one after another."""
-    owned = np.zeros(size, bool)
+def _owned(placement: Placement, sizes: Sizes, slab: str, size: int, rows: range) -> np.ndarray:
+    """Which bytes belong to a slot of some task in these rows of [slot][lane], stacks one after another."""
+    plan = stacks.plan(placement.layout, sizes, placement.flights(sizes))
+    words, owned = dict(plan.words), np.zeros(size, bool)
     for stack in placement.layout.stacks:
         if stack.slab == slab:
             flight, slots = plan.flights[stack.task], words[stack.capacity_at]
             stride = words[placement.layout.strides[stack.task, slab]]
-            for row in range(flight.threads):
+            for row in range(rows.start, min(rows.stop, flight.threads)):
                 begin = flight.lanes * (row * stride + words[stack.offset_at])
                 owned[begin : begin + flight.lanes * slots * stack.slot_bytes] = True
     return owned

@@ -7,8 +7,8 @@ kir: the kernels and gradients of the .kir files; raw: random kernels of adstack
 random programs. For each that pushes at all: right with the exact sizes, an overflow with half of every capacity and
 with one slot less of any one stack, right again afterwards, and nothing written outside its stacks in any of them (see
 guarded_heap.py; a stray access outside a slab ends this process). Prints what was done in one line of JSON.
-debug: with the checks of debug builds. malloc: memory of the C library, for valgrind. unchecked: branching code looks
-at no capacity, which must be noticed.
+threads: tasks of any size are spread over so many. debug: with the checks of debug builds. malloc: memory of the C
+library, for valgrind. unchecked: branching code looks at no capacity, which must be noticed.
 """
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from kir_test_support.directives import Check, read_cases, read_check  # noqa: E
 from stackgrad.backends.base import Draws, Options, Sizes  # noqa: E402
 from stackgrad.backends.cpu.backend import CpuBackend, CpuExecutable  # noqa: E402
 from stackgrad.backends.launcher import Launcher  # noqa: E402
+from stackgrad.backends.llvm import spread  # noqa: E402
 from stackgrad.backends.llvm.control import Branching  # noqa: E402
 from stackgrad.compiler.ad.policies import LOWERINGS  # noqa: E402
 from stackgrad.compiler.driver import Lowered, prepare_reverse  # noqa: E402
@@ -137,6 +138,7 @@ class Trial:
     def __init__(self, subject: Subject, options: Options, malloc: bool) -> None:
         self.subject = subject
         self.heap = GuardedHeap(malloc=malloc)
+        self.spread = False
         backend = CpuBackend()
         backend.heap = self.heap
         self.executable: CpuExecutable = backend.compile(subject.lowered.kernel, options)
@@ -152,6 +154,7 @@ class Trial:
                 check_message(self.subject, str(overflow), capacities)
                 memory = {}
             wrong = self.heap.stray(self.executable._placement, sizes)
+            self.spread |= self.heap.used_by_workers(self.executable._placement, sizes)
         assert not wrong, f"{self.subject.name}: {wrong}"
         return memory or None
 
@@ -191,6 +194,7 @@ def attempt_all(subject: Subject, options: Options, malloc: bool, done: Counter[
         done["overflows"] += 1
     agree(subject, trial.launch(sizes, {}), want)
     done["kernels"] += 1
+    done["spread"] += trial.spread
 
 
 def agree(subject: Subject, found: dict[str, np.ndarray] | None, want: dict[str, np.ndarray]) -> None:
@@ -213,6 +217,8 @@ def main() -> None:
         parser.add_argument(f"--{name}", action="store_true")
     args = parser.parse_args()
     options = Options(debug=args.debug, effort=0, lanes=args.lanes, threads=args.threads)
+    if args.threads > 1:
+        spread.ENOUGH, spread.SHARE, spread.CHUNK = 0, 1, 1
     if args.unchecked:
         Branching.trap_if = lambda *_: None
     done: Counter[str] = Counter()

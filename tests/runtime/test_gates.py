@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from gate_kernels import GATES, Data, slopes
+from stackgrad.backends.llvm import spread
 
 FRACTIONS, COUNTS = (0.0, 0.05, 0.5, 1.0), (0, 1, 2, 3, 1000)
 TOLERANCE = {sg.f32: 2e-4, sg.f64: 1e-12}
@@ -27,11 +28,19 @@ def choose(count: int, fraction: float) -> np.ndarray:
     return chosen
 
 
-@pytest.mark.parametrize("debug", [False, True], ids=["release", "debug"])
+@pytest.fixture(params=["one thread", "two threads", "debug"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How the kernels run; two threads share a task of any size."""
+    for name, number in (("ENOUGH", 0), ("SHARE", 1), ("CHUNK", 1)):
+        monkeypatch.setattr(spread, name, number)
+    return str(request.param)
+
+
 @pytest.mark.parametrize("real", [sg.f32, sg.f64], ids=["f32", "f64"])
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.__name__)
-def test_rows_and_gradients(gate: Callable[[Data], Any], real: Any, debug: bool) -> None:
-    sg.init(arch=sg.cpu, default_fp=real, debug=debug)
+def test_rows_and_gradients(gate: Callable[[Data], Any], real: Any, way: str) -> None:
+    threads = 2 if way == "two threads" else 1
+    sg.init(arch=sg.cpu, default_fp=real, debug=way == "debug", cpu_max_num_threads=threads)
     data = Data(real)
     kernel = gate(data)
     for count in COUNTS:
@@ -43,7 +52,7 @@ def test_rows_and_gradients(gate: Callable[[Data], Any], real: Any, debug: bool)
             found, x = data.x.grad.to_numpy(), data.x.to_numpy()
             np.testing.assert_allclose(found[:count], slopes(x[:count], trips, chosen), rtol=TOLERANCE[real])
             assert not found[count:].any()
-            check_rows(real, chosen, trips)
+            check_rows(real, chosen, trips, threads)
 
 
 def launch(kernel: Any, data: Data) -> None:
@@ -54,7 +63,7 @@ def launch(kernel: Any, data: Data) -> None:
     kernel.grad(*args)
 
 
-def check_rows(real: Any, chosen: np.ndarray, trips: np.ndarray) -> None:
+def check_rows(real: Any, chosen: np.ndarray, trips: np.ndarray, threads: int) -> None:
     """One real slab with the steps of those that pass, and nothing anywhere if none does."""
     uses = [use for use in sg.adstack_report().tasks if use.stride]
     size, deepest = (4 if real is sg.f32 else 8), trips[chosen].max(initial=0)
@@ -62,5 +71,5 @@ def check_rows(real: Any, chosen: np.ndarray, trips: np.ndarray) -> None:
         assert not uses
         return
     (use,) = uses
-    assert (use.slab, use.passing, use.rows) == ("real", chosen.sum(), 1)
+    assert (use.slab, use.passing, use.rows, use.threads) == ("real", chosen.sum(), threads, threads)
     assert (use.stride, use.content) == (size * deepest, size * trips[chosen].sum())

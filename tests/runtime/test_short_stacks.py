@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).with_name("short_stacks.py")
-WAYS = {"branching": [], "debug": ["--debug"]}
+WAYS = {"branching": [], "threads": ["--threads", "2"], "debug": ["--debug"]}
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -30,6 +30,7 @@ def test_every_short_stack_overflows(source: tuple[str, ...], kernels: int, over
     assert done.returncode == 0, f"status {done.returncode}: {done.stderr[-3000:]}"
     counts = json.loads(done.stdout)
     assert counts["kernels"] >= kernels and counts["overflows"] >= overflows, counts
+    assert (counts["spread"] > 0) == ("--threads" in WAYS[way]), counts
 
 
 @pytest.mark.parametrize("source", ["kir", "raw", "programs"])
