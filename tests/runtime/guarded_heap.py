@@ -18,6 +18,7 @@ from stackgrad.backends.cpu.stacks import Placement
 from stackgrad.backends.heap import PAGE, Heap, Slab
 from stackgrad.backends.host_memory import map_pages
 from stackgrad.backends.llvm.layout import Stack
+from stackgrad.backends.words import EPOCH
 
 PATTERN, GAP, PROT_NONE = 0xA5, 64, 0
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -43,8 +44,12 @@ class GuardedHeap(Heap):
                 base = self._between_walls(name, size)
                 ctypes.memset(base, PATTERN, size)
                 self.slabs[name] = Slab(None, base, size, size)
-        self.epoch += 1
+        self.renew()
         return True
+
+    def renew(self) -> None:
+        """Have the next launch publish everything."""
+        self.words[EPOCH] += 1
 
     def _between_walls(self, name: str, size: int) -> int:
         if self.malloc:

@@ -146,7 +146,7 @@ class Trial:
     def launch(self, sizes: Sizes, capacities: dict[str, int]) -> dict[str, np.ndarray] | None:
         """The memory afterwards, None after an overflow. Fails on a stray write."""
         memory = self.subject.memory()
-        self.heap.epoch += 1  # so that everything is published anew
+        self.heap.renew()
         with published(capacities):
             try:
                 self.executable.run(memory, self.subject.scalars, sizes, self.subject.draws)
