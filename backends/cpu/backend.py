@@ -20,7 +20,7 @@ from ..base import Arrays, Draws, Flight, Options, Probe, Scalars, Sizes
 from ..heap import Heap
 from ..llvm.emit import MASKED_SITES
 from ..llvm.errors import FAILED
-from ..llvm.layout import Layout, lay_out, written
+from ..llvm.layout import DECLINED, Layout, lay_out, written
 from ..llvm.module import Code, generate, generate_later
 from ..llvm.optimise import LOCK
 from ..llvm.spread import POOL
@@ -144,7 +144,9 @@ class CpuExecutable:
         """Called by native code that wants masked code for a task, or the pool."""
         try:
             if task == POOL:
-                ctypes.c_int64.from_address(block + self.layout.pool_at).value = pool().run
+                slot = ctypes.c_int64.from_address(block + self.layout.pool_at)
+                slot.value = DECLINED
+                slot.value = pool().run
             else:
                 self._variants.fill(block, task)
         except BaseException as error:

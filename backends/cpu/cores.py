@@ -16,10 +16,10 @@ def available() -> int:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS and Windows
         cores = os.cpu_count() or 1
-    return max(1, min([cores, *_quotas()]))
+    return max(1, min([cores, *quotas()]))
 
 
-def _quotas(groups: Path = _GROUPS, mount: Path = _MOUNT) -> Iterator[int]:
+def quotas(groups: Path = _GROUPS, mount: Path = _MOUNT) -> Iterator[int]:
     """Cores that the quota of each control group around this process amounts to; groups without one give nothing."""
     for folder in _folders(groups, mount):
         try:

@@ -19,7 +19,7 @@ from .jit import NativeCode
 from .pool_code import pool_code
 from .pool_platform import Platform, platform_of
 
-ENTRIES = ("sg.pool.run", "sg.pool.stop", "sg.pool.forget", "sg.pool.workers")
+ENTRIES = ("sg.pool.run", "sg.pool.stop", "sg.pool.forget", "sg.pool.workers", "sg.pool.jobs")
 
 _NO_KERNEL = Kernel("pool", (), ())
 _LOCK = threading.Lock()
@@ -35,6 +35,7 @@ class Pool:
         self._stop = ctypes.CFUNCTYPE(None)(self._code.addresses["sg.pool.stop"])
         self._forget = ctypes.PYFUNCTYPE(None)(self._code.addresses["sg.pool.forget"])
         self._workers = ctypes.PYFUNCTYPE(ctypes.c_int64)(self._code.addresses["sg.pool.workers"])
+        self._jobs = ctypes.PYFUNCTYPE(ctypes.c_int64)(self._code.addresses["sg.pool.jobs"])
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._code))  # never unloaded: workers sleep in it
         atexit.register(self._stop)
         if hasattr(os, "register_at_fork"):
@@ -44,6 +45,11 @@ class Pool:
     def workers(self) -> int:
         """Threads made so far."""
         return int(self._workers())
+
+    @property
+    def jobs(self) -> int:
+        """Runs that had the workers to themselves."""
+        return int(self._jobs())
 
     def stop(self) -> None:
         """End the workers, unless a launch goes on; later launches run on their own threads."""

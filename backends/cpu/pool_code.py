@@ -31,7 +31,7 @@ def pool_code(platform: Platform, spin_worker: int = 2000, spin_launcher: int = 
     runs of `grain` iterations (the last one may be shorter) until all of 0 .. total are done; rows are below `threads`,
     and no two calls at one time have the same row. After a status that is not 0 no further run is begun, and it is
     given back. `sg.pool.stop()` ends the workers; `sg.pool.forget()` is for a process that has none, since it was
-    forked; `sg.pool.workers()` is the number of threads made.
+    forked; `sg.pool.workers()` is the number of threads made, `sg.pool.jobs()` that of runs that had the workers.
     """
     if platform.signals == "none":
         return _SERIAL
@@ -57,6 +57,9 @@ define void @sg.pool.forget() nounwind {
   ret void
 }
 define i64 @sg.pool.workers() nounwind {
+  ret i64 0
+}
+define i64 @sg.pool.jobs() nounwind {
   ret i64 0
 }
 """
@@ -377,6 +380,11 @@ define void @sg.pool.forget() nounwind {
 
 define i64 @sg.pool.workers() nounwind {
   %n = load i64, ptr @made
+  ret i64 %n
+}
+
+define i64 @sg.pool.jobs() nounwind {
+  %n = load atomic i64, ptr @epoch monotonic, align 8
   ret i64 %n
 }
 """

@@ -1,0 +1,117 @@
+"""Pools of a test's own, and functions of tasks that note by whom they were called."""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from stackgrad.backends.cpu.jit import NativeCode
+from stackgrad.backends.cpu.pool import Pool, platform_here
+from stackgrad.backends.cpu.pool_platform import Platform
+from stackgrad.backends.llvm.layout import Layout
+from stackgrad.backends.llvm.module import Generated
+from stackgrad.compiler.ir.nodes import Kernel
+
+FUNCTION = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
+)
+_RUN = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
+)
+ROWS = 16
+
+_TEXT = """
+; block: counts of iterations [total], preceded by 16 flags "this row is busy" and 16 words: 0 iteration that fails,
+; 1 rows found busy, 2 runs, 3 strides and rows that are wrong
+define i32 @note(ptr %block, i64 %first, i64 %last, i64 %stride, i64 %row) {
+entry:
+  %busy = getelementptr i64, ptr %block, i64 %row
+  %was = atomicrmw xchg ptr %busy, i64 1 seq_cst
+  %overlaps = getelementptr i64, ptr %block, i64 17
+  %o = atomicrmw add ptr %overlaps, i64 %was seq_cst
+  %runs = getelementptr i64, ptr %block, i64 18
+  %r = atomicrmw add ptr %runs, i64 1 seq_cst
+  %odd = icmp ne i64 %stride, 1
+  %far = icmp uge i64 %row, 16
+  %bad = or i1 %odd, %far
+  %bad64 = zext i1 %bad to i64
+  %wrong = getelementptr i64, ptr %block, i64 19
+  %w = atomicrmw add ptr %wrong, i64 %bad64 seq_cst
+  %fails = getelementptr i64, ptr %block, i64 16
+  %fail = load i64, ptr %fails
+  br label %loop
+loop:
+  %k = phi i64 [%first, %entry], [%k1, %next]
+  %at = add i64 %k, 32
+  %place = getelementptr i64, ptr %block, i64 %at
+  %count = load i64, ptr %place
+  %more = add i64 %count, 1
+  store i64 %more, ptr %place
+  %k1 = add i64 %k, 1
+  %failing = icmp eq i64 %k1, %fail
+  br i1 %failing, label %failed, label %next
+next:
+  %again = icmp ult i64 %k1, %last
+  br i1 %again, label %loop, label %done
+failed:
+  store atomic i64 0, ptr %busy seq_cst, align 8
+  ret i32 2
+done:
+  store atomic i64 0, ptr %busy seq_cst, align 8
+  ret i32 0
+}
+define i32 @empty(ptr %block, i64 %first, i64 %last, i64 %stride, i64 %row) {
+  ret i32 0
+}
+"""
+
+
+@dataclass
+class Notes:
+    """Memory of `note` for so many iterations."""
+
+    memory: np.ndarray
+
+    @classmethod
+    def of(cls, total: int) -> Notes:
+        return cls(np.zeros(32 + total, np.int64))
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How often each iteration was run."""
+        return self.memory[32:]
+
+    @property
+    def runs(self) -> int:
+        return int(self.memory[18])
+
+    @property
+    def faults(self) -> int:
+        """Calls on a row that another call was on, or with a stride or a row that there is not."""
+        return int(self.memory[17] + self.memory[19])
+
+    def fail_after(self, iteration: int) -> None:
+        """The call that runs this iteration gives status 2."""
+        self.memory[16] = iteration + 1
+
+
+class Work:
+    """A pool, its entry as a Python function, and the functions of tasks."""
+
+    def __init__(self, signals: str = "") -> None:
+        here = platform_here()
+        on = here if not signals else Platform(signals, here.pause, here.set_mask, here.bus)
+        self.pool = Pool(on)
+        code = NativeCode(Generated(Kernel("notes", (), ()), _TEXT, Layout(), ()), 2, ("note", "empty"))
+        self.code = code
+        self.note, self.empty = code.addresses["note"], code.addresses["empty"]
+        self._run: Callable[[int, int, int, int, int], int] = _RUN(self.pool.run)
+
+    def run(self, notes: Notes, grain: int, threads: int) -> int:
+        """Run `note` over all iterations; the status."""
+        return self._run(self.note, notes.memory.ctypes.data, len(notes.counts), grain, threads)
+
+    def call(self, function: int, total: int, grain: int, threads: int) -> int:
+        """Run any function without a block."""
+        return self._run(function, 0, total, grain, threads)
