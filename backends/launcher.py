@@ -19,6 +19,7 @@ from ..compiler.errors import AdstackOverflow, StackgradError
 from ..compiler.ir.nodes import Arg, Atomic, Kernel, Load, Random, Shape, StackAlloca
 from ..compiler.ir.walk import walk_kernel
 from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Scalars, Sizes
+from .profiling import execute
 from .usage import SlabUse, describe, describe_overflow, find_uses
 from .words import CACHE_HITS, LAST, LAUNCHES, words
 
@@ -156,7 +157,7 @@ class Launcher:
             self.verify(arrays, scalars, draws, versions)
         self.stats.words[LAUNCHES] += 1
         if self._counting is None and not self._debug:
-            executable.run(arrays, scalars, NO_SIZES, draws)
+            execute(executable, arrays, scalars, NO_SIZES, draws)
         else:
             self._run_sized(executable, arrays, scalars, draws, versions)
         if self._claims is not None:
@@ -171,7 +172,7 @@ class Launcher:
             for use in self.usage():
                 print(describe(use), file=sys.stderr)
         try:
-            executable.run(arrays, scalars, sizes, draws)
+            execute(executable, arrays, scalars, sizes, draws, self.usage)
         except AdstackOverflow as overflow:
             raise self.explain(overflow, sizes, arrays, scalars, draws) from overflow
 
@@ -364,7 +365,7 @@ class _Marks(_Slice):
         conflicts = np.zeros((len(self.marking.reads), self.marking.width), np.int64)
         memory = {name: arrays[name] for name in self.params}
         memory |= {f"{MARKS}{k}": found for k, found in enumerate(marks)}
-        self.compile().run({**memory, CONFLICTS: conflicts}, scalars, NO_SIZES, draws)
+        execute(self.compile(), {**memory, CONFLICTS: conflicts}, scalars, NO_SIZES, draws)
         if conflicts.any():
             raise self.marking.refusal(marks, conflicts)
 
@@ -387,7 +388,7 @@ class _Counting(_Slice):
         memory = {name: arrays[name] for name in self.params}
         for name in self.shadow:
             memory[name] = memory[name].copy()
-        self.compile().run({**memory, DEPTHS: depths, ROWS: rows, TOTALS: totals}, scalars, NO_SIZES, draws)
+        execute(self.compile(), {**memory, DEPTHS: depths, ROWS: rows, TOTALS: totals}, scalars, NO_SIZES, draws)
         capacities = {s.stack: int(d) for s, d in zip(self.slots, depths) if s.capacity is None}
         counted = iter(rows.tolist())
         needs = {(task, slab): next(counted) for task in range(self.tasks) for slab in SLABS}

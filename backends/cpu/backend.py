@@ -16,6 +16,7 @@ import llvmlite.binding as llvm
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.walk import walk_kernel
 from ..base import Arrays, Draws, Flight, Options, Probe, Scalars, Sizes
 from ..heap import Heap
 from ..llvm.emit import MASKED_SITES
@@ -28,6 +29,7 @@ from ..llvm.target import Target
 from . import stacks
 from .block import Block
 from .jit import NativeCode, host, host_target, machine, optimised
+from .laps import Laps, making
 from .pool import pool
 from .report import exception, text_of
 from .variants import REQUEST, Variants
@@ -60,11 +62,14 @@ class CpuExecutable:
         self._variants = Variants(self.kernel, self.options, self.target, self.layout)
         self._request = REQUEST(self._on_request)
 
-    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
+    def run(
+        self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws, laps: Laps | None = None
+    ) -> None:
         """Execute once, arrays in place.
 
         Raises KernelTypeError for arguments that do not fit and DeviceError for adstack memory that cannot be had,
         both before anything runs; OutOfBounds, KernelAssertionError, DivisionByZero and AdstackOverflow afterwards.
+        laps: to be filled with the time of each task.
         """
         try:
             block = self._idle.pop()
@@ -75,15 +80,29 @@ class CpuExecutable:
             if self.layout.stacks:
                 with self.heap.claimed() as heap:
                     stacks.bind(block, self._placement, sizes, heap)
-                    status = self._launch(block.address)
+                    status = self._started(block, laps)
             else:
-                status = self._launch(block.address)
+                status = self._started(block, laps)
             if status == FAILED:
                 self.refuse(block, sizes)
         finally:
             self._idle.append(block)
         if self._raised:
             self._raise_of_callback()
+
+    def run_timed(
+        self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
+    ) -> tuple[float, list[float] | None]:
+        """Execute once as `run` does.
+
+        Gives the seconds in which code was made, and those of each task, None where native code has no clock.
+        """
+        laps = Laps(len(self.kernel.tasks))
+        self.run(arrays, scalars, sizes, draws, laps)
+        return laps.aside, laps.by_task()
+
+    def _started(self, block: Block, laps: Laps | None) -> int:
+        return self._launch(block.address) if laps is None else laps.around(self._launch, block, self.layout)
 
     @property
     def growths(self) -> int:
@@ -98,7 +117,7 @@ class CpuExecutable:
     @property
     def calls_back(self) -> bool:
         """Whether a launch runs the user's Python code."""
-        return any(isinstance(site.stmt, n.Print) for site in self.generated.sites)
+        return any(isinstance(stmt, n.Print) for stmt in walk_kernel(self.kernel))
 
     def stand(self, block: Block, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
         """Prepare a block for native launches. False if that cannot be now; raises what `run` raises before it runs."""
@@ -143,12 +162,13 @@ class CpuExecutable:
     def _on_request(self, block: int, task: int) -> None:
         """Called by native code that wants masked code for a task, or the pool."""
         try:
-            if task == POOL:
-                slot = ctypes.c_int64.from_address(block + self.layout.pool_at)
-                slot.value = DECLINED
-                slot.value = pool().run
-            else:
-                self._variants.fill(block, task)
+            with making(task):
+                if task == POOL:
+                    slot = ctypes.c_int64.from_address(block + self.layout.pool_at)
+                    slot.value = DECLINED
+                    slot.value = pool().run
+                else:
+                    self._variants.fill(block, task)
         except BaseException as error:
             self._raised.setdefault(threading.get_ident(), error)
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from ...compiler.ir.nodes import Task
 from . import ir
 from .builder import IRBuilder
-from .emit import ModuleState
+from .emit import Arith, ModuleState
 from .errors import FAILED, OK
 from .function import bounds_function, task_function, total
 from .layout import DECLINED
-from .spread import LANES, Code, filled, slot, spread, whole
-from .types import I8, I32, I64, PTR, const, pointer
+from .spread import LANES, Code, clock, filled, slot, spread, whole
+from .types import I8, I32, I64, PTR, VOID, const, pointer
 
 WORTH = 16
 """Iterations from which masked code is made for a task, unless the options ask for it whatever the number."""
@@ -28,6 +28,7 @@ def launch_function(m: ModuleState) -> ir.Function:
     block = function.args[0]
     for at, _ in m.layout.temps.values():
         b.store(const(I64, 0), b.gep(block, const(I64, at), I8, inbounds=True))
+    laps = _Laps(m, b, block)
     for index, task in enumerate(m.kernel.tasks):
         if task.is_parallel:
             _unless(b, function, b.call(bounds_function(m, index, task), [block]))
@@ -35,6 +36,7 @@ def launch_function(m: ModuleState) -> ir.Function:
         else:
             run = task_function(m, index, task)
             _unless(b, function, b.call(run, [block, *whole(const(I64, 1))]))
+        laps.note(index + 1)
     b.ret(const(I32, OK))
     return function
 
@@ -47,6 +49,37 @@ def _unless(b: IRBuilder, function: ir.Function, status: ir.Value) -> None:
     failed = b.icmp_unsigned("==", status, const(I32, FAILED))
     b.ret(b.select(failed, const(I32, FAILED), const(I32, OK)))
     b.position_at_end(go_on)
+
+
+class _Laps:
+    """Adds the time of each task to the words at the address in the block, if there is one: word 0 is the last reading
+    of the clock, word k + 1 the sum of task k.
+    """
+
+    def __init__(self, m: ModuleState, b: IRBuilder, block: ir.Value) -> None:
+        self.m, self.b = m, b
+        self.words = b.load(slot(b, block, m.layout.laps_at), I64)
+        self.wanted = b.icmp_unsigned("!=", self.words, const(I64, 0))
+        self.note(0)
+
+    def note(self, word: int) -> None:
+        """The time since the last reading goes to a word."""
+        b = self.b
+        read, done = b.function.append_basic_block("lap"), b.function.append_basic_block("task")
+        b.cbranch(self.wanted, read, done, unlikely=True)
+        b.position_at_end(read)
+        lap = self.m.helper("sg.lap", VOID, [I64, I64], self._body, ("nounwind", "cold", "noinline"))
+        b.call(lap, [self.words, const(I64, word)])
+        b.branch(done)
+        b.position_at_end(done)
+
+    def _body(self, e: Arith, function: ir.Function) -> None:
+        b, (address, word) = e.b, function.args
+        words = b.inttoptr(address, PTR)
+        now, own = clock(self.m, b), b.gep(words, word, I64)
+        b.store(b.add(b.load(own, I64), b.sub(now, b.load(words, I64))), own)
+        b.store(now, words)
+        b.ret_void()
 
 
 class _Dispatch:

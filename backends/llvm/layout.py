@@ -53,6 +53,8 @@ class Array:
 class Layout:
     """Byte offsets into the block of one kernel; `size` in bytes.
 
+    laps_at: address of the times of this launch, which a profile takes (dispatch.py), or 0.
+
     By parallel task: variants, address of its masked function (0: not asked for, DECLINED: there is none); lanes, how
     many lanes the adstack rows of this launch are made for (0 or 1: branching code only); threads_at, how many threads
     have a row in this launch (0: one). The last two are read of tasks with adstacks.
@@ -64,6 +66,7 @@ class Layout:
     print_at: int = 0
     request_at: int = 0
     pool_at: int = 0
+    laps_at: int = 0
     pad_at: int = 0
     temps_at: int = 0
     size: int = 0
@@ -90,6 +93,7 @@ def lay_out(kernel: Kernel) -> Layout:
     out.print_at = take(1)
     out.request_at = take(1)
     out.pool_at = take(1)
+    out.laps_at = take(1)
     for index, task in enumerate(kernel.tasks):
         if task.is_parallel:
             out.variants[index], out.lanes[index], out.threads_at[index] = take(1), take(1), take(1)

@@ -73,7 +73,7 @@ def spread(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.V
     kept = m.module.variable(f"sg.spent.{task}.{code.lanes}", I64)
     work = _work(m, b, task, count, code, kept)
     wide, small, pooled, done = (b.function.append_basic_block(name) for name in ("wide", "alone", "pooled", "done"))
-    begin = _clock(m, b)
+    begin = clock(m, b)
     b.cbranch(b.icmp_unsigned(">=", work, const(I64, ENOUGH)), wide, small)
     b.position_at_end(wide)
     threads = _threads(m, b, block, task, work)
@@ -92,7 +92,7 @@ def spread(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.V
     for value, number, source in ((together, threads, pooled), (alone, const(I64, 1), small)):
         status.add_incoming(value, source)
         used.add_incoming(number, source)
-    _keep(m, b, kept, b.mul(b.sub(_clock(m, b), begin), used), count)
+    _keep(m, b, kept, b.mul(b.sub(clock(m, b), begin), used), count)
     return status
 
 
@@ -134,7 +134,7 @@ def _least(m: ModuleState, b: IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     return b.call(m.declare("llvm.umin.i64", I64, [I64, I64]), [x, y])
 
 
-def _clock(m: ModuleState, b: IRBuilder) -> ir.Value:
+def clock(m: ModuleState, b: IRBuilder) -> ir.Value:
     """Nanoseconds, roughly, from a fixed time on; 0 where there is no clock that is read in a few of them."""
     return b.call(m.helper("sg.clock", I64, [], lambda e, _: _CLOCKS[m.target.clock](e)), [])
 

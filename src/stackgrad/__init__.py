@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .linalg import eig, make_spd, outer, polar_decompose, solve, svd, sym_eig
     from .names import MatrixTensor, VectorNdarray, VectorTensor
     from .ndarrays import from_dlpack, ndarray, tensor
+    from .profiling import KernelProfile, Profile, TaskProfile, profile
     from .report import AdstackReport, adstack_report
     from .session import init, reset, sync
     from .snodes import (
@@ -126,6 +127,7 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(("kernel", "Kernel", "TextKernel", "KernelStats", "KernelWarning", "kernel_from_text"), ".kernels"),
     **dict.fromkeys(("data_oriented", "pyfunc"), ".classes"),
     **dict.fromkeys(("adstack_report", "AdstackReport"), ".report"),
+    **dict.fromkeys(("profile", "Profile", "KernelProfile", "TaskProfile"), ".profiling"),
     **dict.fromkeys(("eig", "make_spd", "outer", "polar_decompose", "solve", "svd", "sym_eig"), ".linalg"),
     **dict.fromkeys(("Event", "Stream", "create_event", "create_stream"), ".streams"),
     "CacheWarning": ".backends.disk_cache",

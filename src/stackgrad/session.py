@@ -127,7 +127,7 @@ DIALECT: dict[str, str] = {
     "device_memory_GB": "memory is allocated as it is needed",
     "fast_math": "False is the same as precise=True",
     "force_scalarize_matrix": "vectors are always scalars",
-    "kernel_profiler": "kernel.stats() is always on",
+    "kernel_profiler": "sg.profile() takes a profile of any part of a program",
     "log_level": "the runtime does not log; see STACKGRAD_DEBUG_ADSTACK and STACKGRAD_DUMP_IR",
     "offline_cache": "False: what was compiled is not kept on disk for the next process",
     "offline_cache_file_path": "the folder where it is kept",
@@ -141,19 +141,19 @@ DIALECT: dict[str, str] = {
 """Options that programs of this dialect pass to `init`, with what becomes of them here."""
 
 
-WATCHERS = ("tapes", "capture", "forward", "tracing")
+WATCHERS = ("tapes", "capture", "forward", "tracing", "profiles")
 """What of the runtime must see every launch, or forbids it, unless it is None, False or empty."""
 
 
 class Runtime:
-    """The state of the process. `tapes`, `capture` and `forward` are what a launch looks at.
+    """The state of the process. `tapes`, `capture` and `forward` are what a launch looks at; `profiles` are being taken.
 
     words: what native launches look at, see backends/words.py; kept in step by every assignment here.
     """
 
     __slots__ = (
         "settings", "generation", "initialised", "fields", "launchers", "tapes", "capture", "launch_number",
-        "tracing", "forward", "words", "_backend", "__weakref__",
+        "tracing", "forward", "profiles", "words", "_backend", "__weakref__",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -168,6 +168,7 @@ class Runtime:
         self.forward: ForwardMode | None = None
         self.launch_number = 0
         self.tracing = False
+        self.profiles: tuple[object, ...] = ()
         self._backend: Backend | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:

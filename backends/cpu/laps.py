@@ -1,0 +1,67 @@
+"""The time of each task of one launch, by the clock that native code reads between tasks.
+
+That clock runs evenly but at a rate that nobody states, so its readings are shares of the time of the launch, which the
+host has measured. What a launch waits for that is made on request (masked code, the pool) is no time of its tasks.
+"""
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ..llvm.layout import Layout
+from .block import Block
+
+_CURRENT = threading.local()
+
+
+class Laps:
+    """Readings of one launch. seconds: of the native call. aside: those of them in which code was made."""
+
+    def __init__(self, tasks: int) -> None:
+        self._ticks = (ctypes.c_int64 * (1 + tasks))()
+        self._made: dict[int, float] = {}
+        self.seconds = 0.0
+
+    @property
+    def aside(self) -> float:
+        return sum(self._made.values())
+
+    def around(self, launch: Callable[[int], int], block: Block, layout: Layout) -> int:
+        """Launch the block; gives the status."""
+        block.put(layout.laps_at, ctypes.addressof(self._ticks))
+        outer, _CURRENT.laps = getattr(_CURRENT, "laps", None), self
+        begin = time.perf_counter()
+        try:
+            return launch(block.address)
+        finally:
+            self.seconds = time.perf_counter() - begin
+            _CURRENT.laps = outer
+            block.put(layout.laps_at, 0)
+
+    def by_task(self) -> list[float] | None:
+        """Seconds of each task; None where native code has no clock."""
+        ticks = list(self._ticks)[1:]
+        total = sum(ticks)
+        if total <= 0:
+            return None
+        longest = max(range(len(ticks)), key=ticks.__getitem__)
+        found = [self.seconds * count / total for count in ticks]
+        for task, seconds in self._made.items():
+            at = task if task >= 0 else longest  # the pool is made for a task that is not told
+            found[at] = max(found[at] - seconds, 0.0)
+        return found
+
+
+@contextmanager
+def making(task: int) -> Iterator[None]:
+    """Around the making of code that a launch of this thread waits for, in a task, or -1."""
+    laps: Laps | None = getattr(_CURRENT, "laps", None)
+    begin = time.perf_counter()
+    try:
+        yield
+    finally:
+        if laps is not None:
+            laps._made[task] = laps._made.get(task, 0.0) + time.perf_counter() - begin
