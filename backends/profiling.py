@@ -1,7 +1,7 @@
 """Who is told how long launches took: nobody, but while a profile is being taken.
 
-A launcher executes kernels by `execute`. With no collector that is `Executable.run`; with one, the launch is timed, as a
-whole and by task if the backend can, and the collectors are told.
+A launcher executes kernels by `execute`. With no collector that is `Executable.run`; with one, the launch is timed, as
+a whole and by task if the backend can, and the collectors are told.
 """
 from __future__ import annotations
 

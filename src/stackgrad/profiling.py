@@ -104,7 +104,7 @@ class _Sum:
 
 
 class Profile:
-    """Takes a profile between `start` and `stop`, or inside `with`; shown by `print`. It may be started again: it goes on.
+    """Takes a profile between `start` and `stop`, or inside `with`; shown by `print`. Started again, it goes on.
 
     A launch that raises is not counted. Times of a kernel are those of the launch on the backend with its preparation
     (arguments, adstack memory), without tracing, compilation and counting; counting kernels have rows of their own.

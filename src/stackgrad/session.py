@@ -146,7 +146,7 @@ WATCHERS = ("tapes", "capture", "forward", "tracing", "profiles")
 
 
 class Runtime:
-    """The state of the process. `tapes`, `capture` and `forward` are what a launch looks at; `profiles` are being taken.
+    """The state of the process. `tapes`, `capture` and `forward` are what a launch looks at; `profiles` are taken.
 
     words: what native launches look at, see backends/words.py; kept in step by every assignment here.
     """

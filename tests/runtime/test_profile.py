@@ -1,4 +1,4 @@
-"""`sg.profile()`: launches, times and adstack memory by kernel and task; nothing is counted, and nothing slower, without."""
+"""`sg.profile()`: launches, times and adstack memory by kernel and task; nothing is counted without."""
 from __future__ import annotations
 
 import itertools
@@ -208,10 +208,9 @@ def test_under_a_tape(two: Two) -> None:
         for i in range(4):
             loss[None] += two.y[i]
 
-    with sg.profile() as profile:
-        with sg.ad.Tape(loss):
-            two.two()
-            add()
+    with sg.profile() as profile, sg.ad.Tape(loss):
+        two.two()
+        add()
     assert {name: k.launches for name, k in named(profile).items() if "count" not in name} == {
         "two": 1, "add": 1, "two.grad": 1, "add.grad": 1,
     }  # fmt: skip
