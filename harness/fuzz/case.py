@@ -278,8 +278,9 @@ class _Case:
                 self._judge("reverse", name, "lean", self.gradient, attempt(execute))
         if self.plan.classic and self.plan.wants("reverse", "classic"):
             self._other_gradient("classic", made, made.classic, seeds)
-        if self.plan.policy and self.plan.wants("reverse", "policy"):
-            self._other_gradient("policy", made, made.other(self.plan.policy), seeds)
+        policy = self.plan.policy or self.plan.of_arrays * made.has_local_arrays
+        if policy and self.plan.wants("reverse", "policy"):
+            self._other_gradient("policy", made, made.other(policy), seeds)
         if self.plan.twins:
             self._twins_reverse(made, seeds)
 

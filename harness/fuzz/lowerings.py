@@ -10,7 +10,7 @@ from functools import cached_property
 
 from ...compiler.ad.driver import reverse_taped
 from ...compiler.driver import Lowered, prepare_forward, prepare_reverse, prepare_tangent
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.nodes import Kernel, LocalArray
 from ...compiler.ir.types import f64
 from ...compiler.ir.walk import results, walk_kernel
 from ...compiler.passes.widen import widen
@@ -46,6 +46,11 @@ class Lowerings:
     def gradients(self) -> tuple[str, ...]:
         """Arrays with an adjoint."""
         return with_gradient(self.kernel)
+
+    @cached_property
+    def has_local_arrays(self) -> bool:
+        """Whether the gradient is made of a kernel with local arrays."""
+        return any(isinstance(stmt, LocalArray) for stmt in walk_kernel(self.lean.kernel))
 
     @cached_property
     def plain(self) -> Lowered:

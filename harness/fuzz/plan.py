@@ -31,8 +31,11 @@ TANGENTS = 0.25
 """Share of other cases that ask forward mode."""
 
 
-IN_MEMORY = 0.3
+IN_MEMORY = 0.7
 """Share of cases whose vectors are local arrays."""
+
+OF_ARRAYS = ("restoring", "greedy", "restoring", "stored", "restoring")
+"""Policies that differ in what they save of local arrays; one more makes the gradient of every kernel that has some."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class Plan:
     adstacks themselves. forward: forward passes and backends run, where there is a gradient to run instead. classic:
     the gradient of that lowering too. effort: of backends, see `Options`. twins: what twins compute too, forward and
     reverse. in_memory: in the model's own rendering vectors are local arrays. tangents: compare with forward mode.
-    policy: one more that makes the gradient, if any. only: the one comparison to make; None for all.
+    policy: one more that makes the gradient, if any. of_arrays: likewise, where the kernel has local arrays. only: the
+    one comparison to make; None for all.
     """
 
     backends: tuple[str, ...] = ("cpu",)
@@ -61,6 +65,7 @@ class Plan:
     twins: bool = True
     tangents: bool = True
     policy: str = "stored"
+    of_arrays: str = ""
     in_memory: bool = False
     only: Key | None = None
     peers: tuple[str, ...] = ()
@@ -82,6 +87,7 @@ class Plan:
             forward=key[0] == "forward", classic=key[1] == "classic", only=key,
             twins=key in TWIN_KEYS, tangents=key[1] == "tangent",
             policy=self.policy if key[1] == "policy" else "",
+            of_arrays=self.of_arrays if key[1] == "policy" else "",
             peers=tuple(p for p in self.peers if p == key[1]),
         )  # fmt: skip
 
@@ -113,6 +119,7 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
         twins=drawn["twins"],
         tangents=drawn["tangents"] or source.random() < TANGENTS,
         policy=source.choice(OTHER_POLICIES) if drawn["policy"] else "",
+        of_arrays=source.choice(OF_ARRAYS),
         peers=peers,
         in_memory=source.random() < IN_MEMORY,
     )

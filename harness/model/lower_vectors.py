@@ -9,7 +9,7 @@ from ...compiler.ir.types import u1
 from . import nodes as m
 from .lower_expressions import FUNCTIONS, PRODUCTS, binary
 from .lower_places import chosen, memory, picked, position, positions, read
-from .lowering import EXPRESSIONS, Lowerer, Operand
+from .lowering import EXPRESSIONS, Cell, Lowerer, Operand
 from .tensors import Tensor, spread, unify
 
 # ---- constructors -------------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ def _comprehension(t: Lowerer, e: m.Comprehension) -> Operand:
 def _filled(t: Lowerer, e: m.Filled) -> Operand:
     size = e.shape[0] * (e.shape[1] if len(e.shape) == 2 else 1)
     ones = {"zero": [], "one": range(size), "identity": range(0, size, e.shape[0] + 1)}[e.function]
-    return Tensor(e.shape, tuple(t.builder.const(float(k in ones), e.dtype) for k in range(size)))
+    return Tensor(e.shape, tuple(t.value(int(k in ones), e.dtype) for k in range(size)))
 
 
 # ---- parts --------------------------------------------------------------------------------------------------------
@@ -51,8 +51,16 @@ def _filled(t: Lowerer, e: m.Filled) -> Operand:
 def _part(t: Lowerer, e: m.Part) -> Operand:
     if isinstance(e.base, (m.Element, m.Member)) and isinstance(m.root(e), m.Element):
         return read(t, memory(t, e))
+    if _in_local_array(t, e.base):
+        return read(t, memory(t, e))
     base = tensor(t, e.base)
     return chosen(t, base.items, position(t, e.indices, base.shape))
+
+
+def _in_local_array(t: Lowerer, base: m.Expr) -> bool:
+    """Whether an entry is read where it stands; of scalars all are read, and one is chosen."""
+    found = t.find(base.name) if isinstance(base, m.Name) else None
+    return isinstance(found, Tensor) and isinstance(found.items[0], Cell)
 
 
 @EXPRESSIONS.row(m.Swizzle)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import copysign
 from typing import Any
 
 from ...compiler.ir import nodes as n
@@ -17,6 +18,9 @@ from ...compiler.ir.table import Table
 from ...compiler.ir.types import Scalar, i32, i64, promote, u1, u64
 from . import nodes as m
 from .tensors import Bundle, Tensor, leaves
+
+FEW = 8
+"""Entries up to which a vector may be scalars: one that is indexed at launch takes a branch for each."""
 
 Operand = Value | bool | int | float | tuple[Any, ...] | Tensor | Bundle
 """A value, a number of the text, several of them (what `frexp` and some functions give), a vector, matrix or struct."""
@@ -68,7 +72,8 @@ class Activation:
 class Lowerer:
     """State of one lowering: the open block, what names mean, how deep control is nested.
 
-    in_memory: vectors declared inside loops are local arrays, not a scalar for each entry.
+    in_memory: vectors declared inside loops are local arrays, not a scalar for each entry; long ones are in any case.
+    Declared with zero, a local gets no store, since a declaration is one: the frontend stores it all the same.
     """
 
     def __init__(self, program: m.Program, in_memory: bool = False) -> None:
@@ -85,6 +90,7 @@ class Lowerer:
         self.frames = 0
         self.nesting = 0
         self.names = 0
+        self.zeros: set[Value] = set()
 
     # -- names and blocks -----------------------------------------------------------------------------------
 
@@ -124,7 +130,8 @@ class Lowerer:
             return self._local(name, self.value(operand))
         values = [self.value(x) for x in operand.items]
         alike = len({v.type for v in values}) == 1
-        cells = self._cells(name, values) if self.in_memory and self.nesting and alike else ()
+        wanted = self.nesting and (self.in_memory or len(values) > FEW)
+        cells = self._cells(name, values) if wanted and alike else ()
         return Tensor(operand.shape, cells or tuple(self._local(name, v) for v in values))
 
     def _cells(self, name: str, values: list[Value]) -> tuple[Cell, ...]:
@@ -132,11 +139,13 @@ class Lowerer:
         self.builder.emit(n.LocalArray(array, values[0].type, len(values)))
         cells = tuple(Cell(array, v.type, k) for k, v in enumerate(values))
         for cell, value in zip(cells, values):
-            cell.write(self.builder, value)
+            if value not in self.zeros:
+                cell.write(self.builder, value)
         return cells
 
     def _local(self, name: str, value: Value) -> Local:
-        return Local(self.builder.local(self.unique(name), value.type, value), value.type)
+        first = None if value in self.zeros else value
+        return Local(self.builder.local(self.unique(name), value.type, first), value.type)
 
     @contextmanager
     def block(self, frames: int = 0) -> Iterator[list[n.Stmt]]:
@@ -182,7 +191,10 @@ class Lowerer:
         if isinstance(operand, Value):
             return self.builder.cast(operand, dtype)
         assert isinstance(operand, (bool, int, float))
-        return self.builder.const(_converted(operand, dtype), dtype)
+        made = self.builder.const(_converted(operand, dtype), dtype)
+        if operand == 0 and copysign(1.0, operand) > 0.0:
+            self.zeros.add(made)
+        return made
 
     def truth(self, operand: Operand) -> bool | Value:
         """The operand as a condition; a number of the text is known."""

@@ -9,7 +9,7 @@ from ..model.nodes import Number, Stmt
 from ..model.walk import fields_used, walk
 from .draw import Draw
 from .functions import mul
-from .patterns import PATTERNS, Patterns
+from .patterns import OWN_ARRAYS, PATTERNS, Patterns
 from .state import TRIPS, Access, Array, Names, Shape, Signature, VectorArgument, Whole
 from .values import Number as Plain
 from .values import any_number, gentle, ordinary
@@ -33,7 +33,7 @@ class Kernels(Patterns):
 
     def program(self) -> m.Program:
         """A whole program."""
-        few = (0, 0, 1) if self.vectorial else (0, 0, 0, 0, 0, 1)
+        few = (0, 1) if self.vectorial else (0, 0, 0, 0, 0, 1)
         for _ in range(self.draw.choice((0, 1, 1, 2) if self.rich else few)):
             self._new_function()
         body: list[Stmt] = []
@@ -123,6 +123,8 @@ class Kernels(Patterns):
         self._open_serial()
         if self.draw.boolean(PATTERNS):
             return self.pattern()
+        if self.draw.boolean(OWN_ARRAYS):
+            return self.own_arrays()
         body: list[Stmt] = []
         if self.draw.boolean(0.3 if self.rich else 0.12):
             body += self._serial_code()

@@ -16,16 +16,18 @@ from ..model import nodes as m
 from ..model.nodes import Number, Stmt
 from .draw import Draw
 from .functions import add, call, mul
-from .loops import Loops
+from .local_arrays import LocalArrays
 from .state import Access, Array, Names, Signature, Whole
 
 PATTERNS = 0.16
 """Share of sections that are one of these."""
+OWN_ARRAYS = 0.07
+"""Share of sections about arrays of an iteration's own."""
 MOST = 3
 """Trips of their loops, at most."""
 
 
-class Patterns(Loops):
+class Patterns(LocalArrays):
     """Draws such sections. written, closed: outputs that a task wrote, and those that none writes any more."""
 
     def __init__(self, draw: Draw, profile: str) -> None:
@@ -107,6 +109,15 @@ class Patterns(Loops):
             return [m.Assign((target,), (value,))]
 
         return [self._repeated(body)]
+
+    def own_arrays(self) -> list[Stmt]:
+        """A task about arrays of its iterations' own."""
+
+        def body(i: m.Name) -> list[Stmt]:
+            made, last = self.history(m.Element("x", (i,)))
+            return [*made, *self._leave(last)]
+
+        return [self._lanes(body)]
 
     # -- atomics ---------------------------------------------------------------------------------------------
 

@@ -57,6 +57,27 @@ def _returned(f: Facts) -> bool:
     return any(isinstance(n, m.AtomicCall) and id(n) not in dropped for n in f.nodes)
 
 
+def _indexed(f: Facts) -> set[str]:
+    """Local vectors of which an index of the launch names an entry."""
+    found = [n for n in f.nodes if isinstance(n, m.Part) and isinstance(n.base, m.Name)]
+    return {n.base.name for n in found if not all(isinstance(k, m.Number) for k in n.indices)}  # type: ignore[attr-defined]
+
+
+def _array_of_a_loop(f: Facts) -> bool:
+    """A local array that every iteration of a serial loop makes anew."""
+    made = [n for s, _ in f.serial for n in walk(s) if isinstance(n, m.Assign) and n.targets[0] in _names(_indexed(f))]
+    return any(isinstance(n.values[0], (m.Filled, m.Vector)) for n in made)
+
+
+def _names(names: Iterable[str]) -> set[m.Expr]:
+    return {m.Name(name) for name in names}
+
+
+def _whole_numbers(f: Facts) -> bool:
+    """A local array of integers."""
+    return any(isinstance(n, (m.Filled, m.Vector)) and n.dtype is not None and n.dtype.is_int for n in f.nodes)
+
+
 MEMORY_SHAPES: dict[str, Callable[[Facts], bool]] = {
     "struct": lambda f: f.has(m.Make),
     "struct changed in a loop": _member_in_loop,
@@ -73,5 +94,8 @@ MEMORY_SHAPES: dict[str, Callable[[Facts], bool]] = {
     "atomic exchange": _kind("exchange"),
     "atomic cas": _kind("cas"),
     "value of an atomic": _returned,
+    "local array": lambda f: bool(_indexed(f)),
+    "local array of a loop": _array_of_a_loop,
+    "local array of integers": _whole_numbers,
 }
 """By name, as in SHAPES."""

@@ -39,7 +39,7 @@ class Statements(Vectors):
         return [
             self.new_real, self.update_real, self.new_real, self.update_real, self.update_real, self.write_element,
             self.new_integer, self.update_integer, self.write_element, self.swap, self.new_flag, self.annotated,
-            self.several, self.from_function, self.check,
+            self.several, self.from_function, self.check, self.fallback,
         ]  # fmt: skip
 
     def recurrence(self) -> list[Stmt]:
@@ -126,6 +126,17 @@ class Statements(Vectors):
         a, b = map(m.Name, self.draw.choice(pairs))
         second = a if self.draw.boolean(0.7) else self.bounded(self.real(1))[0]
         return [m.Assign((a, b), (b, second))]
+
+    def fallback(self) -> list[Stmt]:
+        """One value that several branches give to a local."""
+        found = self.assignable(self.names.reals)
+        if not found:
+            return self.new_real()
+        target = self.draw.choice(found)
+        same = [u for u, dtype in self.names.reals.items() if u != target and dtype == self.names.reals[target]]
+        value = m.Name(self.draw.choice(same)) if same and self.draw.boolean(0.75) else self.literal()
+        step = m.Assign((m.Name(target),), (value,))
+        return [m.If(self.condition(), (step,)) for _ in range(self.draw.choice((2, 2, 3)))]
 
     def several(self) -> list[Stmt]:
         """Two new locals at once: from two values, or from `frexp`; or one made inside an expression."""

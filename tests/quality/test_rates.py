@@ -37,6 +37,7 @@ LEAST: dict[str, float] = {
     "struct as a whole": 0.02, "struct given to a function": 0.008, "field of structs": 0.025,
     "field with an offset": 0.035, "negative first index": 0.025, "view": 0.02, "views of one array": 0.007,
     "step of the launch": 0.05, "atomic exchange": 0.015, "atomic cas": 0.015, "value of an atomic": 0.035,
+    "local array": 0.08, "local array of a loop": 0.02, "local array of integers": 0.02,
 }  # fmt: skip
 
 
