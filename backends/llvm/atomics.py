@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...compiler.ir.types import Scalar, f16
 from . import ir
-from .emit import Arith, Emitter
+from .emit import Arith
 from .ops import apply
 from .types import I8, I16, I32, I64, memory_type
 
@@ -24,13 +24,13 @@ def instruction(op: str, t: Scalar) -> str | None:
     return _EXTREMA.get((op, t.kind)) or _INTEGER.get(op)
 
 
-def update(e: Emitter, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomic: bool) -> ir.Value:
+def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomic: bool) -> ir.Value:
     """Apply the operation to the element at `place`; gives the old value."""
     if t.is_bool:
         value = e.b.zext(value, I8)
     if not atomic:
-        old = e.flow.load(memory_type(t), place)
-        e.flow.store(_combine(e, op, t, old, value), place)
+        old = e.b.load(place, memory_type(t))
+        e.b.store(combine(e, op, t, old, value), place)
     elif (rmw := instruction(op, t)) is not None:
         old = e.b.atomic_rmw(rmw, place, value, "monotonic")
     else:
@@ -39,25 +39,25 @@ def update(e: Emitter, op: str, t: Scalar, place: ir.Value, value: ir.Value, ato
 
 
 def compare_and_swap(
-    e: Emitter, t: Scalar, place: ir.Value, expected: ir.Value, value: ir.Value, atomic: bool
+    e: Arith, t: Scalar, place: ir.Value, expected: ir.Value, value: ir.Value, atomic: bool
 ) -> ir.Value:  # fmt: skip
     """Replace the element at `place` if its bits are those of `expected`; gives the old value. No booleans."""
     memory, word = memory_type(t), _WORDS[t.bits]
     if atomic:
         found, _ = e.b.cmpxchg(place, _as(e, expected, word), _as(e, value, word), "monotonic")
         return _as(e, found, memory)
-    old = e.flow.load(memory, place)
+    old = e.b.load(place, memory)
     same = e.b.icmp_unsigned("==", _as(e, old, word), _as(e, expected, word))
-    e.flow.store(e.b.select(same, value, old), place)
+    e.b.store(e.b.select(same, value, old), place)
     return old
 
 
-def _combine(e: Arith, op: str, t: Scalar, old: ir.Value, value: ir.Value) -> ir.Value:
+def combine(e: Arith, op: str, t: Scalar, old: ir.Value, value: ir.Value) -> ir.Value:
     """The new content. Booleans hold 0 or 1 in a byte, where the bit operations mean the same."""
     return value if op == "exchange" else apply(e, op, (t, t), old, value)
 
 
-def _loop(e: Emitter, op: str, t: Scalar, pointer: ir.Type) -> ir.Function:
+def _loop(e: Arith, op: str, t: Scalar, pointer: ir.Type) -> ir.Function:
     """A helper that repeats compare-and-swap on the bit pattern until no other iteration came between."""
     memory = memory_type(t)
     word = _WORDS[max(t.bits, 8)]
@@ -72,7 +72,7 @@ def _loop(e: Emitter, op: str, t: Scalar, pointer: ir.Type) -> ir.Function:
         b.position_at_end(again)
         seen = b.phi(word)
         seen.add_incoming(first, start)
-        new = _combine(a, op, t, _as(a, seen, memory), value)
+        new = combine(a, op, t, _as(a, seen, memory), value)
         found, swapped = b.cmpxchg(place, seen, _as(a, new, word), "monotonic")
         seen.add_incoming(found, b.block)
         b.cbranch(swapped, done, again)

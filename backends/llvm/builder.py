@@ -172,11 +172,13 @@ class IRBuilder:
     def alloca(self, t: Type, count: int = 1) -> Value:
         return self._value(PTR, f"alloca {t.text}" if count == 1 else f"alloca [{count} x {t.text}]")
 
-    def load(self, place: Value, t: Type) -> Value:
-        return self._value(t, f"load {t.text}, {place}")
+    def load(self, place: Value, t: Type, align: int = 0) -> Value:
+        """align: in bytes, if it is not what the type asks for."""
+        return self._value(t, f"load {t.text}, {place}" + (f", align {align}" if align else ""))
 
-    def store(self, value: Value, place: Value) -> None:
-        self.block.lines.append(f"  store {value}, {place}")
+    def store(self, value: Value, place: Value, align: int = 0) -> None:
+        """align: in bytes, if it is not what the type asks for."""
+        self.block.lines.append(f"  store {value}, {place}" + (f", align {align}" if align else ""))
 
     def gep(self, base: Value, place: Value, element: Type, inbounds: bool = False) -> Value:
         """Address of number `place` in an array of `element`."""
@@ -193,6 +195,26 @@ class IRBuilder:
         return self._pure(t, old), self._pure(I1, replaced)
 
     # -- vectors --------------------------------------------------------------------------------------------
+
+    def splat(self, x: Value, count: int) -> Value:
+        """The scalar in every one of `count` lanes."""
+        t = VectorType(x.type, count)
+        if isinstance(x, Constant):
+            return Value(t, f"splat ({x})")
+        first = self._pure(t, f"insertelement {t.text} poison, {x}, i64 0")
+        return self._pure(t, f"shufflevector {first}, {t.text} poison, <{count} x i32> zeroinitializer")
+
+    def shuffle(self, x: Value, lanes: Sequence[int]) -> Value:
+        """The vector of these lanes of x."""
+        assert isinstance(x.type, VectorType)
+        t = VectorType(x.type.element, len(lanes))
+        return self._pure(t, f"shufflevector {x}, {x.type.text} poison, <{', '.join([f'i32 {k}' for k in lanes])}>")
+
+    def geps(self, base: Value, places: Value, element: Type) -> Value:
+        """Addresses of the elements whose signed numbers are the lanes of `places`; base: one address, or one a lane."""
+        assert isinstance(places.type, VectorType)
+        t = VectorType(PTR, places.type.count)
+        return self._pure(t, f"getelementptr {element.text}, {base}, {places}")
 
     def extract_element(self, vector: Value, lane: Value) -> Value:
         assert isinstance(vector.type, VectorType)

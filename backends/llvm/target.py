@@ -12,7 +12,8 @@ class Target:
     concurrent: iterations run at once, so atomics must be atomic. interleaved: adstack slots of neighbouring rows
     are neighbours in memory (slot-major), rather than each row being contiguous. native_half: the machine converts
     between f16 and f32 itself. fused: it multiplies and adds in one rounding. entries: one entry point per task (GPUs)
-    instead of one for the kernel. clock: which counter tells how long a task took; none if empty.
+    instead of one for the kernel. clock: which counter tells how long a task took; none if empty. vector_masks: it
+    loads and stores those lanes of a vector that a mask selects, and gathers and scatters them.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Target:
     entries: bool = False
     prints: bool = True
     clock: str = ""
+    vector_masks: bool = True
 
 
 _CLOCKS = {"x86_64": "tsc", "amd64": "tsc", "aarch64": "cntvct", "arm64": "cntvct"}

@@ -1,0 +1,182 @@
+"""Memory under masks: a place in memory for each lane, read and written by the active lanes alone.
+
+A place is one address for all lanes, the first of a run of neighbouring elements, or an address a lane. Where the
+machine has no masked access to memory, a run is accessed whole if all lanes are active, and lane by lane otherwise;
+addresses of their own always lane by lane. So are elements too narrow for the machine to gather.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from .. import ir
+from ..emit import Arith
+from ..types import I1, I32, I64, PTR, VOID, const, suffix
+from .lanes import WIDE, LaneEmitter
+
+_SIZES = {"i8": 1, "i16": 2, "f16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8, "ptr": 8}
+
+
+@dataclass(frozen=True)
+class Place:
+    """uniform: one address; run: the address of lane 0's element, the others follow; apart: a vector of addresses."""
+
+    kind: Literal["uniform", "run", "apart"]
+    address: ir.Value
+
+
+def read(e: LaneEmitter, place: Place, t: ir.Type) -> ir.Value:
+    """The element of each active lane, zero in the others; one scalar if all read one."""
+    if place.kind == "uniform":
+        return e.b.load(place.address, t)
+    wide, mask = e.wide(t), e.flow.mask
+    zero, align = const(wide, 0), const(I32, _SIZES[t.name])
+    if place.kind == "run":
+        if e.m.target.vector_masks:
+            name = f"llvm.masked.load.{suffix(wide)}.p0"
+            function = e.m.declare(name, wide, [PTR, I32, mask.type, wide])
+            return e.b.call(function, [place.address, align, mask, zero])
+        return e.b.call(_helper(e, f"load.{suffix(wide)}", wide, [PTR, mask.type], _load_body(t)), [place.address, mask])
+    if _gathers(e, t):
+        name = f"llvm.masked.gather.{suffix(wide)}.v{e.lanes}p0"
+        function = e.m.declare(name, wide, [place.address.type, I32, mask.type, wide])
+        return e.b.call(function, [place.address, align, mask, zero])
+    params = [place.address.type, mask.type]
+    return e.b.call(_helper(e, f"gather.{suffix(wide)}", wide, params, _gather_body), [place.address, mask])
+
+
+def write(e: LaneEmitter, place: Place, value: ir.Value) -> None:
+    """Store the element of each active lane. Of lanes that store to one address the last one stays."""
+    mask = e.flow.mask
+    if place.kind == "uniform":
+        if isinstance(value.type, ir.VectorType):
+            value = e.b.extract_element(value, e.last(mask))
+        e.b.store(value, place.address)
+        return
+    value = e.splat(value)
+    wide = value.type
+    assert isinstance(wide, ir.VectorType)
+    align = const(I32, _SIZES[wide.element.name])
+    if place.kind == "run" and e.m.target.vector_masks or place.kind == "apart" and _gathers(e, wide.element):
+        name, by = ("store", "p0") if place.kind == "run" else ("scatter", f"v{e.lanes}p0")
+        full = f"llvm.masked.{name}.{suffix(wide)}.{by}"
+        function = e.m.declare(full, VOID, [wide, place.address.type, I32, mask.type])
+        e.b.call(function, [value, place.address, align, mask])
+        return
+    name, body = ("store", _store_body) if place.kind == "run" else ("scatter", _scatter_body)
+    params = [wide, place.address.type, mask.type]
+    e.b.call(_helper(e, f"{name}.{suffix(wide)}", VOID, params, body), [value, place.address, mask])
+
+
+def _gathers(e: LaneEmitter, t: ir.Type) -> bool:
+    return e.m.target.vector_masks and _SIZES[t.name] >= 4
+
+
+# ---- lane by lane -------------------------------------------------------------------------------------------
+
+Body = Callable[[Arith, ir.Function], None]
+
+
+def _helper(e: Arith, name: str, result: ir.Type, params: list[ir.Type], body: Body) -> ir.Function:
+    return e.m.helper(f"sg.lanes.{name}", result, params, body, WIDE)
+
+
+def each_lane(a: Arith, mask: ir.Value, visit: Callable[[ir.Value], None]) -> None:
+    """Run `visit(number of the lane, i64)` for the set lanes in order, in a loop; afterwards the builder is behind it."""
+    b, function = a.b, a.b.function
+    assert isinstance(mask.type, ir.VectorType)
+    count = mask.type.count
+    bits = b.bitcast(mask, ir.IntType(count))
+    if count < 64:
+        bits = b.zext(bits, I64)
+    head, body, done = (function.append_basic_block(f"lanes.{part}") for part in ("head", "body", "exit"))
+    before = b.block
+    b.branch(head)
+    b.position_at_end(head)
+    rest = b.phi(bits.type)
+    rest.add_incoming(bits, before)
+    b.cbranch(b.icmp_unsigned("!=", rest, const(rest.type, 0)), body, done)
+    b.position_at_end(body)
+    lane = a.intrinsic("cttz", rest, const(I1, True))
+    visit(b.trunc(lane, I64) if count > 64 else lane)
+    following = b.and_(rest, b.sub(rest, const(rest.type, 1)))
+    rest.add_incoming(following, b.block)
+    b.branch(head)
+    b.position_at_end(done)
+
+
+def spilled(a: Arith, vector: ir.Value) -> ir.Value:
+    """The address of a copy of the vector, whose lanes can be read by number. To be made at the head of a function."""
+    place = a.b.alloca(vector.type)
+    a.b.store(vector, place)
+    return place
+
+
+def _load_body(t: ir.Type) -> Body:
+    def body(a: Arith, function: ir.Function) -> None:
+        start, mask = function.args
+        wide = function.result
+        align = _SIZES[t.name]
+        place = a.b.alloca(wide)
+        _unless_full(a, mask, lambda: a.b.ret(a.b.load(start, wide, align)))
+        a.b.store(const(wide, 0), place)
+
+        def visit(lane: ir.Value) -> None:
+            a.b.store(a.b.load(a.b.gep(start, lane, t), t), a.b.gep(place, lane, t))
+
+        each_lane(a, mask, visit)
+        a.b.ret(a.b.load(place, wide))
+
+    return body
+
+
+def _unless_full(a: Arith, mask: ir.Value, whole: Callable[[], None]) -> None:
+    """If all lanes are set, do what `whole` emits, which leaves the function; go on otherwise."""
+    b = a.b
+    full, part = b.function.append_basic_block("full"), b.function.append_basic_block("part")
+    b.cbranch(a.intrinsic("vector.reduce.and", mask, result=I1, by=[mask.type]), full, part)
+    b.position_at_end(full)
+    whole()
+    b.position_at_end(part)
+
+
+def _store_body(a: Arith, function: ir.Function) -> None:
+    value, start, mask = function.args
+    assert isinstance(value.type, ir.VectorType)
+    t = value.type.element
+    place = spilled(a, value)
+
+    def whole() -> None:
+        a.b.store(value, start, _SIZES[t.name])
+        a.b.ret_void()
+
+    _unless_full(a, mask, whole)
+    each_lane(a, mask, lambda lane: a.b.store(a.b.load(a.b.gep(place, lane, t), t), a.b.gep(start, lane, t)))
+    a.b.ret_void()
+
+
+def _gather_body(a: Arith, function: ir.Function) -> None:
+    addresses, mask = function.args
+    assert isinstance(function.result, ir.VectorType)
+    t = function.result.element
+    places, out = spilled(a, addresses), spilled(a, const(function.result, 0))
+
+    def visit(lane: ir.Value) -> None:
+        a.b.store(a.b.load(a.b.load(a.b.gep(places, lane, PTR), PTR), t), a.b.gep(out, lane, t))
+
+    each_lane(a, mask, visit)
+    a.b.ret(a.b.load(out, function.result))
+
+
+def _scatter_body(a: Arith, function: ir.Function) -> None:
+    value, addresses, mask = function.args
+    assert isinstance(value.type, ir.VectorType)
+    t = value.type.element
+    places, contents = spilled(a, addresses), spilled(a, value)
+
+    def visit(lane: ir.Value) -> None:
+        a.b.store(a.b.load(a.b.gep(contents, lane, t), t), a.b.load(a.b.gep(places, lane, PTR), PTR))
+
+    each_lane(a, mask, visit)
+    a.b.ret_void()

@@ -1,0 +1,329 @@
+"""Rows of MASKED on adstacks.
+
+A row holds the stacks of all lanes of a block, slot-major: slot k of a stack is `lanes` primals and then, if it has
+them, `lanes` adjoints, at base + row * (lanes * stride) + lanes * offset + k * lanes * slot bytes. Reads of an empty
+stack come from a row of zeros in the function's own memory, to which nothing but zeros is ever added.
+
+A stack of one depth (not ragged) has a scalar depth, and what it holds is read and written as vectors, or as the scalar
+of lane 0 if it is uniform. A ragged stack has a depth a lane, and beside it the depth that the lanes of the last access
+had: if all active lanes are there, as in loops that run for as long as a lane needs, their slots are one run of memory,
+and they are gathered and scattered otherwise.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ....compiler.ir import nodes as n
+from ....compiler.ir.types import Scalar
+from .. import ir
+from ..layout import Stack
+from ..ops import apply
+from ..statements import from_memory, to_memory
+from ..types import I8, I32, I64, const, memory_type
+from .access import Place, read, write
+from .lanes import LaneEmitter
+from .statements import MASKED
+
+_DEEPEST = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class LaneStack:
+    """A stack of the function. depth: register, i64, or i32 a lane if ragged. hint: register, i32, of ragged stacks.
+
+    single: holds uniform values, in lane 0 alone. level: of its declaration.
+    """
+
+    stack: Stack
+    ragged: bool
+    single: bool
+    base: ir.Value
+    capacity: ir.Value
+    depth: ir.Value
+    hint: ir.Value
+    empty: ir.Value
+
+    @property
+    def dtype(self) -> Scalar:
+        return self.stack.alloca.dtype
+
+
+def _stack(e: LaneEmitter, name: str) -> LaneStack:
+    if name not in e.lane_stacks:
+        stack = next(s for s in e.m.layout.stacks if s.task == e.task and s.alloca.stack == name)
+        ragged = name in e.u.ragged
+        t = e.wide(memory_type(stack.alloca.dtype))
+        empty = e.alloca(t, 2)
+        for part in (0, 1):
+            e.entry.store(const(t, 0), e.entry.gep(empty, const(I64, part), t))
+        capacity, hint = e.slot(stack.capacity_at), const(I64, 0)
+        if ragged:
+            hint = e.alloca(I32)
+            e.entry.store(const(I32, 0), hint)
+            limit = e.entry.icmp_unsigned("<", capacity, const(I64, _DEEPEST))
+            capacity = e.entry.trunc(e.entry.select(limit, capacity, const(I64, _DEEPEST)), I32)
+        depth = e.alloca(e.wide(I32) if ragged else I64)
+        e.lane_stacks[name] = LaneStack(
+            stack, ragged, name not in e.u.mixed, _base(e, stack), capacity, depth, hint, empty
+        )
+    return e.lane_stacks[name]
+
+
+def _base(e: LaneEmitter, stack: Stack) -> ir.Value:
+    """Address of the first slot in the function's row, computed at its head."""
+    b, layout = e.entry, e.m.layout
+    row = b.mul(e.row, e.slot(layout.strides[stack.task, stack.slab]))
+    before = b.mul(b.add(row, e.slot(stack.offset_at)), const(I64, e.lanes))
+    return b.gep(e.slot_address(layout.slabs[stack.slab]), before, I8)
+
+
+def _slot(e: LaneEmitter, s: LaneStack, number: ir.Value) -> ir.Value:
+    """Address of the primal of lane 0 in a slot; number: scalar, i64 or i32."""
+    wide = number if number.type == I64 else e.b.zext(number, I64)
+    return e.b.gep(s.base, e.b.mul(wide, const(I64, s.stack.slot_bytes * e.lanes)), I8)
+
+
+def _part(e: LaneEmitter, s: LaneStack, slot: ir.Value, part: int) -> ir.Value:
+    """Address of the primals (part 0) or adjoints (part 1) of a slot."""
+    return e.b.gep(slot, const(I64, part), e.wide(memory_type(s.dtype))) if part else slot
+
+
+@MASKED.row(n.StackAlloca)
+def _alloca(e: LaneEmitter, stmt: n.StackAlloca) -> None:
+    s = _stack(e, stmt.stack)
+    if not s.ragged:
+        e.b.store(const(I64, 0), s.depth)
+        return
+    _set_depth(e, s, const(e.wide(I32), 0))
+    e.b.store(const(I32, 0), s.hint)
+
+
+# ---- stacks of one depth ------------------------------------------------------------------------------------
+
+
+def _top(e: LaneEmitter, s: LaneStack) -> tuple[ir.Value, ir.Value]:
+    """(depth after a pop, address of the top slot) of a stack of one depth; the row of zeros if it is empty."""
+    depth = e.b.load(s.depth, I64)
+    filled = e.b.icmp_unsigned("!=", depth, const(I64, 0))
+    under = e.b.select(filled, e.b.sub(depth, const(I64, 1)), const(I64, 0))
+    return under, e.b.select(filled, _slot(e, s, under), s.empty)
+
+
+def _aligned(t: ir.Type) -> int:
+    return {"i8": 1, "i16": 2, "f16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8}[t.name]
+
+
+def _even_push(e: LaneEmitter, s: LaneStack, value: ir.Value, site: int) -> None:
+    """The lanes that are not active here came by no other way: all may be overwritten."""
+    b = e.b
+    depth = b.load(s.depth, I64)
+    deeper = b.add(depth, const(I64, 1))
+    e.flow.trap_if(b.icmp_unsigned(">=", depth, s.capacity), site, deeper, s.capacity)
+    t = memory_type(s.dtype)
+    content = value if s.single else e.splat(value)
+    slot = _slot(e, s, depth)
+    b.store(content, slot, _aligned(t))
+    if s.stack.alloca.adjoint:
+        b.store(const(content.type, 0), _part(e, s, slot, 1), _aligned(t))
+    b.store(deeper, s.depth)
+
+
+# ---- ragged stacks ------------------------------------------------------------------------------------------
+
+
+def _set_depth(e: LaneEmitter, s: LaneStack, depth: ir.Value) -> None:
+    """The depth of the active lanes; the others keep theirs."""
+    old = e.b.load(s.depth, depth.type)
+    e.b.store(e.b.select(e.flow.mask, depth, old), s.depth)
+
+
+def _together(e: LaneEmitter, s: LaneStack, run: Callable[[ir.Value], ir.Value | None],
+              apart: Callable[[ir.Value], ir.Value | None]) -> ir.Value | None:  # fmt: skip
+    """Emit an access twice: `run(depth)` for when the active lanes all have the depth of the hint, `apart(depths)` for
+    when not; gives what they gave, if anything. The hint is renewed.
+    """
+    b, mask = e.b, e.flow.mask
+    depths, hint = b.load(s.depth, e.wide(I32)), b.load(s.hint, I32)
+    off = b.and_(mask, b.icmp_unsigned("!=", depths, e.splat(hint)))
+    one, many, done = (e.flow.append(f"stack.{part}") for part in ("run", "apart", "done"))
+    b.cbranch(e.any(off), many, one)
+    found: list[tuple[ir.Value, ir.Block]] = []
+    for block, access, at in ((one, run, hint), (many, apart, depths)):
+        b.position_at_end(block)
+        made = access(at)
+        if block is many:
+            b.store(e.reduce("umax", b.select(mask, depths, const(depths.type, 0))), s.hint)
+        if made is not None:
+            found.append((made, b.block))
+        b.branch(done)
+    b.position_at_end(done)
+    if not found:
+        return None
+    out = b.phi(found[0][0].type)
+    for value, block in found:
+        out.add_incoming(value, block)
+    return out
+
+
+def _places(e: LaneEmitter, s: LaneStack, numbers: ir.Value, part: int) -> Place:
+    """The element of each lane in its own slot."""
+    t = memory_type(s.dtype)
+    wide = e.b.zext(numbers, e.wide(I64))
+    per_slot = e.lanes * (2 if s.stack.alloca.adjoint else 1)
+    within = e.b.add(e.b.mul(wide, e.const(wide, per_slot)), e.numbers(I64))
+    return Place("apart", e.b.geps(_part(e, s, s.base, part), within, t))
+
+
+def _ragged_push(e: LaneEmitter, s: LaneStack, value: ir.Value, site: int) -> None:
+    b = e.b
+    content = e.splat(value)
+    parts = [content, const(content.type, 0)] if s.stack.alloca.adjoint else [content]
+    capacity = e.slot(s.stack.capacity_at)
+    more = b.add(capacity, const(I64, 1))
+
+    def run(depth: ir.Value) -> None:
+        e.flow.trap_if(b.icmp_unsigned(">=", depth, s.capacity), site, more, capacity)
+        slot = _slot(e, s, depth)
+        for part, vector in enumerate(parts):
+            write(e, Place("run", _part(e, s, slot, part)), vector)
+
+    def apart(depths: ir.Value) -> None:
+        full = b.icmp_unsigned(">=", depths, e.splat(s.capacity))
+        e.flow.trap_if(e.any(b.and_(full, e.flow.mask)), site, more, capacity)
+        for part, vector in enumerate(parts):
+            write(e, _places(e, s, depths, part), vector)
+
+    _together(e, s, run, apart)
+    depths = b.load(s.depth, e.wide(I32))
+    _set_depth(e, s, b.add(depths, const(depths.type, 1)))
+    b.store(b.add(b.load(s.hint, I32), const(I32, 1)), s.hint)
+
+
+def _ragged_pop(e: LaneEmitter, s: LaneStack) -> None:
+    b = e.b
+    for place, t in ((s.depth, e.wide(I32)), (s.hint, I32)):
+        old = b.load(place, t)
+        filled = b.icmp_unsigned("!=", old, const(t, 0))
+        fewer = b.sub(old, b.zext(filled, t))
+        if place is s.depth:
+            _set_depth(e, s, fewer)
+        else:
+            b.store(fewer, place)
+
+
+def _ragged_read(e: LaneEmitter, s: LaneStack, part: int) -> ir.Value:
+    b, t = e.b, memory_type(s.dtype)
+
+    def run(depth: ir.Value) -> ir.Value:
+        return b.load(_part(e, s, _top_at(e, s, depth), part), e.wide(t), _aligned(t))
+
+    def apart(depths: ir.Value) -> ir.Value:
+        with _filled(e, depths) as under:
+            return read(e, _places(e, s, under, part), t)
+
+    found = _together(e, s, run, apart)
+    assert found is not None
+    return found
+
+
+def _top_at(e: LaneEmitter, s: LaneStack, depth: ir.Value) -> ir.Value:
+    """Address of the slot below this depth; of the zeros at depth 0."""
+    filled = e.b.icmp_unsigned("!=", depth, const(I32, 0))
+    return e.b.select(filled, _slot(e, s, e.b.sub(depth, const(I32, 1))), s.empty)
+
+
+class _filled:
+    """Narrows the mask to lanes whose stack is not empty; gives the number of their top slot, 0 in the others."""
+
+    def __init__(self, e: LaneEmitter, depths: ir.Value) -> None:
+        self.e, self.outer = e, e.flow.mask
+        zero = const(depths.type, 0)
+        filled = e.b.icmp_unsigned("!=", depths, zero)
+        self.under = e.b.select(filled, e.b.sub(depths, const(depths.type, 1)), zero)
+        self.mask = e.b.and_(self.outer, filled)
+
+    def __enter__(self) -> ir.Value:
+        self.e.flow.mask = self.mask
+        return self.under
+
+    def __exit__(self, *error: object) -> None:
+        self.e.flow.mask = self.outer
+
+
+def _ragged_accumulate(e: LaneEmitter, s: LaneStack, value: ir.Value) -> None:
+    t, added = memory_type(s.dtype), e.splat(value)
+
+    def update(place: Place) -> None:
+        write(e, place, apply(e, "add", (s.dtype, s.dtype), read(e, place, t), added))
+
+    def run(depth: ir.Value) -> None:
+        filled = e.b.icmp_unsigned("!=", depth, const(I32, 0))
+        outer = e.flow.mask
+        e.flow.mask = e.b.and_(outer, e.splat(filled))
+        update(Place("run", _part(e, s, _top_at(e, s, depth), 1)))
+        e.flow.mask = outer
+
+    def apart(depths: ir.Value) -> None:
+        with _filled(e, depths) as under:
+            update(_places(e, s, under, 1))
+
+    _together(e, s, run, apart)
+
+
+# ---- rows ---------------------------------------------------------------------------------------------------
+
+
+@MASKED.row(n.StackPush)
+def _push(e: LaneEmitter, stmt: n.StackPush) -> None:
+    s = _stack(e, stmt.stack)
+    value = to_memory(e, e.operand(stmt.value), s.dtype.is_bool)
+    (_ragged_push if s.ragged else _even_push)(e, s, value, e.m.site("overflow", e.task, stmt))
+
+
+@MASKED.row(n.StackPop)
+def _pop(e: LaneEmitter, stmt: n.StackPop) -> None:
+    s = _stack(e, stmt.stack)
+    if s.ragged:
+        _ragged_pop(e, s)
+    else:
+        e.b.store(_top(e, s)[0], s.depth)
+
+
+def _read(e: LaneEmitter, stmt: n.StackTop | n.StackTopAdjoint, part: int) -> None:
+    s = _stack(e, stmt.stack)
+    t = memory_type(s.dtype)
+    if s.ragged:
+        content = _ragged_read(e, s, part)
+    else:
+        place = _part(e, s, _top(e, s)[1], part)
+        content = e.b.load(place, t if s.single else e.wide(t), _aligned(t))
+    e.values[stmt.result] = from_memory(e, content, s.dtype.is_bool)
+
+
+@MASKED.row(n.StackTop)
+def _load_top(e: LaneEmitter, stmt: n.StackTop) -> None:
+    _read(e, stmt, 0)
+
+
+@MASKED.row(n.StackTopAdjoint)
+def _load_top_adjoint(e: LaneEmitter, stmt: n.StackTopAdjoint) -> None:
+    _read(e, stmt, 1)
+
+
+@MASKED.row(n.StackAccumulate)
+def _accumulate(e: LaneEmitter, stmt: n.StackAccumulate) -> None:
+    """On a stack of one depth all lanes add, those that are not active zero; but one that is empty keeps its zeros."""
+    s = _stack(e, stmt.stack)
+    if s.ragged:
+        _ragged_accumulate(e, s, e.operand(stmt.value))
+        return
+    b, t = e.b, memory_type(s.dtype)
+    place = _part(e, s, _top(e, s)[1], 1)
+    filled = b.icmp_unsigned("!=", b.load(s.depth, I64), const(I64, 0))
+    value = e.operand(stmt.value) if s.single else e.vector(stmt.value)
+    old = b.load(place, value.type, _aligned(t))
+    new = b.select(filled, apply(e, "add", (s.dtype, s.dtype), old, value), old)
+    if not s.single:
+        new = b.select(e.flow.mask, new, old)
+    b.store(new, place, _aligned(t))

@@ -1,0 +1,133 @@
+"""The row of MASKED on atomics.
+
+Where every iteration has an element of its own, an update is a vector read, operation and write. Where all lanes
+update one element and no one asks for what was there, the active lanes are combined first and the element is updated
+once. Otherwise one active lane after the other makes its update.
+"""
+from __future__ import annotations
+
+from ....compiler.ir import nodes as n
+from ....compiler.ir.types import Scalar, f16
+from ....compiler.ir.walk import walk
+from ....compiler.passes.affine import is_own, same_indices
+from .. import atomics, ir
+from ..emit import Arith
+from ..ops import apply
+from ..statements import from_memory, to_memory
+from ..types import I64, PTR, const, memory_type
+from .access import Place, each_lane, read, spilled, write
+from .lanes import WIDE, LaneEmitter
+from .memory import place_of
+from .statements import MASKED
+
+
+@MASKED.row(n.Atomic)
+def _atomic(e: LaneEmitter, stmt: n.Atomic) -> None:
+    place, t = place_of(e, stmt)
+    if place.kind == "uniform" and stmt.result not in e.u.read and _combines(e, stmt, t):
+        atomics.update(e, stmt.op, t, place.address, _combined(e, stmt, t))
+    elif stmt.expected is None and place.kind != "uniform" and _is_own(e, stmt):
+        _vector_update(e, stmt, place, t)
+    else:
+        _one_by_one(e, stmt, place, t)
+
+
+# ---- elements of their own ----------------------------------------------------------------------------------
+
+
+def _is_own(e: LaneEmitter, stmt: n.Atomic) -> bool:
+    """Whether no two iterations update one element: in one statement, and where they run at once in all of the task."""
+    mine = tuple(e.forms.form(v) for v in stmt.indices)
+    if not is_own(mine, e.body, e.forms):
+        return False
+    if not e.m.target.concurrent:
+        return True
+    others = (s for s in walk(e.body.body) if isinstance(s, n.Atomic) and s.array == stmt.array)
+    return all(same_indices(mine, tuple(e.forms.form(v) for v in s.indices)) for s in others)
+
+
+def _vector_update(e: LaneEmitter, stmt: n.Atomic, place: Place, t: Scalar) -> None:
+    old = read(e, place, memory_type(t))
+    value = to_memory(e, e.vector(stmt.value), t.is_bool)
+    write(e, place, atomics.combine(e, stmt.op, t, old, value))
+    e.values[stmt.result] = from_memory(e, old, t.is_bool)
+
+
+# ---- one element --------------------------------------------------------------------------------------------
+
+
+def _combines(e: LaneEmitter, stmt: n.Atomic, t: Scalar) -> bool:
+    """Whether several updates are one with a combined value. Sums and products of f16 round each time."""
+    return stmt.expected is None and t != f16 and e.lanes & (e.lanes - 1) == 0
+
+
+def _combined(e: LaneEmitter, stmt: n.Atomic, t: Scalar) -> ir.Value:
+    """The value of one update that does what those of all active lanes do."""
+    value, mask = e.operand(stmt.value), e.flow.mask
+    if stmt.op == "exchange":
+        return e.b.extract_element(value, e.last(mask)) if isinstance(value.type, ir.VectorType) else value
+    if stmt.op in ("min", "max", "bit_and", "bit_or") and not isinstance(value.type, ir.VectorType):
+        return value
+    value = e.splat(value)
+    value = e.b.select(mask, value, const(value.type, _neutral(stmt.op, t)))
+    count = e.lanes
+    while count > 1:
+        count //= 2
+        value = apply(e, stmt.op, (t, t), _part(e, value, 0, count), _part(e, value, count, count))
+    return e.b.extract_element(value, const(I64, 0))
+
+
+def _part(e: LaneEmitter, value: ir.Value, start: int, count: int) -> ir.Value:
+    return e.b.shuffle(value, range(start, start + count))
+
+
+def _neutral(op: str, t: Scalar) -> float | int:
+    """The value whose update changes nothing."""
+    if op in ("min", "max"):
+        if t.is_real:
+            return float("inf") if op == "min" else -float("inf")
+        lowest = -(1 << (t.bits - 1)) if t.is_signed else 0
+        return lowest + (1 << t.bits) - 1 if op == "min" else lowest
+    if op == "add":
+        return -0.0 if t.is_real else 0
+    return {"mul": 1, "bit_and": -1, "bit_or": 0, "bit_xor": 0}[op]
+
+
+# ---- one by one ---------------------------------------------------------------------------------------------
+
+
+def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: Place, t: Scalar) -> None:
+    wide = e.wide(memory_type(t))
+    if place.kind == "uniform":
+        places = e.splat(place.address)
+    elif place.kind == "run":
+        places = e.b.geps(place.address, e.numbers(I64), memory_type(t))
+    else:
+        places = place.address
+    values = [v for v in (stmt.value, stmt.expected) if v is not None]
+    args = [places, e.flow.mask, *(to_memory(e, e.vector(v), t.is_bool) for v in values)]
+    function = e.m.helper(
+        f"sg.lanes.atomic.{stmt.op}.{t}.{e.lanes}", wide, [a.type for a in args],
+        lambda a, f: _in_order(a, f, stmt.op, t), WIDE,
+    )  # fmt: skip
+    e.values[stmt.result] = from_memory(e, e.b.call(function, args), t.is_bool)
+
+
+def _in_order(a: Arith, function: ir.Function, op: str, t: Scalar) -> None:
+    """helper(addresses, mask, values[, expected]) gives the old contents, zero for lanes that are not active."""
+    addresses, mask, *values = function.args
+    memory = memory_type(t)
+    places, contents = spilled(a, addresses), [spilled(a, v) for v in values]
+    out = spilled(a, const(function.result, 0))
+
+    def visit(lane: ir.Value) -> None:
+        place = a.b.load(a.b.gep(places, lane, PTR), PTR)
+        value, *expected = (from_memory(a, a.b.load(a.b.gep(c, lane, memory), memory), t.is_bool) for c in contents)
+        if expected:
+            old = atomics.compare_and_swap(a, t, place, expected[0], value)
+        else:
+            old = atomics.update(a, op, t, place, value)
+        a.b.store(to_memory(a, old, t.is_bool), a.b.gep(out, lane, memory))
+
+    each_lane(a, mask, visit)
+    a.b.ret(a.b.load(out, function.result))

@@ -1,0 +1,146 @@
+"""masked.N(block, first, last, stride, row): iterations first <= k < last of a parallel task, a block of lanes a time.
+
+A block is a run of iterations along the last axis of the box, cut at the end of its row: leading indices are then
+uniform and the last one rises by one from lane to lane. Where the last axis is known to be short, blocks go on across
+rows instead, and each lane decodes its own number.
+"""
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....compiler.ir import nodes as n
+from ....compiler.ir.nodes import Kernel, Task
+from ....compiler.ir.walk import walk
+from ....compiler.passes.affine import extents
+from ....compiler.passes.lower_exits import lower_exits
+from .. import ir
+from ..builder import IRBuilder
+from ..emit import ModuleState
+from ..errors import OK
+from ..types import F64, I32, I64, const, pointer
+from . import adstack, atomics, loops, memory
+from .lanes import WIDE, LaneEmitter
+from .masks import Masks
+from .statements import MASKED
+
+assert adstack and atomics and loops and memory, "they add their rows to the tables"
+
+SHORT = 16
+"""Iterations along the last axis below which a block is not cut at the end of a row."""
+
+
+def lowered(kernel: Kernel, index: int) -> Task:
+    """The task alone, without break, continue, return and scope."""
+    return lower_exits(replace(kernel, tasks=(kernel.tasks[index],))).tasks[0]
+
+
+def masked_function(m: ModuleState, index: int, lanes: int) -> ir.Function:
+    """The function of a task, whose name is exported."""
+    task = lowered(m.kernel, index)
+    params = [pointer(m.target.space), *[I64] * 4]
+    function = ir.Function(m.module, f"masked.{index}", I32, params, WIDE)
+    along = _runs_along_rows(task)
+    e = LaneEmitter(m, function, index, task, lanes, along)
+    e.row = function.args[4]
+    e.flow = Masks(e, MASKED, e.none())
+    if any(isinstance(s, n.Random) for s in walk(task.body)):
+        e.draws = e.alloca(e.wide(I32))
+    _blocks(e, function, along)
+    e.finish()
+    return function
+
+
+def _runs_along_rows(task: Task) -> bool:
+    if len(task.indices) == 1:
+        return True
+    begin, end = extents(task)[-1]
+    return bool(begin.terms or end.terms) or end.constant - begin.constant >= SHORT
+
+
+def _blocks(e: LaneEmitter, function: ir.Function, along: bool) -> None:
+    _, first, last, _, _ = function.args
+    b = e.b
+    head, body, done = (e.flow.append(name) for name in ("blocks", "block", "done"))
+    before = b.block
+    b.branch(head)
+    b.position_at_end(head)
+    k = b.phi(I64)
+    k.add_incoming(first, before)
+    b.cbranch(b.icmp_unsigned("<", k, last), body, done)
+    b.position_at_end(body)
+    count = _least(b, b.sub(last, k), const(I64, e.lanes))
+    if along:
+        count = _cut(e, k, count)
+    else:
+        _decoded(e, k)
+    e.flow.mask = e.first_lanes(count)
+    if e.draws is not None:
+        e.iteration = e.linear(k)
+        b.store(const(e.wide(I32), 0), e.draws)
+    e.flow.block(e.body.body)
+    k.add_incoming(b.add(k, count), b.block)
+    b.branch(head)
+    b.position_at_end(done)
+    b.ret(const(I32, OK))
+
+
+def _least(b: IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.select(b.icmp_unsigned("<", x, y), x, y)
+
+
+def _box(e: LaneEmitter, axis: int) -> tuple[ir.Value, ir.Value]:
+    """(begin, extent) of an axis."""
+    at = e.m.layout.boxes[e.task] + 16 * axis
+    return e.slot(at), e.slot(at + 8)
+
+
+def _cut(e: LaneEmitter, k: ir.Value, count: ir.Value) -> ir.Value:
+    """Set the indices of a block along a row; gives the number of its iterations, which end with the row."""
+    b, rest = e.b, k
+    for axis in reversed(range(1, len(e.body.indices))):
+        extent = _box(e, axis)[1]
+        place = b.urem(rest, extent)
+        rest = b.udiv(rest, extent)
+        if axis == len(e.body.indices) - 1:
+            count = _least(b, count, b.sub(extent, place))
+        _set_index(e, axis, place)
+    _set_index(e, 0, rest)
+    return count
+
+
+def _set_index(e: LaneEmitter, axis: int, place: ir.Value) -> None:
+    """An index from its place along the axis, of lane 0 for the last axis."""
+    index = e.body.indices[axis]
+    number = e.from_i64(e.b.add(_box(e, axis)[0], place), index.type)
+    if axis < len(e.body.indices) - 1:
+        e.values[index] = number
+        return
+    e.bases[index] = number
+    e.values[index] = e.linear(number)
+
+
+def _decoded(e: LaneEmitter, k: ir.Value) -> None:
+    """Set the indices of each lane from its number k + lane; the lanes that are not active decode to no matter what.
+
+    Only the first lane's number is divided as a whole. The others are a few further along each axis, and that quotient
+    is found in f64, which is exact below 2^53.
+    """
+    b = e.b
+    further: ir.Value = e.numbers(I64)
+    rest = k
+    for axis in reversed(range(1, len(e.body.indices))):
+        extent = _box(e, axis)[1]
+        place = b.add(e.splat(b.urem(rest, extent)), further)
+        rest = b.udiv(rest, extent)
+        real = e.wide(F64)
+        quotient = b.fdiv(b.sitofp(place, real), b.sitofp(e.splat(extent), real))
+        further = e.intrinsic("fptosi.sat", quotient, result=e.wide(I64))
+        _set_lanes(e, axis, b.sub(place, b.mul(further, e.splat(extent))))
+    _set_lanes(e, 0, b.add(e.splat(rest), further))
+
+
+def _set_lanes(e: LaneEmitter, axis: int, places: ir.Value) -> None:
+    index = e.body.indices[axis]
+    e.values[index] = e.from_i64(e.b.add(e.splat(_box(e, axis)[0]), places), index.type)
+
+

@@ -1,0 +1,48 @@
+"""The masked module of a kernel: which tasks have masked code, with how many lanes, and the code."""
+from __future__ import annotations
+
+from ....compiler.ir import nodes as n
+from ....compiler.ir.nodes import Kernel
+from ....compiler.ir.walk import walk
+from ...base import Options
+from ..emit import MASKED_SITES, ModuleState
+from ..module import Generated
+from ..target import Target
+from .function import masked_function
+
+LANES = 64
+LOCAL_MEMORY = 1 << 17
+"""Most bytes that the local arrays of a block may take of the stack of a thread."""
+
+
+def eligible(kernel: Kernel, index: int) -> bool:
+    """Whether a task has masked code: it is parallel, prints nothing, and its local arrays are not vast."""
+    task = kernel.tasks[index]
+    if not task.is_parallel:
+        return False
+    return not any(isinstance(s, n.Print) for s in walk(task.body)) and _local_bytes(kernel, index) * 4 <= LOCAL_MEMORY
+
+
+def _local_bytes(kernel: Kernel, index: int) -> int:
+    """Bytes of the local arrays of one iteration."""
+    arrays = (s for s in walk(kernel.tasks[index].body) if isinstance(s, n.LocalArray))
+    return sum(s.size * s.dtype.size for s in arrays)
+
+
+def lanes_of(kernel: Kernel, index: int, options: Options) -> int:
+    """Lanes of a block of an eligible task."""
+    if options.lanes:
+        return options.lanes
+    lanes = LANES
+    while lanes > 4 and _local_bytes(kernel, index) * lanes > LOCAL_MEMORY:
+        lanes //= 2
+    return lanes
+
+
+def generate_masked(kernel: Kernel, options: Options, target: Target) -> Generated:
+    """LLVM IR with a function `masked.N` for every eligible task N. The sites are numbered from MASKED_SITES on."""
+    state = ModuleState(kernel, options, target, first_site=MASKED_SITES)
+    for index in range(len(kernel.tasks)):
+        if eligible(kernel, index):
+            masked_function(state, index, lanes_of(kernel, index, options))
+    return Generated(kernel, str(state.module), state.layout, tuple(state.sites))

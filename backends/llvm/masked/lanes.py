@@ -1,0 +1,116 @@
+"""LaneEmitter: one function of masked code being written, and what its rows do with lanes.
+
+A uniform value is a scalar, a varying one a vector of `lanes` elements. A linear value has, beside its vector, the
+scalar that lane 0 would have, in `bases`: addresses of neighbouring elements are made of it.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....compiler.ir.nodes import Task, Value
+from ....compiler.ir.types import Scalar
+from ....compiler.passes.affine import IndexForms
+from .. import ir
+from ..emit import Emitter, ModuleState
+from ..types import I1, I8, I32, I64, const, value_type
+from .uniform import Uniformity
+
+if TYPE_CHECKING:
+    from .adstack import LaneStack
+    from .masks import Masks
+
+WIDE = ("nounwind", '"prefer-vector-width"="512"', '"min-legal-vector-width"="512"')
+"""Attributes of functions that hold or take vectors: all of the machine's width may be used, and callers agree."""
+
+
+class LaneEmitter(Emitter):
+    """body: the task whose iterations are the lanes, exits lowered. linear: see Uniformity."""
+
+    flow: Masks  # type: ignore[assignment]
+
+    def __init__(self, m: ModuleState, function: ir.Function, task: int, body: Task, lanes: int, linear: bool) -> None:
+        super().__init__(m, function, task)
+        self.body = body
+        self.lanes = lanes
+        self.u = Uniformity(body, linear)
+        self.forms = IndexForms(body)
+        self.bases: dict[Value, ir.Value] = {}
+        self.levels: dict[str, int] = {}
+        self.lane_stacks: dict[str, LaneStack] = {}
+
+    # -- vectors --------------------------------------------------------------------------------------------
+
+    @property
+    def mask_type(self) -> ir.VectorType:
+        return ir.VectorType(I1, self.lanes)
+
+    def wide(self, t: ir.Type) -> ir.VectorType:
+        """The vector type with one element a lane."""
+        return ir.VectorType(t, self.lanes)
+
+    def splat(self, x: ir.Value) -> ir.Value:
+        """The value in every lane; a vector stays as it is."""
+        return x if isinstance(x.type, ir.VectorType) else self.b.splat(x, self.lanes)
+
+    def vector(self, value: Value) -> ir.Value:
+        """An operand with a lane for each iteration."""
+        return self.splat(self.values[value])
+
+    def type_of(self, value: Value) -> ir.Type:
+        """The LLVM type that a value has here."""
+        t = value_type(value.type)
+        return t if self.u.is_uniform(value) else self.wide(t)
+
+    def base(self, value: Value) -> ir.Value:
+        """A uniform value, or what lane 0 has of a linear one."""
+        return self.values[value] if self.u.is_uniform(value) else self.bases[value]
+
+    def stride(self, value: Value) -> int | None:
+        """Distance from lane to lane, if it is known."""
+        return 0 if self.u.is_uniform(value) else self.u.strides.get(value)
+
+    def numbers(self, t: ir.Type) -> ir.Value:
+        """0, 1, 2, ...: the number of each lane."""
+        return ir.Value(self.wide(t), "<" + ", ".join([f"{t.text} {k}" for k in range(self.lanes)]) + ">")
+
+    def linear(self, start: ir.Value) -> ir.Value:
+        """start, start + 1, ...: one for each lane."""
+        return self.b.add(self.splat(start), self.numbers(start.type))
+
+    # -- masks ----------------------------------------------------------------------------------------------
+
+    def any(self, mask: ir.Value) -> ir.Value:
+        """Whether some lane is set."""
+        word = self.bits(mask)
+        return self.b.icmp_unsigned("!=", word, const(word.type, 0))
+
+    def bits(self, mask: ir.Value) -> ir.Value:
+        """The lanes as bits of one integer, lane 0 lowest."""
+        return self.b.bitcast(mask, ir.IntType(self.lanes))
+
+    def none(self) -> ir.Value:
+        """A mask without lanes."""
+        return const(self.mask_type, False)
+
+    def last(self, mask: ir.Value) -> ir.Value:
+        """Number of the highest lane that is set; there must be one."""
+        word = self.bits(mask)
+        zeros = self.intrinsic("ctlz", word, const(I1, True))
+        at = self.b.sub(const(word.type, self.lanes - 1), zeros)
+        return self.b.zext(at, I64) if self.lanes < 64 else self.b.trunc(at, I64) if self.lanes > 64 else at
+
+    def reduce(self, kind: str, vector: ir.Value) -> ir.Value:
+        """llvm.vector.reduce.KIND over all lanes."""
+        assert isinstance(vector.type, ir.VectorType)
+        return self.intrinsic(f"vector.reduce.{kind}", vector, result=vector.type.element, by=[vector.type])
+
+    # -- declarations ---------------------------------------------------------------------------------------
+
+    def first_lanes(self, count: ir.Value) -> ir.Value:
+        """The mask of the lowest `count` lanes; count (i64) is at most their number."""
+        word = I8 if self.lanes < 128 else I32
+        return self.b.icmp_unsigned("<", self.numbers(word), self.splat(self.b.trunc(count, word)))
+
+    def storage(self, name: str, t: Scalar) -> ir.Type:
+        """Type of the register of a scalar local."""
+        return self.wide(value_type(t)) if name in self.u.changing else value_type(t)

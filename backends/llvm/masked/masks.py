@@ -1,0 +1,123 @@
+"""Control flow under masks: a block of lanes goes wherever at least one of them goes.
+
+`mask` holds the lanes that are active in the open block; its invariant, which uniform loads and stores rely on: at
+least one is, except inside an arm that is merged (see `_merged`). Conditions and trip counts that are uniform are
+plain branches. Where they diverge, each arm runs under the lanes that take it, and is jumped over if there are none;
+a loop goes on while a lane lives. `level` counts the divergent constructs around: what is declared at the present
+level may be overwritten in all lanes at once, as the others do not see it.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ....compiler.ir import nodes as n
+from ....compiler.ir.nodes import Block, Stmt
+from ....compiler.ir.table import Table
+from .. import ir
+from ..errors import FAILED, failer
+from ..libcall import LIBRARY
+from ..types import I32, I64, const
+from .lanes import LaneEmitter
+
+Row = Callable[[LaneEmitter, Any], None]
+CONTROL = (n.If, n.For, n.While)
+MASKED_CONTROL: Table[type[Stmt], Row] = Table("masked control", CONTROL)
+
+MERGED = 10
+"""Statements of an if without effects that are cheaper to run in vain than to branch around."""
+_LIGHT = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Get, n.Set, n.Local)
+_HEAVY = frozenset({*LIBRARY, "div", "sqrt", "rsqrt", "inv", "rcp", "floordiv", "mod"})
+
+
+class Masks:
+    """Control flow of one function. mask: active lanes. level: divergent constructs around the open block."""
+
+    def __init__(self, e: LaneEmitter, rows: Table[type[Stmt], Row], mask: ir.Value) -> None:
+        self.e = e
+        self.rows = rows
+        self.mask = mask
+        self.level = 0
+
+    def block(self, body: Block) -> None:
+        """Emit statements in order."""
+        for stmt in body:
+            row = MASKED_CONTROL.get(type(stmt)) or self.rows[type(stmt)]
+            row(self.e, stmt)
+
+    @contextmanager
+    def under(self, mask: ir.Value) -> Iterator[None]:
+        """What is emitted inside runs for these lanes, some of those that were active."""
+        outer = self.mask
+        self.mask = mask
+        self.level += 1
+        yield
+        self.mask = outer
+        self.level -= 1
+
+    def append(self, name: str) -> ir.Block:
+        return self.e.function.append_basic_block(name)
+
+    def go(self, target: ir.Block) -> None:
+        """Branch to the target and open it."""
+        self.e.b.branch(target)
+        self.e.b.position_at_end(target)
+
+    def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
+        """Where the scalar `bad` holds: record the error with two numbers and end the launch."""
+        b = self.e.b
+        fail, go_on = self.append("fail"), self.append("checked")
+        b.cbranch(bad, fail, go_on, unlikely=True)
+        b.position_at_end(fail)
+        b.call(failer(self.e.m), [self.e.argument_block, const(I64, site), first, second])
+        b.ret(const(I32, FAILED))
+        b.position_at_end(go_on)
+
+
+# ---- branches -----------------------------------------------------------------------------------------------
+
+
+@MASKED_CONTROL.row(n.If)
+def _if(e: LaneEmitter, stmt: n.If) -> None:
+    if not e.u.diverges(stmt):
+        _plain_if(e, stmt)
+        return
+    cond, outer = e.vector(stmt.cond), e.flow.mask
+    opposite = e.b.xor(cond, e.const(cond, True))
+    for arm, taken in ((stmt.then, cond), (stmt.orelse, opposite)):
+        if arm:
+            _arm(e, arm, e.b.and_(outer, taken))
+
+
+def _arm(e: LaneEmitter, arm: Block, mask: ir.Value) -> None:
+    merged = _merged(arm)
+    done = e.flow.append("endif")
+    if not merged:
+        inside = e.flow.append("if")
+        e.b.cbranch(e.any(mask), inside, done)
+        e.b.position_at_end(inside)
+    with e.flow.under(mask):
+        e.flow.block(arm)
+    e.flow.go(done)
+
+
+def _merged(arm: Block) -> bool:
+    """Whether an arm runs without a branch around it, lanes or none."""
+    light = all(isinstance(s, _LIGHT) and not (isinstance(s, n.Op) and s.op in _HEAVY) for s in arm)
+    return light and len(arm) <= MERGED
+
+
+def _plain_if(e: LaneEmitter, stmt: n.If) -> None:
+    flow = e.flow
+    then, done = flow.append("then"), flow.append("endif")
+    orelse = flow.append("else") if stmt.orelse else done
+    e.b.cbranch(e.operand(stmt.cond), then, orelse)
+    e.b.position_at_end(then)
+    flow.block(stmt.then)
+    e.b.branch(done)
+    if stmt.orelse:
+        e.b.position_at_end(orelse)
+        flow.block(stmt.orelse)
+        e.b.branch(done)
+    e.b.position_at_end(done)

@@ -1,0 +1,158 @@
+"""Rows of MASKED on memory: arrays, temporaries, local scalars and local arrays.
+
+Elements whose numbers rise by one from lane to lane are read and written as one run of memory. A varying local array
+is [element][lane]. A local declared at the present level is overwritten in all lanes: those that are not active here
+never see it.
+"""
+from __future__ import annotations
+
+from ....compiler.ir import nodes as n
+from ....compiler.ir.types import Scalar
+from .. import ir
+from ..emit import Variable
+from ..statements import from_memory, to_memory
+from ..types import I1, I8, I64, VOID, const, memory_type
+from .access import Place, read, write
+from .lanes import LaneEmitter
+from .statements import MASKED
+
+
+def place_of(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[Place, Scalar]:
+    """(place, dtype) of the elements that a statement accesses."""
+    temp = e.m.layout.temps.get(stmt.array)
+    if temp is not None:
+        return Place("uniform", e.slot_pointer(temp[0])), temp[1]
+    array = e.m.layout.arrays[stmt.array]
+    t = memory_type(array.type.dtype)
+    start = e.slot_address(array.address_at)
+    extents = [e.slot(array.shape_at + 8 * axis) for axis in range(array.type.ndim)]
+    outer, last = stmt.indices[:-1], stmt.indices[-1:]
+    if e.u.is_uniform(*outer) and all(e.stride(v) in (0, 1) for v in last):
+        linear = _number(e, [e.to_i64(e.base(v), v.type) for v in stmt.indices], extents)
+        return Place("uniform" if e.u.is_uniform(*last) else "run", e.b.gep(start, linear, t)), array.type.dtype
+    if e.u.is_uniform(*outer):
+        rows = _number(e, [e.index(v) for v in outer], extents)
+        row = e.b.gep(start, e.b.mul(rows, extents[-1]), t) if outer else start
+        places = e.operand(last[0]) if last[0].type.is_signed else e.index(last[0])
+        return Place("apart", e.b.geps(row, places, t)), array.type.dtype
+    linear = _number(e, [e.splat(e.index(v)) for v in stmt.indices], [e.splat(x) for x in extents])
+    return Place("apart", e.b.geps(start, linear, t)), array.type.dtype
+
+
+def _number(e: LaneEmitter, indices: list[ir.Value], extents: list[ir.Value]) -> ir.Value:
+    """The row-major number of an element."""
+    linear: ir.Value = const(I64, 0)
+    for axis, index in enumerate(indices):
+        linear = e.b.add(e.b.mul(linear, extents[axis]), index) if axis else index
+    return linear
+
+
+@MASKED.row(n.Load)
+def _load(e: LaneEmitter, stmt: n.Load) -> None:
+    place, t = place_of(e, stmt)
+    e.values[stmt.result] = from_memory(e, read(e, place, memory_type(t)), t.is_bool)
+
+
+@MASKED.row(n.Store)
+def _store(e: LaneEmitter, stmt: n.Store) -> None:
+    place, t = place_of(e, stmt)
+    write(e, place, to_memory(e, e.operand(stmt.value), t.is_bool))
+
+
+# ---- locals -------------------------------------------------------------------------------------------------
+
+
+@MASKED.row(n.Local)
+def _local(e: LaneEmitter, stmt: n.Local) -> None:
+    t = e.storage(stmt.var, stmt.dtype)
+    if stmt.var not in e.locals:
+        e.locals[stmt.var] = Variable(e.alloca(t), stmt.dtype)
+    e.levels[stmt.var] = e.flow.level
+    e.b.store(const(t, 0), e.locals[stmt.var].address)
+
+
+@MASKED.row(n.Get)
+def _get(e: LaneEmitter, stmt: n.Get) -> None:
+    local = e.locals[stmt.var]
+    e.values[stmt.result] = e.b.load(local.address, e.storage(stmt.var, local.dtype))
+
+
+@MASKED.row(n.Set)
+def _set(e: LaneEmitter, stmt: n.Set) -> None:
+    local = e.locals[stmt.var]
+    value = e.operand(stmt.value)
+    if stmt.var in e.u.changing:
+        value = e.splat(value)
+        if e.levels[stmt.var] != e.flow.level:
+            value = e.b.select(e.flow.mask, value, e.b.load(local.address, value.type))
+    e.b.store(value, local.address)
+
+
+# ---- local arrays -------------------------------------------------------------------------------------------
+
+
+@MASKED.row(n.LocalArray)
+def _local_array(e: LaneEmitter, stmt: n.LocalArray) -> None:
+    t, count = memory_type(stmt.dtype), max(stmt.size, 1)
+    width = e.lanes if stmt.var in e.u.changing else 1
+    if stmt.var not in e.locals:
+        e.locals[stmt.var] = Variable(e.alloca(e.wide(t) if width > 1 else t, count), stmt.dtype, stmt.size)
+    e.levels[stmt.var] = e.flow.level
+    place = e.locals[stmt.var].address
+    memset = e.m.declare("llvm.memset.p0.i64", VOID, [place.type, I8, I64, I1])
+    e.b.call(memset, [place, const(I8, 0), const(I64, count * width * stmt.dtype.size), const(I1, False)])
+
+
+def _inside(e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: Variable) -> tuple[ir.Value, ir.Value]:
+    """(index, or 0 where it is outside, condition 'it is inside'), vectors if the index varies."""
+    index = e.index(stmt.index)
+    inside = e.b.icmp_unsigned("<", index, e.const(index, array.size or 0))
+    return e.b.select(inside, index, e.const(index, 0)), inside
+
+
+def _element(e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: Variable, index: ir.Value) -> Place:
+    """Place of an element of each lane."""
+    t = memory_type(array.dtype)
+    if stmt.var not in e.u.changing:
+        if e.u.is_uniform(stmt.index):
+            return Place("uniform", e.b.gep(array.address, index, t))
+        return Place("apart", e.b.geps(array.address, index, t))
+    if e.u.is_uniform(stmt.index):
+        return Place("run", e.b.gep(array.address, index, e.wide(t)))
+    number = e.b.add(e.b.mul(index, e.const(index, e.lanes)), e.numbers(I64))
+    return Place("apart", e.b.geps(array.address, number, t))
+
+
+@MASKED.row(n.GetElement)
+def _get_element(e: LaneEmitter, stmt: n.GetElement) -> None:
+    """A run of a local array is there in full, so it is read whole."""
+    array = e.locals[stmt.var]
+    index, inside = _inside(e, stmt, array)
+    place, t = _element(e, stmt, array, index), memory_type(array.dtype)
+    content = e.b.load(place.address, e.wide(t)) if place.kind == "run" else read(e, place, t)
+    value = from_memory(e, content, array.dtype.is_bool)
+    e.values[stmt.result] = e.b.select(inside, value, e.const(value, 0))
+
+
+@MASKED.row(n.SetElement)
+def _set_element(e: LaneEmitter, stmt: n.SetElement) -> None:
+    """Outside, nothing is written. A uniform array is indexed and written alike by all lanes."""
+    array = e.locals[stmt.var]
+    index, inside = _inside(e, stmt, array)
+    place = _element(e, stmt, array, index)
+    new = to_memory(e, e.operand(stmt.value), array.dtype.is_bool)
+    if place.kind == "uniform":
+        old = e.b.load(place.address, new.type)
+        e.b.store(e.b.select(inside, new, old), place.address)
+    elif place.kind == "run":
+        new = e.splat(new)
+        old = e.b.load(place.address, new.type)
+        kept = new if e.levels[stmt.var] == e.flow.level else e.b.select(e.flow.mask, new, old)
+        e.b.store(e.b.select(inside, kept, old), place.address)
+    else:
+        outer = e.flow.mask
+        e.flow.mask = e.b.and_(outer, inside)
+        write(e, place, new)
+        e.flow.mask = outer
+
+

@@ -1,0 +1,91 @@
+"""MASKED: how each statement that is no control flow becomes code for a block of lanes; one row per class.
+
+Values, draws and assertions are here; memory, atomics and adstacks add their rows from files of their own. What is
+uniform is computed as a scalar by the rows that branching code uses; the rows of OPS take vectors as they are.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ....compiler.ir import nodes as n
+from ....compiler.ir.nodes import STATEMENTS, Stmt
+from ....compiler.ir.table import Table
+from .. import casts, ir, random
+from ..ops import apply
+from ..statements import LOWER
+from ..types import I32, const
+from .lanes import LaneEmitter
+from .masks import CONTROL
+
+HOLES: dict[type[Stmt], str] = {
+    n.Scope: "lower_exits", n.Break: "lower_exits", n.Continue: "lower_exits", n.Return: "lower_exits",
+    n.Print: "a task that prints runs by branching, which keeps its lines in order",
+}  # fmt: skip
+
+MASKED: Table[type[Stmt], Callable[[LaneEmitter, Any], None]] = Table(
+    "masked", [c for c in STATEMENTS.values() if c not in CONTROL], HOLES
+)
+
+
+@MASKED.row(n.Const, n.Arg, n.Shape)
+def _uniform(e: LaneEmitter, stmt: n.Const | n.Arg | n.Shape) -> None:
+    LOWER[type(stmt)](e, stmt)
+
+
+def _operands(e: LaneEmitter, stmt: n.Op) -> list[ir.Value]:
+    """Operands with lanes, but for scalars that are as good: the condition of a select, a constant exponent."""
+    args = [e.vector(a) for a in stmt.args]
+    if stmt.op == "select" and e.u.is_uniform(stmt.args[0]):
+        args[0] = e.operand(stmt.args[0])
+    if stmt.op == "pow" and not stmt.result.type.is_real and isinstance(e.operand(stmt.args[1]), ir.Constant):
+        args[1] = e.operand(stmt.args[1])
+    return args
+
+
+@MASKED.row(n.Op)
+def _op(e: LaneEmitter, stmt: n.Op) -> None:
+    types = tuple(a.type for a in stmt.args)
+    if e.u.is_uniform(stmt.result):
+        LOWER[n.Op](e, stmt)
+        return
+    flags, e.flags = e.flags, () if stmt.result in e.m.exact else e.flags
+    e.values[stmt.result] = apply(e, stmt.op, types, *_operands(e, stmt))
+    e.flags = flags
+    if stmt.result in e.u.strides:
+        e.bases[stmt.result] = apply(e, stmt.op, types, *[e.base(a) for a in stmt.args])
+
+
+@MASKED.row(n.Cast)
+def _cast(e: LaneEmitter, stmt: n.Cast) -> None:
+    e.values[stmt.result] = casts.cast(e, e.operand(stmt.arg), stmt.arg.type, stmt.result.type)
+    if stmt.result in e.u.strides:
+        e.bases[stmt.result] = casts.cast(e, e.base(stmt.arg), stmt.arg.type, stmt.result.type)
+
+
+@MASKED.row(n.BitCast)
+def _bit_cast(e: LaneEmitter, stmt: n.BitCast) -> None:
+    e.values[stmt.result] = casts.bit_cast(e, e.operand(stmt.arg), stmt.result.type)
+
+
+@MASKED.row(n.Random)
+def _random(e: LaneEmitter, stmt: n.Random) -> None:
+    """Each lane draws with the number of its iteration, and counts its own draws."""
+    draws, b = e.draws, e.b
+    assert draws is not None  # made where the body draws
+    words = e.wide(I32)
+    d = b.load(draws, words)
+    b.store(b.add(d, b.zext(e.flow.mask, words)), draws)
+    key = (e.splat(e.slot(e.m.layout.draws_at, I32)), e.splat(e.slot(e.m.layout.draws_at + 4, I32)))
+    low = b.trunc(e.iteration, words)
+    high = b.trunc(b.lshr(e.iteration, e.const(e.iteration, 32)), words)
+    task = e.task if stmt.task is None else stmt.task
+    both = random.words(e, key, (const(words, task), low, high, d))
+    e.values[stmt.result] = random.draw(e, both, stmt.result.type)
+
+
+@MASKED.row(n.Assert)
+def _assert(e: LaneEmitter, stmt: n.Assert) -> None:
+    """Checked in debug builds alone, which run by branching."""
+
+
