@@ -33,10 +33,14 @@ def host() -> tuple[str, str]:
 
 @cache
 def host_target() -> Target:
-    """What the generator must know about this CPU. All 64-bit ARM CPUs fuse; x86 CPUs say so."""
+    """What the generator must know about this CPU. All 64-bit ARM CPUs fuse; x86 CPUs say so. Only x86 CPUs with all of
+    AVX-512 that masks of every element need have masked access to memory that is fast.
+    """
     initialise()
     triple, features = llvm.get_default_triple(), llvm.get_host_cpu_features()
-    return replace(CPU, fused=triple.startswith(("aarch64", "arm64")) or bool(features.get("fma")))
+    fused = triple.startswith(("aarch64", "arm64")) or bool(features.get("fma"))
+    masks = all(features.get(name) for name in ("avx512f", "avx512bw", "avx512dq", "avx512vl"))
+    return replace(CPU, fused=fused, vector_masks=masks)
 
 
 @cache

@@ -26,7 +26,7 @@ class Target:
     entries: bool = False
     prints: bool = True
     clock: str = ""
-    vector_masks: bool = True
+    vector_masks: bool = False
 
 
 _CLOCKS = {"x86_64": "tsc", "amd64": "tsc", "aarch64": "cntvct", "arm64": "cntvct"}

@@ -12,7 +12,8 @@ from typing import Literal
 
 from .. import ir
 from ..emit import Arith
-from ..types import I1, I32, I64, PTR, VOID, const, suffix
+from ..lane_loop import each_lane, spilled
+from ..types import I1, I32, PTR, VOID, const, suffix
 from .lanes import WIDE, LaneEmitter
 
 _SIZES = {"i8": 1, "i16": 2, "f16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8, "ptr": 8}
@@ -80,37 +81,6 @@ Body = Callable[[Arith, ir.Function], None]
 
 def _helper(e: Arith, name: str, result: ir.Type, params: list[ir.Type], body: Body) -> ir.Function:
     return e.m.helper(f"sg.lanes.{name}", result, params, body, WIDE)
-
-
-def each_lane(a: Arith, mask: ir.Value, visit: Callable[[ir.Value], None]) -> None:
-    """Run `visit(number of the lane, i64)` for the set lanes in order, in a loop; afterwards the builder is behind it."""
-    b, function = a.b, a.b.function
-    assert isinstance(mask.type, ir.VectorType)
-    count = mask.type.count
-    bits = b.bitcast(mask, ir.IntType(count))
-    if count < 64:
-        bits = b.zext(bits, I64)
-    head, body, done = (function.append_basic_block(f"lanes.{part}") for part in ("head", "body", "exit"))
-    before = b.block
-    b.branch(head)
-    b.position_at_end(head)
-    rest = b.phi(bits.type)
-    rest.add_incoming(bits, before)
-    b.cbranch(b.icmp_unsigned("!=", rest, const(rest.type, 0)), body, done)
-    b.position_at_end(body)
-    lane = a.intrinsic("cttz", rest, const(I1, True))
-    visit(b.trunc(lane, I64) if count > 64 else lane)
-    following = b.and_(rest, b.sub(rest, const(rest.type, 1)))
-    rest.add_incoming(following, b.block)
-    b.branch(head)
-    b.position_at_end(done)
-
-
-def spilled(a: Arith, vector: ir.Value) -> ir.Value:
-    """The address of a copy of the vector, whose lanes can be read by number. To be made at the head of a function."""
-    place = a.b.alloca(vector.type)
-    a.b.store(vector, place)
-    return place
 
 
 def _load_body(t: ir.Type) -> Body:

@@ -12,10 +12,11 @@ from ....compiler.ir.walk import walk
 from ....compiler.passes.affine import is_own, same_indices
 from .. import atomics, ir
 from ..emit import Arith
+from ..lane_loop import each_lane, spilled
 from ..ops import apply
 from ..statements import from_memory, to_memory
 from ..types import I64, PTR, const, memory_type
-from .access import Place, each_lane, read, spilled, write
+from .access import Place, read, write
 from .lanes import WIDE, LaneEmitter
 from .memory import place_of
 from .statements import MASKED

@@ -1,0 +1,42 @@
+"""A loop over the lanes of a mask, for what a machine does one lane at a time.
+
+Vectors whose lanes are wanted by number are copied to stack memory first: a register cannot be indexed.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import ir
+from .emit import Arith
+from .types import I1, I64, const
+
+
+def each_lane(a: Arith, mask: ir.Value, visit: Callable[[ir.Value], None]) -> None:
+    """Run `visit(number of the lane, i64)` for the set lanes in order, in a loop; afterwards the builder is behind it."""
+    b, function = a.b, a.b.function
+    assert isinstance(mask.type, ir.VectorType)
+    count = mask.type.count
+    bits = b.bitcast(mask, ir.IntType(count))
+    if count < 64:
+        bits = b.zext(bits, I64)
+    head, body, done = (function.append_basic_block(f"lanes.{part}") for part in ("head", "body", "exit"))
+    before = b.block
+    b.branch(head)
+    b.position_at_end(head)
+    rest = b.phi(bits.type)
+    rest.add_incoming(bits, before)
+    b.cbranch(b.icmp_unsigned("!=", rest, const(rest.type, 0)), body, done)
+    b.position_at_end(body)
+    lane = a.intrinsic("cttz", rest, const(I1, True))
+    visit(b.trunc(lane, I64) if count > 64 else lane)
+    following = b.and_(rest, b.sub(rest, const(rest.type, 1)))
+    rest.add_incoming(following, b.block)
+    b.branch(head)
+    b.position_at_end(done)
+
+
+def spilled(a: Arith, vector: ir.Value) -> ir.Value:
+    """The address of a copy of the vector, whose lanes can be read by number. To be made at the head of a function."""
+    place = a.b.alloca(vector.type)
+    a.b.store(vector, place)
+    return place
