@@ -208,10 +208,11 @@ class IRBuilder:
         """The vector of these lanes of x."""
         assert isinstance(x.type, VectorType)
         t = VectorType(x.type.element, len(lanes))
-        return self._pure(t, f"shufflevector {x}, {x.type.text} poison, <{len(lanes)} x i32> <{', '.join([f'i32 {k}' for k in lanes])}>")
+        chosen = f"<{len(lanes)} x i32> <{', '.join([f'i32 {k}' for k in lanes])}>"
+        return self._pure(t, f"shufflevector {x}, {x.type.text} poison, {chosen}")
 
     def geps(self, base: Value, places: Value, element: Type) -> Value:
-        """Addresses of the elements whose signed numbers are the lanes of `places`; base: one address, or one a lane."""
+        """Addresses of elements by their signed numbers, one a lane; base: one address, or one a lane."""
         assert isinstance(places.type, VectorType)
         t = VectorType(PTR, places.type.count)
         return self._pure(t, f"getelementptr {element.text}, {base}, {places}")

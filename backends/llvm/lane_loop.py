@@ -12,7 +12,7 @@ from .types import I1, I64, const
 
 
 def each_lane(a: Arith, mask: ir.Value, visit: Callable[[ir.Value], None]) -> None:
-    """Run `visit(number of the lane, i64)` for the set lanes in order, in a loop; afterwards the builder is behind it."""
+    """Run `visit(number of the lane, i64)` for the set lanes in order; afterwards the builder is behind the loop."""
     b, function = a.b, a.b.function
     assert isinstance(mask.type, ir.VectorType)
     count = mask.type.count

@@ -19,6 +19,9 @@ class Refused(InternalError):
 LOCK = threading.Lock()
 """LLVM's global context is used by one thread at a time."""
 
+MASKED = "masked."
+"""Names of functions of masked code begin so."""
+
 
 @cache
 def initialise() -> None:
@@ -44,8 +47,13 @@ def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 
     """Run LLVM's standard pipeline for the machine; loops are vectorised, straight-line code is not. Effort 0: none.
 
     Functions that are always inlined go first: the pipeline would work on them, and again where it has put them.
+    Masked code is made of vectors already and gets few passes: more of them take longer than the rest of its
+    compilation and make it no faster.
     """
     if effort == 0:
+        return
+    if any(f.name.startswith(MASKED) and not f.is_declaration for f in module.functions):
+        _optimise_masked(module, machine)
         return
     options = llvm.create_pipeline_tuning_options(speed_level=effort)
     options.loop_vectorization = True
@@ -55,3 +63,15 @@ def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 
     inliner.add_always_inliner_pass()
     inliner.run(module, builder)
     builder.getModulePassManager().run(module, builder)
+
+
+def _optimise_masked(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    """Inline what asks for it, promote stack memory to registers, and tidy up."""
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, builder)

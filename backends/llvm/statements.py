@@ -12,7 +12,7 @@ from ...compiler.ir.table import Table
 from ...compiler.ir.types import u1, u8
 from . import casts, ir, random
 from .control import CONTROL
-from .emit import Emitter
+from .emit import Arith, Emitter
 from .ops import apply
 from .types import I32, I64, PTR, VOID, const, memory_type, value_type
 
@@ -31,12 +31,12 @@ def _arg(e: Emitter, stmt: n.Arg) -> None:
     e.values[stmt.result] = from_memory(e, content, t.is_bool)
 
 
-def from_memory(e: Emitter, content: ir.Value, is_bool: bool) -> ir.Value:
+def from_memory(e: Arith, content: ir.Value, is_bool: bool) -> ir.Value:
     """A value from its form in memory: any non-zero byte is a true u1."""
     return e.b.icmp_unsigned("!=", content, e.const(content, 0)) if is_bool else content
 
 
-def to_memory(e: Emitter, value: ir.Value, is_bool: bool) -> ir.Value:
+def to_memory(e: Arith, value: ir.Value, is_bool: bool) -> ir.Value:
     """A value in the form it has in memory."""
     return casts.cast(e, value, u1, u8) if is_bool else value
 

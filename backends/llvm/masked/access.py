@@ -32,46 +32,39 @@ def read(e: LaneEmitter, place: Place, t: ir.Type) -> ir.Value:
     if place.kind == "uniform":
         return e.b.load(place.address, t)
     wide, mask = e.wide(t), e.flow.mask
-    zero, align = const(wide, 0), const(I32, _SIZES[t.name])
-    if place.kind == "run":
-        if e.m.target.vector_masks:
-            name = f"llvm.masked.load.{suffix(wide)}.p0"
-            function = e.m.declare(name, wide, [PTR, I32, mask.type, wide])
-            return e.b.call(function, [place.address, align, mask, zero])
-        return e.b.call(_helper(e, f"load.{suffix(wide)}", wide, [PTR, mask.type], _load_body(t)), [place.address, mask])
-    if _gathers(e, t):
-        name = f"llvm.masked.gather.{suffix(wide)}.v{e.lanes}p0"
-        function = e.m.declare(name, wide, [place.address.type, I32, mask.type, wide])
-        return e.b.call(function, [place.address, align, mask, zero])
-    params = [place.address.type, mask.type]
-    return e.b.call(_helper(e, f"gather.{suffix(wide)}", wide, params, _gather_body), [place.address, mask])
+    name, by = ("load", "p0") if place.kind == "run" else ("gather", f"v{e.lanes}p0")
+    if _has_instruction(e, place, t):
+        full = f"llvm.masked.{name}.{suffix(wide)}.{by}"
+        function = e.m.declare(full, wide, [place.address.type, I32, mask.type, wide])
+        return e.b.call(function, [place.address, const(I32, _SIZES[t.name]), mask, const(wide, 0)])
+    body = _load_body if place.kind == "run" else _gather_body
+    return e.b.call(_helper(e, name, wide, wide, [place.address.type, mask.type], body), [place.address, mask])
 
 
 def write(e: LaneEmitter, place: Place, value: ir.Value) -> None:
     """Store the element of each active lane. Of lanes that store to one address the last one stays."""
     mask = e.flow.mask
     if place.kind == "uniform":
-        if isinstance(value.type, ir.VectorType):
-            value = e.b.extract_element(value, e.last(mask))
-        e.b.store(value, place.address)
+        one = e.b.extract_element(value, e.last(mask)) if isinstance(value.type, ir.VectorType) else value
+        e.b.store(one, place.address)
         return
     value = e.splat(value)
     wide = value.type
     assert isinstance(wide, ir.VectorType)
-    align = const(I32, _SIZES[wide.element.name])
-    if place.kind == "run" and e.m.target.vector_masks or place.kind == "apart" and _gathers(e, wide.element):
-        name, by = ("store", "p0") if place.kind == "run" else ("scatter", f"v{e.lanes}p0")
+    name, by = ("store", "p0") if place.kind == "run" else ("scatter", f"v{e.lanes}p0")
+    if _has_instruction(e, place, wide.element):
         full = f"llvm.masked.{name}.{suffix(wide)}.{by}"
         function = e.m.declare(full, VOID, [wide, place.address.type, I32, mask.type])
-        e.b.call(function, [value, place.address, align, mask])
+        e.b.call(function, [value, place.address, const(I32, _SIZES[wide.element.name]), mask])
         return
-    name, body = ("store", _store_body) if place.kind == "run" else ("scatter", _scatter_body)
+    body = _store_body if place.kind == "run" else _scatter_body
     params = [wide, place.address.type, mask.type]
-    e.b.call(_helper(e, f"{name}.{suffix(wide)}", VOID, params, body), [value, place.address, mask])
+    e.b.call(_helper(e, name, wide, VOID, params, body), [value, place.address, mask])
 
 
-def _gathers(e: LaneEmitter, t: ir.Type) -> bool:
-    return e.m.target.vector_masks and _SIZES[t.name] >= 4
+def _has_instruction(e: LaneEmitter, place: Place, t: ir.Type) -> bool:
+    """Whether the machine accesses such elements under a mask."""
+    return e.m.target.vector_masks and (place.kind == "run" or _SIZES[t.name] >= 4)
 
 
 # ---- lane by lane -------------------------------------------------------------------------------------------
@@ -79,26 +72,20 @@ def _gathers(e: LaneEmitter, t: ir.Type) -> bool:
 Body = Callable[[Arith, ir.Function], None]
 
 
-def _helper(e: Arith, name: str, result: ir.Type, params: list[ir.Type], body: Body) -> ir.Function:
-    return e.m.helper(f"sg.lanes.{name}", result, params, body, WIDE)
+def _helper(
+    e: Arith, name: str, wide: ir.Type, result: ir.Type, params: list[ir.Type], body: Body
+) -> ir.Function:  # fmt: skip
+    return e.m.helper(f"sg.lanes.{name}.{suffix(wide)}", result, params, body, WIDE)
 
 
-def _load_body(t: ir.Type) -> Body:
-    def body(a: Arith, function: ir.Function) -> None:
-        start, mask = function.args
-        wide = function.result
-        align = _SIZES[t.name]
-        place = a.b.alloca(wide)
-        _unless_full(a, mask, lambda: a.b.ret(a.b.load(start, wide, align)))
-        a.b.store(const(wide, 0), place)
-
-        def visit(lane: ir.Value) -> None:
-            a.b.store(a.b.load(a.b.gep(start, lane, t), t), a.b.gep(place, lane, t))
-
-        each_lane(a, mask, visit)
-        a.b.ret(a.b.load(place, wide))
-
-    return body
+def _load_body(a: Arith, function: ir.Function) -> None:
+    start, mask = function.args
+    assert isinstance(function.result, ir.VectorType)
+    t, wide = function.result.element, function.result
+    out = spilled(a, const(wide, 0))
+    _unless_full(a, mask, lambda: a.b.ret(a.b.load(start, wide, _SIZES[t.name])))
+    each_lane(a, mask, lambda lane: a.b.store(a.b.load(a.b.gep(start, lane, t), t), a.b.gep(out, lane, t)))
+    a.b.ret(a.b.load(out, wide))
 
 
 def _unless_full(a: Arith, mask: ir.Value, whole: Callable[[], None]) -> None:

@@ -57,7 +57,8 @@ def _stack(e: LaneEmitter, name: str) -> LaneStack:
         empty = e.alloca(t, 2)
         for part in (0, 1):
             e.entry.store(const(t, 0), e.entry.gep(empty, const(I64, part), t))
-        capacity, hint = e.slot(stack.capacity_at), const(I64, 0)
+        capacity: ir.Value = e.slot(stack.capacity_at)
+        hint: ir.Value = const(I64, 0)
         if ragged:
             hint = e.alloca(I32)
             e.entry.store(const(I32, 0), hint)

@@ -34,12 +34,14 @@ def _uniform(e: LaneEmitter, stmt: n.Const | n.Arg | n.Shape) -> None:
 
 
 def _operands(e: LaneEmitter, stmt: n.Op) -> list[ir.Value]:
-    """Operands with lanes, but for scalars that are as good: the condition of a select, a constant exponent."""
+    """Operands with lanes, but for scalars that are as good: the condition of a select, a constant exponent (not a
+    negative one)."""
     args = [e.vector(a) for a in stmt.args]
     if stmt.op == "select" and e.u.is_uniform(stmt.args[0]):
         args[0] = e.operand(stmt.args[0])
-    if stmt.op == "pow" and not stmt.result.type.is_real and isinstance(e.operand(stmt.args[1]), ir.Constant):
-        args[1] = e.operand(stmt.args[1])
+    exponent = e.operand(stmt.args[1]) if stmt.op == "pow" and stmt.result.type.is_int else None
+    if isinstance(exponent, ir.Constant) and (exponent.constant or 0) >= 0:
+        args[1] = exponent
     return args
 
 
