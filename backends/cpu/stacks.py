@@ -15,6 +15,7 @@ from ...compiler.ir.nodes import Kernel
 from ..base import Flight, Options, Sizes
 from ..heap import Heap, HeapRefusal
 from ..llvm.layout import ALIGN, Layout, Stack
+from ..llvm.masked import lanes_by_task
 from .block import Block
 from .rows import content_of, most_in_flight
 
@@ -67,7 +68,7 @@ class Placement:
 
 def place(kernel: Kernel, layout: Layout, options: Options) -> Placement:
     """The placement of a kernel compiled with these options."""
-    return Placement(kernel, layout, options)
+    return Placement(kernel, layout, options, lanes_by_task(kernel, options))
 
 
 def _total(stack: Stack, sizes: Sizes) -> int | None:

@@ -151,7 +151,7 @@ def inputs(n: int) -> dict[str, np.ndarray]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("options", [Options(), Options(debug=True)], ids=["release", "debug"])
+@pytest.mark.parametrize("options", [Options(lanes=0), Options(debug=True)], ids=["release", "debug"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_agrees(name: str, options: Options, capsys: pytest.CaptureFixture[str]) -> None:
     """Bit for bit, memory and prints, for no iterations, one, and many, twice in a row."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from ....compiler.ir import nodes as n
 from ....compiler.ir.types import Scalar, f16
-from ....compiler.ir.walk import walk
-from ....compiler.passes.affine import is_own, same_indices
+from ....compiler.passes.affine import is_own
 from .. import atomics, ir
 from ..emit import Arith
 from ..lane_loop import each_lane, spilled
@@ -25,26 +24,21 @@ from .statements import MASKED
 @MASKED.row(n.Atomic)
 def _atomic(e: LaneEmitter, stmt: n.Atomic) -> None:
     place, t = place_of(e, stmt)
+    atomic = e.m.is_atomic(e.task, stmt.array)
     if place.kind == "uniform" and stmt.result not in e.u.read and _combines(e, stmt, t):
-        atomics.update(e, stmt.op, t, place.address, _combined(e, stmt, t))
-    elif stmt.expected is None and place.kind != "uniform" and _is_own(e, stmt):
+        atomics.update(e, stmt.op, t, place.address, _combined(e, stmt, t), atomic)
+    elif stmt.expected is None and place.kind != "uniform" and not atomic and _is_own(e, stmt):
         _vector_update(e, stmt, place, t)
     else:
-        _one_by_one(e, stmt, place, t)
+        _one_by_one(e, stmt, place, t, atomic)
 
 
 # ---- elements of their own ----------------------------------------------------------------------------------
 
 
 def _is_own(e: LaneEmitter, stmt: n.Atomic) -> bool:
-    """Whether no two iterations update one element: in one statement, and where they run at once in all of the task."""
-    mine = tuple(e.forms.form(v) for v in stmt.indices)
-    if not is_own(mine, e.body, e.forms):
-        return False
-    if not e.m.target.concurrent:
-        return True
-    others = (s for s in walk(e.body.body) if isinstance(s, n.Atomic) and s.array == stmt.array)
-    return all(same_indices(mine, tuple(e.forms.form(v) for v in s.indices)) for s in others)
+    """Whether no two lanes update one element in this statement; each statement ends before the next begins."""
+    return is_own(tuple(e.forms.form(v) for v in stmt.indices), e.body, e.forms)
 
 
 def _vector_update(e: LaneEmitter, stmt: n.Atomic, place: Place, t: Scalar) -> None:
@@ -97,7 +91,7 @@ def _neutral(op: str, t: Scalar) -> float | int:
 # ---- one by one ---------------------------------------------------------------------------------------------
 
 
-def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: Place, t: Scalar) -> None:
+def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: Place, t: Scalar, atomic: bool) -> None:
     wide = e.wide(memory_type(t))
     if place.kind == "uniform":
         places = e.splat(place.address)
@@ -108,13 +102,13 @@ def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: Place, t: Scalar) -> None
     values = [v for v in (stmt.value, stmt.expected) if v is not None]
     args = [places, e.flow.mask, *(to_memory(e, e.vector(v), t.is_bool) for v in values)]
     function = e.m.helper(
-        f"sg.lanes.atomic.{stmt.op}.{t}.{e.lanes}", wide, [a.type for a in args],
-        lambda a, f: _in_order(a, f, stmt.op, t), WIDE,
+        f"sg.lanes.{'atomic' if atomic else 'plain'}.{stmt.op}.{t}.{e.lanes}", wide, [a.type for a in args],
+        lambda a, f: _in_order(a, f, stmt.op, t, atomic), WIDE,
     )  # fmt: skip
     e.values[stmt.result] = from_memory(e, e.b.call(function, args), t.is_bool)
 
 
-def _in_order(a: Arith, function: ir.Function, op: str, t: Scalar) -> None:
+def _in_order(a: Arith, function: ir.Function, op: str, t: Scalar, atomic: bool) -> None:
     """helper(addresses, mask, values[, expected]) gives the old contents, zero for lanes that are not active."""
     addresses, mask, *values = function.args
     memory = memory_type(t)
@@ -125,9 +119,9 @@ def _in_order(a: Arith, function: ir.Function, op: str, t: Scalar) -> None:
         place = a.b.load(a.b.gep(places, lane, PTR), PTR)
         value, *expected = (from_memory(a, a.b.load(a.b.gep(c, lane, memory), memory), t.is_bool) for c in contents)
         if expected:
-            old = atomics.compare_and_swap(a, t, place, expected[0], value)
+            old = atomics.compare_and_swap(a, t, place, expected[0], value, atomic)
         else:
-            old = atomics.update(a, op, t, place, value)
+            old = atomics.update(a, op, t, place, value, atomic)
         a.b.store(to_memory(a, old, t.is_bool), a.b.gep(out, lane, memory))
 
     each_lane(a, mask, visit)

@@ -39,10 +39,16 @@ def lanes_of(kernel: Kernel, index: int, options: Options) -> int:
     return lanes
 
 
+def lanes_by_task(kernel: Kernel, options: Options) -> dict[int, int]:
+    """Lanes of each task that has masked code under these options."""
+    if options.lanes == 0:
+        return {}
+    return {k: lanes_of(kernel, k, options) for k in range(len(kernel.tasks)) if eligible(kernel, k)}
+
+
 def generate_masked(kernel: Kernel, options: Options, target: Target) -> Generated:
     """LLVM IR with a function `masked.N` for every eligible task N. The sites are numbered from MASKED_SITES on."""
     state = ModuleState(kernel, options, target, first_site=MASKED_SITES)
-    for index in range(len(kernel.tasks)):
-        if eligible(kernel, index):
-            masked_function(state, index, lanes_of(kernel, index, options))
+    for index, lanes in lanes_by_task(kernel, options).items():
+        masked_function(state, index, lanes)
     return Generated(kernel, str(state.module), state.layout, tuple(state.sites))
