@@ -41,7 +41,8 @@ FLOW = """
       if %30 { %31: i32 = bit_and %24, %3 %32: u1 = cmp_eq %31, %6 if %32 { continue 1 } break 1 }
       for %33: i32 in %24 .. %5 step 2 { %34: f32 = get v %35: f32 = cast %33 %36: f32 = add %34, %35 set v, %36 }
     }
-    for %37: i32 in %8 .. %6 step -2 descending { %38: f32 = get v %39: f32 = cast %37 %40: f32 = sub %39, %38 set v, %40 }
+    for %37: i32 in %8 .. %6 step -2 descending {
+      %38: f32 = get v %39: f32 = cast %37 %40: f32 = sub %39, %38 set v, %40 }
     scope {
       %41: u1 = cmp_lt %7, %10
       if %41 { break 1 }
@@ -59,7 +60,9 @@ FLOW = """
 
 MEMORY = """
     local_array a: f32[4] local_array b: i32[3]
-    for %20: i32 in %6 .. %4 { %21: f32 = cast %20 %22: f32 = add %21, %7 set_element a[%20], %22 set_element b[%20], %20 }
+    for %20: i32 in %6 .. %4 {
+      %21: f32 = cast %20 %22: f32 = add %21, %7 set_element a[%20], %22 set_element b[%20], %20
+    }
     %23: i32 = bit_and %8, %4 set_element a[%23], %7
     %24: u1 = cmp_lt %7, %9
     if %24 { set_element a[%3], %9 set_element a[%8], %10 }
@@ -67,7 +70,8 @@ MEMORY = """
     %29: i32 = add %27, %28 %30: f32 = cast %29 %31: f32 = add %25, %26 %32: f32 = add %31, %30
     %33: i32 = sub %1, %2 %34: i32 = sub %33, %3 %35: i32 = mul %2, %3 %36: i32 = mod %35, %4
     store w[%34, %36], %32
-    %37: f32 = load w[%34, %36] %38: f32 = load x[%6] %39: f32 = load x[%34] %40: f32 = add %37, %38 %41: f32 = sub %40, %39
+    %37: f32 = load w[%34, %36] %38: f32 = load x[%6] %39: f32 = load x[%34]
+    %40: f32 = add %37, %38 %41: f32 = sub %40, %39
     %42: i32 = add %2, %3 %43: i32 = sub %42, %3 store y[%43], %41
     %44: i64 = cast %2 %45: u1 = cmp_eq %8, %4
     if %45 { store k[%44], %44 %46: i64 = cast %8 %47: i64 = atomic add k[%6], %46 }
@@ -108,7 +112,8 @@ STACKS = """
       }
     }
     for %32: i32 in %6 .. %4 descending {
-      %33: f32 = adstack_load_top s %34: i32 = adstack_load_top u adstack_acc_adj s, %7 %35: f32 = adstack_load_top_adj s
+      %33: f32 = adstack_load_top s %34: i32 = adstack_load_top u adstack_acc_adj s, %7
+      %35: f32 = adstack_load_top_adj s
       %36: f32 = cast %34 %37: f32 = add %33, %36 %38: f32 = add %37, %35 store w[%2, %32], %38
       adstack_pop u adstack_pop s
     }
@@ -165,7 +170,8 @@ def test_agrees_with_branching_code(name: str, lanes: int, masks: bool) -> None:
 BOX = """kernel k(x: i64[3]) {
   bounds { %0: i32 = const 0 %1: i32 = shape x, 0 %2: i64 = const 1 %3: i32 = shape x, 1 %4: i32 = LAST }
   parallel %5: i32, %6: i64, %7: i32 in %0 .. %1, %2 .. %8, %0 .. %4 {
-    %10: i64 = cast %5 %11: i64 = const 100 %18: i64 = const 1 %12: i64 = mul %10, %11 %13: i64 = add %12, %6 %14: i64 = mul %13, %11
+    %10: i64 = cast %5 %11: i64 = const 100 %12: i64 = mul %10, %11 %13: i64 = add %12, %6
+    %14: i64 = mul %13, %11
     %15: i64 = cast %7 %16: i64 = add %14, %15
     %17: i64 = atomic add x[%5, %6, %7], %16
   }

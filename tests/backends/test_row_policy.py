@@ -90,4 +90,4 @@ def test_threads_that_share_a_deep_row_are_counted_on_all_slabs_together() -> No
     beside = Sizes({"a": deep, "b": 1, "c": 9}, totals={"a": deep + 9, "b": 2 * deep, "c": 9})
     assert placement.flights(beside)[0] == Flight(3)
     gated = Sizes({"a": deep, "b": 0}, rows={(0, "real"): 0, (0, "integer"): 0})
-    assert placement.flights(gated)[0] == Flight(4), "no iteration needs a row: any number of threads may run"
+    assert placement.flights(gated)[0] == Flight(4, 64), "no iteration needs a row: any number of threads may run"

@@ -8,6 +8,7 @@ import pytest
 import stackgrad as sg
 from stackgrad.backends.base import Sizes
 from stackgrad.backends.heap import PAGE
+from stackgrad.backends.llvm.masked.generate import LANES
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.reference.launch import WIDTH, most_lanes
 
@@ -22,7 +23,7 @@ def arch(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def recurrence(size: int, gate: int) -> sg.Kernel:
-    """A launched gradient whose iterations below `gate` save TRIPS doubles each."""
+    """A launched gradient whose iterations below `gate` save TRIPS doubles each; on a CPU in rows for LANES of them."""
     x, y = (sg.field(sg.f64, size, needs_grad=True) for _ in range(2))
     trips = sg.field(sg.i32, ())
     trips[None] = TRIPS
@@ -46,7 +47,7 @@ def recurrence(size: int, gate: int) -> sg.Kernel:
 def test_bytes_are_those_of_rows_in_flight(arch: str, gate: int, passing: int) -> None:
     kernel = recurrence(SIZE, gate)
     (use,) = [u for u in sg.adstack_report().tasks if u.slab == "real"]
-    rows = {"cpu": min(passing, 1), "reference": passing}[arch]
+    rows = {"cpu": LANES if passing else 0, "reference": passing}[arch]
     assert (use.passing, use.rows, use.stride) == (passing, rows, 8 * TRIPS if passing else 0)
     assert use.bytes == kernel.stats().bytes["real"] == rows * 8 * TRIPS
 
@@ -86,7 +87,7 @@ def test_tasks_share_a_slab(arch: str) -> None:
 def test_the_report_says_how_many_iterations_share_the_rows() -> None:
     sg.init(arch=sg.cpu, cpu_max_num_threads=1)
     recurrence(SIZE, SIZE)
-    assert f"rows 1 for {SIZE} iterations" in str(sg.adstack_report())
+    assert f"rows {LANES} for {SIZE} iterations" in str(sg.adstack_report())
     sg.reset()
 
 
