@@ -48,11 +48,17 @@ def slab_of(stack: n.StackAlloca) -> int:
     return 0 if stack.dtype.is_real else 2 if stack.dtype.is_bool else 1
 
 
-def count_stacks(kernel: Kernel) -> Kernel | None:
-    """The counting kernel; None if the kernel has no adstacks.
+def count_stacks(kernel: Kernel, sliced: Kernel | None = None) -> Kernel | None:
+    """The counting kernel; None if the kernel has no adstacks. sliced: what `count_slice` makes of it.
 
     Raises Unsupported if depth depends on what a stack holds and a stack has no capacity of its own.
     """
+    sliced = sliced if sliced is not None else count_slice(kernel)
+    return None if sliced is None else collapse_uniform(sliced, (ROWS, TOTALS), OUTPUTS)
+
+
+def count_slice(kernel: Kernel) -> Kernel | None:
+    """The counting kernel in which every iteration counts. Raises Unsupported like `count_stacks`."""
     declared = stacks(kernel)
     if not declared:
         return None
@@ -65,7 +71,12 @@ def count_stacks(kernel: Kernel) -> Kernel | None:
     if left and any(s.capacity is None for s in declared):
         raise Unsupported([Diagnostic(f"the depth of an adstack depends on the content of adstack '{s.stack}'",
                                       "give the adstacks a capacity", kernel.span(s.loc)) for s in left])  # fmt: skip
-    return None if left else collapse_uniform(sliced, (ROWS, TOTALS), OUTPUTS)
+    return None if left else sliced
+
+
+def counters(kernel: Kernel) -> dict[str, str]:
+    """Stacks by the local of a counting kernel that is their height."""
+    return {f"count.{name}": name for name in stack_names(kernel)}
 
 
 def shadowed_arrays(counting: Kernel, params: set[str]) -> frozenset[str]:

@@ -1,0 +1,325 @@
+"""Constructors of size expressions that simplify: sums are linear forms, what is decided is left out.
+
+Invariant: the value is that of the plain node in every state in which that one has a value, and no element is read that
+it does not read.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from .expressions import (
+    FALSE,
+    INFINITY,
+    OVER,
+    TRUE,
+    ZERO,
+    Expr,
+    Number,
+    assume,
+    const,
+    node,
+    read,
+    variable_of,
+)
+
+Terms = dict[Expr, int]
+
+
+def value_of(expr: Expr) -> int | None:
+    """The integer that the expression is, None if it is not one."""
+    return int(expr.low) if expr.low == expr.high and expr.kind == "const" else None
+
+
+def _times(a: Number, b: Number) -> Number:
+    return 0 if a == 0 or b == 0 else a * b
+
+
+# ---- sums and products --------------------------------------------------------------------------------------
+
+
+def linear(expr: Expr) -> tuple[int, Terms]:
+    """Constant and factors of the terms of an expression as a sum."""
+    known = value_of(expr)
+    if known is not None:
+        return known, {}
+    if expr.kind == "sum":
+        constant, *factors = [int(d) for d in expr.data]  # type: ignore[call-overload]
+        return constant, dict(zip(expr.args, factors))
+    return 0, {expr: 1}
+
+
+def from_linear(constant: int, terms: Terms) -> Expr:
+    """The sum of a constant and of terms with factors."""
+    left = sorted(((t, f) for t, f in terms.items() if f), key=lambda tf: tf[0].key)
+    if not left:
+        return const(constant)
+    if len(left) == 1 and constant == 0 and left[0][1] == 1:
+        return left[0][0]
+    low: Number = constant
+    high: Number = constant
+    for term, factor in left:
+        ends = _times(term.low, factor), _times(term.high, factor)
+        low, high = low + min(ends), high + max(ends)
+    return node("sum", tuple(t for t, _ in left), (constant, *(f for _, f in left)), low, high)
+
+
+def add(*parts: Expr) -> Expr:
+    """The sum."""
+    constant, terms = 0, Terms()
+    for part in parts:
+        more, found = linear(part)
+        constant += more
+        for term, factor in found.items():
+            terms[term] = terms.get(term, 0) + factor
+    return assume(from_linear(constant, terms), sum(p.low for p in parts))
+
+
+def scale(expr: Expr, factor: int) -> Expr:
+    """A multiple."""
+    if factor == 1:
+        return expr
+    constant, terms = linear(expr)
+    made = from_linear(constant * factor, {t: f * factor for t, f in terms.items()})
+    return assume(made, _times(expr.low if factor > 0 else expr.high, factor))
+
+
+def sub(a: Expr, b: Expr) -> Expr:
+    """The difference."""
+    return add(a, scale(b, -1))
+
+
+def mul(a: Expr, b: Expr) -> Expr:
+    """The product."""
+    for known, other in ((value_of(a), b), (value_of(b), a)):
+        if known is not None:
+            return scale(other, known)
+    factors = sorted((*_factors(a), *_factors(b)), key=lambda f: f.key)
+    low, high = factors[0].low, factors[0].high
+    for factor in factors[1:]:
+        ends = [_times(x, y) for x in (low, high) for y in (factor.low, factor.high)]
+        low, high = min(ends), max(ends)
+    if len(factors) == 2 and factors[0] == factors[1]:
+        low = max(low, 0)
+    return node("product", tuple(factors), (), low, high)
+
+
+def _factors(expr: Expr) -> tuple[Expr, ...]:
+    return expr.args if expr.kind == "product" else (expr,)
+
+
+# ---- division -----------------------------------------------------------------------------------------------
+
+
+def floordiv(a: Expr, b: Expr) -> Expr:
+    """The quotient, rounded down. A divisor of 0 has no value."""
+    known, divisor = value_of(a), value_of(b)
+    if divisor == 1:
+        return a
+    if known is not None and divisor:
+        return const(known // divisor)
+    low: Number = -INFINITY
+    high: Number = INFINITY
+    if b.low > 0 and INFINITY not in (abs(a.low), abs(a.high)):
+        ends = [int(x) // int(y) for x in (a.low, a.high) for y in (b.low, min(b.high, 2**63))]
+        low, high = min(ends), max(ends)
+    elif abs(a.low) != INFINITY and abs(a.high) != INFINITY:
+        high = max(abs(a.low), abs(a.high)) + 1
+        low = -high
+    return node("floordiv", (a, b), (), low, high)
+
+
+def mod(a: Expr, b: Expr) -> Expr:
+    """The remainder, with the sign of the divisor. A divisor of 0 has no value."""
+    known, divisor = value_of(a), value_of(b)
+    if known is not None and divisor:
+        return const(known % divisor)
+    if b.low > 0 and a.low >= 0 and a.high < b.low:
+        return a
+    return node("mod", (a, b), (), 0 if b.low >= 0 else b.low + 1, 0 if b.high <= 0 else b.high - 1)
+
+
+# ---- extremes -----------------------------------------------------------------------------------------------
+
+
+def maximum(*parts: Expr) -> Expr:
+    """The largest."""
+    return _extreme("max", parts, lambda a, b: a.low >= b.high)
+
+
+def minimum(*parts: Expr) -> Expr:
+    """The least."""
+    return _extreme("min", parts, lambda a, b: a.high <= b.low)
+
+
+def _extreme(kind: str, parts: Iterable[Expr], beats: Callable[[Expr, Expr], bool]) -> Expr:
+    flat = dict.fromkeys(p for part in parts for p in (part.args if part.kind == kind else (part,)))
+    kept: list[Expr] = []
+    for part in flat:
+        if not any(_beats(kind, beats, k, part) for k in kept):
+            kept = [k for k in kept if not _beats(kind, beats, part, k)] + [part]
+    if len(kept) == 1:
+        return kept[0]
+    pick = max if kind == "max" else min
+    low, high = pick(k.low for k in kept), pick(k.high for k in kept)
+    return node(kind, tuple(sorted(kept, key=lambda k: k.key)), (), low, high)
+
+
+def _beats(kind: str, beats: Callable[[Expr, Expr], bool], a: Expr, b: Expr) -> bool:
+    """Whether b need not be looked at beside a."""
+    if beats(a, b):
+        return True
+    difference = sub(a, b)
+    return difference.low >= 0 if kind == "max" else difference.high <= 0
+
+
+# ---- conditions ---------------------------------------------------------------------------------------------
+
+
+def negate(c: Expr) -> Expr:
+    """The opposite."""
+    if c.kind == "const":
+        return FALSE if c.data[0] else TRUE
+    if c.kind == "not":
+        return c.args[0]
+    if c.kind == "positive":
+        return positive(sub(const(1), c.args[0]))
+    if c.kind in ("and", "or"):
+        return (either if c.kind == "and" else both)(*(negate(a) for a in c.args))
+    return node("not", (c,), (), 0, 1)
+
+
+def both(*parts: Expr) -> Expr:
+    """Whether all hold; looked at in order, until one does not."""
+    return _junction("and", parts, FALSE, TRUE)
+
+
+def either(*parts: Expr) -> Expr:
+    """Whether any holds; looked at in order, until one does."""
+    return _junction("or", parts, TRUE, FALSE)
+
+
+def _junction(kind: str, parts: Iterable[Expr], decisive: Expr, neutral: Expr) -> Expr:
+    kept: dict[Expr, None] = {}
+    for part in parts:
+        for p in part.args if part.kind == kind else (part,):
+            if p == decisive:
+                return decisive
+            if p != neutral:
+                kept[p] = None
+    if not kept:
+        return neutral
+    return next(iter(kept)) if len(kept) == 1 else node(kind, tuple(kept), (), 0, 1)
+
+
+def positive(x: Expr) -> Expr:
+    """Whether 0 < x."""
+    if x.low > 0 or x.high <= 0:
+        return TRUE if x.low > 0 else FALSE
+    if x.kind == "max":
+        return either(*(positive(a) for a in x.args))
+    if x.kind == "min":
+        return both(*(positive(a) for a in x.args))
+    if x.kind == "product" and all(a.low >= 0 for a in x.args):
+        return both(*(positive(a) for a in x.args))
+    if x.kind == "when":
+        return choose(x.args[0], positive(x.args[1]), positive(x.args[2]))
+    if x.kind == "sum" and _has_no_negative(x):
+        return either(*(positive(a) for a in x.args))
+    return node("positive", (x,), (), 0, 1)
+
+
+def _has_no_negative(x: Expr) -> bool:
+    constant, terms = linear(x)
+    return constant == 0 and all(f > 0 and t.low >= 0 for t, f in terms.items())
+
+
+def zero(x: Expr) -> Expr:
+    """Whether x is 0."""
+    if x.low > 0 or x.high < 0:
+        return FALSE
+    if x.low == x.high == 0:
+        return TRUE
+    other = scale(x, -1)
+    return node("zero", (min(x, other, key=lambda e: e.key),), (), 0, 1)
+
+
+def choose(c: Expr, a: Expr, b: Expr) -> Expr:
+    """Of two conditions the one that c decides for."""
+    if c in (TRUE, FALSE) or a == b:
+        return b if c == FALSE else a
+    return either(both(c, a), both(negate(c), b))
+
+
+def compare(operation: str, a: Expr, b: Expr) -> Expr:
+    """A comparison of reals: cmp_lt, cmp_le, cmp_eq or cmp_ne."""
+    return node("compare", (a, b), (operation,), 0, 1)
+
+
+def when(c: Expr, a: Expr, b: Expr) -> Expr:
+    """a if c holds, else b."""
+    if c in (TRUE, FALSE) or a == b:
+        return b if c == FALSE else a
+    if c.kind == "not":
+        return when(c.args[0], b, a)
+    if b.kind == "when" and b.args[0] == c:
+        b = b.args[2]
+    if a.kind == "when" and a.args[0] == c:
+        a = a.args[1]
+    if a.kind == "when" and a.args[2] == b:
+        return when(both(c, a.args[0]), a.args[1], b)
+    if a.high <= 0 and b.high <= 0 and min(a.low, b.low) > -INFINITY:
+        return scale(when(c, scale(a, -1), scale(b, -1)), -1)
+    return node("when", (c, a, b), (), min(a.low, b.low), max(a.high, b.high))
+
+
+# ---- over ranges --------------------------------------------------------------------------------------------
+
+
+def over(kind: str, variable: int, begin: Expr, end: Expr, body: Expr) -> Expr:
+    """A `total` or `largest` as it stands."""
+    if end.high <= begin.low or body == ZERO or kind == "largest" and body.high <= 0:
+        return ZERO
+    count = max(end.high - begin.low, 0)
+    high = max(_times(body.high, count) if kind == "total" else body.high, 0)
+    low = min(_times(body.low, count), 0) if kind == "total" else max(0, body.low if begin.high < end.low else 0)
+    return node(kind, (begin, end, body), (variable,), low, high)
+
+
+# ---- substitution -------------------------------------------------------------------------------------------
+
+
+def substitute(expr: Expr, variable: int, by: Expr) -> Expr:
+    """The expression with another in place of a loop's index, simplified again."""
+    if variable not in expr.free:
+        return expr
+    if expr.kind == "var":
+        return by
+    if expr.kind in OVER:
+        number = variable_of(expr)
+        begin, end = (substitute(a, variable, by) for a in expr.args[:2])
+        body = expr.args[2] if number == variable else substitute(expr.args[2], variable, by)
+        return over(expr.kind, number, begin, end, body)
+    return rebuild(expr, [substitute(a, variable, by) for a in expr.args])
+
+
+def rebuild(expr: Expr, args: list[Expr]) -> Expr:
+    """A node that is not over a range with other arguments, simplified."""
+    if expr.kind == "sum":
+        constant, *factors = [int(d) for d in expr.data]  # type: ignore[call-overload]
+        return add(const(constant), *(scale(a, f) for a, f in zip(args, factors)))
+    if expr.kind == "product":
+        made = args[0]
+        for factor in args[1:]:
+            made = mul(made, factor)
+        return made
+    if expr.kind == "read":
+        return read(str(expr.data[0]), expr.data[1], args)  # type: ignore[arg-type]
+    if expr.kind == "compare":
+        return compare(str(expr.data[0]), *args)
+    return _MAKERS[expr.kind](*args)
+
+
+_MAKERS: dict[str, Callable[..., Expr]] = {
+    "floordiv": floordiv, "mod": mod, "max": maximum, "min": minimum, "when": when, "positive": positive,
+    "zero": zero, "not": negate, "and": both, "or": either,
+}  # fmt: skip

@@ -1,0 +1,268 @@
+"""Size expressions evaluated on NumPy arrays, all points of a range at a time.
+
+Arithmetic saturates at the ends of 64 bits. A state that an expression does not describe (an index outside its array, a
+divisor of 0) raises Inexact: then the counting kernel decides.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from .expressions import INT64, KINDS, Expr, variable_of
+from .sizes import Sized
+
+CHUNK = 1 << 15
+"""Points of a range looked at together."""
+
+Values = "np.ndarray | int | float | bool"
+"""One number, or one for each point."""
+
+
+class Inexact(Exception):
+    """The expressions do not describe this state."""
+
+
+class Evaluator:
+    """Expressions on the arrays and the scalar arguments of a launch."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, int | float | bool]) -> None:
+        self.arrays = arrays
+        self.scalars = scalars
+
+    def number(self, expr: Expr) -> int:
+        """The value of an expression without free indices. Raises Inexact."""
+        return int(self.at(expr, {}))
+
+    def at(self, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+        """Values where loops are at these indices, vectors of one length."""
+        return EVALUATE[expr.kind](self, expr, points)
+
+    def all_at(self, expr: Expr, points: dict[int, np.ndarray]) -> list[Values]:
+        """Values of the arguments."""
+        return [self.at(arg, points) for arg in expr.args]
+
+
+def sizes(sized: Sized, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, int | float | bool]) -> list[int]:
+    """Depths, totals and rows, in this order. Raises Inexact."""
+    evaluator = Evaluator(arrays, scalars)
+    for value, most in sized.limits:
+        if evaluator.number(value) > most:
+            raise Inexact
+    return [evaluator.number(x) for x in (*sized.depths, *sized.totals, *sized.rows)]
+
+
+# ---- arithmetic ---------------------------------------------------------------------------------------------
+
+
+def clamped(value: Values) -> Values:
+    """A Python integer within 64 bits."""
+    return min(max(value, INT64[0]), INT64[1]) if isinstance(value, int) else value
+
+
+def add(x: Values, y: Values) -> Values:
+    """The sum, saturating."""
+    if not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray):
+        return clamped(int(x) + int(y))
+    with np.errstate(over="ignore"):
+        made = np.add(x, y)
+    wrapped = ((x ^ made) & (y ^ made)) < 0
+    return np.where(wrapped, np.where(np.less(x, 0), *INT64), made) if wrapped.any() else made
+
+
+def mul(x: Values, y: Values) -> Values:
+    """The product, saturating."""
+    if not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray):
+        return clamped(int(x) * int(y))
+    with np.errstate(over="ignore"):
+        made = np.multiply(x, y)
+    rough = np.multiply(x, y, dtype=np.float64)
+    wrapped = np.abs(rough) >= 2.0**63
+    return np.where(wrapped, np.where(rough < 0, *INT64), made) if wrapped.any() else made
+
+
+def _divided(operation: Callable[..., Values]) -> Callable[[Evaluator, Expr, dict[int, np.ndarray]], Values]:
+    def divide(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+        x, y = self.all_at(expr, points)
+        if np.any(np.equal(y, 0)):
+            raise Inexact
+        return operation(x, y)
+
+    return divide
+
+
+def _sum(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    constant, *factors = expr.data
+    made: Values = constant  # type: ignore[assignment]
+    for arg, factor in zip(expr.args, factors):
+        made = add(made, mul(self.at(arg, points), factor))  # type: ignore[arg-type]
+    return made
+
+
+def _product(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    made: Values = 1
+    for value in self.all_at(expr, points):
+        made = mul(made, value)
+    return made
+
+
+def _fold(pair: Callable[..., Values], plain: Callable[..., Values]) -> Callable[..., Values]:
+    def fold(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+        values = self.all_at(expr, points)
+        made = values[0]
+        for value in values[1:]:
+            array = isinstance(made, np.ndarray) or isinstance(value, np.ndarray)
+            made = pair(made, value) if array else plain(made, value)
+        return made
+
+    return fold
+
+
+# ---- leaves -------------------------------------------------------------------------------------------------
+
+
+def _shape(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    array, axis = expr.data
+    extent = self.arrays[str(array)].shape[axis]  # type: ignore[index]
+    if extent > expr.high:
+        raise Inexact
+    return extent
+
+
+def _read(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    array = self.arrays[str(expr.data[0])]
+    indices = self.all_at(expr, points)
+    for index, extent in zip(indices, array.shape):
+        if np.any(np.less(index, 0)) or np.any(np.greater_equal(index, extent)):
+            raise Inexact
+    found = array[tuple(indices)]
+    if isinstance(found, np.ndarray) and found.ndim:
+        return found.astype(np.int64) if found.dtype.kind in "iu" else found
+    return found.astype(np.int64).item() if found.dtype.kind in "iu" else found.item()  # type: ignore[no-any-return]
+
+
+# ---- choices ------------------------------------------------------------------------------------------------
+
+
+def _at_some(points: dict[int, np.ndarray], chosen: np.ndarray) -> dict[int, np.ndarray]:
+    return {k: v[chosen] for k, v in points.items()}
+
+
+def _when(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    condition, x, y = expr.args
+    holds = self.at(condition, points)
+    if not isinstance(holds, np.ndarray):
+        return self.at(x if holds else y, points)
+    made = np.empty(holds.shape, np.int64)
+    for chosen, value in ((holds, x), (~holds, y)):
+        if chosen.any():
+            made[chosen] = self.at(value, _at_some(points, chosen))
+    return made
+
+
+def _junction(decisive: bool) -> Callable[[Evaluator, Expr, dict[int, np.ndarray]], Values]:
+    def junction(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+        known: Values = not decisive
+        for arg in expr.args:
+            if not isinstance(known, np.ndarray):
+                if known is decisive or known == decisive:
+                    return decisive
+                known = self.at(arg, points)
+                continue
+            left = known != decisive
+            if left.any():
+                known = known.copy()
+                known[left] = self.at(arg, _at_some(points, left))
+        return known
+
+    return junction
+
+
+def _compare(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    x, y = self.all_at(expr, points)
+    with np.errstate(invalid="ignore"):
+        return COMPARISONS[str(expr.data[0])](x, y)
+
+
+COMPARISONS: dict[str, Callable[..., Values]] = {
+    "cmp_lt": lambda x, y: x < y, "cmp_le": lambda x, y: x <= y,
+    "cmp_eq": lambda x, y: x == y, "cmp_ne": lambda x, y: x != y,
+}  # fmt: skip
+
+
+def _not(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    value = self.at(expr.args[0], points)
+    return ~value if isinstance(value, np.ndarray) else not value
+
+
+# ---- ranges -------------------------------------------------------------------------------------------------
+
+
+def _over(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    begin, end = self.at(expr.args[0], points), self.at(expr.args[1], points)
+    one = not isinstance(begin, np.ndarray) and not isinstance(end, np.ndarray)
+    if one and not points:
+        return _over_one(self, expr, int(begin), int(end))
+    count = next(iter(points.values())).size if points else np.broadcast(begin, end).size
+    begins = np.broadcast_to(np.asarray(begin, np.int64), (count,))
+    ends = np.broadcast_to(np.asarray(end, np.int64), (count,))
+    return _over_many(self, expr, points, begins, np.maximum(ends - begins, 0))
+
+
+def _over_one(self: Evaluator, expr: Expr, begin: int, end: int) -> int:
+    """One range, a chunk at a time."""
+    number, sums, made = variable_of(expr), expr.kind == "total", 0
+    for first in range(begin, end, CHUNK):
+        index = np.arange(first, min(first + CHUNK, end), dtype=np.int64)
+        values = self.at(expr.args[2], {number: index})
+        if sums:
+            made += _added(values, index.size)
+        else:
+            made = max(made, int(np.max(values)))
+    return min(made, INT64[1])
+
+
+def _added(values: Values, count: int) -> int:
+    """The sum over so many points."""
+    if not isinstance(values, np.ndarray):
+        return int(values) * count
+    if abs(float(values.max())) * values.size < 2.0**62 and values.min() >= -(2**31):
+        return int(values.sum())
+    return sum(values.tolist())
+
+
+def _over_many(
+    self: Evaluator, expr: Expr, points: dict[int, np.ndarray], begins: np.ndarray, counts: np.ndarray
+) -> Values:
+    """A range for each point: all their points in one row, cut into chunks."""
+    number, sums = variable_of(expr), expr.kind == "total"
+    made = np.zeros(begins.size, np.int64)
+    ends = np.cumsum(counts)
+    for first in range(0, int(ends[-1]) if ends.size else 0, CHUNK):
+        at = np.arange(first, min(first + CHUNK, int(ends[-1])), dtype=np.int64)
+        owner = np.searchsorted(ends, at, "right")
+        index = at - (ends - counts)[owner] + begins[owner]
+        inner = {k: v[owner] for k, v in points.items()} | {number: index}
+        values = np.broadcast_to(np.asarray(self.at(expr.args[2], inner), np.int64), at.shape)
+        starts = np.flatnonzero(np.diff(owner, prepend=-1))
+        if sums:
+            made[owner[starts]] = add(made[owner[starts]], np.add.reduceat(values, starts))
+        else:
+            made[owner[starts]] = np.maximum(made[owner[starts]], np.maximum.reduceat(values, starts))
+    return made
+
+
+EVALUATE: dict[str, Callable[[Evaluator, Expr, dict[int, np.ndarray]], Values]] = {
+    "const": lambda self, expr, _: expr.data[0],  # type: ignore[dict-item,return-value]
+    "arg": lambda self, expr, _: self.scalars[str(expr.data[0])],
+    "var": lambda self, expr, points: points[variable_of(expr)],
+    "shape": _shape, "read": _read, "sum": _sum, "product": _product,
+    "floordiv": _divided(lambda x, y: x // y), "mod": _divided(lambda x, y: x % y),
+    "max": _fold(np.maximum, max), "min": _fold(np.minimum, min), "when": _when, "total": _over, "largest": _over,
+    "positive": lambda self, expr, points: self.at(expr.args[0], points) > 0,  # type: ignore[operator]
+    "zero": lambda self, expr, points: self.at(expr.args[0], points) == 0,
+    "compare": _compare, "not": _not, "and": _junction(False), "or": _junction(True),
+}  # fmt: skip
+"""How each kind is evaluated."""
+
+assert EVALUATE.keys() == KINDS.keys()

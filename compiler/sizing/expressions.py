@@ -1,0 +1,178 @@
+"""Size expressions: what the depth of an adstack, or the number of rows, is made of.
+
+    sum($i in 0 .. shape(x, 0): row[$i + 1] - row[$i])
+
+An expression is an immutable tree over constants, scalar arguments, shapes, array elements and the indices of the
+loops around it. Numbers are whole numbers without bounds; executors compute in 64 bits and saturate. Each expression
+knows an interval, `low .. high`, that holds its value whatever the arguments are. `when` and `and`, `or` evaluate only
+what decides, so no element is read that the kernel would not read; a sum or a largest value over an empty range is 0
+and reads nothing.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..ir.types import Scalar
+
+Number = int | float
+INFINITY = float("inf")
+INT64 = (-(2**63), 2**63 - 1)
+LEAF = (-(2**31), 2**31 - 1)
+"""What an integer leaf is taken to lie in; a wider type is checked to."""
+
+KINDS: dict[str, str] = {
+    "const": "a number: data = (value,)",
+    "arg": "a scalar argument: data = (name, type)",
+    "shape": "an extent: data = (array, axis)",
+    "var": "the index of a loop around: data = (id,)",
+    "read": "an element of an array: data = (array, type), args = indices",
+    "sum": "data = (constant, factors..), args = terms",
+    "product": "args = two factors or more",
+    "floordiv": "args = (x, y), rounded down",
+    "mod": "args = (x, y), x - y*floor(x/y)",
+    "max": "args = two or more",
+    "min": "args = two or more",
+    "when": "args = (condition, x, y): x or y",
+    "total": "data = (id,), args = (begin, end, x): the sum of x over begin .. end",
+    "largest": "data = (id,), args = (begin, end, x): the largest x over begin .. end, at least 0",
+    "positive": "args = (x,): 0 < x",
+    "zero": "args = (x,): x is 0",
+    "compare": "data = (operation,), args = two real leaves",
+    "not": "args = (condition,)",
+    "and": "args = two conditions or more; those after a false one are not looked at",
+    "or": "args = two conditions or more; those after a true one are not looked at",
+}
+"""Every kind of expression."""
+
+CONDITIONS = frozenset({"positive", "zero", "compare", "not", "and", "or"})
+OVER = frozenset({"total", "largest"})
+
+
+@dataclass(frozen=True, eq=False)
+class Expr:
+    """One node. data, args: see KINDS. low, high: bounds of the value.
+
+    Two expressions are equal if they are written alike. size: nodes of the tree. free: loops whose index it needs.
+    reads: whether an element of an array is read.
+    """
+
+    kind: str
+    data: tuple[object, ...]
+    args: tuple[Expr, ...]
+    low: Number
+    high: Number
+    key: str
+    size: int
+    free: frozenset[int]
+    reads: bool
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expr) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return self.key
+
+    @property
+    def is_condition(self) -> bool:
+        return _leaf_kind(self) == "b"
+
+    @property
+    def is_real(self) -> bool:
+        return _leaf_kind(self) == "f"
+
+
+def _leaf_kind(expr: Expr) -> str:
+    if expr.kind in ("arg", "read"):
+        dtype = expr.data[1]
+        assert isinstance(dtype, Scalar)
+        return dtype.kind
+    if expr.kind == "const":
+        return "b" if isinstance(expr.data[0], bool) else "f" if isinstance(expr.data[0], float) else "i"
+    return "b" if expr.kind in CONDITIONS else "i"
+
+
+def node(
+    kind: str, args: tuple[Expr, ...] = (), data: tuple[object, ...] = (), low: Number = -INFINITY,
+    high: Number = INFINITY,
+) -> Expr:  # fmt: skip
+    """A node as it stands, not simplified: the functions of `algebra` make simpler ones."""
+    key = f"{kind}{data!r}" if not args else f"{kind}{data!r}({','.join([a.key for a in args])})"
+    free: frozenset[int] = frozenset().union(*[a.free for a in args])
+    if kind == "var":
+        free = frozenset((_id(data),))
+    elif kind in OVER:
+        free = args[0].free | args[1].free | args[2].free - {_id(data)}
+    reads = kind == "read" or any(a.reads for a in args)
+    return Expr(kind, data, args, low, high, key, 1 + sum(a.size for a in args), free, reads)
+
+
+def _id(data: tuple[object, ...]) -> int:
+    number = data[0]
+    assert isinstance(number, int)
+    return number
+
+
+def variable_of(over: Expr) -> int:
+    """The loop of a `total`, a `largest` or a `var`."""
+    return _id(over.data)
+
+
+# ---- leaves -------------------------------------------------------------------------------------------------
+
+
+def const(value: Number | bool) -> Expr:
+    """A number."""
+    return node("const", (), (value,), value, value)
+
+
+ZERO, ONE, TRUE, FALSE = const(0), const(1), const(True), const(False)
+
+
+def _bounds(dtype: Scalar) -> tuple[Number, Number]:
+    if dtype.is_real:
+        return -INFINITY, INFINITY
+    return (0, 1) if dtype.is_bool else bounds_of(dtype) if dtype.bits <= 32 and dtype.name != "u32" else LEAF
+
+
+def bounds_of(dtype: Scalar) -> tuple[int, int]:
+    """The least and the largest number of an integer type."""
+    bits = dtype.bits - dtype.is_signed
+    return (-(2**bits) if dtype.is_signed else 0), 2**bits - 1
+
+
+def argument(name: str, dtype: Scalar) -> Expr:
+    """A scalar argument."""
+    return node("arg", (), (name, dtype), *_bounds(dtype))
+
+
+def shape(array: str, axis: int) -> Expr:
+    """The extent of an array."""
+    return node("shape", (), (array, axis), 0, LEAF[1])
+
+
+def variable(number: int, low: Number, high: Number) -> Expr:
+    """The index of a loop. low, high: where it lies."""
+    return node("var", (), (number,), low, high)
+
+
+def read(array: str, dtype: Scalar, indices: Iterable[Expr]) -> Expr:
+    """An element."""
+    return node("read", tuple(indices), (array, dtype), *_bounds(dtype))
+
+
+def assume(expr: Expr, low: Number) -> Expr:
+    """The same expression where it is known to be at least `low`."""
+    if expr.low >= low:
+        return expr
+    return Expr(expr.kind, expr.data, expr.args, low, max(expr.high, low), expr.key, expr.size, expr.free, expr.reads)
+
+
+def walk(expr: Expr) -> Iterable[Expr]:
+    """Every node, arguments before the node itself."""
+    for arg in expr.args:
+        yield from walk(arg)
+    yield expr

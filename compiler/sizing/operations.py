@@ -1,0 +1,106 @@
+"""Spans of the results of operations. What is not listed, reals above all, has a result of which nothing is known."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ir import nodes as n
+from ..ir.types import Scalar
+from . import algebra as a
+from . import spans as s
+from .expressions import FALSE, ONE, TRUE, ZERO, Expr, const
+from .spans import UNKNOWN, Around, Span
+
+Rule = Callable[..., Span]
+
+
+def _shifted_left(x: Span, count: Span) -> Span:
+    places = None if count.exact is None else a.value_of(count.exact)
+    return s.mul(x, s.number(1 << places)) if places is not None and 0 <= places < 31 else UNKNOWN
+
+
+def _shifted_right(x: Span, count: Span) -> Span:
+    """Of a number that is not negative: both shifts divide."""
+    places = None if count.exact is None else a.value_of(count.exact)
+    sound = x.exact is not None and x.exact.low >= 0 and places is not None and 0 <= places < 31
+    return s.floordiv(x, s.number(1 << (places or 0))) if sound else UNKNOWN
+
+
+def _magnitude(x: Span) -> Span:
+    return s.apply((x,), lambda e: a.maximum(e, a.scale(e, -1)))
+
+
+WRAPPING: dict[str, Rule] = {
+    "add": s.add, "sub": s.sub, "mul": s.mul, "neg": lambda x: s.sub(s.NOTHING, x), "abs": _magnitude,
+    "bit_shl": _shifted_left, "floordiv": s.floordiv,
+}  # fmt: skip
+"""Integer operations whose result may leave its type."""
+
+WITHIN: dict[str, Rule] = {
+    "min": s.minimum, "max": s.maximum, "mod": s.mod, "bit_shr": _shifted_right, "bit_sar": _shifted_right,
+    "unique": lambda x, _: x,
+}  # fmt: skip
+"""Integer operations whose result does not."""
+
+
+def _less(x: Expr, y: Expr) -> Expr:
+    return a.positive(a.sub(y, x))
+
+
+def _at_most(x: Expr, y: Expr) -> Expr:
+    return a.positive(a.add(a.sub(y, x), ONE))
+
+
+COMPARED: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "cmp_lt": _less, "cmp_le": _at_most, "cmp_gt": lambda x, y: _less(y, x), "cmp_ge": lambda x, y: _at_most(y, x),
+    "cmp_eq": lambda x, y: a.zero(a.sub(x, y)), "cmp_ne": lambda x, y: a.negate(a.zero(a.sub(x, y))),
+}  # fmt: skip
+"""Comparisons of integers."""
+
+REAL: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "cmp_lt": lambda x, y: a.compare("cmp_lt", x, y), "cmp_le": lambda x, y: a.compare("cmp_le", x, y),
+    "cmp_gt": lambda x, y: a.compare("cmp_lt", y, x), "cmp_ge": lambda x, y: a.compare("cmp_le", y, x),
+    "cmp_eq": lambda x, y: a.compare("cmp_eq", x, y), "cmp_ne": lambda x, y: a.compare("cmp_ne", x, y),
+}  # fmt: skip
+"""Comparisons of reals; one with a NaN is false, but for cmp_ne."""
+
+BOOLEAN: dict[str, Callable[..., Expr]] = {
+    "logical_and": a.both, "bit_and": a.both, "logical_or": a.either, "bit_or": a.either,
+    "logic_not": a.negate, "bit_not": a.negate,
+    "cmp_eq": lambda x, y: a.choose(x, y, a.negate(y)), "cmp_ne": lambda x, y: a.choose(x, a.negate(y), y),
+    "bit_xor": lambda x, y: a.choose(x, a.negate(y), y),
+}  # fmt: skip
+"""Operations on booleans."""
+
+
+def operation(stmt: n.Op, args: tuple[Span, ...], around: Around | None) -> Span:
+    """The span of an operation's result."""
+    if stmt.op == "select":
+        return s.choose(*args)
+    dtype = stmt.args[0].type
+    if dtype.is_bool or dtype.is_real:
+        rules = BOOLEAN if dtype.is_bool else REAL
+        return s.apply(args, rules[stmt.op]) if stmt.op in rules else UNKNOWN
+    if stmt.op in COMPARED:
+        return s.apply(args, COMPARED[stmt.op])
+    if stmt.op in WRAPPING:
+        return s.fitted(WRAPPING[stmt.op](*args), stmt.result.type, around)
+    return WITHIN[stmt.op](*args) if stmt.op in WITHIN else UNKNOWN
+
+
+def cast(x: Span, source: Scalar, target: Scalar, around: Around | None) -> Span:
+    """The span of a conversion. Reals keep their span where the new type holds all of the old one's numbers."""
+    if source.is_real or target.is_real:
+        wider = source.is_real and target.is_real and target.bits >= source.bits
+        return x if wider else UNKNOWN
+    if source.is_bool:
+        return x if target.is_bool else s.apply((x,), lambda c: a.when(c, ONE, ZERO))
+    if target.is_bool:
+        return s.apply((x,), lambda e: a.negate(a.zero(e)))
+    return s.fitted(x, target, around)
+
+
+def constant(stmt: n.Const) -> Span:
+    """The span of a constant."""
+    if stmt.result.type.is_bool:
+        return s.exactly(TRUE if stmt.value else FALSE)
+    return s.exactly(const(stmt.value))

@@ -1,0 +1,308 @@
+"""Size expressions as an ordinary kernel: one serial task that fills the arrays of the counting kernel.
+
+    total(i in b .. e: x)   →   for i in b .. e { set sum, sum + x }
+
+Ranges that are alike share one loop. Arithmetic saturates where it could leave 64 bits. `$inexact` becomes 1 where the
+expressions do not describe the state: a limit is passed, an index is outside its array (the element is not read), a
+divisor is 0. So the kernel needs no check of its own and can be made by any backend.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from ..ir import nodes as n
+from ..ir.build import Builder
+from ..ir.nodes import Kernel, Param, Stmt, Task, Value
+from ..ir.types import ArrayType, Scalar, f64, i64, u1
+from .count import OUTPUTS
+from .expressions import INT64, KINDS, OVER, Expr, variable, variable_of, walk
+from .sizes import Sized
+
+INEXACT = "$inexact"
+
+
+def size_kernel(kernel: Kernel, sized: Sized) -> Kernel:
+    """The kernel that evaluates the sizes of another one, on its arguments and the arrays OUTPUTS and INEXACT."""
+    maker = _Maker(kernel)
+    maker.run(sized)
+    used = {str(e.data[0]) for x in sized.expressions for e in walk(x) if e.kind in ("arg", "shape", "read")}
+    outputs = tuple(Param(name, ArrayType(i64, 1)) for name in (*OUTPUTS, INEXACT))
+    params = tuple(p for p in kernel.params if p.name in used) + outputs
+    return Kernel(f"{kernel.name}.sizes", params, (Task(maker.b.take()),))
+
+
+@dataclass
+class _Scope:
+    """Values made so far in a block, by expression."""
+
+    made: dict[Expr, Value] = field(default_factory=dict)
+
+
+class _Maker:
+    def __init__(self, kernel: Kernel) -> None:
+        self.b = Builder()
+        self.arrays = kernel.array_types()
+        self.scopes = [_Scope()]
+        self.names = 0
+
+    def run(self, sized: Sized) -> None:
+        """Limits that need no loop decide whether anything else is looked at."""
+        b = self.b
+        b.local("inexact", u1)
+        plain = [(x, m) for x, m in sized.limits if not any(e.kind in OVER for e in walk(x))]
+        self._limits(plain)
+        inner: list[Stmt] = self._block(lambda: self._sizes(sized, [x for x in sized.limits if x not in plain]))
+        b.if_(b.op("logic_not", b.get("inexact", u1)), inner)
+        b.store(INEXACT, (b.const(0, i64),), b.cast(b.get("inexact", u1), i64))
+
+    def _limits(self, limits: list[tuple[Expr, int]]) -> None:
+        for x, most in limits:
+            self.flag(self.b.op("cmp_gt", self.value(x), self.b.const(most, i64)))
+
+    def _sizes(self, sized: Sized, limits: list[tuple[Expr, int]]) -> None:
+        found = (sized.depths, sized.totals, sized.rows)
+        self.prepare([*(x for x, _ in limits), *(x for xs in found for x in xs)])
+        self._limits(limits)
+        for name, expressions in zip((OUTPUTS[0], OUTPUTS[2], OUTPUTS[1]), found):
+            for k, x in enumerate(expressions):
+                self.b.store(name, (self.b.const(k, i64),), self.value(x))
+
+    # -- statements -----------------------------------------------------------------------------------------
+
+    def _block(self, make: Callable[[], None]) -> list[Stmt]:
+        self.scopes.append(_Scope())
+        with self.b.block() as body:
+            make()
+        self.scopes.pop()
+        return body
+
+    def flag(self, wrong: Value) -> None:
+        """The state is not described if this is true."""
+        self.b.set("inexact", self.b.op("logical_or", self.b.get("inexact", u1), wrong))
+
+    def local(self, dtype: Scalar) -> str:
+        """A new local, declared here."""
+        self.names += 1
+        return self.b.local(f"v{self.names}", dtype)
+
+    def branch(self, condition: Value, dtype: Scalar, then: Callable[[], Value], other: Callable[[], Value]) -> Value:
+        """The value of one of two pieces of code, of which one runs."""
+        name = self.local(dtype)
+        blocks = [self._block(lambda make=make: self.b.set(name, make())) for make in (then, other)]  # type: ignore[misc]
+        self.b.if_(condition, *blocks)
+        return self.b.get(name, dtype)
+
+    # -- values ---------------------------------------------------------------------------------------------
+
+    def value(self, x: Expr) -> Value:
+        """The value of an expression, made here unless a block around has it."""
+        for scope in self.scopes:
+            if x in scope.made:
+                return scope.made[x]
+        if x.kind in OVER:
+            self.loop([x])
+            return self.scopes[-1].made[x]
+        made = self.scopes[-1].made[x] = MAKE[x.kind](self, x)
+        return made
+
+    def prepare(self, expressions: Iterable[Expr]) -> None:
+        """Make the ranges that these need in any case, one loop for all that are alike."""
+        alike: dict[tuple[int, Expr, Expr], list[Expr]] = {}
+        for x in expressions:
+            for over in _needed(x):
+                known = any(over in scope.made for scope in self.scopes)
+                group = alike.setdefault((variable_of(over), *over.args[:2]), [])
+                if not known and over not in group:
+                    group.append(over)
+        for group in alike.values():
+            if group:
+                self.loop(group)
+
+    def loop(self, overs: list[Expr]) -> None:
+        """Ranges with the same ends."""
+        first = overs[0]
+        begin, end = self.value(first.args[0]), self.value(first.args[1])
+        names = [self.local(i64) for _ in overs]
+        index = self.b.fresh(i64)
+
+        def body() -> None:
+            self.scopes[-1].made[variable(variable_of(first), 0, 0)] = index
+            self.prepare([x.args[2] for x in overs])
+            for name, x in zip(names, overs):
+                made, known = self.value(x.args[2]), self.b.get(name, i64)
+                self.b.set(name, self._joined(x, known, made))
+
+        self.b.emit(n.For(index, begin, end, tuple(self._block(body))))
+        for name, x in zip(names, overs):
+            self.scopes[-1].made[x] = self.b.get(name, i64)
+
+    def _joined(self, over: Expr, known: Value, made: Value) -> Value:
+        if over.kind == "largest":
+            return self.b.op("max", known, made)
+        return self.add(known, made, over.low, over.high)
+
+    # -- arithmetic -----------------------------------------------------------------------------------------
+
+    def add(self, x: Value, y: Value, low: float, high: float) -> Value:
+        """The sum, saturating where it could leave 64 bits."""
+        b = self.b
+        made = b.op("add", x, y)
+        if INT64[0] <= low and high <= INT64[1]:
+            return made
+        zero = b.const(0, i64)
+        changed = b.op("bit_and", b.op("bit_xor", x, made), b.op("bit_xor", y, made))
+        return b.op("select", b.op("cmp_lt", changed, zero), self._end(b.op("cmp_lt", x, zero)), made)
+
+    def mul(self, x: Value, y: Value, low: float, high: float) -> Value:
+        """The product, saturating where it could leave 64 bits."""
+        b = self.b
+        made = b.op("mul", x, y)
+        if INT64[0] <= low and high <= INT64[1]:
+            return made
+        rough = b.op("mul", b.cast(x, f64), b.cast(y, f64))
+        large = b.op("cmp_ge", b.op("abs", rough), b.const(2.0**63, f64))
+        return b.op("select", large, self._end(b.op("cmp_lt", rough, b.const(0.0, f64))), made)
+
+    def _end(self, negative: Value) -> Value:
+        return self.b.op("select", negative, self.b.const(INT64[0], i64), self.b.const(INT64[1], i64))
+
+
+def _needed(x: Expr) -> Iterable[Expr]:
+    """Ranges that are looked at whatever conditions say, and that need no index of another."""
+    if x.kind in OVER:
+        for arg in x.args[:2]:
+            yield from _needed(arg)
+        yield x
+        return
+    for arg in x.args[:1] if x.kind in ("when", "and", "or") else x.args:
+        yield from _needed(arg)
+
+
+def _is_plain(x: Expr) -> bool:
+    """Whether looking at it has no effect: no element, no range, no divisor that may be 0."""
+    divides = x.kind in ("floordiv", "mod") and x.args[1].low <= 0 <= x.args[1].high
+    return x.kind not in OVER and x.kind != "read" and not divides and all(map(_is_plain, x.args))
+
+
+# ---- kinds --------------------------------------------------------------------------------------------------
+
+
+def _const(m: _Maker, x: Expr) -> Value:
+    value = x.data[0]
+    assert isinstance(value, (int, float))
+    return m.b.const(value, u1 if isinstance(value, bool) else f64 if isinstance(value, float) else i64)
+
+
+def _typed(m: _Maker, value: Value) -> Value:
+    """As i64, f64 or u1."""
+    return value if value.type.is_bool else m.b.cast(value, f64 if value.type.is_real else i64)
+
+
+def _arg(m: _Maker, x: Expr) -> Value:
+    name, dtype = x.data
+    assert isinstance(dtype, Scalar)
+    return _typed(m, m.b.arg(str(name), dtype))
+
+
+def _shape(m: _Maker, x: Expr) -> Value:
+    array, axis = x.data
+    assert isinstance(axis, int)
+    extent = m.b.shape(str(array), axis, i64)
+    m.flag(m.b.op("cmp_gt", extent, m.b.const(int(x.high), i64)))
+    return extent
+
+
+def _read(m: _Maker, x: Expr) -> Value:
+    array = str(x.data[0])
+    indices = tuple(m.value(i) for i in x.args)
+    dtype = m.arrays[array].dtype
+    target = dtype if dtype.is_bool else f64 if dtype.is_real else i64
+    inside = m.b.const(True, u1)
+    for axis, index in enumerate(indices):
+        extent = m.b.shape(array, axis, i64)
+        right = m.b.op("logical_and", m.b.op("cmp_ge", index, m.b.const(0, i64)), m.b.op("cmp_lt", index, extent))
+        inside = right if axis == 0 else m.b.op("logical_and", inside, right)
+    if not indices:
+        return _typed(m, m.b.load(array, indices, dtype))
+    m.flag(m.b.op("logic_not", inside))
+    return m.branch(inside, target, lambda: _typed(m, m.b.load(array, indices, dtype)), lambda: m.b.const(0, target))
+
+
+def _sum(m: _Maker, x: Expr) -> Value:
+    constant, *factors = [int(d) for d in x.data]  # type: ignore[call-overload]
+    low, high = constant, constant
+    made = m.b.const(constant, i64)
+    for k, (arg, factor) in enumerate(zip(x.args, factors)):
+        ends = sorted((_times(arg.low, factor), _times(arg.high, factor)))
+        part = m.value(arg) if factor == 1 else m.mul(m.value(arg), m.b.const(factor, i64), *ends)
+        low, high = low + ends[0], high + ends[1]  # type: ignore[assignment]
+        made = part if k == 0 and constant == 0 else m.add(made, part, low, high)
+    return made
+
+
+def _times(a: float, b: int) -> float:
+    return 0 if a == 0 or b == 0 else a * b
+
+
+def _product(m: _Maker, x: Expr) -> Value:
+    made, low, high = m.value(x.args[0]), x.args[0].low, x.args[0].high
+    for arg in x.args[1:]:
+        ends = [_times(p, q) for p in (low, high) for q in (arg.low, arg.high)]  # type: ignore[arg-type]
+        low, high = min(ends), max(ends)
+        made = m.mul(made, m.value(arg), low, high)
+    return made
+
+
+def _divided(m: _Maker, x: Expr) -> Value:
+    dividend, divisor = m.value(x.args[0]), m.value(x.args[1])
+    if x.args[1].low <= 0 <= x.args[1].high:
+        none = m.b.op("cmp_eq", divisor, m.b.const(0, i64))
+        m.flag(none)
+        divisor = m.b.op("select", none, m.b.const(1, i64), divisor)
+    return m.b.op(x.kind, dividend, divisor)
+
+
+def _folded(operation: str) -> Callable[[_Maker, Expr], Value]:
+    def fold(m: _Maker, x: Expr) -> Value:
+        made = m.value(x.args[0])
+        for arg in x.args[1:]:
+            made = m.b.op(operation, made, m.value(arg))
+        return made
+
+    return fold
+
+
+def _when(m: _Maker, x: Expr) -> Value:
+    condition, a, b = x.args
+    if _is_plain(a) and _is_plain(b):
+        return m.b.op("select", m.value(condition), m.value(a), m.value(b))
+    return m.branch(m.value(condition), i64, lambda: m.value(a), lambda: m.value(b))
+
+
+def _junction(operation: str, decisive: bool) -> Callable[[_Maker, Expr], Value]:
+    def junction(m: _Maker, x: Expr) -> Value:
+        made = m.value(x.args[0])
+        for arg in x.args[1:]:
+            if _is_plain(arg):
+                made = m.b.op(operation, made, m.value(arg))
+                continue
+            pieces = (lambda: m.b.const(decisive, u1)), (lambda arg=arg: m.value(arg))  # type: ignore[misc]
+            made = m.branch(made, u1, *(pieces if decisive else pieces[::-1]))
+        return made
+
+    return junction
+
+
+MAKE: dict[str, Callable[[_Maker, Expr], Value]] = {
+    "const": _const, "arg": _arg, "shape": _shape, "read": _read, "sum": _sum, "product": _product,
+    "floordiv": _divided, "mod": _divided, "max": _folded("max"), "min": _folded("min"), "when": _when,
+    "positive": lambda m, x: m.b.op("cmp_gt", m.value(x.args[0]), m.b.const(0, i64)),
+    "zero": lambda m, x: m.b.op("cmp_eq", m.value(x.args[0]), m.b.const(0, i64)),
+    "compare": lambda m, x: m.b.op(str(x.data[0]), m.value(x.args[0]), m.value(x.args[1])),
+    "not": lambda m, x: m.b.op("logic_not", m.value(x.args[0])),
+    "and": _junction("logical_and", False), "or": _junction("logical_or", True),
+}  # fmt: skip
+"""How each kind is made; ranges are loops, and their indices are in scope."""
+
+assert MAKE.keys() | OVER | {"var"} == KINDS.keys()
