@@ -18,8 +18,10 @@ import numpy as np
 from ..compiler.errors import AdstackOverflow, StackgradError
 from ..compiler.ir.nodes import Arg, Atomic, Kernel, Load, Random, Shape, StackAlloca
 from ..compiler.ir.walk import walk_kernel
+from ..compiler.sizing.post_order import KeptSizes
 from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Scalars, Sizes
 from .profiling import execute
+from .sizing import SizeFinder
 from .usage import SlabUse, describe, describe_overflow, find_uses
 from .words import CACHE_HITS, LAST, LAUNCHES, words
 
@@ -63,7 +65,8 @@ class Lowered(Protocol):
     kernel: what runs. counting: finds the depths of its adstacks, or None. reads, writes: array parameters whose
     content the kernel loads, stores to. shadow: array parameters that the counting kernel stores to. before: the array
     behind each parameter that takes a copy of what it held before. marking: decides whether it may run, or None.
-    claims: tells after a launch whether what the program states holds, or None.
+    claims: tells after a launch whether what the program states holds, or None. sizes: what counting finds, as
+    expressions, or None.
     """
 
     @property
@@ -82,18 +85,22 @@ class Lowered(Protocol):
     def marking(self) -> Marking | None: ...
     @property
     def claims(self) -> Marking | None: ...
+    @property
+    def sizes(self) -> KeptSizes | None: ...
 
 
 class LaunchStats:
-    """Counters of one launcher since it was made. cache_hits: launches whose sizes were known. markings: launches of
-    the marking kernel. words: those that native launches count, see words.py.
+    """Counters of one launcher since it was made. countings: runs of the counting kernel. evaluations: sizes found by
+    their expressions. cache_hits: launches whose sizes were known. markings: launches of the marking kernel. words:
+    those that native launches count, see words.py.
     """
 
-    __slots__ = ("words", "countings", "markings", "compile_seconds")
+    __slots__ = ("words", "countings", "evaluations", "markings", "compile_seconds")
 
     def __init__(self) -> None:
         self.words = words((0, 0, 0))
         self.countings = 0
+        self.evaluations = 0
         self.markings = 0
         self.compile_seconds = 0.0
 
@@ -125,6 +132,7 @@ class Launcher:
         self.bound_arrays: tuple[str, ...] = ()
         self._executable: Executable | None = None
         self._counting = None if lowered.counting is None else _Counting(lowered, backend, options)
+        self._finder = None if lowered.sizes is None else SizeFinder(lowered.kernel, lowered.sizes, backend, options)
         self._sizes: dict[object, Sizes] = {}
         self._last: Sizes = NO_SIZES
         self._source = "fixed"
@@ -214,18 +222,34 @@ class Launcher:
             self.stats.words[CACHE_HITS] += 1
             self._use(known, "cached")
             return known
-        begin = time.perf_counter() if counting.executable is None else None
-        counting.compile()
-        if begin is not None:
-            self.stats.compile_seconds += time.perf_counter() - begin
-        sizes = counting.count(arrays, scalars, draws)
-        self.stats.countings += 1
+        sizes = self._evaluate(arrays, scalars)
+        source = "expression" if sizes is not None else "counted"
+        sizes = sizes if sizes is not None else self._count(counting, arrays, scalars, draws)
         if key is not None:
             if len(self._sizes) >= _KEPT_SIZES:
                 self._sizes.pop(next(iter(self._sizes)), None)
             self._sizes[key] = sizes
-        self._use(sizes, "counted")
+        self._use(sizes, source)
         return sizes
+
+    def _evaluate(self, arrays: Arrays, scalars: Scalars) -> Sizes | None:
+        """Sizes by their expressions; None if there are none, or they do not describe this state."""
+        finder = self._finder
+        if finder is None:
+            return None
+        before = finder.seconds
+        sizes = finder.find(arrays, scalars)
+        self.stats.evaluations += sizes is not None
+        self.stats.compile_seconds += finder.seconds - before
+        return sizes
+
+    def _count(self, counting: _Counting, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
+        if counting.executable is None:
+            begin = time.perf_counter()
+            counting.compile()
+            self.stats.compile_seconds += time.perf_counter() - begin
+        self.stats.countings += 1
+        return counting.count(arrays, scalars, draws)
 
     def measure(self, arrays: Arrays, scalars: Scalars, draws: Draws = NO_DRAWS) -> list[SlabUse]:
         """What a launch on these arrays would need; nothing is launched but the counting kernel, on copies."""

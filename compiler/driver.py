@@ -30,7 +30,9 @@ from .passes.promote_elements import promote_elements
 from .passes.rewrite_versions import rewrite_versions
 from .passes.simplify import simplify
 from .passes.split_tasks import split_tasks
-from .sizing.count import count_stacks, shadowed_arrays
+from .sizing.count import count_slice, count_stacks, shadowed_arrays
+from .sizing.post_order import KeptSizes, keep
+from .sizing.sizes import recognise
 
 Pass = Callable[[Kernel], Kernel]
 Trace = Callable[[str, Kernel], None]
@@ -39,7 +41,8 @@ Trace = Callable[[str, Kernel], None]
 
 @dataclass(frozen=True)
 class Lowered:
-    """kernel: what a backend runs. counting: sizes its adstacks before the launch; None if nothing needs sizing.
+    """kernel: what a backend runs. counting: sizes its adstacks before the launch; None if nothing needs sizing. sizes:
+    the same as expressions, if all are known exactly.
 
     reads, writes: array parameters whose content the kernel loads, stores or updates. shadow: array parameters that the
     counting kernel stores to; it gets copies of them. before: the array behind each parameter that takes a copy of what
@@ -56,6 +59,7 @@ class Lowered:
     before: Mapping[str, str] = field(default_factory=dict)
     marking: Marking | None = None
     claims: Marking | None = None
+    sizes: KeptSizes | None = None
 
 
 TIDY: list[tuple[str, Pass]] = [
@@ -211,11 +215,13 @@ def _finish(kernel: Kernel) -> Lowered:
     params = {p.name for p in kernel.params if isinstance(p.type, ArrayType)}
     reads = _arrays(kernel, (Load, Atomic)) & params
     writes = _arrays(kernel, (Store, Atomic)) & params
-    counting = count_stacks(kernel)
-    if counting is None:
+    sliced = count_slice(kernel)
+    counting = None if sliced is None else count_stacks(kernel, sliced)
+    if sliced is None or counting is None:
         return Lowered(kernel, None, reads, writes)
     counted = _arrays(counting, (Load,)) & params
-    return Lowered(kernel, counting, reads, writes, counted, shadowed_arrays(counting, params))
+    shadow = shadowed_arrays(counting, params)
+    return Lowered(kernel, counting, reads, writes, counted, shadow, sizes=keep(recognise(kernel, sliced)))
 
 
 def _arrays(kernel: Kernel, kinds: tuple[type, ...]) -> frozenset[str]:

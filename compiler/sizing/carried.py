@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir import nodes as n
-from ..ir.walk import walk
 from . import algebra as a
 from . import ranges
 from . import spans as s
@@ -42,10 +41,10 @@ def carry(
     must hold for them.
     """
     before = r.state.locals
-    names = [v for v in _assigned(stmt) if v in before and v not in r.counters]
+    names = [v for v in r.assigned(stmt.body) if v in before and v not in r.counters]
     steps: dict[str, Step] = {}
     known = loop.number is not None and not loop.early and not stmt.descending
-    if known and {t.var for t in walk(stmt.body) if isinstance(t, n.Get)}.intersection(names):
+    if known and r.gets(stmt.body).intersection(names):
         steps = _steps(r, stmt, enter, before, names)
     r.state.locals = {**before, **{k: _start(loop, before[k], steps.get(k)) for k in names}}
     flows, peaks = _walk(r, stmt, enter)
@@ -65,10 +64,6 @@ def _walk(r: Recogniser, stmt: n.For, enter: Callable[[], None]) -> tuple[dict[s
     found = r.block(stmt.body)
     r.state.around, r.state.bounds = around, bounds
     return found
-
-
-def _assigned(stmt: n.For) -> dict[str, None]:
-    return dict.fromkeys(t.var for t in walk(stmt.body) if isinstance(t, n.Set))
 
 
 def _steps(

@@ -74,9 +74,9 @@ def count_slice(kernel: Kernel) -> Kernel | None:
     return None if left else sliced
 
 
-def counters(kernel: Kernel) -> dict[str, str]:
-    """Stacks by the local of a counting kernel that is their height."""
-    return {f"count.{name}": name for name in stack_names(kernel)}
+def counters(kernel: Kernel) -> dict[str, tuple[str, str]]:
+    """Role and stack of the locals of a counting kernel that follow a stack. count: its height, depth: the highest."""
+    return {f"{role}.{name}": (role, name) for name in stack_names(kernel) for role in ("count", "depth")}
 
 
 def shadowed_arrays(counting: Kernel, params: set[str]) -> frozenset[str]:
@@ -101,8 +101,9 @@ class _Counter:
         b = Builder(self.next_id)
         self.leaders = leaders(task.body)
         for name in own:
-            for role in ("count", "depth") if self.leaders[name] == name else ():
-                b.local(f"{role}.{name}", i64)
+            if self.leaders[name] == name:
+                b.local(f"count.{name}", i64)
+                b.local(f"depth.{name}", i64)
             b.local(f"top.{name}", self.types[name])
         self.next_id = b.next_id
         body = b.take() + self._block(task.body, exact)

@@ -6,17 +6,19 @@ divisor of 0) raises Inexact: then the counting kernel decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
+from ..ir.build import normal_constant
 from .expressions import INT64, KINDS, Expr, variable_of
 from .sizes import Sized
 
 CHUNK = 1 << 15
 """Points of a range looked at together."""
 
-Values = "np.ndarray | int | float | bool"
-"""One number, or one for each point."""
+Values = Any
+"""A number, or an array of one for each point."""
 
 
 class Inexact(Exception):
@@ -93,9 +95,9 @@ def _divided(operation: Callable[..., Values]) -> Callable[[Evaluator, Expr, dic
 
 def _sum(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
     constant, *factors = expr.data
-    made: Values = constant  # type: ignore[assignment]
+    made: Values = constant
     for arg, factor in zip(expr.args, factors):
-        made = add(made, mul(self.at(arg, points), factor))  # type: ignore[arg-type]
+        made = add(made, mul(self.at(arg, points), factor))
     return made
 
 
@@ -123,7 +125,8 @@ def _fold(pair: Callable[..., Values], plain: Callable[..., Values]) -> Callable
 
 def _shape(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
     array, axis = expr.data
-    extent = self.arrays[str(array)].shape[axis]  # type: ignore[index]
+    assert isinstance(axis, int)
+    extent: int = self.arrays[str(array)].shape[axis]
     if extent > expr.high:
         raise Inexact
     return extent
@@ -138,7 +141,7 @@ def _read(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
     found = array[tuple(indices)]
     if isinstance(found, np.ndarray) and found.ndim:
         return found.astype(np.int64) if found.dtype.kind in "iu" else found
-    return found.astype(np.int64).item() if found.dtype.kind in "iu" else found.item()  # type: ignore[no-any-return]
+    return found.astype(np.int64).item() if found.dtype.kind in "iu" else found.item()
 
 
 # ---- choices ------------------------------------------------------------------------------------------------
@@ -253,13 +256,13 @@ def _over_many(
 
 
 EVALUATE: dict[str, Callable[[Evaluator, Expr, dict[int, np.ndarray]], Values]] = {
-    "const": lambda self, expr, _: expr.data[0],  # type: ignore[dict-item,return-value]
-    "arg": lambda self, expr, _: self.scalars[str(expr.data[0])],
+    "const": lambda self, expr, _: expr.data[0],
+    "arg": lambda self, expr, _: normal_constant(self.scalars[str(expr.data[0])], expr.data[1]),  # type: ignore[arg-type]
     "var": lambda self, expr, points: points[variable_of(expr)],
     "shape": _shape, "read": _read, "sum": _sum, "product": _product,
     "floordiv": _divided(lambda x, y: x // y), "mod": _divided(lambda x, y: x % y),
     "max": _fold(np.maximum, max), "min": _fold(np.minimum, min), "when": _when, "total": _over, "largest": _over,
-    "positive": lambda self, expr, points: self.at(expr.args[0], points) > 0,  # type: ignore[operator]
+    "positive": lambda self, expr, points: self.at(expr.args[0], points) > 0,
     "zero": lambda self, expr, points: self.at(expr.args[0], points) == 0,
     "compare": _compare, "not": _not, "and": _junction(False), "or": _junction(True),
 }  # fmt: skip

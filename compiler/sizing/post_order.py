@@ -6,7 +6,9 @@ Types are kept by name, ends that are not known as null, so that the rows can be
 """
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..ir.types import SCALARS, Scalar
@@ -73,3 +75,19 @@ def sized_from_rows(kept: dict[str, Any]) -> Sized:
     roots = iter([nodes[k] for k in kept["roots"]])
     limits, depths, totals, rows = (tuple(next(roots) for _ in range(count)) for count in kept["parts"])
     return Sized(depths, totals, rows, tuple(zip(limits, kept["limits"])))
+
+
+@dataclass(frozen=True)
+class KeptSizes:
+    """The sizes of a kernel as it keeps them: text, made expressions when they are wanted."""
+
+    text: str
+
+    def sized(self) -> Sized:
+        """The expressions."""
+        return sized_from_rows(json.loads(self.text))
+
+
+def keep(sized: Sized | None) -> KeptSizes | None:
+    """Sizes as a kernel keeps them."""
+    return None if sized is None else KeptSizes(json.dumps(sized_to_rows(sized), separators=(",", ":")))

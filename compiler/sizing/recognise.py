@@ -6,6 +6,7 @@ the iteration before has left. A size is given if it is exact; for the others th
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ..ir import nodes as n
@@ -40,9 +41,9 @@ class State:
 
 
 class Recogniser:
-    """Walks the tasks of one slice in order. counters: its locals by which pushes and pops are told."""
+    """Walks the tasks of one slice in order. counters: see `count.counters`."""
 
-    def __init__(self, kernel: Kernel, counters: dict[str, str]) -> None:
+    def __init__(self, kernel: Kernel, counters: dict[str, tuple[str, str]]) -> None:
         self.kernel = kernel
         self.counters = counters
         self.arrays = kernel.array_types()
@@ -116,7 +117,7 @@ class Recogniser:
         flows, peaks, own = Flows(), Peaks(), set[str]()
         for stmt in block:
             if isinstance(stmt, n.Set) and stmt.var in self.counters:
-                self._count(self.counters[stmt.var], stmt.value, flows, own)
+                self._count(stmt.var, stmt.value, flows, own)
             elif isinstance(stmt, (n.If, n.For, n.While, n.Scope)):
                 inner, highest = _NESTED[type(stmt)](self, stmt)
                 for stack, flow in inner.items():
@@ -129,15 +130,19 @@ class Recogniser:
             peaks[stack] = f.peak(flows.pop(stack, f.STILL))
         return flows, peaks
 
-    def _count(self, stack: str, value: Value, flows: Flows, own: set[str]) -> None:
-        """A counter is set to 0 where the stack is declared, to the sum with 1 at a push, less 1 at a pop."""
+    def _count(self, local: str, value: Value, flows: Flows, own: set[str]) -> None:
+        """A height is set to 0 where the stack is declared, to the maximum with 0 at a pop; at a push the depth is set,
+        and the height only if anything comes of it.
+        """
+        role, stack = self.counters[local]
         made = self.made[value]
-        if isinstance(made, n.Const):
+        if role == "depth":
+            flows[stack] = f.then(flows.get(stack, f.STILL), f.PUSH)
+        elif isinstance(made, n.Const):
             own.add(stack)
             flows[stack] = f.STILL
-            return
-        pops = isinstance(made, n.Op) and made.op == "max"
-        flows[stack] = f.then(flows.get(stack, f.STILL), f.POP if pops else f.PUSH)
+        elif isinstance(made, n.Op) and made.op == "max":
+            flows[stack] = f.then(flows.get(stack, f.STILL), f.POP)
 
     def _plain(self, stmt: Stmt) -> None:
         values, locals_ = self.state.values, self.state.locals
@@ -154,6 +159,21 @@ class Recogniser:
         elif type(stmt) in _VALUES:
             found = _VALUES[type(stmt)](self, stmt)
             values[RESULTS[type(stmt)](stmt)[0]] = found if _size(found) <= MOST else UNKNOWN
+
+    def assigned(self, block: Block) -> dict[str, None]:
+        """Locals that a block sets, those of temporaries among them."""
+        found: dict[str, None] = {}
+        for stmt in walk(block):
+            if isinstance(stmt, n.Set):
+                found[stmt.var] = None
+            elif isinstance(stmt, (n.Store, n.Atomic)) and stmt.array in self.temps:
+                found[self.temps[stmt.array]] = None
+        return found
+
+    def gets(self, block: Block) -> set[str]:
+        """Locals that a block reads, those of temporaries among them."""
+        gets = {t.var for t in walk(block) if isinstance(t, n.Get)}
+        return gets | {self.temps[t.array] for t in walk(block) if isinstance(t, n.Load) and t.array in self.temps}
 
     # -- values ---------------------------------------------------------------------------------------------
 
@@ -224,14 +244,13 @@ class Recogniser:
     def repeat(self, stmt: n.While) -> tuple[Flows, Peaks]:
         """A loop of which it is not known how often it runs."""
         unknown = Loop(None, UNKNOWN, UNKNOWN, UNKNOWN, True, {})
-        for block in (stmt.condition, stmt.body):
-            for inner in walk(block):
-                if isinstance(inner, n.Set) and inner.var in self.state.locals:
-                    self.state.locals[inner.var] = UNKNOWN
+        names = self.assigned(stmt.condition + stmt.body)
+        self.state.locals |= {k: UNKNOWN for k in names if k in self.state.locals}
         outer = dict(self.state.locals)
         first = self.block(stmt.condition)
         second = self.block(stmt.body)
-        self.state.locals = {k: self.state.locals[k] if self.state.locals[k] is v else UNKNOWN for k, v in outer.items()}
+        inner = self.state.locals
+        self.state.locals = {k: v if inner[k] is v else UNKNOWN for k, v in outer.items()}
         flows = {k: f.then(first[0].get(k, f.STILL), second[0].get(k, f.STILL)) for k in {**first[0], **second[0]}}
         peaks = {**first[1], **second[1]}
         return ({k: f.repeat(unknown, flow) for k, flow in flows.items()},
@@ -250,7 +269,7 @@ def _size(span: Span) -> int:
     return sum(e.size for e in (span.low, span.high) if e is not None)
 
 
-_VALUES = {
+_VALUES: dict[type[Stmt], Callable[..., Span]] = {
     n.Const: lambda r, t: constant(t), n.Arg: Recogniser.argument, n.Load: Recogniser.load,
     n.Shape: lambda r, t: s.fitted(s.exactly(shape(t.array, t.axis)), t.result.type, r.state.around),
     n.Op: lambda r, t: operation(t, r.spans(t.args), r.state.around),
@@ -258,7 +277,7 @@ _VALUES = {
 }  # fmt: skip
 """Statements whose result may be known."""
 
-_NESTED = {
+_NESTED: dict[type[Stmt], Callable[..., tuple[Flows, Peaks]]] = {
     n.If: Recogniser.branch, n.For: Recogniser.loop, n.While: Recogniser.repeat,
     n.Scope: lambda r, t: r.block(t.body),
 }  # fmt: skip

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..ir.nodes import Kernel, StackAlloca
 from ..ir.walk import walk
+from ..passes.lockstep import leaders
 from . import algebra as a
 from . import ranges
 from . import spans as s
@@ -87,11 +88,13 @@ def _find(kernel: Kernel, sliced: Kernel | None) -> _Found | None:
     for task, walked in zip(kernel.tasks, sliced.tasks):
         axes, peaks = recogniser.task(walked)
         own = [t for t in walk(task.body) if isinstance(t, StackAlloca)]
+        first = leaders(task.body)
+        sums = {k: (_over(axes, ranges.largest, peak), _over(axes, ranges.total, peak)) for k, peak in peaks.items()}
         for stack in own:
-            peak = peaks.get(stack.stack, NOTHING)
-            found.depths[stack.stack] = _over(axes, ranges.largest, peak)
-            found.totals[stack.stack] = _over(axes, ranges.total, peak)
-        rows += [_rows(axes, [peaks.get(t.stack, NOTHING) for t in own if slab_of(t) == k]) for k in range(SLABS)]
+            found.depths[stack.stack], found.totals[stack.stack] = sums.get(first[stack.stack], (NOTHING, NOTHING))
+        for slab in range(SLABS):
+            ahead = dict.fromkeys(first[t.stack] for t in own if slab_of(t) == slab)
+            rows.append(_rows(axes, [peaks.get(k, NOTHING) for k in ahead]))
     return _Found(found.depths, found.totals, tuple(rows))
 
 

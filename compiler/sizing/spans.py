@@ -1,8 +1,8 @@
 """What is known of a value before a launch: an interval of two size expressions, and what must hold for it.
 
 A span is exact if both ends are one expression. Sums, differences and products of spans are spans that hold the result
-whatever the operands are, so a bound stays a bound where a value is subtracted, negative or unknown. A *check* says that
-the arithmetic of the kernel did not leave its type where the span takes it as that of whole numbers.
+whatever the operands are, so a bound stays a bound where a value is subtracted, negative or unknown. A *check* says
+that the arithmetic of the kernel did not leave its type where the span takes it as that of whole numbers.
 """
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def choose(condition: Span, x: Span, y: Span) -> Span:
         if values[0].is_real:
             return Span(checks=checks)
         make = a.choose if values[0].is_condition else a.when
-        return exactly(make(c, *values), checks)
+        return exactly(make(c, values[0], values[1]), checks)
     low = None if x.low is None or y.low is None else a.when(c, x.low, y.low)
     high = None if x.high is None or y.high is None else a.when(c, x.high, y.high)
     return Span(low, high, checks)

@@ -84,8 +84,9 @@ PRINT: dict[str, Callable[[Expr, dict[int, str]], str]] = {
     "var": lambda x, names: names.get(variable_of(x), f"${variable_of(x)}"),
     "read": lambda x, names: f"{x.data[0]}[{', '.join(print_size(arg, names) for arg in x.args)}]",
     "sum": lambda x, names: _signed(*a.linear(x), names),
-    "product": _between("*"), "floordiv": _between("//"), "mod": _between("%"), "max": _call("max"), "min": _call("min"),
-    "when": _call("if"), "total": _over, "largest": _over, "positive": _compared, "zero": _compared,
+    "product": _between("*"), "floordiv": _between("//"), "mod": _between("%"), "max": _call("max"),
+    "min": _call("min"), "when": _call("if"),
+    "total": _over, "largest": _over, "positive": _compared, "zero": _compared,
     "compare": lambda x, names: f" {_COMPARED[str(x.data[0])]} ".join(print_size(arg, names) for arg in x.args),
     "not": lambda x, names: f"not {_operand(x.args[0], names)}", "and": _between("and"), "or": _between("or"),
 }  # fmt: skip
@@ -233,7 +234,7 @@ class _Parser:
         while self.accept(","):
             args.append(self.condition())
         self.expect(")")
-        return {"max": a.maximum, "min": a.minimum, "if": a.when}[word](*args)
+        return _CALLED[word](*args)
 
     def over(self, kind: str) -> Expr:
         name = self.next("name", "an index")
@@ -250,7 +251,11 @@ class _Parser:
         return a.over(kind, number, begin, end, body)
 
     def node(self, kind: str, *args: Expr) -> Expr:
-        return {"not": a.negate, "and": a.both, "or": a.either}[kind](*args)
+        return _JOINED[kind](*args)
+
+
+_CALLED: dict[str, Callable[..., Expr]] = {"max": a.maximum, "min": a.minimum, "if": a.when}
+_JOINED: dict[str, Callable[..., Expr]] = {"not": a.negate, "and": a.both, "or": a.either}
 
 
 def numbered(x: Expr, names: dict[int, int] | None = None) -> Expr:

@@ -112,7 +112,7 @@ class _Maker:
         for x in expressions:
             for over in _needed(x):
                 known = any(over in scope.made for scope in self.scopes)
-                group = alike.setdefault((variable_of(over), *over.args[:2]), [])
+                group = alike.setdefault((variable_of(over), over.args[0], over.args[1]), [])
                 if not known and over not in group:
                     group.append(over)
         for group in alike.values():
@@ -287,7 +287,7 @@ def _junction(operation: str, decisive: bool) -> Callable[[_Maker, Expr], Value]
             if _is_plain(arg):
                 made = m.b.op(operation, made, m.value(arg))
                 continue
-            pieces = (lambda: m.b.const(decisive, u1)), (lambda arg=arg: m.value(arg))  # type: ignore[misc]
+            pieces = (lambda: m.b.const(decisive, u1)), (lambda arg=arg: m.value(arg))
             made = m.branch(made, u1, *(pieces if decisive else pieces[::-1]))
         return made
 

@@ -12,15 +12,16 @@ from .program import Program
 class KernelStats:
     """Counters of a kernel since it was traced, which every `init` renews.
 
-    launches, grad_launches: forward and reverse. countings: runs of the counting kernel. cache_hits: launches whose
-    adstack sizes were known. growths: launches that made the adstack heap larger. compile_seconds: code generation,
-    all directions. bytes: adstack memory by slab that the last gradient needed; its tasks run one after another and
-    share a slab.
+    launches, grad_launches: forward and reverse. countings: runs of the counting kernel. evaluations: launches whose
+    adstack sizes were found by their expressions. cache_hits: launches whose sizes were known. growths: launches that
+    made the adstack heap larger. compile_seconds: code generation, all directions. bytes: adstack memory by slab that
+    the last gradient needed; its tasks run one after another and share a slab.
     """
 
     launches: int = 0
     grad_launches: int = 0
     countings: int = 0
+    evaluations: int = 0
     cache_hits: int = 0
     growths: int = 0
     compile_seconds: float = 0.0
@@ -45,6 +46,7 @@ def stats_of(programs: Iterable[Program]) -> KernelStats:
         launches=sum(launcher.stats.launches for launcher in forward),
         grad_launches=sum(launcher.stats.launches for launcher in reverse),
         countings=sum(launcher.stats.countings for launcher in (*forward, *reverse)),
+        evaluations=sum(launcher.stats.evaluations for launcher in (*forward, *reverse)),
         cache_hits=sum(launcher.stats.cache_hits for launcher in (*forward, *reverse)),
         growths=sum(launcher.growths for launcher in (*forward, *reverse)),
         compile_seconds=sum(launcher.stats.compile_seconds for launcher in (*forward, *reverse)),

@@ -76,7 +76,7 @@ def test_remembered_calls_see_other_numbers_versions_and_shapes() -> None:
         y.grad.fill(1)
         power.grad(x, y, n, factor)
         assert x.grad[0] == factor * times * 2 ** (times - 1)
-    assert power.stats().countings == 3
+    assert power.stats().evaluations == 3
     with pytest.raises(sg.KernelTypeError, match="the parameter factor: cannot take"):
         power(x, y, n, "a")
 

@@ -78,7 +78,7 @@ def _constant_store(f):
     return k
 
 
-@witness("local-keeps-adjoint", "for-misses-first", "variable-reread", "last-iteration-read", "count-one-short",
+@witness("local-keeps-adjoint", "for-misses-first", "variable-reread", "last-iteration-read",
          "slot-adjoint-not-zeroed", "tangent-local-stale")
 def _recurrence(f):
     x, y = f.x, f.y
@@ -197,7 +197,7 @@ def _early_exit(f):
     return k
 
 
-@witness("while-one-trip-short")
+@witness("count-one-short", "while-one-trip-short")
 def _while(f):
     x, y, c = f.x, f.y, f.c
 

@@ -154,7 +154,7 @@ def test_growth_is_counted_and_amortised() -> None:
         n[None] = trips
         gradient(creeping, x, y)
     stats = creeping.stats()
-    assert 2 <= stats.growths <= 14 and stats.countings == 59
+    assert 2 <= stats.growths <= 14 and stats.evaluations == 59
     before = stats.growths
     for trips in (5, 59_000, 1000):
         n[None] = trips

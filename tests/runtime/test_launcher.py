@@ -63,6 +63,7 @@ class Lowered:
     shadow: frozenset[str] = field(default_factory=frozenset)
     marking: None = None
     claims: None = None
+    sizes: None = None
 
 
 def launcher(counting: str | None = COUNTS, kernel: str = PUSHES, **rest: frozenset[str]) -> Launcher:

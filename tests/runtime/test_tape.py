@@ -118,7 +118,7 @@ def test_restored_versions_find_their_sizes_again() -> None:
         n[None] = 1
     assert np.allclose(x.grad.to_numpy(), expected, rtol=1e-13)
     assert n[None] == 1 and tape.used_bytes == 8
-    assert power.stats().grad_launches == 2 and power.stats().countings == 2
+    assert power.stats().grad_launches == 2 and power.stats().evaluations == 2
 
 
 def test_versions_and_primals_are_the_final_ones_afterwards(p: Program) -> None:
