@@ -1,7 +1,8 @@
 """Launches one lowered kernel on one backend: compiles it at the first launch, sizes its adstacks before each.
 
-Invariant: a launch runs with the sizes that the counting kernel found for exactly this state. A size is reused only
-if everything that the counting kernel loads has the version it had then, and its scalars and shapes are the same.
+Invariant: a launch runs with the sizes of exactly this state, which expressions give where they are exact, else the
+counting kernel. A size is reused only if everything that the counting kernel loads has the version it had then, and its
+scalars and shapes are the same.
 """
 from __future__ import annotations
 
@@ -9,17 +10,16 @@ import math
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Protocol
 
 import numpy as np
 
 from ..compiler.errors import AdstackOverflow, StackgradError
 from ..compiler.ir.nodes import Arg, Atomic, Kernel, Load, Random, Shape, StackAlloca
 from ..compiler.ir.walk import walk_kernel
-from ..compiler.sizing.post_order import KeptSizes
 from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Scalars, Sizes
+from .lowered import Lowered, Marking
 from .profiling import execute
 from .sizing import SizeFinder
 from .usage import SlabUse, describe, describe_overflow, find_uses
@@ -36,57 +36,6 @@ NO_SIZES = Sizes()
 NO_DRAWS = Draws()
 _KEPT_SIZES = 1024
 """Sizes kept per kernel: a program that steps through time asks for one per step, forward and back."""
-
-
-class Marking(Protocol):
-    """What decides whether a kernel is right on these arrays, see the compiler's `marks`: a kernel that fills arrays.
-
-    kernel: takes `$marks0`.. of shape (PLANES, *shape of the marked array), and `$conflicts`, a row of `width` for each
-    of `reads`; any number left there is a conflict.
-    """
-
-    @property
-    def kernel(self) -> Kernel: ...
-    @property
-    def marked(self) -> tuple[str, ...]: ...
-    @property
-    def reads(self) -> Sequence[object]: ...
-    @property
-    def width(self) -> int: ...
-    @property
-    def by_hand(self) -> bool: ...
-    def check_sizes(self, sizes: Mapping[str, int]) -> None: ...
-    def refusal(self, marks: Sequence[np.ndarray], conflicts: np.ndarray) -> StackgradError: ...
-
-
-class Lowered(Protocol):
-    """What the driver makes of a kernel.
-
-    kernel: what runs. counting: finds the depths of its adstacks, or None. reads, writes: array parameters whose
-    content the kernel loads, stores to. shadow: array parameters that the counting kernel stores to. before: the array
-    behind each parameter that takes a copy of what it held before. marking: decides whether it may run, or None.
-    claims: tells after a launch whether what the program states holds, or None. sizes: what counting finds, as
-    expressions, or None.
-    """
-
-    @property
-    def kernel(self) -> Kernel: ...
-    @property
-    def counting(self) -> Kernel | None: ...
-    @property
-    def reads(self) -> frozenset[str]: ...
-    @property
-    def writes(self) -> frozenset[str]: ...
-    @property
-    def shadow(self) -> frozenset[str]: ...
-    @property
-    def before(self) -> Mapping[str, str]: ...
-    @property
-    def marking(self) -> Marking | None: ...
-    @property
-    def claims(self) -> Marking | None: ...
-    @property
-    def sizes(self) -> KeptSizes | None: ...
 
 
 class LaunchStats:

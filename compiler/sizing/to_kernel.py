@@ -236,7 +236,7 @@ def _sum(m: _Maker, x: Expr) -> Value:
     for k, (arg, factor) in enumerate(zip(x.args, factors)):
         ends = sorted((_times(arg.low, factor), _times(arg.high, factor)))
         part = m.value(arg) if factor == 1 else m.mul(m.value(arg), m.b.const(factor, i64), *ends)
-        low, high = low + ends[0], high + ends[1]  # type: ignore[assignment]
+        low, high = low + ends[0], high + ends[1]
         made = part if k == 0 and constant == 0 else m.add(made, part, low, high)
     return made
 
