@@ -66,7 +66,7 @@ class ModuleState:
     def sharing(self, task: int) -> Sharing:
         """How a parallel task behaves under the threads of a launch."""
         if task not in self._sharing:
-            self._sharing[task] = share(self.kernel.tasks[task], self.options.threads)
+            self._sharing[task] = share(self.kernel.tasks[task], self.options.threads, self.options.lanes != 0)
         return self._sharing[task]
 
     def is_atomic(self, task: int, array: str) -> bool:

@@ -13,51 +13,76 @@ from dataclasses import dataclass
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Block, Stmt, Task, Value
 from ...compiler.ir.ops import OPS
-from ...compiler.ir.walk import blocks, walk_task
+from ...compiler.ir.walk import blocks, used_values, walk_task
 from ...compiler.passes.affine import Affine, IndexForms, is_own
 
 ADDITION = 0.4
 """Nanoseconds of an operation of cost 1, one iteration at a time."""
 TRIPS = 8
 """Iterations that a loop of which nothing is known is taken to have."""
+UPDATE = 1.0
+"""Nanoseconds of an update."""
 ATOMIC = 6.0
 """Nanoseconds that an update takes longer when it is atomic."""
 CONTENDED = 20.0
 """Nanoseconds of an atomic update of an element that all threads update; they take turns."""
+SPEEDUP = 8
+"""How much faster masked code is taken to be, but for updates."""
+COMBINED = 16
+"""Updates of one element that masked code makes at once; it does as many as it has lanes, mostly more."""
 WORTH = 0.8
 """Part of the time on one thread that may be left for several threads to pay."""
 
 _COSTS: dict[type[Stmt], float] = {
-    n.Load: 0.5, n.Store: 0.5, n.Atomic: 1.0, n.Cast: 0.4, n.Random: 8.0, n.StackPush: 1.0, n.StackTop: 0.5,
+    n.Load: 0.5, n.Store: 0.5, n.Atomic: UPDATE, n.Cast: 0.4, n.Random: 8.0, n.StackPush: 1.0, n.StackTop: 0.5,
     n.StackTopAdjoint: 0.5, n.StackAccumulate: 1.0, n.GetElement: 0.5, n.SetElement: 0.5, n.LocalArray: 4.0,
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """nanoseconds: of an iteration, estimated. plain: arrays whose updates need not be atomic. pays: threads help."""
+    """compute, updates: nanoseconds of an iteration, estimated, without its atomic updates and of these. plain: arrays
+    whose updates need not be atomic. pays: threads help.
+    """
 
-    nanoseconds: float
+    compute: float
+    updates: float
     plain: frozenset[str]
     pays: bool
 
+    def nanoseconds(self, lanes: int) -> float:
+        """Of an iteration in code of so many lanes."""
+        return self.compute / (1 if lanes == 1 else SPEEDUP) + self.updates
 
-def share(task: Task, threads: int) -> Sharing:
-    """How a parallel task behaves under so many threads."""
-    forms = IndexForms(task)
-    updates: dict[str, list[n.Atomic]] = {}
+
+def share(task: Task, threads: int, masked: bool) -> Sharing:
+    """How a parallel task behaves under so many threads. masked: it is taken to run as masked code."""
+    forms, trips = IndexForms(task), _trips(task)
+    by_array: dict[str, list[n.Atomic]] = {}
     for stmt in walk_task(task):
         if isinstance(stmt, n.Atomic):
-            updates.setdefault(stmt.array, []).append(stmt)
-    plain = frozenset(name for name, found in updates.items() if _own(task, forms, found))
-    trips = _trips(task)
-    atomic = [stmt for name, found in updates.items() if name not in plain for stmt in found]
+            by_array.setdefault(stmt.array, []).append(stmt)
+    plain = frozenset(name for name, found in by_array.items() if _own(task, forms, found))
+    atomic = {stmt for name, found in by_array.items() if name not in plain for stmt in found}
     meeting = {stmt for stmt in atomic if not any(_varies(forms.form(v)) for v in stmt.indices)}
-    alone = _cost(task.body, trips, _ordinary)
-    extra = _cost(task.body, trips, lambda stmt: ATOMIC if stmt in atomic else 0.0)
-    turns = _cost(task.body, trips, lambda stmt: CONTENDED if stmt in meeting else 0.0)
-    prints = any(isinstance(stmt, n.Print) for stmt in walk_task(task))
-    return Sharing(alone, plain, not prints and (alone + extra) / threads + turns < WORTH * alone)
+    used = used_values(walk_task(task)) if masked else {s.result for s in meeting}
+    compute = _cost(task.body, trips, lambda stmt: 0.0 if stmt in atomic else _ordinary(stmt))
+    updates = _cost(task.body, trips, lambda stmt: UPDATE if stmt in atomic else 0.0)
+    extra = _cost(task.body, trips, lambda stmt: ATOMIC if stmt in atomic and stmt not in meeting else 0.0)
+    turns = _cost(task.body, trips, lambda stmt: _turn(stmt, used) if stmt in meeting else 0.0)
+    alone = compute / (SPEEDUP if masked else 1) + updates
+    pays = (alone + extra) / threads + turns < WORTH * alone and not _prints(task)
+    return Sharing(compute, updates, plain, pays)
+
+
+def _prints(task: Task) -> bool:
+    return any(isinstance(stmt, n.Print) for stmt in walk_task(task))
+
+
+def _turn(stmt: Stmt, used: set[Value]) -> float:
+    """What an update of an element that all iterations share costs; those whose old value no one asks for combine."""
+    assert isinstance(stmt, n.Atomic)
+    return CONTENDED / (1 if stmt.result in used or stmt.expected is not None else COMBINED)
 
 
 def _own(task: Task, forms: IndexForms, updates: list[n.Atomic]) -> bool:

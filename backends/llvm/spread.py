@@ -16,8 +16,6 @@ from .types import I8, I32, I64, PTR, VOID, const
 
 LANES = 64
 """Lanes of masked code unless the options say how many: chunks are multiples of it."""
-SPEEDUP = 8
-"""How much faster masked code is taken to be before it has run."""
 ENOUGH = 30_000
 """Nanoseconds of work from which the pool is used."""
 SHARE = 15_000
@@ -98,7 +96,7 @@ def spread(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.V
 
 def _work(m: ModuleState, b: IRBuilder, task: int, count: ir.Value, code: Code, kept: ir.Value) -> ir.Value:
     """Nanoseconds that the task is thought to take on one thread."""
-    nanoseconds = m.sharing(task).nanoseconds / (SPEEDUP if code.lanes > 1 else 1)
+    nanoseconds = m.sharing(task).nanoseconds(code.lanes)
     known = b.load(kept, I64)
     guess = const(I64, max(1, round(nanoseconds * 2**_SCALE)))
     each = b.select(b.icmp_unsigned("==", known, const(I64, 0)), guess, known)

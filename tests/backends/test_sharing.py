@@ -8,6 +8,8 @@ from stackgrad.compiler.ir.parser import parse_kernel
 
 HEAVY = "%20: f32 = load x[%9, %9] " + " ".join(f"%{k}: f32 = sin %{k - 1}" for k in range(21, 41))
 
+LIGHT = "%38: f32 = load x[%9, %9] %39: f32 = sin %38 %40: f32 = sin %39"
+
 
 def text(updates: str, work: str = HEAVY) -> str:
     """A kernel over %9 that updates with %40. %8 is loaded, %5 is 1."""
@@ -60,11 +62,22 @@ def test_serial_tasks_are_plain() -> None:
         (text("%50: f32 = atomic add x[%9, %5], %40"), True),
         (text("%50: i32 = atomic add at[%5], %5 store at[%9], %50", ""), False),  # they would take turns all the time
         (text('print "{}" %9'), False),
+        (text("%50: f32 = atomic add x[%5, %5], %40", LIGHT), False),
+        (text("%50: f32 = atomic add x[%8, %8], %40"), True),
+        (text("%50: f32 = atomic add x[%8, %8], %40", "%40: f32 = load x[%9, %9]"), False),
     ],
 )
 def test_threads_where_they_pay(source: str, spreads: bool) -> None:
     assert ("sg.spent" in code(source)) == spreads
     assert "sg.spent" not in code(source, threads=1)
+
+
+def test_masked_code_combines_updates_of_one_element() -> None:
+    """So threads pay where branching code would take turns; not where each iteration asks for the old value."""
+    summed = text("%50: f32 = atomic add x[%5, %5], %40")
+    counted = text("%50: f32 = atomic add x[%5, %5], %40 store x[%9, %5], %50")
+    made = [CpuBackend().ir_text(parse_kernel(k), Options(threads=4), optimise=False) for k in (summed, counted)]
+    assert ["sg.spent" in source for source in made] == [True, False]
 
 
 def test_debug_builds_run_one_iteration_after_another() -> None:
