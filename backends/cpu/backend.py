@@ -28,6 +28,7 @@ from ..llvm.spread import POOL
 from ..llvm.target import Target
 from . import stacks
 from .block import Block
+from .forks import renew_when_forked
 from .jit import NativeCode, host, host_target, machine, optimised
 from .laps import Laps, making
 from .pool import pool
@@ -181,6 +182,7 @@ class CpuBackend:
     def __init__(self, target: Target | None = None) -> None:
         self.target = target or host_target()
         self.heap = Heap()
+        renew_when_forked(self.heap)
 
     def probe(self) -> Probe:
         """Available wherever llvmlite can make code for the host."""

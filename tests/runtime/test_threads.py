@@ -367,6 +367,38 @@ def test_a_program_ends_while_its_threads_launch(tmp_path: Any) -> None:
     assert (run.returncode, out, err) == (0, "end\n", "")
 
 
+def test_a_program_ends_or_forks_while_its_threads_compile(tmp_path: Any) -> None:
+    run = _python("""
+        from stackgrad.backends.base import Draws, Options, Sizes
+        from stackgrad.backends.cpu.backend import CpuBackend
+        from stackgrad.compiler.ir.parser import parse_kernel
+
+        def once(k: int) -> None:
+            kernel = parse_kernel(f"kernel k{k}(x: i32[1]) {{ serial {{ %0: i32 = const 0 %1: i32 = const {k} "
+                                  "store x[%0], %1 } }")
+            x = np.zeros(1, np.int32)
+            backend.compile(kernel, Options()).run({"x": x}, {}, Sizes(), Draws())
+            assert x[0] == k
+
+        def compile() -> None:
+            for k in range(100_000):
+                once(k)
+
+        backend = CpuBackend()
+        threading.Thread(target=compile, daemon=True).start()
+        time.sleep(0.1)
+        for k in range(5):
+            child = os.fork()
+            if child == 0:
+                once(10**6 + k)
+                os._exit(7)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        print("end", flush=True)
+    """, tmp_path)
+    out, err = run.communicate(timeout=60)
+    assert (run.returncode, out, err) == (0, "end\n", "")
+
+
 def test_signals_are_not_for_workers() -> None:
     """A signal handler of Python runs though workers exist, and no worker takes the process down."""
     sg.init(arch=sg.cpu, cpu_max_num_threads=4)
