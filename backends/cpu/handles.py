@@ -8,8 +8,8 @@ the handle invalid when the owner dies.
 from __future__ import annotations
 
 (
-    FIRST, RUNTIME, FAILED_NUMBER, FLOAT, INT, TRUE, FALSE, NONE, AS_LONG_LONG, INCREF,
-) = range(10)  # fmt: skip
+    FIRST, RUNTIME, FAILED_NUMBER, FLOAT, INT, TRUE, FALSE, NONE, AS_LONG_LONG, INCREF, VECTORCALL,
+) = range(11)  # fmt: skip
 """Of a root: the first handle, or 0; the runtime's words; number of the handle whose launch failed; then addresses of
 types, objects and functions of the interpreter."""
 

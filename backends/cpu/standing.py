@@ -121,10 +121,10 @@ class Standing:
 
     def watch(self, thing: Any) -> None:
         """The handle is invalid from the death of the object on; an object that cannot tell of it is kept."""
-        words = self.words
+        words, valid, orphan = self.words, h.VALID, h.ORPHAN  # the module may be gone before the object
 
         def invalidate(_: object) -> None:
-            words[h.VALID] = h.ORPHAN
+            words[valid] = orphan
 
         try:
             self._kept.append(weakref.ref(thing, invalidate))

@@ -1,10 +1,11 @@
 """The launch trampoline: one builtin function of the interpreter, in machine code, through which kernels are called.
 
 A builtin is made for each root (handles.py). It walks the root's handles, and launches through the first one that the
-call fits: None. If there is none, or something must see the launch, it answers False and has changed nothing that
-anyone relies on: the caller launches in Python. It answers True if the launch reported an error.
+call fits. If there is none, if there are keywords, or something must see the launch, it has changed nothing that anyone
+relies on, and passes the call on to Python. If the launch reports an error, it calls what raises that.
 
-Who owns what. The builtin owns its root (`m_self`), so the root outlives every call. A root does not own its handles:
+Who owns what. The builtin owns its root and the two Python functions (`m_self` is a tuple of the three), so the root
+outlives every call. A root does not own its handles:
 Python unlinks a handle before it frees it, and never frees one that is TAKEN. Arguments are borrowed from the caller
 for the length of the call, and so is what they own: the words and memory of an array. All else that a handle names by
 address belongs to whoever made the handle (standing.py). The interpreter's lock is held throughout,
@@ -56,6 +57,9 @@ _TICKS = {
     "x86_64": "  %t = call i64 @llvm.readcyclecounter()",
     "aarch64": '  %t = call i64 asm sideeffect "mrs $0, cntvct_el0", "=r"()',
 }
+
+ITEMS_AT = 24
+"""Offset of the items in a tuple."""
 
 _MICROSECONDS = 100
 """A launch that takes longer is left to Python, which releases the interpreter's lock."""
@@ -218,14 +222,17 @@ well:
 """
 
 _CALL = f"""
-; The builtin. `%self` is the run of words of a root.
-define ptr @call(ptr %self, ptr %args, i64 %given) nounwind {{
-  {byte_at("root", "self", RUN_AT)}
+; The builtin. `%self` is a tuple: the run of words of a root, what launches from Python, what raises the last error.
+define ptr @call(ptr %self, ptr %args, i64 %given, ptr %names) nounwind {{
+  {byte_at("run", "self", ITEMS_AT)}
+  {byte_at("root", "run", RUN_AT)}
   {at("runtime", "root", h.RUNTIME, "ptr")}
   {at("first", "root", h.FIRST, "ptr")}
   {at("watched", "runtime", w.WATCHED)}
   %is.watched = icmp ne i64 %watched, 0
-  br i1 %is.watched, label %python, label %try
+  %has.names = icmp ne ptr %names, null
+  %is.other = or i1 %is.watched, %has.names
+  br i1 %is.other, label %python, label %try
 try:
   %handle = phi ptr [ %first, %0 ], [ %following, %other ]
   %is.end = icmp eq ptr %handle, null
@@ -240,16 +247,20 @@ go:
   %failed = call i1 @run(ptr %root, ptr %runtime, ptr %handle)
   br i1 %failed, label %raise, label %launched
 launched:
-  br label %answer
-raise:
-  br label %answer
-python:
-  br label %answer
-answer:
-  %place = phi i64 [ {h.NONE}, %launched ], [ {h.TRUE}, %raise ], [ {h.FALSE}, %python ]
-  {at("result", "root", "%place", "ptr")}
+  {at("none", "root", h.NONE, "ptr")}
   {at("incref", "root", h.INCREF, "ptr")}
-  call void %incref(ptr %result)
+  call void %incref(ptr %none)
+  ret ptr %none
+raise:
+  {byte_at("raiser", "self", ITEMS_AT + 16)}
+  br label %call
+python:
+  {byte_at("slow", "self", ITEMS_AT + 8)}
+  br label %call
+call:
+  %function = phi ptr [ %raiser, %raise ], [ %slow, %python ]
+  {at("vectorcall", "root", h.VECTORCALL, "ptr")}
+  %result = tail call ptr %vectorcall(ptr %function, ptr %args, i64 %given, ptr %names)
   ret ptr %result
 }}
 """
@@ -264,9 +275,9 @@ def text_of(architecture: str) -> str:
 
 # ---- loading --------------------------------------------------------------------------------------------------------
 
-_METH_FASTCALL = 0x80
+_METH_FASTCALL, _METH_KEYWORDS = 0x80, 0x02
 
-Builtin = Callable[..., bool | None]
+Function = Callable[..., Any]
 
 
 class _Definition(ctypes.Structure):
@@ -284,7 +295,7 @@ class Trampoline:
         text = text_of(platform.machine().replace("AMD64", "x86_64").replace("arm64", "aarch64"))
         generated = Generated(Kernel("trampoline", (), ()), text, Layout(), ())
         self._code = NativeCode(generated, 2, ("call", "ticks"))
-        self._definition = _Definition(b"launch", self._code.addresses["call"], _METH_FASTCALL, None)
+        self._definition = _Definition(b"launch", self._code.addresses["call"], _METH_FASTCALL | _METH_KEYWORDS, None)
         self._make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
             ("PyCFunction_NewEx", ctypes.pythonapi)
         )
@@ -299,16 +310,19 @@ class Trampoline:
         spent, passed = time.perf_counter_ns() - start, ticks() - begin
         return max(passed * 1000 * microseconds // spent, 1)
 
-    def builtin(self, root: array[int]) -> Builtin:
-        """A builtin of a root, which it keeps alive."""
-        made: Builtin = self._make(ctypes.addressof(self._definition), root, None)
+    def builtin(self, root: array[int], slow: Function, raiser: Function) -> Function:
+        """A builtin of a root. slow: takes the calls that nothing stands ready for. raiser: raises the last error.
+
+        It keeps all three alive.
+        """
+        made: Function = self._make(ctypes.addressof(self._definition), (root, slow, raiser), None)
         return made
 
 
 def new_root(runtime: array[int]) -> array[int]:
     """A root without handles. runtime: the words of the runtime, which outlive it."""
     objects = [id(thing) for thing in (float, int, True, False, None)]
-    functions = [_function("PyLong_AsLongLongAndOverflow"), _function("Py_IncRef")]
+    functions = [_function(f"Py{name}") for name in ("Long_AsLongLongAndOverflow", "_IncRef", "Object_Vectorcall")]
     return w.words((0, w.address_of(runtime), 0, *objects, *functions))
 
 
@@ -323,7 +337,7 @@ def trampoline() -> Trampoline | None:
         return None
     try:
         return Trampoline()
-    except (KeyError, RuntimeError, OSError):
+    except (AttributeError, KeyError, RuntimeError, OSError):
         return None
 
 
@@ -334,8 +348,11 @@ def is_expected() -> bool:
     if sysconfig.get_config_var("Py_GIL_DISABLED") or sys.byteorder != "little":
         return False
     run, number = w.words((1, 2)), 0.1
+    pair = run, number
     return (
-        _peek(run, RUN_AT) == w.address_of(run)
+        _peek(pair, ITEMS_AT) == id(run)
+        and _peek(pair, ITEMS_AT + 8) == id(number)
+        and _peek(run, RUN_AT) == w.address_of(run)
         and _peek(run, TYPE_AT) == id(array)
         and ctypes.c_double.from_address(id(number) + FLOAT_AT).value == number
         and _is_numpy_expected()

@@ -48,11 +48,13 @@ class Kernel(Generic[P, R]):
     type or rank, other templates. Raises the located errors of the compiler then, and KernelTypeError, at the
     function's `def`, for arguments that do not fit. Defined in a class, it is a method: `obj.k(...)`,
     `obj.k.grad(...)`.
+
+    Invariant: `__call__` and `grad` are slots, so that a call runs no Python code before the function that stands there.
     """
 
     __slots__ = (
         "__wrapped__", "__name__", "_method", "_generation", "_signature", "_special", "_binding", "_table", "_forward",
-        "_reverse",
+        "_reverse", "__call__", "grad",
     )  # fmt: skip
     is_stackgrad_kernel = True
 
@@ -66,6 +68,8 @@ class Kernel(Generic[P, R]):
         self._binding: Binding | None = None
         self._table: Specialisations | None = None
         self._forward, self._reverse = Native(), Native()
+        self.__call__ = self._call
+        self.grad = self._call_grad
 
     @staticmethod
     def from_text(text: str) -> TextKernel:
@@ -87,18 +91,39 @@ class Kernel(Generic[P, R]):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else BoundKernel(self, instance)
 
-    def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
-        """Launch once; gives the result, None if the kernel returns nothing."""
-        if not keywords:
-            failed = self._forward.call(*args)
-            if failed is None:
-                return None  # type: ignore[return-value]
-            if failed:
-                self._forward.fail(partial(self._memory, args, False))
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
+            """Launch once; gives the result, None if the kernel returns nothing."""
+
+        def grad(self, *args: P.args, **keywords: P.kwargs) -> None:
+            """Launch the gradient at the present content of all fields.
+
+            `y.grad` of what the kernel writes holds the cotangents before; afterwards they are pulled back: `x.grad`
+            of what it reads has grown by its share, `y.grad` of what it overwrites is 0. Raises NotDifferentiable and
+            Unsupported, located.
+            """
+
+    def _call(self, *args: Any, **keywords: Any) -> R:
+        """A call from Python, after which calls like it may be launched natively."""
         result = self._launch(args, keywords)
         if not keywords and self._forward.is_due():
+            if self._forward.is_new:
+                self.__call__ = self._forward.builtin(self._call, partial(self._fail, False)) or self._call
             self._forward.stand(self._situation(args, False))
         return result
+
+    def _call_grad(self, *args: Any, **keywords: Any) -> None:
+        """A call of the gradient from Python; see `_call`."""
+        self._launch_grad(args, keywords)
+        if not keywords and self._reverse.is_due():
+            if self._reverse.is_new:
+                self.grad = self._reverse.builtin(self._call_grad, partial(self._fail, True)) or self._call_grad
+            self._reverse.stand(self._situation(args, True))
+
+    def _fail(self, is_grad: bool, *args: Any) -> None:
+        """Raise the error of the native launch that has just failed."""
+        (self._reverse if is_grad else self._forward).fail(lambda: self._memory(args, is_grad))
 
     def _launch(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> R:
         """A launch from Python."""
@@ -113,23 +138,6 @@ class Kernel(Generic[P, R]):
         self._special.check_alive()  # type: ignore[union-attr]
         binding.launch(signature.scalars(signature.positional(args, keywords) if keywords else args))
         return None  # type: ignore[return-value]
-
-    def grad(self, *args: P.args, **keywords: P.kwargs) -> None:
-        """Launch the gradient at the present content of all fields.
-
-        `y.grad` of what the kernel writes holds the cotangents before; afterwards they are pulled back: `x.grad` of
-        what it reads has grown by its share, `y.grad` of what it overwrites is 0. Raises NotDifferentiable and
-        Unsupported, located.
-        """
-        if not keywords:
-            failed = self._reverse.call(*args)
-            if failed is None:
-                return
-            if failed:
-                self._reverse.fail(partial(self._memory, args, True))
-        self._launch_grad(args, keywords)
-        if not keywords and self._reverse.is_due():
-            self._reverse.stand(self._situation(args, True))
 
     def _launch_grad(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
         """A launch of the gradient from Python."""

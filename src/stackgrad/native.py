@@ -36,6 +36,9 @@ _LINGERING: list[Standing] = []
 """Dropped while a launch with them was under way."""
 
 
+Function = Callable[..., Any]
+
+
 class Situation(NamedTuple):
     """What a call launches, and the state it found. key: equal for calls that one handle may serve.
 
@@ -51,18 +54,15 @@ class Situation(NamedTuple):
     sizes: Sizes
 
 
-def declined(*args: Any) -> bool | None:
-    """Stands for the trampoline while no launch stands ready."""
-    return False
-
-
 class Native:
-    """The standing launches. `call(*args)` gives None if it has launched, False if it has not, True if that failed."""
+    """The standing launches of a kernel in one direction.
 
-    __slots__ = ("call", "_root", "_standing", "_launchers", "_waited", "_wait", "_lock", "__weakref__")
+    `builtin` makes the function through which they are called.
+    """
+
+    __slots__ = ("_root", "_standing", "_launchers", "_waited", "_wait", "_lock", "__weakref__")
 
     def __init__(self) -> None:
-        self.call: Callable[..., bool | None] = declined
         self._root: array[int] | None = None
         self._standing: dict[tuple[Any, ...], Standing] = {}
         self._launchers: dict[int, Launcher] = {}
@@ -88,6 +88,25 @@ class Native:
         """Whether it is time, after a launch from Python, to let one like it stand ready."""
         self._waited += 1
         return self._waited >= self._wait and not RUNTIME.words[WATCHED] and self._wait > 0
+
+    @property
+    def is_new(self) -> bool:
+        """Whether `builtin` was not called yet, or in vain."""
+        return self._root is None
+
+    def builtin(self, slow: Function, raiser: Function) -> Function | None:
+        """What calls are to go through: it launches what stands ready, and passes everything else on to `slow`.
+
+        raiser: is called when a launch has failed, and calls `fail`. None if launches cannot stand ready here. Both
+        are kept alive.
+        """
+        from .backends.cpu.trampoline import new_root, trampoline
+
+        machine = trampoline()
+        if machine is None:
+            return None
+        self._root = new_root(RUNTIME.words)
+        return machine.builtin(self._root, slow, raiser)
 
     def stand(self, situation: Situation | None) -> None:
         """Let calls in this situation be launched natively; None: the kernel cannot be."""
@@ -118,15 +137,11 @@ class Native:
     def _make(self, situation: Situation) -> Standing | None:
         """A new handle at the head of the chain."""
         from .backends.cpu.standing import Standing
-        from .backends.cpu.trampoline import new_root, trampoline
+        from .backends.cpu.trampoline import trampoline
 
         machine = trampoline()
-        if machine is None:
-            self._wait = _LONGEST_WAIT
+        if machine is None or self._root is None:
             return None
-        if self._root is None:
-            self._root = new_root(RUNTIME.words)
-            self.call = machine.builtin(self._root)
         while len(self._standing) >= HANDLES:
             self._drop(next(iter(self._standing)))
         launcher, number = situation.launcher, next(_NUMBERS)
@@ -151,7 +166,6 @@ class Native:
     def _link(self) -> None:
         """Chain the handles, the newest first."""
         assert self._root is not None
-        self._root[FIRST] = 0
         following = 0
         for one in self._standing.values():
             one.words[NEXT] = following

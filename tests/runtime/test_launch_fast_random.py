@@ -1,0 +1,167 @@
+"""Random programs of launches that could stand ready, and of everything that ends them: each result as in NumPy.
+
+Two kernels with the same body, of which the second launches from Python alone, must agree in results and counters too.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from launch_fast_support import Line, native_of, sines
+from stackgrad.backends.cpu.trampoline import trampoline
+from stackgrad.capture import capture
+
+SIZES = (1, 5, 16)
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(fresh_runtime: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    sg.init(arch=sg.cpu, default_fp=sg.f64)
+    monkeypatch.setattr(trampoline(), "patience", 1 << 62)
+
+
+def _kernel(own: Any, total: Any) -> Any:
+    @sg.kernel
+    def run(x: Line, y: Line, n: Line, times: sg.i32, factor: sg.f64):  # type: ignore[no-untyped-def, valid-type]
+        for i in range(x.shape[0]):
+            v = x[i]
+            for _ in range(n[i] + own[None] + times):
+                v = sg.sin(v) * factor
+            y[i] = v
+        for i in range(x.shape[0]):
+            total[None] += y[i]
+
+    return run
+
+
+class Machine:
+    """The state of a program: arrays of some sizes, the bounds, and the two kernels."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.own, self.total = sg.field(sg.i32, ()), sg.field(sg.f64, (), needs_grad=True)
+        self.fast, self.slow = _kernel(self.own, self.total), _kernel(self.own, self.total)
+        self.sets = [self.arrays(size) for size in SIZES]
+        self.now, self.times, self.factor = 0, 1, 1.0
+        self.views: list[np.ndarray] = []
+        self.launches = 0
+
+    def arrays(self, size: int) -> list[Any]:
+        x, y = (sg.ndarray(sg.f64, size, True) for _ in range(2))
+        n = sg.ndarray(sg.i32, size)
+        x.from_numpy(self.random.uniform(0.2, 1.2, size))
+        n.from_numpy(self.random.integers(0, 4, size).astype(np.int32))
+        return [x, y, n]
+
+    # -- what happens between launches -----------------------------------------------------------------------
+
+    def set_bound(self) -> None:
+        n = self.sets[self.now][2]
+        n[int(self.random.integers(len(n)))] = int(self.random.integers(0, 6))
+
+    def fill_bound(self) -> None:
+        self.sets[self.now][2].fill(int(self.random.integers(0, 6)))
+
+    def set_own(self) -> None:
+        self.own[None] = int(self.random.integers(0, 3))
+
+    def write_view(self) -> None:
+        if not self.views:
+            self.views.append(self.own.to_numpy(copy=False))
+        self.views[0][()] = int(self.random.integers(0, 3))
+
+    def change_numbers(self) -> None:
+        self.times = int(self.random.integers(0, 3))
+        self.factor = [0.9, 1.1, -0.0, 1, True, np.float32(0.5)][int(self.random.integers(6))]
+
+    def other_arrays(self) -> None:
+        self.now = int(self.random.integers(len(self.sets)))
+
+    def fresh_arrays(self) -> None:
+        self.sets[self.now] = self.arrays(SIZES[self.now])
+
+    def new_content(self) -> None:
+        x = self.sets[self.now][0]
+        x.from_numpy(self.random.uniform(0.2, 1.2, len(x)))
+
+    def swap(self) -> None:
+        x, y, n = self.sets[self.now]
+        self.sets[self.now] = [y, x, n]
+
+    def under_a_tape(self) -> None:
+        x, y, n = self.sets[self.now]
+        self.reset()
+        with sg.ad.Tape(self.total):
+            self.fast(x, y, n, self.times, self.factor)
+        self.launches += 1
+        self.slow(x, y, n, self.times, self.factor)
+        self.slow.grad(x, y, n, self.times, self.factor)  # the counters stay alike
+
+    def captured(self) -> None:
+        with capture(limit=1):
+            self.launch()
+
+    # -- launches ----------------------------------------------------------------------------------------------
+
+    def reset(self) -> None:
+        x, y, _ = self.sets[self.now]
+        self.total.fill(0.0)
+        self.total.grad.fill(1.0)
+        x.grad.fill(0.0)
+        y.grad.fill(0.0)
+
+    def launch(self) -> None:
+        """Both kernels, forward and back; results as in NumPy."""
+        x, y, n = self.sets[self.now]
+        expected = self.expected()
+        for kernel in (self.slow, self.fast):
+            self.reset()
+            versions = y.version, x.grad.version
+            kernel(x, y, n, self.times, self.factor)
+            np.testing.assert_allclose(y.to_numpy(), expected[0], rtol=1e-12)
+            np.testing.assert_allclose(self.total[None], expected[0].sum(), rtol=1e-12)
+            kernel.grad(x, y, n, self.times, self.factor)
+            np.testing.assert_allclose(x.grad.to_numpy(), expected[1], rtol=1e-12, atol=1e-15)
+            assert versions[0] != y.version and versions[1] != x.grad.version
+        self.launches += 1
+
+    def expected(self) -> tuple[np.ndarray, np.ndarray]:
+        x, _, n = self.sets[self.now]
+        pairs = [
+            sines(np.array([v]), int(k) + self.own[None] + self.times, float(self.factor))
+            for v, k in zip(x.to_numpy(), n.to_numpy())
+        ]
+        return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
+
+
+def _compare_counters(machine: Machine) -> None:
+    fast, slow = machine.fast.stats(), machine.slow.stats()
+    assert fast.launches == slow.launches and fast.grad_launches == slow.grad_launches
+    assert fast.countings == slow.countings and fast.cache_hits == slow.cache_hits
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_launches_between_all_that_ends_them(seed: int) -> None:
+    machine = Machine(seed)
+    events: list[Callable[[], None]] = [
+        machine.set_bound, machine.fill_bound, machine.set_own, machine.change_numbers, machine.other_arrays,
+        machine.fresh_arrays, machine.new_content, machine.swap, machine.under_a_tape, machine.captured,
+    ]  # fmt: skip
+    if seed % 3 == 2:
+        events.append(machine.write_view)
+    machine.launch()
+    for native in (native_of(machine.slow), native_of(machine.slow, True)):
+        native._wait = 1 << 60
+    launched = 0
+    for _ in range(30):
+        events[int(machine.random.integers(len(events)))]()
+        before = native_of(machine.fast, True).launched
+        for _ in range(int(machine.random.integers(1, 7))):
+            machine.launch()
+        launched += max(native_of(machine.fast, True).launched - before, 0)
+    _compare_counters(machine)
+    assert native_of(machine.slow).is_new
+    assert launched > 10 or machine.views
