@@ -41,6 +41,10 @@ Q = ParamSpec("Q")
 R = TypeVar("R", covariant=True)
 
 
+_CALLS = ("__call__", "grad")
+"""Slots that stand for methods of a kernel; type checkers see the methods."""
+
+
 class Kernel(Generic[P, R]):
     """A Python function as a kernel: `k(*args)` launches it, `k.grad(*args)` its gradient.
 
@@ -49,12 +53,12 @@ class Kernel(Generic[P, R]):
     function's `def`, for arguments that do not fit. Defined in a class, it is a method: `obj.k(...)`,
     `obj.k.grad(...)`.
 
-    Invariant: `__call__` and `grad` are slots, so that a call runs no Python code before the function that stands there.
+    Invariant: `__call__` and `grad` are slots: a call runs no Python code before the function that stands there.
     """
 
     __slots__ = (
         "__wrapped__", "__name__", "_method", "_generation", "_signature", "_special", "_binding", "_table", "_forward",
-        "_reverse", "__call__", "grad",
+        "_reverse", *_CALLS,
     )  # fmt: skip
     is_stackgrad_kernel = True
 
@@ -68,8 +72,8 @@ class Kernel(Generic[P, R]):
         self._binding: Binding | None = None
         self._table: Specialisations | None = None
         self._forward, self._reverse = Native(), Native()
-        self.__call__ = self._call
-        self.grad = self._call_grad
+        self._set("__call__", self._call)
+        self._set("grad", self._call_grad)
 
     @staticmethod
     def from_text(text: str) -> TextKernel:
@@ -104,12 +108,17 @@ class Kernel(Generic[P, R]):
             Unsupported, located.
             """
 
+    def _set(self, slot: str, function: Callable[..., Any] | None) -> None:
+        """Calls through a slot of `_CALLS` go to this function from now on. None: as before."""
+        if function is not None:
+            object.__setattr__(self, slot, function)
+
     def _call(self, *args: Any, **keywords: Any) -> R:
         """A call from Python, after which calls like it may be launched natively."""
         result = self._launch(args, keywords)
         if not keywords and self._forward.is_due():
             if self._forward.is_new:
-                self.__call__ = self._forward.builtin(self._call, partial(self._fail, False)) or self._call
+                self._set("__call__", self._forward.builtin(self._call, partial(self._fail, False)))
             self._forward.stand(self._situation(args, False))
         return result
 
@@ -118,7 +127,7 @@ class Kernel(Generic[P, R]):
         self._launch_grad(args, keywords)
         if not keywords and self._reverse.is_due():
             if self._reverse.is_new:
-                self.grad = self._reverse.builtin(self._call_grad, partial(self._fail, True)) or self._call_grad
+                self._set("grad", self._reverse.builtin(self._call_grad, partial(self._fail, True)))
             self._reverse.stand(self._situation(args, True))
 
     def _fail(self, is_grad: bool, *args: Any) -> None:
