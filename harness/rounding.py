@@ -106,7 +106,8 @@ def nudged(arrays: Arrays, u: float, seed: object, side: float) -> dict[str, np.
         if array.dtype.kind == "f" and array.size:
             source = generator(seed, name)
             steps = 4.0 * u * (_largest(array) or 1.0) * source.integers(1, 5, array.shape)
-            out[name] = np.asarray(array + side * steps * signs(source, array.shape), array.dtype, order="C")
+            with np.errstate(over="ignore"):
+                out[name] = np.asarray(array + side * steps * signs(source, array.shape), array.dtype, order="C")
     return out
 
 

@@ -34,7 +34,7 @@ TANGENTS = 0.25
 IN_MEMORY = 0.7
 """Share of cases whose vectors are local arrays."""
 
-OF_ARRAYS = ("restoring", "greedy", "restoring", "stored", "restoring")
+OF_ARRAYS = ("restoring", "restoring", "greedy", "restoring", "stored", "restoring", "restoring")
 """Policies that differ in what they save of local arrays; one more makes the gradient of every kernel that has some."""
 
 
