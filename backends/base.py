@@ -37,6 +37,7 @@ class Options:
     lanes: iterations that masked code of a task runs side by side. None: as many as suit the task, from 16 iterations
     on, made when first needed; 0: no masked code; k: k lanes for every task that can have it, however few iterations.
     threads: most threads that a launch may use. Debug builds run one iteration after another: lanes 0, threads 1.
+    debug_info: machine code carries the user's lines, for debuggers and profilers.
     """
 
     debug: bool = False
@@ -44,6 +45,7 @@ class Options:
     effort: int = 2
     lanes: int | None = None
     threads: int = 1
+    debug_info: bool = False
 
     def __post_init__(self) -> None:
         if self.debug:

@@ -96,7 +96,7 @@ class IRBuilder:
         """The result of an instruction that reads memory or has effects."""
         block = self.block
         ref = f"%v{block.function.fresh()}"
-        block.lines.append(f"  {ref} = {instruction}")
+        block.lines.append(f"  {ref} = {instruction}{block.function.mark}")
         return Value(t, ref)
 
     def _pure(self, t: Type, instruction: str) -> Value:
@@ -178,7 +178,8 @@ class IRBuilder:
 
     def store(self, value: Value, place: Value, align: int = 0) -> None:
         """align: in bytes, if it is not what the type asks for."""
-        self.block.lines.append(f"  store {value}, {place}" + (f", align {align}" if align else ""))
+        aligned = f", align {align}" if align else ""
+        self.block.lines.append(f"  store {value}, {place}{aligned}{self.function.mark}")
 
     def gep(self, base: Value, place: Value, element: Type, inbounds: bool = False) -> Value:
         """Address of number `place` in an array of `element`."""
@@ -234,12 +235,12 @@ class IRBuilder:
         text = f"call {result.text} {callee.ref}({', '.join([str(a) for a in args])})"
         if result is not VOID:
             return self._value(result, text)
-        self.block.lines.append(f"  {text}")
+        self.block.lines.append(f"  {text}{self.function.mark}")
         return Value(VOID, "")
 
     def _leave(self, text: str) -> None:
         assert self.block.terminator is None, f"block {self.block.name} ends twice"
-        self.block.terminator = f"  {text}"
+        self.block.terminator = f"  {text}{self.function.mark}"
 
     def branch(self, target: Block) -> None:
         self._leave(f"br label {target.ref}")

@@ -46,11 +46,15 @@ class Branching:
 
     def block(self, body: Block) -> None:
         """Emit statements in order; what follows a jump is never reached and not emitted."""
+        function, lines = self.e.function, self.e.m.module.lines
+        around = function.mark
         for stmt in body:
             if self.e.b.block.is_terminated:
-                return
+                break
+            lines.at(function, stmt.loc)
             row = BRANCHING.get(type(stmt)) or self.rows[type(stmt)]
             row(self.e, stmt)
+        function.mark = around
 
     def append(self, name: str) -> ir.Block:
         return self.e.function.append_basic_block(name)

@@ -24,6 +24,7 @@ WORTH = 16
 def launch_function(m: ModuleState) -> ir.Function:
     """launch(block): clear temporaries, run all tasks in order; FAILED if an error was recorded, else OK."""
     function = ir.Function(m.module, "launch", I32, [pointer(m.target.space)], ("nounwind",))
+    m.module.lines.enter(function, None)
     b = IRBuilder(function.append_basic_block("entry"))
     block = function.args[0]
     for at, _ in m.layout.temps.values():

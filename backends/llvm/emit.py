@@ -16,6 +16,7 @@ from ...compiler.passes.decisions import decisive_values
 from ..base import Options
 from . import ir
 from .builder import IRBuilder
+from .debug_lines import DebugLines
 from .layout import Layout, lay_out
 from .sharing import Sharing, share
 from .target import Target
@@ -62,6 +63,8 @@ class ModuleState:
         self.layout = lay_out(self.kernel)
         self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
         self.module = ir.Module()
+        if self.options.debug_info:
+            self.module.lines = DebugLines(self.kernel)
 
     def sharing(self, task: int) -> Sharing:
         """How a parallel task behaves under the threads of a launch."""
@@ -148,6 +151,7 @@ class Emitter(Arith):
     flow: Branching
 
     def __init__(self, m: ModuleState, function: ir.Function, task: int) -> None:
+        m.module.lines.enter(function, task)
         self.entry = IRBuilder(function.append_basic_block("entry"))
         super().__init__(m, IRBuilder(function.append_basic_block("start")))
         self.function = function

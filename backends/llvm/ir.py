@@ -144,9 +144,12 @@ class Block:
 
 
 class Function(Value):
-    """A function: declared while it has no blocks. head: linkage or calling convention."""
+    """A function: declared while it has no blocks. head: linkage or calling convention.
 
-    __slots__ = ("args", "attributes", "blocks", "head", "named", "result")
+    scope: names it in debug information. mark: ends each line that is appended from here on; see debug_lines.py.
+    """
+
+    __slots__ = ("args", "attributes", "blocks", "head", "mark", "named", "result", "scope")
 
     def __init__(
         self, module: Module, name: str, result: Type, params: Sequence[Type], attributes: Sequence[str] = (),
@@ -159,6 +162,7 @@ class Function(Value):
         self.args = [Value(t, f"%a{place}") for place, t in enumerate(params)]
         self.blocks: list[Block] = []
         self.named = 0
+        self.scope = self.mark = ""
         module.functions[name] = self
 
     def fresh(self) -> int:
@@ -178,7 +182,21 @@ class Function(Value):
         if not self.blocks:
             return f"declare {signature}\n"
         body = "\n".join([block.text() for block in self.blocks])
-        return f"define {self.head} {signature} {{\n{body}\n}}\n"
+        return f"define {self.head} {signature}{self.scope} {{\n{body}\n}}\n"
+
+
+class Lines:
+    """What a module knows of the user's lines: nothing, unless it has debug information (debug_lines.py)."""
+
+    def enter(self, function: Function, task: int | None) -> None:
+        """A function of a task, or of the kernel, is about to be written."""
+
+    def at(self, function: Function, loc: int) -> None:
+        """What is appended to it from here on belongs to this location of the kernel; 0 for none."""
+
+    def text(self) -> str:
+        """What the module ends with."""
+        return ""
 
 
 UNLIKELY = "!prof !0"
@@ -191,6 +209,7 @@ class Module:
     def __init__(self) -> None:
         self.functions: dict[str, Function] = {}
         self.variables: list[str] = []
+        self.lines = Lines()
 
     def variable(self, name: str, t: Type) -> Value:
         """Address of a variable of the module, which is 0 when the code is loaded."""
@@ -199,4 +218,5 @@ class Module:
 
     def __str__(self) -> str:
         weights = '!0 = !{!"branch_weights", i32 1, i32 1048576}\n'
-        return "\n".join([*self.variables, *[function.text() for function in self.functions.values()], weights])
+        functions = [function.text() for function in self.functions.values()]
+        return "\n".join([*self.variables, *functions, weights + self.lines.text()])

@@ -88,7 +88,7 @@ Generator = Callable[[Kernel, Options, Target], Generated]
 
 def generate_later(generator: Generator, kernel: Kernel, options: Options, target: Target) -> Code:
     """What the generator gives; not before it is needed, if what it gives can be known by a key."""
-    identity = identity_of(kernel)
+    identity = None if options.debug_info else identity_of(kernel)  # it does not know of lines
     if identity is None or disk_cache.active() is None:
         return generator(kernel, options, target)
     name = f"{generator.__module__}.{generator.__qualname__}"

@@ -101,7 +101,7 @@ class Settings:
     arch: name of the backend. default_fp, default_ip: types of Python floats and ints in kernels. debug: check
     indices, asserts and integer divisions, verify the IR after each pass. precise: no contraction, no
     approximation. random_seed: key of the random numbers. threads: most threads a launch uses on a CPU; None for as
-    many as there are cores for this process.
+    many as there are cores for this process. debug_info: machine code carries the lines of the program.
     """
 
     arch: str = "cpu"
@@ -111,6 +111,7 @@ class Settings:
     precise: bool = False
     random_seed: int = 0
     threads: int | None = None
+    debug_info: bool = False
 
 
 DIALECT: dict[str, str] = {
@@ -217,7 +218,8 @@ class Runtime:
         from .backends.base import Options
 
         threads = _threads(self.settings.threads)
-        return Options(debug=self.settings.debug, precise=self.settings.precise, threads=threads)
+        chosen = self.settings
+        return Options(chosen.debug, chosen.precise, threads=threads, debug_info=chosen.debug_info)
 
     def draws(self) -> Draws:
         """The key of the next forward launch that draws random numbers."""
@@ -257,6 +259,7 @@ def init(
     debug: bool = False,
     random_seed: int = 0,
     precise: bool = False,
+    debug_info: bool = False,
     **dialect: Any,
 ) -> None:
     """Start the runtime, or start it afresh: fields and compiled kernels of before are stale afterwards.
@@ -264,7 +267,8 @@ def init(
     arch: `sg.cpu` (default; the variable STACKGRAD_ARCH replaces the default), `sg.reference`, `sg.cuda`, `sg.gpu`.
     default_fp, default_ip: types of Python floats (sg.f16, f32, f64) and ints (sg.i32, i64 or another) in kernels.
     debug: index, assert and division checks in kernels. random_seed: key of `sg.random`. precise: no contraction
-    and no approximation of floating-point code. dialect: the options of `session.DIALECT` are accepted.
+    and no approximation of floating-point code. debug_info: machine code carries the program's lines, for debuggers
+    and profilers (also by the variable STACKGRAD_DEBUG_INFO). dialect: the options of `session.DIALECT` are accepted.
     Raises OptionError for an unknown option and DeviceError, one line, if the backend cannot run here.
     """
     for name in dialect:
@@ -279,15 +283,19 @@ def init(
         precise=bool(precise or not dialect.get("fast_math", True)),
         random_seed=int(random_seed),
         threads=_most_threads(dialect.get("cpu_max_num_threads")),
+        debug_info=bool(debug_info or os.environ.get("STACKGRAD_DEBUG_INFO", "0") not in ("", "0")),
     )
     backend = available(settings.arch)
-    kept_at = dialect.get("offline_cache_file_path")
-    disk_cache.choose(
-        bool(dialect.get("offline_cache", True)), os.fspath(kept_at) if isinstance(kept_at, str | os.PathLike) else ""
-    )
+    _choose_cache(dialect)
     RUNTIME.restart(settings)
     RUNTIME._backend = backend
     RUNTIME.initialised = True
+
+
+def _choose_cache(dialect: dict[str, Any]) -> None:
+    folder = dialect.get("offline_cache_file_path")
+    named = os.fspath(folder) if isinstance(folder, str | os.PathLike) else ""
+    disk_cache.choose(bool(dialect.get("offline_cache", True)), str(named))
 
 
 def _most_threads(given: Any) -> int | None:

@@ -1,6 +1,7 @@
 """`stackgrad ir`: every stage of programs and of IR text, and messages instead of tracebacks."""
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -173,3 +174,18 @@ def test_mistakes_in_programs(command: Any, write: Any) -> None:
 def test_gradients_that_do_not_exist(command: Any, write: Any) -> None:
     found = command("ir", write("kernel a(x: f64[1]) { serial { return } }", "a.kir"), "--direction", "reverse")
     assert found.status == 1 and found.err.startswith("NotDifferentiable") and "cure:" in found.err
+
+
+def test_lines_in_machine_code(command: Any, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write("""
+        import stackgrad as sg
+        x = sg.field(sg.f32, 4)
+        @sg.kernel
+        def k():
+            for i in x:
+                x[i] = 2.5 * x[i]
+    """)
+    assert ".loc" not in command("ir", path, "--stage", "asm").out
+    monkeypatch.setenv("STACKGRAD_DEBUG_INFO", "1")
+    assert re.search(r"\.loc\t1 \d+ ", command("ir", path, "--stage", "asm").out)
+    assert "!DILocation(line:" in command("ir", path, "--stage", "llvm").out

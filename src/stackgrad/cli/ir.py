@@ -6,11 +6,13 @@ that it launched are found by watching. What it prints goes to standard error.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..backends.base import Options
 from ..compiler.driver import Lowered, prepare_forward, prepare_reverse
 from ..compiler.errors import StackgradError
 from ..compiler.ir.nodes import Kernel
@@ -164,13 +166,17 @@ def _result(lowered: Lowered, stages: tuple[str, ...]) -> Iterator[tuple[str, st
 def _llvm(kernel: Kernel, arch: str) -> str:
     from ..backends.cpu.backend import CpuBackend
 
-    return CpuBackend().ir_text(kernel)
+    return CpuBackend().ir_text(kernel, _options())
 
 
 def _asm(kernel: Kernel, arch: str) -> str:
     from ..backends.cpu.backend import CpuBackend
 
-    return CpuBackend().assembly(kernel)
+    return CpuBackend().assembly(kernel, _options())
+
+
+def _options() -> Options:
+    return Options(debug_info=os.environ.get("STACKGRAD_DEBUG_INFO", "0") not in ("", "0"))
 
 
 def _ptx(kernel: Kernel, arch: str) -> str:
