@@ -13,6 +13,7 @@ import stackgrad as sg
 from stackgrad.backends.base import Options
 from stackgrad.backends.cpu import jit
 from stackgrad.backends.cpu.backend import CpuBackend
+from stackgrad.backends.llvm.masked import generate_masked
 from stackgrad.backends.llvm.module import generate
 from stackgrad.compiler.errors import Span
 from stackgrad.compiler.ir.nodes import Kernel
@@ -59,6 +60,20 @@ def test_machine_code_names_lines(kernels: dict[str, Kernel], direction: str) ->
     if direction == "forward":
         wanted |= {("debug_kernels.py", own["load"]), ("debug_kernels.py", own["store"])}
     assert wanted <= found
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_masked_code_names_lines(kernels: dict[str, Kernel], direction: str) -> None:
+    options, target = Options(debug_info=True), CpuBackend().target
+    text = generate_masked(kernels[direction], options, target).text
+    bodies = re.findall(r"^define [^\n]* !dbg !\d+ \{\n(.*?)^\}", text, re.M | re.S)
+    assert bodies
+    for line in "".join(bodies).splitlines():
+        assert line.endswith(":") or " = phi " in line or re.search(r", !dbg !\d+$", line), line
+    with jit.LOCK:
+        assembly = str(jit.machine().emit_assembly(jit.optimised(text)))
+    own, other = marked("debug_kernels.py")["sine"], marked("other_file.py")["square"]
+    assert {("debug_kernels.py", own), ("other_file.py", other)} <= places(assembly)
 
 
 def test_the_object_has_a_table_of_lines(kernels: dict[str, Kernel]) -> None:

@@ -42,9 +42,13 @@ class Masks:
 
     def block(self, body: Block) -> None:
         """Emit statements in order."""
+        function, lines = self.e.function, self.e.m.module.lines
+        around = function.mark
         for stmt in body:
+            lines.at(function, stmt.loc)
             row = MASKED_CONTROL.get(type(stmt)) or self.rows[type(stmt)]
             row(self.e, stmt)
+        function.mark = around
 
     @contextmanager
     def under(self, mask: ir.Value) -> Iterator[None]:
