@@ -101,9 +101,10 @@ def test_updates_that_meet_are_atomic(dtype: str) -> None:
                 v = sg.sin(v)
             sg.atomic_add(bins[i % 8], sg.cast(v < 2.0, kind))
 
+    fill(8 * most, 3000)  # after which it is known how long it takes
     for _ in range(5):
         bins.fill(0)
-        assert jobs_of(lambda: fill(8 * most, 300)) == 1
+        assert jobs_of(lambda: fill(8 * most, 3000)) == 1
         np.testing.assert_array_equal(bins.to_numpy(), np.full(8, most))
 
 
@@ -264,7 +265,7 @@ def test_beside_a_pool_of_another_library() -> None:
 def test_python_goes_on_during_a_long_launch() -> None:
     sg.init(arch=sg.cpu, cpu_max_num_threads=4)
     x, y = sg.field(sg.f32, shape=SIZE), sg.field(sg.f32, shape=SIZE)
-    launch, turns, over = _recurrence(x, y, 200), [0], threading.Event()
+    launch, turns, over = _recurrence(x, y, 5000), [0], threading.Event()
 
     def count() -> None:
         while not over.is_set():
