@@ -6,6 +6,7 @@ rows instead, and each lane decodes its own number.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ....compiler.ir import nodes as n
@@ -36,29 +37,46 @@ def lowered(kernel: Kernel, index: int) -> Task:
 
 def masked_function(m: ModuleState, index: int, lanes: int) -> ir.Function:
     """The function of a task, whose name is exported."""
-    task = lowered(m.kernel, index)
-    params = [pointer(m.target.space), *[I64] * 4]
-    function = ir.Function(m.module, f"masked.{index}", I32, params, WIDE)
-    along = _runs_along_rows(task)
-    e = LaneEmitter(m, function, index, task, lanes, along)
-    e.row = function.args[4]
-    e.flow = Masks(e, MASKED, e.none())
-    if any(isinstance(s, n.Random) for s in walk(task.body)):
-        e.draws = e.alloca(e.wide(I32))
-    _blocks(e, function, along)
-    e.finish()
+    function = task_function(m, index, f"masked.{index}")
+    straight(m, function, index, lowered(m.kernel, index), lanes)
     return function
 
 
-def _runs_along_rows(task: Task) -> bool:
+def task_function(m: ModuleState, index: int, name: str, linkage: str = "") -> ir.Function:
+    """A function that runs iterations of a task, as yet without code."""
+    return ir.Function(m.module, name, I32, [pointer(m.target.space), *[I64] * 4], WIDE, linkage)
+
+
+def straight(m: ModuleState, function: ir.Function, index: int, task: Task, lanes: int) -> None:
+    """Code for blocks of neighbouring iterations."""
+    along = runs_along_rows(task)
+    e = emitter(m, function, index, task, lanes, along)
+    e.row = function.args[4]
+    blocks(e, along, lambda k: e.flow.block(task.body))
+    e.b.ret(const(I32, OK))
+    e.finish()
+
+
+def emitter(m: ModuleState, function: ir.Function, index: int, task: Task, lanes: int, along: bool) -> LaneEmitter:
+    """What writes a function whose lanes are iterations of the task; along: neighbours on the last axis."""
+    e = LaneEmitter(m, function, index, task, lanes, along)
+    e.flow = Masks(e, MASKED, e.none())
+    if any(isinstance(s, n.Random) for s in walk(task.body)):
+        e.draws = e.alloca(e.wide(I32))
+    return e
+
+
+def runs_along_rows(task: Task) -> bool:
+    """Whether blocks are runs along the last axis."""
     if len(task.indices) == 1:
         return True
     begin, end = extents(task)[-1]
     return bool(begin.terms or end.terms) or end.constant - begin.constant >= SHORT
 
 
-def _blocks(e: LaneEmitter, function: ir.Function, along: bool) -> None:
-    _, first, last, _, _ = function.args
+def blocks(e: LaneEmitter, along: bool, content: Callable[[ir.Value], None]) -> None:
+    """A loop over the iterations from the function's second argument to its third; content(number of lane 0)."""
+    _, first, last, *_ = e.function.args
     b = e.b
     head, body, done = (e.flow.append(name) for name in ("blocks", "block", "done"))
     before = b.block
@@ -72,16 +90,20 @@ def _blocks(e: LaneEmitter, function: ir.Function, along: bool) -> None:
     if along:
         count = _cut(e, k, count)
     else:
-        _decoded(e, k)
-    e.flow.mask = e.first_lanes(count)
-    if e.draws is not None:
-        e.iteration = e.linear(k)
-        b.store(const(e.wide(I32), 0), e.draws)
-    e.flow.block(e.body.body)
+        decode(e, k, e.numbers(I64))
+    start_block(e, e.first_lanes(count), lambda: e.linear(k))
+    content(k)
     k.add_incoming(b.add(k, count), b.block)
     b.branch(head)
     b.position_at_end(done)
-    b.ret(const(I32, OK))
+
+
+def start_block(e: LaneEmitter, mask: ir.Value, iterations: Callable[[], ir.Value]) -> None:
+    """Begin with these lanes; iterations() gives their numbers, for those that draw."""
+    e.flow.mask = mask
+    if e.draws is not None:
+        e.iteration = iterations()
+        e.b.store(const(e.wide(I32), 0), e.draws)
 
 
 def _least(b: IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -119,14 +141,13 @@ def _set_index(e: LaneEmitter, axis: int, place: ir.Value) -> None:
     e.values[index] = e.linear(number)
 
 
-def _decoded(e: LaneEmitter, k: ir.Value) -> None:
-    """Set the indices of each lane from its number k + lane; the lanes that are not active decode to no matter what.
+def decode(e: LaneEmitter, k: ir.Value, further: ir.Value) -> None:
+    """Set the indices of each lane from its number k + further; lanes that are not active decode to no matter what.
 
-    Only the first lane's number is divided as a whole. The others are a few further along each axis, and that quotient
-    is found in f64, which is exact below 2^53.
+    Only k is divided as a whole. The lanes are a few further along each axis, and that quotient is found in f64, which
+    is exact below 2^53.
     """
     b = e.b
-    further: ir.Value = e.numbers(I64)
     rest = k
     for axis in reversed(range(1, len(e.body.indices))):
         extent = _box(e, axis)[1]

@@ -8,7 +8,9 @@ from ...base import Options
 from ..emit import MASKED_SITES, ModuleState
 from ..module import Generated
 from ..target import Target
-from .function import masked_function
+from .compaction import selecting_function
+from .function import lowered, masked_function, runs_along_rows
+from .selection import selection
 
 LANES = 64
 LOCAL_MEMORY = 1 << 17
@@ -46,9 +48,19 @@ def lanes_by_task(kernel: Kernel, options: Options) -> dict[int, int]:
     return {k: lanes_of(kernel, k, options) for k in range(len(kernel.tasks)) if eligible(kernel, k)}
 
 
+def _function(m: ModuleState, index: int, lanes: int) -> None:
+    """Blocks of neighbours, or of iterations that a scan selects, where it can tell something worth knowing."""
+    task = lowered(m.kernel, index)
+    found = selection(task, runs_along_rows(task))
+    if found is None:
+        masked_function(m, index, lanes)
+    else:
+        selecting_function(m, index, found, lanes)
+
+
 def generate_masked(kernel: Kernel, options: Options, target: Target) -> Generated:
     """LLVM IR with a function `masked.N` for every eligible task N. The sites are numbered from MASKED_SITES on."""
     state = ModuleState(kernel, options, target, first_site=MASKED_SITES)
     for index, lanes in lanes_by_task(kernel, options).items():
-        masked_function(state, index, lanes)
+        _function(state, index, lanes)
     return Generated(kernel, str(state.module), state.layout, tuple(state.sites))

@@ -104,7 +104,7 @@ def _uniform_for(e: LaneEmitter, stmt: n.For) -> None:
 def _divergent_for(e: LaneEmitter, stmt: n.For) -> None:
     b = e.b
     word = I64 if stmt.begin.type.bits == 64 else I32
-    counts = _counts(e, stmt, word)
+    counts = counts_of(e, stmt, word)
     rounds = e.reduce("umax", counts)
     alive = _Alive(e) if stmt.stop is not None else None
     loop, before = _Loop(e, stmt), b.block
@@ -143,7 +143,7 @@ def _resized(e: LaneEmitter, value: n.Value, word: ir.IntType) -> ir.Value:
     return e.b.sext(found, to) if value.type.is_signed else e.b.zext(found, to)
 
 
-def _counts(e: LaneEmitter, stmt: n.For, word: ir.IntType) -> ir.Value:
+def counts_of(e: LaneEmitter, stmt: n.For, word: ir.IntType) -> ir.Value:
     """Iterations of each lane, 0 of those that are not active. The distance is unsigned, where it cannot overflow."""
     b = e.b
     begin, end = (e.splat(_resized(e, v, word)) for v in (stmt.begin, stmt.end))

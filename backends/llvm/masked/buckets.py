@@ -1,0 +1,81 @@
+"""Sorting a list of iterations by how long their loops run, to within an eighth.
+
+Keys are small numbers: the exponent of the trip count and three more digits. A counting sort thus takes two passes,
+and iterations with one key stay in order, neighbours in memory near each other.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .. import ir
+from ..builder import IRBuilder
+from ..emit import Arith
+from ..types import F32, I1, I8, I32, I64, PTR, VOID, const
+from .lanes import LaneEmitter
+
+COUNT = 256
+"""Number of keys; trips below 2^31 have keys below 249."""
+
+_DIGITS = 3
+_OF_ONE = (127 << _DIGITS) - 1
+
+
+def keys(e: LaneEmitter, trips: ir.Value) -> ir.Value:
+    """The key of each lane: 0 for no trips, then rising; up to 15 trips each number has its own."""
+    b = e.b
+    word = b.bitcast(b.uitofp(trips, e.wide(F32)), trips.type)
+    key = b.sub(b.lshr(word, e.const(word, 23 - _DIGITS)), e.const(word, _OF_ONE))
+    return b.select(b.icmp_unsigned("==", trips, e.const(trips, 0)), e.const(key, 0), key)
+
+
+def sorter(a: Arith) -> ir.Function:
+    """sg.sort(places, keys, count, out): the places in order of their keys."""
+
+    def body(a: Arith, function: ir.Function) -> None:
+        b, (places, key_of, count, out) = a.b, function.args
+        starts = b.alloca(I32, COUNT)
+        memset = a.m.declare("llvm.memset.p0.i64", VOID, [PTR, I8, I64, I1])
+        b.call(memset, [starts, const(I8, 0), const(I64, 4 * COUNT), const(I1, False)])
+
+        def take(k: ir.Value) -> ir.Value:
+            """The number at the key of entry k, which goes up by one."""
+            place = b.gep(starts, b.zext(b.load(b.gep(key_of, k, I32), I32), I64), I32)
+            number = b.load(place, I32)
+            b.store(b.add(number, const(I32, 1)), place)
+            return number
+
+        def put(k: ir.Value) -> None:
+            at = b.zext(take(k), I64)
+            b.store(b.load(b.gep(places, k, I32), I32), b.gep(out, at, I32))
+
+        sum_so_far = b.alloca(I32)
+        b.store(const(I32, 0), sum_so_far)
+
+        def begin(k: ir.Value) -> None:
+            """Put the sum of the numbers before in place of number k."""
+            place, before = b.gep(starts, k, I32), b.load(sum_so_far, I32)
+            b.store(b.add(before, b.load(place, I32)), sum_so_far)
+            b.store(before, place)
+
+        _each(b, count, take)
+        _each(b, const(I64, COUNT), begin)
+        _each(b, count, put)
+        b.ret_void()
+
+    return a.m.helper("sg.sort", VOID, [PTR, PTR, I64, PTR], body)
+
+
+def _each(b: IRBuilder, count: ir.Value, visit: Callable[[ir.Value], object]) -> None:
+    """Run visit(k) for 0 <= k < count."""
+    head, body, done = map(b.function.append_basic_block, ("each", "entry", "done"))
+    before = b.block
+    b.branch(head)
+    b.position_at_end(head)
+    k = b.phi(I64)
+    k.add_incoming(const(I64, 0), before)
+    b.cbranch(b.icmp_unsigned("<", k, count), body, done)
+    b.position_at_end(body)
+    visit(k)
+    k.add_incoming(b.add(k, const(I64, 1)), b.block)
+    b.branch(head)
+    b.position_at_end(done)

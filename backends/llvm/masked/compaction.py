@@ -1,0 +1,259 @@
+"""Blocks of iterations that a scan has selected: those that pass a gate, or that run loops equally long.
+
+`masked.N` goes through its iterations by chunks. `scan.N` runs the statements that decide (selection.py) on blocks of
+neighbours and lists what passes, by its number within the chunk, with a key that grows with its trip count. A list
+whose lanes would wait for each other is sorted by key. `listed.N` runs the body on blocks from the list: every access
+is by addresses of the lanes' own, but what is an iteration's own element stays so, and a draw keeps its iteration.
+Where nothing is gated and no order is better, the chunk runs as blocks of neighbours.
+"""
+from __future__ import annotations
+
+from .. import ir
+from ..builder import IRBuilder
+from ..emit import Arith, ModuleState
+from ..errors import OK
+from ..lane_loop import each_lane
+from ..types import I32, I64, PTR, VOID, const
+from . import buckets
+from .function import blocks, decode, emitter, runs_along_rows, start_block, straight, task_function
+from .lanes import WIDE, LaneEmitter
+from .loops import counts_of
+from .selection import Selection
+
+CHUNK = 4096
+"""Iterations of a chunk: the list stays in the first-level cache, and the scan is long against what starts it."""
+
+SORTED = 200
+"""Cost of sorting one iteration into the list and of gathering for it, in additions."""
+
+_LONGEST = 1 << 20
+"""Trips beyond which loops count as equally long."""
+
+
+def selecting_function(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function:
+    """masked.N(block, first, last, stride, row) of a task of which a scan can tell something."""
+    scan, listed = _scan(m, index, s, lanes), _listed(m, index, s, lanes)
+    neighbours = None
+    if s.gate is None:
+        neighbours = task_function(m, index, f"neighbours.{index}", "internal")
+        straight(m, neighbours, index, s.task, lanes)
+    function = task_function(m, index, f"masked.{index}")
+    _Chunks(m, function, s, lanes).emit(scan, listed, neighbours)
+    return function
+
+
+# ---- chunks -------------------------------------------------------------------------------------------------
+
+
+class _Chunks:
+    """Writes the loop over chunks."""
+
+    def __init__(self, m: ModuleState, function: ir.Function, s: Selection, lanes: int) -> None:
+        self.m, self.function, self.s = m, function, s
+        self.b = b = IRBuilder(function.append_basic_block("entry"))
+        room = CHUNK + lanes
+        self.places = b.alloca(I32, room)
+        self.keys = b.alloca(I32, room) if s.loops else self.places
+        self.ordered = b.alloca(I32, room) if s.loops else self.places
+        self.found = b.alloca(I64, 3)
+
+    def emit(self, scan: ir.Function, listed: ir.Function, neighbours: ir.Function | None) -> None:
+        """neighbours: what runs a chunk in which no order is better, if not all of it may be listed."""
+        b, (block, first, last, stride, row) = self.b, self.function.args
+        head, body, done, failed = map(self.function.append_basic_block, ("chunks", "chunk", "done", "failed"))
+        before = b.block
+        b.branch(head)
+        b.position_at_end(head)
+        k = b.phi(I64)
+        k.add_incoming(first, before)
+        b.cbranch(b.icmp_unsigned("<", k, last), body, done)
+        b.position_at_end(body)
+        rest = b.sub(last, k)
+        end = b.add(k, b.select(b.icmp_unsigned("<", rest, const(I64, CHUNK)), rest, const(I64, CHUNK)))
+        b.call(scan, [block, k, end, self.places, self.keys, self.found])
+        count = self._found(0)
+        outcomes: list[tuple[ir.Value, ir.Block]] = []
+        ready = self.function.append_basic_block("ran")
+        chosen = self._chosen(count, neighbours, [block, k, end, stride, row], outcomes, ready)
+        outcomes.append((b.call(listed, [block, k, chosen, count, row]), b.block))
+        b.branch(ready)
+        b.position_at_end(ready)
+        status = b.phi(I32)
+        for value, source in outcomes:
+            status.add_incoming(value, source)
+        b.cbranch(b.icmp_unsigned("==", status, const(I32, OK)), head, failed)
+        k.add_incoming(end, ready)
+        b.position_at_end(failed)
+        b.ret(status)
+        b.position_at_end(done)
+        b.ret(const(I32, OK))
+
+    def _found(self, at: int) -> ir.Value:
+        return self.b.load(self.b.gep(self.found, const(I64, at), I64), I64)
+
+    def _chosen(self, count: ir.Value, neighbours: ir.Function | None, whole: list[ir.Value],
+                outcomes: list[tuple[ir.Value, ir.Block]], ready: ir.Block) -> ir.Value:  # fmt: skip
+        """The list to run; where none is wanted, the chunk has run and the outcome is noted."""
+        if not self.s.loops:
+            return self.places
+        b = self.b
+        saved = b.mul(b.sub(self._found(2), self._found(1)), const(I64, self.s.weight))
+        uneven, even, listed = map(self.function.append_basic_block, ("uneven", "even", "listed"))
+        b.cbranch(b.icmp_signed(">", saved, b.mul(count, const(I64, SORTED))), uneven, even)
+        b.position_at_end(uneven)
+        b.call(buckets.sorter(Arith(self.m, b)), [self.places, self.keys, count, self.ordered])
+        b.branch(listed)
+        b.position_at_end(even)
+        if neighbours is not None:
+            outcomes.append((b.call(neighbours, whole), even))
+            b.branch(ready)
+            b.position_at_end(listed)
+            return self.ordered
+        b.branch(listed)
+        b.position_at_end(listed)
+        chosen = b.phi(PTR)
+        chosen.add_incoming(self.ordered, uneven)
+        chosen.add_incoming(self.places, even)
+        return chosen
+
+
+# ---- the scan -----------------------------------------------------------------------------------------------
+
+
+def _scan(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function:
+    """scan.N(block, first, last, places, keys, found): list iterations by their distance from `first`.
+
+    found: how many are listed, their trips, and the trips with the waiting of blocks of neighbours.
+    """
+    params = [PTR, I64, I64, PTR, PTR, PTR]
+    function = ir.Function(m.module, f"scan.{index}", VOID, params, WIDE, "internal")
+    along = runs_along_rows(s.task)
+    _Scan(emitter(m, function, index, s.flat, lanes, along), s).emit(along)
+    return function
+
+
+class _Scan:
+    """Writes a scan."""
+
+    def __init__(self, e: LaneEmitter, s: Selection) -> None:
+        self.e, self.s = e, s
+        self.totals = [e.alloca(I64) for _ in range(3)]
+        self.vector = e.alloca(e.wide(I32))
+        for total in self.totals:
+            e.entry.store(const(I64, 0), total)
+
+    def emit(self, along: bool) -> None:
+        """The whole function."""
+        e, found = self.e, self.e.function.args[5]
+        blocks(e, along, self._block)
+        for at, total in enumerate(self.totals):
+            e.b.store(e.b.load(total, I64), e.b.gep(found, const(I64, at), I64))
+        e.b.ret_void()
+        e.finish()
+
+    def _block(self, k: ir.Value) -> None:
+        e, s, b = self.e, self.s, self.e.b
+        e.flow.block(s.deciding)
+        after = e.flow.append("scanned")
+        if s.gate is not None:
+            e.flow.mask = b.and_(e.flow.mask, e.vector(s.gate))
+            some = e.flow.append("passing")
+            b.cbranch(e.any(e.flow.mask), some, after)
+            b.position_at_end(some)
+        e.flow.block(s.counting)
+        trips = self._trips()
+        start = b.trunc(b.sub(k, e.function.args[1]), I32)
+        keys = None if trips is None else buckets.keys(e, trips)
+        (self._append if s.gate is None else self._compress)(start, keys)
+        e.flow.go(after)
+
+    def _add(self, at: int, amount: ir.Value) -> ir.Value:
+        """Add to a total; gives what it was."""
+        b = self.e.b
+        old = b.load(self.totals[at], I64)
+        b.store(b.add(old, amount), self.totals[at])
+        return old
+
+    def _trips(self) -> ir.Value | None:
+        """Trips of each lane in all loops that are known ahead; the totals take them in."""
+        e, b, trips = self.e, self.e.b, None
+        for loop in self.s.loops:
+            word = I64 if loop.begin.type.bits == 64 else I32
+            counts = counts_of(e, loop, word)
+            counts = e.intrinsic("umin", counts, e.const(counts, _LONGEST))
+            counts = b.trunc(counts, e.wide(I32)) if word is I64 else counts
+            trips = counts if trips is None else b.add(trips, counts)
+        if trips is not None:
+            self._add(1, b.zext(e.reduce("add", trips), I64))
+            self._add(2, b.mul(b.zext(e.reduce("umax", trips), I64), const(I64, e.lanes)))
+        return trips
+
+    def _append(self, start: ir.Value, keys: ir.Value | None) -> None:
+        """List all active lanes, which are the lowest; the list has room for the others behind."""
+        e, b = self.e, self.e.b
+        bits = e.bits(e.flow.mask)
+        number = e.intrinsic("ctpop", bits)
+        count = self._add(0, b.zext(number, I64) if e.lanes < 64 else number if e.lanes == 64 else b.trunc(number, I64))
+        for place, vector in ((3, e.linear(start)), (4, keys)):
+            if vector is not None:
+                b.store(vector, b.gep(e.function.args[place], count, I32), 4)
+
+    def _compress(self, start: ir.Value, keys: ir.Value | None) -> None:
+        """List the active lanes one after the other."""
+        e, b = self.e, self.e.b
+        if keys is not None:
+            b.store(keys, self.vector)
+
+        def visit(lane: ir.Value) -> None:
+            count = self._add(0, const(I64, 1))
+            b.store(b.add(start, b.trunc(lane, I32)), b.gep(e.function.args[3], count, I32))
+            if keys is not None:
+                b.store(b.load(b.gep(self.vector, lane, I32), I32), b.gep(e.function.args[4], count, I32))
+
+        each_lane(e, e.flow.mask, visit)
+
+
+# ---- the list -----------------------------------------------------------------------------------------------
+
+
+def _listed(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function:
+    """listed.N(block, base, places, count, row): run the iterations base + places[0 .. count]."""
+    function = ir.Function(m.module, f"listed.{index}", I32, [PTR, I64, PTR, I64, I64], WIDE, "internal")
+    e = emitter(m, function, index, s.flat, lanes, along=False)
+    _, base, places, count, e.row = function.args
+    b = e.b
+    head, body, after, done = map(e.flow.append, ("blocks", "block", "next", "done"))
+    before = b.block
+    b.branch(head)
+    b.position_at_end(head)
+    j = b.phi(I64)
+    j.add_incoming(const(I64, 0), before)
+    j.add_incoming(b.add(j, const(I64, lanes)), after)
+    b.cbranch(b.icmp_unsigned("<", j, count), body, done)
+    b.position_at_end(body)
+    _open_block(e, base, b.gep(places, j, I32), b.sub(count, j))
+    e.flow.block(s.before)
+    if s.gate is not None:
+        e.flow.mask = b.and_(e.flow.mask, e.vector(s.gate))
+        some = e.flow.append("passing")
+        b.cbranch(e.any(e.flow.mask), some, after)
+        b.position_at_end(some)
+    e.flow.block(s.after)
+    b.branch(after)
+    b.position_at_end(after)
+    b.branch(head)
+    b.position_at_end(done)
+    b.ret(const(I32, OK))
+    e.finish()
+    return function
+
+
+def _open_block(e: LaneEmitter, base: ir.Value, places: ir.Value, left: ir.Value) -> None:
+    """Indices and mask of the next block of the list; lanes behind its end stand for `base`."""
+    b = e.b
+    number = b.select(b.icmp_unsigned("<", left, const(I64, e.lanes)), left, const(I64, e.lanes))
+    mask = e.first_lanes(number)
+    read = b.load(places, e.wide(I32), 4)
+    further = b.zext(b.select(mask, read, e.const(read, 0)), e.wide(I64))
+    decode(e, base, further)
+    start_block(e, mask, lambda: b.add(e.splat(base), further))
