@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.nodes import Kernel, Stmt, Value
@@ -78,6 +79,14 @@ class ModuleState:
             return self.target.concurrent
         return self.sharing(task).pays and array not in self.sharing(task).plain
 
+    @cached_property
+    def deciding(self) -> frozenset[Value]:
+        """Values that scalars compute by the code that lanes run: control hangs on their last bit, and a kernel, its
+        gradient and its counting kernel may go either way. Without lanes there is one way only.
+        """
+        alone = self.options.lanes == 0 or self.target.library != "libm"
+        return frozenset() if alone else decisive_values(self.kernel)
+
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
         """Enter a place in the site table; gives its number."""
         self.sites.append(Site(kind, task, stmt, axis))
@@ -103,12 +112,13 @@ class ModuleState:
 
 
 class Arith:
-    """Straight-line arithmetic: a builder `b` and the module `m`."""
+    """Straight-line arithmetic: a builder `b` and the module `m`. alike: library functions give what lanes get."""
 
     def __init__(self, m: ModuleState, b: IRBuilder) -> None:
         self.m = m
         self.b = b
         self.flags: tuple[str, ...] = () if m.options.precise else ("contract",)
+        self.alike = False
 
     def intrinsic(
         self, name: str, *args: ir.Value, result: ir.Type | None = None, by: Sequence[ir.Type] | None = None

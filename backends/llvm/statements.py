@@ -13,6 +13,7 @@ from ...compiler.ir.types import u1, u8
 from . import casts, ir, random
 from .control import CONTROL
 from .emit import Arith, Emitter
+from .libcall import LIBRARY
 from .ops import apply
 from .types import I32, I64, PTR, VOID, const, memory_type, value_type
 
@@ -55,8 +56,9 @@ def _op(e: Emitter, stmt: n.Op) -> None:
         zero = e.b.icmp_unsigned("==", args[1], e.const(args[1], 0))
         e.flow.trap_if(zero, e.m.site("division", e.task, stmt), const(I64, 0), const(I64, 0))
     flags, e.flags = e.flags, () if stmt.result in e.m.exact else e.flags
+    e.alike = stmt.op in LIBRARY and stmt.result in e.m.deciding
     e.values[stmt.result] = apply(e, stmt.op, types, *args)
-    e.flags = flags
+    e.flags, e.alike = flags, False
 
 
 @LOWER.row(n.Cast)

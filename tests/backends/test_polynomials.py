@@ -1,15 +1,19 @@
 """Inlined functions: their errors over the whole range, edges as the reference has them, and lanes that are alike."""
 from __future__ import annotations
 
+from typing import Any
+
 import fit_polynomials
 import numpy as np
 import pytest
 from lanes_support import ARITY, evaluate, module_text
+from stackgrad.backends.base import Options
 from stackgrad.backends.cpu.jit import host_target
 from stackgrad.backends.llvm import polynomials
 from stackgrad.backends.llvm.libcall import LIBRARY
 from stackgrad.backends.llvm.polynomials import INLINED, coefficients
 from stackgrad.compiler.ir.ops import OPS
+from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.reference import scalar as reference
 
 BOUNDS = {
@@ -149,3 +153,29 @@ def test_code_for_lanes_calls_no_library_unless_it_must() -> None:
     assert 'call float @"expf"' not in module_text("exp", False, 64, host_target())
     before, after = module_text("sin", False, 64, host_target()).split('define internal void @"sg.sin.lanes.f32"')
     assert 'call float @"sinf"' in after.split("}")[0] and 'call float @"sinf"' not in before
+
+
+UNTIL_SMALL = """kernel k(x: f32[1], y: f32[1], t: i32[1]) { bounds { %0: i32 = const 0 %1: i32 = shape x, 0 }
+    parallel %2: i32 in %0 .. %1 { local v: f32 %3: f32 = load x[%2] set v, %3 %4: f32 = const 0.97
+    while { %5: f32 = get v %6: f32 = exp %5 %7: f32 = const 1.05 %8: u1 = cmp_gt %6, %7 } test %8 trips %9: i32 {
+        %10: f32 = get v %11: f32 = sin %10 %12: f32 = mul %11, %4 set v, %12 }
+    store t[%2], %9 %13: f32 = get v store y[%2], %13 %14: f32 = cos %13 store x[%2], %14 } }"""
+
+
+def test_control_goes_the_same_way_in_lanes_and_without(bench: Any) -> None:
+    """What decides trip counts has the same bits in branching code, which runs few iterations, as in masked code."""
+    x = np.random.default_rng(8).uniform(0.05, 3, 4096).astype(np.float32)
+    many = bench.run(UNTIL_SMALL, {"x": x.copy(), "y": np.zeros_like(x), "t": np.zeros(x.size, np.int32)}, lanes=None)
+    for at in range(0, x.size, 64):
+        part = slice(at, at + 8)
+        few = bench.run(UNTIL_SMALL, {"x": x[part].copy(), "y": x[part].copy(), "t": np.zeros(8, np.int32)}, lanes=None)
+        np.testing.assert_array_equal(few["t"], many["t"][part])
+        np.testing.assert_array_equal(few["y"].view(np.int32), many["y"][part].view(np.int32))
+
+
+def test_scalars_that_decide_nothing_are_the_library_s(bench: Any) -> None:
+    text = bench.backend.ir_text(parse_kernel(UNTIL_SMALL), Options(lanes=None), optimise=False)
+    calls = {name for name in ("cosf", "expf", "sg.sin.f32", "sg.exp.f32", "sg.cos.f32") if f'call float @"{name}"' in text}
+    assert calls == {"cosf", "sg.sin.f32", "sg.exp.f32"}
+    plain = bench.backend.ir_text(parse_kernel(UNTIL_SMALL), Options(lanes=0), optimise=False)
+    assert "sg.sin.f32" not in plain

@@ -1,7 +1,7 @@
 """Sorting a list of iterations by how long their loops run, to within an eighth.
 
 Keys are small numbers: the exponent of the trip count and three more digits. A counting sort thus takes two passes,
-and iterations with one key stay in order, neighbours in memory near each other.
+and iterations with one key stay near their neighbours in memory.
 """
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ from ..emit import Arith
 from ..types import F32, I1, I8, I32, I64, PTR, VOID, const
 from .lanes import LaneEmitter
 
-COUNT = 256
-"""Number of keys; trips below 2^31 have keys below 249."""
+LONGEST = 1 << 20
+"""Trips from which on loops count as equally long."""
+
+COUNT = 168
+"""Number of keys: that of LONGEST is 161."""
+
+WAYS = 4
+"""Counters of one key, used in turns: a counter that was just stored is slow to read."""
 
 _DIGITS = 3
 _OF_ONE = (127 << _DIGITS) - 1
@@ -23,6 +29,7 @@ _OF_ONE = (127 << _DIGITS) - 1
 def keys(e: LaneEmitter, trips: ir.Value) -> ir.Value:
     """The key of each lane: 0 for no trips, then rising; up to 15 trips each number has its own."""
     b = e.b
+    trips = e.intrinsic("umin", trips, e.const(trips, LONGEST))
     word = b.bitcast(b.uitofp(trips, e.wide(F32)), trips.type)
     key = b.sub(b.lshr(word, e.const(word, 23 - _DIGITS)), e.const(word, _OF_ONE))
     return b.select(b.icmp_unsigned("==", trips, e.const(trips, 0)), e.const(key, 0), key)
@@ -33,13 +40,14 @@ def sorter(a: Arith) -> ir.Function:
 
     def body(a: Arith, function: ir.Function) -> None:
         b, (places, key_of, count, out) = a.b, function.args
-        starts = b.alloca(I32, COUNT)
+        starts = b.alloca(I32, COUNT * WAYS)
         memset = a.m.declare("llvm.memset.p0.i64", VOID, [PTR, I8, I64, I1])
-        b.call(memset, [starts, const(I8, 0), const(I64, 4 * COUNT), const(I1, False)])
+        b.call(memset, [starts, const(I8, 0), const(I64, 4 * COUNT * WAYS), const(I1, False)])
 
         def take(k: ir.Value) -> ir.Value:
-            """The number at the key of entry k, which goes up by one."""
-            place = b.gep(starts, b.zext(b.load(b.gep(key_of, k, I32), I32), I64), I32)
+            """The counter of entry k's key, which goes up by one."""
+            key = b.mul(b.zext(b.load(b.gep(key_of, k, I32), I32), I64), const(I64, WAYS))
+            place = b.gep(starts, b.or_(key, b.and_(k, const(I64, WAYS - 1))), I32)
             number = b.load(place, I32)
             b.store(b.add(number, const(I32, 1)), place)
             return number
@@ -58,7 +66,7 @@ def sorter(a: Arith) -> ir.Function:
             b.store(before, place)
 
         _each(b, count, take)
-        _each(b, const(I64, COUNT), begin)
+        _each(b, const(I64, COUNT * WAYS), begin)
         _each(b, count, put)
         b.ret_void()
 

@@ -26,10 +26,6 @@ CHUNK = 4096
 SORTED = 200
 """Cost of sorting one iteration into the list and of gathering for it, in additions."""
 
-_LONGEST = 1 << 20
-"""Trips beyond which loops count as equally long."""
-
-
 def selecting_function(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function:
     """masked.N(block, first, last, stride, row) of a task of which a scan can tell something."""
     scan, listed = _scan(m, index, s, lanes), _listed(m, index, s, lanes)
@@ -180,7 +176,7 @@ class _Scan:
         for loop in self.s.loops:
             word = I64 if loop.begin.type.bits == 64 else I32
             counts = counts_of(e, loop, word)
-            counts = e.intrinsic("umin", counts, e.const(counts, _LONGEST))
+            counts = e.intrinsic("umin", counts, e.const(counts, buckets.LONGEST))
             counts = b.trunc(counts, e.wide(I32)) if word is I64 else counts
             trips = counts if trips is None else b.add(trips, counts)
         if trips is not None:
