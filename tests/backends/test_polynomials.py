@@ -159,7 +159,7 @@ UNTIL_SMALL = """kernel k(x: f32[1], y: f32[1], t: i32[1]) { bounds { %0: i32 = 
     parallel %2: i32 in %0 .. %1 { local v: f32 %3: f32 = load x[%2] set v, %3 %4: f32 = const 0.97
     while { %5: f32 = get v %6: f32 = exp %5 %7: f32 = const 1.05 %8: u1 = cmp_gt %6, %7 } test %8 trips %9: i32 {
         %10: f32 = get v %11: f32 = sin %10 %12: f32 = mul %11, %4 set v, %12 }
-    store t[%2], %9 %13: f32 = get v store y[%2], %13 %14: f32 = cos %13 store x[%2], %14 } }"""
+    store t[%2], %9 %13: f32 = get v %14: f32 = cos %13 store y[%2], %14 } }"""
 
 
 def test_control_goes_the_same_way_in_lanes_and_without(bench: Any) -> None:
@@ -170,12 +170,12 @@ def test_control_goes_the_same_way_in_lanes_and_without(bench: Any) -> None:
         part = slice(at, at + 8)
         few = bench.run(UNTIL_SMALL, {"x": x[part].copy(), "y": x[part].copy(), "t": np.zeros(8, np.int32)}, lanes=None)
         np.testing.assert_array_equal(few["t"], many["t"][part])
-        np.testing.assert_array_equal(few["y"].view(np.int32), many["y"][part].view(np.int32))
+        assert np.all(errors(few["y"], many["y"][part]) <= BOUNDS["cos"] + 1)
 
 
 def test_scalars_that_decide_nothing_are_the_library_s(bench: Any) -> None:
     text = bench.backend.ir_text(parse_kernel(UNTIL_SMALL), Options(lanes=None), optimise=False)
-    calls = {name for name in ("cosf", "expf", "sg.sin.f32", "sg.exp.f32", "sg.cos.f32") if f'call float @"{name}"' in text}
-    assert calls == {"cosf", "sg.sin.f32", "sg.exp.f32"}
+    names = ("cosf", "expf", "sg.sin.f32", "sg.exp.f32", "sg.cos.f32")
+    assert [name for name in names if f'call float @"{name}"' in text] == ["cosf", "sg.sin.f32", "sg.exp.f32"]
     plain = bench.backend.ir_text(parse_kernel(UNTIL_SMALL), Options(lanes=0), optimise=False)
     assert "sg.sin.f32" not in plain
