@@ -113,6 +113,7 @@ FITS = {
     "cos_quarter": Fit(lambda k: Fraction((-1) ** k, math.factorial(2 * k)), 0, QUARTER, 2, {"f32": 4, "f64": 7}),
     "exp": Fit(lambda k: Fraction(1, math.factorial(k)), -LOG_HALF, LOG_HALF, 2, {"f32": 6, "f64": 11}),
     "log": Fit(lambda k: Fraction(2, 2 * k + 3), 0, 0.02945, 0, {"f32": 2, "f64": 6}),
+    "log_pair": Fit(lambda k: Fraction(2, 2 * k + 3), 0, 0.02945, 1, {"f64": 8}),
     "asin": Fit(
         lambda k: Fraction(math.comb(2 * k + 2, k + 1), 4 ** (k + 1) * (2 * k + 3)), 0, 0.25, 0, {"f32": 5, "f64": 12}
     ),
@@ -157,7 +158,7 @@ def table(name: str, rows: dict[str, dict[str, list[float]]]) -> str:
 
 def text() -> str:
     """The file."""
-    fits = {name: {kind: fit(f, kind) for kind in DIGITS} for name, f in FITS.items()}
+    fits = {name: {kind: fit(f, kind) for kind in f.degrees} for name, f in FITS.items()}
     by_kind = {kind: constants(kind) for kind in DIGITS}
     split_ones = {name: {kind: by_kind[kind][name] for kind in DIGITS} for name in by_kind["f32"]}
     return "\n".join([HEAD, table("COEFFICIENTS", fits), table("CONSTANTS", split_ones)])

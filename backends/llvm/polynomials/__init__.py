@@ -12,23 +12,22 @@ from dataclasses import dataclass
 
 from .. import ir
 from ..emit import Arith
-from ..types import element, suffix
+from ..types import suffix
 from . import remainder, trigonometric
 from .arcsine import acos, asin
 from .arctangent import atan2
 from .exponential import exp, tanh
-from .guard import Inside, guarded, lane_by_lane
+from .guard import Inside, guarded
 from .logarithm import log
 from .power import power
 
 
 @dataclass(frozen=True)
 class Inlined:
-    """write(e, *args): the code. inside: the arguments that it is made for, all if None. types: of the operands."""
+    """write(e, *args): the code. inside: the arguments that it is made for, all if None."""
 
     write: Callable[..., ir.Value]
     inside: Inside | None = None
-    types: tuple[str, ...] = ("f32", "f64")
 
 
 INLINED: dict[str, Inlined] = {
@@ -41,19 +40,16 @@ INLINED: dict[str, Inlined] = {
     "acos": Inlined(acos),
     "tanh": Inlined(tanh),
     "atan2": Inlined(atan2),
-    "pow": Inlined(power, types=("f32",)),
+    "pow": Inlined(power),
     "fmod": Inlined(remainder.fmod, remainder.inside),
 }
 
 
 def function_of_lanes(e: Arith, name: str, scalar: ir.Function, t: ir.Type, arity: int) -> ir.Function:
-    """The function on values of type t; `scalar` is the library's, for what is not inlined. It goes into callers."""
+    """The function on values of type t, which goes into its callers; `scalar` is the library's."""
 
     def body(e: Arith, function: ir.Function) -> None:
-        row, args = INLINED.get(name), function.args
-        if row is None or suffix(element(t)) not in row.types:
-            e.b.ret(lane_by_lane(e, name, scalar, args))
-            return
+        row, args = INLINED[name], function.args
         fast = row.write(e, *args)
         e.b.ret(guarded(e, name, scalar, row.inside, fast, args) if row.inside else fast)
 

@@ -20,9 +20,10 @@ def reduced(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     return x, total
 
 
-def exp(e: Arith, x: ir.Value) -> ir.Value:
-    """exp(x) = 2^n·exp(r)."""
+def exp(e: Arith, x: ir.Value, more: ir.Value | None = None) -> ir.Value:
+    """exp(x) = 2^n·exp(r); of x + more if that is given, which is far below the last place of 1."""
     r, total = reduced(e, clamp(e, x, *ENDS[kind(x)]))
+    r = r if more is None else e.b.fadd(r, more)
     return times_two_to(e, polynomial(e, "exp", r), total)
 
 

@@ -34,13 +34,6 @@ def guarded(e: Arith, name: str, scalar: ir.Function, inside: Inside, fast: ir.V
     return out
 
 
-def lane_by_lane(e: Arith, name: str, scalar: ir.Function, args: list[ir.Value]) -> ir.Value:
-    """The scalar function in every lane. The open block is the function's entry."""
-    t = args[0].type
-    places = [e.b.alloca(t) for _ in range(len(args) + 1)]
-    return _repaired(e, places, args, _lane_loop(e, name, scalar, None, element(t), len(args)))
-
-
 def _repaired(e: Arith, places: list[ir.Value], values: list[ir.Value], loop: ir.Function) -> ir.Value:
     """Pass arguments and results so far through memory: vectors in registers have no one calling convention."""
     for value, place in zip(values, places):
@@ -59,22 +52,20 @@ def _any(b: IRBuilder, condition: ir.Value) -> ir.Value:
 
 
 def _lane_loop(
-    e: Arith, name: str, scalar: ir.Function, inside: Inside | None, t: ir.Type, arity: int
+    e: Arith, name: str, scalar: ir.Function, inside: Inside, t: ir.Type, arity: int
 ) -> ir.Function:  # fmt: skip
-    """sg.NAME.lanes(arguments..., results, count): overwrites results of lanes outside; of all if `inside` is None."""
+    """sg.NAME.lanes(arguments..., results, count): overwrites the results of lanes outside."""
 
     def body(e: Arith, function: ir.Function) -> None:
         b, count, before = e.b, function.args[-1], e.b.block
-        lane, last, done = (function.append_basic_block(part) for part in ("lane", "next", "done"))
+        lane, outside, last, done = map(function.append_basic_block, ("lane", "outside", "next", "done"))
         b.branch(lane)
         b.position_at_end(lane)
         k = b.phi(I64)
         k.add_incoming(const(I64, 0), before)
         args = [b.load(b.gep(place, k, t), t) for place in function.args[:arity]]
-        if inside is not None:
-            outside = function.append_basic_block("outside")
-            b.cbranch(inside(e, *args), last, outside)
-            b.position_at_end(outside)
+        b.cbranch(inside(e, *args), last, outside)
+        b.position_at_end(outside)
         b.store(b.call(scalar, args), b.gep(function.args[arity], k, t))
         b.branch(last)
         b.position_at_end(last)

@@ -1,6 +1,7 @@
 """pow: exp(y·log|x|) with digits to spare, and the sign and the exceptions of IEEE afterwards.
 
-f32 works in f64, whose logarithm has 29 digits more than the result needs.
+f32 works in f64, whose logarithm has 29 digits more than the result needs. f64 carries the logarithm and its product
+with y as sums of two numbers: y·log|x| goes up to 745, where the last place of one number is 2^10 times that of exp's.
 """
 from __future__ import annotations
 
@@ -9,17 +10,82 @@ import math
 from .. import ir
 from ..emit import Arith
 from ..types import F32, F64, like
+from .evaluate import constants, kind, mad, polynomial, two_product, two_sum
 from .exponential import exp
-from .logarithm import log
+from .logarithm import log, parted
+
+Pair = tuple[ir.Value, ir.Value]
+"""A number as a sum of two: the rounded one, and what is left of it."""
+
+_TWO_THIRDS = (2 / 3, 2.0**-53 / 3)
 
 
 def power(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
     """pow(x, y)."""
-    b = e.b
     up = e.intrinsic("fabs", x)
-    wide = like(x.type, F64)
-    size = b.fptrunc(exp(e, b.fmul(b.fpext(y, wide), log(e, b.fpext(up, wide)))), like(x.type, F32))
-    return _signed(e, x, y, up, size)
+    return _signed(e, x, y, up, (_by_f64 if kind(x) == "f32" else _by_pairs)(e, up, y))
+
+
+def _by_f64(e: Arith, up: ir.Value, y: ir.Value) -> ir.Value:
+    b, wide = e.b, like(up.type, F64)
+    return b.fptrunc(exp(e, b.fmul(b.fpext(y, wide), log(e, b.fpext(up, wide)))), like(up.type, F32))
+
+
+# ---- pairs --------------------------------------------------------------------------------------------------
+
+
+def _by_pairs(e: Arith, up: ir.Value, y: ir.Value) -> ir.Value:
+    """Zeros and infinities have the logarithm that `log` gives; beyond exp's range the small part does not matter."""
+    b = e.b
+    high, low = _log_pair(e, up)
+    finite = b.and_(b.fcmp_ordered(">", up, e.const(up, 0.0)), b.fcmp_ordered("<", up, e.const(up, math.inf)))
+    special = b.select(b.fcmp_ordered("==", up, e.const(up, 0.0)), e.const(up, -math.inf), up)
+    high, low = b.select(finite, high, special), b.select(finite, low, e.const(up, 0.0))
+    product, rest = two_product(e, y, high)
+    rest = mad(e, y, low, rest)
+    within = b.fcmp_ordered("<", e.intrinsic("fabs", product), e.const(up, 1000.0))
+    return exp(e, product, b.select(within, rest, e.const(up, 0.0)))
+
+
+def _log_pair(e: Arith, x: ir.Value) -> Pair:
+    """log(x) of a positive finite x to about 65 digits: k·ln 2 + s·(2 + s²·L(s²)), s = f/(2 + f)."""
+    b = e.b
+    k, mantissa = parted(e, x)
+    log_high, log_low = _times(e, s := _quotient(e, mantissa), _series(e, s))
+    high, low = constants("ln2", x)
+    total, rest = two_sum(e, b.fmul(k, e.const(k, high)), log_high)
+    return two_sum(e, total, b.fadd(rest, mad(e, k, e.const(k, low), log_low)))
+
+
+def _quotient(e: Arith, mantissa: ir.Value) -> Pair:
+    """f/(2 + f) with f = mantissa - 1, by one division and one correction."""
+    b = e.b
+    f = b.fsub(mantissa, e.const(mantissa, 1.0))
+    below, below_rest = two_sum(e, e.const(f, 2.0), f)
+    inverse = b.fdiv(e.const(f, 1.0), below)
+    s = b.fmul(f, inverse)
+    product, rest = two_product(e, s, below)
+    left = b.fsub(b.fsub(b.fsub(f, product), rest), b.fmul(s, below_rest))
+    return two_sum(e, s, b.fmul(left, inverse))
+
+
+def _series(e: Arith, s: Pair) -> Pair:
+    """2 + z·L(z) for z = s²; only the first term of L needs more than one number."""
+    z = _times(e, s, s)
+    first, first_rest = (e.const(z[0], c) for c in _TWO_THIRDS)
+    inner, inner_rest = two_sum(e, first, e.b.fmul(z[0], polynomial(e, "log_pair", z[0], skip=1)))
+    term, term_rest = _times(e, z, (inner, e.b.fadd(inner_rest, first_rest)))
+    total, rest = two_sum(e, e.const(term, 2.0), term)
+    return total, e.b.fadd(rest, term_rest)
+
+
+def _times(e: Arith, x: Pair, y: Pair) -> Pair:
+    """The product of two pairs."""
+    product, rest = two_product(e, x[0], y[0])
+    return product, mad(e, x[0], y[1], mad(e, x[1], y[0], rest))
+
+
+# ---- sign and exceptions ------------------------------------------------------------------------------------
 
 
 def _signed(e: Arith, x: ir.Value, y: ir.Value, up: ir.Value, size: ir.Value) -> ir.Value:
