@@ -18,7 +18,7 @@ from . import buckets
 from .function import blocks, decode, emitter, runs_along_rows, start_block, straight, task_function
 from .lanes import WIDE, LaneEmitter
 from .loops import counts_of
-from .selection import Selection
+from .selection import Gate, Selection
 
 CHUNK = 4096
 """Iterations of a chunk: the list stays in the first-level cache, and the scan is long against what starts it."""
@@ -152,10 +152,7 @@ class _Scan:
         e.flow.block(s.deciding)
         after = e.flow.append("scanned")
         if s.gate is not None:
-            e.flow.mask = b.and_(e.flow.mask, e.vector(s.gate))
-            some = e.flow.append("passing")
-            b.cbranch(e.any(e.flow.mask), some, after)
-            b.position_at_end(some)
+            _pass(e, s.gate, after)
         e.flow.block(s.counting)
         trips = self._trips()
         start = b.trunc(b.sub(k, e.function.args[1]), I32)
@@ -209,6 +206,15 @@ class _Scan:
         each_lane(e, e.flow.mask, visit)
 
 
+def _pass(e: LaneEmitter, gate: Gate, closed: ir.Block) -> None:
+    """Go on with the lanes that pass, or to `closed` if there are none."""
+    b, cond = e.b, e.vector(gate.cond)
+    e.flow.mask = b.and_(e.flow.mask, cond if gate.opens else b.xor(cond, e.const(cond, True)))
+    some = e.flow.append("passing")
+    b.cbranch(e.any(e.flow.mask), some, closed)
+    b.position_at_end(some)
+
+
 # ---- the list -----------------------------------------------------------------------------------------------
 
 
@@ -230,10 +236,7 @@ def _listed(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function
     _open_block(e, base, b.gep(places, j, I32), b.sub(count, j))
     e.flow.block(s.before)
     if s.gate is not None:
-        e.flow.mask = b.and_(e.flow.mask, e.vector(s.gate))
-        some = e.flow.append("passing")
-        b.cbranch(e.any(e.flow.mask), some, after)
-        b.position_at_end(some)
+        _pass(e, s.gate, after)
     e.flow.block(s.after)
     b.branch(after)
     b.position_at_end(after)

@@ -1,7 +1,7 @@
 """Which iterations of a task need work at all, and how much: what a scan can tell before the body runs.
 
-A task is gated if nothing in it has an effect but what stands in ifs of one condition, the gate, and that is worth a
-scan. Its trip counts are known if the bounds of loops at the top of the body (or behind the gate) follow from light
+A task is gated if nothing in it has an effect but what stands in ifs of one condition, the gate, on one side, and that
+is worth a scan. Its trip counts are known if the bounds of loops at the top of the body (or behind the gate) follow from light
 statements before them. Both are hints: the body decides the gate again, and counts its rounds itself, so the scan
 may be wrong about either as long as it lets every iteration pass that has something to do.
 """
@@ -16,14 +16,34 @@ from ....compiler.ir.ops import OPS
 from ....compiler.ir.walk import operands, results, walk
 from .uniform import Uniformity
 
-LIGHT = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Load, n.Random, n.Local, n.Get, n.Set)
-"""Statements without effects that a scan may run."""
+LIGHT = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Load, n.Random, n.Local, n.Get, n.Set, n.If)
+"""Statements without effects that a scan may run; an if, where it contains no others."""
 
 _SILENT = (*LIGHT, n.StackAlloca, n.LocalArray)
 """Statements that do nothing of their own when the gate is closed."""
 
 WORTH = 40
 """Cost of a gated body, in additions, from which it is worth a scan; a loop always is."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A condition, and whether it is its truth or its falsehood that lets an iteration pass."""
+
+    cond: Value
+    opens: bool
+
+    def guards(self, stmt: Stmt) -> bool:
+        """Whether a statement has effects where the gate is open, and none where it is closed."""
+        if not isinstance(stmt, n.If) or stmt.cond != self.cond or _is_silent(stmt):
+            return False
+        return not (stmt.orelse if self.opens else stmt.then)
+
+    def inside(self, stmt: Stmt) -> Block:
+        """What a statement does where the gate is open."""
+        if not isinstance(stmt, n.If) or not self.guards(stmt):
+            return (stmt,)
+        return stmt.then if self.opens else stmt.orelse
 
 
 @dataclass(frozen=True)
@@ -36,7 +56,7 @@ class Selection:
     """
 
     task: Task
-    gate: Value | None
+    gate: Gate | None
     before: Block
     after: Block
     deciding: Block
@@ -55,7 +75,7 @@ def selection(task: Task, linear: bool) -> Selection | None:
     u = Uniformity(task, linear)
     gate = _gate(task.body, u)
     before, after = _opened(task.body, gate)
-    deciding = _slice(before, [gate]) if gate else ()
+    deciding = _slice(before, [gate.cond]) if gate else ()
     loops, counting = _loops(replace(task, body=(*before, *after)), linear)
     if gate is None and not loops:
         return None
@@ -71,35 +91,35 @@ def _cost(stmt: Stmt) -> int:
 # ---- the gate -----------------------------------------------------------------------------------------------
 
 
-def _gate(body: Block, u: Uniformity) -> Value | None:
+def _gate(body: Block, u: Uniformity) -> Gate | None:
     """The one condition under which the body has effects, if it depends on data and guards enough."""
-    ifs = [s for s in body if isinstance(s, n.If)]
-    conditions = {s.cond for s in ifs}
-    if len(conditions) != 1 or any(s.orelse for s in ifs):
+    loud = [s for s in body if not _is_silent(s)]
+    if not loud or not isinstance(loud[0], n.If):
         return None
-    if not all(isinstance(s, (n.If, *_SILENT)) for s in body):
+    gate = Gate(loud[0].cond, opens=bool(loud[0].then))
+    if not all(map(gate.guards, loud)):
         return None
-    (gate,) = conditions
-    found = _slice(body[: body.index(ifs[0])], [gate])
+    found = _slice(body[: body.index(loud[0])], [gate.cond])
     if found is None or not _depends_on_data(found, u):
         return None
-    return gate if _is_heavy(ifs) else None
+    return gate if _is_heavy(loud) else None
 
 
-def _is_heavy(ifs: Sequence[n.If]) -> bool:
+def _is_silent(stmt: Stmt) -> bool:
+    return all(isinstance(s, _SILENT) for s in walk((stmt,)))
+
+
+def _is_heavy(ifs: Sequence[Stmt]) -> bool:
     loops = any(isinstance(s, (n.For, n.While)) for s in walk(tuple(ifs)))
     return loops or sum(map(_cost, ifs)) >= WORTH
 
 
-def _opened(body: Block, gate: Value | None) -> tuple[Block, Block]:
+def _opened(body: Block, gate: Gate | None) -> tuple[Block, Block]:
     """The body in front of the gate's first if, and what follows with the contents of its ifs in their place."""
     if gate is None:
         return (), body
-    first = next(k for k, s in enumerate(body) if isinstance(s, n.If))
-    after: list[Stmt] = []
-    for stmt in body[first:]:
-        after += stmt.then if isinstance(stmt, n.If) else (stmt,)
-    return body[:first], tuple(after)
+    first = next(k for k, s in enumerate(body) if gate.guards(s))
+    return body[:first], tuple(inner for s in body[first:] for inner in gate.inside(s))
 
 
 # ---- trip counts --------------------------------------------------------------------------------------------
@@ -120,7 +140,7 @@ def _loops(task: Task, linear: bool) -> tuple[tuple[n.For, ...], Block]:
         found = _slice(body[:at], [stmt.begin, stmt.end])
         if found is None or not _depends_on_data(found, u):
             continue
-        if all(s.array not in written for s in found if isinstance(s, n.Load)):
+        if all(s.array not in written for s in walk(found) if isinstance(s, n.Load)):
             loops.setdefault((stmt.begin, stmt.end, stmt.step), stmt)
             needed.update(map(id, found))
     return tuple(loops.values()), tuple(s for s in body if id(s) in needed)
@@ -141,12 +161,13 @@ def _slice(block: Block, values: Iterable[Value]) -> Block | None:
     while before != len(wanted) + len(names):
         before = len(wanted) + len(names)
         taken = [s for s in block if _defines(s, wanted, names)]
-        if not all(isinstance(s, LIGHT) for s in taken):
+        inside = list(walk(tuple(taken)))
+        if not all(isinstance(s, LIGHT) for s in inside):
             return None
-        wanted.update(v for s in taken for v in operands(s))
-        if any(isinstance(s, n.Random) for s in taken):
+        wanted.update(v for s in inside for v in operands(s))
+        if any(isinstance(s, n.Random) for s in inside):
             wanted.update(s.result for s in walk(block) if isinstance(s, n.Random))
-        names.update(s.var for s in taken if isinstance(s, n.Get))
+        names.update(s.var for s in inside if isinstance(s, (n.Get, n.Set)))
     return tuple(taken)
 
 
@@ -160,4 +181,5 @@ def _defines(stmt: Stmt, wanted: set[Value], names: set[str]) -> bool:
 
 def _depends_on_data(statements: Block, u: Uniformity) -> bool:
     """Whether something differs by lane here but by the index: neighbours would not do the same."""
-    return any(isinstance(s, n.Random) or isinstance(s, n.Load) and not u.is_uniform(s.result) for s in statements)
+    inside = walk(statements)
+    return any(isinstance(s, n.Random) or isinstance(s, n.Load) and not u.is_uniform(s.result) for s in inside)
