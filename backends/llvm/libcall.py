@@ -33,7 +33,7 @@ def libcall(name: str) -> Callable[..., ir.Value]:
 
 
 def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
-    """The function of scalars by the library; of vectors, and of scalars alike, by inlined code, where there is some."""
+    """The function, of scalars by the library; of vectors, and of scalars that must be alike, by inlined code."""
     t = args[0].type
     scalar = _function(e, name, element(t), len(args))
     if not isinstance(t, ir.VectorType) and not e.alike:

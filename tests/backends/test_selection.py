@@ -23,6 +23,11 @@ GATED = f"""kernel k(on: i32[1], x: f32[1], y: f32[1]) {{ {BOX} {{
     if %5 {{ %6: f32 = load x[%2] local v: f32 set v, %6 for %12: i32 in %10 .. %11 {{ {STEP} }}
         %7: f32 = get v store y[%2], %7 }} }} }}"""
 
+LEFT = GATED.replace("cmp_gt", "cmp_le").replace("if %5 {", "if %5 { return }").replace(", %7 }", ", %7")
+
+TWOFOLD = GATED.replace("if %5 {", """local c: u1 set c, %5
+    if %5 { %40: f32 = load x[%2] %41: u1 = cmp_gt %40, %8 set c, %41 } %42: u1 = get c if %42 {""")
+
 UNEVEN = f"""kernel k(on: i32[1], x: f32[1], y: f32[1]) {{ {BOX} {{
     %3: i32 = load on[%2] {NUMBERS} %10: i32 = const 0 %6: f32 = load x[%2] local v: f32 set v, %6
     for %12: i32 in %10 .. %3 {{ {STEP} %23: f32 = sin %22 set v, %23 }} %7: f32 = get v store y[%2], %7 }} }}"""
@@ -82,11 +87,12 @@ def line() -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.05, 0.5, 1.0])
-def test_gated(bench: Any, share: float) -> None:
+@pytest.mark.parametrize("text", [GATED, LEFT, TWOFOLD], ids=["if", "return", "and"])
+def test_gated(bench: Any, text: str, share: float) -> None:
     """Closed iterations leave their elements alone, whether all, some or none of a block or a chunk are closed."""
-    found = chosen(GATED)
-    assert found is not None and found.gate is not None
-    both(bench, GATED, lambda: {"on": gates(share), **line()})
+    found = chosen(text)
+    assert found is not None and found.gate is not None and found.gate.opens == (text is not LEFT)
+    both(bench, text, lambda: {"on": gates(share), **line()})
 
 
 @pytest.mark.parametrize("low, high", [(0, 1), (3, 4), (0, 40), (-5, 9)])

@@ -1,9 +1,9 @@
 """Which iterations of a task need work at all, and how much: what a scan can tell before the body runs.
 
 A task is gated if nothing in it has an effect but what stands in ifs of one condition, the gate, on one side, and that
-is worth a scan. Its trip counts are known if the bounds of loops at the top of the body (or behind the gate) follow from light
-statements before them. Both are hints: the body decides the gate again, and counts its rounds itself, so the scan
-may be wrong about either as long as it lets every iteration pass that has something to do.
+is worth a scan. Its trip counts are known if the bounds of loops at the top of the body (or behind the gate) follow
+from light statements before them. Both are hints: the body decides the gate again, and counts its rounds itself, so
+the scan may be wrong about either as long as it lets every iteration pass that has something to do.
 """
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Gate:
         """Whether a statement has effects where the gate is open, and none where it is closed."""
         if not isinstance(stmt, n.If) or stmt.cond != self.cond or _is_silent(stmt):
             return False
-        return not (stmt.orelse if self.opens else stmt.then)
+        return all(map(_is_silent, stmt.orelse if self.opens else stmt.then))
 
     def inside(self, stmt: Stmt) -> Block:
         """What a statement does where the gate is open."""
@@ -96,7 +96,7 @@ def _gate(body: Block, u: Uniformity) -> Gate | None:
     loud = [s for s in body if not _is_silent(s)]
     if not loud or not isinstance(loud[0], n.If):
         return None
-    gate = Gate(loud[0].cond, opens=bool(loud[0].then))
+    gate = Gate(loud[0].cond, opens=not all(map(_is_silent, loud[0].then)))
     if not all(map(gate.guards, loud)):
         return None
     found = _slice(body[: body.index(loud[0])], [gate.cond])
