@@ -75,13 +75,13 @@ def selection(task: Task, linear: bool) -> Selection | None:
     u = Uniformity(task, linear)
     gate = _gate(task.body, u)
     before, after = _opened(task.body, gate)
-    deciding = _slice(before, [gate.cond]) if gate else ()
+    deciding = (_slice(before, [gate.cond]) if gate else None) or ()
     loops, counting = _loops(replace(task, body=(*before, *after)), linear)
     if gate is None and not loops:
         return None
     known = set(map(id, deciding))
     rest = tuple(s for s in counting if id(s) not in known)
-    return Selection(task, gate, before, after, deciding or (), rest, loops, sum(map(_cost, loops)))
+    return Selection(task, gate, before, after, deciding, rest, loops, sum(map(_cost, loops)))
 
 
 def _cost(stmt: Stmt) -> int:
