@@ -106,3 +106,8 @@ def arrays(count: int = 3, size: int = 16, dtype: Any = None, needs_grad: bool =
         one.from_numpy((np.arange(size) + 10 * k).astype(one.to_numpy().dtype))
         made.append(one)
     return made
+
+
+def looks(stats: Any) -> int:
+    """How often sizes were found anew, by their expressions or by counting."""
+    return stats.evaluations + stats.countings

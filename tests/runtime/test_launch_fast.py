@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
-from launch_fast_support import Steps, add, arrays, grow, native_of, natively, repeat, sines
+from launch_fast_support import Steps, add, arrays, grow, looks, native_of, natively, repeat, sines
 from stackgrad.backends.cpu.trampoline import trampoline
 
 
@@ -31,7 +31,7 @@ def test_launches_are_native_after_a_few_and_counted_exactly(s: Steps) -> None:
     s.check_grad(4)
     assert native_of(s.run).launched > 40 and native_of(s.run, True).launched > 40
     stats = s.run.stats()
-    assert (stats.launches, stats.grad_launches, stats.countings, stats.cache_hits) == (50, 50, 1, 49)
+    assert (stats.launches, stats.grad_launches, looks(stats), stats.cache_hits) == (50, 50, 1, 49)
     assert stats.bytes["real"] > 0
 
 
@@ -45,7 +45,7 @@ def test_a_new_bound_is_counted_once(s: Steps) -> None:
         s.check_grad(times)
         repeat(s.run.grad)
         after = s.run.stats()
-        assert after.countings == before.countings + 1
+        assert looks(after) == looks(before) + 1
     with natively(s.run, 3, is_grad=True):
         repeat(s.run.grad, 3)
 
@@ -251,7 +251,7 @@ def test_bounds_in_an_ndarray() -> None:
         np.testing.assert_allclose(y.to_numpy(), value)
         np.testing.assert_allclose(x.grad.to_numpy(), derivative)
     stats = grow.stats()
-    assert stats.grad_launches == 18 and stats.countings == 3 and stats.cache_hits == 15
+    assert stats.grad_launches == 18 and looks(stats) == 3 and stats.cache_hits == 15
 
 
 def test_bounds_in_an_array_that_has_no_version_are_counted_each_time() -> None:
@@ -263,7 +263,7 @@ def test_bounds_in_an_array_that_has_no_version_are_counted_each_time() -> None:
         y.grad.fill(1.0)
         grow.grad(x, y, n)
         np.testing.assert_allclose(x.grad.to_numpy(), sines(x.to_numpy(), times)[1])
-    assert grow.stats().countings == 7
+    assert looks(grow.stats()) == 7
 
 
 def test_written_arrays_get_new_versions() -> None:

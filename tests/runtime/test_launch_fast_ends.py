@@ -59,6 +59,15 @@ def test_captures_see_every_launch(s: Steps) -> None:
         s.run()
 
 
+def test_profiles_see_every_launch(s: Steps) -> None:
+    repeat(s.run)
+    with natively(s.run, 0), sg.profile() as profile:
+        repeat(s.run, 3)
+    assert [kernel.launches for kernel in profile.kernels] == [3]
+    with natively(s.run, 1):
+        s.run()
+
+
 def test_init_and_reset_end_everything(s: Steps) -> None:
     repeat(s.run)
     sg.init(arch=sg.cpu, default_fp=sg.f64)
