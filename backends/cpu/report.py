@@ -95,7 +95,11 @@ def _overflow(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack,
         f"adstack {name}{history} overflowed: it holds {second} values and {deeper}"
         f"\n    published capacities: {published}"
     )
-    return AdstackOverflow, reason, "declare the stack without a capacity: it is found before the launch then"
+    if mine.alloca.capacity is None:
+        cure = "write what loop bounds depend on through the runtime, so that depths are counted again; then launch again"
+    else:
+        cure = "declare the stack without a capacity: it is found before the launch then"
+    return AdstackOverflow, reason, cure
 
 
 _WORDING = {

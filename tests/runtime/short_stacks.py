@@ -8,7 +8,7 @@ random programs. For each that pushes at all: right with the exact sizes, an ove
 with one slot less of any one stack, right again afterwards, and nothing written outside its stacks in any of them (see
 guarded_heap.py; a stray access outside a slab ends this process). Prints what was done in one line of JSON.
 threads: tasks of any size are spread over so many. debug: with the checks of debug builds. malloc: memory of the C
-library, for valgrind. unchecked: branching code looks at no capacity, which must be noticed.
+library, for valgrind. unchecked: code looks at no capacity, which must be noticed.
 """
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from stackgrad.backends.cpu.backend import CpuBackend, CpuExecutable  # noqa: E4
 from stackgrad.backends.launcher import Launcher  # noqa: E402
 from stackgrad.backends.llvm import spread  # noqa: E402
 from stackgrad.backends.llvm.control import Branching  # noqa: E402
+from stackgrad.backends.llvm.masked.masks import Masks  # noqa: E402
 from stackgrad.compiler.ad.policies import LOWERINGS  # noqa: E402
 from stackgrad.compiler.driver import Lowered, prepare_reverse  # noqa: E402
 from stackgrad.compiler.errors import AdstackOverflow, LocatedError, StackgradError  # noqa: E402
@@ -195,6 +196,7 @@ def attempt_all(subject: Subject, options: Options, malloc: bool, done: Counter[
     agree(subject, trial.launch(sizes, {}), want)
     done["kernels"] += 1
     done["spread"] += trial.spread
+    done["masked"] += bool(trial.executable._variants._addresses)
 
 
 def agree(subject: Subject, found: dict[str, np.ndarray] | None, want: dict[str, np.ndarray]) -> None:
@@ -220,7 +222,7 @@ def main() -> None:
     if args.threads > 1:
         spread.ENOUGH, spread.SHARE, spread.CHUNK = 0, 1, 1
     if args.unchecked:
-        Branching.trap_if = lambda *_: None
+        Branching.trap_if = Masks.trap_if = lambda *_: None
     done: Counter[str] = Counter()
     for subject in SOURCES[args.source](args.first, args.count):
         attempt_all(subject, options, args.malloc, done)

@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).with_name("short_stacks.py")
-WAYS = {"branching": [], "threads": ["--threads", "2"], "debug": ["--debug"]}
+WAYS = {
+    "branching": [],
+    "debug": ["--debug"],
+    "threads": ["--threads", "2"],
+    "lanes": ["--lanes", "4"],
+    "both": ["--lanes", "2", "--threads", "2"],
+}
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -31,10 +37,11 @@ def test_every_short_stack_overflows(source: tuple[str, ...], kernels: int, over
     counts = json.loads(done.stdout)
     assert counts["kernels"] >= kernels and counts["overflows"] >= overflows, counts
     assert (counts["spread"] > 0) == ("--threads" in WAYS[way]), counts
+    assert (counts["masked"] > kernels // 2) == ("--lanes" in WAYS[way]), counts
 
 
-@pytest.mark.parametrize("source", ["kir", "raw", "programs"])
-def test_code_that_does_not_look_is_found_out(source: str) -> None:
-    done = run(source, "--unchecked")
+@pytest.mark.parametrize(("source", "way"), [("kir", "branching"), ("raw", "lanes"), ("programs", "threads")])
+def test_code_that_does_not_look_is_found_out(source: str, way: str) -> None:
+    done = run(source, "--unchecked", *WAYS[way])
     assert done.returncode != 0 and "overflows" not in done.stdout
     assert done.returncode < 0 or "no overflow of" in done.stderr or "belongs to no stack" in done.stderr, done.stderr
