@@ -96,7 +96,7 @@ def _overflow(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack,
         f"\n    published capacities: {published}"
     )
     if mine.alloca.capacity is None:
-        cure = "write what loop bounds depend on through the runtime, so that depths are counted again; then launch again"
+        cure = "write what loop bounds depend on through the runtime, so that depths are counted anew, and launch again"
     else:
         cure = "declare the stack without a capacity: it is found before the launch then"
     return AdstackOverflow, reason, cure

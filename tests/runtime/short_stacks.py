@@ -1,6 +1,6 @@
 """A program that gives kernels fewer slots than they need, on purpose: each launch must end in an AdstackOverflow.
 
-    python short_stacks.py kir|raw|programs [--lanes N] [--threads N] [--first N] [--count N]
+    python short_stacks.py kir raw programs [--lanes N] [--threads N] [--first N] [--count N]
                            [--debug] [--malloc] [--unchecked]
 
 kir: the kernels and gradients of the .kir files; raw: random kernels of adstack statements; programs: gradients of
@@ -212,7 +212,7 @@ def agree(subject: Subject, found: dict[str, np.ndarray] | None, want: dict[str,
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("source", choices=SOURCES)
+    parser.add_argument("sources", choices=SOURCES, nargs="+")
     for name, value in (("lanes", 0), ("threads", 1), ("first", 0), ("count", 40)):
         parser.add_argument(f"--{name}", type=int, default=value)
     for name in ("debug", "malloc", "unchecked"):
@@ -224,8 +224,9 @@ def main() -> None:
     if args.unchecked:
         Branching.trap_if = Masks.trap_if = lambda *_: None
     done: Counter[str] = Counter()
-    for subject in SOURCES[args.source](args.first, args.count):
-        attempt_all(subject, options, args.malloc, done)
+    for source in args.sources:
+        for subject in SOURCES[source](args.first, args.count):
+            attempt_all(subject, options, args.malloc, done)
     print(json.dumps(done))
 
 

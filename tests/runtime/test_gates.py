@@ -2,13 +2,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import stackgrad as sg
 from gate_kernels import GATES, Data, slopes
+from stackgrad.backends.base import Options
 from stackgrad.backends.llvm import spread
+from stackgrad.session import Runtime
 
 FRACTIONS, COUNTS = (0.0, 0.05, 0.5, 1.0), (0, 1, 2, 3, 1000)
 TOLERANCE = {sg.f32: 2e-4, sg.f64: 1e-12}
@@ -28,19 +31,28 @@ def choose(count: int, fraction: float) -> np.ndarray:
     return chosen
 
 
-@pytest.fixture(params=["one thread", "two threads", "debug"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How the kernels run; two threads share a task of any size."""
+WAYS = {
+    "branching": Options(lanes=0),
+    "threads": Options(lanes=0, threads=2),
+    "lanes": Options(lanes=4, threads=2),
+    "debug": Options(debug=True),
+}
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Options:
+    """How the kernels run; threads share a task of any size."""
     for name, number in (("ENOUGH", 0), ("SHARE", 1), ("CHUNK", 1)):
         monkeypatch.setattr(spread, name, number)
-    return str(request.param)
+    options = replace(WAYS[request.param], precise=False)
+    monkeypatch.setattr(Runtime, "options", property(lambda _: options))
+    return options
 
 
 @pytest.mark.parametrize("real", [sg.f32, sg.f64], ids=["f32", "f64"])
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.__name__)
-def test_rows_and_gradients(gate: Callable[[Data], Any], real: Any, way: str) -> None:
-    threads = 2 if way == "two threads" else 1
-    sg.init(arch=sg.cpu, default_fp=real, debug=way == "debug", cpu_max_num_threads=threads)
+def test_rows_and_gradients(gate: Callable[[Data], Any], real: Any, way: Options) -> None:
+    sg.init(arch=sg.cpu, default_fp=real, debug=way.debug)
     data = Data(real)
     kernel = gate(data)
     for count in COUNTS:
@@ -52,7 +64,7 @@ def test_rows_and_gradients(gate: Callable[[Data], Any], real: Any, way: str) ->
             found, x = data.x.grad.to_numpy(), data.x.to_numpy()
             np.testing.assert_allclose(found[:count], slopes(x[:count], trips, chosen), rtol=TOLERANCE[real])
             assert not found[count:].any()
-            check_rows(real, chosen, trips, threads)
+            check_rows(real, chosen, trips, way)
 
 
 def launch(kernel: Any, data: Data) -> None:
@@ -63,7 +75,7 @@ def launch(kernel: Any, data: Data) -> None:
     kernel.grad(*args)
 
 
-def check_rows(real: Any, chosen: np.ndarray, trips: np.ndarray, threads: int) -> None:
+def check_rows(real: Any, chosen: np.ndarray, trips: np.ndarray, way: Options) -> None:
     """One real slab with the steps of those that pass, and nothing anywhere if none does."""
     uses = [use for use in sg.adstack_report().tasks if use.stride]
     size, deepest = (4 if real is sg.f32 else 8), trips[chosen].max(initial=0)
@@ -71,5 +83,6 @@ def check_rows(real: Any, chosen: np.ndarray, trips: np.ndarray, threads: int) -
         assert not uses
         return
     (use,) = uses
-    assert (use.slab, use.passing, use.rows, use.threads) == ("real", chosen.sum(), threads, threads)
+    assert (use.slab, use.passing, use.threads, use.lanes) == ("real", chosen.sum(), way.threads, way.lanes or 1)
+    assert use.rows == use.threads * use.lanes
     assert (use.stride, use.content) == (size * deepest, size * trips[chosen].sum())

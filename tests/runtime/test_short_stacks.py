@@ -29,15 +29,13 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("source", "kernels", "overflows"), [
-    (("kir",), 60, 150), (("raw", "--count", "60"), 18, 40), (("programs", "--count", "40"), 12, 30)])  # fmt: skip
-def test_every_short_stack_overflows(source: tuple[str, ...], kernels: int, overflows: int, way: str) -> None:
-    done = run(*source, *WAYS[way])
+def test_every_short_stack_overflows(way: str) -> None:
+    done = run("kir", "raw", "programs", "--count", "25", *WAYS[way])
     assert done.returncode == 0, f"status {done.returncode}: {done.stderr[-3000:]}"
     counts = json.loads(done.stdout)
-    assert counts["kernels"] >= kernels and counts["overflows"] >= overflows, counts
+    assert counts["kernels"] > 80 and counts["overflows"] > 190, counts
     assert (counts["spread"] > 0) == ("--threads" in WAYS[way]), counts
-    assert (counts["masked"] > kernels // 2) == ("--lanes" in WAYS[way]), counts
+    assert (counts["masked"] > 60) == ("--lanes" in WAYS[way]), counts
 
 
 @pytest.mark.parametrize(("source", "way"), [("kir", "branching"), ("raw", "lanes"), ("programs", "threads")])
