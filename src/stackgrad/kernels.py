@@ -72,8 +72,8 @@ class Kernel(Generic[P, R]):
         self._binding: Binding | None = None
         self._table: Specialisations | None = None
         self._forward, self._reverse = Native(), Native()
-        self._set("__call__", self._call)
-        self._set("grad", self._call_grad)
+        self._set("__call__", self._first_call)
+        self._set("grad", self._first_call_grad)
 
     @staticmethod
     def from_text(text: str) -> TextKernel:
@@ -112,6 +112,14 @@ class Kernel(Generic[P, R]):
         """Calls through a slot of `_CALLS` go to this function from now on. None: as before."""
         if function is not None:
             object.__setattr__(self, slot, function)
+
+    def _first_call(self, *args: Any, **keywords: Any) -> R:
+        """A call, perhaps through what stood in the slot before a trampoline did."""
+        return self._call(*args, **keywords) if self._forward.is_new else self(*args, **keywords)
+
+    def _first_call_grad(self, *args: Any, **keywords: Any) -> None:
+        """A call of the gradient, perhaps through what stood in the slot before a trampoline did."""
+        (self._call_grad if self._reverse.is_new else self.grad)(*args, **keywords)
 
     def _call(self, *args: Any, **keywords: Any) -> R:
         """A call from Python, after which calls like it may be launched natively."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
-from launch_fast_support import Steps, add, arrays, native_of, natively, repeat
+from launch_fast_support import Steps, add, arrays, native_of, natively, repeat, sines
 from stackgrad.backends.cpu.trampoline import trampoline
 from stackgrad.capture import capture
 from stackgrad.session import RUNTIME
@@ -233,3 +233,61 @@ def test_watchers_forbid_native_launches(s: Steps) -> None:
         setattr(RUNTIME, name, False)
     with natively(s.run, 1):
         s.run()
+
+
+def test_functions_taken_before_a_launch_stood_ready(s: Steps) -> None:
+    call, grad = s.run.__call__, s.run.grad
+    repeat(call)
+    repeat(grad)
+    with natively(s.run, 5), natively(s.run, 5, is_grad=True):
+        for function in (call, s.run.__call__, grad, s.run.grad):
+            repeat(function, 5 if function in (call, grad) else 0)
+    kernel = weakref.ref(native_of(s.run))
+    s.run = None
+    gc.collect()
+    assert kernel() is not None
+    s.seed()
+    grad()
+    s.check_grad(4)
+
+
+def test_a_launch_inside_of_another_one(s: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a kernel prints may launch kernels: native ones, with adstacks of their own, and the same kernel again."""
+    x, y, depth = s.x, s.y, [0]
+    other = Steps()
+    repeat(other.run)
+    repeat(other.run.grad)
+
+    @sg.kernel
+    def loud(times: sg.i32):  # type: ignore[no-untyped-def, valid-type]
+        for i in x:
+            v = x[i]
+            for _ in range(times):
+                v = sg.sin(v)
+            if i == 3:
+                print("at", i)
+            y[i] = v
+
+    class Out:
+        def write(self, text: str) -> int:
+            if depth[0] < 2:
+                depth[0] += 1
+                other.seed()
+                other.run()
+                other.run.grad()
+                other.check_grad(4)
+                loud(2)
+                depth[0] -= 1
+            return len(text)
+
+        def flush(self) -> None:
+            """Nothing is kept."""
+
+    monkeypatch.setattr(sys, "stdout", Out())
+    for _ in range(6):
+        loud(5)
+        np.testing.assert_allclose(y.to_numpy()[3:], sines(x.to_numpy(), 5)[0][3:], rtol=1e-13)
+        s.seed()
+        loud.grad(5)
+        s.check_grad(5)
+    assert native_of(loud).launched == 0 and native_of(other.run).launched > 5
