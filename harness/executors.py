@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -150,16 +151,36 @@ def reordered() -> LaunchExecutor:
     return reference("reordered", Order("blocks", lambda total, width: iter(in_blocks(total, width))))
 
 
-def present_backends(names: Iterable[str] | None = None) -> tuple[list[LaunchExecutor], Mapping[str, str]]:
+VARIANTS = {"cpu-masked": "cpu"}
+"""Other ways to run a backend, as executors of their own: the backend behind each."""
+
+
+@cache
+def _masked() -> Backend:
+    from .masked_cpu import MaskedCpu
+
+    return MaskedCpu()
+
+
+def backend_named(name: str) -> Backend:
+    """The backend of an executor, one instance per process. Raises UnknownBackend."""
+    return _masked() if name in VARIANTS else registry.get(name)
+
+
+def present_backends(
+    names: Iterable[str] | None = None, variants: bool = False
+) -> tuple[list[LaunchExecutor], Mapping[str, str]]:
     """(an executor for each backend that can run here, the reference aside; why the others cannot, by name).
 
-    names: the backends wanted; None for all. Raises UnknownBackend.
+    names: the backends wanted; None for all, with `variants` those of VARIANTS too. Raises UnknownBackend.
     """
-    wanted = [n for n in registry.BACKENDS if n != "reference"] if names is None else list(names)
+    every = [n for n in registry.BACKENDS if n != "reference"] + list(VARIANTS if variants else ())
+    wanted = every if names is None else list(names)
     probes = registry.probe_all()
+    probes |= {name: probes[backend] for name, backend in VARIANTS.items()}
     found, absent = [], {}
     for name in wanted:
-        backend = None if name in probes and not probes[name].available else registry.get(name)
+        backend = None if name in probes and not probes[name].available else backend_named(name)
         if backend is None:
             absent[name] = f"{probes[name].reason}; cure: {probes[name].cure}"
         elif name != "reference":

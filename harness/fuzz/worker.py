@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from ...backends import registry
+from ..executors import backend_named
 from ..model import Program
 from ..mutants import MUTANTS
 from ..peers import Peer
@@ -50,7 +50,7 @@ class Runner:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         peers = {name: Peer(name) for name in setup.peers}
-        self.panel = Panel({name: registry.get(name) for name in setup.backends}, peers)
+        self.panel = Panel({name: backend_named(name) for name in setup.backends}, peers)
 
     def run(self, job: Job) -> Result:
         """The result of a job: a case that decides nothing for want of digits is run again in double precision."""

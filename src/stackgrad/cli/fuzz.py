@@ -9,9 +9,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ..backends import registry
 from ..backends.registry import UnknownBackend
-from ..harness.executors import present_backends
+from ..harness.executors import backend_named, present_backends
 from ..harness.fuzz import corpus
 from ..harness.fuzz.bisect import Bisector, name_of
 from ..harness.fuzz.case import Panel
@@ -61,7 +60,7 @@ def wanted_backends(text: str | None) -> tuple[str, ...]:
     """The backends named, or all that can run here. Raises CommandError for one that cannot."""
     names = None if text is None else [n.strip() for n in text.split(",") if n.strip()]
     try:
-        executors, absent = present_backends(names)
+        executors, absent = present_backends(names, variants=True)
     except UnknownBackend as error:
         raise CommandError(str(error)) from None
     if names is not None and absent:
@@ -93,7 +92,7 @@ def kept(findings: Sequence[Finding], backends: tuple[str, ...], peers: tuple[st
 
 def panel_of(backends: tuple[str, ...], peers: tuple[str, ...] = ()) -> Panel:
     """Executors of this process."""
-    return Panel({name: registry.get(name) for name in backends}, {name: Peer(name) for name in peers})
+    return Panel({name: backend_named(name) for name in backends}, {name: Peer(name) for name in peers})
 
 
 def report(finding: Finding, folder: Path) -> None:
