@@ -1,20 +1,17 @@
 """From a kernel of stage source to what a backend runs: the pipelines, as lists of names.
 
 `prepare_forward` and `prepare_reverse` give a `Lowered`: the executable kernel, the counting kernel that sizes its
-adstacks, and which arrays they touch.
+adstacks, and which arrays they touch. What makes derivatives is imported when one is made: a program that never
+differentiates does not wait for it.
 """
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from .ad.detach import detach_loads
-from .ad.driver import reverse, reverse_taped
-from .ad.marks import Marking, make_marking, stated_claims
 from .ad.policies import policy_of
 from .ad.products import serialise_products
-from .ad.risk import RiskAnalysis
-from .ad.tangent import tangent
 from .errors import NotDifferentiable, Unsupported
 from .ir.nodes import Atomic, Kernel, Load, Op, StackAlloca, Store
 from .ir.types import ArrayType
@@ -33,6 +30,9 @@ from .passes.split_tasks import split_tasks
 from .sizing.count import count_slice, count_stacks, shadowed_arrays
 from .sizing.post_order import KeptSizes, keep
 from .sizing.sizes import recognise
+
+if TYPE_CHECKING:
+    from .ad.marks import Marking
 
 Pass = Callable[[Kernel], Kernel]
 Trace = Callable[[str, Kernel], None]
@@ -124,6 +124,9 @@ def _claims(kernel: Kernel, check: bool) -> Marking | None:
         prepared = prepare_for_ad(kernel, None, check)
     except (NotDifferentiable, Unsupported):
         return None
+    from .ad.marks import make_marking, stated_claims
+    from .ad.risk import RiskAnalysis
+
     found = list(stated_claims(prepared))
     return _tidy_marking(make_marking(prepared, found, RiskAnalysis(prepared).find()), check) if found else None
 
@@ -137,6 +140,8 @@ def prepare_reverse(
 
     Raises NotDifferentiable or Unsupported, located.
     """
+    from .ad.driver import reverse, reverse_taped
+
     prepared = prepare_for_ad(kernel, trace, check)
     if taped:
         grad, before, marking = reverse_taped(prepared, lowering, stated)
@@ -164,6 +169,8 @@ def prepare_tangent(
 
     Raises NotDifferentiable, located.
     """
+    from .ad.tangent import tangent
+
     step: tuple[str, Pass] = "tangent", lambda k: tangent(k, carriers)
     if _has_stacks(kernel):
         return _finish(renumber(run_passes(kernel, [step], trace, "adjoint" if check else "")))
@@ -184,6 +191,9 @@ def prepare_second(
     what was there before the launch; a copy has a tangent if that array does. constants: carriers of which content
     alone is read.
     """
+    from .ad.detach import detach_loads
+    from .ad.tangent import tangent
+
     behind, wanted = before or {}, frozenset(carriers)
     copies = {copy for copy, array in behind.items() if array in wanted}
     read = {*constants, *(copy for copy in copies if behind[copy] in constants)}

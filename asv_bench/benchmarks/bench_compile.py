@@ -12,6 +12,7 @@ from stackgrad.backends.base import Options
 from stackgrad.backends.llvm.module import generate
 from stackgrad.backends.llvm.target import CPU
 from stackgrad.compiler import driver
+from stackgrad.compiler.ad.driver import reverse
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.printer import print_kernel
@@ -140,7 +141,7 @@ class Native(Compile):
 def steps(source: Kernel, name: str) -> list[Step]:
     """The calls of a pass that `prepare_reverse` makes. Raises NotImplementedError if it makes none."""
     passes = dict([*driver.BEFORE_REVERSE, *driver.TIDY])
-    passes["reverse"] = driver.reverse
+    passes["reverse"] = reverse
     found: list[Step] = []
     last = source
 

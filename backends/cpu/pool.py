@@ -30,7 +30,7 @@ class Pool:
 
     def __init__(self, on: Platform, spin_worker: int = 2000, spin_launcher: int = 500) -> None:
         text = pool_code(on, spin_worker, spin_launcher)
-        self._code = NativeCode(Generated(_NO_KERNEL, text, Layout(), ()), 1, ENTRIES)
+        self._code = NativeCode(Generated(_NO_KERNEL, text, Layout(), ()), 0, ENTRIES)  # a tenth of the time to make
         self.run = self._code.addresses["sg.pool.run"]
         self._stop = ctypes.CFUNCTYPE(None)(self._code.addresses["sg.pool.stop"])
         self._forget = ctypes.PYFUNCTYPE(None)(self._code.addresses["sg.pool.forget"])
