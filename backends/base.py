@@ -35,7 +35,8 @@ class Options:
 
     effort: 2 for code that runs fast, 0 for code that is made fast (a seventh of the time in LLVM).
     lanes: iterations that masked code of a task runs side by side. None: as many as suit the task, from 16 iterations
-    on, made when first needed; 0: no masked code; k: k lanes for every task that can have it, however few iterations.
+    on, made when first needed; 0: no masked code; k: k lanes, a power of two, for every task that can have it, however
+    few iterations.
     threads: most threads that a launch may use. Debug builds run one iteration after another: lanes 0, threads 1.
     debug_info: machine code carries the user's lines, for debuggers and profilers.
     """
@@ -48,6 +49,8 @@ class Options:
     debug_info: bool = False
 
     def __post_init__(self) -> None:
+        if self.lanes and self.lanes & (self.lanes - 1):
+            raise ValueError(f"lanes cannot be {self.lanes}: vectors in memory have a power of two")
         if self.debug:
             object.__setattr__(self, "lanes", 0)
             object.__setattr__(self, "threads", 1)

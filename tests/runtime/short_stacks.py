@@ -1,12 +1,13 @@
 """A program that gives kernels fewer slots than they need, on purpose: each launch must end in an AdstackOverflow.
 
-    python short_stacks.py kir raw programs [--lanes N] [--threads N] [--first N] [--count N]
+    python short_stacks.py kir raw programs many [--lanes N] [--threads N] [--first N] [--count N]
                            [--debug] [--malloc] [--unchecked]
 
 kir: the kernels and gradients of the .kir files; raw: random kernels of adstack statements; programs: gradients of
-random programs. For each that pushes at all: right with the exact sizes, an overflow with half of every capacity and
-with one slot less of any one stack, right again afterwards, and nothing written outside its stacks in any of them (see
-guarded_heap.py; a stray access outside a slab ends this process). Prints what was done in one line of JSON.
+random programs; many: gradients of thousands of iterations. For each that pushes at all: right with the exact sizes, an
+overflow with half of every capacity and with one slot less of any one stack, right again afterwards, and nothing written
+outside its stacks in any of them (see guarded_heap.py; a stray access outside a slab ends this process). Prints what was
+done in one line of JSON.
 threads: tasks of any size are spread over so many. debug: with the checks of debug builds. malloc: memory of the C
 library, for valgrind. unchecked: code looks at no capacity, which must be noticed.
 """
@@ -29,6 +30,7 @@ sys.path += [str(_TESTS), str(Path(__file__).parent)]
 from guarded_heap import GuardedHeap, published  # noqa: E402
 from kir_test_support import running  # noqa: E402
 from kir_test_support.directives import Check, read_cases, read_check  # noqa: E402
+from runtime_kernels import over_array  # noqa: E402
 from stackgrad.backends.base import Draws, Options, Sizes  # noqa: E402
 from stackgrad.backends.cpu.backend import CpuBackend, CpuExecutable  # noqa: E402
 from stackgrad.backends.launcher import Launcher  # noqa: E402
@@ -127,7 +129,42 @@ def _launched(lowered: Lowered, arrays: dict[str, np.ndarray], scalars: dict[str
     return arrays
 
 
-SOURCES = {"kir": of_files, "raw": of_statements, "programs": of_programs}
+def of_many_iterations(first: int, count: int) -> Iterator[Subject]:
+    """Gradients with thousands of iterations, uneven and behind a gate, so that iterations are chosen and reordered."""
+    size, draw = 9000, np.random.default_rng(first)
+    for text, odds in ((UNEVEN, 1.0), (GATED, 0.05), (GATED, 0.9)):
+        kernel = running.parsed(text)
+        trips = draw.integers(0, 20, size).astype(np.int32) * (draw.random(size) < 0.1) + 1
+        arrays = {"x": draw.random(size), "y": np.zeros(size), "n": trips, "x.grad": np.zeros(size)}
+        arrays |= {"y.grad": np.ones(size), "go": (draw.random(size) < odds).astype(float)}
+        given = {name: array for name, array in arrays.items() if name in text or name.endswith(".grad")}
+        for lowering in LOWERINGS:
+            yield Subject(f"{kernel.name} {odds} {lowering}", prepare_reverse(kernel, lowering), given, {})
+
+
+RECURRENCE = """
+%5: i32 = load n[%2]
+%6: i32 = const 0
+local v: f64
+%7: f64 = load x[%2]
+set v, %7
+for %8: i32 in %6 .. %5 {
+  %9: f64 = get v
+  %10: f64 = sin %9
+  %11: f64 = mul %10, %10
+  set v, %11
+}
+%12: f64 = get v
+store y[%2], %12"""
+UNEVEN = over_array("uneven", "x: f64[1] grad, y: f64[1] grad, n: i32[1]", "x", RECURRENCE.strip())
+GATED = over_array("gated", "x: f64[1] grad, y: f64[1] grad, n: i32[1], go: f64[1]", "x", f"""\
+%3: f64 = load go[%2]
+%4: f64 = const 0.5
+%20: u1 = cmp_gt %3, %4
+if %20 {{{RECURRENCE}
+}}""")
+
+SOURCES = {"kir": of_files, "raw": of_statements, "programs": of_programs, "many": of_many_iterations}
 
 
 # ---- what is done to each -----------------------------------------------------------------------------------
