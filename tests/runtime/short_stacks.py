@@ -5,9 +5,9 @@
 
 kir: the kernels and gradients of the .kir files; raw: random kernels of adstack statements; programs: gradients of
 random programs; many: gradients of thousands of iterations. For each that pushes at all: right with the exact sizes, an
-overflow with half of every capacity and with one slot less of any one stack, right again afterwards, and nothing written
-outside its stacks in any of them (see guarded_heap.py; a stray access outside a slab ends this process). Prints what was
-done in one line of JSON.
+overflow with half of every capacity and with one slot less of any one stack, right again afterwards, and nothing
+written outside its stacks in any of them (see guarded_heap.py; a stray access outside a slab ends this process).
+Prints what was done in one line of JSON.
 threads: tasks of any size are spread over so many. debug: with the checks of debug builds. malloc: memory of the C
 library, for valgrind. unchecked: code looks at no capacity, which must be noticed.
 """
