@@ -112,7 +112,12 @@ class ModuleState:
 
 
 class Arith:
-    """Straight-line arithmetic: a builder `b` and the module `m`. alike: library functions give what lanes get."""
+    """Straight-line arithmetic: a builder `b` and the module `m`. alike: library functions give what lanes get.
+
+    active: the lanes of vectors that count, if it is not all.
+    """
+
+    active: ir.Value | None = None
 
     def __init__(self, m: ModuleState, b: IRBuilder) -> None:
         self.m = m

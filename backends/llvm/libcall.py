@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ...compiler.ir.types import Scalar
 from . import ir
 from .emit import PURE, Arith
-from .polynomials import function_of_lanes
+from .polynomials import inlined
 from .types import F32, element
 
 LIBRARY: dict[str, dict[str, tuple[str, str]]] = {
@@ -38,7 +38,7 @@ def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
     scalar = _function(e, name, element(t), len(args))
     if not isinstance(t, ir.VectorType) and not e.alike:
         return e.b.call(scalar, args)
-    return e.b.call(function_of_lanes(e, name, scalar, t, len(args)), args)
+    return inlined(e, name, scalar, args)
 
 
 def _function(e: Arith, name: str, t: ir.Type, arity: int) -> ir.Function:

@@ -1,6 +1,7 @@
 """Inlined functions: their errors over the whole range, edges as the reference has them, and lanes that are alike."""
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import fit_polynomials
@@ -11,6 +12,7 @@ from stackgrad.backends.base import Options
 from stackgrad.backends.cpu.jit import host_target
 from stackgrad.backends.llvm import polynomials
 from stackgrad.backends.llvm.libcall import LIBRARY
+from stackgrad.backends.llvm.masked import generate_masked
 from stackgrad.backends.llvm.polynomials import INLINED, coefficients
 from stackgrad.compiler.ir.ops import OPS
 from stackgrad.compiler.ir.parser import parse_kernel
@@ -179,3 +181,17 @@ def test_scalars_that_decide_nothing_are_the_library_s(bench: Any) -> None:
     assert [name for name in names if f'call float @"{name}"' in text] == ["cosf", "sg.sin.f32", "sg.exp.f32"]
     plain = bench.backend.ir_text(parse_kernel(UNTIL_SMALL), Options(lanes=0), optimise=False)
     assert "sg.sin.f32" not in plain
+
+
+def test_lanes_that_are_off_do_not_lead_to_the_library(bench: Any) -> None:
+    """Behind an if, the lanes that are off hold infinities; the branch looks at those that are on."""
+    text = """kernel k(x: f32[1], y: f32[1]) { bounds { %0: i32 = const 0 %1: i32 = shape x, 0 }
+        parallel %2: i32 in %0 .. %1 { %3: f32 = load x[%2] %4: f32 = const 0.0 %5: f32 = inv %3 %6: u1 = cmp_ne %3, %4
+        if %6 { %7: f32 = sin %5 store y[%2], %7 } } }"""
+    made = generate_masked(parse_kernel(text), Options(lanes=16), host_target()).text
+    assert re.search(r'call <16 x float> @"sg.sin.v16f32"\(<16 x float> %\w+, <16 x i1> %\w+\)', made)
+    x = np.where(np.arange(256) % 3 == 0, 0.0, np.linspace(1, 2, 256)).astype(np.float32)
+    got = bench.run(text, {"x": x, "y": np.zeros_like(x)}, lanes=16)["y"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        want = np.where(x == 0, 0, np.sin(1 / x.astype(np.float64)))
+    assert np.all(errors(got, want) <= BOUNDS["sin"] + 1)

@@ -15,7 +15,7 @@ from stackgrad.backends.llvm.builder import IRBuilder
 from stackgrad.backends.llvm.emit import PURE, Arith, ModuleState
 from stackgrad.backends.llvm.libcall import LIBRARY
 from stackgrad.backends.llvm.optimise import LOCK, optimise, parse
-from stackgrad.backends.llvm.polynomials import function_of_lanes
+from stackgrad.backends.llvm.polynomials import inlined
 from stackgrad.backends.llvm.target import Target
 from stackgrad.backends.llvm.types import F32, F64, I64, PTR, VOID, const
 from stackgrad.compiler.ir.nodes import Kernel
@@ -39,7 +39,7 @@ def module_text(name: str, double: bool, lanes: int, target: Target) -> str:
     places = [b.gep(place, k, scalar) for place in function.args[: arity + 1]]
     args = [b._value(t, f"load {t.text}, {place}, align {align}") for place in places[:-1]]
     library = m.declare(LIBRARY[name]["libm"][double], scalar, [scalar] * arity, PURE)
-    out = b.call(function_of_lanes(Arith(m, b), name, library, t, arity), args)
+    out = inlined(Arith(m, b), name, library, args)
     head.lines.append(f"  store {out}, {places[-1]}, align {align}")
     following = b.add(k, const(I64, max(lanes, 1)))
     k.add_incoming(const(I64, 0), entry)

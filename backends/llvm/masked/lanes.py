@@ -38,6 +38,11 @@ class LaneEmitter(Emitter):
         self.levels: dict[str, int] = {}
         self.lane_stacks: dict[str, LaneStack] = {}
 
+    @property
+    def active(self) -> ir.Value:  # type: ignore[override]
+        """The lanes that are active in the open block."""
+        return self.flow.mask
+
     # -- vectors --------------------------------------------------------------------------------------------
 
     @property

@@ -7,12 +7,12 @@ docs/decisions/inlined_functions.md states errors and times.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .. import ir
 from ..emit import Arith
-from ..types import suffix
+from ..types import I1, const, like, suffix
 from . import remainder, trigonometric
 from .arcsine import acos, asin
 from .arctangent import atan2
@@ -45,12 +45,18 @@ INLINED: dict[str, Inlined] = {
 }
 
 
-def function_of_lanes(e: Arith, name: str, scalar: ir.Function, t: ir.Type, arity: int) -> ir.Function:
-    """The function on values of type t, which goes into its callers; `scalar` is the library's."""
+def inlined(e: Arith, name: str, scalar: ir.Function, args: Sequence[ir.Value]) -> ir.Value:
+    """The function of scalars or vectors; `scalar` is the library's. Lanes that are not active get some number."""
+    row, t = INLINED[name], args[0].type
+    mask = [e.active or const(like(t, I1), True)] if row.inside else []
 
     def body(e: Arith, function: ir.Function) -> None:
-        row, args = INLINED[name], function.args
-        fast = row.write(e, *args)
-        e.b.ret(guarded(e, name, scalar, row.inside, fast, args) if row.inside else fast)
+        operands = function.args[: len(args)]
+        fast = row.write(e, *operands)
+        if row.inside:
+            fast = guarded(e, name, scalar, row.inside, fast, operands, function.args[-1])
+        e.b.ret(fast)
 
-    return e.m.helper(f"sg.{name}.{suffix(t)}", t, [t] * arity, body, ("nounwind", "alwaysinline"))
+    params = [v.type for v in (*args, *mask)]
+    function = e.m.helper(f"sg.{name}.{suffix(t)}", t, params, body, ("nounwind", "alwaysinline"))
+    return e.b.call(function, [*args, *mask])

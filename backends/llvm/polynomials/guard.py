@@ -10,16 +10,20 @@ from collections.abc import Callable
 from .. import ir
 from ..builder import IRBuilder
 from ..emit import Arith
-from ..types import I1, I64, PTR, VOID, const, element, like, suffix
+from ..types import I64, PTR, VOID, const, element, suffix
 
 Inside = Callable[..., ir.Value]
 """inside(e, *args): the condition 'the inlined code is made for these arguments'; it must hold where one is NaN."""
 
 
-def guarded(e: Arith, name: str, scalar: ir.Function, inside: Inside, fast: ir.Value, args: list[ir.Value]) -> ir.Value:
-    """`fast` where `inside` holds, else what the scalar function gives. The open block is the function's entry."""
+def guarded(e: Arith, name: str, scalar: ir.Function, inside: Inside, fast: ir.Value, args: list[ir.Value],
+            active: ir.Value) -> ir.Value:  # fmt: skip
+    """`fast` where `inside` holds, else what the scalar function gives. The open block is the function's entry.
+
+    Lanes that are not active may hold anything, and do not lead there.
+    """
     b, t = e.b, fast.type
-    outside = _any(b, b.xor(inside(e, *args), const(like(t, I1), True)))
+    outside = _any(b, b.and_(active, b.xor(inside(e, *args), const(active.type, True))))
     places = [b.alloca(t) for _ in range(len(args) + 1)]
     before = b.block
     slow, done = (b.function.append_basic_block(part) for part in ("outside", "inside"))
