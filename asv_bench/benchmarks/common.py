@@ -6,6 +6,7 @@ first call happens in `setup`, outside the timed part, unless that is what is me
 """
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from statistics import median
@@ -15,6 +16,8 @@ import stackgrad as sg
 from stackgrad.compiler.errors import DeviceError, StackgradError
 
 from .workloads import WORKLOADS, Program
+
+os.environ["STACKGRAD_CACHE"] = "0"  # compilation is measured, and nothing of it comes from disk
 
 ARCHES = ("cpu", "cuda")
 """Backends to measure, by name. Append only; one that cannot run here is skipped."""

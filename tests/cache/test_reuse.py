@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import stackgrad as sg
-from stackgrad.backends.cpu import jit, stacks
+from stackgrad.backends.cpu import jit, stacks, variants
 from stackgrad.backends.llvm import module
 from stackgrad.compiler import driver
 
@@ -56,6 +56,25 @@ def test_the_next_process_makes_nothing(folder: Path, nothing_is_made: Callable[
     sg.init(arch=sg.cpu)
     assert Sums().gradient() == first
     assert sorted(folder.iterdir()) == kept
+
+
+def test_masked_code_is_kept_too(
+    folder: Path, nothing_is_made: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+
+    def load(generated: Any, effort: int, exports: list[str]) -> jit.NativeCode:
+        loaded.extend(exports)
+        return jit.NativeCode(generated, effort, exports)
+
+    monkeypatch.setattr(variants, "NativeCode", load)
+    sg.init(arch=sg.cpu)
+    first = Sums(64).gradient()
+    assert loaded and {name.partition(".")[0] for name in loaded} == {"masked"}
+    nothing_is_made()
+    sg.init(arch=sg.cpu)
+    count = len(loaded)
+    assert Sums(64).gradient() == first and len(loaded) == 2 * count
 
 
 def test_text_is_not_even_generated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,14 +186,16 @@ def message(expected: type[Exception], launch: Callable[..., Any], *args: Any) -
     return str(caught.value)
 
 
-def test_an_overflow_names_all_it_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", [5, 64])
+def test_an_overflow_names_all_it_named(size: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In branching code, and in masked code, which large tasks have."""
     sg.init(arch=sg.cpu)
-    Sums().gradient()
+    Sums(size).gradient()
     monkeypatch.setattr(stacks, "capacity", lambda stack, sizes: 1)
     said = []
     for _ in range(2):
         sg.init(arch=sg.cpu)
-        sums = Sums()
+        sums = Sums(size)
         sums.grow()
         said.append(message(sg.AdstackOverflow, sums.grow.grad))
         replace(monkeypatch, driver, "prepare_reverse")
