@@ -164,6 +164,24 @@ def test_growth_is_counted_and_amortised() -> None:
     assert kernel.stats().growths == 0, "what another kernel made serves"
 
 
+def test_launches_that_stand_ready_follow_the_heap() -> None:
+    """Another kernel makes the heap larger, so that it moves: a launch that was prepared before uses the new one."""
+    small, x, y = steps(np.arange(1, 60))
+    large, u, v = steps(np.full(60, 3000))
+    want = slopes(x.to_numpy(), np.arange(1, 60))
+    bases = set()
+    for trips in (0, 1, 2):
+        for _ in range(4):
+            np.testing.assert_allclose(gradient(small, x, y), want, rtol=1e-4)
+        bases.add(RUNTIME.backend.heap.slabs["real"].base)
+        assert trips or small.stats().growths == 1
+        if trips == 0:
+            gradient(large, u, v)
+        else:
+            RUNTIME.backend.reset()
+    assert len(bases) >= 2 and small.stats().countings + small.stats().evaluations == 1
+
+
 def test_reset_gives_everything_back() -> None:
     for _ in range(2):
         before = resident()
