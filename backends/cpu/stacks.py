@@ -25,8 +25,6 @@ GAP = 0
 WIDEST = 16
 """Bytes of the largest slot: a row of lanes has room for it, because a stack without slots is read at offset 0."""
 
-_WORD = (1 << 63) - 1
-
 
 def capacity(stack: Stack, sizes: Sizes) -> int:
     """Slots of a stack: what the sizes say, else the literal of its declaration, else none.
@@ -51,19 +49,22 @@ class Placement:
     lanes: Mapping[int, int] = field(default_factory=dict)
     growths: int = 0
 
-    def flight(self, sizes: Sizes, task: int, threads: int, lanes: int) -> Flight:
-        """What a task runs at once, of so many threads and lanes."""
-        if task not in self.layout.threads_at:
-            return Flight()
-        mine = [s for s in self.layout.stacks if s.task == task]
-        row = sum(capacity(s, sizes) * s.slot_bytes for s in mine)
-        content = content_of((s.slot_bytes, _total(s, sizes)) for s in mine)
-        return most_in_flight(row, content, threads, lanes, forced=bool(self.options.lanes))
-
     def flights(self, sizes: Sizes) -> dict[int, Flight]:
         """What each task with adstacks runs at once."""
-        tasks = sorted({task for task, _ in self.layout.rows})
-        return {t: self.flight(sizes, t, self.options.threads, self.lanes.get(t, 0)) for t in tasks}
+        mine: dict[int, list[tuple[int, int, int | None]]] = {task: [] for task, _ in self.layout.rows}
+        for stack in self.layout.stacks:
+            slots = capacity(stack, sizes)
+            mine[stack.task].append((stack.slot_bytes, slots, _total(stack, slots, sizes)))
+        return {task: self._flight(task, found) for task, found in mine.items()}
+
+    def _flight(self, task: int, stacks: list[tuple[int, int, int | None]]) -> Flight:
+        """stacks: of the task; bytes of a slot, slots, values pushed over all iterations."""
+        if task not in self.layout.threads_at:
+            return Flight()
+        row = sum(size * slots for size, slots, _ in stacks)
+        content = content_of((size, total) for size, _, total in stacks)
+        lanes, threads = self.lanes.get(task, 0), self.options.threads
+        return most_in_flight(row, content, threads, lanes, forced=bool(self.options.lanes))
 
 
 def place(kernel: Kernel, layout: Layout, options: Options) -> Placement:
@@ -71,11 +72,13 @@ def place(kernel: Kernel, layout: Layout, options: Options) -> Placement:
     return Placement(kernel, layout, options, lanes_by_task(kernel, options))
 
 
-def _total(stack: Stack, sizes: Sizes) -> int | None:
-    """Values pushed over all iterations; at most capacity times iterations where they were not added up."""
+def _total(stack: Stack, slots: int, sizes: Sizes) -> int | None:
+    """Values pushed over all iterations; at most slots times iterations where they were not added up."""
     known = sizes.totals.get(stack.alloca.stack)
+    if known is not None:
+        return known
     passing = sizes.rows.get((stack.task, stack.slab))
-    return known if known is not None or passing is None else passing * capacity(stack, sizes)
+    return None if passing is None else passing * slots
 
 
 @dataclass
@@ -97,27 +100,29 @@ def plan(layout: Layout, sizes: Sizes, flights: dict[int, Flight]) -> Plan:
     for task, found in flights.items():
         if task in layout.threads_at:
             out.words += ((layout.threads_at[task], found.threads), (layout.lanes[task], found.lanes))
-    for task, slab in layout.rows:
-        _place_slab(out, layout, sizes, task, slab)
+    groups: dict[tuple[int, str], list[Stack]] = {key: [] for key in layout.rows}
+    for stack in layout.stacks:
+        groups[stack.task, stack.slab].append(stack)
+    for (task, slab), stacks in groups.items():
+        flight = flights[task]
+        places = flight.threads * flight.lanes
+        stride = _round(_place(out, stacks, sizes, places), ALIGN if flight.lanes == 1 else WIDEST)
+        out.words += ((layout.rows[task, slab], places if stride else 0), (layout.strides[task, slab], stride))
+        out.needs[slab] = max(out.needs.get(slab, 0), places * stride)
     return out
 
 
-def _place_slab(out: Plan, layout: Layout, sizes: Sizes, task: int, slab: str) -> None:
-    """Stacks of a task one after another in its rows of a slab, each aligned to its own type."""
-    lanes, offset = out.flights[task].lanes, 0
-    places = out.flights[task].threads * lanes
-    for stack in layout.stacks:
-        if (stack.task, stack.slab) == (task, slab):
-            slots = capacity(stack, sizes)
-            offset = _round(offset, min(stack.alloca.dtype.size, 8))
-            out.words.append((stack.capacity_at, slots))
-            out.words.append((stack.offset_at, offset if slots else 0))
-            offset += slots * stack.slot_bytes + GAP
-            out.widest = max(out.widest, (slots * stack.slot_bytes * places, stack.index))
-    stride = _round(offset, ALIGN if lanes == 1 else WIDEST)
-    out.words.append((layout.rows[task, slab], places if stride else 0))
-    out.words.append((layout.strides[task, slab], stride))
-    out.needs[slab] = max(out.needs.get(slab, 0), places * stride)
+def _place(out: Plan, stacks: list[Stack], sizes: Sizes, places: int) -> int:
+    """Stacks of a task one after another in its rows of a slab, each aligned to its own type; gives their bytes."""
+    offset = 0
+    for stack in stacks:
+        slots, size = capacity(stack, sizes), stack.slot_bytes
+        offset = _round(offset, min(stack.alloca.dtype.size, 8))
+        out.words += ((stack.capacity_at, slots), (stack.offset_at, offset if slots else 0))
+        offset += slots * size + GAP
+        if slots * size * places > out.widest[0]:
+            out.widest = slots * size * places, stack.index
+    return offset
 
 
 def _round(size: int, to: int) -> int:
@@ -133,8 +138,9 @@ def bind(block: Block, placement: Placement, sizes: Sizes, heap: Heap) -> None:
     if block.stacks_key == key:
         return
     block.stacks_key = None
+    words = block.view.cast("q")
     for at, word in _reserve(placement, sizes, heap).words:
-        block.put(at, min(word, _WORD))
+        words[at >> 3] = word
     for slab, at in placement.layout.slabs.items():
         block.put(at, heap.base(slab))
     block.stacks_key = heap.epoch, *key[1:]
