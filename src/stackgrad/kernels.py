@@ -122,25 +122,44 @@ class Kernel(Generic[P, R]):
         (self._call_grad if self._reverse.is_new else self.grad)(*args, **keywords)
 
     def _call(self, *args: Any, **keywords: Any) -> R:
+        """A call that nothing stands ready for, unless what the kernel took from an object is asked for first."""
+        guarded = self._forward.guarded
+        if guarded is None or keywords or not guarded.holds(args):
+            return self._call_slowly(*args, **keywords)
+        return guarded.function(*args)  # type: ignore[misc]
+
+    def _call_grad(self, *args: Any, **keywords: Any) -> None:
+        """The same of the gradient."""
+        guarded = self._reverse.guarded
+        if guarded is None or keywords or not guarded.holds(args):
+            self._call_grad_slowly(*args, **keywords)
+        else:
+            guarded.function(*args)  # type: ignore[misc]
+
+    def _call_slowly(self, *args: Any, **keywords: Any) -> R:
         """A call from Python, after which calls like it may be launched natively."""
         result = self._launch(args, keywords)
         if not keywords and self._forward.is_due():
-            if self._forward.is_new:
-                self._set("__call__", self._forward.builtin(self._call, partial(self._fail, False)))
-            self._forward.stand(self._situation(args, False))
+            self._stand(self._forward, args, False)
         return result
 
-    def _call_grad(self, *args: Any, **keywords: Any) -> None:
-        """A call of the gradient from Python; see `_call`."""
+    def _call_grad_slowly(self, *args: Any, **keywords: Any) -> None:
+        """The same of the gradient."""
         self._launch_grad(args, keywords)
         if not keywords and self._reverse.is_due():
-            if self._reverse.is_new:
-                self._set("grad", self._reverse.builtin(self._call_grad, partial(self._fail, True)))
-            self._reverse.stand(self._situation(args, True))
+            self._stand(self._reverse, args, True)
 
-    def _fail(self, is_grad: bool, *args: Any) -> None:
+    def _stand(self, native: Native, args: tuple[Any, ...], is_grad: bool) -> None:
+        """Let calls like this one be launched natively, if they can be."""
+        slowly = self._call_grad_slowly if is_grad else self._call_slowly
+        if native.is_new:
+            made = native.builtin(self._call_grad if is_grad else self._call, partial(self._fail, native, is_grad))
+            self._set(_CALLS[is_grad], made)
+        native.settle(self._situation(args, is_grad), slowly, lambda one: partial(self._fail, one, is_grad))
+
+    def _fail(self, native: Native, is_grad: bool, *args: Any) -> None:
         """Raise the error of the native launch that has just failed."""
-        (self._reverse if is_grad else self._forward).fail(lambda: self._memory(args, is_grad))
+        native.fail(lambda: self._memory(args, is_grad))
 
     def _launch(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> R:
         """A launch from Python."""

@@ -2,7 +2,8 @@
 
 Invariant: a standing launch repeats what a launch from Python has just established, and nothing else: the same
 specialisation on arrays of the same kinds, sizes that are known for just this state. Whatever it cannot see natively
-(guards, results, random numbers, views, copies of before, prints, claims) keeps a call in Python.
+(results, random numbers, views, copies of before, prints, claims) keeps a call in Python; guards are asked in Python
+before each call.
 """
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .backends.cpu.handles import FAILED_NUMBER, FIRST, NEXT
+from .backends.cpu.handles import FAILED_NUMBER, FIRST, NEXT, OBJECT
 from .backends.words import WATCHED, address_of
 from .compiler.errors import AdstackOverflow
 from .session import RUNTIME
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .backends.base import Arrays, Scalars, Sizes
     from .backends.cpu.standing import Argument, Held, Standing
     from .backends.launcher import Launcher
+    from .guards import Guard
 
 HANDLES = 8
 """Launches that stand ready at once, of one kernel in one direction."""
@@ -42,7 +44,7 @@ Function = Callable[..., Any]
 class Situation(NamedTuple):
     """What a call launches, and the state it found. key: equal for calls that one handle may serve.
 
-    sizes: for the present state.
+    sizes: for the present state. guards: of what the kernel took from the object that is the first argument.
     """
 
     key: tuple[Any, ...]
@@ -52,17 +54,32 @@ class Situation(NamedTuple):
     arrays: Arrays
     scalars: Scalars
     sizes: Sizes
+    guards: tuple[Guard, ...]
+
+    @property
+    def first(self) -> int:
+        """Identity of the first argument, if calls are told by it; else 0."""
+        known = self.arguments and self.arguments[0].kind == OBJECT
+        return id(self.arguments[0].thing) if known else 0
 
 
 class Native:
     """The standing launches of a kernel in one direction.
 
-    `builtin` makes the function through which they are called.
+    `builtin` makes the function through which they are called. guarded: those for which Python asks `holds` before;
+    they have a function of their own, which nobody else calls.
     """
 
-    __slots__ = ("_root", "_standing", "_launchers", "_waited", "_wait", "_lock", "__weakref__")
+    __slots__ = (
+        "function", "guarded", "_guards", "_told", "_root", "_standing", "_launchers", "_waited", "_wait", "_lock",
+        "__weakref__",
+    )  # fmt: skip
 
     def __init__(self) -> None:
+        self.function: Function | None = None
+        self._guards: dict[int, tuple[Guard, ...]] = {}
+        self._told: dict[int, tuple[int, tuple[Guard, ...]]] = {}
+        self.guarded: Native | None = None
         self._root: array[int] | None = None
         self._standing: dict[tuple[Any, ...], Standing] = {}
         self._launchers: dict[int, Launcher] = {}
@@ -77,7 +94,10 @@ class Native:
         """No launch stands ready any more."""
         for key in list(self._standing):
             self._drop(key)
+        self._guards = {}
         self._waited, self._wait = 0, PATIENT
+        if self.guarded is not None:
+            self.guarded.clear()
 
     @property
     def launched(self) -> int:
@@ -86,6 +106,8 @@ class Native:
 
     def is_due(self) -> bool:
         """Whether it is time, after a launch from Python, to let one like it stand ready."""
+        if self.guarded is not None:
+            return self.guarded.is_due()
         self._waited += 1
         return self._waited >= self._wait and not RUNTIME.words[WATCHED] and self._wait > 0
 
@@ -106,7 +128,41 @@ class Native:
         if machine is None:
             return None
         self._root = new_root(RUNTIME.words)
-        return machine.builtin(self._root, slow, raiser)
+        self.function = machine.builtin(self._root, slow, raiser)
+        return self.function
+
+    def holds(self, args: tuple[Any, ...]) -> bool:
+        """Whether all that launches on this first argument took from it is as it was."""
+        guards = self._guards.get(id(args[0])) if args else None
+        if guards is None:
+            return False
+        if all([guard.holds() for guard in guards]):
+            return True
+        self._forget(id(args[0]))
+        return False
+
+    def _forget(self, first: int) -> None:
+        """What stood ready for this first argument is of another program from now on."""
+        self._guards.pop(first, None)
+        if self._lock.acquire(blocking=False):
+            try:
+                for key in [key for key, one in self._standing.items() if self._told[one.number][0] == first]:
+                    self._drop(key)
+            finally:
+                self._lock.release()
+
+    def settle(
+        self, situation: Situation | None, slow: Function, raiser: Callable[[Native], Function]
+    ) -> None:
+        """Let calls in this situation be launched natively, with guards or without. slow, raiser: if it has some."""
+        if situation is not None and situation.guards and self.guarded is None:
+            made = Native()
+            if made.builtin(slow, raiser(made)) is not None:
+                self.guarded = made
+        target = self if situation is not None and not situation.guards else self.guarded
+        (target or self).stand(situation if target else None)
+        if self.guarded is not None:
+            self.guarded._waited = 0
 
     def stand(self, situation: Situation | None) -> None:
         """Let calls in this situation be launched natively; None: the kernel cannot be."""
@@ -122,17 +178,28 @@ class Native:
             self._lock.release()
 
     def _stand(self, situation: Situation) -> None:
-        for key in [key for key, one in self._standing.items() if one.is_orphan]:
+        for key in [key for key, one in self._standing.items() if one.is_orphan or not self._is_as_it_was(one)]:
             self._drop(key)
         found = self._standing.get(situation.key)
         if found is not None:
             self._wait = 1 if found.launched else min(2 * self._wait, _LONGEST_WAIT)
         else:
             found = self._make(situation)
+        self._guard()
         if found is not None and found.stand(
             RUNTIME.generation, situation.held, situation.arrays, situation.scalars, situation.sizes
         ):
             situation.launcher.stand(found.number, situation.sizes)
+
+    def _is_as_it_was(self, standing: Standing) -> bool:
+        return all([guard.holds() for guard in self._told[standing.number][1]])
+
+    def _guard(self) -> None:
+        """Collect the guards by first argument: all that stands ready for it is right while all of them hold."""
+        found: dict[int, tuple[Guard, ...]] = {}
+        for first, guards in self._told.values():
+            found[first] = found.get(first, ()) + guards
+        self._guards = found
 
     def _make(self, situation: Situation) -> Standing | None:
         """A new handle at the head of the chain."""
@@ -151,6 +218,7 @@ class Native:
             situation.held,
         )  # fmt: skip
         self._standing[situation.key], self._launchers[number] = made, launcher
+        self._told[number] = situation.first, situation.guards
         self._link()
         return made
 
@@ -159,6 +227,7 @@ class Native:
         dropped = self._standing.pop(key)
         self._link()
         self._launchers.pop(dropped.number).stand(dropped.number, None)
+        self._told.pop(dropped.number)
         _LINGERING[:] = [one for one in _LINGERING if one.is_taken]
         if dropped.is_taken:
             _LINGERING.append(dropped)

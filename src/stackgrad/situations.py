@@ -49,7 +49,7 @@ def situation_of(
 ) -> Situation | None:
     """The situation after a launch; None if calls like it, or in this state, cannot stand ready."""
     launcher, program = side.launcher, special.program
-    if special.guards or special.reader is not None or program.has_random or launcher.lowered.before:
+    if special.reader is not None or program.has_random or launcher.lowered.before:
         return None
     executable: Any = launcher.compile()
     if launcher.backend.name != "cpu" or executable.calls_back:
@@ -71,7 +71,8 @@ def situation_of(
     forms = tuple((a.kind, id(a.thing), a.scalar) for a in taken.arguments)
     sorts = tuple((one.sort, one.axes, id(one.run) if one.flags & h.VERSIONED else 0) for one in held)
     key = (id(launcher), forms, sorts, deciding)
-    return Situation(key, launcher, taken.arguments, held, memory, scalars, sizes)
+    found = Situation(key, launcher, taken.arguments, held, memory, scalars, sizes, special.guards)
+    return None if special.guards and not found.first else found
 
 
 class _Unfit(Exception):

@@ -1,0 +1,127 @@
+"""Kernels of objects stand ready too: what they took from the object is asked for before each launch."""
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from launch_fast_support import arrays, repeat, sines
+from stackgrad.backends.cpu.trampoline import trampoline
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(fresh_runtime: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    sg.init(arch=sg.cpu, default_fp=sg.f64)
+    monkeypatch.setattr(trampoline(), "patience", 1 << 62)
+
+
+@sg.data_oriented
+class Model:
+    """y = sin applied to x, `times` times, scaled."""
+
+    def __init__(self, times: int = 3) -> None:
+        self.x, self.y = (sg.field(sg.f64, 8, needs_grad=True) for _ in range(2))
+        self.x.from_numpy(np.linspace(0.2, 1.0, 8))
+        self.times, self.factor = times, 1.0
+
+    @sg.kernel
+    def run(self):  # type: ignore[no-untyped-def]
+        for i in self.x:
+            v = self.x[i]
+            for _ in range(self.times):
+                v = sg.sin(v) * self.factor
+            self.y[i] = v
+
+    @sg.kernel
+    def load(self, given: sg.types.ndarray(ndim=1), scale: sg.f64):  # type: ignore[no-untyped-def, valid-type]
+        for i in self.x:
+            self.x[i] = given[i] * scale
+
+    def check(self) -> None:
+        self.x.grad.fill(0.0)
+        self.y.grad.fill(1.0)
+        self.run()
+        self.run.grad()
+        value, derivative = sines(self.x.to_numpy(), self.times, self.factor)
+        np.testing.assert_allclose(self.y.to_numpy(), value, rtol=1e-13)
+        np.testing.assert_allclose(self.x.grad.to_numpy(), derivative, rtol=1e-13)
+
+
+def _launched(kernel: Any) -> int:
+    guarded = kernel._forward.guarded
+    return 0 if guarded is None else guarded.launched
+
+
+def test_methods_are_native_while_the_object_is_as_it_was() -> None:
+    model = Model()
+    repeat(model.check)
+    before = _launched(Model.run)
+    repeat(model.check, 5)
+    assert _launched(Model.run) == before + 5 and Model.run._forward.launched == 0
+
+
+def test_every_change_of_the_object_is_seen() -> None:
+    model = Model()
+    for times, factor in ((3, 1.0), (4, 1.0), (3, 1.0), (3, 0.5), (0, 0.5)):
+        model.times, model.factor = times, factor
+        repeat(model.check, 6)
+        assert _launched(Model.run) > 0
+    model.x = sg.field(sg.f64, 8, needs_grad=True)
+    repeat(model.check, 6)
+    model.x, model.y = model.y, model.x
+    model.x.fill(0.5)
+    repeat(model.check, 6)
+
+
+def test_functions_that_were_taken_before_see_changes_too() -> None:
+    model = Model()
+    call, grad = model.run, Model.run.grad
+    repeat(call, 10)
+    direct = Model.run.__call__
+    model.times = 5
+    direct(model)
+    np.testing.assert_allclose(model.y.to_numpy(), sines(model.x.to_numpy(), 5)[0], rtol=1e-13)
+    model.times = 2
+    model.x.grad.fill(0.0)
+    model.y.grad.fill(1.0)
+    grad(model)
+    np.testing.assert_allclose(model.x.grad.to_numpy(), sines(model.x.to_numpy(), 2)[1], rtol=1e-13)
+
+
+def test_objects_beside_each_other() -> None:
+    one, two = Model(2), Model(7)
+    for _ in range(8):
+        one.check()
+        two.check()
+    before = _launched(Model.run)
+    one.check()
+    two.check()
+    assert _launched(Model.run) == before + 2
+    one.times = 4
+    one.check()
+    two.check()
+
+
+def test_objects_die() -> None:
+    model = Model()
+    repeat(model.check, 8)
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+    for times in range(1, 20):
+        Model(times).check()
+
+
+def test_arrays_and_numbers_beside_the_object() -> None:
+    model = Model()
+    given = arrays(3, size=8)
+    for k in range(12):
+        model.load(given[k % 3], 0.5 * k)
+        np.testing.assert_array_equal(model.x.to_numpy(), given[k % 3].to_numpy() * 0.5 * k)
+    assert _launched(Model.load) > 5
+    stats = Model.load.stats()
+    assert stats.launches == 12
