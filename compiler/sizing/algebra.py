@@ -55,12 +55,18 @@ def from_linear(constant: int, terms: Terms) -> Expr:
         return const(constant)
     if len(left) == 1 and constant == 0 and left[0][1] == 1:
         return left[0][0]
+    low, high = _ends(constant, left)
+    return node("sum", tuple(t for t, _ in left), (constant, *(f for _, f in left)), low, high)
+
+
+def _ends(constant: int, terms: Iterable[tuple[Expr, int]]) -> tuple[Number, Number]:
+    """Bounds of a sum."""
     low: Number = constant
     high: Number = constant
-    for term, factor in left:
-        ends = _times(term.low, factor), _times(term.high, factor)
-        low, high = low + min(ends), high + max(ends)
-    return node("sum", tuple(t for t, _ in left), (constant, *(f for _, f in left)), low, high)
+    for term, factor in terms:
+        less, more = (term.low, term.high) if factor > 0 else (term.high, term.low)
+        low, high = low + less * factor, high + more * factor
+    return low, high
 
 
 def add(*parts: Expr) -> Expr:
@@ -168,8 +174,18 @@ def _beats(kind: str, beats: Callable[[Expr, Expr], bool], a: Expr, b: Expr) -> 
     """Whether b need not be looked at beside a."""
     if beats(a, b):
         return True
-    difference = sub(a, b)
-    return difference.low >= 0 if kind == "max" else difference.high <= 0
+    low, high = _difference(a, b)
+    return low >= 0 if kind == "max" else high <= 0
+
+
+def _difference(a: Expr, b: Expr) -> tuple[Number, Number]:
+    """Bounds of a - b, in which equal terms cancel."""
+    constant, terms = linear(a)
+    less, others = linear(b)
+    terms = dict(terms)
+    for term, factor in others.items():
+        terms[term] = terms.get(term, 0) - factor
+    return _ends(constant - less, ((t, f) for t, f in terms.items() if f))
 
 
 # ---- conditions ---------------------------------------------------------------------------------------------

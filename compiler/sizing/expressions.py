@@ -100,14 +100,28 @@ def node(
     high: Number = INFINITY,
 ) -> Expr:  # fmt: skip
     """A node as it stands, not simplified: the functions of `algebra` make simpler ones."""
-    key = f"{kind}{data!r}" if not args else f"{kind}{data!r}({','.join([a.key for a in args])})"
-    free: frozenset[int] = frozenset().union(*[a.free for a in args])
+    words = ",".join([str(d) for d in data]) if data else ""
+    free, size, reads = _NO_LOOP, 1, kind == "read"
+    for a in args:
+        size += a.size
+        reads = reads or a.reads
+        free = free | a.free if a.free else free
     if kind == "var":
         free = frozenset((_id(data),))
     elif kind in OVER:
         free = args[0].free | args[1].free | args[2].free - {_id(data)}
-    reads = kind == "read" or any(a.reads for a in args)
-    return Expr(kind, data, args, low, high, key, 1 + sum(a.size for a in args), free, reads)
+    key = f"{kind}({words})" if not args else f"{kind}({words};{','.join([a.key for a in args])})"
+    return _made(kind=kind, data=data, args=args, low=low, high=high, key=key, size=size, free=free, reads=reads)
+
+
+def _made(**fields: object) -> Expr:
+    """An Expr without the constructor of frozen classes, which is most of the time."""
+    made = object.__new__(Expr)
+    made.__dict__.update(fields)
+    return made
+
+
+_NO_LOOP: frozenset[int] = frozenset()
 
 
 def _id(data: tuple[object, ...]) -> int:
@@ -168,7 +182,7 @@ def assume(expr: Expr, low: Number) -> Expr:
     """The same expression where it is known to be at least `low`."""
     if expr.low >= low:
         return expr
-    return Expr(expr.kind, expr.data, expr.args, low, max(expr.high, low), expr.key, expr.size, expr.free, expr.reads)
+    return _made(**{**expr.__dict__, "low": low, "high": max(expr.high, low)})
 
 
 def walk(expr: Expr) -> Iterable[Expr]:

@@ -5,11 +5,11 @@ stack, for people: the expression, or a bound of it.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..ir.nodes import Kernel, StackAlloca
-from ..ir.walk import walk
+from ..ir.nodes import For, Kernel, Set, StackAlloca, While
+from ..ir.walk import walk, walk_kernel
 from ..passes.lockstep import leaders
 from . import algebra as a
 from . import ranges
@@ -58,7 +58,8 @@ class _Found:
 
 def recognise(kernel: Kernel, sliced: Kernel | None = None) -> Sized | None:
     """The sizes of a kernel with adstacks; None unless all are exact. sliced: what `count_slice` makes of it."""
-    found = _find(kernel, sliced)
+    sliced = sliced if sliced is not None else count_slice(kernel)
+    found = None if sliced is None or _ends_early(sliced, counters(kernel)) else _find(kernel, sliced)
     if found is None:
         return None
     spans = (*found.depths.values(), *found.totals.values(), *found.rows)
@@ -68,6 +69,12 @@ def recognise(kernel: Kernel, sliced: Kernel | None = None) -> Sized | None:
     limits = _limits(s.NONE.union(*[x.checks for x in spans]))
     count = len(found.depths)
     return Sized(tuple(values[:count]), tuple(values[count : 2 * count]), tuple(values[2 * count :]), limits)
+
+
+def _ends_early(sliced: Kernel, locals_: Mapping[str, object]) -> bool:
+    """Whether something is pushed in a loop that ends when it finds a reason to."""
+    loops = (t for t in walk_kernel(sliced) if isinstance(t, While) or isinstance(t, For) and t.stop is not None)
+    return any(isinstance(t, Set) and t.var in locals_ for loop in loops for t in walk((loop,)))
 
 
 def estimate(kernel: Kernel) -> list[Estimate]:

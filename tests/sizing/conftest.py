@@ -1,0 +1,9 @@
+"""Lets the tests of this folder import its modules."""
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+_HERE = str(Path(__file__).parent)
+if _HERE not in sys.path:
+    sys.path.append(_HERE)

@@ -1,0 +1,136 @@
+"""Sizes near the ends of 32 and 64 bits: exact while the kernel's arithmetic is, else left to the counting kernel."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from stackgrad.backends import registry
+from stackgrad.backends.base import Options
+from stackgrad.backends.launcher import Launcher
+from stackgrad.compiler.driver import Lowered, prepare_reverse
+from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.compiler.ir.types import SCALARS
+from stackgrad.compiler.sizing.evaluate import Inexact, sizes
+from stackgrad.compiler.sizing.host import host_function
+from stackgrad.compiler.sizing.sizes import Sized
+
+HEAD = "kernel run(x: f64[1] grad, y: f64[1] grad, c: {kind}[1], n: {kind}, m: i32)"
+LOOP = HEAD + """ {{
+  bounds {{ %0: i32 = const 0 %1: i32 = shape x, 0 }} parallel %2: i32 in %0 .. %1 {{
+    local v: f64 %3: f64 = load x[%2] set v, %3
+    %4: {kind} = const {start}
+    {lines}
+    for %50: {kind} in %4 .. {end} {{ {inner} {{ %60: f64 = get v %61: f64 = sin %60 set v, %61 }} {close} }}
+    %70: f64 = get v store y[%2], %70
+  }}
+}}"""
+
+
+ALWAYS = "%40: u1 = const true if %40"
+
+
+def lower(lines: str, kind: str = "i32", start: int = 0, inner: str = ALWAYS, close: str = "") -> Lowered:
+    """The gradient of a loop from `start` to %5, around what `inner` opens."""
+    text = LOOP.format(kind=kind, lines=lines, end="%5", start=start, inner=inner, close=close)
+    return prepare_reverse(parse_kernel(text))
+
+
+def sized(lines: str, kind: str = "i32", start: int = 0, inner: str = ALWAYS, close: str = "") -> Sized:
+    made = lower(lines, kind, start, inner, close).sizes
+    assert made is not None
+    return made.sized()
+
+
+def found(made: Sized, n: int, m: int = 0, size: int = 1, c: tuple[int, ...] = (), kind: str = "i32") -> list[int]:
+    arrays = {"x": np.zeros(size), "c": np.array(c, SCALARS[kind].dtype)}
+    host = host_function(made)
+    right = sizes(made, arrays, {"n": n, "m": m})
+    assert host is None or host(arrays, {"n": n, "m": m}) == right
+    return right[: len(made.depths) + len(made.totals)]
+
+
+TOP = 2**31 - 1
+
+
+def test_long_loops() -> None:
+    plain = sized("%5: i32 = arg n")
+    assert found(plain, TOP, size=3) == [TOP, 3 * TOP] and found(plain, -TOP - 1) == [0, 0]
+    wide = sized("%5: i32 = arg n", start=-5)
+    assert found(wide, TOP) == [TOP + 5, TOP + 5], "the length of a range is counted in 64 bits"
+
+
+@pytest.mark.parametrize(("lines", "n", "depth"), [
+    ("%6: i32 = arg n %7: i32 = const 1 %5: i32 = add %6, %7", TOP - 1, TOP),
+    ("%6: i32 = arg n %7: i32 = const 1 %5: i32 = add %6, %7", TOP, None),
+    ("%6: i32 = arg n %7: i32 = const 7 %5: i32 = sub %6, %7", -TOP, None),
+    ("%6: i32 = arg n %5: i32 = mul %6, %6", 46340, 46340**2),
+    ("%6: i32 = arg n %5: i32 = mul %6, %6", 46341, None),
+    ("%6: i32 = arg n %5: i32 = neg %6", -TOP, TOP),
+    ("%6: i32 = arg n %5: i32 = neg %6", -TOP - 1, None),
+    ("%6: i32 = arg n %5: i32 = abs %6", -TOP - 1, None),
+    ("%6: i32 = arg n %7: i32 = const 3 %5: i32 = bit_shl %6, %7", TOP // 8, TOP // 8 * 8),
+    ("%6: i32 = arg n %7: i32 = const 3 %5: i32 = bit_shl %6, %7", TOP // 8 + 1, None),
+    ("%6: i32 = arg n %7: i32 = arg m %5: i32 = floordiv %6, %7", 5, None),
+])  # fmt: skip
+def test_arithmetic_that_wraps_is_left_to_the_count(lines: str, n: int, depth: int | None) -> None:
+    """m is 0: a divisor of 0 too."""
+    made = sized(lines)
+    if depth is None:
+        with pytest.raises(Inexact):
+            found(made, n)
+    else:
+        assert found(made, n) == [depth, depth]
+
+
+def test_a_wrap_anywhere_in_a_range_counts() -> None:
+    """i*n leaves 32 bits for the last i alone; a condition keeps it from being computed."""
+    made = sized("%6: i32 = arg n %5: i32 = mul %2, %6")
+    assert found(made, 2**29, size=4) == [3 * 2**29, 6 * 2**29]
+    with pytest.raises(Inexact):
+        found(made, 2**29, size=5)
+    guarded = sized("%6: i32 = arg n %7: i32 = const 4 %8: u1 = cmp_lt %2, %7 local e: i32 "
+                    "if %8 { %9: i32 = mul %2, %6 set e, %9 } %5: i32 = get e")  # fmt: skip
+    assert found(guarded, 2**29, size=5) == [3 * 2**29, 6 * 2**29]
+
+
+def test_products_saturate() -> None:
+    """Three loops of 2^31: more than 64 bits hold, so the most that they do."""
+    inner = "%41: i32 = arg n for %42: i32 in %4 .. %41 { for %43: i32 in %4 .. %41"
+    made = sized("%5: i32 = arg n", inner=inner, close="}")
+    assert found(made, 2**20) == [2**60, 2**60]
+    assert found(made, TOP) == [2**63 - 1, 2**63 - 1]
+
+
+def test_triangles_near_the_end() -> None:
+    """The sum of 0 .. n - 1, with n of 31 bits: the closed form does not leave 64."""
+    inner = "for %41: i32 in %4 .. %50"
+    made = sized("%5: i32 = arg n", inner=inner)
+    for n in (0, 1, 2, 7, 2**20, TOP - 1, TOP):
+        assert found(made, n) == [n * (n - 1) // 2] * 2
+
+
+@pytest.mark.parametrize(("kind", "good", "bad"), [
+    ("i64", 2**31 - 1, 2**31), ("i64", -(2**31), -(2**31) - 1), ("u32", 2**31 - 1, 2**31), ("u64", 9, 2**63 + 5),
+])  # fmt: skip
+def test_wide_integers(kind: str, good: int, bad: int) -> None:
+    """Arguments and elements of types that hold more than 32 bits are taken if they do not."""
+    argument = sized(f"%5: {kind} = arg n", kind)
+    with pytest.raises(Inexact):
+        found(argument, bad, kind=kind)
+    assert found(argument, good, kind=kind)[0] == max(good, 0)
+    loaded = sized(f"%5: {kind} = load c[%2]", kind)
+    assert found(loaded, 0, c=(good,), kind=kind)[0] == max(good, 0)
+    with pytest.raises(Inexact):
+        found(loaded, 0, c=(bad,), kind=kind)
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_the_counting_kernel_takes_over(backend: str) -> None:
+    """(n + 2^31 - 3) in 32 bits: of n = 2 it is exact and much too deep for this test; of n = 5 it wraps below 0."""
+    lines = "%6: i32 = arg n %7: i32 = const 2147483645 %5: i32 = add %6, %7"
+    lowered = lower(lines)
+    launcher = Launcher(lowered, registry.get(backend), Options())
+    arrays = {k: np.ones(2) for k in ("x", "y", "x.grad", "y.grad")} | {"c": np.zeros(2, np.int32)}
+    (use,) = launcher.measure(arrays, {"n": 2, "m": 0})
+    assert (use.source, use.stacks[0].capacity, launcher.stats.evaluations) == ("expression", TOP, 1)
+    (use,) = launcher.measure(arrays, {"n": 5, "m": 0})
+    assert (use.source, use.stacks[0].capacity, launcher.stats.countings) == ("counted", 0, 1)
