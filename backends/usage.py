@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ..compiler.ir.nodes import Kernel, StackAlloca
 from ..compiler.ir.walk import walk_kernel, walk_task
 from .base import SLABS, Backend, Options, Sizes, slab_of
+from .task_ids import TASK_IDS
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class SlabUse:
 
     passing: iterations that need a row, None if they were not counted. rows: those held at once, one for each of
     `lanes` iterations side by side on each of `threads`; None if not known. A row is taken again by later iterations.
-    stride: bytes of a row. content: bytes of all that is pushed, None if not counted.
+    stride: bytes of a row. content: bytes of all that is pushed, None if not counted. registry_id: names the task, see
+    task_ids.py.
     """
 
     kernel: str
@@ -43,6 +45,7 @@ class SlabUse:
     stacks: tuple[StackUse, ...] = field(default=())
     lanes: int = 1
     threads: int = 1
+    registry_id: int = 0
 
     @property
     def bytes(self) -> int:
@@ -76,7 +79,10 @@ def find_uses(kernel: Kernel, sizes: Sizes, source: str, backend: Backend, optio
                 passing = sizes.rows.get((index, slab))
                 rows = passing if flight is None else flight.rows(passing)
                 threads, lanes = (1, 1) if flight is None else (flight.threads, flight.lanes)
-                found.append(SlabUse(kernel.name, index, slab, passing, rows, stride, source, mine, lanes, threads))
+                number = TASK_IDS.of(kernel, index)
+                found.append(
+                    SlabUse(kernel.name, index, slab, passing, rows, stride, source, mine, lanes, threads, number)
+                )
     return found
 
 
@@ -97,12 +103,15 @@ def describe(use: SlabUse) -> str:
     rows = "unknown" if use.rows is None else str(use.rows)
     return (
         f"stackgrad adstack: {use.kernel} task {use.task} slab {use.slab}: {stacks}; size {use.source}; "
-        f"rows {rows}, stride {use.stride} B, {use.bytes} B"
+        f"rows {rows}, stride {use.stride} B, {use.bytes} B; id {use.registry_id:08x}"
     )
 
 
 def describe_overflow(kernel: Kernel, sizes: Sizes, needed: Mapping[str, int]) -> Iterator[str]:
     """Lines about every adstack of a kernel in which one overflowed. needed: capacities by a new count, where known."""
+    for index, task in enumerate(kernel.tasks):
+        if any(isinstance(s, StackAlloca) for s in walk_task(task)):
+            yield f"    task {index} of {kernel.name}: id {TASK_IDS.of(kernel, index):08x}"
     for stack in (s for s in walk_kernel(kernel) if isinstance(s, StackAlloca)):
         use = stack_use(kernel, stack, sizes)
         count = f", a new count gives {needed[use.name]}" if use.name in needed else ""

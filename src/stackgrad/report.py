@@ -47,7 +47,7 @@ def _lines(use: SlabUse) -> Iterator[str]:
     rows += f" ({use.threads} threads of {use.lanes} lanes)" if use.threads * use.lanes > 1 and use.rows else ""
     content = "" if use.content is None else f", content {use.content} B"
     yield (f"{use.kernel} task {use.task} {use.slab}: rows {rows}, stride {use.stride} B, {use.bytes} B{content};"
-           f" size {use.source}")  # fmt: skip
+           f" size {use.source}; id {use.registry_id:08x}")  # fmt: skip
     for stack in use.stacks:
         total = "" if stack.total is None else f", {stack.total} pushes in all"
         yield f"    {stack.variable} {stack.place}: {stack.capacity} slots of {stack.slot_bytes} B{total}"

@@ -42,6 +42,16 @@ def test_a_recurrence(command: Any, write: Any) -> None:
     assert "read by the derivative of 'sin' (line 13)" in told
     assert "saved because the loop (line 12) changes it in every iteration" in told
     assert "real slab: 28 bytes a row, 3 rows" in told
+    assert "as deep as max($i in 0 .. 4: n[$i])" in told
+
+
+def test_what_is_counted_has_a_bound_or_none(command: Any, write: Any) -> None:
+    """A loop that a real ends early is no deeper than the loop; a `while` may be as deep as it likes."""
+    early = "for k in range(n[i]):\n                if v < 0.1:\n                    break\n"
+    found = command("explain", write(HEAD + RECURRENCE.replace("for k in range(n[i]):\n", early) + TAPE))
+    assert "counted before a launch, at most max($i in 0 .. 4: n[$i])" in lines(found.out), found.out
+    found = command("explain", write(HEAD + RECURRENCE.replace("for k in range(n[i]):", "while v > 0.1:") + TAPE))
+    assert "counted before a launch" in lines(found.out), found.out
 
 
 def test_the_classic_lowering_keeps_adjoints_too(command: Any, write: Any) -> None:

@@ -8,6 +8,7 @@ import pytest
 from runtime_kernels import over_array
 from stackgrad.backends.base import Draws, Options
 from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.task_ids import TASK_IDS
 from stackgrad.compiler.errors import AdstackOverflow
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
@@ -190,7 +191,8 @@ def test_debug_prints_one_line_per_binding(monkeypatch: pytest.MonkeyPatch, caps
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 4
     assert lines[0] == (
-        "stackgrad adstack: pushes task 0 slab real: speed[3]; size counted; rows 3, stride 48 B, 144 B"
+        "stackgrad adstack: pushes task 0 slab real: speed[3]; size counted; rows 3, stride 48 B, 144 B; "
+        f"id {TASK_IDS.of(made.kernel, 0):08x}"
     )
     assert "size cached" in lines[2]
 

@@ -20,6 +20,8 @@ from ..compiler.ad.explain import History, TaskHistory, explain
 from ..compiler.driver import Lowered, prepare_for_ad, prepare_reverse
 from ..compiler.errors import NotDifferentiable
 from ..compiler.ir.nodes import Kernel
+from ..compiler.sizing.sizes import Estimate, estimate
+from ..compiler.sizing.text import print_size
 from . import CommandError
 from .ir import find_kernels, split_name
 from .programs import run_program
@@ -68,8 +70,9 @@ def describe(subject: Subject, lowering: str = "lean") -> Iterator[str]:
     spans = [h.span for h in histories if h.span]
     where = f" ({spans[0].file}:{spans[0].line})" if spans else ""
     yield f"{subject.kernel.name}{where}{', under a tape' if taped else ''}: {_summary(histories, slabs, stacks)}"
+    depths = {found.stack: found for found in estimate(lowered.kernel)}
     for history in histories:
-        yield from _task(history, stacks)
+        yield from _task(history, stacks, depths)
         own = {entry.stack for entry in history.stacks}
         yield from (_slab(s) for s in slabs if own & {stack.name for stack in s.stacks})
     if subject.launch is None and stacks:
@@ -103,12 +106,13 @@ def _summary(histories: list[TaskHistory], slabs: list[SlabUse], stacks: Mapping
     return f"{count} adstack{'s' if count > 1 else ''}" + (f", {row} bytes a row" if row else "")
 
 
-def _task(history: TaskHistory, stacks: Mapping[str, StackUse]) -> Iterator[str]:
+def _task(history: TaskHistory, stacks: Mapping[str, StackUse], depths: Mapping[str, Estimate]) -> Iterator[str]:
     line = f", line {history.span.line}" if history.span else ""
     yield (f"  task {history.task}{line}: {len(history.stacks)} saved, {history.kept} kept in registers,"
            f" {history.recomputed} computed again")  # fmt: skip
     for entry in history.stacks:
         yield from _stack(entry, stacks.get(entry.stack))
+        yield f"        {_depth(depths.get(entry.stack))}"
 
 
 def _stack(entry: History, use: StackUse | None) -> Iterator[str]:
@@ -117,6 +121,14 @@ def _stack(entry: History, use: StackUse | None) -> Iterator[str]:
     yield f"    {entry.variable}: {entry.dtype}{line}{size}"
     yield f"        read by {entry.reader}"
     yield f"        saved because {entry.reason}"
+
+
+def _depth(found: Estimate | None) -> str:
+    """The size expression of a stack, or that it is counted."""
+    if found is not None and found.exact and found.depth is not None:
+        return f"as deep as {print_size(found.depth)}"
+    bound = "" if found is None or found.depth is None else f", at most {print_size(found.depth)}"
+    return f"counted before a launch{bound}"
 
 
 def _slab(use: SlabUse) -> str:
