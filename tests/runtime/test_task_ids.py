@@ -34,8 +34,9 @@ def test_the_same_in_another_process() -> None:
 
 def test_names_specialisations_and_tasks_differ() -> None:
     kernel, other = parse_kernel(POWER), parse_kernel(POWER.replace("sin", "cos"))
-    numbers = {TASK_IDS.of(kernel, 0), TASK_IDS.of(kernel, 1), TASK_IDS.of(other, 0), TASK_IDS.of(parse_kernel(SQUARE), 0)}
-    assert len(numbers) == 4 and TASK_IDS.of(parse_kernel(POWER), 0) == TASK_IDS.of(kernel, 0)
+    named = [(kernel, 0), (kernel, 1), (other, 0), (parse_kernel(SQUARE), 0)]
+    assert len({TASK_IDS.of(*one) for one in named}) == 4 
+    assert TASK_IDS.of(parse_kernel(POWER), 0) == TASK_IDS.of(kernel, 0)
     assert TASK_IDS.named(TASK_IDS.of(kernel, 1)) == ("power", specialisation(kernel), 1)
 
 
