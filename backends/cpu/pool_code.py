@@ -39,8 +39,8 @@ def pool_code(platform: Platform, spin_worker: int = 2000, spin_launcher: int = 
     faults = enumerate((*_FAULTS, platform.bus))
     deletions = "\n".join(f"  %gone.{k} = call i32 @sigdelset(ptr %all, i32 {number})" for k, number in faults)
     body = Template(_POOL).substitute(
-        pause=platform.pause, spin_worker=spin_worker, spin_launcher=spin_launcher, most=MOST_WORKERS,
-        set_mask=platform.set_mask, deletions=deletions,
+        pause=platform.pause, note=platform.note, adopt=platform.adopt, set_mask=platform.set_mask,
+        spin_worker=spin_worker, spin_launcher=spin_launcher, most=MOST_WORKERS, deletions=deletions,
     )  # fmt: skip
     return head + body
 
@@ -76,11 +76,17 @@ declare i32 @sigdelset(ptr, i32)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.usub.sat.i64(i64, i64)
 declare void @llvm.x86.sse2.pause()
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+declare void @llvm.aarch64.isb(i32)
+declare i64 @llvm.aarch64.get.fpcr()
+declare void @llvm.aarch64.set.fpcr(i64)
 
 %Job = type { ptr, ptr, i64, i64, i64 }   ; function, block, total, grain, threads
 @lock = internal global i64 0, align 128
 @job = internal global %Job zeroinitializer, align 128
 @status = internal global i32 0
+@mode = internal global i64 0             ; how the launching thread computes
 @epoch = internal global i64 0, align 128
 @open = internal global i64 0
 @next = internal global i64 0, align 128
@@ -171,6 +177,7 @@ take.row:
   %fits = icmp ult i64 %row, %threads
   br i1 %fits, label %join, label %leave
 join:
+  $adopt
   call void @work(i64 %row)
   br label %leave
 leave:
@@ -325,6 +332,7 @@ begin:
   store i64 %grain, ptr getelementptr (%Job, ptr @job, i32 0, i32 3)
   store i64 %threads, ptr getelementptr (%Job, ptr @job, i32 0, i32 4)
   store i32 0, ptr @status
+  $note
   store atomic i64 1, ptr @rows monotonic, align 8
   store atomic i64 0, ptr @next monotonic, align 8
   store atomic i64 1, ptr @open seq_cst, align 8

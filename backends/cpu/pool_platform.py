@@ -12,25 +12,37 @@ from dataclasses import dataclass
 class Platform:
     """What the pool stands on. signals: "semaphore" or "condition", or "none" where there are no threads to be had.
 
-    pause: the instruction of a thread that spins. set_mask: SIG_SETMASK. bus: SIGBUS.
+    pause: the instruction of a thread that spins. note, adopt: store and load how the thread rounds and whether it
+    flushes denormals, in @mode. set_mask: SIG_SETMASK. bus: SIGBUS.
     """
 
     signals: str
     pause: str = ""
+    note: str = ""
+    adopt: str = ""
     set_mask: int = 2
     bus: int = 7
 
 
-_PAUSES = {"x86_64": "call void @llvm.x86.sse2.pause()", "aarch64": 'call void asm sideeffect "isb", "~{memory}"()'}
-_PAUSES |= {"amd64": _PAUSES["x86_64"], "arm64": _PAUSES["aarch64"]}
+_X86 = (
+    "call void @llvm.x86.sse2.pause()",
+    "call void @llvm.x86.sse.stmxcsr(ptr @mode)",
+    "call void @llvm.x86.sse.ldmxcsr(ptr @mode)",
+)
+_ARM = (
+    "call void @llvm.aarch64.isb(i32 15)",
+    "%now = call i64 @llvm.aarch64.get.fpcr()\n  store i64 %now, ptr @mode",
+    "%noted = load i64, ptr @mode\n  call void @llvm.aarch64.set.fpcr(i64 %noted)",
+)
+_INSTRUCTIONS = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
 
 
 def platform_of(system: str, machine: str) -> Platform:
     """The platform for `sys.platform` and `platform.machine()`. macOS has no unnamed semaphores."""
-    pause = _PAUSES.get(machine.lower(), "")
+    instructions = _INSTRUCTIONS.get(machine.lower(), ("", "", ""))
     if system == "darwin":
-        return Platform("condition", pause, 3, 10)
-    return Platform("semaphore", pause) if system.startswith("linux") else Platform("none")
+        return Platform("condition", *instructions, set_mask=3, bus=10)
+    return Platform("semaphore", *instructions) if system.startswith("linux") else Platform("none")
 
 
 SIGNALS = {

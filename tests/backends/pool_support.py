@@ -3,12 +3,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from stackgrad.backends.cpu.jit import NativeCode
 from stackgrad.backends.cpu.pool import Pool, platform_here
-from stackgrad.backends.cpu.pool_platform import Platform
 from stackgrad.backends.llvm.layout import Layout
 from stackgrad.backends.llvm.module import Generated
 from stackgrad.compiler.ir.nodes import Kernel
@@ -101,7 +100,7 @@ class Work:
 
     def __init__(self, signals: str = "") -> None:
         here = platform_here()
-        on = here if not signals else Platform(signals, here.pause, here.set_mask, here.bus)
+        on = replace(here, signals=signals or here.signals)
         self.pool = Pool(on)
         code = NativeCode(Generated(Kernel("notes", (), ()), _TEXT, Layout(), ()), 2, ("note", "empty"))
         self.code = code

@@ -4,18 +4,23 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import platform
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
+import numpy as np
 import pytest
 from stackgrad.backends.cpu import cores
 from stackgrad.backends.cpu.pool_code import pool_code
 from stackgrad.backends.cpu.pool_platform import Platform, platform_of
+from stackgrad.backends.llvm.optimise import LOCK, initialise, parse
 
 _spec = importlib.util.spec_from_file_location("pool_support", Path(__file__).with_name("pool_support.py"))
 assert _spec and _spec.loader
@@ -140,6 +145,29 @@ def _threads() -> int | None:
     return len(list(tasks.iterdir())) if tasks.exists() else None
 
 
+def test_workers_round_as_the_launching_thread_does(work: Any) -> None:
+    library, upward = ctypes.CDLL(None), {"x86_64": 0x800, "aarch64": 0x400000, "arm64": 0x400000}[platform.machine()]
+    seen: set[tuple[bool, bool]] = set()
+    one, little = np.ones(1), np.full(1, 2.0**-60)
+
+    @FUNCTION
+    def look(block: int, first: int, last: int, stride: int, row: int) -> int:
+        seen.add((bool(np.add(one, little)[0] > 1.0), row > 0))
+        time.sleep(0.001)
+        return 0
+
+    address = ctypes.cast(look, ctypes.c_void_p).value or 0
+    library.fesetround(upward)
+    try:
+        work.call(address, 20, 1, 4)
+    finally:
+        library.fesetround(0)
+    assert seen == {(True, False), (True, True)}
+    seen.clear()
+    work.call(address, 20, 1, 4)
+    assert seen == {(False, False), (False, True)}
+
+
 # ---- processes ----------------------------------------------------------------------------------------------
 
 
@@ -207,10 +235,22 @@ def test_the_interpreter_ends_beside_a_launch() -> None:
 def test_platforms() -> None:
     assert platform_of("linux", "x86_64").signals == "semaphore"
     assert "isb" in platform_of("linux", "aarch64").pause
-    assert platform_of("darwin", "arm64") == Platform("condition", platform_of("linux", "aarch64").pause, 3, 10)
+    mac, linux = platform_of("darwin", "arm64"), platform_of("linux", "aarch64")
+    assert mac == replace(linux, signals="condition", set_mask=3, bus=10)
     assert platform_of("linux", "riscv64") == Platform("semaphore")
     assert platform_of("win32", "AMD64") == Platform("none")
     assert "pthread" not in pool_code(Platform("none"))
+
+
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+def test_the_code_for_other_machines(system: str) -> None:
+    text = pool_code(platform_of(system, "arm64"))
+    initialise()
+    with LOCK:
+        target = llvm.Target.from_triple("aarch64-unknown-linux-gnu").create_target_machine(features="+lse")
+        code = target.emit_assembly(parse(text, "aarch64-unknown-linux-gnu", str(target.target_data)))
+    assert all(word in code for word in ("isb", "ldaddal", "msr\tFPCR", "pthread_create"))
+    assert ("sem_post" in code) == (system == "linux")
 
 
 def test_cores_are_those_of_the_process_within_its_quota(tmp_path: Path) -> None:
