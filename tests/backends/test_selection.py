@@ -173,6 +173,14 @@ def test_what_is_not_uneven(change: tuple[str, str]) -> None:
     assert chosen(UNEVEN.replace(*change)) is None
 
 
+@pytest.mark.parametrize("size", [1, 15, 16, 63, 64, 65, 4 * 64 - 1, 4 * 64, CHUNK, CHUNK + 1])
+def test_sizes(bench: Any, size: int) -> None:
+    """Few iterations, whole blocks, whole chunks, and one more."""
+    trips = np.random.default_rng(6).integers(0, 30, size).astype(np.int32)
+    for text in (GATED, UNEVEN):
+        both(bench, text, lambda: {"on": trips.copy(), **{name: x[:size] for name, x in line().items()}})
+
+
 def test_keys_are_small() -> None:
     """The longest loop that a scan tells from others has a key within the table, and keys grow with the trips."""
     trips = np.unique(np.concatenate([np.arange(1, 300), 2 ** np.arange(9, 21), [LONGEST]])).astype(np.float32)

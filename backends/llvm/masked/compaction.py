@@ -23,6 +23,9 @@ from .selection import Gate, Selection
 CHUNK = 4096
 """Iterations of a chunk: the list stays in the first-level cache, and the scan is long against what starts it."""
 
+FEW = 4
+"""Blocks below which the order of iterations makes no difference that is worth a scan."""
+
 SORTED = 200
 """Cost of sorting one iteration into the list and of gathering for it, in additions."""
 
@@ -42,7 +45,7 @@ def selecting_function(m: ModuleState, index: int, s: Selection, lanes: int) -> 
 
 
 class _Chunks:
-    """Writes the loop over chunks."""
+    """Writes the loop over chunks. outcomes: the status of each way to run one, and the block where it is known."""
 
     def __init__(self, m: ModuleState, function: ir.Function, s: Selection, lanes: int) -> None:
         self.m, self.function, self.s = m, function, s
@@ -52,65 +55,81 @@ class _Chunks:
         self.keys = b.alloca(I32, room) if s.loops else self.places
         self.ordered = b.alloca(I32, room) if s.loops else self.places
         self.found = b.alloca(I64, 3)
+        self.few = const(I64, FEW * lanes)
+        names = ["chunks", "chunk", "scanned", "listed", "ran", "failed", "done"]
+        names += ["uneven", "even"] if s.loops else []
+        self.at = {name: function.append_basic_block(name) for name in names}
+        self.outcomes: list[tuple[ir.Value, ir.Block]] = []
 
     def emit(self, scan: ir.Function, listed: ir.Function, neighbours: ir.Function | None) -> None:
-        """neighbours: what runs a chunk in which no order is better, if not all of it may be listed."""
-        b, (block, first, last, stride, row) = self.b, self.function.args
-        head, body, done, failed = map(self.function.append_basic_block, ("chunks", "chunk", "done", "failed"))
+        """neighbours: what runs a chunk that is even; if there is none, all that a scan lists is run from the list."""
+        b, at, (block, first, last, stride, row) = self.b, self.at, self.function.args
         before = b.block
-        b.branch(head)
-        b.position_at_end(head)
+        b.branch(at["chunks"])
+        b.position_at_end(at["chunks"])
         k = b.phi(I64)
         k.add_incoming(first, before)
-        b.cbranch(b.icmp_unsigned("<", k, last), body, done)
-        b.position_at_end(body)
+        b.cbranch(b.icmp_unsigned("<", k, last), at["chunk"], at["done"])
+        b.position_at_end(at["chunk"])
         rest = b.sub(last, k)
         end = b.add(k, b.select(b.icmp_unsigned("<", rest, const(I64, CHUNK)), rest, const(I64, CHUNK)))
+        if neighbours is None:
+            b.branch(at["scanned"])
+        else:
+            b.cbranch(b.icmp_unsigned("<", rest, self.few), at["even"], at["scanned"])
+        b.position_at_end(at["scanned"])
         b.call(scan, [block, k, end, self.places, self.keys, self.found])
         count = self._found(0)
-        outcomes: list[tuple[ir.Value, ir.Block]] = []
-        ready = self.function.append_basic_block("ran")
-        chosen = self._chosen(count, neighbours, [block, k, end, stride, row], outcomes, ready)
-        outcomes.append((b.call(listed, [block, k, chosen, count, row]), b.block))
-        b.branch(ready)
-        b.position_at_end(ready)
-        status = b.phi(I32)
-        for value, source in outcomes:
-            status.add_incoming(value, source)
-        b.cbranch(b.icmp_unsigned("==", status, const(I32, OK)), head, failed)
-        k.add_incoming(end, ready)
-        b.position_at_end(failed)
-        b.ret(status)
-        b.position_at_end(done)
-        b.ret(const(I32, OK))
+        chosen = self._order(count)
+        if neighbours is not None:
+            b.position_at_end(at["even"])
+            self._ran(b.call(neighbours, [block, k, end, stride, row]))
+        b.position_at_end(at["listed"])
+        self._ran(b.call(listed, [block, k, chosen, count, row]))
+        k.add_incoming(end, at["ran"])
+        self._close()
 
     def _found(self, at: int) -> ir.Value:
         return self.b.load(self.b.gep(self.found, const(I64, at), I64), I64)
 
-    def _chosen(self, count: ir.Value, neighbours: ir.Function | None, whole: list[ir.Value],
-                outcomes: list[tuple[ir.Value, ir.Block]], ready: ir.Block) -> ir.Value:  # fmt: skip
-        """The list to run; where none is wanted, the chunk has run and the outcome is noted."""
-        if not self.s.loops:
+    def _order(self, count: ir.Value) -> ir.Value:
+        """Go to `listed` with the list that this gives, or to `even`. Where all is listed, `even` leads there too."""
+        b, at, s = self.b, self.at, self.s
+        if not s.loops:
+            b.branch(at["listed"])
             return self.places
-        b = self.b
-        saved = b.mul(b.sub(self._found(2), self._found(1)), const(I64, self.s.weight))
-        uneven, even, listed = map(self.function.append_basic_block, ("uneven", "even", "listed"))
-        b.cbranch(b.icmp_signed(">", saved, b.mul(count, const(I64, SORTED))), uneven, even)
-        b.position_at_end(uneven)
+        saved = b.mul(b.sub(self._found(2), self._found(1)), const(I64, s.weight))
+        worth = b.icmp_signed(">", saved, b.mul(count, const(I64, SORTED)))
+        b.cbranch(b.and_(worth, b.icmp_unsigned(">=", count, self.few)), at["uneven"], at["even"])
+        b.position_at_end(at["uneven"])
         b.call(buckets.sorter(Arith(self.m, b)), [self.places, self.keys, count, self.ordered])
-        b.branch(listed)
-        b.position_at_end(even)
-        if neighbours is not None:
-            outcomes.append((b.call(neighbours, whole), even))
-            b.branch(ready)
-            b.position_at_end(listed)
+        b.branch(at["listed"])
+        if s.gate is None:
             return self.ordered
-        b.branch(listed)
-        b.position_at_end(listed)
+        b.position_at_end(at["even"])
+        b.branch(at["listed"])
+        b.position_at_end(at["listed"])
         chosen = b.phi(PTR)
-        chosen.add_incoming(self.ordered, uneven)
-        chosen.add_incoming(self.places, even)
+        chosen.add_incoming(self.ordered, at["uneven"])
+        chosen.add_incoming(self.places, at["even"])
         return chosen
+
+    def _ran(self, status: ir.Value) -> None:
+        self.outcomes.append((status, self.b.block))
+        self.b.branch(self.at["ran"])
+
+    def _close(self) -> None:
+        """Go on to the next chunk, or leave with a status that is not OK."""
+        b, at = self.b, self.at
+        b.position_at_end(at["ran"])
+        status = b.phi(I32)
+        for value, source in self.outcomes:
+            status.add_incoming(value, source)
+        b.cbranch(b.icmp_unsigned("==", status, const(I32, OK)), at["chunks"], at["failed"])
+        b.position_at_end(at["failed"])
+        b.ret(status)
+        b.position_at_end(at["done"])
+        b.ret(const(I32, OK))
 
 
 # ---- the scan -----------------------------------------------------------------------------------------------
@@ -167,6 +186,12 @@ class _Scan:
         b.store(b.add(old, amount), self.totals[at])
         return old
 
+    def _number(self) -> ir.Value:
+        """How many lanes are active."""
+        e, b = self.e, self.e.b
+        number = e.intrinsic("ctpop", e.bits(e.flow.mask))
+        return b.zext(number, I64) if e.lanes < 64 else number if e.lanes == 64 else b.trunc(number, I64)
+
     def _trips(self) -> ir.Value | None:
         """Trips of each lane in all loops that are known ahead; the totals take them in."""
         e, b, trips = self.e, self.e.b, None
@@ -178,15 +203,13 @@ class _Scan:
             trips = counts if trips is None else b.add(trips, counts)
         if trips is not None:
             self._add(1, b.zext(e.reduce("add", trips), I64))
-            self._add(2, b.mul(b.zext(e.reduce("umax", trips), I64), const(I64, e.lanes)))
+            self._add(2, b.mul(b.zext(e.reduce("umax", trips), I64), self._number()))
         return trips
 
     def _append(self, start: ir.Value, keys: ir.Value | None) -> None:
         """List all active lanes, which are the lowest; the list has room for the others behind."""
         e, b = self.e, self.e.b
-        bits = e.bits(e.flow.mask)
-        number = e.intrinsic("ctpop", bits)
-        count = self._add(0, b.zext(number, I64) if e.lanes < 64 else number if e.lanes == 64 else b.trunc(number, I64))
+        count = self._add(0, self._number())
         for place, vector in ((3, e.linear(start)), (4, keys)):
             if vector is not None:
                 b.store(vector, b.gep(e.function.args[place], count, I32), 4)

@@ -48,7 +48,8 @@ INLINED: dict[str, Inlined] = {
 def inlined(e: Arith, name: str, scalar: ir.Function, args: Sequence[ir.Value]) -> ir.Value:
     """The function of scalars or vectors; `scalar` is the library's. Lanes that are not active get some number."""
     row, t = INLINED[name], args[0].type
-    mask = [e.active or const(like(t, I1), True)] if row.inside else []
+    lanes = e.active if isinstance(t, ir.VectorType) else None
+    mask = [lanes or const(like(t, I1), True)] if row.inside else []
 
     def body(e: Arith, function: ir.Function) -> None:
         operands = function.args[: len(args)]
