@@ -52,7 +52,8 @@ def room_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
     found = {} if e.m.options.debug else pushes_of_a_trip(loop)
     groups = {id(state_of(e, name).group): push for name, push in reversed(found.items())}
     for push in groups.values():
-        _check(e, push, pushes(loop.body, push.stack), trips)
+        s = state_of(e, push.stack)
+        check_room(e, loop, push, trips, s.depth(e), s.group.capacity)
     e.flow.roomy = outer | set(found)
     try:
         yield
@@ -60,10 +61,11 @@ def room_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
         e.flow.roomy = outer
 
 
-def _check(e: Emitter, push: n.StackPush, each: int, trips: ir.Value) -> None:
-    """Trap unless trips * each more values fit; the product itself might not fit 64 bits."""
-    s, b = state_of(e, push.stack), e.b
-    depth, capacity = s.depth(e), s.group.capacity
+def check_room(
+    e: Emitter, loop: n.For, push: n.StackPush, trips: ir.Value, depth: ir.Value, capacity: ir.Value
+) -> None:
+    """Trap unless the values of so many trips fit; the number of values itself might not fit 64 bits."""
+    b, each = e.b, pushes(loop.body, push.stack)
     room = b.sub(capacity, depth)
     trips_that_fit = room if each == 1 else b.udiv(room, const(I64, each))
     needed = b.add(depth, trips if each == 1 else b.mul(trips, const(I64, each)))

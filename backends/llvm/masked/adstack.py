@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from ....compiler.ir import nodes as n
 from ....compiler.ir.types import Scalar
 from .. import ir
+from ..capacity import check_room, pushes_of_a_trip
 from ..layout import Stack
 from ..ops import apply
 from ..statements import from_memory, to_memory
@@ -115,12 +116,24 @@ def _aligned(t: ir.Type) -> int:
     return {"i8": 1, "i16": 2, "f16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8}[t.name]
 
 
+def room_for(e: LaneEmitter, loop: n.For, trips: ir.Value) -> frozenset[str]:
+    """Look at the room of stacks of one depth before a loop of so many trips; the names of those whose pushes need not
+    look any more.
+    """
+    found = {name: _stack(e, name) for name in pushes_of_a_trip(loop)}
+    even = {name: s for name, s in found.items() if not s.ragged}
+    for name, s in even.items():
+        check_room(e, loop, pushes_of_a_trip(loop)[name], trips, e.b.load(s.depth, I64), s.capacity)
+    return frozenset(even)
+
+
 def _even_push(e: LaneEmitter, s: LaneStack, value: ir.Value, site: int) -> None:
     """The lanes that are not active here came by no other way: all may be overwritten."""
     b = e.b
     depth = b.load(s.depth, I64)
     deeper = b.add(depth, const(I64, 1))
-    e.flow.trap_if(b.icmp_unsigned(">=", depth, s.capacity), site, deeper, s.capacity)
+    if s.stack.alloca.stack not in e.flow.roomy:
+        e.flow.trap_if(b.icmp_unsigned(">=", depth, s.capacity), site, deeper, s.capacity)
     t = memory_type(s.dtype)
     content = value if s.single else e.splat(value)
     slot = _slot(e, s, depth)

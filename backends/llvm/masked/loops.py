@@ -11,6 +11,7 @@ from ....compiler.ir import nodes as n
 from .. import ir
 from ..control import trip_count
 from ..types import I32, I64, const, value_type
+from .adstack import room_for
 from .lanes import LaneEmitter
 from .masks import MASKED_CONTROL
 
@@ -86,6 +87,8 @@ def _for(e: LaneEmitter, stmt: n.For) -> None:
 def _uniform_for(e: LaneEmitter, stmt: n.For) -> None:
     b = e.b
     begin, count = trip_count(e, stmt)
+    outer = e.flow.roomy
+    e.flow.roomy = outer | room_for(e, stmt, count)
     loop, before = _Loop(e, stmt), b.block
     e.flow.go(loop.head)
     k = b.phi(I64)
@@ -97,6 +100,7 @@ def _uniform_for(e: LaneEmitter, stmt: n.For) -> None:
     place = b.sub(b.sub(count, k), const(I64, 1)) if stmt.descending else k
     e.values[stmt.index] = e.from_i64(b.add(begin, b.mul(place, const(I64, stmt.step))), stmt.index.type)
     e.flow.block(stmt.body)
+    e.flow.roomy = outer
     loop.back()
     k.add_incoming(following, loop.latch)
 

@@ -32,13 +32,16 @@ _HEAVY = frozenset({*LIBRARY, "div", "sqrt", "rsqrt", "inv", "rcp", "floordiv", 
 
 
 class Masks:
-    """Control flow of one function. mask: active lanes. level: divergent constructs around the open block."""
+    """Control flow of one function. mask: active lanes. level: divergent constructs around the open block. roomy:
+    adstacks of which it is known that the pushes emitted now fit.
+    """
 
     def __init__(self, e: LaneEmitter, rows: Table[type[Stmt], Row], mask: ir.Value) -> None:
         self.e = e
         self.rows = rows
         self.mask = mask
         self.level = 0
+        self.roomy: frozenset[str] = frozenset()
 
     def block(self, body: Block) -> None:
         """Emit statements in order."""
