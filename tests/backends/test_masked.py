@@ -222,11 +222,20 @@ def _kernel(body: str) -> Kernel:
 
 
 def test_which_tasks_have_masked_code() -> None:
-    """Tasks that print do not, nor serial ones, nor those with vast local arrays; large ones get fewer lanes."""
+    """Tasks that print do not, nor serial ones, nor those with vast local arrays. Large ones get fewer lanes, and so do
+    those whose loops carry many numbers.
+    """
     assert eligible(_kernel(""), 0) and not eligible(_kernel('print "{}" %7'), 0)
     assert not eligible(parse_kernel("kernel k() { serial { } }"), 0)
     assert not eligible(_kernel("local_array a: f32[100000]"), 0)
-    assert lanes_of(_kernel("local_array a: f32[1000]"), 0, Options()) == 32
+    assert lanes_of(_kernel("local_array a: f32[1000]"), 0, Options()) == 16
+    assert lanes_of(_kernel("local_array a: f32[4000]"), 0, Options()) == 8
+    for count, lanes in ((3, 64), (8, 32), (9, 16)):
+        names = [f"v{k}" for k in range(count)]
+        declared = " ".join(f"local {name}: f64" for name in names)
+        sets = " ".join(f"set {name}, %20" for name in names)
+        loop = f"{declared} %20: f64 = cast %7 for %21: i32 in %6 .. %8 {{ {sets} }}"
+        assert lanes_of(_kernel(loop), 0, Options()) == lanes
     assert lanes_of(_kernel(""), 0, Options()) == 64 and lanes_of(_kernel(""), 0, Options(lanes=4)) == 4
 
 
