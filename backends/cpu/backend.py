@@ -56,7 +56,7 @@ class CpuExecutable:
     def __post_init__(self) -> None:
         self.layout = self.generated.layout
         self._written = written(self.kernel)
-        self._placement = stacks.place(self.kernel, self.layout, self.options)
+        self._placement = stacks.place(self.kernel, self.layout, self.options, self.target)
         self._code = NativeCode(self.generated, self.options.effort)
         self._launch: Callable[[int], int] = _LAUNCH(self._code.address)
         self._print = _PRINT(self._on_print)
@@ -216,7 +216,7 @@ class CpuBackend:
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
         """A row for each thread, or each of its lanes: an iteration begins when the one before it has given it back."""
-        return stacks.place(kernel, lay_out(kernel), options).flights(sizes)[task]
+        return stacks.place(kernel, lay_out(kernel), options, self.target).flights(sizes)[task]
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Adstack memory by slab: bytes held now, and the most since the last reset."""

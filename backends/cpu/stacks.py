@@ -16,6 +16,7 @@ from ..base import Flight, Options, Sizes
 from ..heap import Heap, HeapRefusal
 from ..llvm.layout import ALIGN, Layout, Stack
 from ..llvm.masked import lanes_by_task
+from ..llvm.target import Target
 from .block import Block
 from .rows import content_of, most_in_flight
 
@@ -67,9 +68,9 @@ class Placement:
         return most_in_flight(row, content, threads, lanes, forced=bool(self.options.lanes))
 
 
-def place(kernel: Kernel, layout: Layout, options: Options) -> Placement:
-    """The placement of a kernel compiled with these options."""
-    return Placement(kernel, layout, options, lanes_by_task(kernel, options))
+def place(kernel: Kernel, layout: Layout, options: Options, target: Target) -> Placement:
+    """The placement of a kernel compiled with these options for this machine."""
+    return Placement(kernel, layout, options, lanes_by_task(kernel, options, target))
 
 
 def _total(stack: Stack, slots: int, sizes: Sizes) -> int | None:

@@ -19,6 +19,7 @@ from stackgrad.backends.llvm.masked.function import lowered
 from stackgrad.backends.llvm.masked.masks import MASKED_CONTROL
 from stackgrad.backends.llvm.masked.statements import MASKED
 from stackgrad.backends.llvm.masked.uniform import RULES, Uniformity
+from stackgrad.backends.llvm.target import CPU
 from stackgrad.compiler.errors import AdstackOverflow
 from stackgrad.compiler.ir.nodes import STATEMENTS, Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
@@ -217,6 +218,9 @@ def test_what_is_uniform() -> None:
     }  # fmt: skip
 
 
+WIDE = replace(CPU, vector_masks=True)
+
+
 def _kernel(body: str) -> Kernel:
     return parse_kernel(f"kernel k{PARAMS} {{{HEAD}{body}  }}\n}}")
 
@@ -228,15 +232,16 @@ def test_which_tasks_have_masked_code() -> None:
     assert eligible(_kernel(""), 0) and not eligible(_kernel('print "{}" %7'), 0)
     assert not eligible(parse_kernel("kernel k() { serial { } }"), 0)
     assert not eligible(_kernel("local_array a: f32[100000]"), 0)
-    assert lanes_of(_kernel("local_array a: f32[1000]"), 0, Options()) == 16
-    assert lanes_of(_kernel("local_array a: f32[4000]"), 0, Options()) == 8
+    assert lanes_of(_kernel("local_array a: f32[1000]"), 0, Options(), WIDE) == 16
+    assert lanes_of(_kernel("local_array a: f32[4000]"), 0, Options(), WIDE) == 8
     for count, lanes in ((3, 64), (8, 32), (9, 16)):
         names = [f"v{k}" for k in range(count)]
         declared = " ".join(f"local {name}: f64" for name in names)
         sets = " ".join(f"set {name}, %20" for name in names)
         loop = f"{declared} %20: f64 = cast %7 for %21: i32 in %6 .. %8 {{ {sets} }}"
-        assert lanes_of(_kernel(loop), 0, Options()) == lanes
-    assert lanes_of(_kernel(""), 0, Options()) == 64 and lanes_of(_kernel(""), 0, Options(lanes=4)) == 4
+        assert lanes_of(_kernel(loop), 0, Options(), WIDE) == lanes
+    assert lanes_of(_kernel(""), 0, Options(), CPU) == 32
+    assert lanes_of(_kernel(""), 0, Options(), WIDE) == 64 and lanes_of(_kernel(""), 0, Options(lanes=4), WIDE) == 4
 
 
 def test_tables_are_full() -> None:

@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from stackgrad.backends.base import Flight, Options, Sizes
 from stackgrad.backends.cpu import stacks
 from stackgrad.backends.cpu.rows import FLOOR, LANES_WORTH, most_in_flight
 from stackgrad.backends.llvm.layout import lay_out
+from stackgrad.backends.llvm.target import CPU
 from stackgrad.compiler.ir.parser import parse_kernel
 
 BIG = 8 * FLOOR
@@ -84,7 +86,7 @@ def test_threads_that_share_a_deep_row_are_counted_on_all_slabs_together() -> No
       serial { adstack_alloca c: f32 }
     }""")
     deep = FLOOR
-    placement = stacks.place(kernel, lay_out(kernel), Options(threads=4))
+    placement = stacks.place(kernel, lay_out(kernel), Options(threads=4), replace(CPU, vector_masks=True))
     alone = Sizes({"a": deep, "b": 0, "c": 9}, totals={"a": deep + 9, "b": 0, "c": 9})
     assert placement.flights(alone) == {0: Flight(1), 1: Flight(1)}
     beside = Sizes({"a": deep, "b": 1, "c": 9}, totals={"a": deep + 9, "b": 2 * deep, "c": 9})

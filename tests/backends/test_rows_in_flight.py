@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.backends.base import Sizes
+from stackgrad.backends.cpu.jit import host_target
 from stackgrad.backends.heap import PAGE
-from stackgrad.backends.llvm.masked.generate import LANES
+from stackgrad.backends.llvm.masked.generate import LANES as MOST
+from stackgrad.backends.llvm.masked.generate import WITHOUT_MASKS
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.reference.launch import WIDTH, most_lanes
 
 SIZE, TRIPS = 5000, 40
+LANES = MOST if host_target().vector_masks else WITHOUT_MASKS
 
 
 @pytest.fixture(params=["cpu", "reference"])

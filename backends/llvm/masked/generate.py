@@ -18,6 +18,10 @@ FEWER = ((24, LANES), (64, 32), (1 << 62, 16))
 Measured on AVX-512, 0.27 against 0.30 ns a step at 24 bytes for 64 and 32 lanes, 0.71 against 0.66 at 48, and at 96
 bytes 3.1, 1.6 and 1.5 for 64, 32 and 16 lanes.
 """
+WITHOUT_MASKS = 32
+"""Most lanes of a machine that keeps masks in vectors: with 64, LLVM takes three to five times as long over AVX2 code
+that is no faster where lanes diverge.
+"""
 NEAR = 1 << 15
 """Bytes of local arrays of a block that the first-level cache holds."""
 LOCAL_MEMORY = 1 << 17
@@ -38,12 +42,14 @@ def _local_bytes(kernel: Kernel, index: int) -> int:
     return sum(s.size * s.dtype.size for s in arrays)
 
 
-def lanes_of(kernel: Kernel, index: int, options: Options) -> int:
+def lanes_of(kernel: Kernel, index: int, options: Options, target: Target) -> int:
     """Lanes of a block of an eligible task."""
     if options.lanes:
         return options.lanes
     carried, local = _carried_bytes(kernel.tasks[index].body), _local_bytes(kernel, index)
     lanes = next(lanes for most, lanes in FEWER if carried <= most)
+    if not target.vector_masks:
+        lanes = min(lanes, WITHOUT_MASKS)
     while lanes > 16 and local * lanes > NEAR or lanes > 4 and local * lanes > LOCAL_MEMORY:
         lanes //= 2
     return lanes
@@ -67,11 +73,11 @@ def _carried_bytes(body: Block) -> int:
     return sum(carried.values())
 
 
-def lanes_by_task(kernel: Kernel, options: Options) -> dict[int, int]:
+def lanes_by_task(kernel: Kernel, options: Options, target: Target) -> dict[int, int]:
     """Lanes of each task that has masked code under these options."""
     if options.lanes == 0:
         return {}
-    return {k: lanes_of(kernel, k, options) for k in range(len(kernel.tasks)) if eligible(kernel, k)}
+    return {k: lanes_of(kernel, k, options, target) for k in range(len(kernel.tasks)) if eligible(kernel, k)}
 
 
 def _function(m: ModuleState, index: int, lanes: int) -> None:
@@ -87,6 +93,6 @@ def _function(m: ModuleState, index: int, lanes: int) -> None:
 def generate_masked(kernel: Kernel, options: Options, target: Target) -> Generated:
     """LLVM IR with a function `masked.N` for every eligible task N. The sites are numbered from MASKED_SITES on."""
     state = ModuleState(kernel, options, target, first_site=MASKED_SITES)
-    for index, lanes in lanes_by_task(kernel, options).items():
+    for index, lanes in lanes_by_task(kernel, options, target).items():
         _function(state, index, lanes)
     return Generated(kernel, str(state.module), state.layout, tuple(state.sites))
