@@ -221,8 +221,12 @@ def test_what_is_uniform() -> None:
 WIDE = replace(CPU, vector_masks=True)
 
 
+def _text(body: str) -> str:
+    return f"kernel k{PARAMS} {{{HEAD}{body}  }}\n}}"
+
+
 def _kernel(body: str) -> Kernel:
-    return parse_kernel(f"kernel k{PARAMS} {{{HEAD}{body}  }}\n}}")
+    return parse_kernel(_text(body))
 
 
 def test_which_tasks_have_masked_code() -> None:
@@ -248,3 +252,13 @@ def test_tables_are_full() -> None:
     """Each statement has a row in one of the two tables, or a reason why not."""
     assert {*MASKED, *MASKED_CONTROL, *MASKED.holes} == set(STATEMENTS.values())
     assert MASKED.missing() == [] and MASKED_CONTROL.missing() == [] and RULES.missing() == []
+
+
+def test_a_uniform_library_function_that_decides_control() -> None:
+    """It is computed by the inlined code as in lanes, with no mask: it is a scalar."""
+    text = _text("""
+        %20: f32 = load x[%6] %21: f32 = sin %20 %22: u1 = cmp_gt %21, %9 %23: f32 = sin %7
+        if %22 { store y[%2], %23 } else { store y[%2], %21 }
+    """)
+    for n in (1, 40):
+        np.testing.assert_array_equal(run(text, 8, n)["y"], run(text, 64, n)["y"])
