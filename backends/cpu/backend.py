@@ -123,6 +123,9 @@ class CpuExecutable:
     def stand(self, block: Block, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
         """Prepare a block for native launches. False if that cannot be now; raises what `run` raises before it runs."""
         block.bind(arrays, scalars, Draws())
+        for at in (*self.layout.variants.values(), self.layout.pool_at):  # what launches have asked for is there
+            if self._idle and not block.word(at):
+                block.put(at, self._idle[-1].word(at))
         if self.layout.stacks:
             with self.heap.claimed() as heap:
                 if heap is not self.heap:

@@ -120,6 +120,11 @@ class Block:
         """Write one slot."""
         _WORD.pack_into(self.view, at, word)
 
+    def word(self, at: int) -> int:
+        """Read one slot."""
+        found: int = _WORD.unpack_from(self.view, at)[0]
+        return found
+
     def take_error(self) -> tuple[int, int, int]:
         """(site, first, second) of the error record, which is cleared."""
         at = self.layout.error_at

@@ -58,7 +58,7 @@ _TICKS = {
     "aarch64": '  %t = call i64 asm sideeffect "mrs $0, cntvct_el0", "=r"()',
 }
 
-ITEMS_AT = 24
+ITEMS_AT = tuple.__basicsize__
 """Offset of the items in a tuple."""
 
 _MICROSECONDS = 100

@@ -17,6 +17,7 @@ from .classes import BoundKernel
 from .compiler.errors import Span, StackgradError
 from .compiler.ir.nodes import Kernel as KernelIR
 from .compiler.ir.nodes import Param
+from .leaves import Misfit
 from .native import Native, Situation
 from .program import Binding, Program
 from .session import RUNTIME
@@ -155,7 +156,8 @@ class Kernel(Generic[P, R]):
         if native.is_new:
             made = native.builtin(self._call_grad if is_grad else self._call, partial(self._fail, native, is_grad))
             self._set(_CALLS[is_grad], made)
-        native.settle(self._situation(args, is_grad), slowly, lambda one: partial(self._fail, one, is_grad))
+        with suppress(StackgradError, Misfit):  # the call itself has succeeded
+            native.settle(self._situation(args, is_grad), slowly, lambda one: partial(self._fail, one, is_grad))
 
     def _fail(self, native: Native, is_grad: bool, *args: Any) -> None:
         """Raise the error of the native launch that has just failed."""

@@ -7,6 +7,7 @@ before each call.
 """
 from __future__ import annotations
 
+import sys
 import threading
 from array import array
 from collections.abc import Callable
@@ -87,8 +88,12 @@ class Native:
         self._wait = PATIENT
         self._lock = threading.Lock()
 
-    def __del__(self) -> None:
-        self.clear()
+    def __del__(self, first: int = FIRST, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Unlink all handles: the builtin may live on. What is here by name may be gone when the interpreter ends."""
+        if self._root is not None:
+            self._root[first] = 0
+            if not is_ending():
+                _LINGERING.extend(one for one in self._standing.values() if one.is_taken)
 
     def clear(self) -> None:
         """No launch stands ready any more."""

@@ -202,7 +202,8 @@ class _Arrays:
         memory, version = found.memory, found.words[VERSION]
         common = (name, memory.ndim, flags, memory.nbytes, memory.__array_interface__["data"][0])
         if place.argument is None:
-            return Held(common[0], h.FIXED, *common[1:], run=found.words, owner=found, version=version)
+            sort = 0 if is_grad else found.words[KIND]
+            return Held(common[0], h.FIXED, *common[1:], run=found.words, owner=found, sort=sort, version=version)
         source, sort = (h.GRADIENT_OF, 0) if is_grad else (h.OF_ARGUMENT, found.words[KIND])
         return Held(common[0], source, *common[1:], run=found.words, argument=place.argument,
                     offset=_offset_of(leaf), sort=sort, version=version)  # fmt: skip

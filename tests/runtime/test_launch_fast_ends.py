@@ -291,3 +291,28 @@ def test_a_launch_inside_of_another_one(s: Steps, monkeypatch: pytest.MonkeyPatc
         loud.grad(5)
         s.check_grad(5)
     assert native_of(loud).launched == 0 and native_of(other.run).launched > 5
+
+
+def test_a_gradient_that_is_added_later() -> None:
+    x, y = sg.field(sg.f64), sg.field(sg.f64)
+    for one in (x, y):
+        sg.root.dense(sg.i, 4).place(one)
+    x.from_numpy([1.0, 2.0, 3.0, 4.0])
+
+    @sg.kernel
+    def square(a: sg.template(), b: sg.template()):  # type: ignore[no-untyped-def, valid-type]
+        for i in a:
+            b[i] = a[i] * a[i]
+
+    repeat(lambda: square(x, y))
+    with natively(square, 1):
+        square(x, y)
+    for one in (x, y):
+        sg.root.dense(sg.i, 4).place(one.grad)
+    with natively(square, 0):
+        square(x, y)
+    for _ in range(6):
+        x.grad.fill(0.0)
+        y.grad.fill(1.0)
+        square.grad(x, y)
+        assert x.grad.to_numpy().tolist() == [2.0, 4.0, 6.0, 8.0]
