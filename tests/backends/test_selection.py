@@ -186,3 +186,22 @@ def test_keys_are_small() -> None:
     trips = np.unique(np.concatenate([np.arange(1, 300), 2 ** np.arange(9, 21), [LONGEST]])).astype(np.float32)
     keys = (trips.view(np.int32) >> 20) - 1015
     assert keys[0] == 1 and keys[-1] < COUNT and np.all(np.diff(keys) >= 0) and np.all(np.diff(keys[:15]) > 0)
+
+
+CLEARED = """kernel k(x: f32[1], on: i32[1], y: f32[1], s: f32[1]) {
+    bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
+        %9: i32 = const 0 local a: f32 %3: i32 = load on[%2] %4: u1 = cmp_gt %3, %9
+        if %4 { %5: f32 = load x[%2] %6: f32 = const 0.0 store x[%2], %6 USE }
+        %8: f32 = get a store y[%2], %8 } }"""
+
+
+@pytest.mark.parametrize("use", ["set a, %5", "%7: f32 = atomic add s[%9], %5"])
+@pytest.mark.parametrize("lanes", [0, 16, 64])
+def test_a_load_stays_in_front_of_a_store(bench: Any, use: str, lanes: int) -> None:
+    """What was read before an element is cleared is what counts, also where a mask selects it afterwards."""
+    x, on = np.arange(1, 101, dtype=np.float32), (np.arange(100) % 3 == 0).astype(np.int32)
+    arrays = {"x": x.copy(), "on": on, "y": np.zeros_like(x), "s": np.zeros(1, np.float32)}
+    bench.run(CLEARED.replace("USE", use), arrays, lanes=lanes)
+    np.testing.assert_array_equal(arrays["x"], np.where(on, 0, x))
+    np.testing.assert_array_equal(arrays["y"], np.where(on, x, 0) if "set" in use else 0)
+    assert arrays["s"] == (0 if "set" in use else x[on > 0].sum())
