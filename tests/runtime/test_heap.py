@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,10 +24,15 @@ def cpu() -> Iterator[None]:
 
 def steps(counts: np.ndarray, gate: float = -1.0) -> tuple[sg.Kernel, sg.Field, sg.Field]:
     """y[i] = sin applied counts[i] times to x[i], in iterations with x[i] > gate."""
-    x, y = (sg.field(sg.f32, len(counts), needs_grad=True) for _ in range(2))
     n = sg.field(sg.i32, len(counts))
     n.from_numpy(counts.astype(np.int32))
-    x.from_numpy(np.linspace(0.2, 0.9, len(counts), dtype=np.float32))
+    return steps_of(n, gate)
+
+
+def steps_of(n: sg.Field, gate: float = -1.0) -> tuple[sg.Kernel, sg.Field, sg.Field]:
+    """The same, with as many steps as a field says."""
+    x, y = (sg.field(sg.f32, n.shape, needs_grad=True) for _ in range(2))
+    x.from_numpy(np.linspace(0.2, 0.9, n.shape[0], dtype=np.float32))
 
     @sg.kernel
     def wave() -> None:
@@ -180,6 +186,27 @@ def test_launches_that_stand_ready_follow_the_heap() -> None:
         else:
             RUNTIME.backend.reset()
     assert len(bases) >= 2 and small.stats().countings + small.stats().evaluations == 1
+
+
+def test_launches_of_several_threads_share_the_heap() -> None:
+    """Each asks for other sizes all the time, so that slabs grow and launches take turns."""
+    right: list[int] = []
+
+    def work(seed: int) -> None:
+        draw, trips = np.random.default_rng(seed), sg.field(sg.i32, 30)
+        kernel, x, y = steps_of(trips)
+        for _ in range(30):
+            counts = draw.integers(0, 400 * seed, 30)
+            trips.from_numpy(counts.astype(np.int32))
+            np.testing.assert_allclose(gradient(kernel, x, y), slopes(x.to_numpy(), counts), rtol=2e-2, atol=1e-5)
+        right.append(seed)
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in (1, 2, 5)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert sorted(right) == [1, 2, 5]
 
 
 def test_reset_gives_everything_back() -> None:
