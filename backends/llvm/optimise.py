@@ -50,11 +50,11 @@ def parse(text: str, triple: str, data_layout: str) -> llvm.ModuleRef:
 
 
 def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 2) -> None:
-    """Run LLVM's standard pipeline for the machine; loops are vectorised, straight-line code is not. Effort 0: none.
+    """Run LLVM's standard pipeline for the machine, without what makes vectors. Effort 0: none.
 
     Functions that are always inlined go first: the pipeline would work on them, and again where it has put them.
     Masked code is made of vectors already and gets few passes: more of them take longer than the rest of its
-    compilation and make it no faster.
+    compilation and make it no faster. Nor are loops vectorised: see `_optimise_masked` for what that leads to.
     """
     if effort == 0:
         return
@@ -62,7 +62,7 @@ def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 
         _optimise_masked(module, machine)
         return
     options = llvm.create_pipeline_tuning_options(speed_level=effort)
-    options.loop_vectorization = True
+    options.loop_vectorization = False
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     inliner = llvm.create_new_module_pass_manager()

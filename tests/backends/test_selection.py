@@ -190,7 +190,7 @@ def test_keys_are_small() -> None:
 
 CLEARED = """kernel k(x: f32[1], on: i32[1], y: f32[1], s: f32[1]) {
     bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
-        %9: i32 = const 0 local a: f32 %3: i32 = load on[%2] %4: u1 = cmp_gt %3, %9
+        %9: i32 = const 0 local a: f32 %10: f32 = const 7.0 set a, %10 %3: i32 = load on[%2] %4: u1 = cmp_gt %3, %9
         if %4 { %5: f32 = load x[%2] %6: f32 = const 0.0 store x[%2], %6 USE }
         %8: f32 = get a store y[%2], %8 } }"""
 
@@ -203,5 +203,5 @@ def test_a_load_stays_in_front_of_a_store(bench: Any, use: str, lanes: int) -> N
     arrays = {"x": x.copy(), "on": on, "y": np.zeros_like(x), "s": np.zeros(1, np.float32)}
     bench.run(CLEARED.replace("USE", use), arrays, lanes=lanes)
     np.testing.assert_array_equal(arrays["x"], np.where(on, 0, x))
-    np.testing.assert_array_equal(arrays["y"], np.where(on, x, 0) if "set" in use else 0)
+    np.testing.assert_array_equal(arrays["y"], np.where(on, x, 7) if "set" in use else 7)
     assert arrays["s"] == (0 if "set" in use else x[on > 0].sum())
