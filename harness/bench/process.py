@@ -50,15 +50,20 @@ def sample(timed: Any) -> float:
 
 
 def calls_of(timed: Any) -> int:
-    """Calls that fill a sample."""
+    """Calls that fill a sample, found once what a library makes in its first calls is made."""
     known = _CALLS.get(id(timed))
     if known is None:
-        begin, done = time.perf_counter(), 0
-        while time.perf_counter() - begin < _SAMPLE_SECONDS:
-            timed.call()
-            done += 1
-        known = _CALLS[id(timed)] = max(done, 1)
+        _calls_in(timed, 4 * _SAMPLE_SECONDS)
+        known = _CALLS[id(timed)] = _calls_in(timed, _SAMPLE_SECONDS)
     return known
+
+
+def _calls_in(timed: Any, seconds: float) -> int:
+    begin, done = time.perf_counter(), 0
+    while time.perf_counter() - begin < seconds:
+        timed.call()
+        done += 1
+    return done
 
 
 _CALLS: dict[int, int] = {}

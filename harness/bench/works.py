@@ -9,7 +9,9 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -302,10 +304,10 @@ def many_tasks(ti: Any) -> dict[str, Timed]:
 
 
 def defined(text: str, name: str, space: dict[str, Any]) -> Any:
-    """What a text defines; in a file, since libraries read the source of a kernel."""
-    with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
-        file.write(text)
-    spec = spec_from_file_location(f"bench_{name}", file.name)
+    """What a text defines; in a file, since libraries read the source of a kernel, the same one in every process."""
+    place = Path(tempfile.gettempdir()) / f"bench_{name}_{crc32(text.encode()):08x}.py"
+    place.write_text(text)
+    spec = spec_from_file_location(f"bench_{name}", place)
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
     module.__dict__.update(space)
