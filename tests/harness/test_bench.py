@@ -51,4 +51,4 @@ def test_wrong_gradients_are_not_timed():
 
 def test_fresh_works_take_a_process_a_sample():
     found = measure("warm_cache", ["stackgrad"], {"stackgrad": sys.executable}, 1, 1)
-    assert len(found["first grad"]["stackgrad"].samples) == 1
+    assert len(found["grad"]["stackgrad"].samples) == 1
