@@ -26,15 +26,19 @@ class Inexact(Exception):
 
 
 class Evaluator:
-    """Expressions on the arrays and the scalar arguments of a launch."""
+    """Expressions on the arrays and the scalar arguments of a launch, which are the same all the time."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, int | float | bool]) -> None:
         self.arrays = arrays
         self.scalars = scalars
+        self._numbers: dict[Expr, int] = {}
 
     def number(self, expr: Expr) -> int:
-        """The value of an expression without free indices. Raises Inexact."""
-        return int(self.at(expr, {}))
+        """The value of an expression without free indices. Raises Inexact. Stacks of one loop ask for the same one."""
+        known = self._numbers.get(expr)
+        if known is None:
+            known = self._numbers[expr] = int(self.at(expr, {}))
+        return known
 
     def at(self, expr: Expr, points: dict[int, np.ndarray]) -> Values:
         """Values where loops are at these indices, vectors of one length."""
