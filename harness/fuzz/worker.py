@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -61,7 +62,10 @@ class Runner:
 
 
 def _serve(connection: Connection, setup: Setup) -> None:
-    """The process: answers jobs until the other end is closed."""
+    """The process: answers jobs until the other end is closed. Nothing is kept on disk: no program comes twice, and a
+    planted mistake must not find what was compiled without it.
+    """
+    os.environ["STACKGRAD_CACHE"] = "0"
     runner = Runner(setup)
     with MUTANTS[setup.mutant].planted() if setup.mutant else nullcontext():
         connection.send(READY)
