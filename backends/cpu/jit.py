@@ -19,6 +19,7 @@ from ..crash import crashed
 from ..llvm.module import Code
 from ..llvm.optimise import LOCK, Refused, initialise, optimise, parse
 from ..llvm.target import CPU, Target
+from .code_map import note
 
 _NUMBERS = count()
 """Names of libraries: one cannot be used again, even when the library is gone."""
@@ -75,6 +76,7 @@ class NativeCode:
         except RuntimeError as error:
             raise _crashed("the linker refuses the code", error, generated, effort) from error
         self.address = self.addresses[exports[0]]
+        note(generated.kernel.name, image, self.addresses)
 
 
 def _image(generated: Code, effort: int) -> bytes:

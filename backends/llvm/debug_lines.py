@@ -82,8 +82,8 @@ class DebugLines(ir.Lines):
         return f", !dbg !{node}"
 
     def _file(self, span: Span) -> int:
-        folder, name = os.path.split(os.path.abspath(span.file) if os.path.exists(span.file) else span.file)
-        return self._node(f"!DIFile(filename: {_quoted(name)}, directory: {_quoted(folder)})")
+        whole = os.path.abspath(span.file) if os.path.exists(span.file) else span.file
+        return self._node(f'!DIFile(filename: {_quoted(whole)}, directory: "")')
 
     def _node(self, text: str) -> int:
         return self._nodes.setdefault(text, len(self._nodes) + _FIRST)

@@ -49,7 +49,7 @@ def text_of(kernel: Kernel, options: Options) -> str:
 def places(assembly: str) -> set[tuple[str, int]]:
     """(file, line) of all places that an assembly names."""
     files = {number: name for number, _, name in re.findall(r'\.file\t(\d+) ("[^"]*" )?"([^"]*)"', assembly)}
-    return {(files[file], int(line)) for file, line in re.findall(r"\.loc\t(\d+) (\d+)", assembly)}
+    return {(Path(files[file]).name, int(line)) for file, line in re.findall(r"\.loc\t(\d+) (\d+)", assembly)}
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])

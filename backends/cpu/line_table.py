@@ -1,0 +1,229 @@
+"""What an object file says of its code: functions, and the line of the program at each address.
+
+Reads just what LLVM writes for one module on 64-bit ELF: symbols, and the line programs of DWARF 4. Addresses count
+from the start of `.text`; code in other sections (functions that are hardly ever run) is left out.
+"""
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+_ELF = b"\x7fELF\x02\x01"
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQq")
+_HEADER = struct.Struct("<IHIBBBbBB")
+_FUNCTION = 2
+
+
+class Function(NamedTuple):
+    """A function of `.text`."""
+
+    name: str
+    address: int
+    size: int
+
+
+class Line(NamedTuple):
+    """From this address on, up to that of the next one, code belongs to a line; None for code of no line."""
+
+    address: int
+    place: tuple[str, int] | None
+
+
+class Section(NamedTuple):
+    """A section of an object file."""
+
+    number: int
+    name: str
+    data: bytes
+    link: int
+
+
+@dataclass(frozen=True)
+class CodeTable:
+    """An object file, read. text: its code."""
+
+    text: bytes = b""
+    functions: tuple[Function, ...] = ()
+    lines: tuple[Line, ...] = ()
+
+
+def read_object(image: bytes) -> CodeTable:
+    """The table of an object file; an empty one of a file of another kind."""
+    if not image.startswith(_ELF):
+        return CodeTable()
+    sections = {section.name: section for section in _sections(image)}
+    text, symbols = sections[".text"], sections[".symtab"]
+    names = next(s for s in sections.values() if s.number == symbols.link).data
+    rows = [_SYMBOL.unpack_from(symbols.data, at) for at in range(0, len(symbols.data), _SYMBOL.size)]
+    functions = tuple(
+        Function(_string(names, name), address, size)
+        for name, kind, _, section, address, size in rows
+        if kind & 15 == _FUNCTION and section == text.number
+    )
+    starts = dict(_starts(sections, text, [row[3:5] for row in rows]))
+    table = sections.get(".debug_line")
+    lines = () if table is None else tuple(sorted(_lines(table.data, starts), key=lambda line: line.address))
+    return CodeTable(text.data, functions, lines)
+
+
+def _sections(image: bytes) -> Iterator[Section]:
+    (at,) = struct.unpack_from("<Q", image, 40)
+    size, count, names = struct.unpack_from("<HHH", image, 58)
+    rows = [_SECTION.unpack_from(image, at + k * size) for k in range(count)]
+    texts = image[rows[names][4] : rows[names][4] + rows[names][5]]
+    for number, row in enumerate(rows):
+        empty = row[1] == 8  # it takes no place in the file
+        yield Section(number, _string(texts, row[0]), b"" if empty else image[row[4] : row[4] + row[5]], row[6])
+
+
+def _string(texts: bytes, at: int) -> str:
+    return texts[at : texts.index(b"\0", at)].decode(errors="replace")
+
+
+def _starts(sections: dict[str, Section], text: Section, symbols: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """By place in the line table, the addresses in `.text` that the linker would write there."""
+    for name in (".rela.debug_line",):
+        data = sections[name].data if name in sections else b""
+        for at in range(0, len(data), _RELOCATION.size):
+            place, info, addend = _RELOCATION.unpack_from(data, at)
+            section, value = symbols[info >> 32]
+            if section == text.number:
+                yield place, value + addend
+
+
+# ---- line programs ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Cursor:
+    data: bytes
+    at: int
+
+    def byte(self) -> int:
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def unsigned(self) -> int:
+        """LEB128."""
+        found = shift = 0
+        while True:
+            byte = self.byte()
+            found |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return found
+
+    def signed(self) -> int:
+        """LEB128 in two's complement."""
+        begin = self.at
+        found = self.unsigned()
+        bits = 7 * (self.at - begin)
+        return found - (1 << bits) if found >> (bits - 1) else found
+
+    def string(self) -> str:
+        found = _string(self.data, self.at)
+        self.at = self.data.index(b"\0", self.at) + 1
+        return found
+
+
+@dataclass
+class _Program:
+    """One line program: its header, and the registers of its machine."""
+
+    code: _Cursor
+    end: int
+    step: int
+    base: int
+    span: int
+    lengths: list[int]
+    files: list[str]
+    address: int = 0
+    file: int = 1
+    line: int = 1
+    known: bool = False
+    found: list[Line] = field(default_factory=list)
+
+    def emit(self) -> None:
+        if self.known:
+            name = self.files[self.file - 1] if 0 < self.file <= len(self.files) else ""
+            self.found.append(Line(self.address, (name, self.line) if self.line and name else None))
+
+    def finish(self) -> None:
+        if self.known:
+            self.found.append(Line(self.address, None))
+        self.address, self.file, self.line, self.known = 0, 1, 1, False
+
+
+def _lines(data: bytes, starts: dict[int, int]) -> Iterator[Line]:
+    at = 0
+    while at < len(data):
+        length, version, header, step, _, _, base, span, first = _HEADER.unpack_from(data, at)
+        end = at + 4 + length
+        if version == 4:
+            cursor = _Cursor(data, at + _HEADER.size)
+            lengths = [cursor.byte() for _ in range(first - 1)]
+            program = _Program(_Cursor(data, at + 10 + header), end, step, base, span, lengths, _files(cursor))
+            yield from _run(program, starts)
+        at = end
+
+
+def _files(cursor: _Cursor) -> list[str]:
+    folders = [""]
+    while folder := cursor.string():
+        folders.append(folder)
+    files = []
+    while name := cursor.string():
+        place = folders[cursor.unsigned()]
+        cursor.unsigned(), cursor.unsigned()
+        files.append(f"{place}/{name}" if place else name)
+    return files
+
+
+def _run(p: _Program, starts: dict[int, int]) -> list[Line]:
+    while p.code.at < p.end:
+        opcode = p.code.byte()
+        if opcode > len(p.lengths):
+            advance, line = divmod(opcode - len(p.lengths) - 1, p.span)
+            p.address += advance * p.step
+            p.line += p.base + line
+            p.emit()
+        elif opcode == 0:
+            _extended(p, starts)
+        else:
+            _standard(p, opcode)
+    return p.found
+
+
+def _extended(p: _Program, starts: dict[int, int]) -> None:
+    size = p.code.unsigned()
+    begin = p.code.at
+    opcode = p.code.byte()
+    if opcode == 1:
+        p.finish()
+    elif opcode == 2:
+        p.known = p.code.at in starts
+        p.address = starts.get(p.code.at, 0)
+    p.code.at = begin + size
+
+
+def _standard(p: _Program, opcode: int) -> None:
+    if opcode == 1:
+        p.emit()
+    elif opcode == 2:
+        p.address += p.code.unsigned() * p.step
+    elif opcode == 3:
+        p.line += p.code.signed()
+    elif opcode == 4:
+        p.file = p.code.unsigned()
+    elif opcode == 8:
+        p.address += (255 - len(p.lengths) - 1) // p.span * p.step
+    elif opcode == 9:
+        p.address += int.from_bytes(p.code.data[p.code.at : p.code.at + 2], "little")
+        p.code.at += 2
+    else:
+        for _ in range(p.lengths[opcode - 1]):
+            p.code.unsigned()
