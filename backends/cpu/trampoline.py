@@ -18,7 +18,6 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
-import sysconfig
 import time
 from array import array
 from collections.abc import Callable
@@ -60,6 +59,9 @@ _TICKS = {
 
 ITEMS_AT = tuple.__basicsize__
 """Offset of the items in a tuple."""
+
+_EFFORT = 0
+"""LLVM's optimiser takes a tenth of a second here, for 3 to 25 ns a call."""
 
 _MICROSECONDS = 100
 """A launch that takes longer is left to Python, which releases the interpreter's lock."""
@@ -294,7 +296,7 @@ class Trampoline:
     def __init__(self) -> None:
         text = text_of(platform.machine().replace("AMD64", "x86_64").replace("arm64", "aarch64"))
         generated = Generated(Kernel("trampoline", (), ()), text, Layout(), ())
-        self._code = NativeCode(generated, 2, ("call", "ticks"))
+        self._code = NativeCode(generated, _EFFORT, ("call", "ticks"))
         self._definition = _Definition(b"launch", self._code.addresses["call"], _METH_FASTCALL | _METH_KEYWORDS, None)
         self._make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
             ("PyCFunction_NewEx", ctypes.pythonapi)
@@ -345,7 +347,7 @@ def is_expected() -> bool:
     """Whether this is an interpreter whose objects the trampoline can read: tried on some objects."""
     if sys.implementation.name != "cpython" or sys.version_info < (3, 11) or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    if sysconfig.get_config_var("Py_GIL_DISABLED") or sys.byteorder != "little":
+    if "t" in getattr(sys, "abiflags", "") or sys.byteorder != "little":  # t: built without the interpreter's lock
         return False
     run, number = w.words((1, 2)), 0.1
     pair = run, number
