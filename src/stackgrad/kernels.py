@@ -330,7 +330,7 @@ def kernel(
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Decorator: make a Python function a kernel. In a class the kernel is a method.
 
-    pure, fastcache: accepted; they concern a cache on disk, which does not exist here. graph: accepted; a launch means
+    pure, fastcache: accepted; every kernel that was compiled is kept on disk. graph: accepted; a launch means
     the same whether or not a device records it. Raises OptionError.
     """
     for name in options:
