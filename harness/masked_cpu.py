@@ -15,7 +15,7 @@ LANES = 8
 
 
 class MaskedCpu(CpuBackend):
-    """Compiles for LANES lanes. Debug builds have branching code alone."""
+    """Compiles for LANES lanes unless the options say for how many. Debug builds have branching code alone."""
 
     def compile(self, kernel: Kernel, options: Options) -> CpuExecutable:
-        return super().compile(kernel, replace(options, lanes=LANES))
+        return super().compile(kernel, replace(options, lanes=options.lanes or LANES))

@@ -35,6 +35,7 @@ from .plan import Key, Plan
 from .reduce import sign_of_judged
 from .standard import bounded, judge
 from .statistics import Finding
+from .widened import executors
 
 UNIT = 2.0**-53
 
@@ -77,7 +78,7 @@ class Bisector:
     def statement(self) -> Suspect | None:
         """The first statement at which the two executors part; None if none is found."""
         direction, executor = self.key
-        if executor in self.panel.backends:
+        if executor in executors(self.panel.backends, self.plan):
             return self._of_backend(direction, executor)
         return self._of_gradient() if direction == "reverse" else None
 
@@ -90,7 +91,8 @@ class Bisector:
         known = bounded(made.kernel, start, self.scalars, self.draws, precise=True)
         found = {name: a.copy() for name, a in start.items()}
         lowered = prepare_forward(made.kernel) if direction == "forward" else _as_is(made.kernel)
-        Launcher(lowered, self.panel.backends[executor], PRECISE).run(found, self.scalars, self.draws)
+        backend = executors(self.panel.backends, self.plan)[executor]
+        Launcher(lowered, backend, PRECISE).run(found, self.scalars, self.draws)
         wrong = {}
         for slot in made.slots:
             array = REAL if slot.value.type.is_real else WHOLE

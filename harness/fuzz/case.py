@@ -29,13 +29,14 @@ from ..launch import GRAD
 from ..model import Program
 from ..outcome import Arrays, Ok, Outcome, Trap, Unsupported, attempt, one_line
 from ..peers import Peer
-from . import beside, derivatives, features
+from . import again, beside, derivatives, features
 from .lowerings import Lowerings, copies, kernel_of
 from .marks import difference, overlap
 from .plan import Plan
 from .result import Features, Judged, Result
 from .standard import FUEL, Bounded, bounded, judge
 from .twins import TWINS
+from .widened import executors
 
 TRAP_KINDS = frozenset(kind.__name__ for kind in TRAPS)
 State = dict[str, np.ndarray]
@@ -155,9 +156,11 @@ class _Case:
         return replace(options, effort=self.plan.effort)
 
     def _backends_forward(self, outcome: Outcome) -> None:
-        options = self._options(PRECISE if isinstance(outcome, Ok) else CHECKED)
-        for name, backend in self.panel.backends.items():
-            if name in self.plan.backends and self.plan.wants("forward", name):
+        options, plan = self._options(PRECISE), self.plan
+        if not isinstance(outcome, Ok):  # code with checks runs one iteration after the other
+            options, plan = self._options(CHECKED), replace(plan, branching=True, masked=False)
+        for name, backend in executors(self.panel.backends, plan).items():
+            if self.plan.wants("forward", name):
                 self._compare_forward(name, outcome, partial(self._launches, backend, options))
 
     def _states(self, plain: Kernel) -> Arrays:
@@ -283,6 +286,8 @@ class _Case:
             self._other_gradient("policy", made, made.other(policy), seeds)
         if self.plan.twins:
             self._twins_reverse(made, seeds)
+        if self.plan.again and self.plan.wants("reverse", "again"):
+            self.judged += again.compare(lean, self._primals(0, lean), self.scalars, seeds, self.panel.reference)
 
     def _twins_reverse(self, made: Lowerings, seeds: Arrays) -> None:
         """What twins give as gradient: the other rendering, in which vectors are scalars by hand, and others."""
@@ -297,10 +302,9 @@ class _Case:
                 self._other_gradient(name, made, twin.lean, seeds)
 
     def _reverse_executors(self, made: Lowerings, seeds: Arrays) -> dict[str, Callable[[], Arrays]]:
-        wanted = {k: b for k, b in self.panel.backends.items() if k in self.plan.backends}
         found: dict[str, Callable[[], Arrays]] = {"counted": lambda: self._counted(made.lean, seeds)}
-        found |= {name: partial(self._on_backend, b, made.lean, seeds) for name, b in wanted.items()}
-        return found
+        wanted = executors(self.panel.backends, self.plan).items()
+        return found | {name: partial(self._on_backend, b, made.lean, seeds) for name, b in wanted}
 
     def _on_backend(self, backend: Backend, lean: Lowered, seeds: Arrays) -> Arrays:
         own = self.plan.counts or bool(self.gradient.poisoned)  # who may take another way has other sizes

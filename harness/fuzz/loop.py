@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import wait
 
-from .plan import plan_for
+from .plan import BACKENDS, plan_for
 from .result import Result
 from .statistics import Finding, Statistics
 from .worker import Crash, Job, Runner, Sampler, Setup, Worker
@@ -25,7 +25,7 @@ def fuzz(
     seconds: float | None = None,
     cases: int | None = None,
     seed: int | None = None,
-    backends: tuple[str, ...] = ("cpu",),
+    backends: tuple[str, ...] = BACKENDS,
     processes: int = 1,
     sample: Sampler = default_sample,
     hang: float = HANG,

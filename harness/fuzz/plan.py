@@ -31,7 +31,18 @@ TANGENTS = 0.25
 """Share of other cases that ask forward mode."""
 
 
-IN_MEMORY = 0.7
+MASKED = "cpu-masked"
+"""The CPU with masked code and several threads, see `widened`."""
+BACKENDS = ("cpu", MASKED)
+"""What runs unless others are named."""
+WIDE = 0.4
+"""Share of other cases that run kernels so, and not as small launches are."""
+LANES = (4, 8, 2, 4, 8, 16)
+"""Lanes of masked code: launches have up to 9 iterations."""
+AGAIN = 0.12
+"""Share of cases whose gradient is launched again with other trip counts."""
+
+IN_MEMORY = 0.5
 """Share of cases whose vectors are local arrays."""
 
 OF_ARRAYS = ("restoring", "restoring", "greedy", "restoring", "stored", "restoring", "restoring")
@@ -48,11 +59,12 @@ class Plan:
     adstacks themselves. forward: forward passes and backends run, where there is a gradient to run instead. classic:
     the gradient of that lowering too. effort: of backends, see `Options`. twins: what twins compute too, forward and
     reverse. in_memory: in the model's own rendering vectors are local arrays. tangents: compare with forward mode.
-    policy: one more that makes the gradient, if any. of_arrays: likewise, where the kernel has local arrays. only: the
-    one comparison to make; None for all.
+    branching, masked: which code of the CPU runs; lanes, threads: of masked code. again: launch the gradient once more
+    with other trip counts. policy: one more that makes the gradient, if any. of_arrays: likewise, where the kernel has
+    local arrays. only: the one comparison to make; None for all.
     """
 
-    backends: tuple[str, ...] = ("cpu",)
+    backends: tuple[str, ...] = BACKENDS
     launches: int = 1
     traced: bool = True
     text: bool = True
@@ -64,6 +76,11 @@ class Plan:
     effort: int = 2
     twins: bool = True
     tangents: bool = True
+    branching: bool = True
+    masked: bool = True
+    lanes: int = 4
+    threads: int = 2
+    again: bool = True
     policy: str = "stored"
     of_arrays: str = ""
     in_memory: bool = False
@@ -88,6 +105,7 @@ class Plan:
             twins=key in TWIN_KEYS, tangents=key[1] == "tangent",
             policy=self.policy if key[1] == "policy" else "",
             of_arrays=self.of_arrays if key[1] == "policy" else "",
+            branching=True, masked=True, again=key[1] == "again",
             peers=tuple(p for p in self.peers if p == key[1]),
         )  # fmt: skip
 
@@ -96,7 +114,7 @@ class Plan:
         """The same launches with every comparison there is."""
         return replace(
             self, text=True, oracle=True, check=True, counts=True, forward=True, classic=True, effort=2, twins=True,
-            tangents=True, policy=self.policy or OTHER_POLICIES[0], only=None,
+            tangents=True, branching=True, masked=True, again=True, policy=self.policy or OTHER_POLICIES[0], only=None,
         )
 
 
@@ -105,6 +123,7 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
     source = random.Random(f"plan {seed}")
     thorough = source.randrange(EVERY_THOROUGH) == 0
     drawn = {name: thorough and source.random() < share for name, share in THOROUGH.items()}
+    wide = thorough or source.random() < WIDE
     return Plan(
         backends,
         launches=2 if drawn["pair"] else 1,
@@ -120,6 +139,11 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
         tangents=drawn["tangents"] or source.random() < TANGENTS,
         policy=source.choice(OTHER_POLICIES) if drawn["policy"] else "",
         of_arrays=source.choice(OF_ARRAYS),
+        branching=thorough or not wide or MASKED not in backends,
+        masked=wide,
+        lanes=source.choice(LANES),
+        threads=source.choice((1, 2)),
+        again=source.random() < AGAIN,
         peers=peers,
         in_memory=source.random() < IN_MEMORY,
     )

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+from ...backends import disk_cache
 from ..executors import backend_named
 from ..model import Program
 from ..mutants import MUTANTS
 from ..peers import Peer
 from ..strategies import sample as draw
 from .case import Panel, run_case
-from .plan import Plan, plan_for
+from .plan import BACKENDS, Plan, plan_for
 from .result import Result
 from .retry import settle
 
@@ -30,7 +31,7 @@ class Setup:
     peers: other systems by name, all installed.
     """
 
-    backends: tuple[str, ...] = ("cpu",)
+    backends: tuple[str, ...] = BACKENDS
     sample: Sampler = draw
     mutant: str = ""
     peers: tuple[str, ...] = ()
@@ -50,6 +51,7 @@ class Runner:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
+        disk_cache.choose(enabled=False)  # no program comes again, and a planted mistake would
         peers = {name: Peer(name) for name in setup.peers}
         self.panel = Panel({name: backend_named(name) for name in setup.backends}, peers)
 

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ...backends import disk_cache
 from ...compiler.ad import needs as rule_needs
 from ...compiler.ad.reverse import TaskReverser
 from ...compiler.ad.rules import VJP, Rule
@@ -23,7 +24,8 @@ Plant = AbstractContextManager[Any]
 @dataclass(frozen=True)
 class Mutant:
     """A miscompilation that can be switched on. rule: what it breaks. shows: where it is seen on a kernel that it
-    changes, "gradient", "values", "tangent" (of forward mode) or "overflow" (an AdstackOverflow, never wrong numbers).
+    changes, "gradient", "values", "tangent" (of forward mode), "overflow" (an AdstackOverflow, never wrong numbers) or
+    "relaunch" (a gradient launched again on other content).
     """
 
     name: str
@@ -34,8 +36,10 @@ class Mutant:
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """Inside, the compiler is wrong in this way. Executors and kernels made before may still be right."""
-        with self.plant():
+        """Inside, the compiler is wrong in this way. Executors and kernels made before may still be right. Nothing is
+        taken from the disk, or left there.
+        """
+        with self.plant(), patched(disk_cache, "active", lambda: None):
             yield
 
 

@@ -14,7 +14,7 @@ from ...compiler.ir.types import Scalar, f16, f32, f64, i32, i64, u1
 from ..model import nodes as m
 from .draw import Draw
 
-LANES = (1, 2, 3, 3, 2, 3, 8, 8, 3, 2, 8, 1, 3, 2, 3, 2, 8, 3, 2, 0)
+LANES = (1, 2, 3, 3, 2, 3, 8, 9, 3, 2, 8, 1, 4, 2, 5, 2, 8, 3, 2, 0)
 """Extents of the parallel axis; 0 is an empty launch."""
 COLUMNS = 3
 SMOOTH, WILD = "smooth", "wild"

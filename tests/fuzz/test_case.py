@@ -20,7 +20,8 @@ from stackgrad.harness.peers import Answer, Peer
 ALL = {
     ("forward", "text"), ("forward", "optimised"), ("forward", "cpu"), ("reverse", "counted"), ("reverse", "cpu"),
     ("reverse", "classic"), ("reverse", "dual"), ("reverse", "jax"), ("reverse", "types"),
-    ("reverse", "text"), ("reverse", "tangent"), ("reverse", "policy"),
+    ("reverse", "text"), ("reverse", "tangent"), ("reverse", "policy"), ("forward", "cpu-masked"),
+    ("reverse", "cpu-masked"), ("reverse", "again"),
 }  # fmt: skip
 
 
@@ -79,7 +80,7 @@ def test_a_backend_that_computes_something_else(runner: Runner) -> None:
     bent = m.Assign((m.Element("y", (i,)),), (m.Call("tanh", (m.Element("x", (i,)),)),))
     program = replace(loop_program(), kernel=m.Kernel("k", (m.For(("i",), m.Over("x"), (bent,)),)))
     with wrong_backend():
-        result = runner.run(Job(0, program, Plan()))
+        result = runner.run(Job(0, program, Plan(masked=False)))
     assert {j.key for j in result.disagreements} == {("forward", "cpu"), ("reverse", "cpu")}
 
 

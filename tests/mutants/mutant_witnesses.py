@@ -79,7 +79,7 @@ def _constant_store(f):
 
 
 @witness("local-keeps-adjoint", "for-misses-first", "variable-reread", "last-iteration-read",
-         "slot-adjoint-not-zeroed", "tangent-local-stale")
+         "slot-adjoint-not-zeroed", "tangent-local-stale", "gate-of-other-slab")
 def _recurrence(f):
     x, y = f.x, f.y
 
@@ -163,7 +163,7 @@ def _statements_before_a_loop(f):
     return k
 
 
-@witness("siblings-forward")
+@witness("siblings-forward", "offsets-confused")
 def _two_loops(f):
     x, y = f.x, f.y
 
@@ -197,7 +197,7 @@ def _early_exit(f):
     return k
 
 
-@witness("count-one-short", "while-one-trip-short")
+@witness("count-one-short", "while-one-trip-short", "sizes-outlive-content")
 def _while(f):
     x, y, c = f.x, f.y, f.c
 

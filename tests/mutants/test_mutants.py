@@ -105,6 +105,24 @@ def tangent_answers(kernel: Kernel) -> Answers:
     return found
 
 
+def relaunched(kernel: Kernel, fresh: bool = False) -> Answers:
+    """Gradients where loops run more often than in the launch before. fresh: there is none."""
+    found = {}
+    for executor in panel():
+        values = attempt(lambda executor=executor: executor.forward(kernel, arrays_of(kernel), {}, Draws()))
+        found[executor.name] = values, attempt(lambda executor=executor: _again(kernel, executor, fresh))
+    return found
+
+
+def _again(kernel: Kernel, executor: LaunchExecutor, fresh: bool) -> Arrays:
+    launcher = executor.grad_launcher(kernel)
+    for version, more in enumerate((0, 2)[fresh:]):
+        memory = {**arrays_of(kernel), **{f"{name}.grad": seed for name, seed in seeds_of(kernel).items()}}
+        memory["c"] += np.int32(more)
+        launcher.run(memory, {}, Draws(), (version,) * len(launcher.versioned))
+    return {name: memory[f"{name}.grad"] for name in with_gradient(kernel)}
+
+
 def exact_tangents(kernel: Kernel) -> Arrays:
     """By dual numbers, which share nothing with what a mutant changes."""
     plain = executors.lower_plainly(kernel).kernel
@@ -122,7 +140,7 @@ def test_every_mutant_has_a_witness_and_says_what_it_breaks() -> None:
     assert len(MUTANTS) >= 12
     for name, mutant in MUTANTS.items():
         assert name == mutant.name and mutant.description.endswith(".") and mutant.rule
-        assert mutant.shows in ("gradient", "values", "overflow", "tangent")
+        assert mutant.shows in ("gradient", "values", "overflow", "tangent", "relaunch")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -132,6 +150,8 @@ def test_mutant_changes_a_result_and_leaves_nothing_behind(name, kernels, right)
     ask = lambda: answers(kernel, values)  # noqa: E731
     if mutant.shows == "tangent":
         gradient, ask = exact_tangents(kernel), lambda: tangent_answers(kernel)
+    elif mutant.shows == "relaunch":
+        gradient, ask = relaunched(kernel, fresh=True)["reference"][1].arrays, lambda: relaunched(kernel)
     with mutant.planted():
         wrong = ask()
     sound = ask()
@@ -160,6 +180,8 @@ def is_caught(mutant: Mutant, found: Answers, values: Arrays, gradient: Arrays) 
 
 def state() -> list[object]:
     """Everything that plants touch: rows of the tables, and the classes and modules they patch."""
+    from stackgrad.backends import launcher
+    from stackgrad.backends.cpu import stacks
     from stackgrad.backends.llvm.ops import LLVM
     from stackgrad.compiler import driver as pipeline
     from stackgrad.compiler.ad import driver, statements, tangent_statements
@@ -178,7 +200,7 @@ def state() -> list[object]:
 
     owners = (TaskReverser, Sources, Requirements, RiskAnalysis, ForwardSweep, TangentSweep, _Merger, _Liveness,
               Marking, _Lowering, _Promotion, count, count._Counter, driver, Elements, pipeline,
-              tangent_statements)  # fmt: skip
+              tangent_statements, stacks, launcher._Slice)  # fmt: skip
     tables = (LLVM, rules.VJP, statements.REVERSE, tangent_statements.TANGENT)
     return [*(dict(vars(o)) for o in owners), *({k: t[k] for k in t} for t in tables)]
 

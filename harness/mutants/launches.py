@@ -1,0 +1,58 @@
+"""Mutants of what happens around native code: where adstacks lie, how large they are, when that is found anew."""
+from __future__ import annotations
+
+from typing import Any
+
+from ...backends import launcher
+from ...backends.base import SLABS, Sizes
+from ...backends.cpu import stacks
+from ...backends.llvm.layout import Layout, Stack
+from .planting import Mutant, Plant, patched
+
+
+def _offset_of_the_one_before() -> Plant:
+    right = stacks._place_slab
+
+    def wrong(out: stacks.Plan, layout: Layout, sizes: Sizes, task: int, slab: str) -> None:
+        right(out, layout, sizes, task, slab)
+        places = [s.offset_at for s in layout.stacks if (s.task, s.slab) == (task, slab)]
+        known = dict(out.words)
+        moved = {at: known[before] for before, at in zip(places, places[1:])}
+        out.words = [(at, moved.get(at, word)) for at, word in out.words]
+
+    return patched(stacks, "_place_slab", wrong)
+
+
+def _gate_of_the_next_slab() -> Plant:
+    right = stacks.capacity
+
+    def wrong(stack: Stack, sizes: Sizes) -> int:
+        other = SLABS[(SLABS.index(stack.slab) + 1) % len(SLABS)]
+        return 0 if sizes.rows.get((stack.task, other)) == 0 else right(stack, sizes)
+
+    return patched(stacks, "capacity", wrong)
+
+
+def _versions_ignored() -> Plant:
+    right = launcher._Slice.key
+
+    def wrong(self: Any, arrays: Any, scalars: Any, draws: Any, versions: tuple[int, ...] | None) -> object:
+        return right(self, arrays, scalars, draws, versions and ())
+
+    return patched(launcher._Slice, "key", wrong)
+
+
+MUTANTS = (
+    Mutant(
+        "offsets-confused", "A stack begins where the one before it in its slab does.",
+        "stacks of a task lie one after another in its rows", _offset_of_the_one_before,
+    ),
+    Mutant(
+        "gate-of-other-slab", "A task gets no slots of one kind if no iteration needs any of the next kind.",
+        "a slab of a task has rows if an iteration pushes to that slab", _gate_of_the_next_slab,
+    ),
+    Mutant(
+        "sizes-outlive-content", "Sizes of adstacks are used again when what decides them was written.",
+        "sizes are kept for the versions of all that the counting kernel loads", _versions_ignored, "relaunch",
+    ),
+)  # fmt: skip
