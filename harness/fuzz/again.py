@@ -1,11 +1,13 @@
 """A gradient launched once more, when the numbers that decide its trip counts have changed: sizes of adstacks are kept
-between launches, and must be found anew for a state that has not been seen.
+between launches, and must be found anew for a state that has not been seen. And sizes by expressions, which must be
+those that are counted.
 
 What both launches compute need not be the gradient of anything. They must be what the reference computes.
 """
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,17 +18,27 @@ from ...reference.backend import ReferenceBackend
 from ...reference.traps import TRAPS
 from ..executors import CHECKED
 from ..outcome import Arrays, attempt
+from .plan import Plan
 from .result import Judged
 from .standard import bounded, judge
 
 
 def compare(
-    lean: Lowered, memory: Arrays, scalars: Scalars, seeds: Arrays, reference: ReferenceBackend
+    lean: Lowered, state: Arrays, scalars: Scalars, reference: ReferenceBackend, plan: Plan
+) -> Iterator[Judged]:
+    """Sizes by expressions, and a second launch, as far as the plan wants them. state: of a launch of the gradient."""
+    if plan.wants("reverse", "sizes"):
+        yield from _sizes(lean, state, scalars, reference)
+    if plan.again and plan.wants("reverse", "again"):
+        yield from _relaunched(lean, state, scalars, reference)
+
+
+def _relaunched(
+    lean: Lowered, first: Arrays, scalars: Scalars, reference: ReferenceBackend
 ) -> Iterator[Judged]:
     """Launch on a state, then on one with more trips. Nothing if the second is the first, traps or has no gradient."""
     if lean.counting is None or lean.marking is not None:
         return
-    first = {**memory, **seeds}
     second = {name: _more(name, array, lean) for name, array in first.items()}
     if all(np.array_equal(first[name], second[name], equal_nan=True) for name in first):
         return
@@ -45,6 +57,21 @@ def compare(
 
     made = judge(known, "again", attempt(relaunched))
     yield Judged("reverse", "again", "lean", made.verdict, made.reason)
+
+
+def _sizes(lean: Lowered, memory: Arrays, scalars: Scalars, reference: ReferenceBackend) -> Iterator[Judged]:
+    """Size expressions give what the counting kernel finds. Nothing where there are none, or they pass."""
+    if lean.sizes is None or lean.counting is None:
+        return
+    said = Launcher(lean, reference, CHECKED)._evaluate(memory, scalars)
+    if said is None:
+        return
+    counting = Launcher(replace(lean, sizes=None), reference, CHECKED)
+    counting.measure(memory, scalars)
+    counted = counting._last
+    parts = [name for name in ("capacities", "rows", "totals") if getattr(said, name) != getattr(counted, name)]
+    reason = "; ".join(f"{name}: {getattr(said, name)}, not {getattr(counted, name)}" for name in parts)
+    yield Judged("reverse", "sizes", "the counting kernel", "disagree" if parts else "ok", reason)
 
 
 def _more(name: str, array: np.ndarray, lean: Lowered) -> np.ndarray:

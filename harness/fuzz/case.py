@@ -286,8 +286,8 @@ class _Case:
             self._other_gradient("policy", made, made.other(policy), seeds)
         if self.plan.twins:
             self._twins_reverse(made, seeds)
-        if self.plan.again and self.plan.wants("reverse", "again"):
-            self.judged += again.compare(lean, self._primals(0, lean), self.scalars, seeds, self.panel.reference)
+        state = {**self._primals(0, lean), **seeds}
+        self.judged += again.compare(lean, state, self.scalars, self.panel.reference, self.plan)
 
     def _twins_reverse(self, made: Lowerings, seeds: Arrays) -> None:
         """What twins give as gradient: the other rendering, in which vectors are scalars by hand, and others."""

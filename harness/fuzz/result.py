@@ -12,7 +12,7 @@ OUTCOMES: tuple[Outcome, ...] = ("ok", "trap", "unsupported", "refused", "poison
 DECIDED: frozenset[Outcome] = frozenset({"ok", "trap", "disagreement"})
 
 
-SURE = frozenset({"text", "types", "marks"})
+SURE = frozenset({"text", "types", "marks", "sizes"})
 """Comparisons that no rounding leaves open: they count only where they are all there is."""
 _WORST_FIRST: tuple[Outcome, ...] = ("trap", "undecided", "poisoned", "refused", "unsupported", "ok")
 

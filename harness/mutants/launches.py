@@ -6,21 +6,21 @@ from typing import Any
 from ...backends import launcher
 from ...backends.base import SLABS, Sizes
 from ...backends.cpu import stacks
-from ...backends.llvm.layout import Layout, Stack
+from ...backends.llvm.layout import Stack
 from .planting import Mutant, Plant, patched
 
 
 def _offset_of_the_one_before() -> Plant:
-    right = stacks._place_slab
+    right = stacks._place
 
-    def wrong(out: stacks.Plan, layout: Layout, sizes: Sizes, task: int, slab: str) -> None:
-        right(out, layout, sizes, task, slab)
-        places = [s.offset_at for s in layout.stacks if (s.task, s.slab) == (task, slab)]
+    def wrong(out: stacks.Plan, found: list[Stack], sizes: Sizes, places: int) -> int:
+        size = right(out, found, sizes, places)
         known = dict(out.words)
-        moved = {at: known[before] for before, at in zip(places, places[1:])}
+        moved = {s.offset_at: known[before.offset_at] for before, s in zip(found, found[1:])}
         out.words = [(at, moved.get(at, word)) for at, word in out.words]
+        return size
 
-    return patched(stacks, "_place_slab", wrong)
+    return patched(stacks, "_place", wrong)
 
 
 def _gate_of_the_next_slab() -> Plant:

@@ -21,7 +21,7 @@ ALL = {
     ("forward", "text"), ("forward", "optimised"), ("forward", "cpu"), ("reverse", "counted"), ("reverse", "cpu"),
     ("reverse", "classic"), ("reverse", "dual"), ("reverse", "jax"), ("reverse", "types"),
     ("reverse", "text"), ("reverse", "tangent"), ("reverse", "policy"), ("forward", "cpu-masked"),
-    ("reverse", "cpu-masked"), ("reverse", "again"),
+    ("reverse", "cpu-masked"), ("reverse", "again"), ("reverse", "sizes"),
 }  # fmt: skip
 
 

@@ -288,3 +288,54 @@ def _array_of_an_iteration(f):
       set v, %13
     }"""
     return SimpleNamespace(ir=lambda: parse_kernel(LANES.replace("BODY", body)))
+
+
+@witness("mask-not-restored", "lane-across", "sizes-outlive-content")
+def _as_often_as_data_say(f):
+    x, y, c = f.x, f.y, f.c
+
+    @sg.kernel
+    def k():
+        for i in range(4):
+            v = x[i]
+            for _ in range(c[i]):
+                v = sg.sin(v) * 1.5
+            y[i] = v
+
+    return k
+
+
+@witness("tail-lanes-active")
+def _sum_of_cosines(f):
+    x, y = f.x, f.y
+
+    @sg.kernel
+    def k():
+        for i in range(4):
+            y[0] += sg.cos(x[i])
+
+    return k
+
+
+@witness("zero-is-neutral")
+def _maximum_below_zero(f):
+    x, z = f.x, f.z
+
+    @sg.kernel
+    def k():
+        for i in range(4):
+            sg.atomic_max(z[0], x[i] - 1.0)
+
+    return k
+
+
+@witness("own-add-lost")
+def _gathered(f):
+    x, y, c = f.x, f.y, f.c
+
+    @sg.kernel
+    def k():
+        for i in range(4):
+            y[i] = x[abs(c[i]) // 2] * 2.0
+
+    return k

@@ -79,7 +79,8 @@ def _constant_store(f):
 
 
 @witness("local-keeps-adjoint", "for-misses-first", "variable-reread", "last-iteration-read",
-         "slot-adjoint-not-zeroed", "tangent-local-stale", "gate-of-other-slab")
+         "slot-adjoint-not-zeroed", "tangent-local-stale", "gate-of-other-slab", "slots-overlap",
+         "wrong-coefficient")
 def _recurrence(f):
     x, y = f.x, f.y
 
@@ -197,7 +198,7 @@ def _early_exit(f):
     return k
 
 
-@witness("count-one-short", "while-one-trip-short", "sizes-outlive-content")
+@witness("count-one-short", "while-one-trip-short")
 def _while(f):
     x, y, c = f.x, f.y, f.c
 
@@ -275,7 +276,7 @@ def _branch_that_changes_its_condition(f):
     return k
 
 
-@witness("push-missing-in-arm", "push-in-first-arm")
+@witness("push-missing-in-arm", "push-in-first-arm", "guard-ignored")
 def _two_arms(f):
     x, y, c = f.x, f.y, f.c
 

@@ -70,7 +70,7 @@ def seeds_of(kernel: Kernel) -> dict[str, np.ndarray]:
 
 def panel() -> list[LaunchExecutor]:
     """New executors, which have compiled nothing yet: three policies on the reference, and the CPU."""
-    found, _ = executors.present_backends(["cpu"])
+    found, _ = executors.present_backends(["cpu", "cpu-masked"])
     restoring = executors.reference("restoring", lowering="restoring")
     return [executors.reference(lowering="lean"), executors.twin(), restoring, *found]
 
@@ -182,7 +182,11 @@ def state() -> list[object]:
     """Everything that plants touch: rows of the tables, and the classes and modules they patch."""
     from stackgrad.backends import launcher
     from stackgrad.backends.cpu import stacks
+    from stackgrad.backends.llvm.masked import adstack, atomics
+    from stackgrad.backends.llvm.masked import loops as masked_loops
+    from stackgrad.backends.llvm.masked.masks import MASKED_CONTROL
     from stackgrad.backends.llvm.ops import LLVM
+    from stackgrad.backends.llvm.polynomials import evaluate
     from stackgrad.compiler import driver as pipeline
     from stackgrad.compiler.ad import driver, statements, tangent_statements
     from stackgrad.compiler.ad.elements import Elements
@@ -196,12 +200,12 @@ def state() -> list[object]:
     from stackgrad.compiler.passes.lower_exits import _Lowering
     from stackgrad.compiler.passes.marking import Marking
     from stackgrad.compiler.passes.promote_elements import _Promotion
-    from stackgrad.compiler.sizing import count
+    from stackgrad.compiler.sizing import count, flows
 
     owners = (TaskReverser, Sources, Requirements, RiskAnalysis, ForwardSweep, TangentSweep, _Merger, _Liveness,
               Marking, _Lowering, _Promotion, count, count._Counter, driver, Elements, pipeline,
-              tangent_statements, stacks, launcher._Slice)  # fmt: skip
-    tables = (LLVM, rules.VJP, statements.REVERSE, tangent_statements.TANGENT)
+              tangent_statements, stacks, launcher._Slice, adstack, atomics, masked_loops, evaluate, flows)  # fmt: skip
+    tables = (LLVM, MASKED_CONTROL, rules.VJP, statements.REVERSE, tangent_statements.TANGENT)
     return [*(dict(vars(o)) for o in owners), *({k: t[k] for k in t} for t in tables)]
 
 
