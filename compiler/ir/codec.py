@@ -9,9 +9,11 @@ kind of `_HEADS`, or the place of a class. Where the class says that a field hol
 """
 from __future__ import annotations
 
+import gc
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -50,20 +52,34 @@ def pattern(spans: Spans) -> tuple[int, ...]:
 
 def encode(value: object, spans: Spans = ()) -> bytes:
     """The bytes of a value. spans: of which each span in the value must be one. Raises CodecError."""
-    writer = _Writer(spans)
-    body = writer.write(value)
-    return json.dumps([writer.names, list(writer.values), body], separators=(",", ":")).encode()
+    with _without_collections():
+        writer = _Writer(spans)
+        body = writer.write(value)
+        return json.dumps([writer.names, list(writer.values), body], separators=(",", ":")).encode()
 
 
 def decode(data: bytes, spans: Spans = ()) -> Any:
     """The value of these bytes, with the spans of this table. Raises CodecError."""
     try:
-        names, values, body = json.loads(data)
-        return _Reader([_class_of(name) for name in names], values, spans).read(body)
+        with _without_collections():
+            names, values, body = json.loads(data)
+            return _Reader([_class_of(name) for name in names], values, spans).read(body)
     except CodecError:
         raise
     except Exception as error:
         raise CodecError(f"not a value of this version: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Thousands of objects are made and none is garbage: looking for some would take longer than making them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Field(NamedTuple):

@@ -1,6 +1,7 @@
 """Kernels as bytes: equal when they come back, with the source lines of the table they are read with."""
 from __future__ import annotations
 
+import gc
 import json
 import math
 import sys
@@ -190,3 +191,16 @@ def test_identity_belongs_to_the_object() -> None:
     set_identity(kernel, b"k")
     assert identity_of(kernel) == b"k" and kernel == SUM
     assert identity_of(replace(kernel, name="other")) is None and identity_of(SUM) is None
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(enabled: bool) -> None:
+    before = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        assert decode(encode(SUM)) == SUM and gc.isenabled() is enabled
+        with pytest.raises(CodecError):
+            decode(b"[")
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()
