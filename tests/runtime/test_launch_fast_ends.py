@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
-from launch_fast_support import Steps, add, arrays, native_of, natively, repeat, sines
+from launch_fast_support import Steps, add, arrays, grow, native_of, natively, repeat, sines
 from stackgrad.backends.cpu.trampoline import trampoline
 from stackgrad.capture import capture
 from stackgrad.session import RUNTIME
@@ -316,3 +316,36 @@ def test_a_gradient_that_is_added_later() -> None:
         y.grad.fill(1.0)
         square.grad(x, y)
         assert x.grad.to_numpy().tolist() == [2.0, 4.0, 6.0, 8.0]
+
+
+def test_adstacks_of_threads_at_once() -> None:
+    """Native launches keep away from the heap while one from Python, which has released the lock, uses it."""
+    errors: list[BaseException] = []
+
+    def work(size: int, times: int, rounds: int) -> None:
+        try:
+            (x, y), (n,) = arrays(2, size, needs_grad=True), arrays(1, size, dtype=sg.i32)
+            n.fill(times)
+            x.from_numpy(np.linspace(0.2, 1.0, size))
+            expected = sines(x.to_numpy(), times)[1]
+            for _ in range(rounds):
+                x.grad.fill(0.0)
+                y.grad.fill(1.0)
+                grow.grad(x, y, n)
+                np.testing.assert_allclose(x.grad.to_numpy(), expected, rtol=1e-12)
+        except BaseException as error:
+            errors.append(error)
+
+    work(16, 5, 6)
+    sys.setswitchinterval(1e-5)
+    try:
+        jobs = [(16, 5, 300), (16, 9, 300), (4000, 60, 20), (3, 2, 300)]
+        threads = [threading.Thread(target=work, args=job) for job in jobs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(5e-3)
+    assert not errors
+    assert grow.stats().grad_launches == 6 + sum(rounds for _, _, rounds in jobs)
