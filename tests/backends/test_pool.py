@@ -52,6 +52,24 @@ def test_workers_that_sleep_or_are_about_to(work: Any, pause: float) -> None:
     assert set(notes.counts) == {launches} and notes.faults == 0
 
 
+@pytest.mark.parametrize("seconds", [0.00001, 0.005])
+def test_a_launch_ends_when_its_workers_have_ended(work: Any, seconds: float) -> None:
+    """Workers are slower than the launching thread, by less and by more than it is willing to spin."""
+    ended: list[int] = []
+
+    @FUNCTION
+    def slow(block: int, first: int, last: int, stride: int, row: int) -> int:
+        time.sleep(seconds if row else 0.0001)
+        ended.append(first)
+        return 0
+
+    address = ctypes.cast(slow, ctypes.c_void_p).value or 0
+    for _ in range(20):
+        assert work.call(address, 30, 2, 4) == 0
+        assert sorted(ended) == list(range(0, 30, 2))
+        ended.clear()
+
+
 @pytest.mark.parametrize("total", [1, 2, 63, 64, 65, 1000])
 @pytest.mark.parametrize("grain", [1, 7, 64, 5000])
 @pytest.mark.parametrize("threads", [2, 3, 8])
