@@ -6,6 +6,7 @@ Code that a program makes while it runs is in no file that such tools know. Here
 """
 from __future__ import annotations
 
+import atexit
 import mmap
 import os
 import platform
@@ -42,7 +43,7 @@ def note(name: str, image: bytes, addresses: dict[str, int]) -> None:
             if key not in _open:
                 _open[key] = CodeMap(Path(folder))
             _open[key].add(name, image, addresses)
-    except (OSError, ValueError, struct.error):
+    except (OSError, ValueError, AttributeError, struct.error):  # also where files cannot be mapped as code
         return
 
 
@@ -54,6 +55,7 @@ class CodeMap:
         self.folder = folder.absolute()
         self._number = 0
         self._dump: BinaryIO = (self.folder / f"jit-{os.getpid()}.dump").open("w+b")
+        atexit.register(self._dump.close)
         machine = _MACHINES.get(platform.machine(), 0)
         self._write(_HEADER.pack(0x4A695444, 1, _HEADER.size, machine, 0, os.getpid(), _now(), 0))
         # perf finds the file by its being mapped as code.
