@@ -7,9 +7,7 @@ soon wants the others. What the maker raises surfaces when the launch is over, w
 from __future__ import annotations
 
 import ctypes
-import importlib
 import threading
-from types import ModuleType
 
 from ...compiler.ir.nodes import Kernel
 from ..base import Options
@@ -40,26 +38,22 @@ class Variants:
     def fill(self, block: int, task: int) -> None:
         """Write the address for a task into a block, or that there is none; the code is made if it is not there."""
         slot = ctypes.c_int64.from_address(block + self.layout.variants[task])
-        slot.value = DECLINED
-        with self._lock:
-            if self._addresses is None:
-                self._addresses = self._make()
+        try:
+            with self._lock:
+                if self._addresses is None:
+                    self._addresses = self._make()
+        except Exception:
+            slot.value = DECLINED
+            raise
         slot.value = self._addresses.get(task, DECLINED)
 
     def _make(self) -> dict[int, int]:
-        masked = _generator()
-        tasks = [] if masked is None else [k for k in self.layout.variants if masked.eligible(self.kernel, k)]
-        if masked is None or not tasks:
+        from ..llvm import masked  # kernels that want no masked code do without
+
+        tasks = [k for k in self.layout.variants if masked.eligible(self.kernel, k)]
+        if not tasks:
             return {}
         self._generated = generate_later(masked.generate_masked, self.kernel, self.options, self.target)
         names = [f"masked.{index}" for index in tasks]
         self._code = NativeCode(self._generated, self.options.effort, names)
         return {index: self._code.addresses[name] for index, name in zip(tasks, names)}
-
-
-def _generator() -> ModuleType | None:
-    """The generator of masked code, if there is one."""
-    try:
-        return importlib.import_module("..llvm.masked", __package__)
-    except ModuleNotFoundError:
-        return None
