@@ -1,7 +1,7 @@
 """Sizes from expressions, inside a launch: on the host where they need no range, else by NumPy or by native code.
 
-Native code for ranges is an ordinary kernel of the backend. It is made when NumPy has been at it for as long as making
-it takes, so that a program which is launched a few times compiles nothing for its sizes.
+Native code for ranges is an ordinary kernel of the backend. It is made when a range is long, or NumPy has been at short
+ones for as long as making it takes, so that a program which is launched a few times compiles nothing for its sizes.
 """
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import numpy as np
 
 from ..compiler.ir.nodes import Kernel, StackAlloca
 from ..compiler.ir.walk import walk_kernel
-from ..compiler.sizing.evaluate import Inexact, sizes
+from ..compiler.sizing.evaluate import Inexact, TooLong, sizes
+from ..compiler.sizing.expressions import INFINITY
 from ..compiler.sizing.host import host_function
 from ..compiler.sizing.post_order import KeptSizes
 from ..compiler.sizing.sizes import Sized
@@ -22,6 +23,9 @@ from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Scalars, S
 
 BREAK_EVEN = 0.02
 """Seconds of NumPy after which native code is made."""
+
+LONG = 1 << 15
+"""Points of ranges that are no matter for NumPy."""
 
 
 class SizeFinder:
@@ -33,18 +37,20 @@ class SizeFinder:
         self.backend = backend
         self.options = replace(options, debug=False)
         self.seconds = 0.0
-        self.break_even = BREAK_EVEN if backend.name != "reference" else float("inf")
+        self.break_even = BREAK_EVEN if backend.name != "reference" else INFINITY
         self._spent = 0.0
         self._sized: Sized | None = None
         self._native: tuple[Kernel, Executable] | None = None
 
     def find(self, arrays: Arrays, scalars: Scalars) -> Sizes | None:
         """Sizes in this state; None if the expressions do not describe it."""
-        if self._sized is None:
-            self._sized = self.kept.sized()
-            self._host = host_function(self._sized)
+        sized = self._sized
+        if sized is None:
+            sized = self.kept.sized()
+            self._host = host_function(sized)
             self._slots = [s for s in walk_kernel(self.kernel) if isinstance(s, StackAlloca)]
-        found = self._find(self._sized, arrays, scalars)
+            self._sized = sized  # last: other threads look for it
+        found = self._find(sized, arrays, scalars)
         return None if found is None else self._named(found)
 
     def _find(self, sized: Sized, arrays: Arrays, scalars: Scalars) -> list[int] | None:
@@ -54,9 +60,12 @@ class SizeFinder:
             if self._spent >= self.break_even:
                 return self._run(sized, arrays, scalars)
             begin = time.perf_counter()
-            found = sizes(sized, arrays, scalars)
+            found = sizes(sized, arrays, scalars, LONG if self.break_even < INFINITY else INFINITY)
             self._spent += time.perf_counter() - begin
             return found
+        except TooLong:
+            self.break_even = 0.0
+            return self._find(sized, arrays, scalars)
         except Inexact:
             return None
 

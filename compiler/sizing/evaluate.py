@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.build import normal_constant
-from .expressions import INT64, KINDS, Expr, variable_of
+from .expressions import INFINITY, INT64, KINDS, Expr, variable_of
 from .sizes import Sized
 
 CHUNK = 1 << 15
@@ -25,13 +25,26 @@ class Inexact(Exception):
     """The expressions do not describe this state."""
 
 
-class Evaluator:
-    """Expressions on the arrays and the scalar arguments of a launch, which are the same all the time."""
+class TooLong(Exception):
+    """There are more points to look at than wanted."""
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, int | float | bool]) -> None:
+
+class Evaluator:
+    """Expressions on the arrays and the scalar arguments of a launch. points: of ranges, that may be looked at."""
+
+    def __init__(
+        self, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, int | float | bool], points: float = INFINITY
+    ) -> None:
         self.arrays = arrays
         self.scalars = scalars
+        self.points = points
         self._numbers: dict[Expr, int] = {}
+
+    def look(self, points: int) -> None:
+        """Count points of a range. Raises TooLong."""
+        self.points -= points
+        if self.points < 0:
+            raise TooLong
 
     def number(self, expr: Expr) -> int:
         """The value of an expression without free indices. Raises Inexact. Stacks of one loop ask for the same one."""
@@ -49,9 +62,11 @@ class Evaluator:
         return [self.at(arg, points) for arg in expr.args]
 
 
-def sizes(sized: Sized, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, int | float | bool]) -> list[int]:
-    """Depths, totals and rows, in this order. Raises Inexact."""
-    evaluator = Evaluator(arrays, scalars)
+def sizes(
+    sized: Sized, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, int | float | bool], points: float = INFINITY
+) -> list[int]:
+    """Depths, totals and rows, in this order. Raises Inexact, and TooLong past so many points of ranges."""
+    evaluator = Evaluator(arrays, scalars, points)
     for value, most in sized.limits:
         if evaluator.number(value) > most:
             raise Inexact
@@ -218,6 +233,7 @@ def _over(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
 
 def _over_one(self: Evaluator, expr: Expr, begin: int, end: int) -> int:
     """One range, a chunk at a time."""
+    self.look(max(end - begin, 0))
     number, sums, made = variable_of(expr), expr.kind == "total", 0
     for first in range(begin, end, CHUNK):
         index = np.arange(first, min(first + CHUNK, end), dtype=np.int64)
@@ -245,6 +261,7 @@ def _over_many(
     number, sums = variable_of(expr), expr.kind == "total"
     made = np.zeros(begins.size, np.int64)
     ends = np.cumsum(counts)
+    self.look(int(ends[-1]) if ends.size else 0)
     for first in range(0, int(ends[-1]) if ends.size else 0, CHUNK):
         at = np.arange(first, min(first + CHUNK, int(ends[-1])), dtype=np.int64)
         owner = np.searchsorted(ends, at, "right")
