@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+from ...compiler import driver as pipelines
 from ...compiler.ad import driver
 from ...compiler.ad.elements import Elements
 from ...compiler.ad.requirement import Requirements
@@ -16,10 +17,13 @@ from ...compiler.ad.statements import Handler
 from ...compiler.ad.structure import Path, Structure
 from ...compiler.ir import nodes as n
 from ...compiler.ir.build import Builder
-from ...compiler.ir.nodes import Block, Stmt, Task, Value
+from ...compiler.ir.nodes import Block, Kernel, Stmt, Task, Value
 from ...compiler.ir.types import i64
 from ...compiler.ir.walk import map_blocks, operands, rename, walk
 from ...compiler.sizing import count
+from ...compiler.sizing.algebra import sub
+from ...compiler.sizing.expressions import const
+from ...compiler.sizing.sizes import Sized
 from .planting import Mutant, Plant, patched, patched_handler, rewritten_tasks
 
 
@@ -180,7 +184,20 @@ def _count_one_short() -> Plant:
         self.next_id = b.next_id
         return b.take()
 
-    return patched(count._Counter, "_results", wrong)
+    planted = ExitStack()
+    planted.enter_context(patched(count._Counter, "_results", wrong))
+    planted.enter_context(patched(pipelines, "recognise", lambda *args: None))
+    return planted
+
+
+def _expression_one_short() -> Plant:
+    right = pipelines.recognise
+
+    def wrong(kernel: Kernel, sliced: Kernel | None = None) -> Sized | None:
+        made = right(kernel, sliced)
+        return None if made is None else replace(made, depths=tuple(sub(d, const(1)) for d in made.depths))
+
+    return patched(pipelines, "recognise", wrong)
 
 
 MUTANTS = (
@@ -224,6 +241,10 @@ MUTANTS = (
     Mutant(
         "count-one-short", "The counting kernel finds one slot less than each adstack needs.",
         "the capacity of an adstack is its depth; a push beyond it is an overflow", _count_one_short, "overflow",
+    ),
+    Mutant(
+        "expression-one-short", "Size expressions give one slot less than each adstack needs.",
+        "a size expression is exact, or the counting kernel decides", _expression_one_short, "overflow",
     ),
     Mutant(
         "risk-ignored", "Loads of elements that the kernel overwrites are taken for harmless.",

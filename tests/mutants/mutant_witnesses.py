@@ -79,8 +79,8 @@ def _constant_store(f):
 
 
 @witness("local-keeps-adjoint", "for-misses-first", "variable-reread", "last-iteration-read",
-         "slot-adjoint-not-zeroed", "tangent-local-stale", "gate-of-other-slab", "slots-overlap",
-         "wrong-coefficient")
+         "expression-one-short", "slot-adjoint-not-zeroed", "tangent-local-stale", "gate-of-other-slab",
+         "slots-overlap", "wrong-coefficient")
 def _recurrence(f):
     x, y = f.x, f.y
 
