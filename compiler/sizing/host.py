@@ -31,7 +31,9 @@ def host_function(sized: Sized) -> Finder | None:
     lines = ["def sizes(arrays, scalars):"]
     for x, most in sized.limits:
         lines.append(f"    if {_text(x)} > {most}: raise Inexact")
-    lines.append(f"    return [{', '.join(map(_saturated, found))}]")
+    names = {x: f"v{k}" for k, x in enumerate(dict.fromkeys(found))}  # stacks of one loop share theirs
+    lines += [f"    {name} = {_saturated(x)}" for x, name in names.items()]
+    lines.append(f"    return [{', '.join(names[x] for x in found)}]")
     space: dict[str, Any] = {
         "Inexact": Inexact, "shape": _shape, "element": _element, "floordiv": _floordiv, "mod": _mod,
         "normal": normal_constant, "types": SCALARS,
