@@ -27,7 +27,7 @@ def compare(
     lean: Lowered, state: Arrays, scalars: Scalars, reference: ReferenceBackend, plan: Plan
 ) -> Iterator[Judged]:
     """Sizes by expressions, and a second launch, as far as the plan wants them. state: of a launch of the gradient."""
-    if plan.wants("reverse", "sizes"):
+    if (plan.again or plan.only) and plan.wants("reverse", "sizes"):
         yield from _sizes(lean, state, scalars, reference)
     if plan.again and plan.wants("reverse", "again"):
         yield from _relaunched(lean, state, scalars, reference)

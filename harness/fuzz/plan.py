@@ -35,12 +35,12 @@ MASKED = "cpu-masked"
 """The CPU with masked code and several threads, see `widened`."""
 BACKENDS = ("cpu", MASKED)
 """What runs unless others are named."""
-WIDE = 0.4
+WIDE = 0.3
 """Share of other cases that run kernels so, and not as small launches are."""
 LANES = (4, 8, 2, 4, 8, 16)
 """Lanes of masked code: launches have up to 9 iterations."""
-AGAIN = 0.12
-"""Share of cases whose gradient is launched again with other trip counts."""
+AGAIN = 0.15
+"""Share of cases whose gradient is launched again with other trip counts, and whose sizes are found both ways."""
 
 IN_MEMORY = 0.5
 """Share of cases whose vectors are local arrays."""
@@ -59,9 +59,9 @@ class Plan:
     adstacks themselves. forward: forward passes and backends run, where there is a gradient to run instead. classic:
     the gradient of that lowering too. effort: of backends, see `Options`. twins: what twins compute too, forward and
     reverse. in_memory: in the model's own rendering vectors are local arrays. tangents: compare with forward mode.
-    branching, masked: which code of the CPU runs; lanes, threads: of masked code. again: launch the gradient once more
-    with other trip counts. policy: one more that makes the gradient, if any. of_arrays: likewise, where the kernel has
-    local arrays. only: the one comparison to make; None for all.
+    branching, masked: which code of the CPU runs; lanes, threads: of masked code. again: size the gradient both ways
+    and launch it with other trip counts. policy: one more that makes the gradient, if any. of_arrays: likewise,
+    where the kernel has local arrays. only: the one comparison to make; None for all.
     """
 
     backends: tuple[str, ...] = BACKENDS
