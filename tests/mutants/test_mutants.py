@@ -168,8 +168,10 @@ def traps(found: Answers) -> set[str]:
 
 
 def is_caught(mutant: Mutant, found: Answers, values: Arrays, gradient: Arrays) -> bool:
-    """Whether what the mutant claims to show is seen on some executor, and only that."""
-    forward = [outcome for outcome, _ in found.values()]
+    """Whether what the mutant claims to show is seen on some executor, and only that. Masked code is made by lowering
+    exits, forward too: what breaks that shows there as well.
+    """
+    forward = [outcome for name, (outcome, _) in found.items() if mutant.shows == "values" or name != "cpu-masked"]
     reverse = [outcome for _, outcome in found.values()]
     if mutant.shows == "overflow":
         return all(isinstance(o, Trap) and o.kind == "AdstackOverflow" for o in reverse)
