@@ -15,7 +15,7 @@ _AT_ONCE = ((spread, "ENOUGH", 0), (spread, "SHARE", 1), (spread, "CHUNK", 1), (
 """What keeps small launches on one thread."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Widened:
     """A backend whose kernels have masked code of so many lanes, and as many threads as they are allowed."""
 
@@ -38,7 +38,7 @@ class Widened:
     def _wide(self, options: Options) -> Options:
         return replace(options, lanes=self.lanes, threads=self.threads)
 
-    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight | None:
         """Those of the wider code."""
         return self.backend.rows_in_flight(kernel, task, sizes, self._wide(options))
 

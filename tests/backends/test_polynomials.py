@@ -199,7 +199,8 @@ def test_lanes_that_are_off_do_not_lead_to_the_library(bench: Any) -> None:
 
 def test_uniform_values_that_decide(bench: Any) -> None:
     """A scalar in masked code is computed by the inlined code for scalars."""
-    text = """kernel k(a: f32, x: i32[1]) { bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
+    text = """kernel k(a: f32, x: i32[1]) {
+        bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
         %3: f32 = arg a %4: f32 = sin %3 %5: f32 = const 7.0 %6: f32 = mul %4, %5 %7: i32 = cast %6
         %8: i32 = const 0 for %9: i32 in %8 .. %7 { %10: i32 = atomic add x[%2], %7 } } }"""
     made = generate_masked(parse_kernel(text), Options(lanes=16), host_target()).text
