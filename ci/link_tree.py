@@ -7,6 +7,7 @@ package and one for each mapped folder, and nothing else; all links are relative
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -32,9 +33,15 @@ def wanted_links(root: Path, folders: dict[str, str]) -> dict[str, Path]:
 
 
 def make_links(tree: Path, links: dict[str, Path]) -> None:
-    """Bring the tree in step with `links`: stale links go, missing ones are made. Raises OSError where it cannot."""
+    """Bring the tree in step with `links`: stale links go, missing ones are made. Raises OSError where it cannot.
+
+    Byte code of an interpreter that ran on the tree goes with them.
+    """
     for old in tree.glob("*/*"):
-        old.unlink()
+        if old.is_dir() and not old.is_symlink():
+            shutil.rmtree(old)
+        else:
+            old.unlink()
     for name, target in links.items():
         link = tree / name
         link.parent.mkdir(parents=True, exist_ok=True)

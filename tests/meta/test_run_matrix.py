@@ -162,6 +162,8 @@ def test_link_tree_follows_the_map_and_drops_what_is_stale(tmp_path: Path) -> No
     stale = tmp_path / ".links/pkg/gone.py"
     stale.parent.mkdir(parents=True)
     stale.symlink_to("nowhere")
+    (stale.parent / "__pycache__").mkdir()
+    (stale.parent / "__pycache__/api.pyc").write_bytes(b"")
     links = link_tree.wanted_links(tmp_path, {"pkg": "src/pkg", "pkg.core": "core"})
     for _ in range(2):
         link_tree.make_links(tmp_path / ".links", links)
