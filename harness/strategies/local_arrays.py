@@ -142,7 +142,7 @@ class LocalArrays(Loops):
             made.append(self._loop(self._domain_of_main, lambda: self._body(nested=False)))
         for _ in range(self.draw.choice((2, 2, 3))):
             made += self._statement()
-        if self.draw.boolean(0.3):
+        if self.draw.boolean(0.5):
             made += self.exit()
         if self.draw.boolean(0.5):
             made += self._some_use()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import stackgrad as sg
+from stackgrad.backends import disk_cache
 from stackgrad.backends.disk_cache import DiskCache, key
 from stackgrad.cli.cache import size
 
@@ -16,6 +17,7 @@ from stackgrad.cli.cache import size
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DiskCache:
     monkeypatch.setenv("STACKGRAD_CACHE", "1")
     monkeypatch.setenv("STACKGRAD_CACHE_DIR", str(tmp_path / "cache"))
+    disk_cache.choose()  # as in a process of its own, where no program has turned it off
     return DiskCache(tmp_path / "cache")
 
 
