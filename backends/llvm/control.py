@@ -78,13 +78,18 @@ class Branching:
 
     def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
         """Where `bad` holds: record the error with two numbers and end the launch."""
-        b = self.e.b
-        fail, go_on = self.append("fail"), self.append("checked")
-        b.cbranch(bad, fail, go_on, unlikely=True)
-        b.position_at_end(fail)
-        b.call(failer(self.e.m), [self.e.argument_block, const(I64, site), first, second])
-        b.ret(const(I32, FAILED))
-        b.position_at_end(go_on)
+        trap_if(self.e, bad, site, first, second)
+
+
+def trap_if(e: Emitter, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
+    """Where the scalar `bad` holds: record the error with two numbers and end the launch."""
+    b = e.b
+    fail, go_on = (e.function.append_basic_block(name) for name in ("fail", "checked"))
+    b.cbranch(bad, fail, go_on, unlikely=True)
+    b.position_at_end(fail)
+    b.call(failer(e.m), [e.argument_block, const(I64, site), first, second])
+    b.ret(const(I32, FAILED))
+    b.position_at_end(go_on)
 
 
 @BRANCHING.row(n.If)

@@ -16,9 +16,8 @@ from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Block, Stmt
 from ....compiler.ir.table import Table
 from .. import ir
-from ..errors import FAILED, failer
+from ..control import trap_if
 from ..libcall import LIBRARY
-from ..types import I32, I64, const
 from .lanes import LaneEmitter
 
 Row = Callable[[LaneEmitter, Any], None]
@@ -73,13 +72,7 @@ class Masks:
 
     def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
         """Where the scalar `bad` holds: record the error with two numbers and end the launch."""
-        b = self.e.b
-        fail, go_on = self.append("fail"), self.append("checked")
-        b.cbranch(bad, fail, go_on, unlikely=True)
-        b.position_at_end(fail)
-        b.call(failer(self.e.m), [self.e.argument_block, const(I64, site), first, second])
-        b.ret(const(I32, FAILED))
-        b.position_at_end(go_on)
+        trap_if(self.e, bad, site, first, second)
 
 
 # ---- branches -----------------------------------------------------------------------------------------------
