@@ -7,7 +7,7 @@ iterations and no worker waits for the interpreter, or if its updates in turn wo
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...compiler.ir import nodes as n
@@ -66,10 +66,12 @@ def share(task: Task, threads: int, masked: bool) -> Sharing:
     atomic = {stmt for name, found in by_array.items() if name not in plain for stmt in found}
     meeting = {stmt for stmt in atomic if not any(_varies(forms.form(v)) for v in stmt.indices)}
     used = used_values(walk_task(task)) if masked else {s.result for s in meeting}
-    compute = _cost(task.body, trips, lambda stmt: 0.0 if stmt in atomic else _ordinary(stmt))
-    updates = _cost(task.body, trips, lambda stmt: UPDATE if stmt in atomic else 0.0)
-    extra = _cost(task.body, trips, lambda stmt: ATOMIC if stmt in atomic and stmt not in meeting else 0.0)
-    turns = _cost(task.body, trips, lambda stmt: _turn(stmt, used) if stmt in meeting else 0.0)
+    times = list(_times(task.body, trips, 1))
+    updating = [(stmt, often) for stmt, often in times if stmt in atomic] if atomic else []
+    compute = sum(often * _ordinary(stmt) for stmt, often in times if stmt not in atomic)
+    updates = sum(often * UPDATE for _, often in updating)
+    extra = sum(often * ATOMIC for stmt, often in updating if stmt not in meeting)
+    turns = sum(often * _turn(stmt, used) for stmt, often in updating if stmt in meeting)
     alone = compute / (SPEEDUP if masked else 1) + updates
     pays = (alone + extra) / threads + turns < WORTH * alone and not _prints(task)
     return Sharing(compute, updates, plain, pays)
@@ -107,13 +109,15 @@ def _trips(task: Task) -> dict[n.For, int]:
     }
 
 
-def _cost(body: Block, trips: dict[n.For, int], own: Callable[[Stmt], float]) -> float:
-    """Sum over the statements of a block, those in loops as often as these run."""
-    total = 0.0
+def _times(body: Block, trips: dict[n.For, int], often: int) -> Iterator[tuple[Stmt, int]]:
+    """Statements of a block with how often each runs in an iteration of the task."""
     for stmt in body:
-        times = trips.get(stmt, TRIPS) if isinstance(stmt, n.For) else TRIPS if isinstance(stmt, n.While) else 1
-        total += own(stmt) + times * sum(_cost(inner, trips, own) for inner in blocks(stmt))
-    return total
+        yield stmt, often
+        inner = blocks(stmt)
+        if inner:
+            more = trips.get(stmt, TRIPS) if isinstance(stmt, n.For) else TRIPS if isinstance(stmt, n.While) else 1
+            for block in inner:
+                yield from _times(block, trips, often * more)
 
 
 def _ordinary(stmt: Stmt) -> float:

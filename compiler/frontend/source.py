@@ -70,22 +70,32 @@ def _place(code: CodeType) -> Span:
 @lru_cache(maxsize=512)
 def _read(code: CodeType, file: str, name: str) -> Source:
     try:
-        found, first_line = inspect.getsourcelines(code)
+        found, first_line = _source_lines(code)
     except (OSError, TypeError, IndexError, SyntaxError) as error:
         raise KernelSyntaxError(*_no_source(code, name), _place(code)) from error
     lines = tuple(found)
-    indented = lines[0][:1] in " \t"
+    above = "\n" * (first_line - 1)  # so that the parser counts lines as the file does
+    if lines[0][:1] in " \t":
+        above = above[:-1] + "if True:\n"
     try:
-        module = ast.parse(("if True:\n" if indented else "") + "".join(lines))
+        module = ast.parse(above + "".join(lines))
     except SyntaxError as error:
         raise KernelSyntaxError(
             f"the source found for `{name}` does not parse on its own: {error.msg}",
             "write the function as a statement of its own lines",
             _place(code),
         ) from error
-    ast.increment_lineno(module, first_line - (2 if indented else 1))
     tree = _definition(module, code, name)
     return Source(file, first_line, lines, tree)
+
+
+def _source_lines(code: CodeType) -> tuple[list[str], int]:
+    """Lines of a function and the number of the first. Where `linecache` has the file, no module is looked for."""
+    linecache.checkcache(code.co_filename)
+    below = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
+    if not below:
+        return inspect.getsourcelines(code)
+    return inspect.getblock(below), code.co_firstlineno
 
 
 def _no_source(code: CodeType, name: str) -> tuple[str, str]:
@@ -99,9 +109,8 @@ def _no_source(code: CodeType, name: str) -> tuple[str, str]:
 
 def _definition(module: ast.Module, code: CodeType, name: str) -> ast.FunctionDef:
     """The definition at the code's first line; decorators stand above `def` but belong to it."""
-    candidates = [n for n in ast.walk(module) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    for node in candidates:
-        if node.name == code.co_name:
+    for node in ast.walk(module):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
             if isinstance(node, ast.AsyncFunctionDef):
                 raise KernelSyntaxError("a kernel cannot be asynchronous", "write `def` alone", _place(code))
             return node
@@ -150,7 +159,7 @@ def _cell(cell: CellType) -> Any:
 def condition_nodes(tree: ast.AST) -> frozenset[ast.AST]:
     """Expressions of which only the truth counts: tests, and operands of `not`, `and`, `or` within them."""
     found: set[ast.AST] = set()
-    for node in ast.walk(tree):  # from the outside in
+    for node in _nodes(tree):
         if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
             found.add(node.test)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -160,6 +169,12 @@ def condition_nodes(tree: ast.AST) -> frozenset[ast.AST]:
     return frozenset(found)
 
 
+@lru_cache(maxsize=64)
+def _nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Every node of a tree, from the outside in."""
+    return tuple(ast.walk(tree))
+
+
 def local_names(function: FunctionType) -> frozenset[str]:
     """Names that Python itself treats as local to the function."""
     return frozenset((*function.__code__.co_varnames, *function.__code__.co_cellvars))
@@ -167,11 +182,11 @@ def local_names(function: FunctionType) -> frozenset[str]:
 
 def indexed_names(tree: ast.AST) -> frozenset[str]:
     """Names that a function indexes with what its text does not fix: some local, loop index, or call."""
-    stored = {p.id for p in ast.walk(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)}
-    bound = stored | {p.arg for p in ast.walk(tree) if isinstance(p, ast.arg)}
+    stored = {p.id for p in _nodes(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)}
+    bound = stored | {p.arg for p in _nodes(tree) if isinstance(p, ast.arg)}
     open_names = bound - _unrolled_names(tree)
     found = set()
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
             parts = [p for p in ast.walk(node.slice) if isinstance(p, (ast.Name, ast.Call, ast.Subscript))]
             if any(not isinstance(p, ast.Name) or p.id in open_names for p in parts):
@@ -183,11 +198,11 @@ def _unrolled_names(tree: ast.AST) -> set[str]:
     """Indices of loops over `static(...)` and of comprehensions, which are numbers while a kernel is traced; not those
     that something else binds as well."""
     unrolled: list[ast.Name] = []
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         static = isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and _is_static(node.iter.func)
         if static or isinstance(node, ast.comprehension):
             unrolled += (p for p in ast.walk(node.target) if isinstance(p, ast.Name))  # type: ignore[attr-defined]
-    stored = [p for p in ast.walk(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)]
+    stored = [p for p in _nodes(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)]
     other = {p.id for p in stored if not any(p is q for q in unrolled)}
     return {p.id for p in unrolled} - other
 
