@@ -1,4 +1,5 @@
-"""`python -m stackgrad.harness.bench [WORK ...] [--peers NAMES] [--repeat N] [--threads N] [--json FILE]`."""
+"""`python -m stackgrad.harness.bench [WORK ...] [--peers NAMES] [--repeat N] [--threads N] [--arch ARCH]
+[--json FILE]`. The works of arch cuda are others, see device_works.py."""
 from __future__ import annotations
 
 import argparse
@@ -6,6 +7,8 @@ import json
 import sys
 from pathlib import Path
 
+from .device_works import DEVICE_WORKS
+from .jax_works import NAMES as OF_JAX
 from .run import Column, Figures, machine, measure
 from .works import WORKS
 
@@ -15,26 +18,29 @@ OURS = "stackgrad"
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print a table; gives the exit status."""
     given = _arguments(arguments)
-    unknown = [name for name in given.works if name not in WORKS]
+    works = WORKS if given.arch == "cpu" else DEVICE_WORKS
+    unknown = [name for name in given.works if name not in works]
     if unknown:
-        print(f"no work is called {unknown[0]!r}; there are: {', '.join(WORKS)}", file=sys.stderr)
+        print(f"no work is called {unknown[0]!r}; there are: {', '.join(works)}", file=sys.stderr)
         return 2
     libraries = [OURS, *filter(None, given.peers.split(","))]
     pythons = {name: sys.executable if name in (OURS, "jax") else given.peer_python for name in libraries}
-    print(f"{machine()}; {given.threads} threads; medians of {given.repeat}")
+    print(f"{machine(given.arch)}; {given.threads} threads; medians of {given.repeat}")
     results: dict[str, Figures] = {}
-    for work in given.works or WORKS:
-        here = [name for name in libraries if name != "jax" or work == "sweep"]
-        results[work] = measure(work, here, pythons, given.threads, given.repeat)
+    for work in given.works or works:
+        here = [name for name in libraries if name != "jax" or work in OF_JAX]
+        results[work] = measure(work, here, pythons, given.threads, given.repeat, given.arch)
         print("\n".join(rows(work, results[work])), flush=True)
     if given.json:
-        Path(given.json).write_text(json.dumps({"machine": machine(), "works": plain(results)}, indent=1) + "\n")
+        whole = {"machine": machine(given.arch), "works": plain(results)}
+        Path(given.json).write_text(json.dumps(whole, indent=1) + "\n")
     return 0
 
 
 def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m stackgrad.harness.bench", description=__doc__)
     parser.add_argument("works", nargs="*", metavar="WORK", help=f"of {', '.join(WORKS)}; all if none is given")
+    parser.add_argument("--arch", default="cpu", choices=("cpu", "cuda"), help="what the works run on")
     parser.add_argument("--peers", default="", help="libraries to run beside: quadrants, taichi, jax")
     parser.add_argument("--peer-python", default=sys.executable, help="the interpreter that has the peers")
     parser.add_argument("--repeat", type=int, default=9, help="samples a column (at least 7 for a claim)")

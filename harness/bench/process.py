@@ -1,6 +1,6 @@
 """One library in a process of its own: runs a work and answers each line with samples of all its columns.
 
-Started as a script; beside the works it imports the library alone. Arguments: library, work, threads. A line on
+Started as a script; beside the works it imports the library alone. Arguments: library, work, threads, arch. A line on
 standard input asks for one sample of a column, its name; the answer is one JSON number, or an object that says why not.
 """
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SAMPLE_SECONDS = 0.05
 _SCALE = {"µs": 1e6, "ms": 1e3, "ns/step": 1e9, "kB": 1.0}
 
 
-def library(name: str, work: str, threads: int) -> Any:
+def library(name: str, work: str, threads: int, arch: str) -> Any:
     """The library, ready. Compiled code is read from disk by the work that is about that, and by no other."""
     ti = importlib.import_module(name)
     keep = work == "warm_cache"
@@ -25,7 +25,7 @@ def library(name: str, work: str, threads: int) -> Any:
     place = os.environ.get("BENCH_CACHE")
     if keep and place:
         settings["offline_cache_file_path"] = place
-    ti.init(arch=ti.cpu, **settings, **_OWN.get(name, {}))
+    ti.init(arch=getattr(ti, arch), **settings, **_OWN.get(name, {}))
     return ti
 
 
@@ -69,7 +69,7 @@ def _calls_in(timed: Any, seconds: float) -> int:
 _CALLS: dict[int, int] = {}
 
 
-def serve(name: str, work: str, threads: int) -> None:
+def serve(name: str, work: str, threads: int, arch: str) -> None:
     """Set up, say which columns there are, and answer until the other end is closed."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -80,10 +80,11 @@ def serve(name: str, work: str, threads: int) -> None:
 
     try:
         works = importlib.import_module("works")
+        known = {**works.WORKS, **importlib.import_module("device_works").DEVICE_WORKS}
         if name == "jax":
             columns = importlib.import_module("jax_works").WORKS[work](works.Timed)
         else:
-            columns = works.WORKS[work](library(name, work, threads))
+            columns = known[work](library(name, work, threads, arch))
         say({column: timed.unit for column, timed in columns.items()})
         for line in sys.stdin:
             say(sample(columns[line.strip()]))
@@ -93,4 +94,4 @@ def serve(name: str, work: str, threads: int) -> None:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
-    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])

@@ -35,10 +35,11 @@ class Column:
 class Worker:
     """A process that runs one work with one library."""
 
-    def __init__(self, python: str, library: str, work: str, threads: int, cache: str) -> None:
-        environment = {**os.environ, "BENCH_CACHE": cache, "OMP_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu"}
-        environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen=true intra_op_parallelism_threads={threads}"
-        command = [python, str(HOME / "process.py"), library, work, str(threads)]
+    def __init__(self, python: str, library: str, work: str, threads: int, arch: str, cache: str) -> None:
+        environment = {**os.environ, "BENCH_CACHE": cache, "OMP_NUM_THREADS": str(threads), "JAX_PLATFORMS": arch}
+        if arch == "cpu":
+            environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen=true intra_op_parallelism_threads={threads}"
+        command = [python, str(HOME / "process.py"), library, work, str(threads), arch]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             env=environment,
@@ -73,11 +74,13 @@ Figures = dict[str, dict[str, Column]]
 """By column, by library."""
 
 
-def measure(work: str, libraries: Sequence[str], pythons: dict[str, str], threads: int, repeat: int) -> Figures:
+def measure(
+    work: str, libraries: Sequence[str], pythons: dict[str, str], threads: int, repeat: int, arch: str = "cpu"
+) -> Figures:
     """Samples of all columns of a work, libraries in turns."""
     if work in FRESH:
-        return _measure_fresh(work, libraries, pythons, threads, repeat)
-    workers = {name: Worker(pythons[name], name, work, threads, "") for name in libraries}
+        return _measure_fresh(work, libraries, pythons, threads, repeat, arch)
+    workers = {name: Worker(pythons[name], name, work, threads, arch, "") for name in libraries}
     found: Figures = {}
     for _ in range(repeat):
         for name, worker in workers.items():
@@ -88,14 +91,14 @@ def measure(work: str, libraries: Sequence[str], pythons: dict[str, str], thread
 
 
 def _measure_fresh(
-    work: str, libraries: Sequence[str], pythons: dict[str, str], threads: int, repeat: int
+    work: str, libraries: Sequence[str], pythons: dict[str, str], threads: int, repeat: int, arch: str
 ) -> Figures:  # fmt: skip
     """Each sample in a new process; what is about compiled code on disk runs once before."""
     found: Figures = {}
     for name in libraries:
         cache = tempfile.mkdtemp()
         for sample in range(repeat + 1):
-            worker = Worker(pythons[name], name, work, threads, cache)
+            worker = Worker(pythons[name], name, work, threads, arch, cache)
             _take(found if sample else {}, name, worker)
             worker.close()
         shutil.rmtree(cache, ignore_errors=True)
@@ -117,8 +120,8 @@ def _take(found: Figures, name: str, worker: Worker) -> None:
             into.problem = str(answer)
 
 
-def machine() -> str:
-    """The processor and how many of it this process may use."""
+def machine(arch: str = "cpu") -> str:
+    """The processor and how many of it this process may use; for a GPU that before them."""
     name = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -126,4 +129,15 @@ def machine() -> str:
     except (OSError, StopIteration):
         pass
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{name}, {cores} processors, {platform.system()}, Python {platform.python_version()} ({sys.executable})"
+    card = f"{_card()}; " if arch == "cuda" else ""
+    system = f"{platform.system()}, Python {platform.python_version()} ({sys.executable})"
+    return f"{card}{name}, {cores} processors, {system}"
+
+
+def _card() -> str:
+    """The first GPU and its driver, as its tool names them."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "--id=0"]
+    try:
+        return subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown GPU"

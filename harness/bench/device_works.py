@@ -1,0 +1,257 @@
+"""The kernels that are timed on a GPU, in the dialect that the libraries share; see works.py, whose rules hold here.
+
+Launches are queued many at a time and waited for once, so that a figure is what a launch adds to a program that does
+not wait. Memory is what the adstacks hold after the work has run.
+"""
+# mypy: disable-error-code="valid-type, index"
+import ctypes
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+try:
+    from .works import Timed, Work, agree, many_tasks, real, sines, whole
+except ImportError:  # in the process of a library, which imports files
+    from works import Timed, Work, agree, many_tasks, real, sines, whole
+
+QUEUED = 200
+"""Launches that are queued before the device is waited for."""
+
+DEVICE_WORKS: dict[str, Work] = {}
+
+
+def device_work(function: Work) -> Work:
+    """Enter a function in DEVICE_WORKS."""
+    DEVICE_WORKS[function.__name__] = function
+    return function
+
+
+def queued(ti: Any, call: Callable[[], Any], number: int = QUEUED) -> Timed:
+    """What one of many launches adds, in microseconds."""
+
+    def run() -> None:
+        for _ in range(number):
+            call()
+        ti.sync()
+
+    return Timed(run, "µs", number, number=1)
+
+
+def held(ti: Any) -> dict[str, Timed]:
+    """Bytes of real adstack slots, where the library tells."""
+    if not hasattr(ti, "adstack_report"):
+        return {}
+    return {"heap": Timed(ti.sync, "kB", figure=lambda: ti.adstack_report().slabs["real"]["peak"] / 1000)}
+
+
+# -- launches ---------------------------------------------------------------------------------------------------
+
+
+@device_work
+def device_launch(ti: Any) -> dict[str, Timed]:
+    """A kernel without a loop; gradients of 16 short loops, their bound constant, in a field, in an ndarray."""
+    y, x, z = real(ti, ()), real(ti, 16, np.linspace(-1, 1, 16)), real(ti, 16)
+    n, bounds = whole(ti, (), np.array(8)), ti.ndarray(ti.i32, (16,))
+    bounds.from_numpy(np.full(16, 8, np.int32))
+
+    @ti.kernel
+    def none() -> None:
+        y[None] = 1.0
+
+    @ti.kernel
+    def constant() -> None:
+        for i in range(16):
+            v = x[i]
+            for _ in range(8):
+                v = ti.sin(v) * 0.95 + 0.01
+            z[i] = v
+
+    @ti.kernel
+    def from_field() -> None:
+        for i in range(16):
+            v = x[i]
+            for _ in range(n[None]):
+                v = ti.sin(v) * 0.95 + 0.01
+            z[i] = v
+
+    @ti.kernel
+    def from_array(m: ti.types.ndarray(ti.i32, 1)) -> None:
+        for i in range(16):
+            v = x[i]
+            for _ in range(m[i]):
+                v = ti.sin(v) * 0.95 + 0.01
+            z[i] = v
+
+    none(), constant(), constant.grad(), from_field(), from_field.grad(), from_array(bounds), from_array.grad(bounds)
+    return {
+        "no argument": queued(ti, none),
+        "grad, constant bound": queued(ti, constant.grad),
+        "grad, field bound": queued(ti, from_field.grad),
+        "grad, ndarray bound": queued(ti, lambda: from_array.grad(bounds)),
+    }
+
+
+# -- sweeps -----------------------------------------------------------------------------------------------------
+
+
+@device_work
+def device_sweep(ti: Any) -> dict[str, Timed]:
+    """2^20 elements, 64 steps each; the bound is one number in a field."""
+    size = 1 << 20
+    x0 = np.random.default_rng(1).uniform(-1, 1, size)
+    x, y, n = real(ti, size, x0), real(ti, size), whole(ti, (), np.array(64))
+
+    @ti.kernel
+    def steps() -> None:
+        for i in range(size):
+            v = x[i]
+            for _ in range(n[None]):
+                v = ti.sin(v) * 0.95 + 0.01
+            y[i] = v
+
+    steps()
+    y.grad.from_numpy(np.ones(size, np.float32))
+    steps.grad()
+    agree(x.grad.to_numpy(), sines(x0, np.full(size, 64))[1], "device_sweep")
+    return {"forward": queued(ti, steps, 20), "grad": queued(ti, steps.grad, 20), **held(ti)}
+
+
+@device_work
+def device_gated(ti: Any) -> dict[str, Timed]:
+    """2^20 elements of which 5 % are active, 32 steps each."""
+    size = 1 << 20
+    rng = np.random.default_rng(4)
+    x0, on = rng.uniform(-1, 1, size), rng.random(size) < 0.05
+    x, y, active, n = real(ti, size, x0), real(ti, size), whole(ti, size, on), whole(ti, (), np.array(32))
+
+    @ti.kernel
+    def steps() -> None:
+        for i in range(size):
+            if active[i] > 0:
+                v = x[i]
+                for _ in range(n[None]):
+                    v = ti.sin(v) * 0.95 + 0.01
+                y[i] = v
+
+    steps()
+    y.grad.from_numpy(np.ones(size, np.float32))
+    steps.grad()
+    agree(x.grad.to_numpy(), np.where(on, sines(x0, np.full(size, 32))[1], 0), "device_gated")
+    return {"forward": queued(ti, steps, 20), "grad": queued(ti, steps.grad, 20), **held(ti)}
+
+
+@device_work
+def device_grid(ti: Any) -> dict[str, Timed]:
+    """604,000 cells of which 7.8 % have mass, six carried numbers, 27 steps."""
+    size, steps = 604_000, 27
+    rng = np.random.default_rng(6)
+    a0, on = rng.uniform(0, 1, size), rng.random(size) < 0.078
+    mass, a, b = real(ti, size, np.where(on, 1.0, 0.0)), real(ti, size, a0), real(ti, size)
+    n = whole(ti, (), np.array(steps))
+
+    @ti.kernel
+    def grid_op() -> None:
+        for i in range(size):
+            if mass[i] > 0.0:
+                p, q, r, s, t, u = a[i], 0.5 * a[i], 0.1, 0.2, 0.3, 0.4
+                for _ in range(n[None]):
+                    w = ti.sin(p) * 0.9 + q * r
+                    q = q * 0.8 + ti.cos(r) * 0.1 * p
+                    r = r * s + 0.05 * w
+                    s = s * 0.7 + t * u * 0.1
+                    t = t * 0.9 + ti.sin(u) * 0.05
+                    u = u * 0.8 + w * 0.02
+                    p = w
+                b[i] = p + q + r + s + t + u
+
+    grid_op()
+    b.grad.from_numpy(np.ones(size, np.float32))
+    grid_op.grad()
+    some = np.flatnonzero(on)[:200]
+    wanted = (_grid(a0[some] + 1e-6, steps) - _grid(a0[some] - 1e-6, steps)) / 2e-6
+    agree(a.grad.to_numpy()[some], wanted, "device_grid")
+    return {"forward": queued(ti, grid_op, 20), "grad": queued(ti, grid_op.grad, 20), **held(ti)}
+
+
+def _grid(a: np.ndarray, steps: int) -> np.ndarray:
+    """What `grid_op` stores, in f64."""
+    p, q, r, s, t, u = a, 0.5 * a, 0.1 + 0 * a, 0.2 + 0 * a, 0.3 + 0 * a, 0.4 + 0 * a
+    for _ in range(steps):
+        w = np.sin(p) * 0.9 + q * r
+        q = q * 0.8 + np.cos(r) * 0.1 * p
+        r = r * s + 0.05 * w
+        s = s * 0.7 + t * u * 0.1
+        t = t * 0.9 + np.sin(u) * 0.05
+        u, p = u * 0.8 + w * 0.02, w
+    return p + q + r + s + t + u
+
+
+# -- memory and tasks -------------------------------------------------------------------------------------------
+
+
+@device_work
+def device_loss(ti: Any) -> dict[str, Timed]:
+    """A loss over 2^24 elements, as part of the bandwidth of a copy: bytes that must be moved by its time."""
+    size = 1 << 24
+    x0 = np.random.default_rng(7).uniform(-1, 1, size)
+    x, loss = real(ti, size, x0), real(ti, ())
+
+    @ti.kernel
+    def total() -> None:
+        for i in range(size):
+            loss[None] += x[i] * x[i]
+
+    total()
+    loss.grad[None] = 1.0
+    total.grad()
+    agree(x.grad.to_numpy(), 2 * x0, "device_loss")
+    agree(np.array([loss[None]]), np.array([(x0 * x0).sum()]), "device_loss")
+    copied = _copy_bandwidth(8 * size)
+
+    def part(call: Callable[[], Any], moved: int) -> Timed:
+        return Timed(ti.sync, "%", figure=lambda: 100 * moved / _seconds(ti, call) / copied)
+
+    return {
+        "forward": queued(ti, total, 20), "grad": queued(ti, total.grad, 20),
+        "forward, of copy": part(total, 4 * size), "grad, of copy": part(total.grad, 12 * size),
+    }  # fmt: skip
+
+
+def _seconds(ti: Any, call: Callable[[], Any], number: int = 20) -> float:
+    found = []
+    for _ in range(7):
+        begin = time.perf_counter()
+        for _ in range(number):
+            call()
+        ti.sync()
+        found.append((time.perf_counter() - begin) / number)
+    return median(found)
+
+
+def _copy_bandwidth(size: int) -> float:
+    """Bytes a second, read and written, of a copy of so many bytes by the driver."""
+    cuda = ctypes.CDLL("libcuda.so.1")
+    source, target = ctypes.c_uint64(), ctypes.c_uint64()
+    for place in (source, target):
+        if cuda.cuMemAlloc_v2(ctypes.byref(place), ctypes.c_size_t(size)):
+            raise MemoryError(f"{size} bytes for a copy")
+    found = []
+    for _ in range(9):
+        begin = time.perf_counter()
+        for _ in range(20):
+            cuda.cuMemcpyDtoDAsync_v2(target, source, ctypes.c_size_t(size), None)
+        cuda.cuCtxSynchronize()
+        found.append((time.perf_counter() - begin) / 20)
+    for place in (source, target):
+        cuda.cuMemFree_v2(place)
+    return 2 * size / median(found)
+
+
+@device_work
+def device_tasks(ti: Any) -> dict[str, Timed]:
+    """Eight tasks, five carried variables each, 600 bounds in a field that does not change."""
+    timed = many_tasks(ti)
+    return {name: queued(ti, one.call) for name, one in timed.items()}
