@@ -8,13 +8,13 @@ import ctypes
 import time
 from collections.abc import Callable
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-try:
+if TYPE_CHECKING or __package__:
     from .works import Timed, Work, agree, many_tasks, real, sines, whole
-except ImportError:  # in the process of a library, which imports files
+else:  # in the process of a library, which imports files
     from works import Timed, Work, agree, many_tasks, real, sines, whole
 
 QUEUED = 200
@@ -85,13 +85,12 @@ def device_launch(ti: Any) -> dict[str, Timed]:
                 v = ti.sin(v) * 0.95 + 0.01
             z[i] = v
 
-    none(), constant(), constant.grad(), from_field(), from_field.grad(), from_array(bounds), from_array.grad(bounds)
-    return {
-        "no argument": queued(ti, none),
-        "grad, constant bound": queued(ti, constant.grad),
-        "grad, field bound": queued(ti, from_field.grad),
-        "grad, ndarray bound": queued(ti, lambda: from_array.grad(bounds)),
-    }
+    calls: dict[str, Callable[[], Any]] = {
+        "no argument": none, "grad, constant bound": constant.grad, "grad, field bound": from_field.grad,
+        "grad, ndarray bound": lambda: from_array.grad(bounds),
+    }  # fmt: skip
+    none(), constant(), from_field(), from_array(bounds)
+    return {name: queued(ti, call) for name, call in calls.items()}
 
 
 # -- sweeps -----------------------------------------------------------------------------------------------------
