@@ -7,6 +7,7 @@ import sys
 import pytest
 import stackgrad as sg
 from stackgrad.harness.bench import __main__ as command
+from stackgrad.harness.bench.device_works import DEVICE_WORKS
 from stackgrad.harness.bench.run import Column, measure
 from stackgrad.harness.bench.works import FRESH, WORKS, agree
 
@@ -40,6 +41,14 @@ def test_works_run_here(name):
     for timed in WORKS[name](sg).values():
         timed.call()
         assert timed.figure is None or timed.figure() > 0
+
+
+@pytest.mark.parametrize("name", ["device_launch", "device_grid", "device_tasks"])
+def test_works_of_gpus_run_on_a_cpu_too(name):
+    """Their gradients are checked; the figures mean something on a GPU only."""
+    found = measure(name, ["stackgrad"], {"stackgrad": sys.executable}, 1, 1)
+    assert found and all(one["stackgrad"].samples for one in found.values()), found
+    assert set(DEVICE_WORKS) >= {name, "device_sweep", "device_gated", "device_loss"}
 
 
 def test_wrong_gradients_are_not_timed():
