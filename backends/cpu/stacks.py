@@ -16,6 +16,7 @@ from ..base import Flight, Options, Sizes
 from ..heap import Heap, HeapRefusal
 from ..llvm.layout import ALIGN, Layout, Stack
 from ..llvm.masked import lanes_by_task
+from ..llvm.stack_sizes import capacity, refusal, total
 from ..llvm.target import Target
 from .block import Block
 from .rows import content_of, most_in_flight
@@ -25,16 +26,6 @@ GAP = 0
 
 WIDEST = 16
 """Bytes of the largest slot: a row of lanes has room for it, because a stack without slots is read at offset 0."""
-
-
-def capacity(stack: Stack, sizes: Sizes) -> int:
-    """Slots of a stack: what the sizes say, else the literal of its declaration, else none.
-
-    A stack of which nothing is known is one that no push was counted on: a push overflows and is reported.
-    """
-    if sizes.rows.get((stack.task, stack.slab)) == 0:
-        return 0
-    return max(sizes.capacities.get(stack.alloca.stack, stack.alloca.capacity or 0), 0)
 
 
 @dataclass
@@ -55,7 +46,7 @@ class Placement:
         mine: dict[int, list[tuple[int, int, int | None]]] = {task: [] for task, _ in self.layout.rows}
         for stack in self.layout.stacks:
             slots = capacity(stack, sizes)
-            mine[stack.task].append((stack.slot_bytes, slots, _total(stack, slots, sizes)))
+            mine[stack.task].append((stack.slot_bytes, slots, total(stack, slots, sizes)))
         return {task: self._flight(task, found) for task, found in mine.items()}
 
     def _flight(self, task: int, stacks: list[tuple[int, int, int | None]]) -> Flight:
@@ -71,15 +62,6 @@ class Placement:
 def place(kernel: Kernel, layout: Layout, options: Options, target: Target) -> Placement:
     """The placement of a kernel compiled with these options for this machine."""
     return Placement(kernel, layout, options, lanes_by_task(kernel, options, target))
-
-
-def _total(stack: Stack, slots: int, sizes: Sizes) -> int | None:
-    """Values pushed over all iterations; at most slots times iterations where they were not added up."""
-    known = sizes.totals.get(stack.alloca.stack)
-    if known is not None:
-        return known
-    passing = sizes.rows.get((stack.task, stack.slab))
-    return None if passing is None else passing * slots
 
 
 @dataclass
@@ -156,21 +138,7 @@ def _reserve(placement: Placement, sizes: Sizes, heap: Heap) -> Plan:
             placement.growths += heap.reserve(found.needs)
             return found
         except HeapRefusal as problem:
-            refusal = str(problem)
-    raise DeviceError(_refused(placement, sizes, found, refusal))
-
-
-def _refused(placement: Placement, sizes: Sizes, found: Plan, reason: str) -> str:
-    """Which stack wants most, where it is, and what can be done."""
+            reason = str(problem)
     size, index = found.widest
-    kernel, stack = placement.kernel, placement.layout.stacks[index]
-    span = kernel.span(stack.alloca.loc)
-    name, slots = stack.alloca.variable or stack.alloca.stack, capacity(stack, sizes)
-    lines = [
-        f"kernel {kernel.name}, task {stack.task}: {reason}; nothing was run",
-        f"most of it, {size} bytes, for the history of {name}: {slots} slots of {stack.slot_bytes} bytes for each "
-        "iteration in flight",
-        *(span.render().splitlines() if span else ()),
-        "cure: run fewer steps of the loop per launch, or keep its state in a field and launch once a step",
-    ]
-    return "\n    ".join(lines)
+    widest = placement.layout.stacks[index]
+    raise DeviceError(refusal(placement.kernel, widest, capacity(widest, sizes), size, reason))

@@ -1,0 +1,221 @@
+"""The adstack heap on a device: for each stream one slab per kind of slot, shared by all kernels launched there.
+
+Launches of one stream run one after another and stacks are empty at the start of every iteration, so a slab carries
+nothing from launch to launch: a larger one takes its place, never a copy. Launches of different streams may run at
+once, so each stream has slabs of its own. Growing is the only thing here that waits for the device: the old slab may
+be in use until the stream is idle. A slab grows by at least half, so that needs that creep up allocate rarely; the
+first request, and one that could not otherwise be served, is met exactly.
+"""
+from __future__ import annotations
+
+import threading
+from array import array
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Protocol
+
+from ...compiler.errors import DeviceError
+from ..base import SLABS
+from ..heap import HeapRefusal
+from ..words import BUSY, EPOCH, words
+
+GRAIN = 512
+"""Sizes of slabs are multiples of this many bytes, the least that a device hands out."""
+
+_EPOCHS = count(1)
+"""Of all heaps: an epoch tells which memory it is, too."""
+
+
+class Memory(Protocol):
+    """What the heap asks of a driver. Addresses are those of device memory."""
+
+    def allocate(self, size: int) -> int:
+        """Raises DeviceError if there is not so much."""
+
+    def free(self, address: int) -> None: ...
+
+    def free_memory(self) -> tuple[int, int]:
+        """(bytes left on the device, bytes that it has)."""
+
+    def wait(self, stream: int | None = None) -> None: ...
+
+
+@dataclass(frozen=True)
+class Slab:
+    """One run of device memory. base: its address; 0 if there is none."""
+
+    base: int = 0
+    current: int = 0
+    peak: int = 0
+
+
+@dataclass
+class _Slabs:
+    """Those of one stream. epoch: changes whenever an address does. void: readable memory for stacks without slots."""
+
+    epoch: int = 0
+    by_name: dict[str, Slab] = field(default_factory=lambda: {name: Slab() for name in SLABS})
+    void: Slab = Slab()
+
+    def addresses(self) -> list[int]:
+        """Of all memory held."""
+        return [slab.base for slab in (*self.by_name.values(), self.void) if slab.base]
+
+
+class DeviceHeap:
+    """Slabs by stream and name; those of the present stream are meant wherever no stream is named.
+
+    lock: held by a launch that uses adstacks. limit: most bytes of all slabs of a stream together; None for what the
+    device has left when it is asked. words: the epoch of the present slabs, and whether a launch uses them just now
+    (backends/words.py). waits: how often growth waited for the device.
+    """
+
+    def __init__(self, memory: Memory, limit: int | None = None) -> None:
+        self.memory = memory
+        self.limit = limit
+        self.lock = threading.RLock()
+        self.words: array[int] = words((0, 0))
+        self.waits = 0
+        self._streams: dict[int, _Slabs] = {}
+        self._stream = 0
+        self._slabs = self._streams.setdefault(0, _Slabs(next(_EPOCHS)))
+        self.words[EPOCH] = self._slabs.epoch
+
+    @contextmanager
+    def claimed(self) -> Iterator[DeviceHeap]:
+        """The slabs for one launch. While native code launches on another thread, that is a heap for this one alone."""
+        with self.lock:
+            if not self.words[BUSY]:
+                self.words[BUSY] = 1
+                try:
+                    yield self
+                finally:
+                    self.words[BUSY] = 0
+                return
+            own = DeviceHeap(self.memory, self.limit)
+            try:
+                yield own
+            finally:
+                self.memory.wait()
+                own.reset()
+
+    @property
+    def epoch(self) -> int:
+        """Another number whenever an address changed, or another stream is the present one."""
+        return self.words[EPOCH]
+
+    def use(self, stream: int) -> None:
+        """Make the slabs of a stream the present ones. Standing launches of another one are not valid meanwhile."""
+        with self.lock:
+            self._stream = stream
+            self._slabs = self._streams.setdefault(stream, _Slabs(next(_EPOCHS)))
+            self.words[EPOCH] = self._slabs.epoch
+
+    def forget(self, stream: int) -> None:
+        """Free the slabs of a stream that is idle and about to be destroyed."""
+        with self.lock:
+            found = self._streams.pop(stream, None)
+            for address in found.addresses() if found else ():
+                self.memory.free(address)
+            if stream == self._stream:
+                self.use(stream)
+
+    def reserve(self, needs: Mapping[str, int]) -> bool:
+        """Make every slab at least so many bytes large; gives whether one had to grow.
+
+        Raises HeapRefusal, with numbers, if the device cannot. A refused request changes no slab but those that it gave
+        back in vain, which are empty then.
+        """
+        slabs = self._slabs.by_name
+        grown = {name: _round(need) for name, need in needs.items() if need > slabs[name].current}
+        if not grown:
+            return False
+        held = sum(slab.current for slab in slabs.values())
+        kept = held - sum(slabs[name].current for name in grown)
+        room, reason = self._room(held)
+        if kept + sum(grown.values()) > room:
+            raise _refusal(needs, reason)
+        self._renew_epoch()
+        if any(slabs[name].base for name in grown):
+            self.memory.wait(self._stream)
+            self.waits += 1
+        ample = {name: _round(max(need, slabs[name].current * 3 // 2)) for name, need in grown.items()}
+        self._replace(ample if kept + sum(ample.values()) <= room else grown, grown, needs)
+        return True
+
+    def _replace(self, sizes: Mapping[str, int], least: Mapping[str, int], needs: Mapping[str, int]) -> None:
+        """Give the old slabs back and allocate new ones."""
+        slabs = self._slabs.by_name
+        for name in sizes:
+            old, slabs[name] = slabs[name], Slab(peak=slabs[name].peak)
+            if old.base:
+                self.memory.free(old.base)
+        for name, size in sizes.items():
+            base, size = self._allocated(dict.fromkeys((size, least[name])), needs)
+            slabs[name] = Slab(base, size, max(slabs[name].peak, size))
+
+    def _allocated(self, sizes: Mapping[int, None], needs: Mapping[str, int]) -> tuple[int, int]:
+        """(address, size) of the first size that can be had."""
+        for size in sizes:
+            try:
+                return self.memory.allocate(size), size
+            except DeviceError as error:
+                problem = error
+        raise _refusal(needs, f"the device refuses: {problem}") from problem
+
+    def _room(self, held: int) -> tuple[int, str]:
+        """(most bytes of all slabs together, why no more)."""
+        if self.limit is not None:
+            return self.limit, f"the heap is limited to {self.limit} bytes"
+        left, total = self.memory.free_memory()
+        return left + held, f"the device has {left} of {total} bytes left"
+
+    def base(self, name: str, void: int = 0) -> int:
+        """Address of a slab; of an empty one, that of `void` bytes in which stacks without slots are read."""
+        found = self._slabs.by_name[name].base
+        if found or not void:
+            return found
+        if self._slabs.void.current < void:
+            old, self._slabs.void = self._slabs.void, Slab()
+            if old.base:
+                self.memory.wait(self._stream)
+                self.memory.free(old.base)
+            size = _round(void)
+            self._slabs.void = Slab(self.memory.allocate(size), size, size)
+            self._renew_epoch()
+        return self._slabs.void.base
+
+    def _renew_epoch(self) -> None:
+        self.words[EPOCH] = self._slabs.epoch = next(_EPOCHS)
+
+    def report(self) -> dict[str, dict[str, int]]:
+        """{"real": {"current": bytes, "peak": bytes}, ...} of all streams; peak since the last reset."""
+        with self.lock:
+            found = list(self._streams.values())
+        return {
+            name: {
+                "current": sum(slabs.by_name[name].current for slabs in found),
+                "peak": sum(slabs.by_name[name].peak for slabs in found),
+            }
+            for name in SLABS
+        }
+
+    def reset(self) -> None:
+        """Give everything back and forget the peaks. No launch that uses the heap may be in flight."""
+        with self.lock:
+            for slabs in self._streams.values():
+                for address in slabs.addresses():
+                    self.memory.free(address)
+            self._streams = {self._stream: _Slabs(next(_EPOCHS))}
+            self.use(self._stream)
+
+
+def _refusal(needs: Mapping[str, int], reason: str) -> HeapRefusal:
+    sizes = ", ".join(f"{need} bytes of {name} slots" for name, need in needs.items() if need)
+    return HeapRefusal(f"the adstacks need {sizes}, and {reason}")
+
+
+def _round(size: int) -> int:
+    return -(-size // GRAIN) * GRAIN

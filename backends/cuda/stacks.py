@@ -1,0 +1,204 @@
+"""Where adstacks lie on a device: slots of neighbouring rows side by side, rows of the threads of a task.
+
+    address of slot k = slab + offset · rows + (k · rows + row) · slot
+
+with the row of a thread its own number, and the offset in bytes of one row. So the threads of a warp touch one run of
+memory at each step. Tasks run one after another and share a slab; a task that runs over a list of passing iterations
+has that behind its rows in the integer slab. A task of which it is known that no iteration needs a row gets none, and
+its stacks have capacity 0: a push onto one is an overflow, not a stray write.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ...compiler.errors import DeviceError
+from ...compiler.ir.nodes import Kernel
+from ..base import Flight, Sizes
+from ..cpu.block import Block
+from ..heap import HeapRefusal
+from ..llvm.layout import Layout, Stack
+from ..llvm.stack_sizes import capacity, refusal, total
+from .heap import DeviceHeap
+from .policy import WARP, Demand, Device, Dispatch, dispatch, halved
+from .selection import gate_of
+
+WIDEST = 16
+"""Bytes of the largest slot: there is room for it in every row, because a stack without slots is read at offset 0."""
+
+ENTRY = 4
+"""Bytes of a number in a list."""
+
+Counts = Callable[[int], "int | None"]
+"""Iterations of a parallel task, where they are known before the launch."""
+
+
+def _unknown(task: int) -> None:
+    """Nothing is known."""
+
+
+@dataclass
+class Placement:
+    """What decides where the adstacks of one executable lie, beside the sizes of a launch.
+
+    gated: tasks that can run over a list. growths: how often launches of the executable made the heap larger.
+    """
+
+    kernel: Kernel
+    layout: Layout
+    device: Device
+    gated: frozenset[int] = frozenset()
+    growths: int = 0
+
+    def demands(self, sizes: Sizes, counts: Counts = _unknown) -> dict[int, Demand]:
+        """What each parallel task with stacks asks for."""
+        return {
+            task: self._demand(task, [s for s in self.layout.stacks if s.task == task], sizes, counts(task))
+            for task in dict.fromkeys(task for task, _ in self.layout.rows)
+            if self.kernel.tasks[task].is_parallel
+        }
+
+    def _demand(self, task: int, stacks: list[Stack], sizes: Sizes, count: int | None) -> Demand:
+        slots = [capacity(s, sizes) for s in stacks]
+        row = sum(s.slot_bytes * k for s, k in zip(stacks, slots))
+        pushed = [total(s, k, sizes) for s, k in zip(stacks, slots)]
+        content = [s.slot_bytes * k for s, k in zip(stacks, pushed) if k is not None]
+        passing = [sizes.rows.get((task, slab)) for slab in dict.fromkeys(s.slab for s in stacks)]
+        known = [k for k in passing if k is not None]
+        return Demand(
+            row,
+            max(known) if len(known) == len(passing) else None,
+            sum(content) if len(content) == len(stacks) else None,
+            count,
+            task in self.gated,
+        )
+
+    def dispatches(self, sizes: Sizes, counts: Counts = _unknown) -> dict[int, Dispatch]:
+        """How each task with stacks runs. A serial one has a thread and a row."""
+        found = {task: Dispatch(1) for task, _ in self.layout.rows}
+        return found | {task: dispatch(d, self.device) for task, d in self.demands(sizes, counts).items()}
+
+
+def place(kernel: Kernel, layout: Layout, device: Device) -> Placement:
+    """The placement of a kernel on a device."""
+    parallel = (k for k in layout.list_at if gate_of(kernel.tasks[k]) is not None)
+    return Placement(kernel, layout, device, frozenset(parallel))
+
+
+def rows_in_flight(kernel: Kernel, layout: Layout, task: int, sizes: Sizes, device: Device) -> Flight:
+    """A row for each thread: an iteration begins when the one before it has given it back."""
+    return Flight(place(kernel, layout, device).dispatches(sizes)[task].rows)
+
+
+@dataclass
+class Plan:
+    """Numbers of one launch: words by their place in the block, and bytes by slab.
+
+    rows: most of a task that has some. lists: by task, where its list begins in the integer slab. widest: bytes of the
+    stack that takes most, and its number.
+    """
+
+    dispatches: Mapping[int, Dispatch]
+    words: list[tuple[int, int]] = field(default_factory=list)
+    needs: dict[str, int] = field(default_factory=dict)
+    lists: dict[int, int] = field(default_factory=dict)
+    widest: tuple[int, int] = (0, -1)
+    void: int = WIDEST
+
+    def need(self, slab: str, size: int) -> None:
+        """Have room for so many bytes."""
+        self.needs[slab] = max(self.needs.get(slab, 0), size)
+
+
+def plan(layout: Layout, sizes: Sizes, dispatches: Mapping[int, Dispatch]) -> Plan:
+    """Place every stack."""
+    out = Plan(dispatches)
+    groups: dict[tuple[int, str], list[Stack]] = {key: [] for key in layout.rows}
+    for stack in layout.stacks:
+        groups[stack.task, stack.slab].append(stack)
+    ends: dict[int, int] = {}
+    for (task, slab), stacks in groups.items():
+        rows = dispatches[task].rows
+        stride = _place(out, stacks, sizes, rows)
+        out.words += ((layout.rows[task, slab], rows if stride else 0), (layout.strides[task, slab], stride))
+        out.need(slab, rows * stride)
+        out.void = max(out.void, rows * WIDEST)
+        if slab == "integer":
+            ends[task] = rows * stride
+    for task, at in layout.threads_at.items():
+        if task in dispatches:
+            out.words.append((at, dispatches[task].rows))
+            _list(out, layout, task, ends.get(task, 0))
+    return out
+
+
+def _place(out: Plan, stacks: list[Stack], sizes: Sizes, rows: int) -> int:
+    """Stacks of a task one after another in a row of a slab; gives its bytes.
+
+    Where there is a whole number of warps any offset is aligned. A stack without slots is read in the first ones of
+    the row, so that has the bytes of its slot if any stack has some.
+    """
+    offset, least = 0, 0
+    for stack in stacks:
+        slots, size = capacity(stack, sizes), stack.slot_bytes
+        if rows % WARP:
+            offset = _round(offset, min(stack.alloca.dtype.size, 8))
+        out.words += ((stack.capacity_at, slots), (stack.offset_at, offset if slots else 0))
+        offset += slots * size
+        least = max(least, 0 if slots else size)
+        if slots * size * rows > out.widest[0]:
+            out.widest = slots * size * rows, stack.index
+    return max(offset, least) if offset else 0
+
+
+def _list(out: Plan, layout: Layout, task: int, begin: int) -> None:
+    """Room for the list of a task behind its rows."""
+    room = out.dispatches[task].listed
+    out.words.append((layout.list_room[task], room))
+    if room:
+        out.lists[task] = begin = _round(begin, ENTRY)
+        out.need("integer", begin + room * ENTRY)
+
+
+def _round(size: int, to: int) -> int:
+    return -(-size // to) * to
+
+
+def bind(block: Block, placement: Placement, sizes: Sizes, heap: DeviceHeap, counts: Counts = _unknown) -> None:
+    """Reserve memory and write offsets, capacities and bases into the block, unless they stand there already.
+
+    counts: see Counts; they decide speed and bytes, never whether a launch is right. Raises DeviceError before
+    anything is launched if the memory cannot be had. The caller holds the heap's lock until it has launched.
+    """
+    known = tuple(counts(task) for task in placement.layout.threads_at if task in placement.layout.list_at)
+    key = heap.epoch, dict(sizes.capacities), dict(sizes.rows), dict(sizes.totals), known
+    if block.stacks_key == key:
+        return
+    block.stacks_key = None
+    layout = placement.layout
+    found = _reserve(placement, sizes, heap, counts)
+    for at, word in found.words:
+        block.put(at, word)
+    for slab, at in layout.slabs.items():
+        block.put(at, heap.base(slab, found.void))
+    for task, begin in found.lists.items():
+        block.put(layout.list_at[task], heap.base("integer") + begin)
+    block.stacks_key = heap.epoch, *key[1:]
+
+
+def _reserve(placement: Placement, sizes: Sizes, heap: DeviceHeap, counts: Counts) -> Plan:
+    """The plan for which there is memory: what suits the device, else with half the rows, down to a warp a task."""
+    dispatches = placement.dispatches(sizes, counts)
+    while True:
+        found = plan(placement.layout, sizes, dispatches)
+        try:
+            placement.growths += heap.reserve(found.needs)
+            return found
+        except HeapRefusal as problem:
+            fewer = {task: halved(one) if one.rows > WARP else one for task, one in dispatches.items()}
+            if fewer == dispatches:
+                size, index = found.widest
+                stack = placement.layout.stacks[index]
+                slots = capacity(stack, sizes)
+                raise DeviceError(refusal(placement.kernel, stack, slots, size, str(problem))) from problem
+            dispatches = fewer
