@@ -1,0 +1,387 @@
+"""EmulatedDriver: the protocol of backends/cuda/driver.py on the host, and stricter than a device.
+
+* Launches, fills and copies are queued and run when the host waits for them: a wait that is missing shows as old data.
+  A host that reads managed memory while something is queued is counted (`unawaited`).
+* An access outside of all allocations is an error that names address, thread and the nearest allocation.
+* Memory is garbage at first, is never given out twice, and what is not freed is listed (`leaks`).
+* Threads of a grid run one after another, each a warp and a block of its own, on request in descending order.
+* Grids and blocks without threads, more parameters than may be, entries that write their parameters are refused.
+"""
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ...backends.base import Options
+from ...backends.cuda.driver import Card, DriverError
+from ...backends.llvm.optimise import Refused
+from .code import Function, Module, image_of
+from .guard import GUARDED, guard
+from .memory import Memory
+from .native import EntryPoints
+from .refusals import NAMES, refusal
+from .streams import Event, Streams
+from .translate import Entry, Untranslatable
+
+CARD = Card("emulated", (9, 0), 132, 50 << 20, 8 << 30, "12.4")
+"""As an H100, but for its memory."""
+
+_MOST_THREADS, _MOST_BLOCKS = 1024, 2**31 - 1
+
+@dataclass(frozen=True)
+class Leak:
+    """Memory that was not given back, and who asked for it."""
+
+    bytes: int
+    kind: str
+    asked: str
+
+
+class EmulatedDriver:
+    """A GPU that is not there. counts: calls by name. launches: name, blocks and threads of each launch asked for."""
+
+    def __init__(self, card: Card = CARD, checked: bool = True, backward: bool = False, effort: int = 0) -> None:
+        """checked: look at every access. backward: the last thread of a grid runs first. effort: of LLVM's."""
+        self.card, self.backward, self.stream = card, backward, 0
+        self.counts: Counter[str] = Counter()
+        self.launches: list[tuple[str, int, int]] = []
+        self._checked, self._effort = checked, effort
+        self._words = array("Q", [0, 0])  # closed, accesses by the host that did not wait
+        self._report = array("Q", [0, 0, 0])  # address, bytes, thread + 1 of the first access outside
+        self.memory = Memory(self._words.buffer_info()[0])
+        self._streams = Streams()
+        self._lock = threading.RLock()
+        self._running = 0
+        self._handles = itertools.count(1 << 20, 16)
+        self._modules: dict[int, Module] = {}
+        self._functions: dict[int, tuple[int, Function]] = {}
+        self._events: dict[int, Event | None] = {}
+        self._graphs: dict[int, list[Callable[[], None]]] = {}
+        self._native = EntryPoints(self.launch, self.fill, self._entry_of)
+        self.entry_points: Mapping[str, int] = self._native.addresses
+
+    # -- what it is -------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self.card.name
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        return self.card.capability
+
+    @property
+    def multiprocessors(self) -> int:
+        return self.card.multiprocessors
+
+    @property
+    def l2_bytes(self) -> int:
+        return self.card.l2_bytes
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.card.memory_bytes
+
+    @property
+    def unawaited(self) -> int:
+        """Accesses of the host to managed memory while work was queued. Always 0 where faults cannot be caught."""
+        return int(self._words[1])
+
+    @property
+    def pending(self) -> int:
+        """Pieces of work that have not run."""
+        return self._streams.pending
+
+    def leaks(self) -> list[Leak]:
+        """Memory that is held now."""
+        return [Leak(b.size, b.kind, b.asked) for b in self.memory.blocks.values()]
+
+    def attach(self) -> None:
+        """Every thread may call."""
+
+    def describe(self, code: int) -> tuple[str, str]:
+        """(name, text) of an error code."""
+        return NAMES.get(code, NAMES[999])
+
+    # -- code -------------------------------------------------------------------------------------------------
+
+    def assemble(self, text: str, entries: Sequence[str], options: Options) -> bytes:
+        """The text itself."""
+        return image_of(text, entries)
+
+    def load(self, image: bytes) -> int:
+        self.counts["load"] += 1
+        try:
+            module = Module(image, self.memory.head, self._report, self._checked, self._effort)
+        except (Untranslatable, Refused) as error:
+            raise refusal(218, "cuModuleLoadData", str(error)) from error
+        handle = next(self._handles)
+        self._modules[handle] = module
+        return handle
+
+    def unload(self, module: int) -> None:
+        """Behind everything that is queued."""
+        self._module(module, "cuModuleUnload")
+        self.wait_all()
+        del self._modules[module]
+        for handle in [h for h, (owner, _) in self._functions.items() if owner == module]:
+            del self._functions[handle]
+
+    def _module(self, module: int, call: str) -> Module:
+        if module not in self._modules:
+            raise refusal(400, call, f"module {module}")
+        return self._modules[module]
+
+    def function(self, module: int, name: str) -> int:
+        functions = self._module(module, "cuModuleGetFunction").functions
+        if name not in functions:
+            raise refusal(500, "cuModuleGetFunction", f"{name}; there are {', '.join(functions)}")
+        handle = next(self._handles)
+        self._functions[handle] = module, functions[name]
+        return handle
+
+    # -- memory -----------------------------------------------------------------------------------------------
+
+    def allocate(self, size: int) -> int:
+        free, total = self.free_memory()
+        if size > free:
+            raise refusal(2, "cuMemAlloc", f"{size} bytes of {free} that are free, of {total}")
+        return self._allocate(size, "device", "cuMemAlloc")
+
+    def allocate_managed(self, size: int) -> int:
+        return self._allocate(size, "managed", "cuMemAllocManaged")
+
+    def allocate_pinned(self, size: int) -> int:
+        return self._allocate(size, "pinned", "cuMemHostAlloc")
+
+    def _allocate(self, size: int, kind: str, call: str) -> int:
+        self.counts[f"allocate {kind}"] += 1
+        with self._lock:
+            try:
+                return self.memory.allocate(size, kind)
+            except MemoryError:
+                raise refusal(2, call, f"{size} bytes") from None
+
+    def free(self, address: int) -> None:
+        """As the driver does it, behind everything that is queued."""
+        self._free(address, ("device", "managed"), "cuMemFree")
+
+    def free_pinned(self, address: int) -> None:
+        self._free(address, ("pinned",), "cuMemFreeHost")
+
+    def _free(self, address: int, kinds: tuple[str, ...], call: str) -> None:
+        self.counts["free"] += 1
+        with self._lock:
+            self._finish(self._streams.run_all)
+            try:
+                self.memory.free(address, kinds)
+            except KeyError:
+                raise refusal(1, call, f"{address:#x} is {self.memory.near(address)}") from None
+
+    def free_memory(self) -> tuple[int, int]:
+        total = self.card.memory_bytes
+        return max(total - self.memory.used("device", "managed"), 0), total
+
+    # -- copies -----------------------------------------------------------------------------------------------
+
+    def copy_in(self, to: int, source: int, size: int, stream: int | None = None) -> None:
+        """Pageable memory is read now, pinned memory when the copy runs; what it goes to is written when it runs."""
+        if not size:
+            return
+        self._within(to, size, "cuMemcpyHtoDAsync")
+        with self._lock:
+            taken: int | bytes = source
+            if not self.memory.kind_at(source):
+                self.wait(stream)
+                taken = ctypes.string_at(source, size)
+            self._queue("copy in", stream, lambda: _move(to, taken, size))
+
+    def copy_out(self, to: int, source: int, size: int, stream: int | None = None) -> None:
+        if size:
+            self._within(source, size, "cuMemcpyDtoHAsync")
+            with self._lock:
+                self._queue("copy out", stream, lambda: _move(to, source, size))
+                self.wait(stream)
+
+    def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
+        if size:
+            self._within(to, size, "cuMemcpyDtoDAsync")
+            self._within(source, size, "cuMemcpyDtoDAsync")
+            self._queue("copy", stream, lambda: _move(to, source, size))
+
+    def fill(self, address: int, item: int, width: int, count: int, stream: int | None = None) -> None:
+        if not count:
+            return
+        self._within(address, width * count, f"cuMemsetD{8 * width}Async")
+        pattern = item.to_bytes(width, "little") * count if width > 1 else b""
+        work = (lambda: _move(address, pattern, len(pattern))) if pattern else (
+            lambda: _set(address, item, count)
+        )  # fmt: skip
+        self._queue("fill", stream, work)
+
+    def zero(self, address: int, size: int, stream: int | None = None) -> None:
+        self.fill(address, 0, 1, size, stream)
+
+    def _within(self, address: int, size: int, call: str) -> None:
+        if not self.memory.holds(address, size):
+            raise refusal(1, call, f"{size} bytes at {address:#x}, which is {self.memory.near(address)}")
+
+    # -- streams, events, graphs ------------------------------------------------------------------------------
+
+    def new_stream(self) -> int:
+        handle = next(self._handles)
+        self._streams.open(handle)
+        return handle
+
+    def destroy_stream(self, stream: int) -> None:
+        """What it has to do is done first."""
+        with self._lock:
+            self._finish(lambda: self._streams.run(self._known(stream)))
+            self._streams.close(stream)
+
+    def _known(self, stream: int | None) -> int:
+        own = self.stream if stream is None else stream
+        if own not in self._streams.queues:
+            raise refusal(400, "a call on a stream", f"stream {own:#x} is not there")
+        return own
+
+    def wait(self, stream: int | None = None) -> None:
+        with self._lock:
+            self.counts["wait"] += 1
+            own = self._known(stream)
+            if own in self._streams.captures:
+                raise refusal(900, "cuStreamSynchronize")
+            self._finish(lambda: self._streams.run(own))
+
+    def wait_all(self) -> None:
+        with self._lock:
+            self.counts["wait all"] += 1
+            self._finish(self._streams.run_all)
+
+    def new_event(self) -> int:
+        handle = next(self._handles)
+        self._events[handle] = None
+        return handle
+
+    def destroy_event(self, event: int) -> None:
+        del self._events[event]
+
+    def record(self, event: int, stream: int | None = None) -> None:
+        with self._lock:
+            self._events[event] = self._streams.mark(self._known(stream))
+            self._close()
+
+    def wait_event(self, event: int, stream: int | None = None) -> None:
+        with self._lock:
+            behind = self._events[event]
+            if behind is not None:
+                self._streams.put_wait(self._known(stream), behind)
+                self._close()
+
+    def elapsed(self, first: int, last: int) -> float:
+        """Both events happen; no time passes on this device."""
+        with self._lock:
+            for event in (self._events[first], self._events[last]):
+                assert event is not None, "an event was never recorded"
+                self._finish(lambda event=event: self._streams.run_until(event))  # type: ignore[misc]
+        return 0.0
+
+    def begin_capture(self, stream: int) -> None:
+        self._streams.captures[self._known(stream)] = []
+
+    def end_capture(self, stream: int) -> int:
+        handle = next(self._handles)
+        self._graphs[handle] = self._streams.captures.pop(self._known(stream))
+        return handle
+
+    def launch_graph(self, graph: int, stream: int | None = None) -> None:
+        recorded = list(self._graphs[graph])
+
+        def replay() -> None:
+            for work in recorded:
+                work()
+
+        self._queue("launch graph", stream, replay)
+
+    def destroy_graph(self, graph: int) -> None:
+        del self._graphs[graph]
+
+    # -- work -------------------------------------------------------------------------------------------------
+
+    def _queue(self, what: str, stream: int | None, work: Callable[[], None]) -> None:
+        with self._lock:
+            self.counts[what] += 1
+            self._streams.put(self._known(stream), work)
+            self._close()
+
+    def _close(self) -> None:
+        """Managed memory is the device's while something is queued."""
+        if GUARDED and not self._running and self._streams.pending and not self._words[0]:
+            guard().close(self._words.buffer_info()[0])
+
+    @contextmanager
+    def _opened(self) -> Iterator[None]:
+        """The emulator itself may touch managed memory."""
+        self._running += 1
+        if GUARDED and self._words[0]:
+            guard().open(self._words.buffer_info()[0])
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._close()
+
+    def _finish(self, run: Callable[[], None]) -> None:
+        """Run queued work. After an access outside of all memory what is left is dropped."""
+        if not self._streams.pending:
+            return
+        with self._opened():
+            try:
+                run()
+            except DriverError:
+                self._streams.drop()
+                raise
+
+    def _grid(self, function: Function, parameters: bytes, blocks: int, threads: int) -> None:
+        self._report[2] = 0
+        unwritten = function(parameters, blocks * threads, self.backward)
+        if self._report[2]:
+            address, size, thread = self._report
+            where = f"{size} bytes at {address:#x}, which is {self.memory.near(address)}"
+            detail = f"{function.entry.name}, thread {thread - 1} of {blocks * threads}: {where}"
+            raise refusal(700, "cuLaunchKernel", detail)
+        if not unwritten:
+            raise refusal(719, "cuLaunchKernel", f"{function.entry.name} has written its parameters")
+
+    def launch(
+        self, function: int, blocks: int, threads: int, parameters: bytes, stream: int | None = None
+    ) -> None:
+        """Queue a grid. parameters: packed as `Entry` says."""
+        if not (1 <= blocks <= _MOST_BLOCKS and 1 <= threads <= _MOST_THREADS):
+            raise refusal(1, "cuLaunchKernel", f"{blocks} blocks of {threads} threads")
+        self._entry_of(function)
+        code = self._functions[function][1]
+        self.launches.append((code.entry.name, blocks, threads))
+        self._queue("launch", stream, lambda: self._grid(code, parameters, blocks, threads))
+
+    def _entry_of(self, function: int) -> Entry:
+        if function not in self._functions:
+            raise refusal(400, "cuLaunchKernel", f"function {function:#x}")
+        return self._functions[function][1].entry
+
+
+def _move(to: int, source: int | bytes, size: int) -> None:
+    ctypes.memmove(to, source, size)
+
+
+def _set(address: int, item: int, count: int) -> None:
+    ctypes.memset(address, item, count)
+
+
+__all__ = ["CARD", "EmulatedDriver", "Leak"]
