@@ -7,7 +7,8 @@ half of the second-level cache are read back at its speed, so
 
 threads, fewer where that is more than the histories of all iterations are worth (an iteration of 100,000 steps among
 1,000 of one step must not cost 1,000 deep rows), where they do not fit a quarter of the device, or where fewer
-iterations need a row. Rows come in multiples of a warp, so that a row's neighbours share its cache lines.
+iterations need a row. Rows come in multiples of a warp, so that a row's neighbours share its cache lines, and of a
+block where there are many.
 
 Each thread has the row of its own number, so no task has more threads than rows and nothing is claimed on the device.
 A gated task of which few iterations pass runs over a list of those (selection.py), on a thread for each: full warps,
@@ -17,8 +18,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-WARP = 32
-"""Rows of a parallel task come in multiples of this."""
+WARP, BLOCK = 32, 128
+"""Rows of a parallel task come in multiples of these: of BLOCK from MANY on."""
+
+MANY = 1024
 
 LEAST, MOST = 16384, 65536
 """Threads that fill a device, and those beyond which more do not help: measured on an H100 and an H200."""
@@ -105,8 +108,9 @@ def halved(found: Dispatch) -> Dispatch:
 
 
 def _warps(rows: int) -> int:
-    """Rounded up to whole warps, one at least."""
-    return max(-(-rows // WARP), 1) * WARP
+    """Rounded up to whole warps, one at least, or to whole blocks."""
+    unit = WARP if rows < MANY else BLOCK
+    return max(-(-rows // unit), 1) * unit
 
 
 def _power_below(number: int) -> int:

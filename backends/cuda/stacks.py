@@ -128,7 +128,8 @@ def plan(layout: Layout, sizes: Sizes, dispatches: Mapping[int, Dispatch]) -> Pl
     for task, at in layout.threads_at.items():
         if task in dispatches:
             out.words.append((at, dispatches[task].rows))
-            _list(out, layout, task, ends.get(task, 0))
+    for task in layout.list_at:
+        _list(out, layout, task, ends.get(task, 0))
     return out
 
 
@@ -154,7 +155,7 @@ def _place(out: Plan, stacks: list[Stack], sizes: Sizes, rows: int) -> int:
 def _list(out: Plan, layout: Layout, task: int, begin: int) -> None:
     """Room for the list of a task behind its rows."""
     room = out.dispatches[task].listed
-    out.words.append((layout.list_room[task], room))
+    out.words.append((layout.room_at[task], room))
     if room:
         out.lists[task] = begin = _round(begin, ENTRY)
         out.need("integer", begin + room * ENTRY)
@@ -170,7 +171,7 @@ def bind(block: Block, placement: Placement, sizes: Sizes, heap: DeviceHeap, cou
     counts: see Counts; they decide speed and bytes, never whether a launch is right. Raises DeviceError before
     anything is launched if the memory cannot be had. The caller holds the heap's lock until it has launched.
     """
-    known = tuple(counts(task) for task in placement.layout.threads_at if task in placement.layout.list_at)
+    known = tuple(counts(task) for task, _ in placement.layout.rows)
     key = heap.epoch, dict(sizes.capacities), dict(sizes.rows), dict(sizes.totals), known
     if block.stacks_key == key:
         return

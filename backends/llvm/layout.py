@@ -58,7 +58,7 @@ class Layout:
     By parallel task: variants, address of its masked function (0: not asked for, DECLINED: there is none); lanes, how
     many lanes the adstack rows of this launch are made for (0 or 1: branching code only); threads_at, how many threads
     have a row in this launch (0: one). The last two are read of tasks with adstacks, as are, on a device that selects
-    iterations ahead, list_at, address of the list of 32-bit numbers of those that pass a gate, and list_room, how many
+    iterations ahead, list_at, address of the list of 32-bit numbers of those that pass a gate, and room_at, how many
     it has room for (0: the task runs over all iterations).
     """
 
@@ -84,7 +84,7 @@ class Layout:
     lanes: dict[int, int] = field(default_factory=dict)
     threads_at: dict[int, int] = field(default_factory=dict)
     list_at: dict[int, int] = field(default_factory=dict)
-    list_room: dict[int, int] = field(default_factory=dict)
+    room_at: dict[int, int] = field(default_factory=dict)
 
 
 def lay_out(kernel: Kernel) -> Layout:
@@ -143,7 +143,7 @@ def _stacks(kernel: Kernel, out: Layout, take: _Counter) -> None:
             if (index, slab) not in out.rows:
                 out.rows[index, slab], out.strides[index, slab] = take(1), take(1)
             if task.is_parallel and index not in out.list_at:
-                out.list_at[index], out.list_room[index] = take(1), take(1)
+                out.list_at[index], out.room_at[index] = take(1), take(1)
             out.stacks.append(Stack(len(out.stacks), index, slab, alloca, take(1), take(1)))
     assert all(stack.slab in SLABS for stack in out.stacks)
 
