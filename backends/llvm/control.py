@@ -15,7 +15,7 @@ from ...compiler.ir.table import Table
 from . import ir
 from .capacity import room_for
 from .emit import Emitter
-from .errors import FAILED, failer
+from .errors import FAILED, report
 from .types import I1, I32, I64, const
 
 CONTROL = (n.If, n.For, n.While, n.Scope, n.Break, n.Continue, n.Return)
@@ -87,7 +87,7 @@ def trap_if(e: Emitter, bad: ir.Value, site: int, first: ir.Value, second: ir.Va
     fail, go_on = (e.function.append_basic_block(name) for name in ("fail", "checked"))
     b.cbranch(bad, fail, go_on, unlikely=True)
     b.position_at_end(fail)
-    b.call(failer(e.m), [e.argument_block, const(I64, site), first, second])
+    report(e, site, first, second)
     b.ret(const(I32, FAILED))
     b.position_at_end(go_on)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ...compiler.ir.nodes import Kernel, Stmt, Value
+from ...compiler.ir.nodes import Atomic, Kernel, Stmt, Value
 from ...compiler.ir.types import Scalar
 from ...compiler.passes.decisions import decisive_values
 from ..base import Options
@@ -47,12 +47,14 @@ class Site:
 class ModuleState:
     """What all functions of a module share. exact: values that are not contracted.
 
-    first_site: number of the first site, so that no two modules of a kernel give one number to different places.
+    given: the layout of the block, that of a CPU if None. first_site: number of the first site, so that no two modules
+    of a kernel give one number to different places.
     """
 
     kernel: Kernel
     options: Options
     target: Target
+    given: Layout | None = None
     layout: Layout = field(init=False)
     module: ir.Module = field(init=False)
     exact: frozenset[Value] = field(init=False)
@@ -61,7 +63,7 @@ class ModuleState:
     _sharing: dict[int, Sharing] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.layout = lay_out(self.kernel)
+        self.layout = self.given or lay_out(self.kernel)
         self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
         self.module = ir.Module()
         if self.options.debug_info:
@@ -75,8 +77,12 @@ class ModuleState:
 
     def is_atomic(self, task: int, array: str) -> bool:
         """Whether updates of an array must be atomic: iterations run at once and may meet in an element."""
-        if self.target.concurrent or self.options.threads == 1 or not self.kernel.tasks[task].is_parallel:
-            return self.target.concurrent
+        if not self.kernel.tasks[task].is_parallel:
+            return False
+        if self.target.concurrent:
+            return array not in self.sharing(task).plain
+        if self.options.threads == 1:
+            return False
         return self.sharing(task).pays and array not in self.sharing(task).plain
 
     @cached_property
@@ -160,10 +166,12 @@ class Emitter(Arith):
     """One function being written. `task` is the index of the task it belongs to.
 
     values: LLVM value by IR value. locals: stack memory by name. Loads from the argument block stand in the entry
-    block, once each: the block does not change during a launch.
+    block, once each: the block does not change during a launch. box: where begins and extents of the task's axes are,
+    if not in the block. private: what this thread keeps of updates that it makes at the end of the task.
     """
 
     flow: Branching
+    box: ir.Value | None = None
 
     def __init__(self, m: ModuleState, function: ir.Function, task: int) -> None:
         m.module.lines.enter(function, task)
@@ -178,6 +186,7 @@ class Emitter(Arith):
         self.iteration: ir.Value = const(I64, 0)
         self.row: ir.Value = const(I64, 0)
         self.stacks: dict[str, StackState] = {}
+        self.private: dict[Atomic, ir.Value] = {}
         self._slots: dict[tuple[int, ir.Type], ir.Value] = {}
 
     # -- the argument block ---------------------------------------------------------------------------------
@@ -196,6 +205,22 @@ class Emitter(Arith):
     def slot_address(self, at: int) -> ir.Value:
         """A slot that holds the address of memory."""
         return self.slot(at, pointer(self.m.target.space))
+
+    def temp(self, at: int) -> ir.Value:
+        """Address of a temporary: in the block, or in what the device keeps for a launch."""
+        if not self.m.layout.device:
+            return self.slot_pointer(at)
+        return self.b.gep(self.slot_address(self.m.layout.state_at), const(I64, at), I8, inbounds=True)
+
+    def bound(self, axis: int, part: int) -> ir.Value:
+        """Begin (part 0) or extent (part 1) of an axis of the task's box, read once at the head of the function."""
+        at = 16 * axis + 8 * part
+        if self.box is None:
+            return self.slot(self.m.layout.boxes[self.task] + at)
+        key = -1 - at, I64
+        if key not in self._slots:
+            self._slots[key] = self.entry.load(self.entry.gep(self.box, const(I64, at), I8, inbounds=True), I64)
+        return self._slots[key]
 
     # -- values ---------------------------------------------------------------------------------------------
 

@@ -1,12 +1,13 @@
 """The error record: how native code reports what went wrong. The first report of a launch stands.
 
 The record is four slots of the argument block: site number + 1 (0: no error), and two numbers whose meaning the
-kind of the site gives (index and extent, or depth and capacity).
+kind of the site gives (index and extent, or depth and capacity). That of a GPU lies in memory of the host, and a word
+of the device says that nothing behind the failed task is to run.
 """
 from __future__ import annotations
 
 from . import ir
-from .emit import Arith, ModuleState
+from .emit import Arith, Emitter, ModuleState
 from .types import I8, I64, VOID, const, pointer
 
 OK, RETURNED, FAILED = 0, 1, 2
@@ -15,16 +16,37 @@ OK, RETURNED, FAILED = 0, 1, 2
 
 def failer(m: ModuleState) -> ir.Function:
     """sg.fail(block, site, a, b): enter the error unless there is one."""
-    params = [pointer(m.target.space), I64, I64, I64]
-    return m.helper("sg.fail", VOID, params, _body, ("nounwind", "cold", "noinline"))
+    places = [pointer(m.target.space)] * (2 if m.layout.device else 1)
+    body = _body_on_device if m.layout.device else _body
+    return m.helper("sg.fail", VOID, [*places, I64, I64, I64], body, ("nounwind", "cold", "noinline"))
+
+
+def report(e: Emitter, site: int, first: ir.Value, second: ir.Value) -> None:
+    """Call the function where the builder of `e` stands."""
+    layout, function = e.m.layout, failer(e.m)
+    places = [e.argument_block]
+    if layout.device:
+        places = [e.slot_address(layout.errors_at), e.slot_address(layout.halted_at)]
+    e.b.call(function, [*places, const(I64, site), first, second])
 
 
 def _body(e: Arith, function: ir.Function) -> None:
-    b = e.b
     block, site, first, second = function.args
-    record = b.gep(block, const(I64, e.m.layout.error_at), I8, inbounds=True)
+    record = e.b.gep(block, const(I64, e.m.layout.error_at), I8, inbounds=True)
+    _enter(e, record, site, first, second)
+    e.b.ret_void()
+
+
+def _body_on_device(e: Arith, function: ir.Function) -> None:
+    record, halted, site, first, second = function.args
+    _enter(e, record, site, first, second)
+    e.b.store(const(I64, 1), halted)
+    e.b.ret_void()
+
+
+def _enter(e: Arith, record: ir.Value, site: ir.Value, first: ir.Value, second: ir.Value) -> None:
+    b = e.b
     _, first_report = b.cmpxchg(record, const(I64, 0), b.add(site, const(I64, 1)), "monotonic")
     with b.if_then(first_report):
         for place, number in ((8, first), (16, second)):
             b.store(number, b.gep(record, const(I64, place), I8, inbounds=True))
-    b.ret_void()

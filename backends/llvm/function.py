@@ -2,7 +2,8 @@
 
 `sg.bounds.N(block)` stores begin and extent of each axis in the block. `sg.task.N(block, first, last, stride, row)`
 runs iterations first, first + stride, ... < last of the box in row-major order, on adstack row `row`. Both give a
-status (errors.py). On a CPU one function runs all tasks (dispatch.py); a GPU gets entry points instead.
+status (errors.py). On a CPU one function runs all tasks (dispatch.py); a GPU gets entry points instead, which call
+`sg.bounds.N(block, box)` and `sg.task.N(block, box, first, last, stride, row)`: there the box is memory of the thread.
 """
 from __future__ import annotations
 
@@ -16,20 +17,43 @@ from .control import Branching
 from .emit import Emitter, ModuleState
 from .errors import OK, RETURNED
 from .statements import LOWER
-from .types import I8, I32, I64, const, pointer
+from .types import I8, I32, I64, PTR, const, pointer
 
 assert adstack and memory, "they add their rows to LOWER"
 
 
+class Additions:
+    """What a target adds to the function of a task: nothing."""
+
+    def begin(self, e: Emitter) -> None:
+        """Before the first iteration."""
+
+    def number(self, e: Emitter, place: ir.Value) -> ir.Value:
+        """Number of the iteration at a place of the run."""
+        return place
+
+    def after(self, e: Emitter) -> None:
+        """Behind the body of an iteration that did not end early."""
+
+    def end(self, e: Emitter) -> None:
+        """Behind the last iteration, where nothing failed."""
+
+
+NOTHING = Additions()
+
+
 def _function(m: ModuleState, name: str, numbers: int, inline: bool = True) -> ir.Function:
     """A function that is called once, or (not inline) through its address."""
-    params = [pointer(m.target.space), *[I64] * numbers]
+    places = [PTR, PTR] if m.layout.device else [pointer(m.target.space)]
+    params = [*places, *[I64] * numbers]
     attributes = ("nounwind", "alwaysinline") if inline else ("nounwind", "noinline")
     return ir.Function(m.module, name, I32, params, attributes, "internal")
 
 
 def _open(m: ModuleState, function: ir.Function, task: int, body: Block, leave: Callable[[Emitter], None]) -> Emitter:
     e = Emitter(m, function, task)
+    if m.layout.device:
+        e.box = function.args[1]
     e.flow = Branching(e, LOWER, lambda: leave(e))
     if any(isinstance(stmt, Random) for stmt in walk(body)):
         e.draws = e.alloca(I32)
@@ -56,22 +80,31 @@ def bounds_function(m: ModuleState, index: int, task: Task) -> ir.Function:
         begin, end = e.index(low), e.index(high)
         less = (e.b.icmp_signed if low.type.is_signed else e.b.icmp_unsigned)("<", begin, end)
         extent = e.b.select(less, e.b.sub(end, begin), const(I64, 0))
-        at = m.layout.boxes[index] + 16 * axis
-        e.b.store(begin, e.slot_pointer(at))
-        e.b.store(extent, e.slot_pointer(at + 8))
+        e.b.store(begin, _box_place(e, axis, 0))
+        e.b.store(extent, _box_place(e, axis, 1))
     _end(e, OK)
     e.finish()
     return function
 
 
-def task_function(m: ModuleState, index: int, task: Task, inline: bool = True) -> ir.Function:
+def _box_place(e: Emitter, axis: int, part: int) -> ir.Value:
+    """Where begin (part 0) or extent (part 1) of an axis is stored."""
+    at = 16 * axis + 8 * part
+    if e.box is None:
+        return e.slot_pointer(e.m.layout.boxes[e.task] + at)
+    return e.b.gep(e.box, const(I64, at), I8, inbounds=True)
+
+
+def task_function(
+    m: ModuleState, index: int, task: Task, inline: bool = True, name: str = "task", additions: Additions = NOTHING
+) -> ir.Function:  # fmt: skip
     """The body of a task over a run of its iterations."""
-    function = _function(m, f"sg.task.{index}", 4, inline)
+    function = _function(m, f"sg.{name}.{index}", 4, inline)
     if task.is_parallel:
-        _parallel(m, function, index, task)
+        _parallel(m, function, index, task, additions)
         return function
     e = _open(m, function, index, task.body, lambda e: _end(e, RETURNED))
-    e.row = function.args[4]
+    e.row = function.args[-1]
     _start_iteration(e)
     e.flow.block(task.body)
     _end(e, OK)
@@ -79,12 +112,13 @@ def task_function(m: ModuleState, index: int, task: Task, inline: bool = True) -
     return function
 
 
-def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task) -> None:
-    _, first, last, stride, row = function.args
+def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task, additions: Additions) -> None:
+    *_, first, last, stride, row = function.args
     latch: list[ir.Block] = []
     e = _open(m, function, index, task.body, lambda e: e.flow.jump(latch[0]))
     e.row, b = row, e.b
     latch.append(e.flow.append("next"))
+    additions.begin(e)
     header, body, done = (e.flow.append(name) for name in ("iterations", "iteration", "done"))
     before = b.block
     e.flow.go(header)
@@ -92,26 +126,25 @@ def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task) -> 
     k.add_incoming(first, before)
     b.cbranch(b.icmp_unsigned("<", k, last), body, done)
     b.position_at_end(body)
-    e.iteration = k
-    box = _extents(e, index, task)
+    e.iteration = additions.number(e, k)
+    box = [e.bound(axis, 1) for axis in range(len(task.indices))]
     point = _Odometer(e, box, header) if _counts_up(m, task) else None
-    places = point.places if point else _decode(b, box, k)
-    for value, place, at in zip(task.indices, places, range(m.layout.boxes[index], m.layout.size, 16)):
-        e.values[value] = e.from_i64(b.add(e.slot(at), place), value.type)
+    places = point.places if point else _decode(b, box, e.iteration)
+    for axis, (value, place) in enumerate(zip(task.indices, places)):
+        e.values[value] = e.from_i64(b.add(e.bound(axis, 0), place), value.type)
     _start_iteration(e)
     e.flow.block(task.body)
+    if not e.b.block.is_terminated:
+        additions.after(e)
     e.flow.go(latch[0])
     if point:
         point.step(first, before, latch[0])
     k.add_incoming(b.add(k, stride), latch[0])
     b.branch(header)
     b.position_at_end(done)
+    additions.end(e)
     _end(e, OK)
     e.finish()
-
-
-def _extents(e: Emitter, index: int, task: Task) -> list[ir.Value]:
-    return [e.slot(e.m.layout.boxes[index] + 16 * axis + 8) for axis in range(len(task.indices))]
 
 
 def _decode(b: IRBuilder, box: list[ir.Value], k: ir.Value) -> list[ir.Value]:
@@ -151,8 +184,13 @@ class _Odometer:
 
 def total(b: IRBuilder, m: ModuleState, block: ir.Value, index: int, axes: int) -> ir.Value:
     """Number of iterations of a parallel task, from the box in the block."""
+    return volume(b, block, m.layout.boxes[index], axes)
+
+
+def volume(b: IRBuilder, memory: ir.Value, start: int, axes: int) -> ir.Value:
+    """Number of iterations of a box that begins at a byte of some memory."""
     out: ir.Value = const(I64, 1)
     for axis in range(axes):
-        at = const(I64, m.layout.boxes[index] + 16 * axis + 8)
-        out = b.mul(out, b.load(b.gep(block, at, I8, inbounds=True), I64))
+        at = const(I64, start + 16 * axis + 8)
+        out = b.mul(out, b.load(b.gep(memory, at, I8, inbounds=True), I64))
     return out

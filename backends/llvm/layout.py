@@ -5,13 +5,18 @@ knows another number. Slots: error record, status, draws, addresses of the print
 code when it is first needed, and of the pool's entry, what decides how each parallel task is run, base addresses of
 the three adstack slabs, stride and row count of each task's part of them, offset and capacity of each stack, data
 addresses and extents of arrays, scalar arguments, temporaries, and the box of each parallel task.
+
+A GPU gets the first `passed` bytes by value, as the parameter of every entry point, and cannot write them. What it
+writes lies in the state, which is memory of the device whose address a slot holds: temporaries, stored boxes, lengths
+of lists, partial sums. What the host alone reads stands behind the part that is passed.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
-from ...compiler.ir.nodes import Atomic, Kernel, Load, StackAlloca, Store, Task
+from ...compiler.ir.nodes import Atomic, Kernel, Load, Return, StackAlloca, Store, Task
 from ...compiler.ir.types import ArrayType, Scalar
 from ...compiler.ir.walk import walk, walk_task
 from ..base import SLABS, slab_of
@@ -57,9 +62,14 @@ class Layout:
 
     By parallel task: variants, address of its masked function (0: not asked for, DECLINED: there is none); lanes, how
     many lanes the adstack rows of this launch are made for (0 or 1: branching code only); threads_at, how many threads
-    have a row in this launch (0: one). The last two are read of tasks with adstacks, as are, on a device that selects
-    iterations ahead, list_at, address of the list of 32-bit numbers of those that pass a gate, and room_at, how many
-    it has room for (0: the task runs over all iterations).
+    have a row in this launch (0: one). The last two are read of tasks with adstacks.
+
+    On a GPU: state_at, errors_at, halted_at, addresses of the state, of the error record and of the word that stops
+    everything after an error; of parallel tasks with adstacks list_at, address of the list of 32-bit numbers of
+    iterations that pass a gate, and room_at, how many it has room for (0: the task runs over all iterations);
+    functions, by kind of entry point and task; driver_at, driver_error_at, for the code that launches them. In the
+    state, from its begin: temps, boxes (of tasks whose bounds are computed first), returned_at, length_at (of lists),
+    partials (of sums over blocks); state_size bytes, zero before the first task.
     """
 
     error_at: int = 0
@@ -83,8 +93,20 @@ class Layout:
     variants: dict[int, int] = field(default_factory=dict)
     lanes: dict[int, int] = field(default_factory=dict)
     threads_at: dict[int, int] = field(default_factory=dict)
+    device: bool = False
+    passed: int = 0
+    state_at: int = 0
+    errors_at: int = 0
+    halted_at: int = 0
+    driver_at: int = 0
+    driver_error_at: int = 0
     list_at: dict[int, int] = field(default_factory=dict)
     room_at: dict[int, int] = field(default_factory=dict)
+    functions: dict[tuple[str, int], int] = field(default_factory=dict)
+    state_size: int = 0
+    returned_at: int = -1
+    length_at: dict[int, int] = field(default_factory=dict)
+    partials: dict[int, int] = field(default_factory=dict)
 
 
 def lay_out(kernel: Kernel) -> Layout:
@@ -111,6 +133,62 @@ def lay_out(kernel: Kernel) -> Layout:
             out.boxes[index] = take(2 * len(task.indices))
     out.size = take(0)
     return out
+
+
+ENTRIES = ("bounds", "select", "listed", "task", "finish")
+"""Kinds of entry points of a task on a GPU."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What the device keeps of a task beside temporaries. stored: its box. listed: the length of a list of its
+    iterations. partials: words for partial sums.
+    """
+
+    stored: bool = False
+    listed: bool = False
+    partials: int = 0
+
+
+def lay_out_for_device(kernel: Kernel, tasks: Mapping[int, State] = MappingProxyType({})) -> Layout:
+    """Assign every slot of the block, and every word of the state. tasks: the parallel ones."""
+    out, take = Layout(device=True), _Counter()
+    out.state_at, out.errors_at, out.halted_at, out.draws_at = (take(1) for _ in range(4))
+    _stacks(kernel, out, take)
+    _parameters(kernel, out, take)
+    out.passed = take(0)
+    _for_host(kernel, out, take)
+    out.size = take(0)
+    _state(kernel, out, tasks)
+    return out
+
+
+def _for_host(kernel: Kernel, out: Layout, take: _Counter) -> None:
+    """Slots that only the host reads."""
+    out.driver_at, out.driver_error_at = take(1), take(1)
+    out.error_at = take(4)
+    out.status_at, out.print_at, out.laps_at = (take(1) for _ in range(3))
+    for index, task in enumerate(kernel.tasks):
+        out.functions.update({(kind, index): take(1) for kind in ENTRIES})
+        if task.is_parallel and index not in out.threads_at:
+            out.threads_at[index] = take(1)
+
+
+def _state(kernel: Kernel, out: Layout, tasks: Mapping[int, State]) -> None:
+    take = _Counter()
+    serial = [task for task in kernel.tasks[:-1] if not task.is_parallel]
+    returns = any(isinstance(s, Return) for task in serial for s in walk(task.body))
+    out.returned_at = take(1) if returns else -1
+    for temp in kernel.temps:
+        out.temps[temp.name] = (take(1), temp.dtype)
+    for index, state in tasks.items():
+        if state.stored:
+            out.boxes[index] = take(2 * len(kernel.tasks[index].indices))
+        if state.listed:
+            out.length_at[index] = take(1)
+        if state.partials:
+            out.partials[index] = take(state.partials)
+    out.state_size = take(0)
 
 
 class _Counter:
@@ -142,8 +220,8 @@ def _stacks(kernel: Kernel, out: Layout, take: _Counter) -> None:
                 out.slabs[slab] = take(1)
             if (index, slab) not in out.rows:
                 out.rows[index, slab], out.strides[index, slab] = take(1), take(1)
-            if task.is_parallel and index not in out.list_at:
-                out.list_at[index], out.room_at[index] = take(1), take(1)
+            if out.device and task.is_parallel and index not in out.list_at:
+                out.threads_at[index], out.list_at[index], out.room_at[index] = take(1), take(1), take(1)
             out.stacks.append(Stack(len(out.stacks), index, slab, alloca, take(1), take(1)))
     assert all(stack.slab in SLABS for stack in out.stacks)
 

@@ -18,7 +18,7 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
     """(address, dtype) of the element a statement accesses."""
     temp = e.m.layout.temps.get(stmt.array)
     if temp is not None:
-        return e.slot_pointer(temp[0]), temp[1]
+        return e.temp(temp[0]), temp[1]
     array = e.m.layout.arrays[stmt.array]
     indices = [e.index(i) for i in stmt.indices]
     extents = [e.slot(array.shape_at + 8 * axis) for axis in range(array.type.ndim)]
@@ -51,6 +51,11 @@ def _store(e: Emitter, stmt: n.Store) -> None:
 
 @LOWER.row(n.Atomic)
 def _atomic(e: Emitter, stmt: n.Atomic) -> None:
+    if stmt in e.private:
+        place = e.private[stmt]
+        t = stmt.value.type
+        e.b.store(atomics.combine(e, stmt.op, t, e.b.load(place, memory_type(t)), e.operand(stmt.value)), place)
+        return
     place, t = address(e, stmt)
     atomic = e.m.is_atomic(e.task, stmt.array)
     if stmt.expected is not None:

@@ -94,7 +94,8 @@ def _place(e: Emitter, stack: Stack) -> tuple[ir.Value, ir.Value]:
     start, offset = e.slot_address(layout.slabs[stack.slab]), e.slot(stack.offset_at)
     if e.m.target.interleaved:
         rows = e.slot(layout.rows[key])
-        within = b.mul(e.row, const(I64, stack.slot_bytes))
+        none = b.icmp_unsigned("==", rows, const(I64, 0))
+        within = b.mul(b.select(none, const(I64, 0), e.row), const(I64, stack.slot_bytes))
         bytes_before = b.add(b.mul(offset, rows), within)
         pitch: ir.Value = b.mul(rows, const(I64, width))
     else:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from stackgrad.backends.base import Options
+from stackgrad.backends.cuda.code import generate
 from stackgrad.backends.cuda.ptx import ptx
 from stackgrad.backends.cuda.toolkit import libdevice_path, ptxas_path
+from stackgrad.compiler.errors import Unsupported
 from stackgrad.compiler.ir.nodes import Kernel, Op
 from stackgrad.compiler.ir.ops import ATOMIC_OPS, OPS, atomic_fits, result_type
 from stackgrad.compiler.ir.parser import parse_kernel
@@ -99,15 +101,69 @@ def entries(text: str) -> list[str]:
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 def test_forward(tmp_path: Path, arch: str, debug: bool) -> None:
     text = ptx(parse_kernel(FORWARD), arch, Options(debug=debug))
-    assert entries(text) == ["sim_step_bounds_0", "sim_step_task_0", "sim_step_task_1"]
+    assert entries(text) == ["sim_step_task_0", "sim_step_task_1"]
     assert f".target {arch}" in text
     assemble(text, tmp_path, arch)
 
 
 def test_adstacks(tmp_path: Path) -> None:
     text = ptx(parse_kernel(ADSTACK))
-    assert entries(text) == ["back_bounds_0", "back_task_0"]
+    assert entries(text) == ["back_task_0"]
     assemble(text, tmp_path)
+
+
+def test_arguments_stay_parameters() -> None:
+    """No thread copies the argument block, or anything else, to local memory: slots are kernel parameters."""
+    text = ptx(parse_kernel(ADSTACK.replace("cos", "exp")))
+    assert ".local" not in text and "depot" not in text
+    passed = generate(parse_kernel(ADSTACK), Options()).layout.passed
+    assert f".param .align 8 .b8 back_task_0_param_0[{passed}]" in text
+
+
+def test_bounds_that_the_task_writes_are_stored_first(tmp_path: Path) -> None:
+    kernel = parse_kernel("""kernel grow(k: i32[1]) {
+      bounds { %0: i32 = const 0 %1: i32 = load k[%0] } parallel %2: i32 in %0 .. %1 {
+        %3: i32 = const 0
+        %4: i32 = atomic add k[%3], %2
+      }
+    }""")
+    code = generate(kernel, Options())
+    assert [(e.kind, e.name) for e in code.entries] == [
+        ("zero", ""), ("bounds", "grow_bounds_0"), ("task", "grow_task_0")
+    ]
+    assert code.layout.state_size == 16 and list(code.layout.boxes) == [0]
+    assemble(ptx(kernel), tmp_path)
+
+
+def test_a_kernel_that_keeps_nothing_clears_nothing() -> None:
+    assert generate(parse_kernel(ADSTACK), Options()).layout.state_size == 0
+    code = generate(parse_kernel(FORWARD), Options())
+    assert [e.kind for e in code.entries] == ["zero", "task", "task"] and code.layout.state_size == 8
+
+
+def test_later_tasks_do_not_run_behind_a_return(tmp_path: Path) -> None:
+    kernel = parse_kernel("""kernel k(x: f32[0]) {
+      serial { %0: f32 = load x[] %9: f32 = const 0.5 %1: u1 = cmp_gt %0, %9 if %1 { return } }
+      serial { %2: f32 = const 1.0 store x[], %2 }
+    }""")
+    code = generate(kernel, Options())
+    assert code.layout.returned_at == 0 and code.layout.state_size == 8
+    text = ptx(kernel)
+    assert "st.global.b64" in text
+    assemble(text, tmp_path)
+
+
+def test_large_blocks(tmp_path: Path) -> None:
+    """Past 4 KiB of parameters PTX of a late version is needed; past what the hardware takes there is no code."""
+
+    def kernel(scalars: int) -> Kernel:
+        params = ", ".join(f"s{k}: f32" for k in range(scalars))
+        last = f"%0: f32 = arg s{scalars - 1} store x[], %0"
+        return parse_kernel(f"kernel k({params}, x: f32[0]) {{ serial {{ {last} }} }}")
+
+    assemble(ptx(kernel(3000)), tmp_path)
+    with pytest.raises(Unsupported, match=r"take 40\d{3} bytes of parameters, and a GPU takes 32764"):
+        ptx(kernel(5000))
 
 
 def test_libdevice_is_linked_and_stripped() -> None:

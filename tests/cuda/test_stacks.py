@@ -11,7 +11,7 @@ from stackgrad.backends.cpu.block import Block
 from stackgrad.backends.cuda import policy, stacks
 from stackgrad.backends.cuda.heap import DeviceHeap
 from stackgrad.backends.cuda.policy import WARP, Demand, Device, Dispatch, dispatch
-from stackgrad.backends.llvm.layout import lay_out
+from stackgrad.backends.llvm.layout import lay_out_for_device
 from stackgrad.compiler.errors import DeviceError
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
@@ -95,7 +95,7 @@ def test_a_policy_is_within_its_bounds() -> None:
 
 
 def placed(kernel: Kernel, sizes: Sizes, rows: int, listed: int = 0) -> tuple[stacks.Plan, Block]:
-    layout = lay_out(kernel)
+    layout = lay_out_for_device(kernel)
     plan = stacks.plan(layout, sizes, {0: Dispatch(rows, listed), 1: Dispatch(1)})
     block = Block(layout, "k", set())
     for at, word in plan.words:
@@ -138,7 +138,7 @@ def test_a_task_that_no_iteration_needs_a_row_of_takes_nothing(kernel: Kernel) -
 def bound(
     kernel: Kernel, memory: Memory, sizes: Sizes, count: int | None
 ) -> tuple[Block, DeviceHeap, stacks.Placement]:
-    layout = lay_out(kernel)
+    layout = lay_out_for_device(kernel)
     block, heap, placement = Block(layout, "k", set()), DeviceHeap(memory), stacks.place(kernel, layout, H100)
     stacks.bind(block, placement, sizes, heap, lambda task: count)
     return block, heap, placement

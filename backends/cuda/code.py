@@ -1,0 +1,224 @@
+"""The LLVM IR of a kernel for NVIDIA GPUs: its entry points, in the order in which a launch runs them.
+
+Every entry point takes the first `layout.passed` bytes of the argument block by value and writes none of them: all
+functions that read the block are inlined into it, so that slots are kernel parameters, never memory of a thread. It
+does nothing once the halted word is set, or the kernel has returned.
+
+    zero                the state is cleared (no code: the host does it)
+    KERNEL_bounds_N     one thread stores the box of a task that writes what its bounds read
+    KERNEL_select_N     the numbers of passing iterations go to a list
+    KERNEL_listed_N     the task over that list, or over all its iterations if the list has no room for what passes
+    KERNEL_task_N       the task over all its iterations; a serial task is for one thread
+    KERNEL_finish_N     one warp adds up the sums of the blocks, in a fixed order
+
+A launch runs either select and listed, or task. Threads take iterations in strides of the grid; the adstack row of a
+thread is its number.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...compiler.errors import Unsupported
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Kernel, Task
+from ...compiler.ir.walk import walk
+from ..base import Options
+from ..limits import check
+from ..llvm import ir
+from ..llvm.builder import IRBuilder
+from ..llvm.emit import ModuleState, Site
+from ..llvm.errors import RETURNED
+from ..llvm.function import bounds_function, task_function, volume
+from ..llvm.layout import Layout, State, lay_out_for_device
+from ..llvm.target import NVPTX
+from ..llvm.types import I8, I32, I64, PTR, VOID, const, pointer
+from . import warp
+
+ZERO, BOUNDS, SELECT, LISTED, TASK, FINISH = "zero", "bounds", "select", "listed", "task", "finish"
+
+PARAMETERS = 32_764
+"""Bytes of parameters that an entry point may have."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One step of a launch. task: its number, or -1. name: of the entry point, empty where there is none."""
+
+    kind: str
+    task: int
+    name: str
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """LLVM IR of a kernel, not yet optimised. sites: what the numbers in error records mean."""
+
+    kernel: Kernel
+    text: str
+    layout: Layout
+    sites: tuple[Site, ...]
+    options: Options
+    entries: tuple[Entry, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the entry points."""
+        return tuple(entry.name for entry in self.entries if entry.name)
+
+
+def generate(kernel: Kernel, options: Options) -> DeviceCode:
+    """The code of a kernel. Raises Unsupported for what backends/limits.py declares, and for too many parameters."""
+    check(kernel, NVPTX.name)
+    layout = layout_of(kernel, options)
+    if layout.passed > PARAMETERS:
+        raise Unsupported(
+            f"kernel {kernel.name}: its arguments and adstacks take {layout.passed} bytes of parameters, and a GPU "
+            f"takes {PARAMETERS}",
+            "split the kernel, or pass scalars in one array",
+        )
+    state = ModuleState(kernel, options, NVPTX, layout)
+    entries = [Entry(ZERO, -1, "")] if layout.state_size else []
+    for index, task in enumerate(kernel.tasks):
+        entries += _Entries(state, index, task).emit()
+    return DeviceCode(kernel, str(state.module), layout, tuple(state.sites), options, tuple(entries))
+
+
+def layout_of(kernel: Kernel, options: Options) -> Layout:
+    """The block and the state of a kernel compiled with these options."""
+    tasks = {k: State(stored=_writes_its_bounds(task)) for k, task in enumerate(kernel.tasks) if task.is_parallel}
+    return lay_out_for_device(kernel, tasks)
+
+
+def _writes_its_bounds(task: Task) -> bool:
+    """Whether bounds must be known before the task starts: it writes what they read, or they draw or write."""
+    inside = list(walk(task.bounds))
+    if any(isinstance(s, (n.Random, n.Atomic, n.Store)) for s in inside):
+        return True
+    read = {s.array for s in inside if isinstance(s, n.Load)}
+    return any(isinstance(s, (n.Store, n.Atomic)) and s.array in read for s in walk(task.body))
+
+
+# ---- one entry point ----------------------------------------------------------------------------------------
+
+
+class _Entry:
+    """An entry point being written: its builder stands where nothing has failed. `leave` is where it ends."""
+
+    def __init__(self, m: ModuleState, name: str) -> None:
+        by_value = ir.Type(f"ptr byval([{max(m.layout.passed, 8)} x i8]) align 8")
+        function = ir.Function(m.module, name, VOID, [by_value], head="ptx_kernel")
+        m.module.lines.enter(function, None)
+        self.m, self.b = m, IRBuilder(function.append_basic_block("entry"))
+        self.block = ir.Value(PTR, function.args[0].ref)
+        self.leave = function.append_basic_block("exit")
+        IRBuilder(self.leave).ret_void()
+        self.go_on_if_zero(self.b.load(self.address(m.layout.halted_at), I64))
+        if m.layout.returned_at >= 0:
+            self.go_on_if_zero(self.b.load(self.state(m.layout.returned_at), I64))
+
+    def address(self, at: int) -> ir.Value:
+        """Content of a slot that holds an address."""
+        place = self.b.gep(self.block, const(I64, at), I8, inbounds=True)
+        return self.b.load(place, pointer(NVPTX.space))
+
+    def state(self, at: int) -> ir.Value:
+        """Address of a word of the state."""
+        return self.b.gep(self.address(self.m.layout.state_at), const(I64, at), I8, inbounds=True)
+
+    def go_on_if(self, cond: ir.Value) -> None:
+        go_on = self.b.function.append_basic_block("go")
+        self.b.cbranch(cond, go_on, self.leave)
+        self.b.position_at_end(go_on)
+
+    def go_on_if_zero(self, word: ir.Value) -> None:
+        self.go_on_if(self.b.icmp_unsigned("==", word, const(word.type, 0)))
+
+    def close(self) -> None:
+        self.b.branch(self.leave)
+
+
+class _Entries:
+    """Writes the entry points of one task."""
+
+    def __init__(self, m: ModuleState, index: int, task: Task) -> None:
+        self.m, self.index, self.task = m, index, task
+        self.axes = len(task.indices)
+        self.bounds = bounds_function(m, index, task) if task.is_parallel else None
+
+    def name(self, kind: str) -> str:
+        prefix = re.sub(r"\W", "_", self.m.kernel.name)
+        return f"{prefix}_{kind}_{self.index}"
+
+    def emit(self) -> list[Entry]:
+        """All of them, in order."""
+        found: list[tuple[str, Callable[[_Entry], None]]] = []
+        if self.index in self.m.layout.boxes:
+            found.append((BOUNDS, self._store_box))
+        found.append((TASK, self._run if self.task.is_parallel else self._run_once))
+        for kind, write in found:
+            entry = _Entry(self.m, self.name(kind))
+            write(entry)
+            entry.close()
+        return [Entry(kind, self.index, self.name(kind)) for kind, _ in found]
+
+    # -- boxes ----------------------------------------------------------------------------------------------
+
+    def _compute_box(self, entry: _Entry) -> ir.Value:
+        """The box in memory of the thread, which becomes registers; leaves where the bounds fail."""
+        assert self.bounds is not None
+        box = entry.b.alloca(I64, 2 * self.axes)
+        status = entry.b.call(self.bounds, [entry.block, box])
+        entry.go_on_if_zero(status)
+        return box
+
+    def _store_box(self, entry: _Entry) -> None:
+        entry.go_on_if_zero(warp.thread(self.m, entry.b))
+        box = self._compute_box(entry)
+        for word in range(2 * self.axes):
+            at = self.m.layout.boxes[self.index] + 8 * word
+            entry.b.store(self._word(entry.b, box, word), entry.state(at))
+
+    def _word(self, b: IRBuilder, memory: ir.Value, word: int) -> ir.Value:
+        return b.load(b.gep(memory, const(I64, 8 * word), I8, inbounds=True), I64)
+
+    def _box(self, entry: _Entry) -> ir.Value:
+        """The box, computed or as it was stored, in memory of the thread."""
+        if self.index not in self.m.layout.boxes:
+            return self._compute_box(entry)
+        b, box = entry.b, entry.b.alloca(I64, 2 * self.axes)
+        stored = entry.state(self.m.layout.boxes[self.index])
+        for word in range(2 * self.axes):
+            b.store(self._word(b, stored, word), b.gep(box, const(I64, 8 * word), I8, inbounds=True))
+        return box
+
+    # -- tasks ----------------------------------------------------------------------------------------------
+
+    def _threads(self, entry: _Entry) -> tuple[ir.Value, ir.Value]:
+        """(number of this thread, number of threads that run the task): those that have a row, if it has stacks."""
+        b, at = entry.b, self.m.layout.threads_at[self.index]
+        thread, threads = warp.thread(self.m, b), warp.threads(self.m, b)
+        if all(stack.task != self.index for stack in self.m.layout.stacks):
+            return thread, threads
+        most = b.load(b.gep(entry.block, const(I64, at), I8, inbounds=True), I64)
+        entry.go_on_if(b.icmp_unsigned("<", thread, most))
+        return thread, b.select(b.icmp_unsigned("<", threads, most), threads, most)
+
+    def _run(self, entry: _Entry) -> None:
+        thread, threads = self._threads(entry)
+        b, box = entry.b, self._box(entry)
+        count = volume(b, box, 0, self.axes)
+        run = task_function(self.m, self.index, self.task)
+        b.call(run, [entry.block, box, thread, count, threads, thread])
+
+    def _run_once(self, entry: _Entry) -> None:
+        b = entry.b
+        thread = warp.thread(self.m, b)
+        entry.go_on_if_zero(thread)
+        run = task_function(self.m, self.index, self.task)
+        one, zero = const(I64, 1), const(I64, 0)
+        status = b.call(run, [entry.block, ir.Value(PTR, "null"), zero, one, one, zero])
+        if self.m.layout.returned_at >= 0:
+            with b.if_then(b.icmp_unsigned("==", status, const(I32, RETURNED))):
+                b.store(const(I64, 1), entry.state(self.m.layout.returned_at))
