@@ -28,13 +28,14 @@ from ..base import Options
 from ..limits import check
 from ..llvm import ir
 from ..llvm.builder import IRBuilder
-from ..llvm.emit import ModuleState, Site
+from ..llvm.emit import Emitter, ModuleState, Site
 from ..llvm.errors import RETURNED
-from ..llvm.function import bounds_function, task_function, volume
-from ..llvm.layout import Layout, State, lay_out_for_device
+from ..llvm.function import Additions, bounds_function, task_function, volume
+from ..llvm.layout import Layout, State, lay_out_for_device, stack_allocas
 from ..llvm.target import NVPTX
 from ..llvm.types import I8, I32, I64, PTR, VOID, const, pointer
 from . import warp
+from .selection import gate_of, select_function
 
 ZERO, BOUNDS, SELECT, LISTED, TASK, FINISH = "zero", "bounds", "select", "listed", "task", "finish"
 
@@ -87,8 +88,12 @@ def generate(kernel: Kernel, options: Options) -> DeviceCode:
 
 def layout_of(kernel: Kernel, options: Options) -> Layout:
     """The block and the state of a kernel compiled with these options."""
-    tasks = {k: State(stored=_writes_its_bounds(task)) for k, task in enumerate(kernel.tasks) if task.is_parallel}
+    tasks = {k: _state(task) for k, task in enumerate(kernel.tasks) if task.is_parallel}
     return lay_out_for_device(kernel, tasks)
+
+
+def _state(task: Task) -> State:
+    return State(stored=_writes_its_bounds(task), listed=any(stack_allocas(task)) and gate_of(task) is not None)
 
 
 def _writes_its_bounds(task: Task) -> bool:
@@ -139,6 +144,28 @@ class _Entry:
         self.b.branch(self.leave)
 
 
+class Listed(Additions):
+    """Iterations come from the list, if it has room for all that pass."""
+
+    def begin(self, e: Emitter) -> None:
+        layout = e.m.layout
+        length = e.b.load(e.temp(layout.length_at[e.task]), I64)
+        self.complete = e.b.icmp_unsigned("<=", length, e.slot(layout.room_at[e.task]))
+
+    def number(self, e: Emitter, place: ir.Value) -> ir.Value:
+        b, before = e.b, e.b.block
+        listed, known = (b.function.append_basic_block(name) for name in ("listed", "numbered"))
+        b.cbranch(self.complete, listed, known)
+        b.position_at_end(listed)
+        found = b.zext(b.load(b.gep(e.slot_address(e.m.layout.list_at[e.task]), place, I32), I32), I64)
+        b.branch(known)
+        b.position_at_end(known)
+        number = b.phi(I64)
+        number.add_incoming(place, before)
+        number.add_incoming(found, listed)
+        return number
+
+
 class _Entries:
     """Writes the entry points of one task."""
 
@@ -156,6 +183,8 @@ class _Entries:
         found: list[tuple[str, Callable[[_Entry], None]]] = []
         if self.index in self.m.layout.boxes:
             found.append((BOUNDS, self._store_box))
+        if self.index in self.m.layout.length_at:
+            found += [(SELECT, self._select), (LISTED, self._run_listed)]
         found.append((TASK, self._run if self.task.is_parallel else self._run_once))
         for kind, write in found:
             entry = _Entry(self.m, self.name(kind))
@@ -210,6 +239,23 @@ class _Entries:
         b, box = entry.b, self._box(entry)
         count = volume(b, box, 0, self.axes)
         run = task_function(self.m, self.index, self.task)
+        b.call(run, [entry.block, box, thread, count, threads, thread])
+
+    def _select(self, entry: _Entry) -> None:
+        b, box = entry.b, self._box(entry)
+        thread, threads = warp.thread(self.m, b), warp.threads(self.m, b)
+        run = select_function(self.m, self.index, self.task)
+        b.call(run, [entry.block, box, thread, volume(b, box, 0, self.axes), threads, thread])
+
+    def _run_listed(self, entry: _Entry) -> None:
+        """Over the numbers in the list, unless more pass than it has room for: then over all iterations."""
+        thread, threads = self._threads(entry)
+        b, box, layout = entry.b, self._box(entry), self.m.layout
+        length = b.load(entry.state(layout.length_at[self.index]), I64)
+        room = b.load(b.gep(entry.block, const(I64, layout.room_at[self.index]), I8, inbounds=True), I64)
+        complete = b.icmp_unsigned("<=", length, room)
+        count = b.select(complete, length, volume(b, box, 0, self.axes))
+        run = task_function(self.m, self.index, self.task, name=LISTED, additions=Listed())
         b.call(run, [entry.block, box, thread, count, threads, thread])
 
     def _run_once(self, entry: _Entry) -> None:

@@ -29,8 +29,14 @@ def _zero(name: str, result: str, types: list[str]) -> str:
     return f"  ret {result} {'false' if result == 'i1' else '0'}"
 
 
+def _claim(name: str, result: str, types: list[str]) -> str:
+    """The counter before one is added to it."""
+    return f"  %v = atomicrmw add {types[0]} %a0, {result} 1 monotonic\n  ret {result} %v"
+
+
 ONE_LANE: dict[str, Body] = {
     "ballot": _ballot,
+    "claim": _claim,
     "reduce": _same,
     "broadcast": _same,
     "shuffle": _same,

@@ -238,3 +238,51 @@ def test_every_operation(tmp_path: Path, make: object) -> None:
     if make is every_op:
         assert {s.op for s in kernel.tasks[0].body if isinstance(s, Op)} == set(OPS)
     assemble(ptx(kernel), tmp_path)
+
+
+GATED = """kernel gated(n: i32, m: i32, act: i32[1], x: f32[1] grad, y: f32[1] grad) {
+  bounds { %0: i32 = const 0 %1: i32 = arg n } parallel %2: i32 in %0 .. %1 {
+    %3: i32 = load act[%2]
+    %4: i32 = const 0
+    %5: u1 = cmp_gt %3, %4
+    if %5 {
+      adstack_alloca v: f32
+      local w: f32
+      %6: f32 = load x[%2]
+      set w, %6
+      %7: i32 = arg m
+      %8: f32 = const 0.95
+      for %9: i32 in %4 .. %7 {
+        %10: f32 = get w
+        adstack_push v, %10
+        %11: f32 = sin %10
+        %12: f32 = mul %11, %8
+        set w, %12
+      }
+      local a: f32
+      %13: f32 = load y.grad[%2]
+      set a, %13
+      for %14: i32 in %4 .. %7 descending {
+        %15: f32 = adstack_load_top v
+        adstack_pop v
+        %16: f32 = get a
+        %17: f32 = cos %15
+        %18: f32 = mul %16, %8
+        %19: f32 = mul %17, %18
+        set a, %19
+      }
+      %20: f32 = get a
+      %21: f32 = atomic add x.grad[%2], %20
+    }
+  }
+}"""
+
+
+def test_a_gated_task_can_run_over_a_list(tmp_path: Path) -> None:
+    code = generate(parse_kernel(GATED), Options())
+    assert [e.kind for e in code.entries] == ["zero", "select", "listed", "task"]
+    assert code.layout.length_at == {0: 0}
+    text = ptx(parse_kernel(GATED))
+    assert entries(text) == [f"gated_{kind}_0" for kind in ("select", "listed", "task")]
+    assert "shfl.sync" in text and "activemask" in text
+    assemble(text, tmp_path)
