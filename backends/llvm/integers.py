@@ -149,10 +149,10 @@ def _power_body(e: Arith, t: Scalar, function: ir.Function) -> None:
         more = e.intrinsic("vector.reduce.or", more, result=I1, by=[more.type])
     b.cbranch(more, loop, done)
     b.position_at_end(done)
-    b.ret(_negative_power(e, base, exponent, taken) if t.is_signed else taken)
+    b.ret(negative_power(e, base, exponent, taken) if t.is_signed else taken)
 
 
-def _negative_power(e: Arith, base: ir.Value, exponent: ir.Value, positive: ir.Value) -> ir.Value:
+def negative_power(e: Arith, base: ir.Value, exponent: ir.Value, positive: ir.Value) -> ir.Value:
     """1 for x = 1; ±1 by the exponent's parity for x = -1; 0 otherwise."""
     b = e.b
     one, minus = e.const(base, 1), e.const(base, -1)

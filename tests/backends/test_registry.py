@@ -7,10 +7,14 @@ from stackgrad.backends.base import Options
 from stackgrad.backends.cpu.backend import CpuBackend
 from stackgrad.backends.cuda.ptx import ptx
 from stackgrad.backends.limits import LIMITS, LOCAL_BYTES, Limit
+from stackgrad.backends.spirv.shaders import generate
 from stackgrad.compiler.errors import StackgradError, Unsupported
 from stackgrad.compiler.ir.parser import parse_kernel
 
-GENERATORS = {"cpu": lambda kernel: CpuBackend().compile(kernel, Options()), "nvptx": ptx}
+GENERATORS = {
+    "cpu": lambda kernel: CpuBackend().compile(kernel, Options()), "nvptx": ptx,
+    "vulkan": lambda kernel: generate(kernel, Options()),
+}  # fmt: skip
 
 
 def test_instances_are_single_and_named() -> None:

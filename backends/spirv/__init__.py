@@ -1,0 +1,1 @@
+"""SPIR-V: kernels as compute shaders, written word by word."""

@@ -1,0 +1,124 @@
+"""Read-modify-write of an element.
+
+Where iterations run at once: one atomic instruction if the device has the operation with the right meaning, and a
+compare-and-swap loop over the row of SPIRV otherwise (reals but for sums that the device adds, products, everything
+narrower than 32 bits, of which the loop exchanges the word around it). Where one iteration runs, or an element is its
+own: a load and a store.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...compiler.ir.types import Scalar, f32, f64
+from ..llvm import ir
+from ..llvm.types import memory_type
+from . import access
+from .code import I32, I64, Code
+from .emit import Arith
+from .ops import apply
+
+_INTEGER = {"add": "AtomicIAdd", "bit_and": "AtomicAnd", "bit_or": "AtomicOr", "bit_xor": "AtomicXor",
+            "exchange": "AtomicExchange"}  # fmt: skip
+_EXTREMA = {("min", "i"): "AtomicSMin", ("max", "i"): "AtomicSMax", ("min", "u"): "AtomicUMin",
+            ("max", "u"): "AtomicUMax"}  # fmt: skip
+_WORDS = {8: ir.IntType(8), 16: ir.IntType(16), 32: I32, 64: I64}
+
+
+def instruction(e: Arith, op: str, t: Scalar) -> str | None:
+    """The atomic instruction of this meaning on the device, if there is one; declares what it needs."""
+    if t in (f32, f64) and op == "add":
+        has = e.m.features.float32_add if t == f32 else e.m.features.float64_add
+        if has:
+            e.b.module.require(f"AtomicFloat{t.bits}AddEXT")
+        return "AtomicFAddEXT" if has else None
+    if t.is_real or t.bits < 32:
+        return None
+    return _EXTREMA.get((op, t.kind)) or _INTEGER.get(op)
+
+
+def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomic: bool) -> ir.Value:
+    """Apply the operation to the element at `place`; gives the old value."""
+    memory = memory_type(t)
+    if t.is_bool:
+        value = e.b.zext(value, memory)
+    if not atomic:
+        old: ir.Value = access.load(e.b, place, memory)
+        access.store(e.b, combine(e, op, t, old, value), place)
+    elif (name := instruction(e, op, t)) is not None:
+        old = access.atomic(e.b, name, place, value)
+    else:
+        old = e.b.call(_loop(e, op, t), [place, value])
+    return e.b.icmp_unsigned("!=", old, e.const(old, 0)) if t.is_bool else old
+
+
+def combine(e: Arith, op: str, t: Scalar, old: ir.Value, value: ir.Value) -> ir.Value:
+    """The new content. Booleans hold 0 or 1 in a byte, where the bit operations mean the same."""
+    return value if op == "exchange" else apply(e, op, (t, t), old, value)
+
+
+def compare_and_swap(
+    e: Arith, t: Scalar, place: ir.Value, expected: ir.Value, value: ir.Value, atomic: bool
+) -> ir.Value:  # fmt: skip
+    """Replace the element at `place` if its bits are those of `expected`; gives the old value. No booleans."""
+    memory, word, b = memory_type(t), _WORDS[t.bits], e.b
+    if not atomic:
+        old = access.load(b, place, memory)
+        same = b.icmp_unsigned("==", b.bitcast(old, word), b.bitcast(expected, word))
+        access.store(b, b.select(same, value, old), place)
+        return old
+    if t.bits >= 32:
+        return b.bitcast(access.compare_exchange(b, place, b.bitcast(expected, word), b.bitcast(value, word)), memory)
+
+    def replaced(a: Arith, old: ir.Value, operands: list[ir.Value]) -> ir.Value:
+        expected, value = (a.b.bitcast(x, word) for x in operands)
+        same = a.b.icmp_unsigned("==", a.b.bitcast(old, word), expected)
+        return a.b.bitcast(a.b.select(same, value, a.b.bitcast(old, word)), memory)
+
+    return b.call(_repeated(e, f"sg.atomic.cas.{t}", t, 2, replaced), [place, expected, value])
+
+
+def _loop(e: Arith, op: str, t: Scalar) -> Code:
+    return _repeated(e, f"sg.atomic.{op}.{t}", t, 1, lambda a, old, operands: combine(a, op, t, old, operands[0]))
+
+
+Change = Callable[[Arith, ir.Value, list[ir.Value]], ir.Value]
+
+
+def _repeated(e: Arith, name: str, t: Scalar, operands: int, change: Change) -> Code:
+    """NAME(address, operands...) repeats compare-and-swap until no other iteration came between; the old value."""
+    memory = memory_type(t)
+    own, word = _WORDS[max(t.bits, 8)], _WORDS[max(t.bits, 32)]
+
+    def body(a: Arith, b: Code) -> None:
+        place, *given = b.args
+        down = b.and_(place, a.word(word.width // 8 - 1))
+        base, shift = b.sub(place, down), b.trunc(b.shl(down, a.word(3)), word)
+        seen, swapped, old = b.scalar(word), b.scalar(ir.I1), b.scalar(memory)
+        seen.set(access.load(b, base, word))
+        swapped.set(b.const(ir.I1, False))
+
+        def attempt() -> None:
+            before = seen.get()
+            part = b.trunc(b.lshr(before, shift), own) if own.width < 32 else before
+            old.set(b.bitcast(part, memory))
+            new = b.bitcast(change(a, b.bitcast(part, memory), list(given)), own)
+            found = access.compare_exchange(b, base, before, _placed(a, before, new, shift, word, own))
+            swapped.set(b.icmp_unsigned("==", found, before))
+            seen.set(found)
+
+        b.loop(lambda: b.xor(swapped.get(), b.const(ir.I1, True)), attempt, lambda: None)
+        b.ret(old.get())
+
+    return e.m.helper(name, memory, [I64, *[memory] * operands], body)
+
+
+def _placed(
+    a: Arith, word: ir.Value, part: ir.Value, shift: ir.Value, t: ir.IntType, own: ir.IntType
+) -> ir.Value:  # fmt: skip
+    """The word with its part at `shift` replaced."""
+    if own == t:
+        return part
+    b = a.b
+    ones = b.shl(b.const(t, (1 << own.width) - 1), shift)
+    rest = b.and_(word, b.xor(ones, b.const(t, -1)))
+    return b.or_(rest, b.shl(b.zext(part, t), shift))

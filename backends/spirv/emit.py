@@ -1,0 +1,188 @@
+"""The state of code generation: of a module of shaders, of straight-line arithmetic, and of a task being written.
+
+Rows of OPS see an `Arith`: a `Code` and the module, with the methods that rows of the LLVM generator call, so a row
+or a polynomial written there serves here. Rows of statements see an `Emitter`, which belongs to one task.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ...compiler.ir.nodes import Kernel, Stmt, Value
+from ...compiler.ir.types import Scalar
+from ..base import Options
+from ..llvm import ir
+from ..llvm.emit import Site
+from ..llvm.layout import Layout, lay_out
+from ..llvm.sharing import share
+from ..llvm.target import Target
+from ..llvm.types import like, value_type
+from . import access, intrinsics
+from .code import I1, I64, Code, Variable
+from .module import Module
+from .module import Value as Result
+
+TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=False, prints=False)
+
+
+@dataclass(frozen=True)
+class Features:
+    """What a device has that kernels may use. modes: float controls, see `Module`."""
+
+    int8: bool = True
+    int16: bool = True
+    float64: bool = True
+    int64_atomics: bool = True
+    float32_add: bool = True
+    float64_add: bool = False
+    modes: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass
+class ModuleState:
+    """What all functions of a module share. stage: structured or adjoint."""
+
+    kernel: Kernel
+    options: Options
+    features: Features
+    layout: Layout = field(init=False)
+    module: Module = field(init=False)
+    sites: list[Site] = field(default_factory=list)
+    target: Target = TARGET
+    _helpers: dict[str, Code] = field(default_factory=dict)
+    _plain: dict[int, frozenset[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.layout = lay_out(self.kernel)
+        self.module = Module(self.features.modes)
+
+    def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
+        """Enter a place in the site table; gives its number."""
+        self.sites.append(Site(kind, task, stmt, axis))
+        return len(self.sites) - 1
+
+    def is_atomic(self, task: int, array: str) -> bool:
+        """Whether updates of an array must be atomic: iterations run at once and may meet in an element."""
+        if not self.kernel.tasks[task].is_parallel:
+            return False
+        if task not in self._plain:
+            self._plain[task] = share(self.kernel.tasks[task], 2, False).plain
+        return array not in self._plain[task]
+
+    def helper(
+        self, name: str, result: ir.Type, params: Sequence[ir.Type], body: Callable[[Arith, Code], None],
+        attributes: Sequence[str] = (),
+    ) -> Code:  # fmt: skip
+        """A function of the module, written by `body` the first time it is asked for. attributes: of no use here."""
+        known = self._helpers.get(name)
+        if known is None:
+            known = self._helpers[name] = Code(self.module, name, result, params)
+            body(Arith(self, known), known)
+            known.close()
+        return known
+
+
+class Arith:
+    """Straight-line arithmetic: the function `b` being written, and the module `m`."""
+
+    flags: tuple[str, ...] = ()
+
+    def __init__(self, m: ModuleState, b: Code) -> None:
+        self.m = m
+        self.b = b
+
+    def intrinsic(self, name: str, *args: ir.Value, result: ir.Type | None = None) -> Result:
+        """What llvm.NAME gives."""
+        return intrinsics.INTRINSICS[name](self, *args, **({} if result is None else {"result": result}))
+
+    def const(self, value: ir.Value, number: float | int | bool) -> Result:
+        """A constant of the type of `value`."""
+        return self.b.const(value.type, number)
+
+    def isnan(self, x: ir.Value) -> Result:
+        return self.b.fcmp_unordered("uno", x, x)
+
+    def false(self, x: ir.Value) -> Result:
+        """A false condition."""
+        return self.b.const(I1, False)
+
+    def word(self, number: int) -> Result:
+        """A constant of 64 bits."""
+        return self.b.const(I64, number)
+
+    def to_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
+        """An integer value widened to 64 bits, by sign if its type has one."""
+        if t.bits == 64:
+            return value
+        return self.b.sext(value, I64) if t.is_signed else self.b.zext(value, I64)
+
+    def from_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
+        """The low bits of a 64-bit integer, as a value of an integer type."""
+        return value if t.bits == 64 else self.b.trunc(value, like(value.type, value_type(t)))
+
+
+@dataclass(frozen=True)
+class LocalArray:
+    """A local array: its variable, the id of its type, element type and size."""
+
+    id: int
+    type: int
+    dtype: Scalar
+    size: int
+
+
+class Emitter(Arith):
+    """The shader of one task being written. block: address of the argument block.
+
+    values: by IR value. locals, arrays: variables by name. Slots of the block are read once, at the head of the shader.
+    """
+
+    def __init__(self, m: ModuleState, code: Code, task: int) -> None:
+        super().__init__(m, code)
+        self.task = task
+        self.values: dict[Value, ir.Value] = {}
+        self.locals: dict[str, Variable] = {}
+        self.arrays: dict[str, LocalArray] = {}
+        self.draws: Variable | None = None
+        self.iteration: ir.Value = self.word(0)
+        self.row: ir.Value = self.word(0)
+        self.stacks: dict[str, object] = {}
+        with self.b.at_head():
+            self.block = access.block_address(self.b)
+
+    def operand(self, value: Value) -> ir.Value:
+        return self.values[value]
+
+    def index(self, value: Value) -> ir.Value:
+        """An index operand in 64 bits."""
+        return self.to_i64(self.operand(value), value.type)
+
+    def slot_address(self, at: int) -> ir.Value:
+        """Address of the slot at byte offset `at` of the argument block."""
+        return self.b.add(self.block, self.word(at))
+
+    def slot(self, at: int, t: ir.Type = I64) -> ir.Value:
+        """Content of a slot, read once at the head."""
+        with self.b.at_head():
+            return access.load_once(self.b, self.slot_address(at), t)
+
+    def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
+        """Where `bad` holds: record the error with two numbers and end this thread's part of the launch."""
+        with self.b.if_then(bad):
+            self.b.call(failer(self.m), [self.block, self.b.const(ir.IntType(32), site + 1), first, second])
+            self.b.ret_void()
+
+
+def failer(m: ModuleState) -> Code:
+    """sg.fail(block, site + 1, a, b): enter the error in the block's record unless there is one."""
+
+    def body(e: Arith, function: Code) -> None:
+        block, site, first, second = function.args
+        record = function.add(block, e.word(m.layout.error_at))
+        before = access.compare_exchange(function, record, function.const(site.type, 0), site)
+        with function.if_then(function.icmp_unsigned("==", before, function.const(site.type, 0))):
+            for place, number in ((8, first), (16, second)):
+                access.store(function, number, function.add(record, e.word(place)))
+        function.ret_void()
+
+    return m.helper("sg.fail", ir.VOID, [I64, ir.IntType(32), I64, I64], body)

@@ -1,0 +1,144 @@
+"""INTRINSICS: what the rows of the LLVM generator ask for by `e.intrinsic`, in SPIR-V, edge cases included."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..llvm import ir
+from ..llvm.types import bits_type
+from .code import I32
+from .module import Value
+
+if TYPE_CHECKING:
+    from .emit import Arith
+
+
+def _glsl(name: str) -> Callable[..., Value]:
+    def write(e: Arith, x: ir.Value) -> Value:
+        return e.b.glsl(name, x.type, x)
+
+    return write
+
+
+def _copysign(e: Arith, x: ir.Value, y: ir.Value) -> Value:
+    b, word = e.b, bits_type(x.type)
+    assert isinstance(word, ir.IntType)
+    sign = 1 << (word.width - 1)
+    magnitude = b.and_(b.bitcast(x, word), b.const(word, sign - 1))
+    return b.bitcast(b.or_(magnitude, b.and_(b.bitcast(y, word), b.const(word, sign))), x.type)
+
+
+def _extreme(sign: str, join: str) -> Callable[..., Value]:
+    """NaN if an operand is; of zeros, which are equal, the sign bits joined decide."""
+
+    def write(e: Arith, x: ir.Value, y: ir.Value) -> Value:
+        b, word = e.b, bits_type(x.type)
+        joined = b.bitcast(getattr(b, join)(b.bitcast(x, word), b.bitcast(y, word)), x.type)
+        found = b.select(b.fcmp_ordered(sign, x, y), x, y)
+        found = b.select(b.fcmp_ordered("==", x, y), joined, found)
+        return b.select(e.isnan(x), x, found)
+
+    return write
+
+
+def _least(compare: str, sign: str) -> Callable[..., Value]:
+    def write(e: Arith, x: ir.Value, y: ir.Value) -> Value:
+        return e.b.select(getattr(e.b, compare)(sign, x, y), x, y)
+
+    return write
+
+
+# ---- bits: devices count in 32 bits ---------------------------------------------------------------------------
+
+
+def _halves(e: Arith, x: ir.Value) -> tuple[Value, Value]:
+    return e.b.trunc(x, I32), e.b.trunc(e.b.lshr(x, e.const(x, 32)), I32)
+
+
+def _resized(e: Arith, count: Value, t: ir.Type) -> Value:
+    assert isinstance(t, ir.IntType)
+    if t.width == 32:
+        return count
+    return e.b.zext(count, t) if t.width == 64 else e.b.trunc(count, t)
+
+
+def _width(x: ir.Value) -> int:
+    assert isinstance(x.type, ir.IntType)
+    return x.type.width
+
+
+def _word(e: Arith, x: ir.Value) -> ir.Value:
+    return x if _width(x) == 32 else e.b.zext(x, I32)
+
+
+def _set_bits(e: Arith, x: ir.Value) -> Value:
+    if _width(x) == 64:
+        low, high = (e.b.pure(I32, "BitCount", half) for half in _halves(e, x))
+        return _resized(e, e.b.add(low, high), x.type)
+    return _resized(e, e.b.pure(I32, "BitCount", _word(e, x)), x.type)
+
+
+def _leading(e: Arith, word: ir.Value) -> Value:
+    """Of 32 bits: the highest set bit is number -1 where there is none."""
+    return e.b.sub(e.b.const(I32, 31), e.b.pure(I32, "ExtInst", e.b.module.glsl, 75, word))
+
+
+def _leading_zeros(e: Arith, x: ir.Value, poison: ir.Value) -> Value:
+    b, width = e.b, _width(x)
+    if width == 64:
+        low, high = _halves(e, x)
+        below = b.add(_leading(e, low), b.const(I32, 32))
+        found = b.select(b.icmp_unsigned("==", high, b.const(I32, 0)), below, _leading(e, high))
+        return _resized(e, found, x.type)
+    return _resized(e, b.sub(_leading(e, _word(e, x)), b.const(I32, 32 - width)), x.type)
+
+
+def _trailing_zeros(e: Arith, x: ir.Value, poison: ir.Value) -> Value:
+    """Of a zero, some number."""
+    b = e.b
+    if _width(x) == 64:
+        low, high = (b.pure(I32, "ExtInst", b.module.glsl, 73, half) for half in _halves(e, x))
+        above = b.add(high, b.const(I32, 32))
+        empty = b.icmp_unsigned("==", b.trunc(x, I32), b.const(I32, 0))
+        return _resized(e, b.select(empty, above, low), x.type)
+    return _resized(e, b.pure(I32, "ExtInst", b.module.glsl, 73, _word(e, x)), x.type)
+
+
+# ---- reals to integers ------------------------------------------------------------------------------------------
+
+
+def _saturated(signed: bool) -> Callable[..., Value]:
+    """Truncated toward zero; what lies outside becomes the nearest end, and NaN 0. Ends are powers of two, so exact."""
+
+    def write(e: Arith, x: ir.Value, result: ir.Type) -> Value:
+        b = e.b
+        assert isinstance(result, ir.IntType)
+        width = result.width
+        least, limit = (-(2.0 ** (width - 1)), 2.0 ** (width - 1)) if signed else (0.0, 2.0**width)
+        inside = b.and_(b.fcmp_ordered(">=", x, e.const(x, least)), b.fcmp_ordered("<", x, e.const(x, limit)))
+        safe = b.select(inside, x, e.const(x, 0.0))
+        wide = result if width >= 32 else I32
+        whole = b.exact(wide, "ConvertFToS" if signed else "ConvertFToU", safe)
+        found = whole if width >= 32 else b.trunc(whole, result)
+        most = (1 << (width - signed)) - 1
+        found = b.select(b.fcmp_ordered(">=", x, e.const(x, limit)), b.const(result, most), found)
+        low = b.const(result, -(1 << (width - 1)) if signed else 0)
+        return b.select(b.fcmp_ordered("<", x, e.const(x, least)), low, found)
+
+    return write
+
+
+INTRINSICS: dict[str, Callable[..., Value]] = {
+    **{name: _glsl(name) for name in ("fabs", "floor", "ceil", "trunc", "roundeven", "sqrt")},
+    "copysign": _copysign,
+    "minimum": _extreme("<", "or_"),
+    "maximum": _extreme(">", "and_"),
+    "smin": _least("icmp_signed", "<"), "smax": _least("icmp_signed", ">"),
+    "umin": _least("icmp_unsigned", "<"), "umax": _least("icmp_unsigned", ">"),
+    "ctpop": _set_bits,
+    "ctlz": _leading_zeros,
+    "cttz": _trailing_zeros,
+    "fptosi.sat": _saturated(True),
+    "fptoui.sat": _saturated(False),
+}  # fmt: skip
+

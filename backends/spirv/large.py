@@ -1,0 +1,132 @@
+"""sin, cos and tan of large f64 arguments: Payne and Hanek's reduction, in integers.
+
+|x| = m·2^E with 53 bits of m. Of 2/pi, words are skipped whose product with m·2^E is a multiple of 4 quarter turns;
+the next seven leave an error below 2^-140 of a turn, while no f64 comes closer than 2^-62 to a multiple of pi/2.
+"""
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+from ..llvm import ir
+from ..llvm.polynomials.evaluate import polynomial
+from ..llvm.types import F64
+from .code import I32, I64
+from .emit import Arith
+from .module import Value
+
+WORDS = 7
+"""Words of 2/pi that take part in a product."""
+
+_ZEROS = 2
+"""Words of zeros before the first, for arguments below 2^53."""
+
+_LAST = (971 - 2 + 32 * _ZEROS) // 32 + WORDS
+
+
+@cache
+def two_over_pi() -> tuple[int, ...]:
+    """2/pi in words of 32 bits, two words of zeros first. pi by Machin's formula, with digits to spare."""
+    bits = 32 * _LAST + 64
+    one = 1 << (bits + 64)
+
+    def inverse_tangent(n: int) -> int:
+        total, term, k = 0, one // n, 0
+        while term:
+            total += (-1) ** k * (term // (2 * k + 1))
+            term //= n * n
+            k += 1
+        return total
+
+    pi = 4 * (4 * inverse_tangent(5) - inverse_tangent(239))
+    digits = 2 * one * (1 << bits) // pi
+    words = tuple((digits >> (bits - 32 * (k + 1))) & 0xFFFFFFFF for k in range(_LAST))
+    return (0,) * _ZEROS + words
+
+
+def write(e: Arith, name: str, x: ir.Value) -> ir.Value:
+    """The function of an f64 above the range of the polynomials; NaN of infinities."""
+    b = e.b
+    arith: Any = e
+    quadrant, r = _reduced(e, e.intrinsic("fabs", x))
+    square = b.fmul(r, r)
+    s = b.fadd(b.fmul(b.fmul(r, square), polynomial(arith, "sin_quarter", square, skip=1)), r)
+    c = polynomial(arith, "cos_quarter", square)
+    odd = b.trunc(quadrant, ir.I1)
+    upper = b.trunc(b.lshr(quadrant, e.word(1)), ir.I1)
+    negative = b.fcmp_ordered("<", x, e.const(x, 0.0))
+    if name == "tan":
+        found, flipped = b.fdiv(b.select(odd, c, s), b.select(odd, s, c)), b.xor(negative, odd)
+    elif name == "sin":
+        found, flipped = b.select(odd, c, s), b.xor(negative, upper)
+    else:
+        found, flipped = b.select(odd, s, c), b.xor(odd, upper)
+    found = b.select(flipped, b.fneg(found), found)
+    return b.select(b.fcmp_ordered("<", e.intrinsic("fabs", x), e.const(x, math.inf)), found, e.const(x, math.nan))
+
+
+def _reduced(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """(number of quarter turns modulo 4, what is left, within pi/4 of 0) of a positive number."""
+    b = e.b
+    a, low, lowest, _ = _turned(e, x)
+    quadrant = b.lshr(a, e.word(62))
+    a, low = _shifted(e, a, low, e.word(2)), _shifted(e, low, lowest, e.word(2))
+    beyond = b.icmp_signed("<", a, e.word(0))
+    quadrant = b.and_(b.add(quadrant, b.zext(beyond, I64)), e.word(3))
+    flip = b.sext(beyond, I64)
+    a, low = b.xor(a, flip), b.xor(low, flip)
+    zeros = e.intrinsic("ctlz", a, e.false(a))
+    near = b.icmp_unsigned("==", zeros, e.word(64))
+    mantissa = b.select(near, low, _shifted(e, a, low, b.and_(zeros, e.word(63))))
+    scale = b.bitcast(b.shl(b.sub(e.word(1023 - 64), zeros), e.word(52)), F64)
+    turn = b.fmul(b.uitofp(mantissa, F64), scale)
+    r = b.fmul(turn, b.const(F64, math.pi / 2))
+    return quadrant, b.select(beyond, b.fneg(r), r)
+
+
+def _shifted(e: Arith, high: ir.Value, low: ir.Value, places: ir.Value) -> Value:
+    """The upper 64 of the 128 bits high·2^64 + low, moved up by fewer than 64 places."""
+    b = e.b
+    carried = b.lshr(b.lshr(low, e.word(1)), b.sub(e.word(63), places))
+    return b.or_(b.shl(high, places), carried)
+
+
+def _turned(e: Arith, x: ir.Value) -> list[ir.Value]:
+    """Four words of 64 bits, highest first: x·2/pi in units of 4, without what is whole."""
+    b = e.b
+    bits = b.bitcast(x, I64)
+    m = b.or_(b.and_(bits, e.word((1 << 52) - 1)), e.word(1 << 52))
+    place = b.add(b.lshr(bits, e.word(52)), e.word(32 * _ZEROS - 1075 - 2))
+    first, places = b.lshr(place, e.word(5)), b.and_(place, e.word(31))
+    digits = _product(e, m, _window(e, b.and_(first, e.word(63))))
+    pairs = [b.or_(b.shl(high, e.word(32)), low) for high, low in zip(digits[::2], [*digits[1::2], e.word(0)])]
+    return [_shifted(e, high, low, places) for high, low in zip(pairs, [*pairs[1:], e.word(0)])]
+
+
+def _window(e: Arith, first: ir.Value) -> list[ir.Value]:
+    """Words first, first + 1, ... of 2/pi, in 64 bits each."""
+    b, m = e.b, e.b.module
+    words = two_over_pi()
+    table = b.variable(m.array(I32, len(words)))
+    b.emit("Store", table, m.table(I32, words))
+    found: list[ir.Value] = []
+    for k in range(WORDS):
+        place, at = m.fresh(), b.add(first, e.word(k))
+        last = e.word(len(words) - 1)
+        at = b.select(b.icmp_unsigned("<", at, last), at, last)
+        b.emit("AccessChain", m.pointer(7, m.type(I32)), place, table, at.id)
+        found.append(b.zext(b.result_of(I32, "Load", place), I64))
+    return found
+
+
+def _product(e: Arith, m: ir.Value, words: list[ir.Value]) -> list[ir.Value]:
+    """m times the integer of these words (highest first), modulo 2^(32·WORDS), in words again."""
+    b, low32 = e.b, e.word(0xFFFFFFFF)
+    out: list[ir.Value] = [e.word(0)] * WORDS
+    for shift, part in ((0, b.and_(m, low32)), (1, b.lshr(m, e.word(32)))):
+        carry: ir.Value = e.word(0)
+        for k in reversed(range(WORDS - shift)):
+            total = b.add(b.add(b.mul(part, words[k + shift]), out[k]), carry)
+            out[k], carry = b.and_(total, low32), b.lshr(total, e.word(32))
+    return out

@@ -1,0 +1,115 @@
+"""Rows of LOWER on memory: arrays, temporaries, local scalars and local arrays.
+
+Arrays are C-contiguous; places are computed in 64 bits, so that none wraps. In a debug build every index is checked;
+in a release build one outside an array is undefined, but one outside a local array reads 0 and writes nothing.
+"""
+from __future__ import annotations
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.types import Scalar
+from ..llvm import ir
+from ..llvm.types import memory_type, value_type
+from . import access, atomics
+from . import opcodes as op
+from .code import I1, I32
+from .emit import Emitter, LocalArray
+from .statements import LOWER, from_memory, to_memory
+
+
+def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Scalar]:
+    """(address, dtype) of the element a statement accesses."""
+    b, temp = e.b, e.m.layout.temps.get(stmt.array)
+    if temp is not None:
+        return e.slot_address(temp[0]), temp[1]
+    array = e.m.layout.arrays[stmt.array]
+    indices = [e.index(i) for i in stmt.indices]
+    extents = [e.slot(array.shape_at + 8 * axis) for axis in range(array.type.ndim)]
+    if e.m.options.debug:
+        for axis, (index, extent) in enumerate(zip(indices, extents)):
+            outside = b.icmp_unsigned(">=", index, extent)
+            e.trap_if(outside, e.m.site("index", e.task, stmt, axis), index, extent)
+    linear: ir.Value = e.word(0)
+    for axis, index in enumerate(indices):
+        linear = b.add(b.mul(linear, extents[axis]), index) if axis else index
+    offset = b.mul(linear, e.word(array.type.dtype.size))
+    return b.add(e.slot(array.address_at), offset), array.type.dtype
+
+
+@LOWER.row(n.Load)
+def _load(e: Emitter, stmt: n.Load) -> None:
+    place, t = address(e, stmt)
+    e.values[stmt.result] = from_memory(e, access.load(e.b, place, memory_type(t)), t.is_bool)
+
+
+@LOWER.row(n.Store)
+def _store(e: Emitter, stmt: n.Store) -> None:
+    place, t = address(e, stmt)
+    access.store(e.b, to_memory(e, e.operand(stmt.value), t.is_bool), place)
+
+
+@LOWER.row(n.Atomic)
+def _atomic(e: Emitter, stmt: n.Atomic) -> None:
+    place, t = address(e, stmt)
+    atomic, value = e.m.is_atomic(e.task, stmt.array), e.operand(stmt.value)
+    if stmt.expected is not None:
+        e.values[stmt.result] = atomics.compare_and_swap(e, t, place, e.operand(stmt.expected), value, atomic)
+        return
+    e.values[stmt.result] = atomics.update(e, stmt.op, t, place, value, atomic)
+
+
+# ---- locals -------------------------------------------------------------------------------------------------
+
+
+@LOWER.row(n.Local)
+def _local(e: Emitter, stmt: n.Local) -> None:
+    t = value_type(stmt.dtype)
+    if stmt.var not in e.locals:
+        e.locals[stmt.var] = e.b.scalar(t)
+    e.locals[stmt.var].set(e.b.const(t, 0))
+
+
+@LOWER.row(n.Get)
+def _get(e: Emitter, stmt: n.Get) -> None:
+    e.values[stmt.result] = e.locals[stmt.var].get()
+
+
+@LOWER.row(n.Set)
+def _set(e: Emitter, stmt: n.Set) -> None:
+    e.locals[stmt.var].set(e.operand(stmt.value))
+
+
+@LOWER.row(n.LocalArray)
+def _local_array(e: Emitter, stmt: n.LocalArray) -> None:
+    if stmt.var not in e.arrays:
+        t = e.b.module.array(value_type(stmt.dtype), max(stmt.size, 1))
+        e.arrays[stmt.var] = LocalArray(e.b.variable(t), t, stmt.dtype, stmt.size)
+    array = e.arrays[stmt.var]
+    e.b.emit("Store", array.id, e.b.module.null(array.type))
+
+
+def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[int, ir.Value, LocalArray]:
+    """(id of the pointer, condition 'the index is inside', array); outside, the pointer is to element 0."""
+    b, array = e.b, e.arrays[stmt.var]
+    index, size = e.index(stmt.index), e.word(array.size)
+    inside = b.icmp_unsigned("<", index, size)
+    if e.m.options.debug:
+        e.trap_if(b.xor(inside, b.const(I1, True)), e.m.site("element", e.task, stmt), index, size)
+    safe = b.trunc(b.select(inside, index, e.word(0)), I32)
+    m, place = b.module, b.module.fresh()
+    b.emit("AccessChain", m.pointer(op.FUNCTION, m.type(value_type(array.dtype))), place, array.id, b.value(safe).id)
+    return place, inside, array
+
+
+@LOWER.row(n.GetElement)
+def _get_element(e: Emitter, stmt: n.GetElement) -> None:
+    place, inside, array = _element(e, stmt)
+    value = e.b.result_of(value_type(array.dtype), "Load", place)
+    e.values[stmt.result] = e.b.select(inside, value, e.const(value, 0))
+
+
+@LOWER.row(n.SetElement)
+def _set_element(e: Emitter, stmt: n.SetElement) -> None:
+    """Branch-free: outside, element 0 is overwritten by itself."""
+    place, inside, array = _element(e, stmt)
+    old = e.b.result_of(value_type(array.dtype), "Load", place)
+    e.b.emit("Store", place, e.b.select(inside, e.operand(stmt.value), old).id)

@@ -1,0 +1,226 @@
+"""A SPIR-V module being written: ids, types, constants, decorations, functions, entry points, and its words.
+
+Types and constants exist once each. Capabilities and extensions are those of what has been written. Integers carry no
+sign, as in LLVM: the instruction decides. A half is an integer of 16 bits, because arithmetic never sees one.
+"""
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from ..llvm import ir
+from . import opcodes as op
+
+_INTEGER_CAPABILITIES = {8: "Int8", 16: "Int16", 64: "Int64"}
+_WIDTHS = {"f16": 16, "f32": 32, "f64": 64}
+_FORMS = {"f16": "<e", "f32": "<f", "f64": "<d"}
+
+
+class Value(ir.Value):
+    """A result: its id. number: the number of a constant, as the type's integer pattern for integers."""
+
+    __slots__ = ("id", "number")
+
+    def __init__(self, type: ir.Type, id: int, number: int | float | None = None) -> None:
+        super().__init__(type, f"%{id}")
+        self.id = id
+        self.number = number
+
+
+def encode(name: str, *operands: int) -> list[int]:
+    """One instruction as words."""
+    return [(len(operands) + 1) << 16 | op.OPCODES[name], *operands]
+
+
+def text_words(text: str) -> list[int]:
+    """A literal string: UTF-8, ended by a zero byte, filled up to whole words."""
+    data = text.encode() + b"\0"
+    data += b"\0" * (-len(data) % 4)
+    return list(struct.unpack(f"<{len(data) // 4}I", data))
+
+
+@dataclass
+class EntryPoint:
+    """A shader of the module: its function, name and local size."""
+
+    id: int
+    name: str
+    local_size: int
+
+
+@dataclass
+class Module:
+    """modes: float controls that the device has, by name, with the widths: ("RoundingModeRTE", 32)."""
+
+    modes: tuple[tuple[str, int], ...] = ()
+    capabilities: dict[str, None] = field(default_factory=lambda: {"Shader": None})
+    decorations: list[int] = field(default_factory=list)
+    names: list[int] = field(default_factory=list)
+    globals: list[int] = field(default_factory=list)
+    functions: list[list[int]] = field(default_factory=list)
+    entries: list[EntryPoint] = field(default_factory=list)
+    interface: dict[str, int] = field(default_factory=dict)
+    bound: int = 1
+    _known: dict[object, int] = field(default_factory=dict)
+    _floats: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.require("PhysicalStorageBufferAddresses")
+        self.glsl = self.fresh()
+
+    def fresh(self) -> int:
+        """An id that nothing else has."""
+        self.bound += 1
+        return self.bound - 1
+
+    def require(self, capability: str) -> None:
+        """Declare a capability."""
+        self.capabilities[capability] = None
+
+    def name(self, id: int, text: str) -> None:
+        """Name an id for readers."""
+        self.names += encode("Name", id, *text_words(text))
+
+    def decorate(self, id: int, *words: int) -> None:
+        """Decorate an id."""
+        self.decorations += encode("Decorate", id, *words)
+
+    # -- types ----------------------------------------------------------------------------------------------
+
+    def _declared(self, key: object, name: str, *operands: int) -> int:
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self.fresh()
+            self.globals += encode(name, known, *operands)
+        return known
+
+    def type(self, t: ir.Type) -> int:
+        """The id of a type of values."""
+        if t == ir.I1:
+            return self._declared(t, "TypeBool")
+        if t == ir.VOID:
+            return self._declared(t, "TypeVoid")
+        width = t.width if isinstance(t, ir.IntType) else _WIDTHS[t.name]
+        if isinstance(t, ir.IntType) or width == 16:
+            if width in _INTEGER_CAPABILITIES:
+                self.require(_INTEGER_CAPABILITIES[width])
+            return self._declared(("int", width), "TypeInt", width, 0)
+        if width == 64:
+            self.require("Float64")
+        self._floats.add(width)
+        return self._declared(("float", width), "TypeFloat", width)
+
+    def pointer(self, storage: int, to: int) -> int:
+        """The id of a pointer type to a type given by its id."""
+        return self._declared(("pointer", storage, to), "TypePointer", storage, to)
+
+    def array(self, t: ir.Type, count: int) -> int:
+        """The id of an array type."""
+        element, length = self.type(t), self.constant(ir.IntType(32), count).id
+        return self._declared(("array", element, length), "TypeArray", element, length)
+
+    def function_type(self, result: ir.Type, params: tuple[ir.Type, ...]) -> int:
+        """The id of a function type."""
+        ids = [self.type(result), *map(self.type, params)]
+        return self._declared(("function", *ids), "TypeFunction", *ids)
+
+    # -- constants ------------------------------------------------------------------------------------------
+
+    def constant(self, t: ir.Type, number: int | float | bool) -> Value:
+        """A constant of a type of values; integers wrap."""
+        id_of_type = self.type(t)
+        if t == ir.I1:
+            truth = bool(number)
+            return self._constant(t, int(truth), (t, truth), "ConstantTrue" if truth else "ConstantFalse")
+        if isinstance(t, ir.IntType):
+            pattern = int(number) & ((1 << t.width) - 1)
+            return self._constant(t, pattern, ("constant", id_of_type, pattern), "Constant", *_words(pattern, t.width))
+        data = struct.pack(_FORMS[t.name], number)
+        pattern = int.from_bytes(data, "little")
+        key = "constant", id_of_type, pattern
+        made = self._constant(t, pattern, key, "Constant", *_words(pattern, _WIDTHS[t.name]))
+        return Value(t, made.id)
+
+    def _constant(self, t: ir.Type, number: int, key: object, name: str, *words: int) -> Value:
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self.fresh()
+            self.globals += encode(name, self.type(t), known, *words)
+        return Value(t, known, number)
+
+    def null(self, id_of_type: int) -> int:
+        """The zero of any type."""
+        return self._of_type(("null", id_of_type), "ConstantNull", id_of_type)
+
+    def table(self, t: ir.Type, numbers: tuple[int, ...]) -> int:
+        """A constant array."""
+        ids = [self.constant(t, number).id for number in numbers]
+        return self._of_type(("table", t, numbers), "ConstantComposite", self.array(t, len(numbers)), *ids)
+
+    def _of_type(self, key: object, name: str, id_of_type: int, *words: int) -> int:
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self.fresh()
+            self.globals += encode(name, id_of_type, known, *words)
+        return known
+
+    # -- what a shader is given -----------------------------------------------------------------------------
+
+    def built_in(self, name: str, number: int) -> int:
+        """A variable of three words that the device fills."""
+        if name not in self.interface:
+            word = self.type(ir.IntType(32))
+            three = self._declared(("vector", word), "TypeVector", word, 3)
+            self.interface[name] = self._variable(op.INPUT, three)
+            self.decorate(self.interface[name], op.BUILT_IN, number)
+        return self.interface[name]
+
+    @property
+    def three_words(self) -> int:
+        """The id of the type of built-in variables."""
+        return self._known["vector", self.type(ir.IntType(32))]
+
+    def push_constant(self) -> int:
+        """The variable that holds the address of the argument block."""
+        if "block" not in self.interface:
+            long = self.type(ir.IntType(64))
+            struct_id = self._declared("block", "TypeStruct", long)
+            self.decorate(struct_id, op.BLOCK)
+            self.decorations += encode("MemberDecorate", struct_id, 0, op.OFFSET, 0)
+            self.interface["block"] = self._variable(op.PUSH_CONSTANT, struct_id)
+        return self.interface["block"]
+
+    def _variable(self, storage: int, to: int) -> int:
+        pointer, made = self.pointer(storage, to), self.fresh()
+        self.globals += encode("Variable", pointer, made, storage)
+        return made
+
+    # -- the whole ------------------------------------------------------------------------------------------
+
+    def words(self) -> list[int]:
+        """The module."""
+        modes = [(name, width) for name, width in self.modes if width in self._floats]
+        for name, _ in modes:
+            self.require(name)
+        head: list[int] = []
+        for capability in self.capabilities:
+            head += encode("Capability", op.CAPABILITIES[capability])
+        for extension in dict.fromkeys(op.EXTENSIONS[c] for c in self.capabilities if c in op.EXTENSIONS):
+            head += encode("Extension", *text_words(extension))
+        head += encode("ExtInstImport", self.glsl, *text_words("GLSL.std.450"))
+        head += encode("MemoryModel", op.PHYSICAL_64, op.GLSL_450)
+        for entry in self.entries:
+            used = self.interface.values()
+            head += encode("EntryPoint", op.GL_COMPUTE, entry.id, *text_words(entry.name), *used)
+        for entry in self.entries:
+            head += encode("ExecutionMode", entry.id, op.EXECUTION_MODES["LocalSize"], entry.local_size, 1, 1)
+            for name, width in modes:
+                head += encode("ExecutionMode", entry.id, op.EXECUTION_MODES[name], width)
+        body = [word for function in self.functions for word in function]
+        header = [op.MAGIC, op.VERSION, 0, self.bound, 0]
+        return [*header, *head, *self.names, *self.decorations, *self.globals, *body]
+
+
+def _words(pattern: int, width: int) -> tuple[int, ...]:
+    """A literal of the pattern, lowest word first."""
+    return (pattern & 0xFFFFFFFF, pattern >> 32) if width == 64 else (pattern,)

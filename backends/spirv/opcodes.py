@@ -1,0 +1,65 @@
+"""Numbers of SPIR-V: opcodes and enumerants that the generator uses, by the names of the specification."""
+from __future__ import annotations
+
+MAGIC = 0x07230203
+VERSION = 0x00010500
+"""1.5, the version of Vulkan 1.2."""
+
+OPCODES = {
+    "Name": 5, "Extension": 10, "ExtInstImport": 11, "ExtInst": 12, "MemoryModel": 14, "EntryPoint": 15,
+    "ExecutionMode": 16, "Capability": 17, "TypeVoid": 19, "TypeBool": 20, "TypeInt": 21, "TypeFloat": 22,
+    "TypeVector": 23, "TypeArray": 28, "TypeStruct": 30, "TypePointer": 32, "TypeFunction": 33, "ConstantTrue": 41,
+    "ConstantFalse": 42, "Constant": 43, "ConstantComposite": 44, "ConstantNull": 46, "Function": 54,
+    "FunctionParameter": 55, "FunctionEnd": 56, "FunctionCall": 57, "Variable": 59, "Load": 61, "Store": 62,
+    "AccessChain": 65, "Decorate": 71, "MemberDecorate": 72, "CompositeExtract": 81, "ConvertFToU": 109,
+    "ConvertFToS": 110, "ConvertSToF": 111, "ConvertUToF": 112, "UConvert": 113, "SConvert": 114, "FConvert": 115,
+    "ConvertUToPtr": 120, "Bitcast": 124, "FNegate": 127, "IAdd": 128, "FAdd": 129, "ISub": 130, "FSub": 131,
+    "IMul": 132, "FMul": 133, "UDiv": 134, "SDiv": 135, "FDiv": 136, "UMod": 137, "SRem": 138, "IsNan": 156,
+    "LogicalEqual": 164, "LogicalNotEqual": 165, "LogicalOr": 166, "LogicalAnd": 167, "LogicalNot": 168, "Select": 169,
+    "IEqual": 170, "INotEqual": 171, "UGreaterThan": 172, "SGreaterThan": 173, "UGreaterThanEqual": 174,
+    "SGreaterThanEqual": 175, "ULessThan": 176, "SLessThan": 177, "ULessThanEqual": 178, "SLessThanEqual": 179,
+    "FOrdEqual": 180, "FUnordEqual": 181, "FOrdNotEqual": 182, "FUnordNotEqual": 183, "FOrdLessThan": 184,
+    "FUnordLessThan": 185, "FOrdGreaterThan": 186, "FUnordGreaterThan": 187, "FOrdLessThanEqual": 188,
+    "FUnordLessThanEqual": 189, "FOrdGreaterThanEqual": 190, "FUnordGreaterThanEqual": 191, "ShiftRightLogical": 194,
+    "ShiftRightArithmetic": 195, "ShiftLeftLogical": 196, "BitwiseOr": 197, "BitwiseXor": 198, "BitwiseAnd": 199,
+    "BitCount": 205, "AtomicExchange": 229, "AtomicCompareExchange": 230, "AtomicIAdd": 234, "AtomicSMin": 236,
+    "AtomicUMin": 237, "AtomicSMax": 238, "AtomicUMax": 239, "AtomicAnd": 240, "AtomicOr": 241, "AtomicXor": 242,
+    "LoopMerge": 246, "SelectionMerge": 247, "Label": 248, "Branch": 249, "BranchConditional": 250, "Return": 253,
+    "ReturnValue": 254, "AtomicFAddEXT": 6035,
+}  # fmt: skip
+
+CAPABILITIES = {
+    "Shader": 1, "Float64": 10, "Int64": 11, "Int64Atomics": 12, "Int16": 22, "Int8": 39,
+    "StorageBuffer16BitAccess": 4433, "StorageBuffer8BitAccess": 4448, "DenormPreserve": 4464,
+    "SignedZeroInfNanPreserve": 4466, "RoundingModeRTE": 4467, "PhysicalStorageBufferAddresses": 5347,
+    "AtomicFloat32AddEXT": 6033, "AtomicFloat64AddEXT": 6034,
+}  # fmt: skip
+
+EXTENSIONS = {
+    "AtomicFloat32AddEXT": "SPV_EXT_shader_atomic_float_add",
+    "AtomicFloat64AddEXT": "SPV_EXT_shader_atomic_float_add",
+}
+"""Extensions by the capability that needs them; all others are part of version 1.5."""
+
+EXECUTION_MODES = {"LocalSize": 17, "DenormPreserve": 4459, "SignedZeroInfNanPreserve": 4461, "RoundingModeRTE": 4462}
+
+INPUT, FUNCTION, PUSH_CONSTANT, PHYSICAL = 1, 7, 9, 5349
+"""Storage classes."""
+
+BLOCK, BUILT_IN, OFFSET, NO_CONTRACTION = 2, 11, 35, 42
+"""Decorations."""
+
+NUM_WORKGROUPS, GLOBAL_INVOCATION_ID = 24, 28
+"""Built-in variables."""
+
+PHYSICAL_64, GLSL_450, GL_COMPUTE = 5348, 1, 5
+"""Addressing model, memory model, execution model."""
+
+ALIGNED = 2
+"""The memory operand that an alignment follows."""
+
+DEVICE_SCOPE, RELAXED = 1, 0
+"""Scope and semantics of atomics."""
+
+GLSL = {"roundeven": 2, "trunc": 3, "fabs": 4, "floor": 8, "ceil": 9, "sqrt": 31, "FindILsb": 73, "FindUMsb": 75}
+"""Instructions of GLSL.std.450, those on reals by the names of LLVM's intrinsics."""

@@ -1,0 +1,145 @@
+"""SHADERS: from a kernel to one module with two entry points for each parallel task, and one for each serial one.
+
+`bounds_N` (one thread) stores begin and extent of each axis of task N in the argument block. `task_N` runs the task:
+each thread takes the iterations first, first + stride, ... of the box in row-major order, on the adstack row of its
+number. After an error has been recorded every shader does nothing.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Kernel, Task
+from ...compiler.ir.walk import walk
+from ...compiler.passes.lower_exits import lower_exits
+from .. import limits
+from ..base import Options
+from ..llvm import ir
+from ..llvm.emit import Site
+from ..llvm.layout import Layout
+from . import access, adstack, control, memory
+from . import opcodes as op
+from .code import I32, I64, Code
+from .emit import Emitter, Features, ModuleState
+from .module import EntryPoint
+from .statements import lower_block
+
+assert adstack and control and memory, "they add their rows to LOWER"
+
+LOCAL_SIZE = 64
+"""Threads of a workgroup of a parallel task."""
+
+
+@dataclass(frozen=True)
+class Shaders:
+    """kernel: as it was compiled, without exits. words: the module. entries: names of entry points, in order of
+    dispatch, each with the task whose iterations it runs (None: one thread).
+    """
+
+    kernel: Kernel
+    words: tuple[int, ...]
+    layout: Layout
+    sites: tuple[Site, ...]
+    entries: tuple[tuple[str, int | None], ...]
+    capabilities: tuple[str, ...]
+
+    @property
+    def code(self) -> bytes:
+        """The module as bytes."""
+        return b"".join(word.to_bytes(4, "little") for word in self.words)
+
+
+def generate(kernel: Kernel, options: Options, features: Features | None = None) -> Shaders:
+    """The module of a kernel of stage tasks, structured or adjoint. Raises Unsupported for declared limits."""
+    limits.check(kernel, "vulkan")
+    kernel = lower_exits(kernel)
+    m = ModuleState(kernel, options, features or Features())
+    entries: list[tuple[str, int | None]] = []
+    for index, task in enumerate(kernel.tasks):
+        if task.is_parallel:
+            _bounds(m, index, task)
+            _parallel(m, index, task)
+            entries += ((f"bounds_{index}", None), (f"task_{index}", index))
+        else:
+            _serial(m, index, task)
+            entries.append((f"task_{index}", None))
+    words, capabilities = tuple(m.module.words()), tuple(m.module.capabilities)
+    return Shaders(kernel, words, m.layout, tuple(m.sites), tuple(entries), capabilities)
+
+
+def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:
+    """A shader that has looked whether an error stands in the block."""
+    code = Code(m.module, name, ir.VOID, ())
+    m.module.entries.append(EntryPoint(code.id, name, local_size))
+    e = Emitter(m, code, task)
+    failed = access.load(code, e.slot_address(m.layout.error_at), I32)
+    with code.if_then(code.icmp_unsigned("!=", failed, code.const(I32, 0))):
+        code.ret_void()
+    return e
+
+
+def _start(e: Emitter, block: n.Block) -> None:
+    """Random numbers of an iteration count from 0."""
+    if any(isinstance(stmt, n.Random) for stmt in walk(block)):
+        e.draws = e.draws or e.b.scalar(I32)
+        e.draws.set(e.b.const(I32, 0))
+
+
+def _close(e: Emitter) -> None:
+    e.b.ret_void()
+    e.b.close()
+
+
+def _bounds(m: ModuleState, index: int, task: Task) -> None:
+    e = _open(m, f"bounds_{index}", index, 1)
+    b = e.b
+    _start(e, task.bounds)
+    lower_block(e, task.bounds)
+    for axis, (low, high) in enumerate(zip(task.begin, task.end)):
+        begin, end = e.index(low), e.index(high)
+        less = (b.icmp_signed if low.type.is_signed else b.icmp_unsigned)("<", begin, end)
+        at = m.layout.boxes[index] + 16 * axis
+        access.store(b, begin, e.slot_address(at))
+        access.store(b, b.select(less, b.sub(end, begin), e.word(0)), e.slot_address(at + 8))
+    _close(e)
+
+
+def _serial(m: ModuleState, index: int, task: Task) -> None:
+    e = _open(m, f"task_{index}", index, 1)
+    _start(e, task.body)
+    lower_block(e, task.body)
+    _close(e)
+
+
+def _parallel(m: ModuleState, index: int, task: Task) -> None:
+    e = _open(m, f"task_{index}", index, LOCAL_SIZE)
+    b, at = e.b, m.layout.boxes[index]
+    box = [(e.slot(at + 16 * axis), e.slot(at + 16 * axis + 8)) for axis in range(len(task.indices))]
+    with b.at_head():
+        e.row = access.first_of(b, "thread", op.GLOBAL_INVOCATION_ID)
+        stride = b.mul(access.first_of(b, "groups", op.NUM_WORKGROUPS), e.word(LOCAL_SIZE))
+        total: ir.Value = e.word(1)
+        for _, extent in box:
+            total = b.mul(total, extent)
+    place = b.scalar(I64)
+    place.set(e.row)
+
+    def body() -> None:
+        e.iteration = place.get()
+        for value, (begin, _), step in zip(task.indices, box, _decoded(e, box)):
+            e.values[value] = e.from_i64(b.add(begin, step), value.type)
+        _start(e, task.body)
+        lower_block(e, task.body)
+
+    b.loop(
+        lambda: b.icmp_unsigned("<", place.get(), total), body, lambda: place.set(b.add(place.get(), stride))
+    )
+    _close(e)
+
+
+def _decoded(e: Emitter, box: list[tuple[ir.Value, ir.Value]]) -> list[ir.Value]:
+    """Place along each axis from the row-major number. A box that has iterations has no extent of 0."""
+    places: list[ir.Value] = [e.iteration]
+    for _, extent in reversed(box[1:]):
+        places[0:1] = [e.b.udiv(places[0], extent), e.b.urem(places[0], extent)]
+    return places

@@ -1,0 +1,103 @@
+"""LOWER: how each statement becomes SPIR-V; one row per class. Values and effects are here.
+
+Kernels come without exits (lower_exits), so `scope`, `break`, `continue` and `return` have no rows. Memory, adstacks
+and control flow add their rows from files of their own.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import STATEMENTS, Block, Stmt
+from ...compiler.ir.table import Table
+from ...compiler.ir.types import u1, u8
+from ..llvm import ir, random
+from ..llvm.casts import bit_cast
+from ..llvm.types import memory_type, value_type
+from .code import I1, I32
+from .emit import Arith, Emitter
+from .ops import apply, convert
+
+_EXITS: tuple[type[Stmt], ...] = (n.Scope, n.Break, n.Continue, n.Return)
+_HOLES = {cls: "lower_exits removes it" for cls in _EXITS} | {n.Print: "declared in backends/limits.py"}
+
+LOWER: Table[type[Stmt], Callable[..., None]] = Table("spirv.lower", STATEMENTS.values(), _HOLES)
+
+
+def lower_block(e: Emitter, block: Block) -> None:
+    """Statements in order."""
+    for stmt in block:
+        LOWER[type(stmt)](e, stmt)
+
+
+@LOWER.row(n.Const)
+def _const(e: Emitter, stmt: n.Const) -> None:
+    e.values[stmt.result] = e.b.const(value_type(stmt.result.type), stmt.value)
+
+
+def from_memory(e: Arith, content: ir.Value, is_bool: bool) -> ir.Value:
+    """A value from its form in memory: any non-zero byte is a true u1."""
+    return e.b.icmp_unsigned("!=", content, e.const(content, 0)) if is_bool else content
+
+
+def to_memory(e: Arith, value: ir.Value, is_bool: bool) -> ir.Value:
+    """A value in the form it has in memory."""
+    return convert(e, value, u1, u8) if is_bool else value
+
+
+@LOWER.row(n.Arg)
+def _arg(e: Emitter, stmt: n.Arg) -> None:
+    at, t = e.m.layout.scalars[stmt.name]
+    e.values[stmt.result] = from_memory(e, e.slot(at, memory_type(t)), t.is_bool)
+
+
+@LOWER.row(n.Shape)
+def _shape(e: Emitter, stmt: n.Shape) -> None:
+    array = e.m.layout.arrays.get(stmt.array) or e.m.layout.arrays[stmt.array.removesuffix(".grad")]
+    e.values[stmt.result] = e.from_i64(e.slot(array.shape_at + 8 * stmt.axis), stmt.result.type)
+
+
+@LOWER.row(n.Op)
+def _op(e: Emitter, stmt: n.Op) -> None:
+    args = [e.operand(a) for a in stmt.args]
+    types = tuple(a.type for a in stmt.args)
+    if e.m.options.debug and stmt.op in ("floordiv", "mod") and types[0].is_int:
+        zero = e.b.icmp_unsigned("==", args[1], e.const(args[1], 0))
+        e.trap_if(zero, e.m.site("division", e.task, stmt), e.word(0), e.word(0))
+    e.values[stmt.result] = apply(e, stmt.op, types, *args)
+
+
+@LOWER.row(n.Cast)
+def _cast(e: Emitter, stmt: n.Cast) -> None:
+    e.values[stmt.result] = convert(e, e.operand(stmt.arg), stmt.arg.type, stmt.result.type)
+
+
+@LOWER.row(n.BitCast)
+def _bit_cast(e: Emitter, stmt: n.BitCast) -> None:
+    arith: Any = e
+    e.values[stmt.result] = bit_cast(arith, e.operand(stmt.arg), stmt.result.type)
+
+
+@LOWER.row(n.Random)
+def _random(e: Emitter, stmt: n.Random) -> None:
+    draws, b = e.draws, e.b
+    assert draws is not None  # made where the body draws
+    d = draws.get()
+    draws.set(b.add(d, e.const(d, 1)))
+    key = (e.slot(e.m.layout.draws_at, I32), e.slot(e.m.layout.draws_at + 4, I32))
+    low = b.trunc(e.iteration, I32)
+    high = b.trunc(b.lshr(e.iteration, e.word(32)), I32)
+    task = b.const(I32, e.task if stmt.task is None else stmt.task)
+    arith: Any = e
+    both = random.words(arith, key, (task, low, high, d))
+    e.values[stmt.result] = random.draw(arith, both, stmt.result.type)
+
+
+@LOWER.row(n.Assert)
+def _assert(e: Emitter, stmt: n.Assert) -> None:
+    if e.m.options.debug:
+        failed = e.b.xor(e.operand(stmt.cond), e.b.const(I1, True))
+        e.trap_if(failed, e.m.site("assert", e.task, stmt), e.word(0), e.word(0))
+
+

@@ -1,0 +1,62 @@
+"""Every kernel of the .kir files, forward and reverse, becomes a module that `spirv-val` accepts."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from spirv_support import kernel_texts
+from stackgrad.backends.base import Options
+from stackgrad.backends.spirv.emit import Features
+from stackgrad.backends.spirv.shaders import Shaders, generate
+from stackgrad.compiler.driver import prepare_reverse
+from stackgrad.compiler.errors import StackgradError, Unsupported
+from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.parser import parse_kernel
+
+Validate = Callable[[Shaders], str]
+FULL = Features(float64_add=True, modes=tuple(
+    (mode, width) for mode in ("SignedZeroInfNanPreserve", "DenormPreserve", "RoundingModeRTE") for width in (32, 64)
+))  # fmt: skip
+"""A device that has everything."""
+LEAST = Features(float32_add=False)
+
+
+def judged(text: str, validate: Validate, options: Options, features: Features) -> str:
+    """What is wrong with the module; nothing is with kernels in a declared limit."""
+    return judged_kernel(parse_kernel(text), validate, options, features)
+
+
+def judged_kernel(kernel: Kernel, validate: Validate, options: Options, features: Features) -> str:
+    try:
+        return validate(generate(kernel, options, features))
+    except Unsupported:
+        return ""
+
+
+@pytest.mark.parametrize("folder", ["ops", "statements", "ad"])
+def test_forward(folder: str, validate: Validate) -> None:
+    """Debug builds have all that release builds have, and the traps."""
+    texts = list(kernel_texts(folder, every_type=folder == "ops"))
+    assert len(texts) > 15
+    wrong = {name: judged(text, validate, Options(debug=True), FULL) for name, text in texts}
+    assert not {name: said for name, said in wrong.items() if said}
+
+
+def test_without_features(validate: Validate) -> None:
+    """Fallbacks of devices that have less."""
+    wrong = {name: judged(text, validate, Options(), LEAST) for name, text in kernel_texts("statements", False)}
+    assert not {name: said for name, said in wrong.items() if said}
+
+
+@pytest.mark.parametrize("lowering", ["classic", "lean"])
+def test_reverse(lowering: str, validate: Validate) -> None:
+    seen = 0
+    for name, text in [*kernel_texts("ad", False), *kernel_texts("statements", False)]:
+        try:
+            kernel = prepare_reverse(parse_kernel(text), lowering).kernel
+        except StackgradError:
+            continue
+        seen += 1
+        said = judged_kernel(kernel, validate, Options(), FULL)
+        assert not said, f"{name}: {said}"
+    assert seen > 20
