@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -135,3 +135,47 @@ class Backend(Protocol):
 
     def reset(self) -> None:
         """Give all adstack memory back."""
+
+
+@dataclass
+class Counters:
+    """What the host waited for, and copied from a device, since that was opened."""
+
+    waits: int = 0
+    readbacks: int = 0
+
+
+@runtime_checkable
+class Remote(Protocol):
+    """What a backend has beside the methods of `Backend` if launches may be in flight when `run` returns.
+
+    The host does not touch arrays then, but asks for what it wants of them. Whatever follows launches raises what went
+    wrong in them.
+    """
+
+    @property
+    def counters(self) -> Counters: ...
+
+    def wait(self) -> None:
+        """For all launches, if any may be in flight: then arrays can be touched, until the next one."""
+
+    def is_own(self, array: np.ndarray) -> bool:
+        """Whether launches use the array in place."""
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+        """A new array that launches use in place. Raises DeviceError if there is not enough memory."""
+
+    def duplicate(self, array: np.ndarray) -> np.ndarray:
+        """A copy behind all launches, made by the device, that launches use in place."""
+
+    def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
+        """An element behind all launches, as a Python number."""
+
+    def fetch(self, array: np.ndarray) -> np.ndarray:
+        """A copy behind all launches, in memory of the host."""
+
+    def assign(self, array: np.ndarray, place: Any, value: Any) -> None:
+        """`array[place] = value`, of the array's type, behind all launches."""
+
+    def fill(self, array: np.ndarray, value: Any) -> None:
+        """Overwrite every element with one number, behind all launches."""

@@ -18,7 +18,7 @@ import numpy as np
 from ..compiler.errors import AdstackOverflow, StackgradError
 from ..compiler.ir.nodes import Arg, Atomic, Kernel, Load, Random, Shape, StackAlloca
 from ..compiler.ir.walk import walk_kernel
-from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Scalars, Sizes
+from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Remote, Scalars, Sizes
 from .lowered import Lowered, Marking
 from .profiling import execute
 from .sizing import SizeFinder
@@ -171,6 +171,8 @@ class Launcher:
             self.stats.words[CACHE_HITS] += 1
             self._use(known, "cached")
             return known
+        if isinstance(self.backend, Remote):
+            self.backend.wait()
         sizes = self._evaluate(arrays, scalars)
         source = "expression" if sizes is not None else "counted"
         sizes = sizes if sizes is not None else self._count(counting, arrays, scalars, draws)

@@ -40,6 +40,12 @@ def get(name: str) -> Backend:
         return _instances[name]
 
 
+def put(name: str, backend: Backend) -> None:
+    """Let a backend of this process be the one of a name: one with another driver, say."""
+    with _lock:
+        _instances[name] = backend
+
+
 def probe_all() -> dict[str, Probe]:
     """What each backend says of this machine; a backend that cannot even be imported is unavailable. Never raises."""
     return {name: _probe(name) for name in BACKENDS}

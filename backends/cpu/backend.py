@@ -116,6 +116,11 @@ class CpuExecutable:
         return self._code.address
 
     @property
+    def is_bound(self) -> bool:
+        """Whether blocks hold addresses of the heap."""
+        return bool(self.layout.stacks)
+
+    @property
     def calls_back(self) -> bool:
         """Whether a launch runs the user's Python code."""
         return any(isinstance(stmt, n.Print) for stmt in walk_kernel(self.kernel))

@@ -14,13 +14,43 @@ import weakref
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ...compiler.ir.types import Scalar
 from .. import words as w
 from ..base import Arrays, Scalars, Sizes
+from ..llvm.layout import Layout
 from . import handles as h
-from .backend import CpuExecutable
+from .block import Block
+
+
+class Launchable(Protocol):
+    """An executable whose launches can stand ready. address: of `launch(block)`; is_bound: blocks hold addresses that
+    last as long as the heap's epoch.
+    """
+
+    layout: Layout
+
+    @property
+    def heap(self) -> HasWords: ...
+    @property
+    def address(self) -> int: ...
+    @property
+    def is_bound(self) -> bool: ...
+    @property
+    def calls_back(self) -> bool: ...
+    def new_block(self) -> Block: ...
+    def stand(self, block: Any, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool: ...
+    def refuse(self, block: Any, sizes: Sizes) -> None: ...
+
+
+class HasWords(Protocol):
+    """A heap as launches see it."""
+
+    words: array[int]
+
+    @property
+    def epoch(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -66,7 +96,7 @@ class Standing:
     __slots__ = ("words", "block", "executable", "number", "sizes", "_entries", "_kept", "__weakref__")
 
     def __init__(
-        self, executable: CpuExecutable, counters: array[int], number: int, is_sized: bool, patience: int,
+        self, executable: Launchable, counters: array[int], number: int, is_sized: bool, patience: int,
         arguments: Sequence[Argument], held: Sequence[Held],
     ) -> None:  # fmt: skip
         """Raises KeyError for a number whose type machine code does not take."""
@@ -81,7 +111,7 @@ class Standing:
         words[h.ARGUMENTS], words[h.ARRAYS] = len(arguments), len(held)
         words[h.COUNTERS], words[h.NUMBER], words[h.PATIENCE] = w.address_of(counters), number, patience
         words[h.SIZED] = is_sized
-        words[h.HEAP] = w.address_of(executable.heap.words) if executable.layout.stacks else 0
+        words[h.HEAP] = w.address_of(executable.heap.words) if executable.is_bound else 0
         for k, argument in enumerate(arguments):
             self._enter_argument(h.HEAD + k * h.ARGUMENT, argument)
         self._entries = h.HEAD + len(arguments) * h.ARGUMENT

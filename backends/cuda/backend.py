@@ -1,38 +1,140 @@
-"""CudaBackend: NVIDIA GPUs. Kernels compile to PTX; launching them is not there yet, and the probe says so."""
+"""CudaBackend: compiles kernels for one NVIDIA GPU and launches them without waiting for it.
+
+The GPU is opened when it is first asked for; a machine without one says so, and how to get one. Another driver than
+NVIDIA's may be given (driver.py).
+"""
 from __future__ import annotations
 
-from ...compiler.errors import Unsupported
-from ...compiler.ir.nodes import Kernel
-from ..base import SLABS, Executable, Options, Probe, Sizes
-from .ptx import ptx
+import threading
+from typing import Any
 
-_REASON = "this version generates PTX but has no launcher for NVIDIA GPUs"
-_CURE = "run on the cpu backend; `stackgrad ir --stage ptx` shows the code"
+import numpy as np
+
+from ...compiler.errors import DeviceError
+from ...compiler.ir.nodes import Kernel
+from ..base import SLABS, Counters, Flight, Options, Probe, Sizes
+from . import stacks
+from .access import HostAccess
+from .code import generate, layout_of
+from .device import Device
+from .driver import CudaDriver, Driver, Unavailable
+from .executable import CudaExecutable, limits_of
+from .heap import DeviceHeap
+from .memory import Buffers, is_addressable, managed_zeros
+from .ptx import ptx
 
 
 class CudaBackend:
-    """Kernels for NVIDIA GPUs."""
+    """Kernels on an NVIDIA GPU. device: opened at the first look; heap: of its adstacks; buffers: for copies."""
 
     name = "cuda"
 
-    def probe(self) -> Probe:
-        """Not available on any machine."""
-        return Probe(False, reason=_REASON, cure=_CURE)
+    def __init__(self, driver: Driver | None = None) -> None:
+        self._driver = driver
+        self._lock = threading.RLock()
+        self._device: Device | None = None
+        self._refused: DeviceError | None = None
 
-    def compile(self, kernel: Kernel, options: Options) -> Executable:
-        """Raises Unsupported."""
-        raise Unsupported(f"kernel {kernel.name}: {_REASON}", _CURE)
+    @property
+    def device(self) -> Device:
+        """The GPU. Raises DeviceError if there is none."""
+        with self._lock:
+            if self._device is None:
+                if self._refused is not None:
+                    raise self._refused
+                try:
+                    self._open(self._driver or CudaDriver())
+                except DeviceError as refused:
+                    self._refused = refused
+                    raise
+            assert self._device is not None
+            return self._device
+
+    def _open(self, driver: Driver) -> None:
+        self._device = Device(driver)
+        self.heap = DeviceHeap(driver)
+        self.buffers = Buffers(self._device)
+        self.access = HostAccess(self._device)
+        self._device.followers.append(self.heap.use)
+
+    def probe(self) -> Probe:
+        """Available where a GPU and its driver are, and cuda.bindings is installed."""
+        try:
+            card = self.device.driver.card
+        except Unavailable as problem:
+            return Probe(False, reason=problem.reason, cure=problem.cure)
+        except DeviceError as problem:
+            return Probe(False, reason=str(problem), cure="see that `nvidia-smi` lists a GPU that is free")
+        major, minor = card.capability
+        memory = f"{card.memory_bytes / 2**30:.0f} GiB"
+        return Probe(True, version=f"{card.name}, sm_{major}{minor}, {memory}, driver for CUDA {card.driver_version}")
+
+    def compile(self, kernel: Kernel, options: Options) -> CudaExecutable:
+        """Generate, assemble and load. Raises Unsupported for what backends/limits.py declares."""
+        device = self.device
+        return CudaExecutable(generate(kernel, options), device, self.heap, self.buffers)
 
     def ptx(self, kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> str:
         """PTX of a kernel; see `ptx.ptx`."""
         return ptx(kernel, arch, options)
 
-    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> None:
-        """Nothing is ever in flight."""
+    # -- memory that the host shares --------------------------------------------------------------------------
+
+    @property
+    def counters(self) -> Counters:
+        """What was waited for and copied to the host since the GPU was opened."""
+        return self.device.counters
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+        """Memory of an array that kernels use without copies. Raises DeviceError."""
+        return managed_zeros(self.device, shape, dtype)
+
+    def duplicate(self, array: np.ndarray) -> np.ndarray:
+        """A copy behind all launches, made by the device, that kernels use without copies."""
+        return self.access.duplicate(array)
+
+    def is_own(self, array: np.ndarray) -> bool:
+        """Whether kernels use the array without copies."""
+        return is_addressable(array, self.device)
+
+    def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
+        """An element as a Python number."""
+        return self.access.item(array, place)
+
+    def fetch(self, array: np.ndarray) -> np.ndarray:
+        """A copy of an array."""
+        return self.access.fetch(array)
+
+    def assign(self, array: np.ndarray, place: Any, value: Any) -> None:
+        """`array[place] = value`, of the array's type."""
+        self.access.assign(array, place, value)
+
+    def fill(self, array: np.ndarray, value: Any) -> None:
+        """Overwrite every element with one number."""
+        self.access.fill(array, value)
+
+    def wait(self) -> None:
+        """For all launches, if any may be in flight. Raises what went wrong on the device."""
+        self.device.settle()
+
+    def sync(self) -> None:
+        """For everything that the device has to do. Raises what went wrong there."""
+        self.device.wait()
+
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
+        """A row for each thread of the task."""
+        limits = limits_of(self.device.driver)
+        return stacks.rows_in_flight(kernel, layout_of(kernel, options), task, sizes, limits)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
-        """No device memory is ever held."""
-        return {slab: {"current": 0, "peak": 0} for slab in SLABS}
+        """Adstack memory by slab: bytes held now, and the most since the last reset."""
+        if self._device is None:
+            return {slab: {"current": 0, "peak": 0} for slab in SLABS}
+        return self.heap.report()
 
     def reset(self) -> None:
-        """Nothing to give back."""
+        """Wait, and give all adstack memory and free buffers back; errors that nobody waited for are dropped."""
+        if self._device is not None:
+            self._device.close()
+            self.heap.reset()
+            self.buffers.clear()

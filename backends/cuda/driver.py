@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ...compiler.errors import DeviceError
+from .. import disk_cache
 from ..base import Options
-from ..llvm.optimise import LOCK
-from . import ptx
+from .ptx import assemble
 
 LAUNCH_KERNEL, MEMSET = "cuLaunchKernel", "cuMemsetD8Async"
 """Functions that native code calls by address."""
@@ -80,6 +80,9 @@ class Driver(Protocol):
     def memory_bytes(self) -> int: ...
     @property
     def entry_points(self) -> Mapping[str, int]: ...
+
+    def describe(self, code: int) -> tuple[str, str]:
+        """(name, text) of an error code that native code was given."""
 
     def attach(self) -> None:
         """Let the calling thread, and native code in it, use the GPU."""
@@ -237,8 +240,16 @@ class CudaDriver:
     # -- code -----------------------------------------------------------------------------------------------
 
     def assemble(self, text: str, entries: Sequence[str], options: Options) -> bytes:
-        """PTX, with a zero byte at the end."""
-        return assemble(text, self.architecture, tuple(entries)).encode() + b"\0"
+        """PTX, with a zero byte at the end, from the cache on disk if it is there."""
+        cache = disk_cache.active()
+        if cache is None:
+            return _assemble(text, entries, self.architecture)
+        key = disk_cache.key("ptx", disk_cache.made_by(), self.architecture, repr(tuple(entries)), text)
+        found = cache.get(key)
+        if found is None:
+            found = _assemble(text, entries, self.architecture)
+            cache.put(key, found)
+        return found
 
     @property
     def architecture(self) -> str:
@@ -371,8 +382,5 @@ def _bindings() -> Any:
         raise Unavailable(reason, "pip install 'stackgrad[cuda]'") from missing
 
 
-def assemble(text: str, architecture: str, entries: tuple[str, ...]) -> str:
-    """PTX of LLVM IR."""
-    with LOCK:
-        module, machine = ptx._compiled(text, architecture, entries)
-        return str(machine.emit_assembly(module))
+def _assemble(text: str, entries: Sequence[str], architecture: str) -> bytes:
+    return assemble(text, entries, architecture).encode() + b"\0"

@@ -91,7 +91,7 @@ class Signature:
         found: Array | np.ndarray = value
         if isinstance(found, Array):
             found.check_alive()
-            memory = found.memory
+            memory = found.buffer
         else:
             memory = found
         if memory.dtype != wanted.dtype.dtype or memory.ndim != wanted.ndim:

@@ -44,7 +44,7 @@ def memory_of(program: Program, arrays: Arrays, names: tuple[str, ...]) -> dict[
     memory: dict[str, np.ndarray] = {}
     for name in names:
         found = bound_to(program, arrays, name)
-        memory[name] = found.memory if isinstance(found, Array) else found
+        memory[name] = found.buffer if isinstance(found, Array) else found
     if len(memory) > 1:
         _refuse_aliases(program.label, memory)
     return memory

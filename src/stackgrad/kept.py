@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .compiler.sizing.regions import Box
+from .session import RUNTIME
 
 
 @dataclass(eq=False, slots=True)
@@ -22,6 +23,7 @@ class Kept:
     @classmethod
     def of(cls, array: np.ndarray, box: Box | None) -> Kept:
         """The present content."""
+        RUNTIME.settle()
         return cls(array, box, (array if box is None else array[box]).copy())
 
     def holds(self, box: Box) -> bool:
@@ -32,12 +34,14 @@ class Kept:
         """The array with this content in the box, and with its present content elsewhere."""
         if self.box is None:
             return self.content.copy()
+        RUNTIME.settle()
         made = self.array.copy()
         made[self.box] = self.content
         return made
 
     def swap(self) -> None:
         """Exchange it with the present content; its own inverse."""
+        RUNTIME.settle()
         place = self.array[...] if self.box is None else self.array[self.box]
         present = place.copy()
         place[...] = self.content

@@ -33,6 +33,9 @@ PATIENT = 3
 
 _LONGEST_WAIT = 1024
 
+_FOR_EVER = (1 << 63) - 1
+"""Patience with launches that are not waited for: what takes long is the device's queue being full."""
+
 _NUMBERS = count(1)
 
 _LINGERING: list[Standing] = []
@@ -219,8 +222,8 @@ class Native:
         launcher, number = situation.launcher, next(_NUMBERS)
         executable: Any = launcher.compile()
         made = Standing(
-            executable, launcher.stats.words, number, launcher.is_sized, machine.patience, situation.arguments,
-            situation.held,
+            executable, launcher.stats.words, number, launcher.is_sized,
+            machine.patience if RUNTIME.remote is None else _FOR_EVER, situation.arguments, situation.held,
         )  # fmt: skip
         self._standing[situation.key], self._launchers[number] = made, launcher
         self._told[number] = situation.first, situation.guards

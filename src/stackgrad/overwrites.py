@@ -62,6 +62,7 @@ class ConstantLaunch:
         """End the adjoints of what the launch replaced; those of elements that nothing touched before stay."""
         kept = [(array, memory, memory.copy()) for array in self.touched for memory in _adjoints(array)]
         self.record.run()
+        RUNTIME.settle()
         for array, after, before in kept:
             for box in self.touched[array]:
                 before[box] = after[box]

@@ -22,7 +22,7 @@ from .usage import OptionError, close_names
 if TYPE_CHECKING:
     import numpy as np
 
-    from .backends.base import Backend, Draws, Options, Scalars
+    from .backends.base import Backend, Draws, Options, Remote, Scalars
     from .backends.launcher import Launcher
     from .capture import Capture
     from .directions import Backward
@@ -149,12 +149,13 @@ WATCHERS = ("tapes", "capture", "forward", "tracing", "profiles")
 class Runtime:
     """The state of the process. `tapes`, `capture` and `forward` are what a launch looks at; `profiles` are taken.
 
-    words: what native launches look at, see backends/words.py; kept in step by every assignment here.
+    words: what native launches look at, see backends/words.py; kept in step by every assignment here. remote: the
+    backend, if arrays live in memory of its own; None if launches are over when they return.
     """
 
     __slots__ = (
         "settings", "generation", "initialised", "fields", "launchers", "tapes", "capture", "launch_number",
-        "tracing", "forward", "profiles", "words", "_backend", "__weakref__",
+        "tracing", "forward", "profiles", "words", "remote", "_backend", "__weakref__",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -170,6 +171,7 @@ class Runtime:
         self.launch_number = 0
         self.tracing = False
         self.profiles: tuple[object, ...] = ()
+        self.remote: Remote | None = None
         self._backend: Backend | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -197,15 +199,28 @@ class Runtime:
         self.tapes = ()
         self.forward = None
         self.launch_number = 0
-        self._backend = None
+        self._backend = self.remote = None
+
+    def choose(self, backend: Backend) -> None:
+        """Launch on this backend."""
+        self._backend = backend
+        from .backends.base import Remote
+
+        self.remote = backend if isinstance(backend, Remote) else None
 
     @property
     def backend(self) -> Backend:
         """The backend of `settings.arch`; DeviceError, one line, if it cannot run here."""
         self.ensure()
         if self._backend is None:
-            self._backend = available(self.settings.arch)
+            self.choose(available(self.settings.arch))
+        assert self._backend is not None
         return self._backend
+
+    def settle(self) -> None:
+        """Let launches be over, where they are not when they return: memory is touched next. Raises what went wrong."""
+        if self.remote is not None:
+            self.remote.wait()
 
     @property
     def has_backend(self) -> bool:
@@ -288,7 +303,7 @@ def init(
     backend = available(settings.arch)
     _choose_cache(dialect)
     RUNTIME.restart(settings)
-    RUNTIME._backend = backend
+    RUNTIME.choose(backend)
     RUNTIME.initialised = True
 
 

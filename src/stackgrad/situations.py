@@ -21,11 +21,11 @@ from .fields.array import Array
 from .leaves import Leaf, scalar_of
 from .matching import ArrayMatcher, Call, Matcher, ObjectMatcher, ScalarMatcher
 from .native import Situation
+from .session import RUNTIME
 from .stand_ins import identity_of
 
 if TYPE_CHECKING:
-    from .backends.cpu.backend import CpuExecutable
-    from .backends.cpu.standing import Argument, Held
+    from .backends.cpu.standing import Argument, Held, Launchable
     from .directions import Side
     from .program import Binding
     from .specialise import Specialisation
@@ -52,7 +52,7 @@ def situation_of(
     if special.reader is not None or program.has_random or launcher.lowered.before:
         return None
     executable: Any = launcher.compile()
-    if launcher.backend.name != "cpu" or executable.calls_back:
+    if not hasattr(executable, "stand") or executable.calls_back:
         return None
     taken = _Taken(special, launcher.deciding_scalars)
     if not taken.take(matchers, args):
@@ -146,7 +146,7 @@ class _Arrays:
     """The arrays of a launch: those of the block, and, if calls may give others, all that must be different memory."""
 
     def __init__(
-        self, special: Specialisation, side: Side, executable: CpuExecutable, places: Sequence[_Place]
+        self, special: Specialisation, side: Side, executable: Launchable, places: Sequence[_Place]
     ) -> None:
         self.special, self.executable, self.places = special, executable, places
         self.written, self.shaped = frozenset(side.writes), side.launcher.deciding_shapes
@@ -190,6 +190,8 @@ class _Arrays:
         leaf = place.leaf
         if not isinstance(leaf, Array):
             memory = leaf.memory
+            if RUNTIME.remote is not None:  # each launch works on a copy
+                raise _Unfit
             is_strange = memory.dtype is not scalar_of(memory).dtype  # another object, which may die
             if is_strange or is_grad or leaf.grad is not None or place.argument is None or flags & h.VERSIONED:
                 raise _Unfit
@@ -197,9 +199,9 @@ class _Arrays:
             return Held(name, h.OF_NUMPY, memory.ndim, flags & ~h.WRITTEN, memory.nbytes, address,
                         argument=place.argument, sort=sort, item=memory.itemsize)  # fmt: skip
         found = leaf.grad if is_grad else leaf
-        if found.memory.ndim > AXES or not found.words[LIVING]:
+        if found.buffer.ndim > AXES or not found.words[LIVING]:
             raise _Unfit
-        memory, version = found.memory, found.words[VERSION]
+        memory, version = found.buffer, found.words[VERSION]
         common = (name, memory.ndim, flags, memory.nbytes, memory.__array_interface__["data"][0])
         if place.argument is None:
             sort = 0 if is_grad else found.words[KIND]
@@ -230,7 +232,7 @@ def _versions(names: Sequence[str], binding: Binding) -> tuple[int, ...] | None:
 
 
 def _memory(found: Array | np.ndarray) -> np.ndarray:
-    return found.memory if isinstance(found, Array) else found
+    return found.buffer if isinstance(found, Array) else found
 
 
 def _word(number: Any) -> tuple[type, Any]:

@@ -117,7 +117,7 @@ class Saved:
 
 def whole(array: Array) -> Box:
     """The box of all elements of a field."""
-    return tuple(slice(0, extent) for extent in array.memory.shape)
+    return tuple(slice(0, extent) for extent in array.shape)
 
 
 class Watched:
@@ -202,7 +202,7 @@ class StateLog:
     def look(self, array: Array) -> None:
         """Keep what an exported array contains, if it was not met before. Counts against the budget."""
         if array not in self.shared:
-            self.reserve(array.memory.nbytes, array.label, "others can write it unseen, for which the tape has a copy")
+            self.reserve(array.buffer.nbytes, array.label, "others can write it unseen, for which the tape has a copy")
             self.shared.remember(array)
 
     def unseen_write(self, array: Array, changed: np.ndarray) -> None:

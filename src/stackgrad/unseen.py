@@ -19,6 +19,7 @@ import numpy as np
 
 from .compiler.sizing.regions import Box
 from .fields import Array
+from .session import RUNTIME
 
 if TYPE_CHECKING:
     from .backends.base import Scalars
@@ -34,6 +35,7 @@ class _Content:
     pending: list[Box] = field(default_factory=list)
 
     def refresh(self, boxes: Iterable[Box]) -> None:
+        RUNTIME.settle()
         for box in boxes:
             self.content[box] = self.memory[box]
 
@@ -115,7 +117,7 @@ def within(mask: np.ndarray, boxes: Iterable[Box]) -> tuple[np.ndarray, ...] | N
 
 
 def _whole(array: Array) -> Box:
-    return tuple(slice(0, extent) for extent in array.memory.shape)
+    return tuple(slice(0, extent) for extent in array.shape)
 
 
 def _bits(memory: np.ndarray, box: Box) -> np.ndarray:

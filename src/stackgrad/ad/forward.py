@@ -123,6 +123,7 @@ class FwdMode:
         (array,) = tensor.arrays
         if RUNTIME.forward is self:
             self._end_unseen(dict.fromkeys(self._shared))
+        RUNTIME.settle()
         found = np.stack([_outer(tensor, memory) for memory in self._duals[array]])
         return found if self.batched else found[0]
 
@@ -206,7 +207,7 @@ class FwdMode:
 
     def _of_gradient(self, array: Array) -> list[np.ndarray]:
         """Tangents of a gradient that a launch uses: from now on they end where the host writes it."""
-        self._touched.setdefault(array, {})[()] = tuple(slice(0, extent) for extent in array.memory.shape)
+        self._touched.setdefault(array, {})[()] = tuple(slice(0, extent) for extent in array.shape)
         return self._memory(array)
 
     def _constants(self, binding: Binding, names: Iterable[str]) -> frozenset[str]:
@@ -232,8 +233,9 @@ class FwdMode:
             if not array.is_grad and not array.exported:
                 self._shared.remember(array)
             return
-        box = box_of(place, array.memory.shape)
+        box = box_of(place, array.shape)
         self._shared.announced(array, box)
+        RUNTIME.settle()
         for common_box in common([box], known.values()):
             for memory in duals:
                 memory[common_box] = 0
@@ -242,6 +244,7 @@ class FwdMode:
     def _end_unseen(self, places: Mapping[Array, list[Box] | None]) -> None:
         """End the tangents of what was written unseen in boxes of exported arrays, or, where there are none, in all."""
         for array, boxes in places.items():
+            RUNTIME.settle()
             changed = self._shared.changed(array, boxes)
             found = within(changed, self._touched.get(array, {}).values()) if changed is not None else None
             if found is not None and array in self._duals and array._dual is not None:
@@ -273,6 +276,7 @@ class FwdMode:
     def _set_seed(self, tensor: Any, seed: np.ndarray) -> None:
         (array,) = tensor.arrays
         dtype = array.dtype.dtype
+        RUNTIME.settle()
         for memory, direction in zip(self._duals[array], seed):
             _outer(tensor, memory)[...] = direction.reshape(tensor_shape(tensor)).astype(dtype)
         array.dual.version = stamp()

@@ -368,7 +368,7 @@ class Tape:
         if place is None:
             self._before_export(array)
         elif self._counts:
-            box = box_of(place, array.memory.shape)
+            box = box_of(place, array.shape)
             self._log.host_write(array, box)
             self._log.shared.announced(array, box)
 

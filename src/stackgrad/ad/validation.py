@@ -27,6 +27,7 @@ from ..compiler.frontend.refused import caller
 from ..compiler.sizing.regions import Box
 from ..fields import Array
 from ..overwrites import box_of
+from ..session import RUNTIME
 from ..usage import TapeError
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ class Expected:
     pending: list[Box] = field(default_factory=list)
 
     def settle(self) -> None:
-        """The host has written what it announced."""
+        """Launches are over, and the host has written what it announced."""
+        RUNTIME.settle()
         for box in self.pending:
             self.content[box] = self.memory[box]
         self.pending.clear()
@@ -107,6 +109,7 @@ class Validation:
 
     def after_launch(self, binding: Binding, scalars: Scalars) -> None:
         """A kernel ran, or failed after it wrote."""
+        RUNTIME.settle()
         written = binding.write_boxes(scalars)
         place = caller()
         line = f", called at {place.file}:{place.line}" if place else ""
@@ -179,6 +182,7 @@ class Validation:
         """The tape has exchanged a state."""
         found = self._expected.get(saved.field)
         if found is not None:
+            RUNTIME.settle()
             place = ... if saved.box is None else saved.box
             found.content[place] = found.memory[place]
 

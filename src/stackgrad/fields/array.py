@@ -3,11 +3,15 @@
 Invariant: every write, by the host or by a kernel, gives the array a version that no content had before; a tape that
 watches is told before the write. Memory is one C-contiguous NumPy array. An array whose memory others can write without
 telling is `exported`: its version is another one each time it is asked.
+
+On a device launches are not over when they return: `memory` waits for them, `buffer` is for those who launch, or ask
+where the memory is and how large, and elements and whole contents go through the backend.
 """
 from __future__ import annotations
 
 import operator
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,8 +31,9 @@ if TYPE_CHECKING:
 UNPLACED, DESTROYED = -1, -2
 """Generations of arrays without memory, and of those whose tree was destroyed; no runtime has them."""
 
-_KINDS: dict[tuple[str, int, bool, tuple[int, ...]], int] = {}
-"""Numbers of all that a specialisation depends on in an array: element type, axes, gradient, where indices begin."""
+_KINDS: dict[tuple[str, int, bool, tuple[int, ...], bool], int] = {}
+"""Numbers of all that a standing launch depends on in an array: element type, axes, gradient, where indices begin,
+whether kernels use the memory as it is."""
 
 
 class Array(Exchange):
@@ -38,16 +43,17 @@ class Array(Exchange):
     an adjoint, a tangent array of the same shape and dtype exists and has memory. version: changes with every write.
     offset: the first index of each axis, () where indices begin at 0. exported: memory outside of the runtime's control
     can be written. name: for messages. words: what native code reads and writes of the array; see backends/words.py.
+    buffer: the memory, which launches may be writing just now.
     """
 
     __slots__ = (
-        "dtype", "shape", "needs_grad", "needs_dual", "name", "memory", "is_grad", "layout", "words",
+        "dtype", "shape", "needs_grad", "needs_dual", "name", "buffer", "is_grad", "layout", "words",
         "wanted", "automatic", "offset", "_grad", "_dual", "_generation", "_traced", "_companion", "__weakref__",
     )  # fmt: skip
     is_stackgrad_field = True
 
     shape: tuple[int, ...]
-    memory: np.ndarray
+    buffer: np.ndarray
 
     def __init__(
         self, dtype: Scalar, shape: tuple[int, ...] | None, name: str | None = None, is_grad: bool = False
@@ -66,11 +72,18 @@ class Array(Exchange):
         self._companion: tuple[str, weakref.ref[Array]] | None = None  # weak: dropped fields free memory at once
         self._generation = UNPLACED
         if shape is None:
-            self.shape = self.memory = NoMemory(self)  # type: ignore[assignment]
+            self.shape = self.buffer = NoMemory(self)  # type: ignore[assignment]
         else:
             self.allocate(shape)
 
     # -- memory ---------------------------------------------------------------------------------------------
+
+    @property
+    def memory(self) -> np.ndarray:
+        """The memory, when no launch writes it any more. Raises what went wrong in launches."""
+        if RUNTIME.remote is not None:
+            RUNTIME.settle()
+        return self.buffer
 
     @property
     def version(self) -> int:
@@ -98,7 +111,7 @@ class Array(Exchange):
         primal = self._companion[1]() if self._companion else None
         if primal is not None:
             self._join(primal, shape)
-        self.memory = zeros(shape, self.dtype) if memory is None else memory
+        self.buffer = zeros(shape, self.dtype) if memory is None else memory
         self.shape = shape
         self.words[w.EXPORTED] = memory is not None
         self._generation = RUNTIME.generation
@@ -109,7 +122,7 @@ class Array(Exchange):
 
     def describe(self) -> None:
         """Write into `words` where the array is and what it is."""
-        words, memory = self.words, self.memory
+        words, memory = self.words, self.buffer
         if not self.is_placed or memory.ndim > w.AXES:
             return
         words[w.LIVING] = self._generation
@@ -117,7 +130,9 @@ class Array(Exchange):
         for axis, extent in enumerate(memory.shape):
             words[w.EXTENTS + axis] = extent
         words[w.GRADIENT] = w.address_of(self._grad.words) if self.needs_grad and self._grad is not None else 0
-        words[w.KIND] = _KINDS.setdefault((self.dtype.name, memory.ndim, self.needs_grad, self.offset), len(_KINDS) + 1)
+        own = RUNTIME.remote is None or RUNTIME.remote.is_own(memory)
+        sort = (self.dtype.name, memory.ndim, self.needs_grad, self.offset, own)
+        words[w.KIND] = _KINDS.setdefault(sort, len(_KINDS) + 1)
 
     def place_companions(self) -> None:
         """Give memory to the companions that were asked for when the array was made."""
@@ -228,7 +243,9 @@ class Array(Exchange):
         """An element as a Python number: `x[None]` of a 0-d field, else `x[i, j]`. Raises OutOfBounds."""
         if self._generation != RUNTIME.generation:
             raise self._unusable()
-        return self.memory.item(place_of(self, index))
+        if RUNTIME.remote is not None:
+            return RUNTIME.remote.item(self.buffer, place_of(self, index))
+        return self.buffer.item(place_of(self, index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Overwrite an element with a number of a kind that fits. Raises OutOfBounds and FieldError."""
@@ -237,8 +254,15 @@ class Array(Exchange):
         place, element = place_of(self, index), self.element(value)
         if RUNTIME.tapes or RUNTIME.forward is not None:
             self.begin_write(place)
-        self.memory[place] = element
+        self.put(place, element)
         self.words[w.VERSION] = stamp()
+
+    def put(self, place: Any, value: Any) -> None:
+        """Overwrite part of the memory, behind all launches; tells nobody."""
+        if RUNTIME.remote is None:
+            self.buffer[place] = value
+        else:
+            RUNTIME.remote.assign(self.buffer, place, value)
 
     def element(self, value: Any) -> Any:
         """The value as one element, checked: no real for an integer field, no integer that does not fit."""
@@ -262,7 +286,7 @@ class Array(Exchange):
         """Overwrite every element with one number."""
         converted = self.element(value)
         self.begin_write()
-        self.memory.fill(converted)
+        (self.buffer.fill if RUNTIME.remote is None else partial(RUNTIME.remote.fill, self.buffer))(converted)
         self.words[w.VERSION] = stamp()
 
     def copy_from(self, other: Array) -> None:
@@ -270,23 +294,28 @@ class Array(Exchange):
         if not isinstance(other, Array):
             raise FieldError(f"copy_from takes a field, not {type(other).__name__}", "use from_numpy() for arrays")
         other.check_alive()
-        self.from_numpy(other.memory)
+        self.from_numpy(other.values())
 
     def values(self) -> np.ndarray:
-        """The content as an array of the host, not a copy; only read it."""
+        """The content as an array of the host, to be read only: not a copy, unless the memory is a device's."""
+        self.check_alive()
+        return self.buffer if RUNTIME.remote is None else RUNTIME.remote.fetch(self.buffer)
+
+    def shared(self) -> np.ndarray:
+        """The memory itself."""
         self.check_alive()
         return self.memory
 
     def __reduce__(self) -> Any:
         self.check_alive()
-        return remade, (type(self), self.name, self.layout, self.dtype, self.memory.copy(), self.offset)
+        return remade, (type(self), self.name, self.layout, self.dtype, self.values().copy(), self.offset)
 
     # -- writes ---------------------------------------------------------------------------------------------
 
     def write(self, place: Any, value: Any) -> None:
         """Overwrite part of the memory with values of its type."""
         self.begin_write(place)
-        self.memory[place] = value
+        self.put(place, value)
         self.words[w.VERSION] = stamp()
 
     def begin_write(self, place: Any = ...) -> None:
@@ -331,7 +360,7 @@ def remade(
     made = kind(dtype, content.shape, name)
     made.layout, made.offset = layout, offset
     made.describe()
-    made.memory[...] = content
+    made.put(..., content)
     RUNTIME.fields.add(made)
     return made
 

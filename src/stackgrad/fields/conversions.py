@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..compiler.ir.types import Scalar
+from ..session import RUNTIME
 from ..usage import FieldError
 
 
@@ -27,7 +28,9 @@ def extents_of(shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def zeros(shape: tuple[int, ...], dtype: Scalar) -> np.ndarray:
-    """New memory. Raises FieldError, with the size, if there is not enough."""
+    """New memory. Raises FieldError, with the size, if there is not enough, and DeviceError if it is a device's."""
+    if RUNTIME.remote is not None:
+        return RUNTIME.remote.zeros(shape, np.dtype(dtype.dtype))
     try:
         return np.zeros(shape, dtype.dtype)
     except (MemoryError, ValueError):

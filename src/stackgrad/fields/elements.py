@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..session import stamp
+from ..session import RUNTIME, stamp
 from ..values import Matrix, Struct, Vector
 from .conversions import convert
 
@@ -32,8 +32,11 @@ class TiedEntries:
         converted = convert(value, storage.dtype, storage.label)
         for inner in _entries(place):
             storage.begin_write(self._in_storage(inner))
-        self.data[place] = converted
+        self._put(place, converted)
         storage.version = stamp()
+
+    def _put(self, place: Any, value: np.ndarray) -> None:
+        self.data[place] = value
 
     def _in_storage(self, inner: tuple[Any, ...]) -> tuple[Any, ...]:
         """Where entries of the element are in the memory of the array: its axes may come first there, or last."""
@@ -53,6 +56,23 @@ def _entries(place: Any) -> list[tuple[Any, ...]]:
     return [parts]
 
 
+class RemoteEntries(TiedEntries):
+    """Entries in memory of a device: copied from there whenever they are looked at."""
+
+    __slots__ = ()
+
+    @property
+    def data(self) -> np.ndarray:  # type: ignore[override]
+        """The entries, as they are now."""
+        assert RUNTIME.remote is not None
+        return RUNTIME.remote.fetch(self.storage.buffer[self.place])
+
+    def _put(self, place: Any, value: np.ndarray) -> None:
+        entries = self.data
+        entries[place] = value
+        self.storage.put(self.place, entries)
+
+
 class VectorElement(TiedEntries, Vector):
     """An element of a field of vectors."""
 
@@ -65,12 +85,27 @@ class MatrixElement(TiedEntries, Matrix):
     __slots__ = ("storage", "place")
 
 
+class RemoteVectorElement(RemoteEntries, Vector):  # type: ignore[misc, override]
+    """An element of a field of vectors on a device."""
+
+    __slots__ = ("storage", "place")
+
+
+class RemoteMatrixElement(RemoteEntries, Matrix):  # type: ignore[misc, override]
+    """An element of a field of matrices on a device."""
+
+    __slots__ = ("storage", "place")
+
+
 def element_of(storage: Array, place: tuple[Any, ...]) -> Matrix:
     """The vector or matrix at this place of an array, its entries shared."""
-    data = storage.memory[place]
-    kind = VectorElement if data.ndim == 1 else MatrixElement
-    made: Matrix = object.__new__(kind)
-    made._set(data, storage.dtype)
+    data = storage.buffer[place]
+    kinds = (VectorElement, MatrixElement) if RUNTIME.remote is None else (RemoteVectorElement, RemoteMatrixElement)
+    made: Matrix = object.__new__(kinds[data.ndim - 1])
+    if RUNTIME.remote is None:
+        made._set(data, storage.dtype)
+    else:
+        object.__setattr__(made, "dtype", storage.dtype)
     object.__setattr__(made, "storage", storage)
     object.__setattr__(made, "place", place)
     return made

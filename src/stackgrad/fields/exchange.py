@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..compiler.ir.types import Scalar
+from ..session import RUNTIME
 from ..usage import FieldError
 from .conversions import as_numpy
 
@@ -17,12 +18,16 @@ _CPU = 1
 
 
 class Exchange:
-    """Conversions of what has `values()` (an array of the host, not a copy), `from_numpy` and `export`."""
+    """Conversions of what has `values()` (an array of the host to be read), `shared()`, `from_numpy` and `export`."""
 
     __slots__ = ()
 
     def values(self) -> np.ndarray:
-        """The content as an array of the host, not a copy; only read it."""
+        """The content as an array of the host, to be read only: not a copy, unless the memory is a device's."""
+        raise NotImplementedError
+
+    def shared(self) -> np.ndarray:
+        """The memory itself."""
         raise NotImplementedError
 
     def from_numpy(self, array: Any) -> None:
@@ -38,16 +43,16 @@ class Exchange:
 
         dtype: of the array, the field's by default; another one cannot share memory: ValueError if copy is False.
         """
-        found = self.values()
+        found = self.values() if copy or dtype is not None else self.shared()
         wanted = found.dtype if dtype is None else dtype.dtype if isinstance(dtype, Scalar) else np.dtype(dtype)
         if wanted != found.dtype:
             if copy is False:
                 raise ValueError(f"an array of another dtype than {found.dtype} needs a copy")
             return found.astype(wanted)
         if copy:
-            return found.copy(order="C")
+            return found.copy(order="C") if RUNTIME.remote is None else np.ascontiguousarray(found)
         self.export()
-        return found
+        return self.shared()
 
     def to_torch(self, device: Any = None, *, copy: bool | None = True) -> Any:
         """The content as a torch tensor on a device, the CPU by default. copy: as in `to_numpy`; CPU only."""
@@ -85,7 +90,7 @@ class Exchange:
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
         """The memory for another package, shared unless copy is True."""
-        found = self.values().copy() if copy else self.values()
+        found = self.values().copy() if copy else self.shared()
         if not copy:
             self.export()
         return found.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)

@@ -164,12 +164,18 @@ class MatrixArray(Exchange):
         self.storage.export()
 
     def values(self) -> np.ndarray:
-        """The content with the element's axes last, not a copy; only read it."""
-        self.check_alive()
+        """The content with the element's axes last, to be read only; see `Array.values`."""
+        return self._in_order(self.storage.values())
+
+    def shared(self) -> np.ndarray:
+        """The memory itself, with the element's axes last."""
+        return self._in_order(self.storage.shared())
+
+    def _in_order(self, memory: np.ndarray) -> np.ndarray:
         if not self.element_first:
-            return self.storage.memory
+            return memory
         count = len(self.element.shape)
-        return np.moveaxis(self.storage.memory, range(count), range(-count, 0))
+        return np.moveaxis(memory, range(count), range(-count, 0))
 
     # -- elements -------------------------------------------------------------------------------------------
 

@@ -1,0 +1,105 @@
+"""What the host does with memory of the device: reads and writes by copies that follow all launches.
+
+A copy leaves memory where it is, so that no page of a managed array moves to the host and back. Memory that is not
+managed, and parts that are not one run of bytes, are touched directly, after a wait.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .device import Device
+from .memory import is_addressable, managed
+
+
+class HostAccess:
+    """Reads and writes arrays for the host, behind all launches; any of it raises what went wrong on the device."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
+        """An element as a Python number."""
+        if not is_addressable(array, self._device):
+            self._device.settle()
+            return array.item(place)
+        found = np.empty((), array.dtype)
+        self._device.read(_address(found), _element(array, place), array.itemsize)
+        return found.item()
+
+    def fetch(self, array: np.ndarray) -> np.ndarray:
+        """A copy on the host, of one run of memory."""
+        device = self._device
+        if not array.size or not array.flags.c_contiguous or not is_addressable(array, device):
+            device.settle()
+            return array.copy(order="C")
+        found = np.empty(array.shape, array.dtype)
+        device.read(_address(found), _address(array), array.nbytes)
+        return found
+
+    def duplicate(self, array: np.ndarray) -> np.ndarray:
+        """A copy that kernels use without copies, made by the device if the array is its own."""
+        device = self._device
+        made = managed(device, array.shape, array.dtype)
+        if is_addressable(array, device) and array.flags.c_contiguous:
+            device.driver.copy(_address(made), _address(array), array.nbytes)
+        else:
+            device.write(_address(made), _address(np.ascontiguousarray(array)), array.nbytes)
+        device.launched()
+        return made
+
+    def assign(self, array: np.ndarray, place: Any, value: Any) -> None:
+        """`array[place] = value`, of the array's type."""
+        device = self._device
+        target = self._target(array, place)
+        if target is None or not is_addressable(array, device):
+            device.settle()
+            array[place] = value
+            return
+        address, shape = target
+        source = np.ascontiguousarray(np.broadcast_to(np.asarray(value, array.dtype), shape))
+        device.write(address, _address(source), source.nbytes)
+
+    def _target(self, array: np.ndarray, place: Any) -> tuple[int, tuple[int, ...]] | None:
+        """(address, shape) of a place that is one run of bytes; None of any other one. Nothing is read."""
+        parts = place if isinstance(place, tuple) else (place,)
+        if len(parts) == array.ndim and all(isinstance(part, (int, np.integer)) for part in parts):
+            return _element(array, parts), ()
+        if not all(isinstance(part, (int, np.integer, slice)) or part is Ellipsis for part in parts):
+            return None
+        view = array[(*parts, ...) if Ellipsis not in parts else parts]  # with an ellipsis it is always a view
+        return (_address(view), view.shape) if view.flags.c_contiguous and view.size else None
+
+    def fill(self, array: np.ndarray, value: Any) -> None:
+        """Overwrite every element with one number: the first one, then what is there, again and again."""
+        device, driver = self._device, self._device.driver
+        if not array.size or not array.flags.c_contiguous or not is_addressable(array, device):
+            device.settle()
+            array.fill(value)
+            return
+        item, start = np.asarray(value, array.dtype), _address(array)
+        size, total = array.itemsize, array.nbytes
+        pattern = int.from_bytes(item.tobytes(), "little")
+        if size <= 4 or pattern == 0:
+            width = size if size <= 4 else 1
+            driver.fill(start, pattern, width, total // width)
+        else:
+            device.write(start, _address(item), size)
+            done = size
+            while done < total:
+                part = min(done, total - done)
+                driver.copy(start + done, start, part)
+                done += part
+        device.launched()
+
+
+def _address(array: np.ndarray) -> int:
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+def _element(array: np.ndarray, place: tuple[int, ...]) -> int:
+    """Address of an element; indices from the end count from there."""
+    steps = ((p + extent if p < 0 else p) * stride for p, extent, stride in zip(place, array.shape, array.strides))
+    return _address(array) + sum(steps)

@@ -1,0 +1,69 @@
+"""The argument block of a launch on a GPU, in memory of the host: bound to addresses that the device knows.
+
+Invariant: a slot for an array holds the address of managed memory, or, for a foreign array while a launch of it is
+under way, that of its copy on the device; never an address of plain host memory when a launch starts.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from ..cpu.block import Block, Bound
+from ..llvm.layout import Layout
+from .device import Device
+from .memory import Buffers, is_addressable
+
+
+class DeviceBlock(Block):
+    """A block, and what of its arrays is foreign, by name."""
+
+    def __init__(self, layout: Layout, kernel: str, written: set[str], device: Device, buffers: Buffers) -> None:
+        super().__init__(layout, kernel, written)
+        self.device, self.buffers = device, buffers
+        self.foreign: dict[str, Bound] = {}
+        self._states: dict[int, tuple[int, int]] = {}
+        self.put(layout.driver_at, device.table_address)
+        self.put(layout.halted_at, device.halted)
+
+    def _place(self, bound: Bound, array: np.ndarray) -> None:
+        super()._place(bound, array)
+        self.foreign.pop(bound.array.name, None)
+        if array.nbytes and not is_addressable(array, self.device):
+            self.foreign[bound.array.name] = bound
+
+    def prepare(self) -> None:
+        """Have a state on the device for launches on the current stream: those of one stream take turns with it."""
+        size, stream = self.layout.state_size, self.device.stream
+        if not size:
+            return
+        if stream not in self._states:
+            self._states[stream] = self.buffers.take(size)
+        self.put(self.layout.state_at, self._states[stream][0])
+
+    @contextmanager
+    def staged(self) -> Iterator[None]:
+        """Copies of foreign arrays are on the device inside; what was written is copied back, also after an error."""
+        device, taken = self.device, []
+        try:
+            for name, bound in self.foreign.items():
+                array = None if bound.held is None else bound.held()
+                assert array is not None
+                address, size = self.buffers.take(array.nbytes)
+                taken.append((name, array, address, size))
+                device.write(address, array.__array_interface__["data"][0], array.nbytes)
+                self.put(bound.array.address_at, address)
+            yield
+            for name, array, address, _ in taken:
+                if name in self.written:
+                    device.driver.copy_out(array.__array_interface__["data"][0], address, array.nbytes)
+        finally:
+            for *_, address, size in taken:
+                self.buffers.give(address, size)
+
+    def release(self) -> None:
+        """The states are free."""
+        for address, size in self._states.values():
+            self.buffers.give(address, size)
+        self._states = {}

@@ -1,0 +1,221 @@
+"""One GPU as this process uses it: the current stream, what may be in flight, errors found on the device, waiting.
+
+Invariant: whoever reads memory of the device on the host calls `wait`, or copies through the current stream, first;
+both end with `raise_errors`, so an error surfaces before anything that it spoiled is seen. After a failure the word
+`halted` stops every later entry; it is cleared when the error has been raised, so that work goes on.
+
+Memory and code that is dropped while launches may use it is given back at the next wait, never earlier.
+"""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...compiler.errors import StackgradError
+from ..base import Counters
+from ..words import address_of, words
+from .driver import LAUNCH_KERNEL, MEMSET, Driver
+from .host_code import LAUNCH_KERNEL as LAUNCH_WORD
+from .host_code import MEMSET as MEMSET_WORD
+from .host_code import MOST, PENDING, STREAM, TABLE
+
+Record = tuple[int, int, int]
+"""Site, or -1 if there is no error, and the two numbers of its kind."""
+
+RESIDENT = 2048
+"""Threads that a multiprocessor holds at once."""
+
+_RECORD_WORDS, _RECORDS = 4, 512
+_MOST_TRASH, _MOST_TRASH_BYTES = 512, 256 << 20
+
+
+class Records:
+    """Error records in pinned memory, one for each executable: site + 1, first, second."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._slabs: list[tuple[int, np.ndarray]] = []
+        self._free: list[int] = []
+        self.readers: dict[int, Callable[[Record], StackgradError]] = {}
+
+    def claim(self, reader: Callable[[Record], StackgradError]) -> int:
+        """Address of a record. reader: what makes an exception of it."""
+        if not self._free:
+            self._grow()
+        address = self._free.pop()
+        self.readers[address] = reader
+        return address
+
+    def release(self, address: int) -> None:
+        """The record is in use no longer."""
+        if self.readers.pop(address, None) is not None:
+            self._free.append(address)
+
+    def _grow(self) -> None:
+        size = 8 * _RECORD_WORDS * _RECORDS
+        base = self._driver.allocate_pinned(size)
+        ctypes.memset(base, 0, size)
+        pinned = (ctypes.c_int64 * (_RECORD_WORDS * _RECORDS)).from_address(base)
+        view = np.ctypeslib.as_array(pinned).reshape(_RECORDS, _RECORD_WORDS)
+        self._slabs.append((base, view))
+        self._free += [base + 8 * _RECORD_WORDS * k for k in reversed(range(_RECORDS))]
+
+    def take(self) -> list[StackgradError]:
+        """The errors that stand in records, which are cleared."""
+        found = []
+        for base, view in self._slabs:
+            if not view[:, 0].any():
+                continue
+            for k in np.flatnonzero(view[:, 0]).tolist():
+                site, first, second = view[k, :3].tolist()
+                view[k] = 0
+                reader = self.readers.get(base + 8 * _RECORD_WORDS * k)
+                if reader is not None:
+                    found.append(reader((site - 1, first, second)))
+        return found
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for base, _ in self._slabs:
+            self._driver.free_pinned(base)
+        self._slabs, self._free = [], []
+        self.readers.clear()
+
+
+@dataclass
+class Device:
+    """A GPU and its driver. table: words that native code reads, see host_code.py. followers: are told when another
+    stream becomes the current one.
+    """
+
+    driver: Driver
+    counters: Counters = field(default_factory=Counters)
+    is_capturing: bool = False
+    followers: list[Callable[[int], None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        driver = self.driver
+        points = driver.entry_points
+        self.table = words(bytes(8 * TABLE))
+        self.table[LAUNCH_WORD], self.table[MEMSET_WORD] = points[LAUNCH_KERNEL], points[MEMSET]
+        self.table[MOST] = driver.multiprocessors * RESIDENT
+        self.table[STREAM] = driver.stream
+        self.halted = driver.allocate(64)
+        driver.zero(self.halted, 64)
+        self.records = Records(driver)
+        self._is_mixed = False
+        self._trash: list[tuple[Callable[[], None], int]] = []
+
+    @property
+    def table_address(self) -> int:
+        """Where the driver's table lies."""
+        return address_of(self.table)
+
+    # -- streams --------------------------------------------------------------------------------------------
+
+    @property
+    def stream(self) -> int:
+        """What launches and copies go to; 0 is the stream of all that name none."""
+        return self.driver.stream
+
+    @stream.setter
+    def stream(self, stream: int) -> None:
+        if stream == self.driver.stream:
+            return
+        self._is_mixed |= self.is_pending
+        self.driver.stream = self.table[STREAM] = stream
+        for follow in self.followers:
+            follow(stream)
+
+    @contextmanager
+    def on(self, stream: int) -> Iterator[None]:
+        """Launches and copies inside go to this stream."""
+        before, self.stream = self.stream, stream
+        try:
+            yield
+        finally:
+            self.stream = before
+
+    # -- waiting --------------------------------------------------------------------------------------------
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether launches may be in flight."""
+        return self.table[PENDING] != 0
+
+    def launched(self) -> None:
+        """Something was given to the device by other means than host code."""
+        self.table[PENDING] = 1
+
+    def wait(self) -> None:
+        """For everything in flight. Raises what went wrong on the device."""
+        self.table[PENDING] = 0  # before: what is launched meanwhile sets it again
+        self.counters.waits += 1
+        self._is_mixed = False
+        self.driver.wait_all()
+        self._empty()
+        self.raise_errors()
+
+    def settle(self) -> None:
+        """Wait if anything may be in flight."""
+        if self.table[PENDING]:
+            self.wait()
+
+    def read(self, to: int, source: int, size: int) -> None:
+        """Copy from the device to the host, behind all launches. Raises what went wrong on the device."""
+        if self._is_mixed:
+            self.wait()
+        was_pending, self.table[PENDING] = self.table[PENDING], 0
+        self.counters.readbacks += 1
+        self.driver.copy_out(to, source, size)
+        if was_pending:
+            self._empty()
+            self.raise_errors()
+
+    def write(self, to: int, source: int, size: int) -> None:
+        """Copy from the host to the device, behind all launches."""
+        if self._is_mixed:
+            self.wait()
+        self.driver.copy_in(to, source, size)
+
+    def raise_errors(self) -> None:
+        """Raise the first error that stands in a record; what was launched behind it has not run."""
+        found = self.records.take()
+        if found:
+            self.driver.zero(self.halted, 64)
+            self.driver.wait()
+            raise found[0]
+
+    # -- what is dropped ------------------------------------------------------------------------------------
+
+    def drop(self, give_back: Callable[[], None], size: int = 0) -> None:
+        """Call this when no launch can use what it gives back; may be called by the collector of garbage."""
+        self._trash.append((give_back, size))
+
+    def tidy(self) -> None:
+        """Give back what was dropped, if that takes no wait or there is much of it."""
+        if not self._trash or self.is_capturing:
+            return
+        much = len(self._trash) > _MOST_TRASH or sum(size for _, size in self._trash) > _MOST_TRASH_BYTES
+        if self.is_pending and not much:
+            return
+        if self.is_pending:
+            self.driver.wait_all()
+        self._empty()
+
+    def _empty(self) -> None:
+        while self._trash:
+            give_back, _ = self._trash.pop()
+            give_back()
+
+    def close(self) -> None:
+        """Wait, and give everything back; what went wrong is dropped."""
+        self.driver.wait_all()
+        self.table[PENDING] = 0
+        self._empty()
+        self.records.take()
+        self.driver.zero(self.halted, 64)

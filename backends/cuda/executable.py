@@ -1,0 +1,205 @@
+"""A kernel on a GPU: its code loaded there, host code that launches it, blocks to launch with.
+
+Launches on managed arrays are not waited for; what goes wrong on the device surfaces at the next wait (device.py). A
+launch on foreign arrays works on copies, so it is over, and has raised, when `run` returns.
+"""
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ...compiler.errors import StackgradError, Unsupported
+from ...compiler.ir.nodes import Kernel
+from ..base import Arrays, Draws, Scalars, Sizes
+from ..cpu.jit import NativeCode
+from ..cpu.report import exception
+from ..llvm.errors import FAILED
+from ..llvm.layout import written
+from ..llvm.stack_sizes import capacity
+from . import policy, stacks
+from .block import DeviceBlock
+from .code import DeviceCode
+from .device import Device, Record
+from .driver import CONTEXT_ERRORS, Driver, DriverError
+from .heap import DeviceHeap
+from .host_code import host_code
+from .memory import Buffers
+
+_LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+
+WIDTH = 128
+"""Threads of a block."""
+
+_EFFORT = 0
+"""Of the optimiser for host code, which is straight calls."""
+
+
+@dataclass
+class Reader:
+    """Makes exceptions of error records. published: the sizes of the last launch."""
+
+    code: DeviceCode
+    published: Sizes = field(default_factory=Sizes)
+
+    def __call__(self, record: Record) -> StackgradError:
+        known = [(stack, capacity(stack, self.published)) for stack in self.code.layout.stacks]
+        return exception(self.code.kernel, self.code.sites, record, known)
+
+
+@dataclass
+class Loaded:
+    """What an executable holds on the device. module: its code. record: address of its error record."""
+
+    module: int
+    record: int
+    blocks: list[DeviceBlock] = field(default_factory=list)
+
+    def give_back(self, device: Device) -> None:
+        """No launch uses it any more."""
+        for block in self.blocks:
+            block.release()
+        device.records.release(self.record)
+        device.driver.unload(self.module)
+
+
+def limits_of(driver: Driver) -> policy.Device:
+    """What decides how many rows suit a GPU."""
+    return policy.Device(driver.l2_bytes, driver.memory_bytes)
+
+
+class CudaExecutable:
+    """A compiled kernel. Threads may run it at the same time."""
+
+    calls_back = False
+
+    def __init__(self, code: DeviceCode, device: Device, heap: DeviceHeap, buffers: Buffers) -> None:
+        self.kernel: Kernel = code.kernel
+        self.code, self.layout, self.options = code, code.layout, code.options
+        self.device, self.heap, self.buffers = device, heap, buffers
+        self._written = written(self.kernel)
+        self._idle: list[DeviceBlock] = []
+        self._reader = Reader(code)
+        self._placement = stacks.place(self.kernel, self.layout, limits_of(device.driver))
+        self._load()
+        names = {(entry.kind, entry.task): entry.name for entry in code.entries if entry.name}
+        self._host = NativeCode(host_code(self.kernel, self.layout, names, WIDTH), _EFFORT)
+        self._launch: Callable[[int], int] = _LAUNCH(self._host.address)
+
+    def _load(self) -> None:
+        driver = self.device.driver
+        module = driver.load(driver.assemble(self.code.text, self.code.names, self.options))
+        record = self.device.records.claim(self._reader)
+        self._functions = {
+            (entry.kind, entry.task): driver.function(module, entry.name) for entry in self.code.entries if entry.name
+        }
+        self._loaded = loaded = Loaded(module, record)
+        device = self.device
+        weakref.finalize(self, device.drop, lambda: loaded.give_back(device))
+
+    # -- launching ------------------------------------------------------------------------------------------
+
+    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
+        """Launch once. Foreign arrays are written when it returns, managed ones when the device is waited for.
+
+        Raises KernelTypeError for arguments that do not fit and DeviceError for memory that cannot be had or a driver
+        that refuses, before anything runs; what goes wrong on the device at the next wait, which is now if an array is
+        foreign.
+        """
+        self.device.tidy()
+        try:
+            block = self._idle.pop()
+        except IndexError:
+            block = self.new_block()
+        try:
+            block.bind(arrays, scalars, draws)
+            if block.foreign:
+                self._run_staged(block, sizes)
+            else:
+                self._run(block, sizes)
+        finally:
+            self._idle.append(block)
+
+    def _run_staged(self, block: DeviceBlock, sizes: Sizes) -> None:
+        if self.device.is_capturing:
+            names = ", ".join(block.foreign)
+            raise Unsupported(
+                f"kernel {self.kernel.name}: a graph cannot record a launch on arrays of the host: {names}",
+                "give fields, ndarrays, or arrays of the GPU",
+            )
+        with block.staged():
+            self._run(block, sizes)
+            self.device.driver.wait()
+        self.device.wait()
+
+    def _run(self, block: DeviceBlock, sizes: Sizes) -> None:
+        block.prepare()
+        if not self.layout.stacks:
+            self._start(block)
+            return
+        self._reader.published = sizes
+        with self.heap.claimed() as heap:
+            stacks.bind(block, self._placement, sizes, heap)
+            self._start(block)
+
+    def _start(self, block: DeviceBlock) -> None:
+        if self._launch(block.address) == FAILED:
+            self._again(block)
+
+    def _again(self, block: DeviceBlock) -> None:
+        """A launch was refused: from a thread that the driver does not know yet it is made once more."""
+        driver = self.device.driver
+        code = block.word(self.layout.driver_error_at)
+        if code in CONTEXT_ERRORS:
+            driver.attach()
+            if self._launch(block.address) != FAILED:
+                return
+            code = block.word(self.layout.driver_error_at)
+        raise DriverError(code, *driver.describe(code), f"launch of kernel {self.kernel.name}")
+
+    # -- launches that stand ready --------------------------------------------------------------------------
+
+    @property
+    def growths(self) -> int:
+        """How often a launch made the heap larger."""
+        return self._placement.growths
+
+    @property
+    def address(self) -> int:
+        """Of the machine code `launch(block)`. It may be called while the executable lives."""
+        return self._host.address
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether blocks hold addresses that are of one stream, and may change with the heap's epoch."""
+        return bool(self.layout.stacks or self.layout.state_size)
+
+    def stand(self, block: DeviceBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
+        """Prepare a block for native launches. False if that cannot be now; raises what `run` raises before it runs."""
+        block.bind(arrays, scalars, Draws())
+        if block.foreign or self.device.is_capturing:
+            return False
+        block.prepare()
+        if self.layout.stacks:
+            with self.heap.claimed() as heap:
+                if heap is not self.heap:
+                    return False
+                stacks.bind(block, self._placement, sizes, heap)
+        self._reader.published = sizes
+        return True
+
+    def new_block(self) -> DeviceBlock:
+        """A block in which no launch stands yet."""
+        layout = self.layout
+        block = DeviceBlock(layout, self.kernel.name, self._written, self.device, self.buffers)
+        block.put(layout.errors_at, self._loaded.record)
+        for key, function in self._functions.items():
+            block.put(layout.functions[key], function)
+        self._loaded.blocks.append(block)
+        return block
+
+    def refuse(self, block: DeviceBlock, sizes: Sizes) -> None:
+        """Make a launch that the driver has refused once more, or raise why."""
+        self._again(block)
+

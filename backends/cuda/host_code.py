@@ -1,0 +1,186 @@
+"""`launch(block)`: host code that starts the entries of a kernel through the driver, without Python, waits or locks.
+
+It has the form of a CPU launch, so that everything that launches on a CPU launches here. The driver's table, whose
+address the block holds, is shared by all kernels, so that a changed stream reaches launches that stand ready. The first
+part of the block is passed by value, so the block may be written again as soon as `launch` is over.
+
+Invariant: an entry is started with as many threads as there are iterations where the host can count them, and not at
+all where there are none; the entry computes its bounds itself in any case, so a count is never trusted for more.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Kernel, Task
+from ...compiler.ir.walk import walk
+from ..base import Options
+from ..llvm import ir
+from ..llvm.builder import IRBuilder
+from ..llvm.emit import Arith, ModuleState
+from ..llvm.errors import FAILED, OK
+from ..llvm.function import bounds_function, volume
+from ..llvm.layout import Layout
+from ..llvm.module import Generated
+from ..llvm.target import CPU
+from ..llvm.types import I8, I32, I64, PTR, const
+from .policy import WARP
+
+LAUNCH_KERNEL, MEMSET, STREAM, PENDING, MOST, TABLE = range(6)
+"""Words of the driver's table: addresses of two functions; the current stream; whether launches may be in flight; most
+threads that are worth starting for a task without adstacks."""
+
+Entries = Mapping[tuple[str, int], str]
+"""Names of entry points by kind and task; see layout.ENTRIES."""
+
+_COUNTABLE = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast)
+_UNKNOWN = (1 << 63) - 1
+
+
+def is_countable(task: Task) -> bool:
+    """Whether the host can tell how many iterations there are, without reading memory."""
+    return task.is_parallel and all(isinstance(stmt, _COUNTABLE) for stmt in walk(task.bounds))
+
+
+def host_code(kernel: Kernel, layout: Layout, entries: Entries, width: int) -> Generated:
+    """LLVM IR of `launch` for the host. width: threads of a block, at most."""
+    m = ModuleState(kernel, Options(), CPU, layout)
+    function = ir.Function(m.module, "launch", I32, [PTR], ("nounwind",))
+    _Launch(m, function, entries, width).emit()
+    return Generated(kernel, str(m.module), layout, (), m.options)
+
+
+class _Launch:
+    """The body of `launch`. A call that the driver refuses ends it."""
+
+    def __init__(self, m: ModuleState, function: ir.Function, entries: Entries, width: int) -> None:
+        self.m, self.function, self.entries, self.width = m, function, entries, width
+        self.b = IRBuilder(function.append_basic_block("entry"))
+        self.block = function.args[0]
+        self.refused: list[tuple[ir.Value, ir.Block]] = []
+        self.failed = function.append_basic_block("refused")
+
+    def emit(self) -> None:
+        b = self.b
+        self.table = b.load(self._at(self.m.layout.driver_at), PTR)
+        self.stream = self._table(STREAM)
+        self._clear()
+        for index, task in enumerate(self.m.kernel.tasks):
+            self._task(index, task)
+        self._pending()
+        b.ret(const(I32, OK))
+        b.position_at_end(self.failed)
+        if self.refused:
+            code = b.phi(I32)
+            for value, source in self.refused:
+                code.add_incoming(value, source)
+            b.store(b.zext(code, I64), self._at(self.m.layout.driver_error_at))
+            self._pending()
+        b.ret(const(I32, FAILED))
+
+    # -- words ----------------------------------------------------------------------------------------------
+
+    def _at(self, offset: int) -> ir.Value:
+        return self.b.gep(self.block, const(I64, offset), I8)
+
+    def _slot(self, offset: int) -> ir.Value:
+        return self.b.load(self._at(offset), I64)
+
+    def _table(self, word: int, t: ir.Type = I64) -> ir.Value:
+        return self.b.load(self.b.gep(self.table, const(I64, word), I64), t)
+
+    def _pending(self) -> None:
+        """Set after the launches: what waits meanwhile, and clears it, is told that there is more to wait for."""
+        self.b.store(const(I64, 1), self.b.gep(self.table, const(I64, PENDING), I64))
+
+    def _least(self, x: ir.Value, y: ir.Value) -> ir.Value:
+        return self.b.call(self.m.declare("llvm.umin.i64", I64, [I64, I64]), [x, y])
+
+    # -- calls ----------------------------------------------------------------------------------------------
+
+    def _unless_refused(self, code: ir.Value) -> None:
+        b = self.b
+        go_on = self.function.append_basic_block("started")
+        self.refused.append((code, b.block))
+        b.cbranch(b.icmp_unsigned("==", code, const(I32, 0)), go_on, self.failed)
+        b.position_at_end(go_on)
+
+    def _clear(self) -> None:
+        """Zero the state of this launch."""
+        size = self.m.layout.state_size
+        if size:
+            arguments = [self._slot(self.m.layout.state_at), const(I8, 0), const(I64, size), self.stream]
+            self._unless_refused(self.b.call_pointer(self._table(MEMSET, PTR), I32, arguments))
+
+    def _start(self, kind: str, index: int, threads: ir.Value, width: ir.Value | None = None) -> None:
+        if (kind, index) not in self.entries:
+            return
+        start = self.m.helper("sg.start", I32, [PTR, PTR, I64, I64, I64, I64], _start)
+        function = self._slot(self.m.layout.functions[kind, index])
+        width = width or const(I64, self.width)
+        call = [self.block, self._table(LAUNCH_KERNEL, PTR), self.stream, function, threads, width]
+        self._unless_refused(self.b.call(start, call))
+
+    def _task(self, index: int, task: Task) -> None:
+        one = const(I64, 1)
+        self._start("bounds", index, one)
+        if not task.is_parallel:
+            self._start("task", index, one)
+            return
+        count, layout = self._count(index, task), self.m.layout
+        most = self._table(MOST)
+        width: ir.Value = const(I64, self.width)
+        held = most
+        if any(s.task == index for s in layout.stacks):
+            held = self._slot(layout.threads_at[index])
+            width = self._fitting(held)
+        if index in layout.list_at:
+            self._choose(index, self._least(count, most), self._least(count, held), width)
+        else:
+            self._start("task", index, self._least(count, held), width)
+        self._start("finish", index, one)
+
+    def _fitting(self, rows: ir.Value) -> ir.Value:
+        """Threads of a block, so that there are not more threads than rows: a whole number of blocks."""
+        b = self.b
+        rest = b.urem(rows, const(I64, self.width))
+        return b.select(b.icmp_unsigned("==", rest, const(I64, 0)), const(I64, self.width), const(I64, WARP))
+
+    def _choose(self, index: int, all_threads: ir.Value, threads: ir.Value, width: ir.Value) -> None:
+        """Over the list of the iterations that pass, where this launch has one; else over all."""
+        b = self.b
+        listed, plain, done = (self.function.append_basic_block(name) for name in ("listed", "plain", "chosen"))
+        room = self._slot(self.m.layout.room_at[index])
+        b.cbranch(b.icmp_unsigned("!=", room, const(I64, 0)), listed, plain)
+        b.position_at_end(listed)
+        self._start("select", index, all_threads)
+        self._start("listed", index, self._least(threads, room), width)
+        b.branch(done)
+        b.position_at_end(plain)
+        self._start("task", index, threads, width)
+        b.branch(done)
+        b.position_at_end(done)
+
+    def _count(self, index: int, task: Task) -> ir.Value:
+        """Iterations of a task; very many if the host cannot tell, or fails: the device tells of that."""
+        if not is_countable(task):
+            return const(I64, _UNKNOWN)
+        b, axes = self.b, len(task.indices)
+        box = IRBuilder(self.function.blocks[0]).alloca(I64, 2 * axes) if axes else b.alloca(I64)
+        status = b.call(bounds_function(self.m, index, task), [self.block, box])
+        fine = b.icmp_unsigned("==", status, const(I32, OK))
+        return b.select(fine, volume(b, box, 0, axes), const(I64, _UNKNOWN))
+
+
+def _start(e: Arith, function: ir.Function) -> None:
+    """sg.start(block, cuLaunchKernel, stream, function, threads, width): nothing is started for no threads."""
+    b = e.b
+    block, launch, stream, handle, threads, width = function.args
+    with b.if_then(b.icmp_unsigned("==", threads, const(I64, 0))):
+        b.ret(const(I32, 0))
+    grid = b.trunc(b.udiv(b.add(threads, b.sub(width, const(I64, 1))), width), I32)
+    params = b.alloca(PTR)
+    b.store(block, params)
+    one, none = const(I32, 1), const(I64, 0)
+    shape = [grid, one, one, b.trunc(width, I32), one, one, const(I32, 0)]
+    b.ret(b.call_pointer(launch, I32, [handle, *shape, stream, params, none]))

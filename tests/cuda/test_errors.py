@@ -1,0 +1,131 @@
+"""Errors found on the device: they surface at the next wait, with the texts of the CPU, and work goes on."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from on_emulator import runtime
+from stackgrad.backends.cuda.driver import DriverError
+
+
+def kernels() -> tuple[sg.Field, dict[str, Callable[[], None]]]:
+    x = sg.field(sg.f32, 10)
+
+    @sg.kernel
+    def outside(n: sg.i32):
+        for i in range(n):
+            x[i] = 1.0
+
+    @sg.kernel
+    def asserting(n: sg.i32):
+        for i in range(n):
+            assert i < 7, "i is small"
+
+    @sg.kernel
+    def dividing(n: sg.i32):
+        for i in range(n):
+            x[0] = 7 // (i - 3)
+
+    return x, {"outside": lambda: outside(12), "asserting": lambda: asserting(9), "dividing": lambda: dividing(8)}
+
+
+@pytest.mark.parametrize("name", ["outside", "asserting", "dividing"])
+def test_the_text_is_that_of_the_cpu(name: str) -> None:
+    sg.init(arch=sg.cpu, debug=True)
+    with pytest.raises(sg.StackgradError) as wanted:
+        kernels()[1][name]()
+    with runtime(debug=True):
+        kernels()[1][name]()
+        with pytest.raises(type(wanted.value)) as found:
+            sg.sync()
+    assert str(found.value) == str(wanted.value)
+
+
+@pytest.mark.parametrize("look", [
+    lambda x: x[0], lambda x: x.to_numpy(), lambda x: x.memory, lambda x: sg.sync(), lambda x: x.copy_from(x),
+])  # fmt: skip
+def test_every_look_of_the_host_raises(look: Callable[[sg.Field], object]) -> None:
+    with runtime(debug=True):
+        x, launch = kernels()
+        launch["outside"]()
+        with pytest.raises(sg.OutOfBounds):
+            look(x)
+        sg.sync()
+
+
+def test_nothing_behind_a_failure_runs_until_it_is_raised() -> None:
+    with runtime(debug=True):
+        x, launch = kernels()
+        y = sg.field(sg.f32, 4)
+
+        @sg.kernel
+        def ones():
+            for i in y:
+                y[i] = 1.0
+
+        launch["outside"]()
+        ones()
+        with pytest.raises(sg.OutOfBounds):
+            sg.sync()
+        assert y.to_numpy().tolist() == [0] * 4
+        ones()
+        assert y.to_numpy().tolist() == [1] * 4
+
+
+def test_launches_that_stand_ready_fail_and_go_on() -> None:
+    with runtime(debug=True):
+        x = sg.field(sg.f32, 10)
+
+        @sg.kernel
+        def put(n: sg.i32):
+            for i in range(n):
+                x[i] = 2.0
+
+        for _ in range(10):
+            put(10)
+        put(11)
+        with pytest.raises(sg.OutOfBounds):
+            sg.sync()
+        x.fill(0.0)
+        put(5)
+        assert x.to_numpy().sum() == 10
+
+
+def test_a_launch_on_foreign_arrays_raises_at_once() -> None:
+    with runtime(debug=True):
+        @sg.kernel
+        def put(a: sg.types.ndarray(dtype=sg.f32, ndim=1), n: sg.i32):
+            for i in range(n):
+                a[i] = 2.0
+
+        a = np.zeros(4, np.float32)
+        with pytest.raises(sg.OutOfBounds):
+            put(a, 5)
+        a[:] = 0
+        put(a, 3)
+        assert a.tolist() == [2, 2, 2, 0]
+
+
+def test_memory_that_cannot_be_had_is_an_error_with_numbers() -> None:
+    with runtime() as (backend, driver):
+        def refuse(size: int) -> int:
+            raise DriverError(2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory", "cuMemAllocManaged")
+
+        driver.allocate_managed = refuse
+        with pytest.raises(sg.DeviceError, match=r"400 bytes .* of \d+ bytes left"):
+            sg.field(sg.f32, 100)
+
+
+def test_a_launch_that_the_driver_refuses_is_a_driver_error() -> None:
+    with runtime() as (backend, driver):
+        x, launch = kernels()
+        backend.device.stream = 12345  # no stream
+        try:
+            with pytest.raises(DriverError, match="launch of kernel"):
+                launch["asserting"]()
+        finally:
+            backend.device.stream = 0
+        launch["asserting"]()
+        sg.sync()
