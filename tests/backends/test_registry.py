@@ -1,14 +1,18 @@
 """The list of backends and the list of what they cannot do."""
 from __future__ import annotations
 
+from typing import NoReturn
+
 import pytest
 from stackgrad.backends import registry
 from stackgrad.backends.base import Options
 from stackgrad.backends.cpu.backend import CpuBackend
+from stackgrad.backends.cuda import backend as cuda_backend
+from stackgrad.backends.cuda.driver import Unavailable
 from stackgrad.backends.cuda.ptx import ptx
 from stackgrad.backends.limits import LIMITS, LOCAL_BYTES, Limit
 from stackgrad.backends.spirv.shaders import generate
-from stackgrad.compiler.errors import StackgradError, Unsupported
+from stackgrad.compiler.errors import DeviceError, StackgradError, Unsupported
 from stackgrad.compiler.ir.parser import parse_kernel
 
 GENERATORS = {
@@ -40,11 +44,17 @@ def test_a_backend_that_cannot_be_imported_is_unavailable(monkeypatch: pytest.Mo
     assert not probe.available and "no_such_library" in probe.reason and probe.cure == "pip install no_such_library"
 
 
-def test_cuda_says_why_it_cannot_run() -> None:
-    kernel = parse_kernel("kernel k() { serial { } }")
-    with pytest.raises(Unsupported, match="cure: run on the cpu backend"):
-        registry.get("cuda").compile(kernel, Options())
-    assert registry.get("cuda").heap_report()["real"] == {"current": 0, "peak": 0}
+def test_cuda_says_why_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent() -> NoReturn:
+        raise Unavailable("there is no GPU", "buy one")
+
+    monkeypatch.setattr(cuda_backend, "CudaDriver", absent)
+    backend = cuda_backend.CudaBackend()
+    probe = backend.probe()
+    assert (probe.available, probe.reason, probe.cure) == (False, "there is no GPU", "buy one")
+    with pytest.raises(DeviceError, match="there is no GPU; cure: buy one"):
+        backend.compile(parse_kernel("kernel k() { serial { } }"), Options())
+    assert backend.heap_report()["real"] == {"current": 0, "peak": 0}
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: f"{limit.backend}-{limit.name}")
