@@ -71,12 +71,13 @@ class Sizes:
     """What is known before a launch about the adstacks of a kernel.
 
     capacities: slots by stack name. rows: iterations that need a row, by (task index, slab). totals: by stack name the
-    sum of its depths over all iterations.
+    sum of its depths over all iterations. iterations: of parallel tasks with stacks, where somebody has counted them.
     """
 
     capacities: Mapping[str, int] = field(default_factory=dict)
     rows: Mapping[tuple[int, str], int] = field(default_factory=dict)
     totals: Mapping[str, int] = field(default_factory=dict)
+    iterations: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

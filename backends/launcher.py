@@ -6,62 +6,30 @@ scalars and shapes are the same.
 """
 from __future__ import annotations
 
-import math
 import os
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
-
-import numpy as np
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
 
 from ..compiler.errors import AdstackOverflow, StackgradError
-from ..compiler.ir.nodes import Arg, Atomic, Kernel, Load, Random, Shape, StackAlloca
-from ..compiler.ir.walk import walk_kernel
-from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Remote, Scalars, Sizes
-from .lowered import Lowered, Marking
+from ..compiler.ir.nodes import Kernel
+from .base import Arrays, Backend, Draws, Executable, Options, Remote, Scalars, Sizes
+from .extents import iterations
+from .launch_stats import LaunchStats
+from .lowered import Lowered
 from .profiling import execute
-from .sizing import SizeFinder
+from .sizing import Seen, SizeFinder
+from .slices import NO_DRAWS, NO_SIZES, Counting, Marks, Slice
 from .usage import SlabUse, describe, describe_overflow, find_uses
-from .words import CACHE_HITS, LAST, LAUNCHES, words
+from .words import CACHE_HITS, LAST, LAUNCHES
 
-DEPTHS, ROWS, TOTALS = "$depths", "$rows", "$totals"
-"""Arrays that the counting kernel fills: the depth of each stack in order of text; three rows a task, as SLABS; the sum
-of the depths of each stack over all iterations."""
+__all__ = ["NO_DRAWS", "Launcher", "Lowered"]
 
-MARKS, CONFLICTS, PLANES = "$marks", "$conflicts", 3
-"""Arrays that a marking kernel fills."""
-
-NO_SIZES = Sizes()
-NO_DRAWS = Draws()
 _KEPT_SIZES = 1024
 """Sizes kept per kernel: a program that steps through time asks for one per step, forward and back."""
-
-
-class LaunchStats:
-    """Counters of one launcher since it was made. countings: runs of the counting kernel. evaluations: sizes found by
-    their expressions. cache_hits: launches whose sizes were known. markings: launches of the marking kernel. words:
-    those that native launches count, see words.py.
-    """
-
-    __slots__ = ("words", "countings", "evaluations", "markings", "compile_seconds")
-
-    def __init__(self) -> None:
-        self.words = words((0, 0, 0))
-        self.countings = 0
-        self.evaluations = 0
-        self.markings = 0
-        self.compile_seconds = 0.0
-
-    @property
-    def launches(self) -> int:
-        """Launches, of which some raised."""
-        return self.words[LAUNCHES]
-
-    @property
-    def cache_hits(self) -> int:
-        """Launches whose sizes were known."""
-        return self.words[CACHE_HITS]
 
 
 class Launcher:
@@ -80,7 +48,8 @@ class Launcher:
         self.stats = LaunchStats()
         self.bound_arrays: tuple[str, ...] = ()
         self._executable: Executable | None = None
-        self._counting = None if lowered.counting is None else _Counting(lowered, backend, options)
+        self._remote: Remote | None = backend if isinstance(backend, Remote) else None
+        self._counting = None if lowered.counting is None else Counting(lowered, backend, options)
         self._finder = None if lowered.sizes is None else SizeFinder(lowered.kernel, lowered.sizes, backend, options)
         self._sizes: dict[object, Sizes] = {}
         self._last: Sizes = NO_SIZES
@@ -89,8 +58,8 @@ class Launcher:
         self._debug = os.environ.get("STACKGRAD_DEBUG_ADSTACK", "0") not in ("", "0")
         if self._counting is not None:
             self.bound_arrays = self._counting.loads
-        self._marks = None if lowered.marking is None else _Marks(lowered.marking, backend, options)
-        self._claims = None if lowered.claims is None else _Marks(lowered.claims, backend, options)
+        self._marks = None if lowered.marking is None else Marks(lowered.marking, backend, options)
+        self._claims = None if lowered.claims is None else Marks(lowered.claims, backend, options)
         self._clear: dict[object, None] = {}
         marked = () if self._marks is None else self._marks.loads
         self.versioned = (*self.bound_arrays, *(name for name in marked if name not in self.bound_arrays))
@@ -171,17 +140,43 @@ class Launcher:
             self.stats.words[CACHE_HITS] += 1
             self._use(known, "cached")
             return known
-        if isinstance(self.backend, Remote):
-            self.backend.wait()
-        sizes = self._evaluate(arrays, scalars)
-        source = "expression" if sizes is not None else "counted"
-        sizes = sizes if sizes is not None else self._count(counting, arrays, scalars, draws)
+        with self._looking():
+            sizes, source = self._look(counting, arrays, scalars, draws)
         if key is not None:
             if len(self._sizes) >= _KEPT_SIZES:
                 self._sizes.pop(next(iter(self._sizes)), None)
             self._sizes[key] = sizes
         self._use(sizes, source)
         return sizes
+
+    def _look(self, counting: Counting, arrays: Arrays, scalars: Scalars, draws: Draws) -> tuple[Sizes, str]:
+        """Sizes of this state and how they were found. Where arrays are on a device, also how many iterations it has
+        for them, since a device has rows for all at once.
+        """
+        remote = self._remote
+        seen: Any = arrays if remote is None else Seen(arrays, remote)
+        sizes = self._evaluate(seen, scalars)
+        source = "expression" if sizes is not None else "counted"
+        sizes = sizes if sizes is not None else self._count(counting, arrays, scalars, draws)
+        if remote is not None:
+            shapes = {name: array.shape for name, array in arrays.items()}
+            found = iterations(self.kernel, shapes, scalars, lambda name, place: seen[name].item(place))
+            sizes = replace(sizes, iterations=found)
+        return sizes, source
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """What is waited for and read back inside is counted."""
+        if self._remote is None:
+            yield
+            return
+        counters, stats = self._remote.counters, self.stats
+        waits, readbacks = counters.waits, counters.readbacks
+        try:
+            yield
+        finally:
+            stats.waits += counters.waits - waits
+            stats.readbacks += counters.readbacks - readbacks
 
     def _evaluate(self, arrays: Arrays, scalars: Scalars) -> Sizes | None:
         """Sizes by their expressions; None if there are none, or they do not describe this state."""
@@ -194,7 +189,7 @@ class Launcher:
         self.stats.compile_seconds += finder.seconds - before
         return sizes
 
-    def _count(self, counting: _Counting, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
+    def _count(self, counting: Counting, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
         if counting.executable is None:
             begin = time.perf_counter()
             counting.compile()
@@ -225,7 +220,7 @@ class Launcher:
         return frozenset(name for one in self._slices for name in one.shapes)
 
     @property
-    def _slices(self) -> list[_Slice]:
+    def _slices(self) -> list[Slice]:
         return [one for one in (self._counting, self._marks) if one is not None]
 
     def known_sizes(self, arrays: Arrays, scalars: Scalars, versions: tuple[int, ...] | None) -> Sizes | None:
@@ -285,86 +280,3 @@ class Launcher:
         self._use(sizes, self._source)
         lines = [str(overflow), *describe_overflow(self.kernel, sizes, needed)]
         return AdstackOverflow("\n".join(lines))
-
-
-class _Slice:
-    """A kernel launched before another one, on its arrays: what its result depends on."""
-
-    def __init__(self, kernel: Kernel, own: frozenset[str], backend: Backend, options: Options) -> None:
-        """own: parameters that are arrays of this launch alone."""
-        self.kernel = kernel
-        self.backend = backend
-        self.options = options
-        self.executable: Executable | None = None
-        types = kernel.array_types()
-        self.params = tuple(p.name for p in kernel.params if p.name in types and p.name not in own)
-        statements = list(walk_kernel(kernel))
-        read = {s.array for s in statements if isinstance(s, (Load, Atomic))}
-        self.loads = tuple(name for name in self.params if name in read)
-        self.shapes = tuple(sorted({s.array for s in statements if isinstance(s, Shape)} - own))
-        scalars = kernel.scalar_types()
-        self.scalars = tuple(sorted({s.name for s in statements if isinstance(s, Arg)}))
-        self.reals = tuple(name for name in self.scalars if scalars[name].is_real)
-        self.draws = any(isinstance(s, Random) for s in statements)
-
-    def key(self, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None) -> object | None:
-        """Equal keys, equal sizes. None if the caller keeps no versions of what is loaded."""
-        if versions is None:
-            if self.loads:
-                return None
-            versions = ()
-        shapes = tuple([arrays[name].shape for name in self.shapes])
-        values = tuple([scalars[name] for name in self.scalars])
-        signs = tuple([math.copysign(1.0, scalars[name]) for name in self.reals])  # -0.0 == 0.0
-        return versions, shapes, values, signs, draws if self.draws else None
-
-    def compile(self) -> Executable:
-        if self.executable is None:
-            self.executable = self.backend.compile(self.kernel, self.options)
-        return self.executable
-
-
-class _Marks(_Slice):
-    """The marking kernel of a launcher."""
-
-    def __init__(self, marking: Marking, backend: Backend, options: Options) -> None:
-        names = (CONFLICTS, *(f"{MARKS}{k}" for k in range(len(marking.marked))))
-        super().__init__(marking.kernel, frozenset(names), backend, options)
-        self.marking = marking
-        self.shapes = tuple(sorted({*self.shapes, *marking.marked}))
-
-    def look(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> None:
-        """Run the marking kernel on arrays of marks of this launch. Raises what they say."""
-        self.marking.check_sizes({name: arrays[name].size for name in self.marking.marked})
-        marks = [np.zeros((PLANES, *arrays[name].shape), np.int64) for name in self.marking.marked]
-        conflicts = np.zeros((len(self.marking.reads), self.marking.width), np.int64)
-        memory = {name: arrays[name] for name in self.params}
-        memory |= {f"{MARKS}{k}": found for k, found in enumerate(marks)}
-        execute(self.compile(), {**memory, CONFLICTS: conflicts}, scalars, NO_SIZES, draws)
-        if conflicts.any():
-            raise self.marking.refusal(marks, conflicts)
-
-
-class _Counting(_Slice):
-    """The counting kernel of a launcher: how it is read."""
-
-    def __init__(self, lowered: Lowered, backend: Backend, options: Options) -> None:
-        assert lowered.counting is not None
-        super().__init__(lowered.counting, frozenset((DEPTHS, ROWS, TOTALS)), backend, options)
-        self.shadow = tuple(sorted(lowered.shadow))
-        self.slots = [s for s in walk_kernel(lowered.kernel) if isinstance(s, StackAlloca)]
-        self.tasks = len(lowered.kernel.tasks)
-
-    def count(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
-        """Run the counting kernel; what it stores to is a copy."""
-        depths = np.zeros(len(self.slots), np.int64)
-        totals = np.zeros_like(depths)
-        rows = np.zeros(len(SLABS) * self.tasks, np.int64)
-        memory = {name: arrays[name] for name in self.params}
-        for name in self.shadow:
-            memory[name] = memory[name].copy()
-        execute(self.compile(), {**memory, DEPTHS: depths, ROWS: rows, TOTALS: totals}, scalars, NO_SIZES, draws)
-        capacities = {s.stack: int(d) for s, d in zip(self.slots, depths) if s.capacity is None}
-        counted = iter(rows.tolist())
-        needs = {(task, slab): next(counted) for task in range(self.tasks) for slab in SLABS}
-        return Sizes(capacities, needs, {s.stack: int(t) for s, t in zip(self.slots, totals)})

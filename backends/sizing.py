@@ -1,31 +1,74 @@
 """Sizes from expressions, inside a launch: on the host where they need no range, else by NumPy or by native code.
 
-Native code for ranges is an ordinary kernel of the backend. It is made when a range is long, or NumPy has been at short
-ones for as long as making it takes, so that a program which is launched a few times compiles nothing for its sizes.
+Native code for ranges is an ordinary kernel of the backend. It is made when a range is long, or NumPy has been at
+short ones for as long as making it takes, so that a program which is launched a few times compiles nothing for its
+sizes. Where arrays are on a device, single elements are read by small copies, and expressions that range over elements
+are left to the counting kernel, which runs there.
 """
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ..compiler.ir.nodes import Kernel, StackAlloca
 from ..compiler.ir.walk import walk_kernel
 from ..compiler.sizing.evaluate import Inexact, TooLong, sizes
-from ..compiler.sizing.expressions import INFINITY
+from ..compiler.sizing.expressions import INFINITY, OVER, walk
 from ..compiler.sizing.host import host_function
 from ..compiler.sizing.post_order import KeptSizes
 from ..compiler.sizing.sizes import Sized
 from ..compiler.sizing.to_kernel import INEXACT, size_kernel
-from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Scalars, Sizes
+from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Remote, Scalars, Sizes
 
 BREAK_EVEN = 0.02
 """Seconds of NumPy after which native code is made."""
 
 LONG = 1 << 15
 """Points of ranges that are no matter for NumPy."""
+
+
+class _Seen:
+    """An array of a device as size expressions look at it: its shape, and elements, each read once."""
+
+    __slots__ = ("array", "remote", "shape", "_known")
+
+    def __init__(self, array: np.ndarray, remote: Remote) -> None:
+        self.array, self.remote, self.shape = array, remote, array.shape
+        self._known: dict[tuple[int, ...], Any] = {}
+
+    def item(self, place: tuple[int, ...]) -> Any:
+        if place not in self._known:
+            self._known[place] = self.remote.item(self.array, place)
+        return self._known[place]
+
+
+class Seen(Mapping[str, Any]):
+    """The arrays of a launch on a device, as size expressions look at them."""
+
+    def __init__(self, arrays: Arrays, remote: Remote) -> None:
+        self._arrays, self._remote = arrays, remote
+        self._seen: dict[str, _Seen] = {}
+
+    def __getitem__(self, name: str) -> _Seen:
+        if name not in self._seen:
+            self._seen[name] = _Seen(self._arrays[name], self._remote)
+        return self._seen[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+
+def ranges_over_elements(sized: Sized) -> bool:
+    """Whether an element is read at the index of a range."""
+    ranges = (e for x in sized.expressions for e in walk(x) if e.kind in OVER)
+    return any(inner.kind == "read" for e in ranges for inner in walk(e))
 
 
 class SizeFinder:
@@ -37,13 +80,17 @@ class SizeFinder:
         self.backend = backend
         self.options = replace(options, debug=False)
         self.seconds = 0.0
-        self.break_even = BREAK_EVEN if backend.name != "reference" else INFINITY
+        self.is_remote = isinstance(backend, Remote)
+        self.break_even = BREAK_EVEN if backend.name != "reference" and not self.is_remote else INFINITY
         self._spent = 0.0
         self._sized: Sized | None = None
         self._native: tuple[Kernel, Executable] | None = None
 
     def find(self, arrays: Arrays, scalars: Scalars) -> Sizes | None:
-        """Sizes in this state; None if the expressions do not describe it."""
+        """Sizes in this state; None if the expressions do not describe it, or are left to the counting kernel.
+
+        arrays: on a device, a `Seen`.
+        """
         sized = self._sized
         if sized is None:
             sized = self.kept.sized()
@@ -57,6 +104,8 @@ class SizeFinder:
         try:
             if self._host is not None:
                 return self._host(arrays, scalars)
+            if self.is_remote and ranges_over_elements(sized):
+                return None
             if self._spent >= self.break_even:
                 return self._run(sized, arrays, scalars)
             begin = time.perf_counter()

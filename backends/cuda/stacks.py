@@ -9,7 +9,7 @@ its stacks have capacity 0: a push onto one is an overflow, not a stray write.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...compiler.errors import DeviceError
@@ -29,13 +29,6 @@ WIDEST = 16
 ENTRY = 4
 """Bytes of a number in a list."""
 
-Counts = Callable[[int], "int | None"]
-"""Iterations of a parallel task, where they are known before the launch."""
-
-
-def _unknown(task: int) -> None:
-    """Nothing is known."""
-
 
 @dataclass
 class Placement:
@@ -50,15 +43,15 @@ class Placement:
     gated: frozenset[int] = frozenset()
     growths: int = 0
 
-    def demands(self, sizes: Sizes, counts: Counts = _unknown) -> dict[int, Demand]:
+    def demands(self, sizes: Sizes) -> dict[int, Demand]:
         """What each parallel task with stacks asks for."""
         return {
-            task: self._demand(task, [s for s in self.layout.stacks if s.task == task], sizes, counts(task))
+            task: self._demand(task, [s for s in self.layout.stacks if s.task == task], sizes)
             for task in dict.fromkeys(task for task, _ in self.layout.rows)
             if self.kernel.tasks[task].is_parallel
         }
 
-    def _demand(self, task: int, stacks: list[Stack], sizes: Sizes, count: int | None) -> Demand:
+    def _demand(self, task: int, stacks: list[Stack], sizes: Sizes) -> Demand:
         slots = [capacity(s, sizes) for s in stacks]
         row = sum(s.slot_bytes * k for s, k in zip(stacks, slots))
         pushed = [total(s, k, sizes) for s, k in zip(stacks, slots)]
@@ -69,14 +62,14 @@ class Placement:
             row,
             max(known) if len(known) == len(passing) else None,
             sum(content) if len(content) == len(stacks) else None,
-            count,
+            sizes.iterations.get(task),
             task in self.gated,
         )
 
-    def dispatches(self, sizes: Sizes, counts: Counts = _unknown) -> dict[int, Dispatch]:
+    def dispatches(self, sizes: Sizes) -> dict[int, Dispatch]:
         """How each task with stacks runs. A serial one has a thread and a row."""
         found = {task: Dispatch(1) for task, _ in self.layout.rows}
-        return found | {task: dispatch(d, self.device) for task, d in self.demands(sizes, counts).items()}
+        return found | {task: dispatch(d, self.device) for task, d in self.demands(sizes).items()}
 
 
 def place(kernel: Kernel, layout: Layout, device: Device) -> Placement:
@@ -165,19 +158,18 @@ def _round(size: int, to: int) -> int:
     return -(-size // to) * to
 
 
-def bind(block: Block, placement: Placement, sizes: Sizes, heap: DeviceHeap, counts: Counts = _unknown) -> None:
+def bind(block: Block, placement: Placement, sizes: Sizes, heap: DeviceHeap) -> None:
     """Reserve memory and write offsets, capacities and bases into the block, unless they stand there already.
 
-    counts: see Counts; they decide speed and bytes, never whether a launch is right. Raises DeviceError before
-    anything is launched if the memory cannot be had. The caller holds the heap's lock until it has launched.
+    Raises DeviceError before anything is launched if the memory cannot be had. The caller holds the heap's lock until
+    it has launched.
     """
-    known = tuple(counts(task) for task, _ in placement.layout.rows)
-    key = heap.epoch, dict(sizes.capacities), dict(sizes.rows), dict(sizes.totals), known
+    key = heap.epoch, dict(sizes.capacities), dict(sizes.rows), dict(sizes.totals), dict(sizes.iterations)
     if block.stacks_key == key:
         return
     block.stacks_key = None
     layout = placement.layout
-    found = _reserve(placement, sizes, heap, counts)
+    found = _reserve(placement, sizes, heap)
     for at, word in found.words:
         block.put(at, word)
     for slab, at in layout.slabs.items():
@@ -187,9 +179,9 @@ def bind(block: Block, placement: Placement, sizes: Sizes, heap: DeviceHeap, cou
     block.stacks_key = heap.epoch, *key[1:]
 
 
-def _reserve(placement: Placement, sizes: Sizes, heap: DeviceHeap, counts: Counts) -> Plan:
+def _reserve(placement: Placement, sizes: Sizes, heap: DeviceHeap) -> Plan:
     """The plan for which there is memory: what suits the device, else with half the rows, down to a warp a task."""
-    dispatches = placement.dispatches(sizes, counts)
+    dispatches = placement.dispatches(sizes)
     while True:
         found = plan(placement.layout, sizes, dispatches)
         try:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...backends import launcher
+from ...backends import slices
 from ...backends.base import SLABS, Sizes
 from ...backends.cpu import stacks
 from ...backends.llvm.layout import Stack
@@ -34,12 +34,12 @@ def _gate_of_the_next_slab() -> Plant:
 
 
 def _versions_ignored() -> Plant:
-    right = launcher._Slice.key
+    right = slices.Slice.key
 
     def wrong(self: Any, arrays: Any, scalars: Any, draws: Any, versions: tuple[int, ...] | None) -> object:
         return right(self, arrays, scalars, draws, versions and ())
 
-    return patched(launcher._Slice, "key", wrong)
+    return patched(slices.Slice, "key", wrong)
 
 
 MUTANTS = (

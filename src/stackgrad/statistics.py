@@ -14,8 +14,9 @@ class KernelStats:
 
     launches, grad_launches: forward and reverse. countings: runs of the counting kernel. evaluations: launches whose
     adstack sizes were found by their expressions. cache_hits: launches whose sizes were known. growths: launches that
-    made the adstack heap larger. compile_seconds: code generation, all directions. bytes: adstack memory by slab that
-    the last gradient needed; its tasks run one after another and share a slab.
+    made the adstack heap larger. waits, readbacks: for a device, and of elements from it, before launches could be
+    made: none where nothing that decides a size has changed. compile_seconds: code generation, all directions. bytes:
+    adstack memory by slab that the last gradient needed; its tasks run one after another and share a slab.
     """
 
     launches: int = 0
@@ -24,6 +25,8 @@ class KernelStats:
     evaluations: int = 0
     cache_hits: int = 0
     growths: int = 0
+    waits: int = 0
+    readbacks: int = 0
     compile_seconds: float = 0.0
     bytes: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(SLABS, 0))
 
@@ -49,6 +52,8 @@ def stats_of(programs: Iterable[Program]) -> KernelStats:
         evaluations=sum(launcher.stats.evaluations for launcher in (*forward, *reverse)),
         cache_hits=sum(launcher.stats.cache_hits for launcher in (*forward, *reverse)),
         growths=sum(launcher.growths for launcher in (*forward, *reverse)),
+        waits=sum(launcher.stats.waits for launcher in (*forward, *reverse)),
+        readbacks=sum(launcher.stats.readbacks for launcher in (*forward, *reverse)),
         compile_seconds=sum(launcher.stats.compile_seconds for launcher in (*forward, *reverse)),
         bytes=need,
     )

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 from counted_memory import Memory
@@ -140,8 +141,13 @@ def bound(
 ) -> tuple[Block, DeviceHeap, stacks.Placement]:
     layout = lay_out_for_device(kernel)
     block, heap, placement = Block(layout, "k", set()), DeviceHeap(memory), stacks.place(kernel, layout, H100)
-    stacks.bind(block, placement, sizes, heap, lambda task: count)
+    stacks.bind(block, placement, sized(sizes, count), heap)
     return block, heap, placement
+
+
+def sized(sizes: Sizes, count: int | None) -> Sizes:
+    """With so many iterations of the first task."""
+    return sizes if count is None else replace(sizes, iterations={0: count})
 
 
 def few(depth: int = 8, passing: int = 100) -> Sizes:
@@ -162,12 +168,12 @@ def test_binding_again_changes_nothing_and_growth_is_counted(kernel: Kernel) -> 
     memory = Memory()
     block, heap, placement = bound(kernel, memory, few(), 1000)
     before = bytes(block.view), heap.epoch
-    stacks.bind(block, placement, few(), heap, lambda task: 1000)
+    stacks.bind(block, placement, sized(few(), 1000), heap)
     assert (bytes(block.view), heap.epoch) == before and placement.growths == 1
-    stacks.bind(block, placement, few(9), heap, lambda task: 1000)
+    stacks.bind(block, placement, sized(few(9), 1000), heap)
     assert placement.growths == 2 and block.word(block.layout.slabs["real"]) == heap.base("real")
     held = dict(memory.held)
-    stacks.bind(block, placement, few(2), heap, lambda task: 1000)
+    stacks.bind(block, placement, sized(few(2), 1000), heap)
     assert memory.held == held and placement.growths == 2
 
 

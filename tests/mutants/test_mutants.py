@@ -182,7 +182,7 @@ def is_caught(mutant: Mutant, found: Answers, values: Arrays, gradient: Arrays) 
 
 def state() -> list[object]:
     """Everything that plants touch: rows of the tables, and the classes and modules they patch."""
-    from stackgrad.backends import launcher
+    from stackgrad.backends import slices
     from stackgrad.backends.cpu import stacks
     from stackgrad.backends.llvm.masked import adstack, atomics
     from stackgrad.backends.llvm.masked import loops as masked_loops
@@ -206,7 +206,7 @@ def state() -> list[object]:
 
     owners = (TaskReverser, Sources, Requirements, RiskAnalysis, ForwardSweep, TangentSweep, _Merger, _Liveness,
               Marking, _Lowering, _Promotion, count, count._Counter, driver, Elements, pipeline,
-              tangent_statements, stacks, launcher._Slice, adstack, atomics, masked_loops, evaluate, flows)  # fmt: skip
+              tangent_statements, stacks, slices.Slice, adstack, atomics, masked_loops, evaluate, flows)  # fmt: skip
     tables = (LLVM, MASKED_CONTROL, rules.VJP, statements.REVERSE, tangent_statements.TANGENT)
     return [*(dict(vars(o)) for o in owners), *({k: t[k] for k in t} for t in tables)]
 

@@ -1,0 +1,112 @@
+"""Kernels that are launched before another one, on its arrays: to count what it pushes, to mark what it overwrites.
+
+Each is an ordinary kernel of the backend. `key` names the state that its result depends on.
+"""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..compiler.ir.nodes import Arg, Atomic, Kernel, Load, Random, Shape, StackAlloca
+from ..compiler.ir.walk import walk_kernel
+from .base import SLABS, Arrays, Backend, Draws, Executable, Options, Remote, Scalars, Sizes
+from .lowered import Lowered, Marking
+from .profiling import execute
+
+DEPTHS, ROWS, TOTALS = "$depths", "$rows", "$totals"
+"""Arrays that the counting kernel fills: the depth of each stack in order of text; three rows a task, as SLABS; the sum
+of the depths of each stack over all iterations."""
+
+MARKS, CONFLICTS, PLANES = "$marks", "$conflicts", 3
+"""Arrays that a marking kernel fills."""
+
+NO_SIZES = Sizes()
+NO_DRAWS = Draws()
+
+
+class Slice:
+    """A kernel launched before another one, on its arrays: what its result depends on."""
+
+    def __init__(self, kernel: Kernel, own: frozenset[str], backend: Backend, options: Options) -> None:
+        """own: parameters that are arrays of this launch alone."""
+        self.kernel = kernel
+        self.backend = backend
+        self.options = options
+        self.executable: Executable | None = None
+        types = kernel.array_types()
+        self.params = tuple(p.name for p in kernel.params if p.name in types and p.name not in own)
+        statements = list(walk_kernel(kernel))
+        read = {s.array for s in statements if isinstance(s, (Load, Atomic))}
+        self.loads = tuple(name for name in self.params if name in read)
+        self.shapes = tuple(sorted({s.array for s in statements if isinstance(s, Shape)} - own))
+        scalars = kernel.scalar_types()
+        self.scalars = tuple(sorted({s.name for s in statements if isinstance(s, Arg)}))
+        self.reals = tuple(name for name in self.scalars if scalars[name].is_real)
+        self.draws = any(isinstance(s, Random) for s in statements)
+
+    def key(self, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None) -> object | None:
+        """Equal keys, equal sizes. None if the caller keeps no versions of what is loaded."""
+        if versions is None:
+            if self.loads:
+                return None
+            versions = ()
+        shapes = tuple([arrays[name].shape for name in self.shapes])
+        values = tuple([scalars[name] for name in self.scalars])
+        signs = tuple([math.copysign(1.0, scalars[name]) for name in self.reals])  # -0.0 == 0.0
+        return versions, shapes, values, signs, draws if self.draws else None
+
+    def compile(self) -> Executable:
+        if self.executable is None:
+            self.executable = self.backend.compile(self.kernel, self.options)
+        return self.executable
+
+
+class Marks(Slice):
+    """The marking kernel of a launcher."""
+
+    def __init__(self, marking: Marking, backend: Backend, options: Options) -> None:
+        names = (CONFLICTS, *(f"{MARKS}{k}" for k in range(len(marking.marked))))
+        super().__init__(marking.kernel, frozenset(names), backend, options)
+        self.marking = marking
+        self.shapes = tuple(sorted({*self.shapes, *marking.marked}))
+
+    def look(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> None:
+        """Run the marking kernel on arrays of marks of this launch. Raises what they say."""
+        self.marking.check_sizes({name: arrays[name].size for name in self.marking.marked})
+        marks = [np.zeros((PLANES, *arrays[name].shape), np.int64) for name in self.marking.marked]
+        conflicts = np.zeros((len(self.marking.reads), self.marking.width), np.int64)
+        memory = {name: arrays[name] for name in self.params}
+        memory |= {f"{MARKS}{k}": found for k, found in enumerate(marks)}
+        execute(self.compile(), {**memory, CONFLICTS: conflicts}, scalars, NO_SIZES, draws)
+        if conflicts.any():
+            raise self.marking.refusal(marks, conflicts)
+
+
+class Counting(Slice):
+    """The counting kernel of a launcher: how it is read."""
+
+    def __init__(self, lowered: Lowered, backend: Backend, options: Options) -> None:
+        assert lowered.counting is not None
+        super().__init__(lowered.counting, frozenset((DEPTHS, ROWS, TOTALS)), backend, options)
+        self.shadow = tuple(sorted(lowered.shadow))
+        self.slots = [s for s in walk_kernel(lowered.kernel) if isinstance(s, StackAlloca)]
+        self.tasks = len(lowered.kernel.tasks)
+
+    def copy(self, array: np.ndarray) -> np.ndarray:
+        """Other memory with the same content, where the backend has its arrays."""
+        return self.backend.duplicate(array) if isinstance(self.backend, Remote) else array.copy()
+
+    def count(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
+        """Run the counting kernel; what it stores to is a copy."""
+        depths = np.zeros(len(self.slots), np.int64)
+        totals = np.zeros_like(depths)
+        rows = np.zeros(len(SLABS) * self.tasks, np.int64)
+        memory = {name: arrays[name] for name in self.params}
+        for name in self.shadow:
+            memory[name] = self.copy(memory[name])
+        execute(self.compile(), {**memory, DEPTHS: depths, ROWS: rows, TOTALS: totals}, scalars, NO_SIZES, draws)
+        capacities = {s.stack: int(d) for s, d in zip(self.slots, depths) if s.capacity is None}
+        counted = iter(rows.tolist())
+        needs = {(task, slab): next(counted) for task in range(self.tasks) for slab in SLABS}
+        return Sizes(capacities, needs, {s.stack: int(t) for s, t in zip(self.slots, totals)})
