@@ -29,7 +29,7 @@ from ..launch import GRAD
 from ..model import Program
 from ..outcome import Arrays, Ok, Outcome, Trap, Unsupported, attempt, one_line
 from ..peers import Peer
-from . import again, beside, derivatives, features
+from . import again, beside, derivatives, features, related
 from .lowerings import Lowerings, copies, kernel_of
 from .marks import difference, overlap
 from .plan import Plan
@@ -91,10 +91,10 @@ class _Case:
         final = self._forward()
         if isinstance(final, Ok) and not self.plan.stops_before_reverse and self.lowerings.gradients:
             self._reverse(self.lowerings)
+        if isinstance(final, Ok) and self.plan.relations:
+            self.judged += related.compare(made, self.initial, self.states, self.program, self.plan, self.panel)
         if self.plan.peers:
-            self.judged += beside.compare(
-                self.program, made, self.initial, self.scalars, self.plan, self.panel.peers
-            )
+            self.judged += beside.compare(self.program, made, self.initial, self.scalars, self.plan, self.panel.peers)
 
     def _kernel(self) -> Kernel:
         """The kernel under test."""

@@ -5,6 +5,7 @@ import random
 from dataclasses import dataclass, replace
 
 from ...compiler.ad.policies import LOWERINGS, POLICIES
+from ..relations import RELATIONS
 from .twins import TWINS
 
 Key = tuple[str, str]
@@ -42,6 +43,9 @@ LANES = (4, 8, 2, 4, 8, 16)
 AGAIN = 0.15
 """Share of cases whose gradient is launched again with other trip counts, and whose sizes are found both ways."""
 
+RELATED = 0.12
+"""Share of cases that check a relation, on the reference or on the backends of the case."""
+
 IN_MEMORY = 0.5
 """Share of cases whose vectors are local arrays."""
 
@@ -61,7 +65,8 @@ class Plan:
     reverse. in_memory: in the model's own rendering vectors are local arrays. tangents: compare with forward mode.
     branching, masked: which code of the CPU runs; lanes, threads: of masked code. again: size the gradient both ways
     and launch it with other trip counts. policy: one more that makes the gradient, if any. of_arrays: likewise,
-    where the kernel has local arrays. only: the one comparison to make; None for all.
+    where the kernel has local arrays. relations: checked too, by name. relate_on: "reference", "backends" or "both".
+    part: which of what a relation can change it does. only: the one comparison to make; None for all.
     """
 
     backends: tuple[str, ...] = BACKENDS
@@ -86,6 +91,9 @@ class Plan:
     in_memory: bool = False
     only: Key | None = None
     peers: tuple[str, ...] = ()
+    relations: tuple[str, ...] = ()
+    relate_on: str = "both"
+    part: int = 0
 
     def wants(self, direction: str, executor: str) -> bool:
         """Whether this comparison is to be made."""
@@ -98,7 +106,8 @@ class Plan:
 
     def narrowed(self, key: Key) -> Plan:
         """The same case with this comparison alone."""
-        backends = tuple(b for b in self.backends if b == key[1])
+        related = key[1] in RELATIONS
+        backends = tuple(b for b in self.backends if b == key[1] or related)
         return replace(
             self, backends=backends, text=self.text or key[1] == "text", oracle=key[1] == "jax",
             forward=key[0] == "forward", classic=key[1] == "classic", only=key,
@@ -106,7 +115,7 @@ class Plan:
             policy=self.policy if key[1] == "policy" else "",
             of_arrays=self.of_arrays if key[1] == "policy" else "",
             branching=True, masked=True, again=key[1] == "again",
-            peers=tuple(p for p in self.peers if p == key[1]),
+            peers=tuple(p for p in self.peers if p == key[1]), relations=(key[1],) if related else (),
         )  # fmt: skip
 
     @property
@@ -115,6 +124,7 @@ class Plan:
         return replace(
             self, text=True, oracle=True, check=True, counts=True, forward=True, classic=True, effort=2, twins=True,
             tangents=True, branching=True, masked=True, again=True, policy=self.policy or OTHER_POLICIES[0], only=None,
+            relations=RELATIONS, relate_on="both",
         )
 
 
@@ -146,4 +156,7 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
         again=source.random() < AGAIN,
         peers=peers,
         in_memory=source.random() < IN_MEMORY,
+        relations=(source.choice(RELATIONS),) if source.random() < RELATED else (),
+        relate_on=source.choice(("reference", "backends")),
+        part=source.randrange(64),
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..compare import Verdict
+from ..relations import RELATIONS
 from .plan import Key
 
 Outcome = Literal["ok", "trap", "unsupported", "refused", "poisoned", "undecided", "disagreement"]
@@ -12,8 +13,9 @@ OUTCOMES: tuple[Outcome, ...] = ("ok", "trap", "unsupported", "refused", "poison
 DECIDED: frozenset[Outcome] = frozenset({"ok", "trap", "disagreement"})
 
 
-SURE = frozenset({"text", "types", "marks", "sizes"})
-"""Comparisons that no rounding leaves open: they count only where they are all there is."""
+SURE = frozenset({"text", "types", "marks", "sizes", *RELATIONS})
+"""Comparisons that no rounding leaves open, or that say nothing of what is right: they count only where they are all
+there is."""
 _WORST_FIRST: tuple[Outcome, ...] = ("trap", "undecided", "poisoned", "refused", "unsupported", "ok")
 
 

@@ -1,0 +1,68 @@
+"""What relations that rewrite kernels share: copies of blocks, and which loops end early."""
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Block, Kernel, Stmt, Value
+from ...compiler.ir.walk import map_blocks, next_id, rename_block, rename_locals, results, walk, walk_kernel
+
+
+class Copies:
+    """Makes copies of blocks of one kernel: new values, and new names for locals that the block declares."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.next_id = next_id(kernel)
+        self.taken = {s.var for s in walk_kernel(kernel) if isinstance(s, n.Local | n.LocalArray)}
+
+    def copy(self, block: Block, known: dict[Value, Value]) -> Block:
+        """known: what values from outside become; those that the block defines are added."""
+        for stmt in walk(block):
+            for value in results(stmt):
+                known[value] = self.fresh(value)
+        names = {s.var: self._name(s.var) for s in walk(block) if isinstance(s, n.Local | n.LocalArray)}
+        return rename_locals(_redefined(rename_block(block, known), known), names)
+
+    def fresh(self, like: Value) -> Value:
+        """A new value of the same type."""
+        self.next_id += 1
+        return Value(self.next_id - 1, like.type)
+
+    def _name(self, old: str) -> str:
+        number = 1
+        while f"{old}.{number}" in self.taken:
+            number += 1
+        self.taken.add(f"{old}.{number}")
+        return f"{old}.{number}"
+
+
+def _redefined(block: Block, known: dict[Value, Value]) -> Block:
+    """The block with the values it defines replaced."""
+
+    def change(stmt: Stmt) -> Stmt:
+        stmt = map_blocks(stmt, lambda inner: _redefined(inner, known))
+        changed: dict[str, Any] = {}
+        for name, role in n.ROLES[type(stmt)]:
+            old = getattr(stmt, name)
+            if role == "result" and old is not None:
+                changed[name] = known[old]
+        return replace(stmt, **changed)
+
+    return tuple(map(change, block))
+
+
+def has(kernel: Kernel, *kinds: type[Stmt]) -> bool:
+    """Whether such statements occur in it."""
+    return any(isinstance(stmt, kinds) for stmt in walk_kernel(kernel))
+
+
+def stops(block: Block, depth: int = 1) -> bool:
+    """Whether the body of a loop, this block, has a `break` that ends this loop and no other."""
+    for stmt in block:
+        if isinstance(stmt, n.Break) and stmt.depth == depth:
+            return True
+        inside = depth + isinstance(stmt, n.For | n.While | n.Scope)
+        if any(stops(getattr(stmt, name), inside) for name, role in n.ROLES[type(stmt)] if role == "block"):
+            return True
+    return False

@@ -1,0 +1,59 @@
+"""A kernel of several tasks is two kernels in a row; its gradient is theirs, the second one's first.
+
+    kernel { A; B }    →    kernel { A }, kernel { B }
+
+What crosses from A to B in temporaries goes through arrays of no axes.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Kernel, Param, Task, Temp
+from ...compiler.ir.types import ArrayType
+from ...compiler.ir.walk import walk, walk_task
+from ..fuzz.result import Judged
+from ..launch import GRAD
+from .chain import Chain, On
+from .kernels import has
+from .pairs import Pair
+
+
+def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
+    """draw: after which task."""
+    halves = split(chain.made[0].plain.kernel, draw)
+    if halves is None:
+        return
+    kernels, crossing = halves
+    zeros = {t.name: np.zeros((), t.dtype.dtype) for t in crossing}
+    seeds = {t.name + GRAD: zeros[t.name] for t in crossing if t.dtype.is_real} if chain.seeds else {}
+    other = chain.of(*kernels, initial={**chain.initial, **zeros}, seeds={**chain.seeds, **seeds})
+    yield from Pair("kernel-split", chain, other).compare(on, forward, bits=on.name == "reference")
+
+
+def split(kernel: Kernel, draw: int) -> tuple[tuple[Kernel, Kernel], tuple[Temp, ...]] | None:
+    """Two kernels for one of stage tasks, and the temporaries that became arrays. None if there is one task, or the
+    place of a task in its kernel has a meaning: for its random numbers, for what `return` leaves out.
+    """
+    if len(kernel.tasks) < 2 or has(kernel, n.Random):
+        return None
+    at = 1 + draw % (len(kernel.tasks) - 1)
+    first, second = kernel.tasks[:at], kernel.tasks[at:]
+    if any(isinstance(s, n.Return) for task in first if not task.is_parallel for s in walk(task.body)):
+        return None
+    crossing = tuple(t for t in kernel.temps if t.name in _touched(first) & _touched(second))
+    arrays = tuple(Param(t.name, ArrayType(t.dtype, 0, t.dtype.is_real)) for t in crossing)
+    made = [
+        replace(kernel, name=f"{kernel.name}_{number}", params=kernel.params + arrays, tasks=tasks,
+                temps=tuple(t for t in kernel.temps if t not in crossing and t.name in _touched(tasks)))
+        for number, tasks in enumerate((first, second))
+    ]  # fmt: skip
+    return (made[0], made[1]), crossing
+
+
+def _touched(tasks: tuple[Task, ...]) -> set[str]:
+    kinds = n.Load | n.Store | n.Atomic
+    return {s.array for task in tasks for s in walk_task(task) if isinstance(s, kinds)}

@@ -1,0 +1,49 @@
+"""Chains of the kernels, and what every relation says of them."""
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import stackgrad as sg
+from relation_kernels import KERNELS, content, fields
+from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.harness.executors import CHECKED, PRECISE, backend_named
+from stackgrad.harness.fuzz.lowerings import Lowerings
+from stackgrad.harness.fuzz.result import Judged
+from stackgrad.harness.launch import GRAD, primals, with_gradient
+from stackgrad.harness.relations.chain import Chain, On
+from stackgrad.harness.relations.table import TABLE
+from stackgrad.reference.backend import ReferenceBackend
+
+DRAWS = range(6)
+"""Draws that between them change each part of each kernel."""
+
+
+def reference() -> On:
+    return On("reference", ReferenceBackend(), CHECKED)
+
+
+def executor(name: str) -> On:
+    return reference() if name == "reference" else On(name, backend_named(name), PRECISE)
+
+
+@cache
+def traced(name: str, real: Any) -> Kernel:
+    """A kernel of the list, over fields of this type."""
+    sg.init(arch=sg.reference, default_fp=real)
+    return KERNELS[name](fields(real)).ir()
+
+
+def chain_of(kernel: Kernel, real: type = np.float64) -> Chain:
+    """A launch of it on the content of the list, its gradient seeded everywhere. Lowered anew."""
+    arrays = {name: content(name.rpartition(".")[2], real) for name in primals(kernel)}
+    rng = np.random.default_rng(3)
+    seeds = {n + GRAD: np.asarray(rng.uniform(0.5, 1.5, arrays[n].shape), real) for n in with_gradient(kernel)}
+    return Chain((Lowerings(kernel),), arrays, {}, seeds)
+
+
+def said(relation: str, kernel: Kernel, on: On, real: type = np.float64, draws: Any = DRAWS) -> list[Judged]:
+    """Every verdict of a relation on a kernel."""
+    chain = chain_of(kernel, real)
+    return [judged for draw in draws for judged in TABLE[relation](chain, on, draw, True)]

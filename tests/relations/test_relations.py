@@ -1,0 +1,42 @@
+"""Every relation holds on kernels of every kind, on every executor; and says something of those that it is about."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from relation_kernels import KERNELS
+from relation_support import executor, reference, said, traced
+from stackgrad.harness.relations import RELATIONS
+from stackgrad.harness.relations.table import TABLE
+
+SILENT = {
+    "linear": set(),
+    "loop-split": {"straight", "extremes", "box", "temporaries"},
+    "permuted": set(),
+    "widened": set(),
+    "kernel-split": set(KERNELS) - {"tasks", "temporaries", "overwriting"},
+}
+"""Kernels without anything that a relation could change."""
+
+
+def test_the_table_has_every_relation() -> None:
+    assert tuple(TABLE) == RELATIONS == tuple(SILENT)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_holds_on_the_reference(relation: str, kernel: str) -> None:
+    for real, dtype in ((sg.f32, np.float32), (sg.f64, np.float64)):
+        judged = said(relation, traced(kernel, real), reference(), dtype)
+        assert {j.verdict for j in judged} <= {"ok"}, [str(j) for j in judged if j.verdict != "ok"]
+        silent = kernel in SILENT[relation]
+        assert {j.direction for j in judged} == set() if silent else {"reverse"} <= {j.direction for j in judged}
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cpu-masked"])
+@pytest.mark.parametrize("kernel", ["nested", "sums", "tasks", "vectors", "exits"])
+def test_holds_on_machine_code(kernel: str, backend: str) -> None:
+    for relation in RELATIONS:
+        judged = said(relation, traced(kernel, sg.f32), executor(backend), np.float32, draws=(1, 2))
+        assert {j.verdict for j in judged} <= {"ok"}, [str(j) for j in judged if j.verdict != "ok"]
+        assert all(j.reference == backend and j.executor == relation for j in judged)
