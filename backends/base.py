@@ -166,6 +166,12 @@ class Remote(Protocol):
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         """A new array that launches use in place. Raises DeviceError if there is not enough memory."""
 
+    def borrow(self, interface: Mapping[str, Any], lender: Any, stream: int | None) -> np.ndarray:
+        """An array over memory of the device of another library, as `__cuda_array_interface__` describes it.
+
+        lender: kept alive. stream: with whose work launches are ordered; None if that is over. Raises ValueError.
+        """
+
     def duplicate(self, array: np.ndarray) -> np.ndarray:
         """A copy behind all launches, made by the device, that launches use in place."""
 

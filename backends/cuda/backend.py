@@ -6,6 +6,7 @@ NVIDIA's may be given (driver.py).
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ...compiler.ir.nodes import Kernel
 from ..base import SLABS, Counters, Flight, Options, Probe, Sizes
 from . import stacks
 from .access import HostAccess
+from .borrowed import borrow
 from .code import generate, layout_of
 from .device import Device
 from .driver import CudaDriver, Driver, Unavailable
@@ -88,6 +90,10 @@ class CudaBackend:
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         """Memory of an array that kernels use without copies. Raises DeviceError."""
         return managed_zeros(self.device, shape, dtype)
+
+    def borrow(self, interface: Mapping[str, Any], lender: Any, stream: int | None) -> np.ndarray:
+        """Memory on the GPU of another library; see borrowed.py. Raises ValueError for what kernels cannot address."""
+        return borrow(self.device, self.fetch, interface, lender, stream)
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
         """A copy behind all launches, made by the device, that kernels use without copies."""

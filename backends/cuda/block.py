@@ -12,26 +12,36 @@ import numpy as np
 
 from ..cpu.block import Block, Bound
 from ..llvm.layout import Layout
+from .borrowed import Borrowed, lender_of
 from .device import Device
 from .memory import Buffers, is_addressable
 
 
 class DeviceBlock(Block):
-    """A block, and what of its arrays is foreign, by name."""
+    """A block, and which of its arrays are foreign, or memory of the GPU of other libraries, by name."""
 
     def __init__(self, layout: Layout, kernel: str, written: set[str], device: Device, buffers: Buffers) -> None:
         super().__init__(layout, kernel, written)
         self.device, self.buffers = device, buffers
         self.foreign: dict[str, Bound] = {}
+        self.borrowed: dict[str, Bound] = {}
         self._states: dict[int, tuple[int, int]] = {}
         self.put(layout.driver_at, device.table_address)
         self.put(layout.halted_at, device.halted)
 
     def _place(self, bound: Bound, array: np.ndarray) -> None:
         super()._place(bound, array)
-        self.foreign.pop(bound.array.name, None)
-        if array.nbytes and not is_addressable(array, self.device):
+        for kept in (self.foreign, self.borrowed):
+            kept.pop(bound.array.name, None)
+        if lender_of(array) is not None:
+            self.borrowed[bound.array.name] = bound
+        elif array.nbytes and not is_addressable(array, self.device):
             self.foreign[bound.array.name] = bound
+
+    def lenders(self) -> list[Borrowed]:
+        """Who else has work on the memory of this launch."""
+        arrays = [bound.held() for bound in self.borrowed.values() if bound.held is not None]
+        return [lender for array in arrays if array is not None and (lender := lender_of(array)) is not None]
 
     def prepare(self) -> None:
         """Have a state on the device for launches on the current stream: those of one stream take turns with it."""

@@ -140,6 +140,13 @@ class Device:
         finally:
             self.stream = before
 
+    def follow(self, stream: int, other: int) -> None:
+        """What the stream does from now on is behind what the other one has to do so far."""
+        event = self.driver.new_event()
+        self.driver.record(event, other)
+        self.driver.wait_event(event, stream)
+        self.driver.destroy_event(event)
+
     # -- waiting --------------------------------------------------------------------------------------------
 
     @property
@@ -195,6 +202,10 @@ class Device:
     def drop(self, give_back: Callable[[], None], size: int = 0) -> None:
         """Call this when no launch can use what it gives back; may be called by the collector of garbage."""
         self._trash.append((give_back, size))
+
+    def hold(self, thing: object, size: int = 0) -> None:
+        """Keep something alive until launches are over."""
+        self.drop(lambda: id(thing) and None, size)
 
     def tidy(self) -> None:
         """Give back what was dropped, if that takes no wait or there is much of it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from ...compiler.errors import StackgradError, Unsupported
@@ -20,6 +21,7 @@ from ..llvm.layout import written
 from ..llvm.stack_sizes import capacity
 from . import policy, stacks
 from .block import DeviceBlock
+from .borrowed import ordered
 from .code import DeviceCode
 from .device import Device, Record
 from .driver import CONTEXT_ERRORS, Driver, DriverError
@@ -114,10 +116,11 @@ class CudaExecutable:
             block = self.new_block()
         try:
             block.bind(arrays, scalars, draws)
-            if block.foreign:
-                self._run_staged(block, sizes)
-            else:
-                self._run(block, sizes)
+            with ordered(self.device, block.lenders()) if block.borrowed else nullcontext():
+                if block.foreign:
+                    self._run_staged(block, sizes)
+                else:
+                    self._run(block, sizes)
         finally:
             self._idle.append(block)
 
@@ -178,7 +181,7 @@ class CudaExecutable:
     def stand(self, block: DeviceBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
         """Prepare a block for native launches. False if that cannot be now; raises what `run` raises before it runs."""
         block.bind(arrays, scalars, Draws())
-        if block.foreign or self.device.is_capturing:
+        if block.foreign or block.borrowed or self.device.is_capturing:
             return False
         block.prepare()
         if self.layout.stacks:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.errors import DeviceError
+from .borrowed import Borrowed
 from .device import Device
 from .driver import NOTHING_LEFT, DriverError
 
@@ -77,8 +78,10 @@ def owner_of(array: np.ndarray) -> Managed | None:
 
 def is_addressable(array: np.ndarray, device: Device) -> bool:
     """Whether kernels of a device address the array as it is."""
-    owner = owner_of(array)
-    return owner is not None and owner.device is device
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, (Managed, Borrowed)) and base.device is device
 
 
 class Buffers:

@@ -1,10 +1,12 @@
 """Arrays that a caller gives to a kernel: fields and ndarrays of ours, NumPy arrays, torch tensors, JAX arrays.
 
-Invariant: a leaf's memory is C-contiguous, in native byte order and on the host. torch and JAX are recognised by
-module name, so neither is imported here.
+Invariant: a leaf's memory is C-contiguous, in native byte order, and where kernels run: on the host, or, with
+arch=cuda, also on the GPU, where the host does not touch it. torch and JAX are recognised by module name, so neither is
+imported.
 """
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 
 from .compiler.ir.types import Scalar, from_dtype
 from .fields.array import Array
+from .session import RUNTIME
 
 
 class Misfit(Exception):
@@ -50,6 +53,8 @@ def foreign(value: Any, needs_grad: bool | None) -> Foreign | None:
         return _torch(value, needs_grad)
     if library in ("jax", "jaxlib") and hasattr(value, "__array__"):
         return _jax(value, needs_grad)
+    if RUNTIME.remote is not None and hasattr(value, "__cuda_array_interface__"):
+        return _other(value, needs_grad)
     return None
 
 
@@ -62,16 +67,13 @@ def _numpy(value: np.ndarray, needs_grad: bool | None) -> Foreign:
 
 
 def _torch(value: Any, needs_grad: bool | None) -> Foreign:
-    if value.device.type != "cpu":
+    if value.device.type != "cpu" and (RUNTIME.remote is None or value.device.type != "cuda"):
         raise Misfit(f"the torch tensor is on {value.device}", "give x.cpu()")
     if not value.is_contiguous():
         raise Misfit("the torch tensor is not contiguous", "give x.contiguous()")
     if needs_grad and not value.requires_grad:
         raise Misfit("the torch tensor does not require a gradient", "call x.requires_grad_() before")
-    try:
-        memory = value.detach().numpy()
-    except TypeError as problem:
-        raise Misfit(f"the torch tensor cannot be read: {problem}", "convert it to float32 or float64") from None
+    memory = memory_of_tensor(value)
     if needs_grad and not _keeps_gradient(value):
         raise Misfit("the torch tensor is computed from others and keeps no gradient", "call x.retain_grad() before")
     if not value.requires_grad or needs_grad is False or not _keeps_gradient(value):
@@ -80,7 +82,37 @@ def _torch(value: Any, needs_grad: bool | None) -> Foreign:
         value.grad = value.detach().new_zeros(value.shape)
     if not value.grad.is_contiguous():
         raise Misfit("the gradient of the torch tensor is not contiguous", "set x.grad = x.grad.contiguous()")
-    return Foreign(memory, value.grad.detach().numpy(), owner=value)
+    return Foreign(memory, memory_of_tensor(value.grad), owner=value)
+
+
+def memory_of_tensor(tensor: Any) -> np.ndarray:
+    """The memory of a contiguous torch tensor where it is. Raises Misfit."""
+    plain = tensor.detach()
+    try:
+        if tensor.device.type == "cpu":
+            found: np.ndarray = plain.numpy()
+            return found
+        stream = sys.modules["torch"].cuda.current_stream(tensor.device).cuda_stream
+        return _borrowed(plain.__cuda_array_interface__, plain, stream)
+    except (TypeError, AttributeError) as problem:
+        raise Misfit(f"the torch tensor cannot be read: {problem}", "convert it to float32 or float64") from None
+
+
+def _borrowed(interface: Any, lender: Any, stream: int | None) -> np.ndarray:
+    assert RUNTIME.remote is not None
+    try:
+        return RUNTIME.remote.borrow(interface, lender, stream)
+    except ValueError as problem:
+        raise Misfit(f"kernels cannot use the array on the GPU: {problem}", "copy it first") from None
+
+
+def _other(value: Any, needs_grad: bool | None) -> Foreign:
+    """An array of CuPy, Numba or whoever else; its interface names the stream to be ordered with, if any."""
+    if needs_grad:
+        raise Misfit(f"the {type(value).__name__} has no gradient", "give a field, or sg.ndarray(..., needs_grad=True)")
+    interface = value.__cuda_array_interface__
+    memory = _borrowed(interface, value, interface.get("stream"))
+    return Foreign(memory, read_only=not memory.flags.writeable, owner=value)
 
 
 def _keeps_gradient(value: Any) -> bool:
@@ -90,6 +122,9 @@ def _keeps_gradient(value: Any) -> bool:
 def _jax(value: Any, needs_grad: bool | None) -> Foreign:
     if needs_grad:
         raise Misfit("a JAX array has no gradient buffer", "wrap the kernel with sg.jax.wrap, or give an ndarray")
+    if RUNTIME.remote is not None and hasattr(value, "__cuda_array_interface__"):
+        value.block_until_ready()
+        return Foreign(_borrowed(value.__cuda_array_interface__, value, None), read_only=True, owner=value)
     memory = np.array(value, order="C")
     memory.flags.writeable = False
     return Foreign(memory, read_only=True, owner=value)

@@ -91,9 +91,11 @@ class Wrapped:
 
     def backward(
         self, given: Mapping[str, Any], out: Mapping[str, np.ndarray], cotangents: Mapping[str, np.ndarray],
-        launched: Launched,
+        launched: Launched, places: Mapping[str, np.ndarray] | None = None,
     ) -> dict[str, np.ndarray]:  # fmt: skip
         """Gradients of the real arrays among the arguments, from cotangents of results, which are used up.
+
+        places: zeros to be their memory, by name; None for new ones, which are ready to be read.
 
         Raises ArgumentError if a field that the kernel uses was written since the launch.
         """
@@ -101,7 +103,8 @@ class Wrapped:
             if field.version != version:
                 raise ArgumentError(f"{field.label}, which kernel {self.kernel.__name__} uses, was written since its"
                                     " launch", "give it as an argument")  # fmt: skip
-        grads = {name: np.zeros_like(value) for name, value in given.items() if is_real(value)}
+        known = places or {}
+        grads = {n: known[n] if n in known else np.zeros_like(v) for n, v in given.items() if is_real(v)}
         binding, scalars = self._bound(given, out, {**grads, **cotangents})
         binding.launch_grad(scalars, launched.draws)
         return grads

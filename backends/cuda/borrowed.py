@@ -1,0 +1,132 @@
+"""Memory on the GPU of other libraries, as arguments without copies: torch tensors, JAX arrays, CuPy and whoever has
+`__cuda_array_interface__`.
+
+A `DeviceArray` is a NumPy array over an address that the host cannot read: it has dtype, shape and address, which is
+what launches need, and refuses what would touch the memory; `copy()` fetches it. Invariant: a launch follows what its
+owner had the GPU do before, and what the owner has it do afterwards follows the launch: by events between their stream
+and ours.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...compiler.errors import Unsupported
+from .device import Device
+
+LEGACY = (0, 1)
+"""Handles of the stream that calls without a stream use."""
+
+_BY_NAME: tuple[Callable[..., Any], ...] = (np.may_share_memory, np.shares_memory)
+"""Functions of NumPy that look at addresses alone."""
+
+
+class Borrowed:
+    """Owner of a DeviceArray's memory. lender: kept alive. stream: on which the lender orders its work; None if its
+    work is over, and the memory must stay until launches are.
+    """
+
+    def __init__(
+        self, device: Device, address: int, shape: tuple[int, ...], dtype: np.dtype[Any], lender: Any,
+        stream: int | None, writeable: bool,
+    ) -> None:  # fmt: skip
+        self.device, self.lender, self.stream = device, lender, stream
+        self.bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        self.__array_interface__ = {
+            "shape": shape, "typestr": dtype.str, "data": (address, not writeable), "version": 3,
+        }  # fmt: skip
+
+
+class DeviceArray(np.ndarray):
+    """Memory that the host cannot read."""
+
+    fetch: Callable[[np.ndarray], np.ndarray] | None
+
+    def __array_finalize__(self, parent: Any) -> None:
+        self.fetch = getattr(parent, "fetch", None)
+
+    def copy(self, order: Any = "C") -> np.ndarray:
+        """The content on the host."""
+        if self.fetch is None:
+            self._refuse()
+        return self.fetch(self)
+
+    def _refuse(self, *arguments: Any, **options: Any) -> NoReturn:
+        raise Unsupported(
+            "the host would have to read or write an array that is on the GPU", "copy it to the host: x.cpu(), x.get()"
+        )
+
+    def __array_ufunc__(self, *arguments: Any, **options: Any) -> NoReturn:
+        self._refuse()
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        if function in (np.zeros_like, np.empty_like, np.ones_like):
+            return function(np.broadcast_to(np.zeros((), args[0].dtype), args[0].shape), *args[1:], **options)
+        if function not in _BY_NAME:
+            self._refuse()
+        plain = [a.view(np.ndarray) if isinstance(a, DeviceArray) else a for a in args]
+        return function(*plain, **options)
+
+    def __getitem__(self, place: Any) -> Any:
+        parts = place if isinstance(place, tuple) else (place,)
+        if not all(isinstance(part, slice) or part is Ellipsis for part in parts):
+            self._refuse()
+        return super().__getitem__(place)
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self.dtype}, {self.shape}, at {self.__array_interface__['data'][0]:#x})"
+
+    __str__ = __repr__
+    __setitem__ = __iter__ = __bool__ = __float__ = __int__ = __index__ = _refuse  # type: ignore[assignment]
+    item = tolist = tobytes = astype = fill = dump = tofile = take = byteswap = sort = _refuse  # type: ignore[assignment]
+
+
+def borrow(
+    device: Device, fetch: Callable[[np.ndarray], np.ndarray], interface: Mapping[str, Any], lender: Any,
+    stream: int | None,
+) -> DeviceArray:  # fmt: skip
+    """The array that `__cuda_array_interface__` describes. Raises ValueError, with the reason, for one with strides."""
+    shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+    if interface.get("mask") is not None:
+        raise ValueError("it has a mask")
+    address, is_constant = interface["data"]
+    strides = interface.get("strides")
+    if strides is not None and 0 not in shape:
+        dense = [int(np.prod(shape[axis + 1 :], dtype=np.int64)) * dtype.itemsize for axis in range(len(shape))]
+        if any(extent > 1 and s != d for s, d, extent in zip(strides, dense, shape)):
+            raise ValueError("it is not contiguous")
+    owner = Borrowed(device, int(address or 0) or dtype.itemsize, shape, dtype, lender, stream, not is_constant)
+    made: DeviceArray = np.asarray(owner).view(DeviceArray)
+    made.fetch = fetch
+    return made
+
+
+def lender_of(array: np.ndarray) -> Borrowed | None:
+    """The owner of the memory of an array, if it is another library's."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base if isinstance(base, Borrowed) else None
+
+
+@contextmanager
+def ordered(device: Device, lenders: Iterable[Borrowed]) -> Iterator[None]:
+    """What is launched inside runs behind the lenders' work so far, and before what they do later."""
+    found = list(lenders)
+    own = device.stream
+    streams = {one.stream for one in found if one.stream is not None and not _is_same(one.stream, own)}
+    for stream in streams:
+        device.follow(own, stream)
+    yield
+    for stream in streams:
+        device.follow(stream, own)
+    for one in found:
+        if one.stream is None:
+            device.hold(one, one.bytes)
+
+
+def _is_same(one: int, other: int) -> bool:
+    return one == other or (one in LEGACY and other in LEGACY)
