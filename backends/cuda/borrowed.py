@@ -48,7 +48,7 @@ class DeviceArray(np.ndarray):
     def __array_finalize__(self, parent: Any) -> None:
         self.fetch = getattr(parent, "fetch", None)
 
-    def copy(self, order: Any = "C") -> np.ndarray:
+    def copy(self, order: Any = "C") -> np.ndarray:  # type: ignore[override]
         """The content on the host."""
         if self.fetch is None:
             self._refuse()

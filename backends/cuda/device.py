@@ -12,6 +12,7 @@ import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -205,7 +206,7 @@ class Device:
 
     def hold(self, thing: object, size: int = 0) -> None:
         """Keep something alive until launches are over."""
-        self.drop(lambda: id(thing) and None, size)
+        self.drop(partial(_forget, thing), size)
 
     def tidy(self) -> None:
         """Give back what was dropped, if that takes no wait or there is much of it."""
@@ -230,3 +231,7 @@ class Device:
         self._empty()
         self.records.take()
         self.driver.zero(self.halted, 64)
+
+
+def _forget(thing: object) -> None:
+    """Nothing: the reference goes with the call."""

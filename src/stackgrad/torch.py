@@ -43,7 +43,7 @@ def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
 
 
 def _check_devices(tensors: Mapping[str, Any]) -> None:
-    first = next(iter(tensors.values()), None)
+    first: Any = next(iter(tensors.values()), None)
     for name, tensor in tensors.items():
         if tensor.device.type != "cpu" and (RUNTIME.remote is None or tensor.device.type != "cuda"):
             raise ArgumentError(f"the tensor {name} is on {tensor.device}", f"give {name}.cpu()")
