@@ -27,9 +27,13 @@ from ..reference.backend import ReferenceBackend
 from ..reference.order import Order
 from .launch import GRAD, is_forward, used_arrays, with_gradient
 from .outcome import Arrays, one_line
+from .settled import settled
 
 PRECISE = Options(debug=False, precise=True)
 CHECKED = Options(debug=True, precise=True)
+LIMITED_AS = {"cuda": "nvptx"}
+"""Backends whose holes are those of the code that they run."""
+
 _CHUNKS = 16
 
 
@@ -75,7 +79,7 @@ class LaunchExecutor:
     def supports(self, kernel: Kernel) -> str | None:
         """What backends/limits.py says of the backend."""
         try:
-            check(kernel, self.backend.name)
+            check(kernel, LIMITED_AS.get(self.backend.name, self.backend.name))
         except Unsupported as error:
             return one_line(error)
         return None
@@ -154,6 +158,9 @@ def reordered() -> LaunchExecutor:
 VARIANTS = {"cpu-masked": "cpu"}
 """Other ways to run a backend, as executors of their own: the backend behind each."""
 
+EMULATED = {"cuda-emulated": "cpu", "cuda-emulated-few": "cpu"}
+"""Executors without the device of their backend, on what else they need. They run where they are named: none is fast."""
+
 
 @cache
 def _masked() -> Backend:
@@ -162,9 +169,17 @@ def _masked() -> Backend:
     return MaskedCpu()
 
 
+def _emulated(name: str) -> Backend:
+    from .emulated_cuda.backend import emulated
+
+    return settled(emulated(name))
+
+
 def backend_named(name: str) -> Backend:
-    """The backend of an executor, one instance per process. Raises UnknownBackend."""
-    return _masked() if name in VARIANTS else registry.get(name)
+    """The backend of an executor; its launches are over when they return. Raises UnknownBackend."""
+    if name in EMULATED:
+        return _emulated(name)
+    return _masked() if name in VARIANTS else settled(registry.get(name))
 
 
 def present_backends(
@@ -172,12 +187,13 @@ def present_backends(
 ) -> tuple[list[LaunchExecutor], Mapping[str, str]]:
     """(an executor for each backend that can run here, the reference aside; why the others cannot, by name).
 
-    names: the backends wanted; None for all, with `variants` those of VARIANTS too. Raises UnknownBackend.
+    names: the backends wanted, those of EMULATED among them; None for all, with `variants` those of VARIANTS too.
+    Raises UnknownBackend.
     """
     every = [n for n in registry.BACKENDS if n != "reference"] + list(VARIANTS if variants else ())
     wanted = every if names is None else list(names)
     probes = registry.probe_all()
-    probes |= {name: probes[backend] for name, backend in VARIANTS.items()}
+    probes |= {name: probes[backend] for name, backend in (VARIANTS | EMULATED).items()}
     found, absent = [], {}
     for name in wanted:
         backend = None if name in probes and not probes[name].available else backend_named(name)

@@ -15,7 +15,29 @@ _HERE = str(Path(__file__).parent)
 if _HERE not in sys.path:
     sys.path.append(_HERE)  # at the end: the folders of tests shadow nothing
 
+import stand_in  # noqa: E402
+
 _FOLDERS = ("ops", "statements", "invalid", "ad")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "cuda: runs on an NVIDIA GPU; skipped, with the reason, where there is none")
+    if stand_in.NAME:
+        emulator = stand_in.install()
+        if emulator is not None:
+            config.pluginmanager.register(stand_in.Awaited(emulator))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests marked `cuda` need the device."""
+    if item.get_closest_marker("cuda") is None:
+        return
+    from stackgrad.backends import registry
+
+    probe = registry.probe_all()["cuda"]
+    if not probe.available:
+        pytest.skip(f"{probe.reason}; {probe.cure}")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -46,9 +46,13 @@ class Leak:
 class EmulatedDriver:
     """A GPU that is not there. counts: calls by name. launches: name, blocks and threads of each launch asked for."""
 
-    def __init__(self, card: Card = CARD, checked: bool = True, backward: bool = False, effort: int = 0) -> None:
-        """checked: look at every access. backward: the last thread of a grid runs first. effort: of LLVM's."""
-        self.card, self.backward, self.stream = card, backward, 0
+    def __init__(
+        self, card: Card = CARD, checked: bool = True, backward: bool = False, most: int = 0, effort: int = 0
+    ) -> None:
+        """checked: look at every access. backward: the last thread of a grid runs first. most: threads that a grid has
+        at most, however many were asked for, so that each runs several iterations; 0: all. effort: of LLVM's.
+        """
+        self.card, self.backward, self.most, self.stream = card, backward, most, 0
         self.counts: Counter[str] = Counter()
         self.launches: list[tuple[str, int, int]] = []
         self._checked, self._effort = checked, effort
@@ -350,11 +354,12 @@ class EmulatedDriver:
 
     def _grid(self, function: Function, parameters: bytes, blocks: int, threads: int) -> None:
         self._report[2] = 0
-        unwritten = function(parameters, blocks * threads, self.backward)
+        total = min(blocks * threads, self.most or _MOST_BLOCKS)
+        unwritten = function(parameters, total, self.backward)
         if self._report[2]:
             address, size, thread = self._report
             where = f"{size} bytes at {address:#x}, which is {self.memory.near(address)}"
-            detail = f"{function.entry.name}, thread {thread - 1} of {blocks * threads}: {where}"
+            detail = f"{function.entry.name}, thread {thread - 1} of {total}: {where}"
             raise refusal(700, "cuLaunchKernel", detail)
         if not unwritten:
             raise refusal(719, "cuLaunchKernel", f"{function.entry.name} has written its parameters")

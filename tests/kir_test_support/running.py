@@ -26,6 +26,7 @@ from stackgrad.compiler.ir.nodes import Kernel, Op, StackAlloca
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import ArrayType, Scalar
 from stackgrad.compiler.ir.walk import renumber, walk_kernel
+from stackgrad.harness.executors import backend_named
 
 from .directives import Check, KirFileError
 from .numbers import is_exact, read_array, read_number, unlike
@@ -149,7 +150,7 @@ def launcher(text: str, backend: str, build: Build, lowering: str = "") -> Launc
         lowered = prepare_forward(kernel, check=True)
     else:
         lowered = Lowered(kernel)
-    return Launcher(lowered, registry.get(backend), build.options)
+    return Launcher(lowered, backend_named(backend), build.options)
 
 
 def _is_unsized(kernel: Kernel) -> bool:

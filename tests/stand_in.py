@@ -1,0 +1,46 @@
+"""STACKGRAD_STAND_IN=NAME runs tests written for the CPU on another backend: `cuda`, or an emulated one.
+
+What asks for the backend `cpu`, by name or as an arch of the runtime, gets the other one; so does what asks for `cuda`
+where that is emulated. Tests about the CPU's own machine code do not hold then. A run on an emulated device fails a test
+in which the host read managed memory without waiting for what was launched before.
+"""
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+NAME = os.environ.get("STACKGRAD_STAND_IN", "")
+
+
+def install() -> Any:
+    """Put the backend in the CPU's place; gives the emulated driver, if it is one."""
+    from stackgrad import session
+    from stackgrad.backends import registry
+    from stackgrad.harness.emulated_cuda.backend import NAMES, emulated
+
+    backend = emulated(NAME) if NAME in NAMES else registry.get(NAME)
+    probe = backend.probe()
+    if not probe.available:
+        raise pytest.UsageError(f"{NAME} cannot stand in for the CPU: {probe.reason}; cure: {probe.cure}")
+    if NAME in NAMES:
+        registry._instances["cuda"] = backend
+    registry._instances["cpu"] = registry.get("cuda")
+    session.ALIASES["cpu"] = "cuda"
+    return getattr(backend, "emulator", None)
+
+
+class Awaited:
+    """Fails a test in which the host did not wait."""
+
+    def __init__(self, emulator: Any) -> None:
+        self._emulator = emulator
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Any:
+        before = self._emulator.unawaited
+        result = yield
+        unawaited = self._emulator.unawaited - before
+        assert not unawaited, f"the host touched managed memory {unawaited} times while launches were pending"
+        return result
