@@ -159,7 +159,7 @@ VARIANTS = {"cpu-masked": "cpu"}
 """Other ways to run a backend, as executors of their own: the backend behind each."""
 
 EMULATED = {"cuda-emulated": "cpu", "cuda-emulated-few": "cpu"}
-"""Executors without the device of their backend, on what else they need. They run where they are named: none is fast."""
+"""Executors without the device of their backend: on what else they need. They run where they are named."""
 
 
 @cache

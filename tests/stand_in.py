@@ -1,8 +1,8 @@
 """STACKGRAD_STAND_IN=NAME runs tests written for the CPU on another backend: `cuda`, or an emulated one.
 
 What asks for the backend `cpu`, by name or as an arch of the runtime, gets the other one; so does what asks for `cuda`
-where that is emulated. Tests about the CPU's own machine code do not hold then. A run on an emulated device fails a test
-in which the host read managed memory without waiting for what was launched before.
+where that is emulated. Tests about the CPU's own machine code do not hold then. On an emulated device a test fails in
+which the host read managed memory without waiting for what was launched before.
 """
 from __future__ import annotations
 
