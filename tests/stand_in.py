@@ -2,7 +2,8 @@
 
 What asks for the backend `cpu`, by name or as an arch of the runtime, gets the other one; so does what asks for `cuda`
 where that is emulated. Tests about the CPU's own machine code do not hold then. On an emulated device a test fails in
-which the host read managed memory without waiting for what was launched before.
+which the host read managed memory without waiting for what was launched before; STACKGRAD_STAND_IN_TRACE=1 shows where
+(pytest -s).
 """
 from __future__ import annotations
 
@@ -28,7 +29,10 @@ def install() -> Any:
         registry._instances["cuda"] = backend
     registry._instances["cpu"] = registry.get("cuda")
     session.ALIASES["cpu"] = "cuda"
-    return getattr(backend, "emulator", None)
+    emulator = getattr(backend, "emulator", None)
+    if emulator is not None and "STACKGRAD_STAND_IN_TRACE" in os.environ:
+        emulator.show_unawaited()
+    return emulator
 
 
 class Awaited:

@@ -10,7 +10,9 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import itertools
+import signal
 import threading
 from array import array
 from collections import Counter
@@ -56,7 +58,7 @@ class EmulatedDriver:
         self.counts: Counter[str] = Counter()
         self.launches: list[tuple[str, int, int]] = []
         self._checked, self._effort = checked, effort
-        self._words = array("Q", [0, 0])  # closed, accesses by the host that did not wait
+        self._words = array("Q", [0, 0, 0])  # see guard.py
         self._report = array("Q", [0, 0, 0])  # address, bytes, thread + 1 of the first access outside
         self.memory = Memory(self._words.buffer_info()[0])
         self._streams = Streams()
@@ -96,6 +98,11 @@ class EmulatedDriver:
     def unawaited(self) -> int:
         """Accesses of the host to managed memory while work was queued. Always 0 where faults cannot be caught."""
         return int(self._words[1])
+
+    def show_unawaited(self) -> None:
+        """Write the Python stack to stderr at each access that is counted."""
+        faulthandler.register(signal.SIGUSR1)
+        self._words[2] = signal.SIGUSR1
 
     @property
     def pending(self) -> int:

@@ -4,6 +4,7 @@ On a device such a read gives whatever the launch has written by then. Here the 
 anything is queued; the first access opens them, is counted in the owner's word and goes on. The handler runs in machine
 code, as it must: the thread that it interrupts may hold any lock. Faults elsewhere are left to whoever handled them.
 
+An owner's words: whether its pages are closed, accesses counted, a signal to raise at each of them or 0.
 Words of `_head`: address of the entries (low, high, owner), their number, address of the former action.
 """
 from __future__ import annotations
@@ -26,6 +27,7 @@ _ACTION_BYTES, _FLAGS_AT, _SIGINFO = 152, 136, 4
 
 _TEXT = """
 declare i32 @mprotect(ptr, i64, i32)
+declare i32 @raise(i32)
 declare i32 @sigaction(i32, ptr, ptr)
 define void @protect(ptr %head, i64 %owner, i32 %how) {
   %entries = load ptr, ptr %head
@@ -96,6 +98,15 @@ open:
   %more = add i64 %counted, 1
   store i64 %more, ptr %counted.at
   call void @protect(ptr %head, i64 %owner, i32 3)
+  %tell.at = getelementptr i64, ptr %words, i64 2
+  %tell = load i64, ptr %tell.at
+  %silent = icmp eq i64 %tell, 0
+  br i1 %silent, label %done, label %loud
+loud:
+  %told = trunc i64 %tell to i32
+  %raised = call i32 @raise(i32 %told)
+  br label %done
+done:
   ret void
 foreign:
   %former.at = getelementptr i64, ptr %head, i64 2
