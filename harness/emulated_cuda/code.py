@@ -3,14 +3,14 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from ...backends.llvm.optimise import Refused
+from .checks import Places, Untranslatable
 from .host_module import HostModule
-from .translate import Entry, Untranslatable, entries, translate
+from .translate import Entry, entries, translate
 
 LIMIT = 32_764
 """Bytes of parameters that a launch may have (PTX 8.1 on sm_70 and later)."""
@@ -43,7 +43,7 @@ class Function:
 class Module:
     """A loaded image. functions: its entries by name."""
 
-    def __init__(self, image: bytes, head: array[int], report: array[int], checked: bool, effort: int) -> None:
+    def __init__(self, image: bytes, places: Places, effort: int) -> None:
         """Raises Untranslatable, and Refused for what LLVM does not take."""
         first, _, text = image.decode().partition("\n")
         known = entries(text)
@@ -54,7 +54,7 @@ class Module:
         for entry in known.values():
             if entry.bytes > LIMIT:
                 raise Untranslatable(f"entry {entry.name} takes {entry.bytes} bytes of parameters, more than {LIMIT}")
-        host = translate(text, head.buffer_info()[0], report.buffer_info()[0], checked)
+        host = translate(text, places)
         self._code = _compiled(host, tuple(known), effort)
         self.functions = {
             name: Function(entry, _RUN(self._code.addresses[f"run.{name}"])) for name, entry in known.items()

@@ -10,65 +10,50 @@
 from __future__ import annotations
 
 import ctypes
-import faulthandler
-import itertools
-import signal
-import threading
 from array import array
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from ...backends.base import Options
-from ...backends.cuda.driver import Card, DriverError
+from ...backends.cuda.driver import Card
 from ...backends.llvm.optimise import Refused
+from . import checks
+from .checks import Untranslatable
 from .code import Function, Module, image_of
-from .guard import GUARDED, guard
+from .findings import KINDS, Leak, Race
 from .memory import Memory
 from .native import EntryPoints
 from .refusals import NAMES, refusal
-from .streams import Event, Streams
-from .translate import Entry, Untranslatable
+from .translate import Entry
+from .work import Work
 
 CARD = Card("emulated", (9, 0), 132, 50 << 20, 8 << 30, "12.4")
 """As an H100, but for its memory."""
 
 _MOST_THREADS, _MOST_BLOCKS = 1024, 2**31 - 1
 
-@dataclass(frozen=True)
-class Leak:
-    """Memory that was not given back, and who asked for it."""
-
-    bytes: int
-    kind: str
-    asked: str
-
-
-class EmulatedDriver:
-    """A GPU that is not there. counts: calls by name. launches: name, blocks and threads of each launch asked for."""
+class EmulatedDriver(Work):
+    """A GPU that is not there. counts: calls by name. launches: name, blocks and threads of each launch asked for.
+    races: of launches that ran, see checks.py.
+    """
 
     def __init__(
-        self, card: Card = CARD, checked: bool = True, backward: bool = False, most: int = 0, effort: int = 0
+        self, card: Card = CARD, backward: bool = False, most: int = 0, strict: bool = True, effort: int = 0
     ) -> None:
-        """checked: look at every access. backward: the last thread of a grid runs first. most: threads that a grid has
-        at most, however many were asked for, so that each runs several iterations; 0: all. effort: of LLVM's.
+        """backward: the last thread of a grid runs first. most: threads that a grid has at most, however many were
+        asked for, so that each runs several iterations; 0: all. strict: a race is an error. effort: of LLVM's.
         """
-        self.card, self.backward, self.most, self.stream = card, backward, most, 0
-        self.counts: Counter[str] = Counter()
+        super().__init__()
+        self.card, self.backward, self.most = card, backward, most
         self.launches: list[tuple[str, int, int]] = []
-        self._checked, self._effort = checked, effort
-        self._words = array("Q", [0, 0, 0])  # see guard.py
-        self._report = array("Q", [0, 0, 0])  # address, bytes, thread + 1 of the first access outside
+        self._strict, self._effort = strict, effort
+        self._report = array("Q", [0] * checks.WORDS)
         self.memory = Memory(self._words.buffer_info()[0])
-        self._streams = Streams()
-        self._lock = threading.RLock()
-        self._running = 0
-        self._handles = itertools.count(1 << 20, 16)
+        self._places = checks.Places(
+            self.memory.head, self._report, self.memory.low, self.memory.bytes, self.memory.shadow
+        )
+        self.races: list[Race] = []
         self._modules: dict[int, Module] = {}
         self._functions: dict[int, tuple[int, Function]] = {}
-        self._events: dict[int, Event | None] = {}
-        self._graphs: dict[int, list[Callable[[], None]]] = {}
         self._native = EntryPoints(self.launch, self.fill, self._entry_of)
         self.entry_points: Mapping[str, int] = self._native.addresses
 
@@ -94,21 +79,6 @@ class EmulatedDriver:
     def memory_bytes(self) -> int:
         return self.card.memory_bytes
 
-    @property
-    def unawaited(self) -> int:
-        """Accesses of the host to managed memory while work was queued. Always 0 where faults cannot be caught."""
-        return int(self._words[1])
-
-    def show_unawaited(self) -> None:
-        """Write the Python stack to stderr at each access that is counted."""
-        faulthandler.register(signal.SIGUSR1)
-        self._words[2] = signal.SIGUSR1
-
-    @property
-    def pending(self) -> int:
-        """Pieces of work that have not run."""
-        return self._streams.pending
-
     def leaks(self) -> list[Leak]:
         """Memory that is held now."""
         return [Leak(b.size, b.kind, b.asked) for b in self.memory.blocks.values()]
@@ -129,7 +99,7 @@ class EmulatedDriver:
     def load(self, image: bytes) -> int:
         self.counts["load"] += 1
         try:
-            module = Module(image, self.memory.head, self._report, self._checked, self._effort)
+            module = Module(image, self._places, self._effort)
         except (Untranslatable, Refused) as error:
             raise refusal(218, "cuModuleLoadData", str(error)) from error
         handle = next(self._handles)
@@ -243,133 +213,29 @@ class EmulatedDriver:
         if not self.memory.holds(address, size):
             raise refusal(1, call, f"{size} bytes at {address:#x}, which is {self.memory.near(address)}")
 
-    # -- streams, events, graphs ------------------------------------------------------------------------------
-
-    def new_stream(self) -> int:
-        handle = next(self._handles)
-        self._streams.open(handle)
-        return handle
-
-    def destroy_stream(self, stream: int) -> None:
-        """What it has to do is done first."""
-        with self._lock:
-            self._finish(lambda: self._streams.run(self._known(stream)))
-            self._streams.close(stream)
-
-    def _known(self, stream: int | None) -> int:
-        own = self.stream if stream is None else stream
-        if own not in self._streams.queues:
-            raise refusal(400, "a call on a stream", f"stream {own:#x} is not there")
-        return own
-
-    def wait(self, stream: int | None = None) -> None:
-        with self._lock:
-            self.counts["wait"] += 1
-            own = self._known(stream)
-            if own in self._streams.captures:
-                raise refusal(900, "cuStreamSynchronize")
-            self._finish(lambda: self._streams.run(own))
-
-    def wait_all(self) -> None:
-        with self._lock:
-            self.counts["wait all"] += 1
-            self._finish(self._streams.run_all)
-
-    def new_event(self) -> int:
-        handle = next(self._handles)
-        self._events[handle] = None
-        return handle
-
-    def destroy_event(self, event: int) -> None:
-        del self._events[event]
-
-    def record(self, event: int, stream: int | None = None) -> None:
-        with self._lock:
-            self._events[event] = self._streams.mark(self._known(stream))
-            self._close()
-
-    def wait_event(self, event: int, stream: int | None = None) -> None:
-        with self._lock:
-            behind = self._events[event]
-            if behind is not None:
-                self._streams.put_wait(self._known(stream), behind)
-                self._close()
-
-    def elapsed(self, first: int, last: int) -> float:
-        """Both events happen; no time passes on this device."""
-        with self._lock:
-            for event in (self._events[first], self._events[last]):
-                assert event is not None, "an event was never recorded"
-                self._finish(lambda event=event: self._streams.run_until(event))  # type: ignore[misc]
-        return 0.0
-
-    def begin_capture(self, stream: int) -> None:
-        self._streams.captures[self._known(stream)] = []
-
-    def end_capture(self, stream: int) -> int:
-        handle = next(self._handles)
-        self._graphs[handle] = self._streams.captures.pop(self._known(stream))
-        return handle
-
-    def launch_graph(self, graph: int, stream: int | None = None) -> None:
-        recorded = list(self._graphs[graph])
-
-        def replay() -> None:
-            for work in recorded:
-                work()
-
-        self._queue("launch graph", stream, replay)
-
-    def destroy_graph(self, graph: int) -> None:
-        del self._graphs[graph]
-
-    # -- work -------------------------------------------------------------------------------------------------
-
-    def _queue(self, what: str, stream: int | None, work: Callable[[], None]) -> None:
-        with self._lock:
-            self.counts[what] += 1
-            self._streams.put(self._known(stream), work)
-            self._close()
-
-    def _close(self) -> None:
-        """Managed memory is the device's while something is queued."""
-        if GUARDED and not self._running and self._streams.pending and not self._words[0]:
-            guard().close(self._words.buffer_info()[0])
-
-    @contextmanager
-    def _opened(self) -> Iterator[None]:
-        """The emulator itself may touch managed memory."""
-        self._running += 1
-        if GUARDED and self._words[0]:
-            guard().open(self._words.buffer_info()[0])
-        try:
-            yield
-        finally:
-            self._running -= 1
-            self._close()
-
-    def _finish(self, run: Callable[[], None]) -> None:
-        """Run queued work. After an access outside of all memory what is left is dropped."""
-        if not self._streams.pending:
-            return
-        with self._opened():
-            try:
-                run()
-            except DriverError:
-                self._streams.drop()
-                raise
+    # -- launches -----------------------------------------------------------------------------------------------
 
     def _grid(self, function: Function, parameters: bytes, blocks: int, threads: int) -> None:
-        self._report[2] = 0
-        total = min(blocks * threads, self.most or _MOST_BLOCKS)
+        report, total = self._report, min(blocks * threads, self.most or _MOST_BLOCKS)
+        report[checks.OUTSIDE_THREAD] = report[checks.RACES] = 0
+        report[checks.EPOCH] += 1
         unwritten = function(parameters, total, self.backward)
-        if self._report[2]:
-            address, size, thread = self._report
+        if report[checks.OUTSIDE_THREAD]:
+            address, size, thread = report[:3]
             where = f"{size} bytes at {address:#x}, which is {self.memory.near(address)}"
             detail = f"{function.entry.name}, thread {thread - 1} of {total}: {where}"
             raise refusal(700, "cuLaunchKernel", detail)
+        if report[checks.RACES]:
+            self._note_race(function.entry.name)
         if not unwritten:
             raise refusal(719, "cuLaunchKernel", f"{function.entry.name} has written its parameters")
+
+    def _note_race(self, name: str) -> None:
+        races, address, thread, other, kind = self._report[checks.RACES : checks.WORDS]
+        race = Race(name, races, KINDS[kind], thread - 1, other - 1, self.memory.near(address))
+        self.races.append(race)
+        if self._strict:
+            raise refusal(719, "cuLaunchKernel", str(race))
 
     def launch(
         self, function: int, blocks: int, threads: int, parameters: bytes, stream: int | None = None

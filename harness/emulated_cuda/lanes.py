@@ -30,7 +30,7 @@ def _zero(name: str, result: str, types: list[str]) -> str:
 
 
 def _claim(name: str, result: str, types: list[str]) -> str:
-    """The counter before one is added to it."""
+    """The next number of a counter."""
     return f"  %v = atomicrmw add {types[0]} %a0, {result} 1 monotonic\n  ret {result} %v"
 
 

@@ -1,7 +1,8 @@
 """Memory of the emulated device: each allocation on pages of its own, between pages that nobody may touch.
 
 Addresses are never used twice, so what is freed stays out of reach. New memory is filled with 0xFF: NaN, -1, and no
-boolean. `table` holds (low, high) of what there is, ascending, for the checks of kernels.
+boolean. For the checks of kernels, `head` leads to (low, high) of what there is, ascending, and `shadow` to 16 bytes
+for each address.
 """
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ ALIGN = 256
 
 _NOBODY = 0  # PROT_NONE
 _POISON, _POISONED = 0xFF, 1 << 22
-_ARENA = 1 << 40
+_ARENA = 1 << 38
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,9 @@ class Memory:
         for name in ("mprotect", "madvise"):
             getattr(self._libc, name).argtypes = [ctypes.c_void_p, ctypes.c_size_t, integer]
         self._owner = owner
-        self._next, self._end = self._reserve()
+        self.low, self._end = self._reserve(_ARENA)
+        self._next = self.low + PAGE
+        self.shadow = self._reserve(16 * (self._end - self.low), mmap.PROT_READ | mmap.PROT_WRITE)[0]
         self.blocks: dict[int, Block] = {}
         self.freed: dict[int, Block] = {}
         self._lows: list[int] = []
@@ -54,15 +57,18 @@ class Memory:
         """Address of the table, number of its entries."""
         self._publish()
 
-    def _reserve(self) -> tuple[int, int]:
-        size = _ARENA
-        while size > 1 << 30:
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
-            at = self._libc.mmap(None, size, _NOBODY, flags, -1, 0)
-            if at not in (None, ctypes.c_void_p(-1).value):
-                return at + PAGE, at + size
-            size //= 2
-        raise MemoryError("no addresses are left for the emulated device")
+    @property
+    def bytes(self) -> int:
+        """Of all addresses that it can ever give out, from `low` on."""
+        return self._end - self.low
+
+    def _reserve(self, size: int, how: int = _NOBODY) -> tuple[int, int]:
+        """(begin, end) of addresses; nothing stands behind them yet."""
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+        at = self._libc.mmap(None, size, how, flags, -1, 0)
+        if at in (None, ctypes.c_void_p(-1).value):
+            raise MemoryError("no addresses are left for the emulated device")
+        return at, at + size
 
     def allocate(self, size: int, kind: str) -> int:
         """The address: its end is that of a page, as far as the alignment lets it."""

@@ -214,3 +214,85 @@ def test_what_is_not_known_is_refused(driver: EmulatedDriver) -> None:
         functions(driver, SCALE.replace("[8 x i8]", "[40000 x i8]"))
     with pytest.raises(DriverError, match=r"\(500\).*never; there are scale, last, spoil"):
         driver.function(driver.load(driver.assemble(SCALE, ["scale"], Options())), "never")
+
+
+MEET = """
+define ptx_kernel void @"plain"(ptr addrspace(1) %a0) {
+entry.1:
+  %v1 = load i32, ptr addrspace(1) %a0
+  %v2 = add i32 %v1, 1
+  store i32 %v2, ptr addrspace(1) %a0
+  ret void
+}
+
+define ptx_kernel void @"together"(ptr addrspace(1) %a0) {
+entry.1:
+  %v1 = atomicrmw add ptr addrspace(1) %a0, i32 1 monotonic
+  ret void
+}
+
+define ptx_kernel void @"mixed"(ptr addrspace(1) %a0) {
+entry.1:
+  %v1 = atomicrmw add ptr addrspace(1) %a0, i32 1 monotonic
+  %v2 = load i32, ptr addrspace(1) %a0
+  ret void
+}
+
+define ptx_kernel void @"apart"(ptr addrspace(1) %a0) {
+entry.1:
+  %v1 = call i64 @"sg.warp.claim"(ptr addrspace(1) %a0)
+  %v2 = add i64 %v1, 1
+  %v3 = getelementptr i64, ptr addrspace(1) %a0, i64 %v2
+  store i64 %v1, ptr addrspace(1) %v3
+  %v4 = load i64, ptr addrspace(1) %v3
+  store i64 %v4, ptr addrspace(1) %v3
+  ret void
+}
+
+declare i32 @"llvm.nvvm.activemask"()
+
+define internal i64 @"sg.warp.claim"(ptr addrspace(1) %a0) nounwind convergent noinline {
+entry.1:
+  %v1 = call i32 @"llvm.nvvm.activemask"()
+  %v2 = zext i32 %v1 to i64
+  ret i64 %v2
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "race"),
+    [("plain", ("reads", 1, 0)), ("together", None), ("mixed", ("updates", 1, 0)), ("apart", None)],
+)
+def test_threads_that_meet_are_found(name: str, race: tuple[str, int, int] | None) -> None:
+    """Threads run one after another, so no update is lost; that one could have been is seen all the same."""
+    driver = EmulatedDriver(strict=False)
+    module = driver.load(driver.assemble(MEET, [name], Options()))
+    place = driver.allocate(80)
+    driver.zero(place, 80)
+    for _ in range(2):  # launches in a row do not meet
+        driver.launch(driver.function(module, name), 1, 4, np.uint64(place).tobytes())
+        driver.wait()
+    assert [(r.kind, r.thread, r.other) for r in driver.races] == ([race] * 2 if race else [])
+    assert all(f"byte 0 of {driver.memory.describe(driver.memory.blocks[place])}" in r.place for r in driver.races)
+    counter = np.zeros(1, np.int32)
+    driver.copy_out(counter.ctypes.data, place, 4)
+    assert counter[0] == 8
+
+
+def test_a_race_is_an_error(driver: EmulatedDriver) -> None:
+    place = driver.allocate(4)
+    driver.launch(driver.function(driver.load(driver.assemble(MEET, ["plain"], Options())), "plain"), 1, 2,
+                  np.uint64(place).tobytes())  # fmt: skip
+    with pytest.raises(DriverError, match="plain, 2 races: thread 1 reads what 0 wrote: byte 0 of 4 bytes"):
+        driver.wait()
+
+
+def test_accesses_that_did_not_wait_are_shown(driver: EmulatedDriver, capfd: pytest.CaptureFixture[str]) -> None:
+    driver.show_unawaited()
+    address, array = managed(driver, 1)
+    driver.zero(address, 8)
+    assert np.isnan(array[0])
+    assert "test_accesses_that_did_not_wait_are_shown" in capfd.readouterr().err
+    driver.wait()
+    assert array[0] == 0 and driver.unawaited == 1

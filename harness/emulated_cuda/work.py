@@ -1,0 +1,163 @@
+"""Streams, events and graphs of the emulated driver, and whose managed memory is meanwhile.
+
+Managed memory is closed to the host (guard.py) whenever something is queued that has not run.
+"""
+from __future__ import annotations
+
+import faulthandler
+import itertools
+import signal
+import threading
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ...backends.cuda.driver import DriverError
+from .guard import GUARDED, guard
+from .refusals import refusal
+from .streams import Event, Streams
+
+
+class Work:
+    """What was asked for and has not run. stream: of calls that name none. counts: calls by name."""
+
+    def __init__(self) -> None:
+        self.stream = 0
+        self.counts: Counter[str] = Counter()
+        self._words = array("Q", [0, 0, 0])  # see guard.py
+        self._streams = Streams()
+        self._lock = threading.RLock()
+        self._running = 0
+        self._handles = itertools.count(1 << 20, 16)
+        self._events: dict[int, Event | None] = {}
+        self._graphs: dict[int, list[Callable[[], None]]] = {}
+
+    @property
+    def unawaited(self) -> int:
+        """Accesses of the host to managed memory while work was queued. Always 0 where faults cannot be caught."""
+        return int(self._words[1])
+
+    def show_unawaited(self) -> None:
+        """Write the Python stack to stderr at each access that is counted."""
+        faulthandler.register(signal.SIGUSR1)
+        self._words[2] = signal.SIGUSR1
+
+    @property
+    def pending(self) -> int:
+        """Pieces of work that have not run."""
+        return self._streams.pending
+
+    # -- streams, events, graphs ------------------------------------------------------------------------------
+
+    def new_stream(self) -> int:
+        handle = next(self._handles)
+        self._streams.open(handle)
+        return handle
+
+    def destroy_stream(self, stream: int) -> None:
+        """What it has to do is done first."""
+        with self._lock:
+            self._finish(lambda: self._streams.run(self._known(stream)))
+            self._streams.close(stream)
+
+    def _known(self, stream: int | None) -> int:
+        own = self.stream if stream is None else stream
+        if own not in self._streams.queues:
+            raise refusal(400, "a call on a stream", f"stream {own:#x} is not there")
+        return own
+
+    def wait(self, stream: int | None = None) -> None:
+        with self._lock:
+            self.counts["wait"] += 1
+            own = self._known(stream)
+            if own in self._streams.captures:
+                raise refusal(900, "cuStreamSynchronize")
+            self._finish(lambda: self._streams.run(own))
+
+    def wait_all(self) -> None:
+        with self._lock:
+            self.counts["wait all"] += 1
+            self._finish(self._streams.run_all)
+
+    def new_event(self) -> int:
+        handle = next(self._handles)
+        self._events[handle] = None
+        return handle
+
+    def destroy_event(self, event: int) -> None:
+        del self._events[event]
+
+    def record(self, event: int, stream: int | None = None) -> None:
+        with self._lock:
+            self._events[event] = self._streams.mark(self._known(stream))
+            self._close()
+
+    def wait_event(self, event: int, stream: int | None = None) -> None:
+        with self._lock:
+            behind = self._events[event]
+            if behind is not None:
+                self._streams.put_wait(self._known(stream), behind)
+                self._close()
+
+    def elapsed(self, first: int, last: int) -> float:
+        """Both events happen; no time passes on this device."""
+        with self._lock:
+            for event in (self._events[first], self._events[last]):
+                assert event is not None, "an event was never recorded"
+                self._finish(lambda event=event: self._streams.run_until(event))  # type: ignore[misc]
+        return 0.0
+
+    def begin_capture(self, stream: int) -> None:
+        self._streams.captures[self._known(stream)] = []
+
+    def end_capture(self, stream: int) -> int:
+        handle = next(self._handles)
+        self._graphs[handle] = self._streams.captures.pop(self._known(stream))
+        return handle
+
+    def launch_graph(self, graph: int, stream: int | None = None) -> None:
+        recorded = list(self._graphs[graph])
+
+        def replay() -> None:
+            for work in recorded:
+                work()
+
+        self._queue("launch graph", stream, replay)
+
+    def destroy_graph(self, graph: int) -> None:
+        del self._graphs[graph]
+
+    def _queue(self, what: str, stream: int | None, work: Callable[[], None]) -> None:
+        with self._lock:
+            self.counts[what] += 1
+            self._streams.put(self._known(stream), work)
+            self._close()
+
+    def _close(self) -> None:
+        """Managed memory is the device's while something is queued."""
+        if GUARDED and not self._running and self._streams.pending and not self._words[0]:
+            guard().close(self._words.buffer_info()[0])
+
+    @contextmanager
+    def _opened(self) -> Iterator[None]:
+        """The emulator itself may touch managed memory."""
+        self._running += 1
+        if GUARDED and self._words[0]:
+            guard().open(self._words.buffer_info()[0])
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._close()
+
+    def _finish(self, run: Callable[[], None]) -> None:
+        """Run queued work. After an access outside of all memory what is left is dropped."""
+        if not self._streams.pending:
+            return
+        with self._opened():
+            try:
+                run()
+            except DriverError:
+                self._streams.drop()
+                raise
