@@ -5,9 +5,9 @@ Whoever judges a launch looks at its memory at once, and wants its errors from i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ..backends.base import Arrays, Backend, Draws, Executable, Flight, Options, Probe, Scalars, Sizes
+from ..backends.base import Arrays, Backend, Draws, Executable, Flight, Options, Probe, Remote, Scalars, Sizes
 from ..compiler.ir.nodes import Kernel
 
 
@@ -17,10 +17,10 @@ class SettledExecutable:
 
     executable: Executable
     wait: Callable[[], None]
+    kernel: Kernel = field(init=False)
 
-    @property
-    def kernel(self) -> Kernel:
-        return self.executable.kernel
+    def __post_init__(self) -> None:
+        self.kernel = self.executable.kernel
 
     @property
     def growths(self) -> int:
@@ -38,10 +38,10 @@ class Settled:
 
     backend: Backend
     wait: Callable[[], None]
+    name: str = field(init=False)
 
-    @property
-    def name(self) -> str:
-        return self.backend.name
+    def __post_init__(self) -> None:
+        self.name = self.backend.name
 
     def probe(self) -> Probe:
         """That of the backend."""
@@ -66,5 +66,4 @@ class Settled:
 
 def settled(backend: Backend) -> Backend:
     """The backend itself if its launches are over when they return."""
-    wait = getattr(backend, "wait", None)
-    return backend if wait is None else Settled(backend, wait)
+    return Settled(backend, backend.wait) if isinstance(backend, Remote) else backend

@@ -123,9 +123,9 @@ class _Launch:
 
     def _task(self, index: int, task: Task) -> None:
         one = const(I64, 1)
-        self._start("bounds", index, one)
+        self._start("bounds", index, one, one)
         if not task.is_parallel:
-            self._start("task", index, one)
+            self._start("task", index, one, one)
             return
         count, layout = self._count(index, task), self.m.layout
         most = self._table(MOST)

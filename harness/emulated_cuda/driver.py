@@ -48,9 +48,8 @@ class EmulatedDriver(Work):
         self._strict, self._effort = strict, effort
         self._report = array("Q", [0] * checks.WORDS)
         self.memory = Memory(self._words.buffer_info()[0])
-        self._places = checks.Places(
-            self.memory.head, self._report, self.memory.low, self.memory.bytes, self.memory.shadow
-        )
+        arena = self.memory.arena
+        self._places = checks.Places(self.memory.head, self._report, arena.low, arena.bytes, arena.shadow)
         self.races: list[Race] = []
         self._modules: dict[int, Module] = {}
         self._functions: dict[int, tuple[int, Function]] = {}

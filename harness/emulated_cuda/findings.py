@@ -19,7 +19,8 @@ class Race:
 
     def __str__(self) -> str:
         met = "wrote" if self.kind == "reads" else "accessed"
-        return f"{self.entry}, {self.count} races: thread {self.thread} {self.kind} what {self.other} {met}: {self.place}"
+        what = f"thread {self.thread} {self.kind} what {self.other} {met}"
+        return f"{self.entry}, {self.count} races: {what}: {self.place}"
 
 
 @dataclass(frozen=True)

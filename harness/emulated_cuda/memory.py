@@ -1,17 +1,18 @@
 """Memory of the emulated device: each allocation on pages of its own, between pages that nobody may touch.
 
 Addresses are never used twice, so what is freed stays out of reach. New memory is filled with 0xFF: NaN, -1, and no
-boolean. For the checks of kernels, `head` leads to (low, high) of what there is, ascending, and `shadow` to 16 bytes
-for each address.
+boolean. For the checks of kernels, `head` leads to (low, high) of what there is, ascending.
 """
 from __future__ import annotations
 
 import ctypes
 import mmap
+import threading
 import traceback
 from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cache
 
 from .guard import GUARDED, guard
 
@@ -19,7 +20,9 @@ PAGE = mmap.PAGESIZE
 ALIGN = 256
 """Of an allocation, as the driver promises."""
 
-_NOBODY = 0  # PROT_NONE
+_NOBODY, _DROP = 0, 4
+"""PROT_NONE and MADV_DONTNEED."""
+
 _POISON, _POISONED = 0xFF, 1 << 22
 _ARENA = 1 << 38
 
@@ -35,20 +38,59 @@ class Block:
     asked: str
 
 
+class Arena:
+    """Addresses of all devices of a process, from `low` on. shadow: 16 bytes for each of them."""
+
+    def __init__(self) -> None:
+        """Raises MemoryError."""
+        libc, integer = ctypes.CDLL(None, use_errno=True), ctypes.c_int
+        self._map, self._protect, self._advise = libc.mmap, libc.mprotect, libc.madvise
+        self._map.restype = ctypes.c_void_p
+        self._map.argtypes = [ctypes.c_void_p, ctypes.c_size_t, integer, integer, integer, ctypes.c_long]
+        self._protect.argtypes = self._advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, integer]
+        self.bytes = _ARENA
+        self.low = self._reserve(self.bytes, _NOBODY)
+        self.shadow = self._reserve(16 * self.bytes, mmap.PROT_READ | mmap.PROT_WRITE)
+        self._next = self.low + PAGE
+        self._lock = threading.Lock()
+
+    def _reserve(self, size: int, how: int) -> int:
+        """Addresses behind which nothing stands yet."""
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+        at: int | None = self._map(None, size, how, flags, -1, 0)
+        if at in (None, ctypes.c_void_p(-1).value):
+            raise MemoryError("no addresses are left for the emulated device")
+        return at or 0
+
+    def take(self, length: int) -> int:
+        """New pages, behind a page that stays closed. Raises MemoryError."""
+        with self._lock:
+            low = self._next
+            if low + length + PAGE > self.low + self.bytes:
+                raise MemoryError(length)
+            if self._protect(low, length, mmap.PROT_READ | mmap.PROT_WRITE):
+                raise MemoryError(length)
+            self._next = low + length + PAGE
+            return low
+
+    def close(self, low: int, length: int) -> None:
+        """Pages of which nobody has a use any more, for good."""
+        self._advise(low, length, _DROP)
+        self._protect(low, length, _NOBODY)
+
+
+@cache
+def arena() -> Arena:
+    """The one of this process."""
+    return Arena()
+
+
 class Memory:
     """Every allocation of one driver. Calls that cannot be answered raise KeyError or MemoryError."""
 
     def __init__(self, owner: int) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._libc.mmap.restype = ctypes.c_void_p
-        integer = ctypes.c_int
-        self._libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, integer, integer, integer, ctypes.c_long]
-        for name in ("mprotect", "madvise"):
-            getattr(self._libc, name).argtypes = [ctypes.c_void_p, ctypes.c_size_t, integer]
         self._owner = owner
-        self.low, self._end = self._reserve(_ARENA)
-        self._next = self.low + PAGE
-        self.shadow = self._reserve(16 * (self._end - self.low), mmap.PROT_READ | mmap.PROT_WRITE)[0]
+        self.arena = arena()
         self.blocks: dict[int, Block] = {}
         self.freed: dict[int, Block] = {}
         self._lows: list[int] = []
@@ -57,30 +99,12 @@ class Memory:
         """Address of the table, number of its entries."""
         self._publish()
 
-    @property
-    def bytes(self) -> int:
-        """Of all addresses that it can ever give out, from `low` on."""
-        return self._end - self.low
-
-    def _reserve(self, size: int, how: int = _NOBODY) -> tuple[int, int]:
-        """(begin, end) of addresses; nothing stands behind them yet."""
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
-        at = self._libc.mmap(None, size, how, flags, -1, 0)
-        if at in (None, ctypes.c_void_p(-1).value):
-            raise MemoryError("no addresses are left for the emulated device")
-        return at, at + size
-
     def allocate(self, size: int, kind: str) -> int:
         """The address: its end is that of a page, as far as the alignment lets it."""
         size = max(size, 1)
         taken = -(-size // ALIGN) * ALIGN
         length = -(-taken // PAGE) * PAGE
-        low = self._next
-        if low + length + PAGE > self._end:
-            raise MemoryError(size)
-        if self._libc.mprotect(low, length, mmap.PROT_READ | mmap.PROT_WRITE):
-            raise MemoryError(size)
-        self._next = low + length + PAGE
+        low = self.arena.take(length)
         address = low + length - taken
         for at, count in ((low, min(length, _POISONED)), (max(low, low + length - _POISONED), min(length, _POISONED))):
             ctypes.memset(at, _POISON, count)
@@ -102,8 +126,7 @@ class Memory:
         self.freed[address] = block
         self._publish()
         low, high = block.pages
-        self._libc.madvise(low, high - low, 4)  # MADV_DONTNEED
-        self._libc.mprotect(low, high - low, _NOBODY)
+        self.arena.close(low, high - low)
 
     def _inspect(self, block: Block) -> None:
         low, high = block.pages
