@@ -30,8 +30,9 @@ def compare(
     by_hand = made.refusal is None and not made.lean.before and made.lean.marking is None
     if made.gradients and by_hand:  # as peers are called
         reverse = _standard(made, "lean", {**forward.arrays, **seeds}, scalars)
-    for name in plan.peers:
-        answer = peers[name].run(program)
+    asked = [(name, peers[name].begin(program)) for name in plan.peers]  # each works in a process of its own
+    for name, finish in asked:
+        answer = finish()
         if plan.wants("forward", name):
             yield _judged("forward", name, "plain", forward, answer.forward)
         if reverse is not None and plan.wants("reverse", name):

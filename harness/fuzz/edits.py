@@ -14,10 +14,12 @@ from ..model import Program
 from ..model import nodes as m
 from ..model.origins import moved
 from ..model.tidy import tidy, without_views
-from ..model.walk import walk
+from ..model.walk import rebuilt, walk
+from .slices import slices
 
 Path = tuple[str | int, ...]
-_NUMBERS: tuple[m.Number, ...] = (m.Number(1), m.Number(0.5), m.Number(0))
+_NUMBERS: tuple[m.Number, ...] = (m.Number(1), m.Number(0))
+"""Where one real does not do, another hardly will."""
 
 
 # ---- places -------------------------------------------------------------------------------------------------
@@ -110,6 +112,21 @@ def plainer(program: Program) -> Iterator[Program]:
         elif isinstance(node, m.Assign) and len(node.targets) == len(node.values) > 1:
             for target, value in zip(node.targets, node.values):
                 yield _at(program, path, m.Assign((target,), (value,)))
+
+
+def inlined(program: Program) -> Iterator[Program]:
+    """With what is assigned to a local in the place of its name, in what follows in the block."""
+    for path, block in _blocks(program):
+        for k, stmt in enumerate(block):
+            if isinstance(stmt, m.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], m.Name):
+                rest = _in_place_of(block[k + 1 :], stmt.targets[0], stmt.values[0])
+                yield _at(program, path, block[:k] + rest)
+
+
+def _in_place_of(block: m.Block, name: m.Name, value: m.Expr) -> m.Block:
+    """Statements with a value where they read a name."""
+    made: m.Block = rebuilt(block, lambda node: value if node == name else node)
+    return made
 
 
 # ---- expressions --------------------------------------------------------------------------------------------
@@ -207,6 +224,7 @@ def plain_memory(program: Program) -> Iterator[Program]:
 
 
 EDITS: tuple[Callable[[Program], Iterator[Program]], ...] = (
-    deletions, plain_memory, hoists, deletions, plainer, deletions, simplifications, deletions, smaller_inputs,
+    slices, deletions, plain_memory, hoists, deletions, inlined, plainer, deletions, simplifications, inlined,
+    deletions, smaller_inputs,
 )  # fmt: skip
 """In the order in which they are tried; all again as long as one of them succeeds."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...backends.base import Draws, Sizes
 from ...compiler.errors import StackgradError
@@ -16,8 +16,10 @@ from ...reference.launch import run
 from ...reference.traps import TRAPS
 from ..cost import may_serialise
 from ..model import Program, render_ir
+from ..model import nodes as m
 from ..model.source import definitions
 from ..model.tidy import tidy
+from ..model.walk import walk_program
 from .corpus import failed_key
 from .edits import EDITS
 from .lowerings import Lowerings, copies
@@ -28,11 +30,12 @@ from .standard import FUEL
 from .statistics import Finding
 from .worker import Crash, Execute, Job
 
-Size = tuple[int, int, int, int]
+Size = tuple[int, int, int, int, float]
 
 
 def size(program: Program) -> Size:
-    """What a reader has to read: lines and characters of the text, numbers of the inputs and characters of these.
+    """What a reader has to read: lines and characters of the text, numbers of the inputs and characters of these; then
+    the sum of the numbers in the text.
 
     Every step of a reduction makes it smaller, so reductions end.
     """
@@ -40,7 +43,8 @@ def size(program: Program) -> Size:
     numbers = [v for _, content in (*inputs.arrays, *inputs.seeds) for v in content] + [v for _, v in inputs.scalars]
     plain = [abs(v) for v in numbers if v]
     lines = len([line for line in text.splitlines() if line.strip()])
-    return lines, len(text), len(numbers), sum(len(f"{v:g}") for v in plain)
+    literals = sum(abs(float(n.value)) for n in walk_program(program) if isinstance(n, m.Number))
+    return lines, len(text), len(numbers), sum(len(f"{v:g}") for v in plain), literals
 
 
 @dataclass
@@ -50,11 +54,19 @@ class _Reducer:
     sign: tuple[str, ...]
     deadline: float
     races: bool = False
+    passed: set[Program] = field(default_factory=set)
 
     def fails(self, program: Program) -> bool:
-        """Whether a program fails as the finding did, and gives no new occasion to: iterations that meet in memory."""
+        """Whether a program fails as the finding did, and gives no new occasion to: iterations that meet in memory.
+        One that does not is not run again: many edits lead to the same program.
+        """
+        if program in self.passed:
+            return False
         failed = sign_of(self.execute(Job(0, program, self.plan))) == self.sign
-        return failed and (self.races or not iterations_meet(program))
+        found = failed and (self.races or not iterations_meet(program))
+        if not found:
+            self.passed.add(program)
+        return found
 
     def shrink(self, program: Program) -> Program:
         """Until no edit helps or time is up."""
@@ -133,7 +145,7 @@ def reduce(finding: Finding, execute: Execute, seconds: float = 30.0) -> Finding
     start = tidy(finding.program)
     program = start if reducer.fails(start) else finding.program
     for simpler in ({"launches": 1}, {"traced": True}):  # the second: what fails is then a text that anybody can run
-        changed = replace(reducer, plan=replace(reducer.plan, **simpler))
+        changed = replace(reducer, plan=replace(reducer.plan, **simpler), passed=set())
         reducer = changed if changed.plan != reducer.plan and changed.fails(program) else reducer
     if not reducer.fails(program):
         return finding

@@ -261,14 +261,23 @@ def _parameters(w: Writer, params: tuple[m.Param, ...]) -> list[str]:
     return [f"{p.name}: {p.struct or w.type(p.dtype, p.shape)}" if p.dtype or p.struct else p.name for p in params]
 
 
-def render_source(program: m.Program, dialect: str = "stackgrad") -> str:
+def render_source(program: m.Program, dialect: str = "stackgrad", start: bool = True) -> str:
     """A file that runs the kernel forward, then its gradient, and prints the results as JSON.
 
     Its argument names the arch (default cpu). The line printed holds `forward`: final content by field, and
-    `gradient`: adjoints of the initial content, or `error`. Reals are hexadecimal. Raises NotInDialect.
+    `gradient`: adjoints of the initial content, or `error`. Reals are hexadecimal. start: without it, the package is
+    taken to be started already, as `start_line` says. Raises NotInDialect.
     """
     w = Writer(program, DIALECTS[dialect])
-    return "\n".join([*_head(w), "", *_definitions(w), *_foot(w)])
+    return "\n".join([*_head(w, start), "", *_definitions(w), *_foot(w)])
+
+
+def start_line(program: m.Program, dialect: str = "stackgrad") -> str:
+    """The line of a rendered file that starts the package: whatever else is alike, files with the same line may share
+    a process that ran it once.
+    """
+    d = DIALECTS[dialect]
+    return f"{d.alias}.init(arch=getattr({d.alias}, arch), default_fp={d.alias}.{program.default_fp}{d.options})"
 
 
 _HEAD = '''\
@@ -279,11 +288,10 @@ import numpy as np
 import {package} as {alias}
 
 arch = sys.argv[1] if len(sys.argv) > 1 else "cpu"
-{alias}.init(arch=getattr({alias}, arch), default_fp={alias}.{fp}{options})
+{start}
 
-
-def fill(field, values, dtype):
-    field.from_numpy(np.array(values, dtype).reshape(field.to_numpy().shape))
+def fill(field, values, dtype, shape):
+    field.from_numpy(np.array(values, dtype).reshape(shape))
 
 
 def numbers(field):
@@ -292,14 +300,20 @@ def numbers(field):
 '''
 
 
-def _head(w: Writer) -> Iterator[str]:
+def _head(w: Writer, start: bool) -> Iterator[str]:
     d = w.dialect
-    yield _HEAD.format(package=d.package, alias=d.alias, fp=w.program.default_fp, options=d.options)
+    started = f"{start_line(w.program, d.package)}\n" if start else ""
+    yield _HEAD.format(package=d.package, alias=d.alias, start=started)
     yield from struct_types(w)
     for owner, field in {f.owner: f for f in reversed(w.program.fields)}.items():
         yield f"{owner} = {_made(w, field)}"
     for name, content in w.program.inputs.arrays:
-        yield f"fill({name}, {_content(content)}, '{w.program.field(name).dtype.dtype}')"
+        yield _fill(w.program, name, content)
+
+
+def _fill(program: m.Program, name: str, content: m.Content, of: str = "") -> str:
+    field = program.field(name)
+    return f"fill({name}{of}, {_content(content)}, '{field.dtype.dtype}', {field.storage})"
 
 
 def _made(w: Writer, field: m.Field) -> str:
@@ -351,7 +365,7 @@ def _foot(w: Writer) -> Iterator[str]:
     yield f"    {program.kernel.name}({args})"
     yield f"    result['forward'] = {{name: numbers(f) for name, f in {{{everything}}}.items()}}"
     for name, content in program.inputs.seeds:
-        yield f"    fill({name}.grad, {_content(content)}, '{program.field(name).dtype.dtype}')"
+        yield f"    {_fill(program, name, content, '.grad')}"
     yield f"    {program.kernel.name}.grad({args})"
     yield f"    result['gradient'] = {{name: numbers(f.grad) for name, f in {{{with_grad}}}.items()}}"
     yield "except Exception as error:"

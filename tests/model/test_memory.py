@@ -229,7 +229,7 @@ def test_definitions() -> None:
     assert "P = Pair.field(shape=(3,), needs_grad=True)" in text
     assert "s = Pair(first=Body(sg.Vector([x[i], 0.25], sg.f32), y[i]), n=c[i])" in text
     assert "def heavier(s: Body, a):" in text and "for i in P:" in text
-    assert "fill(P.first.mass.grad, [1.0, 1.0, 1.0], 'float32')" in text
+    assert "fill(P.first.mass.grad, [1.0, 1.0, 1.0], 'float32', (3,))" in text
     there = render_source(moved(STRUCTS, {"y": (-2,)}))
     assert "y = sg.field(sg.f32, shape=(3,), needs_grad=True, offset=(-2,))" in there
 

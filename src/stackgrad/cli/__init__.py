@@ -110,7 +110,11 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cases", type=_positive, metavar="N", help="stop after so many cases")
     parser.add_argument("--seed", type=int, metavar="S", help="seed of the first case (default: drawn, and printed)")
     parser.add_argument("--backends", metavar="A,B", help=_BACKENDS)
-    parser.add_argument("--peers", metavar="A,B", help="compare these other systems too: quadrants, taichi")
+    parser.add_argument(
+        "--peers", metavar="A,B", help="look for wrong gradients of other systems: quadrants, taichi"
+    )
+    parser.add_argument("--peer-python", metavar="FILE", help="the interpreter that has the peers (default: this one)")
+    parser.add_argument("--findings", metavar="DIR", help="with --peers: where scripts of what was found are kept")
     parser.add_argument("--processes", type=_positive, default=1, metavar="P", help="cases at a time (default 1)")
     parser.add_argument("--profile", choices=_PROFILES, help="kind of programs (default: a mixture)")
     parser.add_argument("--corpus", default="fuzz-corpus", metavar="DIR", help="where findings are kept")

@@ -13,8 +13,9 @@ from ..harness.campaign.spec import Spec
 from ..harness.campaign.store import SPEC, Store
 from ..harness.campaign.unit import UnitError
 from . import CommandError
-from .fuzz import table, wanted_backends, wanted_peers
+from .fuzz import table, wanted_backends
 from .live import Status
+from .peers import wanted_peers
 
 
 def run_campaign(given: argparse.Namespace) -> int:

@@ -20,10 +20,10 @@ from ..harness.fuzz.replay import replay
 from ..harness.fuzz.statistics import Finding, Statistics
 from ..harness.fuzz.worker import Setup, Worker
 from ..harness.model.source import definitions
-from ..harness.peers import PEERS, Peer
 from ..harness.strategies import sample as draw
 from . import CommandError
 from .live import Status
+from .peers import choose_python, run_hunt, wanted_peers
 
 DEFAULT_SECONDS = 60.0
 REDUCE_SECONDS = 30.0
@@ -41,17 +41,24 @@ def run(given: argparse.Namespace) -> int:
 
         seconds = given.seconds or DEFAULT_SECONDS
         return hunt(given.mutants, seconds, given.cases, given.seed or 0, backends, given.processes)
+    choose_python(given.peer_python)
     peers = wanted_peers(given.peers)
     root = Path(given.corpus)
     failed = replay_all([root], backends) if root.exists() else 0
     seconds = DEFAULT_SECONDS if given.seconds is None and given.cases is None else given.seconds
+    if peers:
+        hunted = run_hunt(given, peers, backends, seconds or DEFAULT_SECONDS)
+        found = hunted.statistics
+        for finding in kept(found.findings, backends):
+            report(finding, corpus.write(root, finding))
+        return 1 if found.findings or hunted.families.known or failed else 0
     with Status() as status:
         sample = partial(draw, profile=given.profile)
         found = fuzz(
-            seconds, given.cases, given.seed, backends, given.processes, sample, peers=peers, progress=status.show
+            seconds, given.cases, given.seed, backends, given.processes, sample, progress=status.show
         )
     print(table(found))
-    for finding in kept(found.findings, backends, peers):
+    for finding in kept(found.findings, backends):
         report(finding, corpus.write(root, finding))
     return 1 if found.findings or failed else 0
 
@@ -68,31 +75,20 @@ def wanted_backends(text: str | None) -> tuple[str, ...]:
     return tuple(e.name for e in executors)
 
 
-def wanted_peers(text: str | None) -> tuple[str, ...]:
-    """The peers named. Raises CommandError for one that is unknown or not installed."""
-    names = tuple(n.strip() for n in (text or "").split(",") if n.strip())
-    for name in names:
-        if name not in PEERS:
-            raise CommandError(f"there is no peer {name!r}; known: {', '.join(PEERS)}")
-        if absent := Peer(name).absent:
-            raise CommandError(absent)
-    return names
-
-
-def kept(findings: Sequence[Finding], backends: tuple[str, ...], peers: tuple[str, ...] = ()) -> list[Finding]:
+def kept(findings: Sequence[Finding], backends: tuple[str, ...]) -> list[Finding]:
     """Findings made small, one for each mistake as far as that can be told."""
     if not findings:
         return []
     print(f"reducing {min(len(findings), MOST_REDUCED)} of {len(findings)} findings", flush=True)
-    with Worker(Setup(backends, peers=peers), HANG) as worker:
+    with Worker(Setup(backends), HANG) as worker:
         small = [reduce(f, worker.run, REDUCE_SECONDS) for f in findings[:MOST_REDUCED]]
-    panel = panel_of(backends, peers)
+    panel = panel_of(backends)
     return distinct(small, lambda finding: name_of(finding, panel))
 
 
-def panel_of(backends: tuple[str, ...], peers: tuple[str, ...] = ()) -> Panel:
+def panel_of(backends: tuple[str, ...]) -> Panel:
     """Executors of this process."""
-    return Panel({name: backend_named(name) for name in backends}, {name: Peer(name) for name in peers})
+    return Panel({name: backend_named(name) for name in backends})
 
 
 def report(finding: Finding, folder: Path) -> None:

@@ -1,0 +1,158 @@
+"""Programs that a peer takes: those of the common generator, said in the part of the language that peers share.
+
+A peer's gradient has rules of its own about the form of a kernel. A program outside them costs a launch and decides
+nothing, so it is rewritten where that keeps it valid, and else not drawn. What it computes is left to chance as ever.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from ...compiler.ir.types import Scalar, f64
+from ..model import Program
+from ..model import nodes as m
+from ..model.dialects import NotInDialect
+from ..model.source import render_source
+from ..model.tidy import tidy, without_views
+from ..model.walk import rebuilt_program, walk_program
+from ..strategies import SMOOTH
+from ..strategies.draw import RandomDraw
+from ..strategies.kernels import Kernels
+
+STEPS = 1_000_003
+"""Between the seeds that are tried for one program: a prime, so that tries of neighbouring seeds do not meet."""
+
+IN_ARGUMENTS = 0.8
+"""Share of programs whose memory is given to the kernel as arrays: a peer fills these without compiling anything."""
+
+DOUBLE = 0.9
+"""Share of programs all of whose reals are made doubles: a peer starts anew for another type of literals."""
+
+_EXITS = (m.While, m.Break, m.Continue)
+"""What no peer differentiates."""
+
+_WITHOUT_RULE = frozenset({
+    "round", "sgn", "inv", "rcp", "popcnt", "clz", "ffs", "frexp", "bit_not", "isnan", "isinf", "stop_grad",
+    "assume_unique", "volatile_load",
+})  # fmt: skip
+"""Functions for which peers have no derivative, or which they do not have."""
+
+
+def sample_for_peers(seed: int, peers: Iterable[str]) -> Program:
+    """A program that these peers are expected to differentiate, the same for the same seed."""
+    names = tuple(peers)
+    tries = 0
+    while True:
+        draw = RandomDraw(f"peers {seed + tries * STEPS}")
+        program = in_common(Kernels(draw, SMOOTH).program())
+        if takes(program) and all(_said(program, name) for name in names):
+            made = in_double(program) if draw.boolean(DOUBLE) else program
+            return with_arguments(made) if draw.boolean(IN_ARGUMENTS) else made
+        tries += 1
+
+
+def in_common(program: Program) -> Program:
+    """The same with loops that count up by one, and arrays in the place of views of them."""
+    made = tidy(rebuilt_program(program, _upward))
+    for field in made.fields:
+        if field.views:
+            made = without_views(made, field)
+    return made
+
+
+def _upward(node: object) -> object:
+    """A loop over the same numbers, or over all from the first to the last of them."""
+    if not isinstance(node, m.Range) or (node.step == 1 and not node.reverse and not node.stride):
+        return node
+    begin = node.begin or m.Number(0)
+    if node.step > 0:
+        return m.Range(node.begin, node.end)
+    return m.Range(_next(node.end), _next(begin))
+
+
+def _next(e: m.Expr) -> m.Expr:
+    if isinstance(e, m.Number):
+        return m.Number(e.value + 1)
+    return m.Binary("+", e, m.Number(1))
+
+
+def takes(program: Program) -> bool:
+    """Whether the gradient of a kernel of this form is something that peers know."""
+    nodes = list(walk_program(program))
+    if any(isinstance(n, (*_EXITS, m.Random, m.BitCast)) for n in nodes):
+        return False
+    called = {n.function for n in nodes if isinstance(n, m.Call)}
+    if called & _WITHOUT_RULE or program.kernel.result is not None:
+        return False
+    grads = [f for f in program.fields if f.grad]
+    lanes = all(0 not in f.storage for f in program.fields)
+    whole = any(f.struct for f in program.fields)
+    return bool(grads) and lanes and not whole and _loops_alone(program) and _returns_last(program)
+
+
+def _loops_alone(program: Program) -> bool:
+    """At the top of the kernel there are loops and nothing else, or no loop."""
+    body = program.kernel.body
+    if any(isinstance(n, m.Return) for n in body):
+        return False
+    loops = [s for s in body if isinstance(s, m.For)]
+    if any(s.serialize or isinstance(s.domain, m.Unrolled) for s in loops):
+        return False
+    return len(loops) == len(body)
+
+
+def _returns_last(program: Program) -> bool:
+    """Functions return at their end alone."""
+    for function in program.kernel.functions:
+        returns = [n for n in walk_program(_alone(program, function)) if isinstance(n, m.Return)]
+        if len(returns) > 1 or (returns and function.body[-1] is not returns[0]):
+            return False
+    return True
+
+
+def _alone(program: Program, function: m.Function) -> Program:
+    return replace(program, kernel=replace(program.kernel, body=function.body, functions=()))
+
+
+def _said(program: Program, name: str) -> bool:
+    try:
+        render_source(program, name)
+    except NotInDialect:
+        return False
+    return True
+
+
+def in_double(program: Program) -> Program:
+    """The same with doubles in the place of all other reals."""
+    made: Program = _in_double(program)
+    return made
+
+
+def _in_double(node: Any) -> Any:
+    if isinstance(node, Scalar):
+        return f64 if node.is_real else node
+    if isinstance(node, tuple):
+        return tuple(map(_in_double, node))
+    if not is_dataclass(node) or isinstance(node, (m.Inputs, type)):
+        return node
+    return replace(node, **{f.name: _in_double(getattr(node, f.name)) for f in fields(node)})
+
+
+def with_arguments(program: Program) -> Program:
+    """All memory as arrays given to the kernel, but for what functions use; a single number is one of one element."""
+    inside = {n.field for f in program.kernel.functions for n in walk_program(_alone(program, f))
+              if isinstance(n, (m.Element, m.Extent, m.Over))}  # fmt: skip
+    given = {f.name for f in program.fields if f.name not in inside and not f.offset and not f.dtype.is_bool}
+    given -= {f.name for f in program.fields if f.element}  # gradients of these are not what all peers have
+    single = {f.name for f in program.fields if f.name in given and not f.shape}
+
+    def placed(node: object) -> object:
+        found = isinstance(node, m.Element) and node.field in single and not node.indices
+        return m.Element(node.field, (m.Number(0),)) if found else node  # type: ignore[attr-defined]
+
+    made = rebuilt_program(program, placed)
+    kept = tuple(
+        replace(f, argument=f.name in given, shape=(1,) if f.name in single else f.shape) for f in made.fields
+    )
+    return replace(made, fields=kept)

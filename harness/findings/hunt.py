@@ -1,0 +1,256 @@
+"""The hunt: programs are drawn and asked of peers; what fails is made small at once, beside, and told into families.
+
+Two things go on at a time, each with processes of its own: the thread of the caller draws and asks, another one makes
+findings small. Once a family is known, programs that have all its traits are mostly set aside, so that the time goes
+to what is not known yet; for the same reason a finding that shows a new combination is made small first.
+"""
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from ...compiler.ir.types import f64
+from ..fuzz.corpus import failed_key
+from ..fuzz.loop import HANG
+from ..fuzz.plan import Plan
+from ..fuzz.reduce import reduce, sign_of_judged, size
+from ..fuzz.result import Judged
+from ..fuzz.statistics import Finding, Statistics
+from ..fuzz.worker import Crash, Execute, Job, Setup, Worker
+from ..model import Program
+from ..strategies.draw import RandomDraw
+from .draw import in_double, sample_for_peers
+from .evidence import evidence
+from .families import LINES, Families, Family, lines_of, signature_of
+from .traits import traits
+
+BUDGET = 90.0
+"""Seconds in which a finding is made small; one that is still too long then waits for another turn."""
+
+AGAIN = 0.1
+"""Share of programs asked though they have all traits of a known family."""
+
+MOST_PENDING = 200
+"""Findings that wait; what comes when so many do is counted and dropped."""
+
+CANDIDATES = 4
+"""Programs of which the most unusual one is asked."""
+
+Progress = Callable[["Hunt"], None]
+Sample = Callable[[int, tuple[str, ...]], Program]
+
+
+@dataclass
+class Counts:
+    """Of one peer. asked: kernels. verdicts: of their gradients. ends: kinds of those that ended with an exception."""
+
+    asked: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def wrong(self) -> int:
+        """Gradients that are numbers, and wrong."""
+        return self.verdicts["wrong"]
+
+    @property
+    def given(self) -> int:
+        """Gradients that are numbers of which it can be told whether they are right."""
+        return self.wrong + self.verdicts["ok"]
+
+
+@dataclass
+class Hunt:
+    """What a hunt came to so far. met: pairs of traits of the programs asked. passed_over: programs not asked, for what
+    they show is known. reduced: findings that were made small. unsure: those of which it is not sure that the peer is
+    wrong. long: those of more than LINES lines.
+    """
+
+    peers: tuple[str, ...]
+    statistics: Statistics
+    families: Families = field(default_factory=Families)
+    counts: dict[str, Counts] = field(default_factory=dict)
+    pending: list[Finding] = field(default_factory=list)
+    met: Counter[frozenset[str]] = field(default_factory=Counter)
+    passed_over: int = 0
+    reduced: int = 0
+    unsure: int = 0
+    long: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def chosen(self, seed: int, sample: Sample) -> tuple[int, Program, tuple[str, ...]]:
+        """Of CANDIDATES programs from this seed on the one whose traits were met least, and the peers to ask."""
+        drawn = [(seed + k, sample(seed + k, self.peers)) for k in range(CANDIDATES)]
+        pairs = {s: _pairs(traits(program)) for s, program in drawn}
+        worth = {s: sum(1 / (1 + self.met[pair]) for pair in pairs[s]) for s, _ in drawn}
+        best, program = max(drawn, key=lambda d: worth[d[0]])
+        wanted = self._wanted(program, RandomDraw(f"again {seed}"))
+        if wanted:
+            self.met.update(pairs[best])
+        return best, program, wanted
+
+    def _wanted(self, program: Program, source: RandomDraw) -> tuple[str, ...]:
+        """The peers that are worth asking."""
+        found = traits(program)
+        with self.lock:
+            return tuple(p for p in self.peers if not self.families.covers(p, found) or source.boolean(AGAIN))
+
+    def count(self, judged: tuple[Judged, ...]) -> None:
+        """Enter what the peers made of a program."""
+        for j in judged:
+            if j.executor in self.peers and j.direction == "reverse":
+                counts = self.counts[j.executor]
+                counts.asked += 1
+                way = sign_of_judged([j])[-1] if j.verdict == "disagree" else ""
+                counts.verdicts["wrong" if way == "value" else "ended" if way else j.verdict] += 1
+                counts.ends.update([way] if way not in ("", "value") else [])
+
+    def enter(self, finding: Finding) -> None:
+        """What failed: of a peer it waits to be made small, of anything else it is a finding of the run."""
+        failed = [j for j in finding.judged if j.verdict == "disagree"]
+        for j in failed:
+            if j.executor in self.peers:
+                alone = replace(finding, judged=(j,), plan=replace(finding.plan, peers=(j.executor,)))
+                with self.lock:
+                    if len(self.pending) < MOST_PENDING:
+                        self.pending.append(alone)
+        if finding.crash or any(j.executor not in self.peers for j in failed):
+            self.statistics.findings.append(finding)
+
+    def next(self) -> Finding | None:
+        """The finding to make small now: of gradients before others, with new traits before others, small first."""
+        with self.lock:
+            if not self.pending:
+                return None
+            chosen = min(self.pending, key=self._urgency)
+            self.pending.remove(chosen)
+            return chosen
+
+    def _urgency(self, finding: Finding) -> tuple[bool, bool, tuple[float, ...]]:
+        """Least first."""
+        signature = signature_of(finding)
+        if signature is None:
+            return True, True, ()
+        known = self.families.covers(signature.peer, signature.traits)
+        return not signature.is_wrong_gradient, known, size(finding.program)
+
+
+def _pairs(found: frozenset[str]) -> list[frozenset[str]]:
+    """Every trait and every two traits."""
+    return [frozenset({a, b}) for a in found for b in found if a <= b]
+
+
+def hunt(
+    seconds: float,
+    peers: tuple[str, ...],
+    seed: int = 0,
+    backends: tuple[str, ...] = ("cpu",),
+    cases: int | None = None,
+    progress: Progress = lambda found: None,
+    sample: Sample = sample_for_peers,
+) -> Hunt:
+    """Draw, ask, and make small, for so many seconds or cases; what waits when they are over is left."""
+    found = Hunt(peers, Statistics(seed), counts={name: Counts() for name in peers})
+    begin = time.monotonic()
+    ended = threading.Event()
+    reducer = threading.Thread(target=_reduce_all, args=(found, begin + seconds, ended, Setup((), peers=peers)))
+    reducer.start()
+    try:
+        with Worker(Setup(backends, peers=peers), HANG) as worker:
+            while time.monotonic() - begin < seconds and (cases is None or found.statistics.cases < cases):
+                _case(found, worker, seed, backends, sample)
+                found.statistics.elapsed = time.monotonic() - begin
+                seed += CANDIDATES
+                progress(found)
+    finally:
+        ended.set()
+        reducer.join()
+    found.statistics.elapsed = time.monotonic() - begin
+    return found
+
+
+def _case(found: Hunt, worker: Worker, seed: int, backends: tuple[str, ...], sample: Sample) -> None:
+    seed, program, wanted = found.chosen(seed, sample)
+    if not wanted:
+        found.passed_over += 1
+        return
+    plan = plan_for_peers(backends, wanted)
+    result = worker.run(Job(seed, program, plan))
+    if isinstance(result, Crash):
+        found.statistics.crashes += 1
+        found.enter(Finding(program, plan, (), result.reason, seed))
+        return
+    found.statistics.add(result)
+    found.count(result.judged)
+    if result.disagreements:
+        found.enter(Finding(program, plan, result.judged, "", seed))
+
+
+def plan_for_peers(backends: tuple[str, ...], peers: tuple[str, ...]) -> Plan:
+    """What is compared beside peers: backends and dual numbers, at the least cost."""
+    return Plan(
+        backends, text=False, counts=False, forward=False, classic=False, effort=0, twins=False, tangents=False,
+        masked=False, again=False, policy="", peers=peers,
+    )  # fmt: skip
+
+
+# ---- making small -----------------------------------------------------------------------------------------------
+
+
+def _reduce_all(found: Hunt, deadline: float, ended: threading.Event, setup: Setup) -> None:
+    """The other thread. What waits when the caller has ended is made small as long as there is time."""
+    with Worker(setup, HANG) as worker:
+        while time.monotonic() < deadline:
+            finding = found.next()
+            if finding is None:
+                if ended.is_set():
+                    return
+                time.sleep(0.05)
+                continue
+            small = small_finding(finding, worker.run, min(BUDGET, deadline - time.monotonic()))
+            if small is not None and _worth_more(finding, small) and time.monotonic() < deadline:
+                found.enter(small)
+            elif small is not None:
+                _enter_small(found, small)
+
+
+def _worth_more(finding: Finding, small: Finding) -> bool:
+    """Whether a finding is still too long, and became smaller."""
+    return lines_of(small.program) > LINES and size(small.program) < size(finding.program)
+
+
+def _enter_small(found: Hunt, small: Finding) -> Family | None:
+    signature = signature_of(small)
+    sure = signature is not None and (not signature.is_wrong_gradient or evidence(small.program) is not None)
+    with found.lock:
+        found.reduced += 1
+        found.unsure += not sure
+        found.long += lines_of(small.program) > LINES
+        return found.families.add(small) if sure else None
+
+
+def small_finding(finding: Finding, execute: Execute, seconds: float) -> Finding | None:
+    """A finding in one peer, in double precision, smaller, and with fields in the place of arguments, as far as it
+    still fails so; None if it does not fail again.
+    """
+    key = failed_key(finding.judged)
+    if key is None:
+        return None
+    sign = sign_of_judged(finding.judged)
+    plan = finding.plan.narrowed(key)
+
+    def fails(program: Program) -> bool:
+        result = execute(Job(0, program, plan))
+        return not isinstance(result, Crash) and sign_of_judged(result.judged) == sign
+
+    wide = in_double(finding.program)
+    if wide.default_fp == f64 and fails(wide):
+        finding = replace(finding, program=wide)
+    elif not fails(finding.program):
+        return None
+    small = reduce(replace(finding, plan=plan), execute, seconds)
+    plainer = replace(small.program, fields=tuple(replace(f, argument=False) for f in small.program.fields))
+    return replace(small, program=plainer) if plainer != small.program and fails(plainer) else small

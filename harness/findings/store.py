@@ -1,0 +1,101 @@
+"""The folder of findings: for each family a script, the program it was made from, and one page that lists them all.
+
+A script is kept only if it ran in a process of its own and said that the peer is wrong.
+"""
+from __future__ import annotations
+
+import re
+import subprocess
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..fuzz.statistics import Finding
+from ..model import from_json, to_json
+from ..model.source import definitions
+from ..peers import installed, peer_python
+from .evidence import Evidence, evidence
+from .families import LINES, Family, lines_of
+from .script import can_be_written, script
+
+WRONG = 1
+"""Exit status of a script whose peer is wrong."""
+
+SECONDS = 120.0
+"""Time that a script may take."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A family with its script. said: what the script printed."""
+
+    family: Family
+    path: Path
+    said: str
+
+
+def write(folder: Path, families: Iterable[Family]) -> list[Written]:
+    """Scripts of all wrong gradients that are small, certain and confirmed, and the page about them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = [w for family in families if (w := write_one(folder, family))]
+    (folder / "FOUND.md").write_text(page(found), encoding="utf-8")
+    return found
+
+
+def write_one(folder: Path, family: Family) -> Written | None:
+    """The script of a family, run once; None if it is too long, cannot be written, or does not show the mistake."""
+    program, peer = family.finding.program, family.signature.peer
+    known = evidence(program)
+    if known is None or not known.suffices or not can_be_written(program) or lines_of(program) > LINES:
+        return None
+    path = folder / f"{name_of(family)}.py"
+    path.write_text(_text(family, known), encoding="utf-8")
+    status, said = confirm(path)
+    if status != WRONG:
+        path.unlink()
+        return None
+    path.with_suffix(".json").write_text(to_json(program, indent=1) + "\n", encoding="utf-8")
+    return Written(family, path, said) if peer else None
+
+
+def _text(family: Family, known: Evidence) -> str:
+    peer = family.signature.peer
+    version = installed(peer, peer_python()) or "of unknown version"
+    return script(family.finding.program, peer, known, family.signature.title, version)
+
+
+def name_of(family: Family) -> str:
+    """Of the file: the peer, the first trait, and what tells the kernel from others."""
+    first = re.sub(r"\W+", "_", family.signature.title.split(": ")[-1].split(",")[0]).strip("_")
+    text = definitions(family.finding.program)
+    return f"{family.signature.peer}_{first}_{zlib.crc32(text.encode()):08x}"
+
+
+def confirm(path: Path) -> tuple[int, str]:
+    """Run a script by the interpreter of the peers: (exit status, what it printed)."""
+    try:
+        found = subprocess.run([peer_python(), str(path)], capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return -1, f"no answer within {SECONDS:.0f} s"
+    return found.returncode, found.stdout
+
+
+def again(path: Path) -> Finding:
+    """The finding of a stored program."""
+    from ..fuzz.plan import Plan
+
+    return Finding(from_json(path.read_text(encoding="utf-8")), Plan())
+
+
+def page(found: Iterable[Written]) -> str:
+    """Markdown: every family with its kernel and what its script printed."""
+    parts = ["# Wrong gradients of peers", ""]
+    for w in found:
+        kernel = definitions(w.family.finding.program, w.family.signature.peer).strip()
+        lines = [line for line in w.said.splitlines() if not line.startswith("[")]
+        parts += [
+            f"## {w.family.signature.title}", "", f"`{w.path.name}`; made small {w.family.count} times.", "",
+            "```python", kernel, "```", "", "```", *lines, "```", "",
+        ]  # fmt: skip
+    return "\n".join(parts)

@@ -1,0 +1,79 @@
+"""`stackgrad fuzz --peers`: what other systems get wrong, made small, told into families, and kept as scripts."""
+from __future__ import annotations
+
+import argparse
+import os
+import random
+from pathlib import Path
+
+from ..harness.findings.families import Family, lines_of
+from ..harness.findings.hunt import Hunt, hunt
+from ..harness.findings.store import Written, write
+from ..harness.model.source import definitions
+from ..harness.peers import PEERS, PYTHON, Peer
+from . import CommandError
+from .live import Status
+
+
+def wanted_peers(text: str | None) -> tuple[str, ...]:
+    """The peers named. Raises CommandError for one that is unknown or not installed."""
+    names = tuple(n.strip() for n in (text or "").split(",") if n.strip())
+    for name in names:
+        if name not in PEERS:
+            raise CommandError(f"there is no peer {name!r}; known: {', '.join(PEERS)}")
+        if absent := Peer(name).absent:
+            raise CommandError(absent)
+    return names
+
+
+def choose_python(path: str | None) -> None:
+    """The interpreter in which peers run, here and in the processes that this one starts."""
+    if path is not None:
+        os.environ[PYTHON] = path
+
+
+def run_hunt(given: argparse.Namespace, peers: tuple[str, ...], backends: tuple[str, ...], seconds: float) -> Hunt:
+    """Hunt, and print what came of it; scripts go to the folder of `--findings`."""
+    seed = random.SystemRandom().randrange(1 << 40) if given.seed is None else given.seed
+    with Status() as status:
+        found = hunt(seconds, peers, seed, backends, given.cases, lambda h: status.show(h.statistics))
+    print(summary(found))
+    for family in found.families.known.values():
+        print(described(family))
+    if given.findings is not None:
+        for written in write(Path(given.findings), found.families.wrong_gradients):
+            print(_kept(written))
+    return found
+
+
+def summary(found: Hunt) -> str:
+    """What was asked, and what came of it."""
+    s = found.statistics
+    over = f"{found.passed_over} more passed over: what they would show was known"
+    rows = [f"seed {s.seed}: {s.cases} kernels in {s.elapsed:.0f} s; {over}"]
+    for name, counts in found.counts.items():
+        ends = ", ".join(f"{n} {kind}" for kind, n in counts.ends.most_common())
+        rows.append(
+            f"{name}: wrong on {counts.wrong} of {counts.given} kernels whose gradient it gives; "
+            f"{counts.verdicts['unsupported']} refused{f'; ended: {ends}' if ends else ''}"
+        )
+    wrong = found.families.wrong_gradients
+    rows.append(
+        f"made small: {found.reduced}, {found.unsure} of them uncertain; {len(found.pending)} left; "
+        f"{len(wrong)} families of wrong gradients, {len(found.families.known) - len(wrong)} others"
+    )
+    return "\n".join(rows)
+
+
+def described(family: Family) -> str:
+    """A family as a user reads it."""
+    finding = family.finding
+    failed = next((j.reason for j in finding.judged if j.verdict == "disagree"), finding.crash)
+    kernel = definitions(finding.program, family.signature.peer).strip().replace("\n", "\n    ")
+    title = f"FOUND {family.count} times: {family.signature.title}"
+    where = f"{lines_of(finding.program)} lines, seed {finding.seed}: {failed.splitlines()[0][:200]}"
+    return f"\n{title}\n    {where}\n    {kernel}"
+
+
+def _kept(written: Written) -> str:
+    return f"{written.path}: confirmed, {written.said.splitlines()[-1]}"

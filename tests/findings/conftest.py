@@ -1,0 +1,9 @@
+"""What the tests of findings share: the support module beside this file."""
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+_HERE = str(Path(__file__).parent)
+if _HERE not in sys.path:
+    sys.path.append(_HERE)  # also for worker processes, which get this path
