@@ -102,6 +102,12 @@ def _overflow(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack,
     return AdstackOverflow, reason, cure
 
 
+def _empty(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
+    assert isinstance(site.stmt, n.StackPop)
+    reason = f"the loop of the pop takes {first} values off adstack {site.stmt.stack}, which holds {second}"
+    return AdstackOverflow, reason, "a stack must not be popped when it is empty"
+
+
 _WORDING = {
     "index": _index,
     "element": _element,
@@ -109,6 +115,7 @@ _WORDING = {
     "assert": _assert,
     "overflow": _overflow,
     "room": _overflow,
+    "empty": _empty,
 }
 
 

@@ -17,7 +17,7 @@ from .emit import Emitter
 from .ops import apply
 from .stack_state import StackState, state_of
 from .statements import LOWER, from_memory, to_memory
-from .types import I64, const, memory_type
+from .types import I1, I64, const, memory_type
 
 
 def _slot(e: Emitter, s: StackState, number: ir.Value, part: int) -> ir.Value:
@@ -31,6 +31,8 @@ def _slot(e: Emitter, s: StackState, number: ir.Value, part: int) -> ir.Value:
 def _top(e: Emitter, s: StackState) -> tuple[ir.Value, ir.Value]:
     """(number of the top slot, condition 'the stack is not empty'); number 0 if it is."""
     depth = s.depth(e)
+    if e.flow.filled.get(s.stack.alloca.stack):
+        return e.b.sub(depth, const(I64, 1)), const(I1, True)
     filled = e.b.icmp_signed(">", depth, const(I64, 0))
     return e.b.select(filled, e.b.sub(depth, const(I64, 1)), const(I64, 0)), filled
 
@@ -61,7 +63,10 @@ def _push(e: Emitter, stmt: n.StackPush) -> None:
 
 @LOWER.row(n.StackPop)
 def _pop(e: Emitter, stmt: n.StackPop) -> None:
-    state_of(e, stmt.stack).group.move(e, stmt.stack, -1)
+    known = e.flow.filled.get(stmt.stack, 0)
+    state_of(e, stmt.stack).group.move(e, stmt.stack, -1, sure=known > 0)
+    if known:
+        e.flow.filled = e.flow.filled | {stmt.stack: known - 1}
 
 
 def _read(e: Emitter, stmt: n.StackTop | n.StackTopAdjoint, part: int) -> None:

@@ -5,6 +5,9 @@
 
 holds of a stack if every trip pushes the same number of values: all pushes in the loop stand in its body itself, the
 body neither pops nor empties the stack, and nothing leaves the loop early. In any other place each push looks.
+
+On a GPU the same is done for pops: a loop whose trips pop as many values each is looked at once, and below the stack is
+taken to be filled up to the last pop of a trip.
 """
 from __future__ import annotations
 
@@ -70,3 +73,33 @@ def check_room(
     trips_that_fit = room if each == 1 else b.udiv(room, const(I64, each))
     needed = b.add(depth, trips if each == 1 else b.mul(trips, const(I64, each)))
     e.flow.trap_if(b.icmp_unsigned(">", trips, trips_that_fit), e.m.site("room", e.task, push), needed, capacity)
+
+
+def pops_of_a_trip(loop: n.For) -> dict[str, int]:
+    """How many values each trip pops off the stacks that the loop does nothing else to but read them."""
+    if loop.stop is not None:
+        return {}
+    direct = Counter(s.stack for s in loop.body if isinstance(s, n.StackPop))
+    inside = list(walk(loop.body)) if direct else []
+    if any(isinstance(s, (n.Break, n.Continue, n.Return)) for s in inside):
+        return {}
+    every = Counter(s.stack for s in inside if isinstance(s, n.StackPop))
+    changed = {s.stack for s in inside if isinstance(s, (n.StackPush, n.StackAlloca))}
+    return {name: pops for name, pops in direct.items() if every[name] == pops and name not in changed}
+
+
+@contextmanager
+def filled_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
+    """Look at the depth before a loop of so many trips. Code for CPUs, and debug builds, look at each pop."""
+    outer = e.flow.filled
+    found = pops_of_a_trip(loop) if e.m.target.entries and not e.m.options.debug else {}
+    pops = {s.stack: s for s in loop.body if isinstance(s, n.StackPop)}
+    groups = {id(state_of(e, name).group): name for name in reversed(found)}
+    for name in groups.values():
+        depth, wanted = state_of(e, name).depth(e), e.b.mul(trips, const(I64, found[name]))
+        e.flow.trap_if(e.b.icmp_unsigned(">", wanted, depth), e.m.site("empty", e.task, pops[name]), wanted, depth)
+    e.flow.filled = outer | found
+    try:
+        yield
+    finally:
+        e.flow.filled = outer

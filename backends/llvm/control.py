@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Block, Stmt, Value
 from ...compiler.ir.table import Table
+from ...compiler.ir.walk import used_values, walk
 from . import ir
-from .capacity import room_for
+from .capacity import filled_for, room_for
 from .emit import Emitter
 from .errors import FAILED, report
 from .types import I1, I32, I64, const
@@ -34,7 +35,7 @@ class Frame:
 
 class Branching:
     """Scalar control flow of one function. `leave`: emits what a `return` does there. roomy: adstacks of which it is
-    known that the pushes emitted now fit.
+    known that the pushes emitted now fit. filled: adstacks, with how many values they are known to have at least.
     """
 
     def __init__(self, e: Emitter, rows: Table[type[Stmt], Callable[..., None]], leave: Callable[[], None]) -> None:
@@ -43,6 +44,7 @@ class Branching:
         self.leave = leave
         self.frames: list[Frame] = []
         self.roomy: frozenset[str] = frozenset()
+        self.filled: dict[str, int] = {}
 
     def block(self, body: Block) -> None:
         """Emit statements in order; what follows a jump is never reached and not emitted."""
@@ -122,7 +124,7 @@ def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.Value, ir.Value]:
 @BRANCHING.row(n.For)
 def _for(e: Emitter, stmt: n.For) -> None:
     begin, count = trip_count(e, stmt)
-    with room_for(e, stmt, count):
+    with room_for(e, stmt, count), filled_for(e, stmt, count):
         _trips(e, stmt, begin, count)
 
 
@@ -131,20 +133,30 @@ def _trips(e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value) -> None:
     header, body, latch, done = (flow.append(f"for.{part}") for part in ("head", "body", "latch", "exit"))
     before = b.block
     ran = _trip_counter(e, stmt.trips)
+    word = _counter_type(e, stmt)
+    limit = count if word is I64 else b.trunc(count, word)
     flow.go(header)
-    k = b.phi(I64)
-    k.add_incoming(const(I64, 0), before)
-    b.cbranch(b.icmp_unsigned("<", k, count), body, done)
+    k = b.phi(word)
+    k.add_incoming(const(word, 0), before)
+    b.cbranch(b.icmp_unsigned("<", k, limit), body, done)
     b.position_at_end(body)
-    following = b.add(k, const(I64, 1))
+    following = b.add(k, const(word, 1))
     if ran is not None:
-        b.store(following, ran)
-    place = b.sub(b.sub(count, k), const(I64, 1)) if stmt.descending else k
-    e.values[stmt.index] = e.from_i64(b.add(begin, b.mul(place, const(I64, stmt.step))), stmt.index.type)
+        b.store(following if word is I64 else b.zext(following, I64), ran)
+    if word is I64:
+        place = b.sub(b.sub(count, k), const(I64, 1)) if stmt.descending else k
+        e.set_index(stmt.index, b.add(begin, b.mul(place, const(I64, stmt.step))))
     _body(e, stmt, Frame(done, latch), header)
     k.add_incoming(following, latch)
     b.position_at_end(done)
     _read_trips(e, stmt.trips, ran)
+
+
+def _counter_type(e: Emitter, stmt: n.For) -> ir.IntType:
+    """Of the number of a trip. A GPU adds 64 bits in two steps: what only counts, and fits 32 bits, has those."""
+    if not e.m.target.entries or stmt.begin.type.bits > 32 or stmt.index in used_values(walk(stmt.body)):
+        return I64
+    return I32
 
 
 @BRANCHING.row(n.While)

@@ -187,6 +187,7 @@ class Emitter(Arith):
         self.row: ir.Value = const(I64, 0)
         self.stacks: dict[str, StackState] = {}
         self.private: dict[Atomic, ir.Value] = {}
+        self.index_numbers: dict[Value, ir.Value] = {}
         self._slots: dict[tuple[int, ir.Type], ir.Value] = {}
 
     # -- the argument block ---------------------------------------------------------------------------------
@@ -238,9 +239,15 @@ class Emitter(Arith):
         wide = like(value.type, I64)
         return self.b.sext(value, wide) if t.is_signed else self.b.zext(value, wide)
 
+    def set_index(self, value: Value, number: ir.Value) -> None:
+        """A loop's index from its number in 64 bits. A GPU, which multiplies addresses out, keeps that beside it."""
+        self.values[value] = self.from_i64(number, value.type)
+        if self.m.target.entries:
+            self.index_numbers[value] = number
+
     def index(self, value: Value) -> ir.Value:
         """An index operand in 64 bits."""
-        return self.to_i64(self.operand(value), value.type)
+        return self.index_numbers.get(value) or self.to_i64(self.operand(value), value.type)
 
     def from_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
         """The low bits of a 64-bit integer, as a value of an integer type."""

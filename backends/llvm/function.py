@@ -131,7 +131,7 @@ def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task, add
     point = _Odometer(e, box, header) if _counts_up(m, task) else None
     places = point.places if point else _decode(b, box, e.iteration)
     for axis, (value, place) in enumerate(zip(task.indices, places)):
-        e.values[value] = e.from_i64(b.add(e.bound(axis, 0), place), value.type)
+        e.set_index(value, b.add(e.bound(axis, 0), place))
     _start_iteration(e)
     e.flow.block(task.body)
     if not e.b.block.is_terminated:

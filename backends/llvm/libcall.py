@@ -12,6 +12,7 @@ from ...compiler.ir.types import Scalar
 from . import ir
 from .emit import PURE, Arith
 from .polynomials import inlined
+from .polynomials.lean import LEAN, lean
 from .types import F32, element
 
 LIBRARY: dict[str, dict[str, tuple[str, str]]] = {
@@ -33,9 +34,14 @@ def libcall(name: str) -> Callable[..., ir.Value]:
 
 
 def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
-    """The function, of scalars by the library; of vectors, and of scalars that must be alike, by inlined code."""
+    """The function, of scalars by the library; of vectors, and of scalars that must be alike, by inlined code.
+
+    Default code for GPUs has code of its own for the functions that count there.
+    """
     t = args[0].type
     scalar = _function(e, name, element(t), len(args))
+    if e.m.target.lean and t == F32 and name in LEAN and not e.m.options.precise:
+        return lean(e, name, scalar, args[0])
     if not isinstance(t, ir.VectorType) and not e.alike:
         return e.b.call(scalar, args)
     return inlined(e, name, scalar, args)

@@ -37,13 +37,16 @@ class Group:
         self.checked.clear()
         self.pending = dict.fromkeys(self.pending, 0)
 
-    def move(self, e: Emitter, stack: str, change: int) -> None:
-        """A stack grows or shrinks by one. The depth does when all have; of an empty stack it stays 0."""
+    def move(self, e: Emitter, stack: str, change: int, sure: bool = False) -> None:
+        """A stack grows or shrinks by one. The depth does when all have; of an empty stack it stays 0.
+
+        sure: the stack is not empty.
+        """
         self.pending[stack] += change
         (level, *others) = {*self.pending.values()}
         if not others:
             moved = e.b.add(self.depth(e), const(I64, level))
-            if level < 0:
+            if level < 0 and not sure:
                 moved = e.b.select(e.b.icmp_signed(">", moved, const(I64, 0)), moved, const(I64, 0))
             self.set(e, moved) if level else self.checked.clear()
 

@@ -286,3 +286,27 @@ def test_a_gated_task_can_run_over_a_list(tmp_path: Path) -> None:
     assert entries(text) == [f"gated_{kind}_0" for kind in ("select", "listed", "task")]
     assert "shfl.sync" in text and "activemask" in text
     assemble(text, tmp_path)
+
+
+def loops(text: str, entry: str) -> list[str]:
+    """The innermost loops of an entry point: from a label to the branch back to it."""
+    body = text[text.index(f".entry {entry}") :]
+    body = body[: body.index("\n}")]
+    found = []
+    for jump in re.finditer(r"@%p\d+ bra \t(\$L__BB\w+);", body):
+        start = body.find(f"\n{jump[1]}:")
+        if 0 <= start < jump.start() and body.count("\n$L", start + 1, jump.start()) <= 1:
+            found.append(body[start : jump.end()])
+    return found
+
+
+def test_loops_over_adstacks_are_tight() -> None:
+    """One access a step, at an address that one addition gives; a few instructions for the sine, no division of any
+    kind, no choice by depth: the loops looked at the room and at the depth before.
+    """
+    push, pop = loops(ptx(parse_kernel(GATED), options=Options(precise=False)), "gated_task_0")[-2:]
+    for loop, access in ((push, "st.global"), (pop, "ld.global")):
+        assert loop.count(".global") == loop.count(access) == 1
+        assert loop.count("add.s64") <= 2
+        assert not re.search(r"mul\.lo|mad|selp|max|min|\.local|div|setp\.\w+\.s64", loop)
+        assert 9 <= len(re.findall(r"\b(?:fma|mul|add)(?:\.rn)?\.f32", loop)) <= 16
