@@ -91,23 +91,29 @@ def _function() -> Any:
         @staticmethod
         @torch.autograd.function.once_differentiable
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            saved = [memory_of_tensor(tensor) for tensor in ctx.saved_tensors]
-            arrays = {**ctx.given, **dict(zip(ctx.names, saved))}
-            out = dict(zip(ctx.wrapped.out, saved[len(ctx.names) :]))
-            results = dict(zip(out, ctx.saved_tensors[len(ctx.names) :]))
-            kept = {  # used up by the gradient
-                name: given.detach().to(results[name].dtype).contiguous().clone()
-                for name, given in zip(out, cotangents)
-                if given is not None and out[name].dtype.kind == "f"
-            }
-            seeds = {name: memory_of_tensor(tensor) for name, tensor in kept.items()}
-            grads = {
-                name: torch.zeros_like(tensor, memory_format=torch.contiguous_format)
-                for name, tensor in zip(ctx.names, ctx.saved_tensors)
-                if tensor.dtype.is_floating_point
-            }
-            places = {name: memory_of_tensor(tensor) for name, tensor in grads.items()}
-            ctx.wrapped.backward(arrays, out, seeds, ctx.launched, places)
-            return (None, None, None, *(grads.get(name) for name in ctx.names))
+            return (None, None, None, *_gradients(ctx, cotangents))
 
     return KernelFunction
+
+
+def _gradients(ctx: Any, cotangents: tuple[Any, ...]) -> list[Any]:
+    """The gradients of the tensors of a call, None for those of integers. cotangents: of its results."""
+    torch = _torch()
+    saved = [memory_of_tensor(tensor) for tensor in ctx.saved_tensors]
+    arrays = {**ctx.given, **dict(zip(ctx.names, saved))}
+    out = dict(zip(ctx.wrapped.out, saved[len(ctx.names) :]))
+    results = dict(zip(out, ctx.saved_tensors[len(ctx.names) :]))
+    kept = {  # used up by the gradient
+        name: given.detach().to(results[name].dtype).contiguous().clone()
+        for name, given in zip(out, cotangents)
+        if given is not None and out[name].dtype.kind == "f"
+    }
+    seeds = {name: memory_of_tensor(tensor) for name, tensor in kept.items()}
+    grads = {
+        name: torch.zeros_like(tensor, memory_format=torch.contiguous_format)
+        for name, tensor in zip(ctx.names, ctx.saved_tensors)
+        if tensor.dtype.is_floating_point
+    }
+    places = {name: memory_of_tensor(tensor) for name, tensor in grads.items()}
+    ctx.wrapped.backward(arrays, out, seeds, ctx.launched, places)
+    return [grads.get(name) for name in ctx.names]
