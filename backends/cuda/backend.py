@@ -58,6 +58,7 @@ class CudaBackend:
         self.buffers = Buffers(self._device)
         self.access = HostAccess(self._device)
         self._device.followers.append(self.heap.use)
+        self._device.forgetters.append(self.heap.forget)
 
     def probe(self) -> Probe:
         """Available where a GPU and its driver are, and cuda.bindings is installed."""

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
-from ...compiler.errors import StackgradError
+from ...compiler.errors import StackgradError, Unsupported
 from ..base import Counters
 from ..words import address_of, words
-from .driver import LAUNCH_KERNEL, MEMSET, Driver
+from .driver import LAUNCH_KERNEL, MEMSET, Driver, DriverError
 from .host_code import LAUNCH_KERNEL as LAUNCH_WORD
 from .host_code import MEMSET as MEMSET_WORD
 from .host_code import MOST, PENDING, STREAM, TABLE
@@ -90,13 +90,14 @@ class Records:
 @dataclass
 class Device:
     """A GPU and its driver. table: words that native code reads, see host_code.py. followers: are told when another
-    stream becomes the current one.
+    stream becomes the current one; forgetters: when one is about to go.
     """
 
     driver: Driver
     counters: Counters = field(default_factory=Counters)
     is_capturing: bool = False
     followers: list[Callable[[int], None]] = field(default_factory=list)
+    forgetters: list[Callable[[int], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         driver = self.driver
@@ -132,6 +133,19 @@ class Device:
         for follow in self.followers:
             follow(stream)
 
+    def new_stream(self) -> int:
+        """Another stream."""
+        return self.driver.new_stream()
+
+    def destroy_stream(self, stream: int) -> None:
+        """End a stream when it has nothing to do any more, and what is kept for launches on it."""
+        if stream == self.stream:
+            self.stream = 0
+        self.driver.wait(stream)
+        for forget in self.forgetters:
+            forget(stream)
+        self.driver.destroy_stream(stream)
+
     @contextmanager
     def on(self, stream: int) -> Iterator[None]:
         """Launches and copies inside go to this stream."""
@@ -140,6 +154,37 @@ class Device:
             yield
         finally:
             self.stream = before
+
+    @contextmanager
+    def between(self, stream: int) -> Iterator[None]:
+        """As `on`, behind what the present stream has to do, and before what it is given afterwards."""
+        own = self.stream
+        self.follow(stream, own)
+        with self.on(stream):
+            yield
+        self.follow(own, stream)
+
+    @contextmanager
+    def capturing(self, stream: int) -> Iterator[list[int]]:
+        """What is launched inside is recorded, in the list afterwards. Nothing can be waited for inside."""
+        made: list[int] = []
+        pending = self.table[PENDING]
+        with self.on(stream):
+            self.driver.begin_capture(stream)
+            self.is_capturing = True
+            try:
+                yield made
+            except BaseException:
+                self._end_capture(pending)
+                with suppress(DriverError):
+                    self.driver.destroy_graph(self.driver.end_capture(stream))
+                raise
+            self._end_capture(pending)
+            made.append(self.driver.end_capture(stream))
+
+    def _end_capture(self, pending: int) -> None:
+        self.is_capturing = False
+        self.table[PENDING] = pending
 
     def follow(self, stream: int, other: int) -> None:
         """What the stream does from now on is behind what the other one has to do so far."""
@@ -159,8 +204,16 @@ class Device:
         """Something was given to the device by other means than host code."""
         self.table[PENDING] = 1
 
+    def _refuse_capturing(self) -> None:
+        if self.is_capturing:
+            raise Unsupported(
+                "the host would have to wait for the GPU, or read from it, while launches are recorded for a graph",
+                "let the function that is recorded do nothing but launches, of kernels that were launched before",
+            )
+
     def wait(self) -> None:
         """For everything in flight. Raises what went wrong on the device."""
+        self._refuse_capturing()
         self.table[PENDING] = 0  # before: what is launched meanwhile sets it again
         self.counters.waits += 1
         self._is_mixed = False
@@ -175,6 +228,7 @@ class Device:
 
     def read(self, to: int, source: int, size: int) -> None:
         """Copy from the device to the host, behind all launches. Raises what went wrong on the device."""
+        self._refuse_capturing()
         if self._is_mixed:
             self.wait()
         was_pending, self.table[PENDING] = self.table[PENDING], 0
@@ -186,6 +240,7 @@ class Device:
 
     def write(self, to: int, source: int, size: int) -> None:
         """Copy from the host to the device, behind all launches."""
+        self._refuse_capturing()
         if self._is_mixed:
             self.wait()
         self.driver.copy_in(to, source, size)

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         field,
         wrap,
     )
+    from .gpu import Cuda, cuda
+    from .graphs import RecordedGraph
     from .kernels import Kernel, KernelStats, KernelWarning, TextKernel, kernel, kernel_from_text
     from .language import *
     from .linalg import eig, make_spd, outer, polar_decompose, solve, svd, sym_eig
@@ -91,7 +93,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-cpu, reference, cuda = "cpu", "reference", "cuda"
+cpu, reference = "cpu", "reference"
 gpu, x64, arm64 = "gpu", "x64", "arm64"
 
 _ARCHES = ("cpu", "reference", "cuda", "gpu", "x64", "arm64")
@@ -131,6 +133,8 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(("eig", "make_spd", "outer", "polar_decompose", "solve", "svd", "sym_eig"), ".linalg"),
     **dict.fromkeys(("Event", "Stream", "create_event", "create_stream"), ".streams"),
     "CacheWarning": ".backends.disk_cache",
+    **dict.fromkeys(("cuda", "Cuda"), ".gpu"),
+    **dict.fromkeys(("graph", "RecordedGraph"), ".graphs"),
     "perf_dispatch": ".dispatch",
     "BufferView": ".views",
     **dict.fromkeys(_TYPES, ".compiler.ir.types"),

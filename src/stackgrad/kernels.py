@@ -23,7 +23,7 @@ from .program import Binding, Program
 from .session import RUNTIME
 from .specialise import TRACING, Specialisation, Specialisations
 from .statistics import KernelStats, stats_of
-from .streams import KEYWORD, without_stream
+from .streams import KEYWORD, on, without_stream
 from .text_kernels import TextKernel, kernel_from_text
 from .usage import ArgumentError, KernelWarning, OptionError
 
@@ -166,7 +166,8 @@ class Kernel(Generic[P, R]):
     def _launch(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> R:
         """A launch from Python."""
         if KEYWORD in keywords:
-            return self(*args, **without_stream(keywords))  # type: ignore[call-arg, arg-type]
+            with on(keywords[KEYWORD]):
+                return self(*args, **without_stream(keywords))  # type: ignore[call-arg, arg-type]
         if self._generation != RUNTIME.generation:
             self._prepare()
         binding = self._binding

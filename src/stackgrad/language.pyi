@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias, TypeVar
 
-from .compiler.frontend.functions import Graph
 from .compiler.frontend.refused import Refused
+from .graphs import GraphMaker
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -107,7 +107,7 @@ def graph_parallel() -> AbstractContextManager[None]: ...
 def graph_parallel_context() -> AbstractContextManager[None]: ...
 def graph_do_while(flag: Any, /) -> bool: ...
 
-graph: Graph
+graph: GraphMaker
 
 TRACE: str
 DEBUG: str

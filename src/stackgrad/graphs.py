@@ -1,0 +1,185 @@
+"""`sg.graph(function)`: what a function launches, recorded once and launched again as a whole by one call.
+
+A recorded graph launches with the sizes, numbers and addresses of its recording; its adstacks lie in memory of a stream
+of its own, so nothing else replaces that. Invariant: it is used only while launches from Python would be the very same:
+the same runtime, the same content of all that decides sizes, and no tape or other watcher. Where anything differs the
+function runs instead, and is recorded anew.
+"""
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from .backends.words import LAUNCHES, VERSION, WATCHED
+from .bound import version_source
+from .compiler.errors import Unsupported
+from .compiler.frontend.functions import Graph
+from .fields import Array
+from .gpu import device_of_runtime
+from .program import NOTHING
+from .session import RUNTIME, stamp
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .backends.base import Draws, Scalars
+    from .backends.launcher import Launcher
+    from .program import Binding
+
+
+
+
+class Recording:
+    """Watches launches while they are recorded. deciding: arrays whose content decides sizes, with its version then.
+
+    written: arrays that launches write, with their versions before. launchers: of each launch. kept: what the recorded
+    launches refer to.
+    """
+
+    def __init__(self) -> None:
+        self.deciding: dict[Array, int] = {}
+        self.written: dict[Array, int] = {}
+        self.launchers: list[Launcher] = []
+        self.kept: list[Any] = []
+
+    @contextmanager
+    def recorded(
+        self, binding: Binding, kind: str, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray] = NOTHING
+    ) -> Iterator[None]:
+        """Around a launch."""
+        program = binding.program
+        if program.has_random:
+            reason = f"kernel {program.label} draws random numbers, which would be the same in every launch of a graph"
+            raise Unsupported(reason, "launch it outside of the graph")
+        backward = binding.prepare_grad() if kind == "reverse" else None
+        launcher = program.forward if backward is None else backward.launcher
+        deciding = version_source(program, binding.arrays, launcher)
+        if deciding is None:
+            reason = f"what decides the sizes of kernel {program.label} is memory of another library"
+            raise Unsupported(reason, "give fields or ndarrays")
+        for array in deciding:
+            if array in self.written:
+                reason = f"{array.label}, which decides sizes of kernel {program.label}, is written inside the graph"
+                raise Unsupported(reason, "launch what writes it outside of the graph")
+            self.deciding[array] = array.version
+        for array in binding.written if backward is None else backward.written:
+            self.written.setdefault(array, array.words[VERSION])
+        yield
+        self.launchers.append(launcher)
+        self.kept += [binding, launcher.compile()]
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether all that decides sizes is as it was."""
+        return all(array.version == version for array, version in self.deciding.items())
+
+    def undo(self) -> None:
+        """Nothing has run: versions and counters are as before."""
+        for array, version in self.written.items():
+            array.words[VERSION] = version
+        for launcher in self.launchers:
+            launcher.stats.words[LAUNCHES] -= 1
+
+    def launched(self) -> None:
+        """Everything was launched once more."""
+        for array in self.written:
+            array.words[VERSION] = stamp()
+        for launcher in self.launchers:
+            launcher.stats.words[LAUNCHES] += 1
+
+
+class RecordedGraph:
+    """A function and what it launches. Calling it does what calling the function does; its result is None.
+
+    recordings: how often launches were recorded. replays: calls that were one launch.
+    """
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function = function
+        self.recordings = self.replays = 0
+        self._device: Any = None
+        self._stream = self._graph = 0
+        self._generation = -1
+        self._recording: Recording | None = None
+        self._run()
+
+    def __call__(self) -> None:
+        """Launch it all."""
+        if not self._is_valid():
+            self._run()
+            return
+        assert self._recording is not None
+        device, own = self._device, self._device.stream
+        if own:
+            device.follow(self._stream, own)
+        device.driver.launch_graph(self._graph, self._stream)
+        if own:
+            device.follow(own, self._stream)
+        device.launched()
+        self.replays += 1
+        self._recording.launched()
+
+    def _is_valid(self) -> bool:
+        recording = self._recording
+        return (
+            recording is not None
+            and self._generation == RUNTIME.generation
+            and not RUNTIME.words[WATCHED]
+            and recording.is_valid
+        )
+
+    def _run(self) -> None:
+        """Run the function, then record it if launches can be."""
+        RUNTIME.ensure()
+        device = device_of_runtime()
+        if device is None or RUNTIME.words[WATCHED]:
+            self.function()
+            return
+        if self._generation != RUNTIME.generation:
+            self._open(device)
+        self._forget()
+        with device.between(self._stream):
+            self.function()
+            self._record(device)
+
+    def _open(self, device: Any) -> None:
+        self._device, self._generation = device, RUNTIME.generation
+        self._stream = device.new_stream()
+        weakref.finalize(self, device.drop, lambda stream=self._stream: device.destroy_stream(stream))
+
+    def _record(self, device: Any) -> None:
+        recording = Recording()
+        RUNTIME.capture = recording  # type: ignore[assignment]
+        try:
+            with device.capturing(self._stream) as made:
+                self.function()
+        finally:
+            RUNTIME.capture = None
+            recording.undo()
+        self._graph, self._recording = made[0], recording
+        self.recordings += 1
+
+    def _forget(self) -> None:
+        """Drop what was recorded."""
+        if self._recording is not None:
+            graph, driver = self._graph, self._device.driver
+            self._device.drop(lambda: driver.destroy_graph(graph))
+            self._recording = None
+
+
+class GraphMaker(Graph):
+    """`sg.graph`."""
+
+    def __call__(self, function: Callable[[], Any]) -> RecordedGraph:
+        """Run a function of launches, and make what runs it again, on a GPU by one launch of all that it launches.
+
+        The function takes no arguments, and nothing but its launches matters: it is called twice now, once to run and
+        once to be recorded, and again when sizes have changed. It cannot wait for the device. Raises Unsupported for
+        launches that cannot be recorded: of random numbers, on arrays of the host, or whose sizes the graph decides.
+        """
+        return RecordedGraph(function)
+
+
+graph = GraphMaker()

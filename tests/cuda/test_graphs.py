@@ -1,0 +1,202 @@
+"""Graphs: what a function launches, launched again as a whole; and streams as programs name them."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from on_emulator import left, runtime
+
+
+def pair() -> tuple[sg.Field, sg.Field, sg.Field, Callable[[], None]]:
+    """A forward launch and its gradient, whose adstacks have depths that a field decides."""
+    x, y = (sg.field(sg.f64, 64, needs_grad=True) for _ in range(2))
+    n = sg.field(sg.i32, ())
+
+    @sg.kernel
+    def steps():
+        for i in x:
+            v = x[i]
+            for _ in range(n[None]):
+                v = v * v + 0.1
+            y[i] = v
+
+    @sg.kernel
+    def seed():
+        for i in y:
+            y.grad[i] = 1.0
+
+    def both() -> None:
+        steps()
+        seed()
+        steps.grad()
+
+    x.from_numpy(np.linspace(0.1, 0.9, 64))
+    n[None] = 3
+    return x, y, n, both
+
+
+def gradient(x: np.ndarray, trips: int) -> np.ndarray:
+    v, out = x.copy(), np.ones_like(x)
+    for _ in range(trips):
+        out *= 2 * v
+        v = v * v + 0.1
+    return out
+
+
+def test_a_pair_is_replayed_by_one_launch() -> None:
+    with runtime() as (_, driver):
+        x, y, n, both = pair()
+        once = gradient(x.to_numpy(), 3)
+        graph = sg.graph(both)
+        np.testing.assert_allclose(x.grad.to_numpy(), once)
+        launches = len(driver.launches)
+        for k in range(2, 7):
+            graph()
+            np.testing.assert_allclose(x.grad.to_numpy(), k * once)
+        assert (graph.recordings, graph.replays) == (1, 5)
+        assert driver.counts["launch graph"] == 5 and len(driver.launches) == launches
+
+
+def test_changed_content_is_seen_and_changed_sizes_are_recorded_anew() -> None:
+    with runtime() as (_, driver):
+        x, y, n, both = pair()
+        graph = sg.graph(both)
+        x.fill(0.3)
+        x.grad.fill(0.0)
+        graph()
+        np.testing.assert_allclose(x.grad.to_numpy(), gradient(np.full(64, 0.3), 3))
+        n[None] = 40
+        x.grad.fill(0.0)
+        graph()
+        np.testing.assert_allclose(x.grad.to_numpy(), gradient(np.full(64, 0.3), 40))
+        x.grad.fill(0.0)
+        graph()
+        np.testing.assert_allclose(x.grad.to_numpy(), gradient(np.full(64, 0.3), 40))
+        assert (graph.recordings, graph.replays) == (2, 2)
+
+
+def test_versions_follow_replays() -> None:
+    with runtime():
+        x, y, n, both = pair()
+        graph = sg.graph(both)
+        before = y.version, n.version
+        graph()
+        assert y.version != before[0] and n.version == before[1]
+
+
+def test_under_a_tape_the_function_runs() -> None:
+    with runtime():
+        x, loss = sg.field(sg.f64, 3, needs_grad=True), sg.field(sg.f64, (), needs_grad=True)
+
+        @sg.kernel
+        def total():
+            for i in x:
+                loss[None] += x[i] * x[i]
+
+        x.from_numpy(np.array([1.0, 2.0, 3.0]))
+        graph = sg.graph(total)
+        with sg.ad.Tape(loss):
+            graph()
+        assert x.grad.to_numpy().tolist() == [2, 4, 6] and graph.replays == 0
+
+
+@sg.kernel
+def on_host(a: sg.types.ndarray(dtype=sg.f32, ndim=1)):
+    for i in range(a.shape[0]):
+        a[i] = 1.0
+
+
+def test_what_cannot_be_recorded_is_refused() -> None:
+    with runtime() as (_, driver):
+        x, n = sg.field(sg.f32, 8, needs_grad=True), sg.field(sg.i32, ())
+        y = sg.field(sg.f32, 8, needs_grad=True)
+
+        @sg.kernel
+        def draws():
+            for i in x:
+                x[i] = sg.random()
+
+        @sg.kernel
+        def more():
+            n[None] += 1
+
+        @sg.kernel
+        def steps():
+            for i in x:
+                v = x[i]
+                for _ in range(n[None]):
+                    v = v * v
+                y[i] = v
+
+        def decides() -> None:
+            more()
+            steps.grad()
+
+        steps()
+        host = np.zeros(3, np.float32)
+        for function, text in (
+            (draws, "random numbers"), (lambda: on_host(host), "arrays of the host"), (decides, "written inside"),
+            (lambda: (steps(), x[0]), "wait for the GPU"),
+        ):
+            with pytest.raises(sg.Unsupported, match=text):
+                sg.graph(function)
+            steps()
+            sg.sync()
+
+
+def test_on_a_cpu_a_graph_is_its_function() -> None:
+    sg.init(arch=sg.cpu)
+    x, y, n, both = pair()
+    graph = sg.graph(both)
+    graph()
+    np.testing.assert_allclose(x.grad.to_numpy(), 2 * gradient(x.to_numpy(), 3))
+
+
+def test_streams_by_name() -> None:
+    with runtime() as (backend, driver):
+        x = sg.field(sg.i32, 16)
+
+        @sg.kernel
+        def add():
+            for i in x:
+                x[i] += 1
+
+        class Foreign:
+            def __init__(self, handle: int) -> None:
+                self.cuda_stream = handle
+
+        handle = driver.new_stream()
+        assert sg.cuda.current_stream == 0
+        for stream in (handle, Foreign(handle), sg.create_stream(), None):
+            with sg.cuda.stream(stream):
+                assert (sg.cuda.current_stream == 0) == (stream is None)
+                for _ in range(5):
+                    add()
+        assert x[0] == 20
+        with pytest.raises(sg.ArgumentError, match="is no stream"), sg.cuda.stream("fast"):
+            pass
+        first, event = sg.create_stream(), sg.create_event()
+        add(qd_stream=first)
+        event.record(first)
+        event.wait()
+        add()
+        first.synchronize()
+        assert x[1] == 22
+        first.destroy()
+        event.destroy()
+    sg.init(arch=sg.cpu)
+    with sg.cuda.stream(5):
+        assert sg.cuda.current_stream == 0
+
+
+def test_graphs_give_everything_back() -> None:
+    def program() -> None:
+        graph = sg.graph(pair()[3])
+        graph()
+
+    with runtime() as (backend, driver):
+        program()
+        sg.reset()
+        assert left(backend, driver) == []
