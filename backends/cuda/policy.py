@@ -76,11 +76,14 @@ def fill(row: int, device: Device) -> int:
 def dispatch(demand: Demand, device: Device) -> Dispatch:
     """How a parallel task with stacks runs."""
     threads, passing, count = _affordable(demand, device), demand.passing, demand.count
-    if passing is None or not demand.row:
-        return Dispatch(threads if count is None else min(threads, _warps(count)))
-    few = count is None or passing * SPARSE <= count
-    if demand.gated and few:
-        return Dispatch(min(threads, _warps(passing)), _room(passing))
+    everything = threads if count is None else min(threads, _warps(count))
+    if passing is None:
+        return Dispatch(everything)
+    listed = _room(passing) if demand.gated and (count is None or passing * SPARSE <= count) else 0
+    if not demand.row:
+        return Dispatch(everything, listed)
+    if listed:
+        return Dispatch(min(threads, _warps(passing)), listed)
     wanted = passing if demand.gated or count is None else count
     cheap = FREE // demand.row if count is None else min(FREE // demand.row, count)
     return Dispatch(min(threads, _warps(max(wanted, cheap))))
