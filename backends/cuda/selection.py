@@ -11,7 +11,7 @@ from ..llvm import ir
 from ..llvm.emit import Emitter, ModuleState
 from ..llvm.function import Additions, task_function
 from ..llvm.masked.selection import Gate, Selection, selection
-from ..llvm.types import I1, I32, const
+from ..llvm.types import I1, I32, I64, const
 from . import warp
 
 
@@ -28,8 +28,15 @@ def select_function(m: ModuleState, index: int, task: Task) -> ir.Function:
     return task_function(m, index, replace(task, body=found.deciding), name="select", additions=_Append(found.gate))
 
 
+WIDEST = 1 << 32
+"""Numbers that an entry of a list can hold."""
+
+
 class _Append(Additions):
-    """Puts an iteration that passes at the next place of the list, if that has room; the length counts all."""
+    """Puts an iteration that passes at the next place of the list, if that has room; the length counts all.
+
+    A number that no entry can hold makes the length one that no list has room for, so that the task runs over all.
+    """
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
@@ -38,7 +45,10 @@ class _Append(Additions):
         b, layout = e.b, e.m.layout
         cond = e.operand(self.gate.cond)
         with b.if_then(cond if self.gate.opens else b.xor(cond, const(I1, True))):
-            place = warp.claim(e.m, b, e.temp(layout.length_at[e.task]))
+            length = e.temp(layout.length_at[e.task])
+            place = warp.claim(e.m, b, length)
+            with b.if_then(b.icmp_unsigned(">=", e.iteration, const(I64, WIDEST))):
+                b.atomic_rmw("add", length, const(I64, WIDEST), "monotonic")
             with b.if_then(b.icmp_unsigned("<", place, e.slot(layout.room_at[e.task]))):
                 list_ = e.slot_address(layout.list_at[e.task])
                 b.store(b.trunc(e.iteration, I32), b.gep(list_, place, I32))
