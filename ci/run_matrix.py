@@ -15,12 +15,13 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / ".matrix"
+ARTIFACTS = ENVIRONMENTS / "artifacts"
 REQUIRED_VARIABLE = "STACKGRAD_REQUIRED_BACKENDS"
 
 PASSED, FAILED, SKIPPED, UNASKED = "passed", "FAILED", "skipped", "not asked"
@@ -49,6 +50,7 @@ class Row:
     needs: str = ""
     may_skip: bool = False
     tests: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,16 @@ class Presence:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a row. backends: of this row's required and optional ones, those that were asked."""
+    """What came of a row. backends: of this row's required and optional ones, those that were asked. artifacts: the
+    folder of what the row leaves, if it leaves anything.
+    """
 
     row: str
     outcome: str
     reason: str = ""
     seconds: float = 0.0
     backends: tuple[tuple[str, Presence], ...] = ()
+    artifacts: str = ""
 
 
 # ---- the matrix ---------------------------------------------------------------------------------------------
@@ -84,6 +89,8 @@ def parse_row(entry: Mapping[str, Any]) -> Row:
         raise MatrixError(f"row {name}: missing fields: {', '.join(missing)}")
     given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
     row = Row(**given)
+    if row.tests and row.command:
+        raise MatrixError(f"row {name}: both tests and a command")
     if both := sorted(set(row.required) & set(row.optional)):
         raise MatrixError(f"row {name}: both required and optional: {', '.join(both)}")
     return row
@@ -160,6 +167,7 @@ def render(results: Sequence[Result]) -> str:
         present = " ".join(f"{name} {p.version}".strip() for name, p in r.backends if p.available)
         lines.append(f"{r.row:{width}}  {r.outcome:9}  {r.seconds:7.0f}  {present or '-'}")
         reasons = [r.reason, *(f"{name} is absent: {p.reason}" for name, p in r.backends if not p.available)]
+        reasons += [f"artifacts: {r.artifacts}"] if r.artifacts else []
         lines += [f"{'':{width}}  {reason}" for reason in reasons if reason]
     return "\n".join(lines)
 
@@ -192,11 +200,21 @@ def run_installed(row: Row, python: Path) -> Result:
     probes = read_probes(asked.stdout)
     if reason := absent(row, probes):
         return Result(row.name, FAILED, reason, backends=concerned(row, probes))
-    command = [str(python), "-m", "pytest", "-n", "auto", *row.tests]
-    done = subprocess.run(command, cwd=ROOT, env=environment_of_tests(row, os.environ))
+    left = ARTIFACTS / row.name if row.command else None
+    done = subprocess.run(command_of(row, python, left), cwd=ROOT, env=environment_of_tests(row, os.environ))
     outcome = PASSED if done.returncode == 0 else FAILED
-    reason = "" if outcome == PASSED else f"pytest ended with status {done.returncode}"
-    return Result(row.name, outcome, reason, backends=concerned(row, probes))
+    what = row.command[0] if row.command else "pytest"
+    reason = "" if outcome == PASSED else f"{what} ended with status {done.returncode}"
+    return Result(row.name, outcome, reason, backends=concerned(row, probes), artifacts=str(left or ""))
+
+
+def command_of(row: Row, python: Path, artifacts: Path | None) -> list[str]:
+    """What an installed row runs: its own command, with an empty folder for what it leaves; else the tests."""
+    if artifacts is None:
+        return [str(python), "-m", "pytest", "-n", "auto", *row.tests]
+    shutil.rmtree(artifacts, ignore_errors=True)
+    artifacts.mkdir(parents=True)
+    return [str(python), row.command[0], str(artifacts), *row.command[1:]]
 
 
 def run_row(row: Row) -> Result:
@@ -210,7 +228,7 @@ def run_row(row: Row) -> Result:
         result = run_installed(row, install(row, python))
     except (subprocess.CalledProcessError, ValueError, IndexError, OSError) as error:
         result = Result(row.name, FAILED, str(error))
-    return Result(row.name, result.outcome, result.reason, time.monotonic() - start, result.backends)
+    return replace(result, seconds=time.monotonic() - start)
 
 
 def list_rows(rows: Iterable[Row]) -> str:

@@ -34,6 +34,7 @@ def test_rows_are_read() -> None:
 @pytest.mark.parametrize(("text", "message"), [
     (HEAD, "row a: missing fields: required"),
     (HEAD + "required = []\nskip = 1", "row a: unknown fields: skip"),
+    (HEAD + 'required = []\ntests = ["a"]\ncommand = ["b"]', "row a: both tests and a command"),
     (HEAD + 'required = ["x"]\noptional = ["x"]', "both required and optional: x"),
     ((HEAD + "required = []\n") * 2, "two rows named a"),
 ])
@@ -132,6 +133,30 @@ def test_table() -> None:
         "other  skipped          0  -",
         "       python3.12 is not installed",
     ]
+
+
+def test_a_row_with_a_command_runs_it_with_a_folder_for_what_it_leaves(tmp_path: Path) -> None:
+    row, kept = Row("night", "3.11", (), ("cpu",), command=("ci/night.py", "--seed", "1")), tmp_path / "kept"
+    (kept / "old").mkdir(parents=True)
+    command = matrix.command_of(row, Path("python"), kept)
+    assert command == ["python", "ci/night.py", str(kept), "--seed", "1"]
+    assert kept.is_dir() and not list(kept.iterdir())
+    assert matrix.command_of(ROW, Path("python"), None)[1:3] == ["-m", "pytest"]
+    assert matrix.render([Result("night", PASSED, artifacts="kept")]).splitlines()[-1].strip() == "artifacts: kept"
+
+
+@pytest.mark.parametrize(("program", "outcome"), [("pass", PASSED), ("raise SystemExit(1)", FAILED)])
+def test_a_command_decides_its_row(
+    program: str, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "night.py"
+    script.write_text(f"import sys, pathlib\npathlib.Path(sys.argv[1], 'page').touch()\n{program}\n")
+    monkeypatch.setattr(matrix, "ENVIRONMENTS", tmp_path)
+    monkeypatch.setattr(matrix, "ARTIFACTS", tmp_path / "artifacts")
+    row = Row("night", "3.11", (), ("reference",), command=(str(script),))
+    result = matrix.run_installed(row, Path(sys.executable))
+    assert result.outcome == outcome
+    assert [p.name for p in Path(result.artifacts).iterdir()] == ["page"]
 
 
 def test_an_error_in_one_row_is_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
