@@ -184,5 +184,8 @@ class Remote(Protocol):
     def assign(self, array: np.ndarray, place: Any, value: Any) -> None:
         """`array[place] = value`, of the array's type, behind all launches."""
 
+    def share(self, array: np.ndarray) -> None:
+        """From now on others may touch the memory without asking: launches that use it are over when they return."""
+
     def fill(self, array: np.ndarray, value: Any) -> None:
         """Overwrite every element with one number, behind all launches."""

@@ -5,12 +5,13 @@ managed, and parts that are not one run of bytes, are touched directly, after a 
 """
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
 
 from .device import Device
-from .memory import is_addressable, managed
+from .memory import Managed, is_addressable, managed, owner_of
 
 
 class HostAccess:
@@ -18,6 +19,7 @@ class HostAccess:
 
     def __init__(self, device: Device) -> None:
         self._device = device
+        self._shared: weakref.WeakSet[Managed] = weakref.WeakSet()
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
         """An element as a Python number."""
@@ -60,6 +62,20 @@ class HostAccess:
         address, shape = target
         source = np.ascontiguousarray(np.broadcast_to(np.asarray(value, array.dtype), shape))
         device.write(address, _address(source), source.nbytes)
+        self._settle_shared()
+
+    def share(self, array: np.ndarray) -> None:
+        """From now on others may touch the memory without asking: what touches it is over when a call returns."""
+        owner = owner_of(array)
+        if owner is not None and not owner.shared:
+            owner.shared.append(True)
+            self._shared.add(owner)
+        self._device.settle()
+
+    def _settle_shared(self) -> None:
+        """Writes are over too, while somebody may touch memory."""
+        if self._shared:
+            self._device.driver.wait()
 
     def _target(self, array: np.ndarray, place: Any) -> tuple[int, tuple[int, ...]] | None:
         """(address, shape) of a place that is one run of bytes; None of any other one. Nothing is read."""
@@ -92,6 +108,7 @@ class HostAccess:
                 driver.copy(start + done, start, part)
                 done += part
         device.launched()
+        self._settle_shared()
 
 
 def _address(array: np.ndarray) -> int:

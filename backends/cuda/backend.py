@@ -116,6 +116,10 @@ class CudaBackend:
         """`array[place] = value`, of the array's type."""
         self.access.assign(array, place, value)
 
+    def share(self, array: np.ndarray) -> None:
+        """From now on others may touch the memory without asking."""
+        self.access.share(array)
+
     def fill(self, array: np.ndarray, value: Any) -> None:
         """Overwrite every element with one number."""
         self.access.fill(array, value)

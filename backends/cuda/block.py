@@ -14,7 +14,7 @@ from ..cpu.block import Block, Bound
 from ..llvm.layout import Layout
 from .borrowed import Borrowed, lender_of
 from .device import Device
-from .memory import Buffers, is_addressable
+from .memory import Buffers, owner_of
 
 
 class DeviceBlock(Block):
@@ -25,18 +25,27 @@ class DeviceBlock(Block):
         self.device, self.buffers = device, buffers
         self.foreign: dict[str, Bound] = {}
         self.borrowed: dict[str, Bound] = {}
+        self._shared: dict[str, list[bool]] = {}
         self._states: dict[int, tuple[int, int]] = {}
         self.put(layout.driver_at, device.table_address)
         self.put(layout.halted_at, device.halted)
 
     def _place(self, bound: Bound, array: np.ndarray) -> None:
         super()._place(bound, array)
-        for kept in (self.foreign, self.borrowed):
-            kept.pop(bound.array.name, None)
+        name, owner = bound.array.name, owner_of(array)
+        for kept in (self.foreign, self.borrowed, self._shared):
+            kept.pop(name, None)  # type: ignore[attr-defined]
         if lender_of(array) is not None:
-            self.borrowed[bound.array.name] = bound
-        elif array.nbytes and not is_addressable(array, self.device):
-            self.foreign[bound.array.name] = bound
+            self.borrowed[name] = bound
+        elif owner is not None and owner.device is self.device:
+            self._shared[name] = owner.shared
+        elif array.nbytes:
+            self.foreign[name] = bound
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others may touch an array of this launch when it returns."""
+        return any(self._shared.values())
 
     def lenders(self) -> list[Borrowed]:
         """Who else has work on the memory of this launch."""

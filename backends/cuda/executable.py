@@ -1,7 +1,8 @@
 """A kernel on a GPU: its code loaded there, host code that launches it, blocks to launch with.
 
 Launches on managed arrays are not waited for; what goes wrong on the device surfaces at the next wait (device.py). A
-launch on foreign arrays works on copies, so it is over, and has raised, when `run` returns.
+launch on foreign arrays works on copies, so it is over, and has raised, when `run` returns; so is one on arrays that
+others may touch without asking.
 """
 from __future__ import annotations
 
@@ -121,6 +122,8 @@ class CudaExecutable:
                     self._run_staged(block, sizes)
                 else:
                     self._run(block, sizes)
+            if block.is_shared:
+                self.device.wait()
         finally:
             self._idle.append(block)
 
@@ -181,7 +184,7 @@ class CudaExecutable:
     def stand(self, block: DeviceBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
         """Prepare a block for native launches. False if that cannot be now; raises what `run` raises before it runs."""
         block.bind(arrays, scalars, Draws())
-        if block.foreign or block.borrowed or self.device.is_capturing:
+        if block.foreign or block.borrowed or block.is_shared or self.device.is_capturing:
             return False
         block.prepare()
         if self.layout.stacks:

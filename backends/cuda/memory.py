@@ -20,10 +20,14 @@ from .driver import NOTHING_LEFT, DriverError
 
 
 class Managed:
-    """Owner of managed memory. NumPy makes arrays over it, which keep it alive."""
+    """Owner of managed memory. NumPy makes arrays over it, which keep it alive.
+
+    shared: holds something once others may touch the memory without asking.
+    """
 
     def __init__(self, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.device = device
+        self.shared: list[bool] = []
         self.bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         self.address = _managed(device, self.bytes)
         self.__array_interface__ = {

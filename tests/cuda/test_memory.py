@@ -160,3 +160,27 @@ def test_a_tape_swaps_states_on_the_device() -> None:
             total()
         np.testing.assert_allclose(x.grad.to_numpy(), 4 * np.arange(1.0, 6.0) ** 3)
         assert x[1] == 16.0
+
+
+def test_launches_on_shared_memory_are_over_when_they_return() -> None:
+    with runtime() as (_, driver):
+        x, y = sg.field(sg.f32, 4), sg.field(sg.f32, 4)
+
+        @sg.kernel
+        def add():
+            for i in x:
+                x[i] += 1.0
+
+        for _ in range(8):
+            add()
+        shared = x.to_numpy(copy=False)
+        for k in range(9, 16):
+            add()
+            assert shared.tolist() == [k] * 4
+            shared[0] = k
+        shared[:] = 0
+        x[1] = 5.0
+        y.fill(3.0)
+        assert shared.tolist() == [0, 5, 0, 0]
+        add()
+        assert x.to_numpy().tolist() == [1, 6, 1, 1]

@@ -130,7 +130,7 @@ class Array(Exchange):
         for axis, extent in enumerate(memory.shape):
             words[w.EXTENTS + axis] = extent
         words[w.GRADIENT] = w.address_of(self._grad.words) if self.needs_grad and self._grad is not None else 0
-        own = RUNTIME.remote is None or RUNTIME.remote.is_own(memory)
+        own = RUNTIME.remote is None or (RUNTIME.remote.is_own(memory) and not self.exported)
         sort = (self.dtype.name, memory.ndim, self.needs_grad, self.offset, own)
         words[w.KIND] = _KINDS.setdefault(sort, len(_KINDS) + 1)
 
@@ -334,6 +334,9 @@ class Array(Exchange):
         self.begin_write(None)
         self.words[w.VERSION] = stamp()
         self.words[w.EXPORTED] = 1
+        if RUNTIME.remote is not None:
+            RUNTIME.remote.share(self.buffer)
+            self.describe()
 
 
 class NoMemory:
