@@ -244,6 +244,7 @@ class Device:
         if self._is_mixed:
             self.wait()
         self.driver.copy_in(to, source, size)
+        self.launched()  # the bytes have left the host, and may not have arrived
 
     def raise_errors(self) -> None:
         """Raise the first error that stands in a record; what was launched behind it has not run."""

@@ -50,7 +50,7 @@ class Exchange:
                 raise ValueError(f"an array of another dtype than {found.dtype} needs a copy")
             return found.astype(wanted)
         if copy:
-            return found.copy(order="C") if RUNTIME.remote is None else np.ascontiguousarray(found)
+            return found.copy(order="C") if RUNTIME.remote is None else np.asarray(found, order="C")
         self.export()
         return self.shared()
 
