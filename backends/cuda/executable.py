@@ -38,6 +38,11 @@ WIDTH = 128
 _EFFORT = 0
 """Of the optimiser for host code, which is straight calls."""
 
+DEBUG_WAITS = True
+"""Launches of debug builds are waited for, so that an error is raised by the launch that made it. Tests of what surfaces
+late set it to False: debug builds find most errors.
+"""
+
 
 @dataclass
 class Reader:
@@ -108,7 +113,7 @@ class CudaExecutable:
 
         Raises KernelTypeError for arguments that do not fit and DeviceError for memory that cannot be had or a driver
         that refuses, before anything runs; what goes wrong on the device at the next wait, which is now if an array is
-        foreign.
+        foreign or the build a debug build.
         """
         self.device.tidy()
         try:
@@ -126,6 +131,8 @@ class CudaExecutable:
                 self.device.wait()
         finally:
             self._idle.append(block)
+        if self.options.debug and DEBUG_WAITS and not self.device.is_capturing:
+            self.device.wait()
 
     def _run_staged(self, block: DeviceBlock, sizes: Sizes) -> None:
         if self.device.is_capturing:
@@ -183,6 +190,8 @@ class CudaExecutable:
 
     def stand(self, block: DeviceBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
         """Prepare a block for native launches. False if that cannot be now; raises what `run` raises before it runs."""
+        if self.options.debug and DEBUG_WAITS:
+            return False
         block.bind(arrays, scalars, Draws())
         if block.foreign or block.borrowed or block.is_shared or self.device.is_capturing:
             return False

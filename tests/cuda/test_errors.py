@@ -7,7 +7,26 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from on_emulator import runtime
+from stackgrad.backends.cuda import executable
 from stackgrad.backends.cuda.driver import DriverError
+
+
+@pytest.fixture(autouse=True)
+def not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debug builds find errors; here they surface as late as those of other builds."""
+    monkeypatch.setattr(executable, "DEBUG_WAITS", False)
+
+
+def test_a_debug_launch_raises_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executable, "DEBUG_WAITS", True)
+    with runtime(debug=True):
+        x, launch = kernels()
+        for name in launch:
+            for _ in range(5):  # in Python, and where launches would stand ready
+                with pytest.raises(sg.StackgradError):
+                    launch[name]()
+        x.fill(1.0)
+        assert x.to_numpy().sum() == 10
 
 
 def kernels() -> tuple[sg.Field, dict[str, Callable[[], None]]]:

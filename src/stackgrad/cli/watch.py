@@ -44,12 +44,14 @@ class Watch(Capture):
         self.totals[binding.program.kernel.name, kind] += 1
         self._counts[key] += 1
         arrays = _results(binding, kind, replaced)
+        RUNTIME.settle()
         clean = {name for name, array in arrays.items() if is_finite(array)}
         with ExitStack() as around:
             if self._keeps(key):
                 around.callback(self._keep, key)
                 around.enter_context(super().recorded(binding, kind, scalars, draws, replaced))
             yield
+        RUNTIME.settle()
         for name, array in arrays.items():
             if not is_finite(array):
                 self._tell(binding.program.kernel.name, kind, name, array, self._counts[key], name not in clean)
