@@ -141,10 +141,11 @@ class _Launch:
         self._start("finish", index, one)
 
     def _fitting(self, rows: ir.Value) -> ir.Value:
-        """Threads of a block, so that there are not more threads than rows: a whole number of blocks."""
+        """Threads of a block, so that there are not more threads than rows: a whole number of blocks, or one."""
         b = self.b
         rest = b.urem(rows, const(I64, self.width))
-        return b.select(b.icmp_unsigned("==", rest, const(I64, 0)), const(I64, self.width), const(I64, WARP))
+        narrow = self._least(rows, const(I64, WARP))
+        return b.select(b.icmp_unsigned("==", rest, const(I64, 0)), const(I64, self.width), narrow)
 
     def _choose(self, index: int, all_threads: ir.Value, threads: ir.Value, width: ir.Value) -> None:
         """Over the list of the iterations that pass, where this launch has one; else over all."""

@@ -5,10 +5,15 @@ half of the second-level cache are read back at its speed, so
 
     T = clamp(2^floor(log2(L2 / 2 / row)), 16384, 65536)
 
-threads, fewer where that is more than the histories of all iterations are worth (an iteration of 100,000 steps among
-1,000 of one step must not cost 1,000 deep rows), where they do not fit a quarter of the device, or where fewer
-iterations need a row. Rows come in multiples of a warp, so that a row's neighbours share its cache lines, and of a
-block where there are many.
+threads, fewer where they do not fit a quarter of the device, where fewer iterations need a row, or where more would
+not help: a warp is done when its iterations are, each as deep as the deepest of its lanes, so W warps are done after at
+most content / W + row steps, with the content what all iterations push. That is no more than two deepest rows for
+
+    32 · content / row
+
+threads, and where the content is no more than two rows two threads do. So an iteration of 100,000 steps among 1,000 of
+one step costs two deep rows, not 1,001. Rows come in multiples of a warp, so that a row's neighbours share its cache
+lines, and of a block where there are many; there are fewer than a warp where rows are that deep.
 
 Each thread has the row of its own number, so no task has more threads than rows and nothing is claimed on the device.
 A gated task of which few iterations pass runs over a list of those (selection.py), on a thread for each: full warps,
@@ -97,17 +102,19 @@ def _room(passing: int) -> int:
 
 
 def _affordable(demand: Demand, device: Device) -> int:
-    """Threads for which there is a row each, at most as many as the histories are worth."""
-    threads = fill(demand.row, device)
-    room = device.memory_bytes // 4
+    """Threads for which there is a row each, at most as many as help."""
+    row = max(demand.row, 1)
+    most = max(device.memory_bytes // 4 // row, 1)
     if demand.content is not None:
-        room = min(room, max(device.l2_bytes // 2, 2 * demand.content))
-    return min(threads, _warps(room // max(demand.row, 1)))
+        worth = 2 if demand.content <= 2 * row else WARP * demand.content // row
+        most = min(most, max(worth, FREE // row))
+    return min(fill(row, device), most if most < WARP else _warps(most))
 
 
 def halved(found: Dispatch) -> Dispatch:
-    """The same with half the rows, as long as that is a warp."""
-    return Dispatch(_warps(found.rows // 2), found.listed)
+    """The same with half the rows, down to one."""
+    rows = found.rows // 2
+    return Dispatch(_warps(rows) if rows >= WARP else max(rows, 1), found.listed)
 
 
 def _warps(rows: int) -> int:

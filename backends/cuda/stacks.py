@@ -180,7 +180,7 @@ def bind(block: Block, placement: Placement, sizes: Sizes, heap: DeviceHeap) -> 
 
 
 def _reserve(placement: Placement, sizes: Sizes, heap: DeviceHeap) -> Plan:
-    """The plan for which there is memory: what suits the device, else with half the rows, down to a warp a task."""
+    """The plan for which there is memory: what suits the device, else with half the rows, down to one a task."""
     dispatches = placement.dispatches(sizes)
     while True:
         found = plan(placement.layout, sizes, dispatches)
@@ -188,7 +188,7 @@ def _reserve(placement: Placement, sizes: Sizes, heap: DeviceHeap) -> Plan:
             placement.growths += heap.reserve(found.needs)
             return found
         except HeapRefusal as problem:
-            fewer = {task: halved(one) if one.rows > WARP else one for task, one in dispatches.items()}
+            fewer = {task: halved(one) for task, one in dispatches.items()}
             if fewer == dispatches:
                 size, index = found.widest
                 stack = placement.layout.stacks[index]

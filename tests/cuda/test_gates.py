@@ -147,3 +147,26 @@ def test_threads_are_bounded_whatever_the_width_of_blocks() -> None:
         (use,) = sg.adstack_report().tasks
         assert blocks * width == use.rows == 65_536
         np.testing.assert_allclose(x.grad.to_numpy(), slopes(start, np.full(size, 3), np.ones(size, bool)), rtol=2e-4)
+
+
+def test_one_deep_iteration_does_not_make_all_rows_deep() -> None:
+    trips = np.ones(301, int)
+    trips[77] = 200_000
+    with runtime(default_fp=sg.f32) as (_, driver):
+        n = sg.field(sg.i32, 301)
+        n.from_numpy(trips.astype(np.int32))
+        x, y = (sg.field(sg.f32, 301, needs_grad=True) for _ in range(2))
+        x.fill(0.0)
+
+        @sg.kernel
+        def k() -> None:
+            for i in x:
+                v = x[i]
+                for _ in range(n[i]):
+                    v = sg.sin(v)
+                y[i] = v
+
+        run(driver, k, x, y)
+        assert [launch[1:] for launch in driver.launches if launch[0] == "k_grad_task_0"] == [(1, 2)]
+        assert sg.adstack_report().tasks[0].bytes == 2 * 4 * 200_000
+        assert (x.grad.to_numpy() == 1).all()

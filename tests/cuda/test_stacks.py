@@ -61,7 +61,9 @@ def kernel() -> Kernel:
     (Demand(1 << 16, 10, 10 << 16), Dispatch(32)),
     (Demand(64, 10, 640), Dispatch(16384)),                                          # it may have many iterations
     (Demand(64, 10, 640, 1000), Dispatch(1024)),
-    (Demand(400000, 1001, 404000, 1001), Dispatch(96)),                              # one deep row among shallow ones
+    (Demand(400000, 1001, 404000, 1001), Dispatch(2)),                               # one deep row among shallow ones
+    (Demand(400000, 1100, 100 * 400000 + 4000, 1100), Dispatch(1152)),               # a tenth of them deep
+    (Demand(400000, 100000, 10 * 400000 + 4 * 99990, 100000), Dispatch(352)),        # ten among many
     (Demand(400000, 5000, 5000 * 400000, 5000), Dispatch(5120)),                     # all deep
     (Demand(64), Dispatch(65536)),                                                   # nothing counted
     (Demand(64, 0, 0, 1000), Dispatch(1024)),
@@ -89,8 +91,10 @@ def test_a_policy_is_within_its_bounds() -> None:
         content, told, gated = draw.choice([None, row * passing // 3]), draw.choice([None, count]), draw.random() < 0.5
         demand = Demand(row, passing, content, told, gated)
         found = dispatch(demand, H100)
-        assert found.rows % WARP == 0 and WARP <= found.rows <= policy.MOST
-        assert found.rows == WARP or found.rows * row <= H100.memory_bytes // 4 + WARP * row
+        assert 1 <= found.rows <= policy.MOST and (found.rows < WARP or found.rows % WARP == 0)
+        assert found.rows * row <= H100.memory_bytes // 4 + policy.BLOCK * row
+        if demand.content is not None:
+            assert found.rows * row <= max(policy.FREE, 32 * content) + policy.BLOCK * row
         assert not found.listed or demand.gated and found.listed > passing
         assert demand.count is None or found.rows < count + policy.BLOCK
 
@@ -105,7 +109,7 @@ def placed(kernel: Kernel, sizes: Sizes, rows: int, listed: int = 0) -> tuple[st
 
 
 @pytest.mark.parametrize("depths", [(3, 2, 1, 5, 2, 3, 1), (3, 0, 1, 0, 2, 0, 1), (0, 2, 0, 5, 0, 1, 0)])
-@pytest.mark.parametrize("rows", [32, 64])
+@pytest.mark.parametrize("rows", [1, 3, 32, 64])
 def test_no_two_slots_share_a_byte(kernel: Kernel, depths: tuple[int, ...], rows: int) -> None:
     names = "abcdefg"
     needed = {(0, slab): rows for slab in ("real", "integer", "flag")} | {(1, "real"): 1}
@@ -184,12 +188,17 @@ def test_rows_are_halved_until_they_fit(kernel: Kernel) -> None:
     assert rows == 8192 and rows * 6000 <= heap.report()["real"]["current"] <= 64 << 20
 
 
+def test_a_single_row_is_enough(kernel: Kernel) -> None:
+    block, _, _ = bound(kernel, Memory(1 << 20), few(200_000, 1000), 1000)
+    assert block.word(block.layout.rows[0, "real"]) == block.word(block.layout.threads_at[0]) == 1
+
+
 def test_what_no_device_has_is_refused_with_its_numbers(kernel: Kernel) -> None:
     memory = Memory(1 << 20)
     with pytest.raises(DeviceError) as caught:
-        bound(kernel, memory, few(100000, 1000), 1000)
+        bound(kernel, memory, few(1_000_000, 1000), 1000)
     text = str(caught.value)
-    assert "kernel k, task 0: the adstacks need 12800000 bytes of real slots" in text
+    assert "kernel k, task 0: the adstacks need 4000000 bytes of real slots" in text
     assert "the device has 1048576 of 1048576 bytes left; nothing was run" in text
-    assert "12800000 bytes, for the history of v: 100000 slots of 4 bytes" in text and "cure: " in text
+    assert "4000000 bytes, for the history of v: 1000000 slots of 4 bytes" in text and "cure: " in text
     assert not memory.held
