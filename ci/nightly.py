@@ -53,7 +53,7 @@ def steps(given: argparse.Namespace, peers: Sequence[str]) -> Iterator[Step]:
     common = (*processes, "--backends", BACKENDS)
     yield Step("campaign", ("campaign", campaign, *end, *seed, "--unit", str(given.unit), *common))
     html, twin = str(folder / "report.html"), str(folder / "report.json")
-    yield Step("report", ("report", campaign, "--html", html, "--json", twin, "--title", given.title))
+    yield Step("report", ("report", campaign, "--html", html, "--json", twin, "--title", given.title, "--reduce", "30"))
     names = tuple(given.mutant)
     for number in SEEDS[: given.mutants]:
         limit = ("--seconds", str(given.hunt), "--seed", str(number))

@@ -33,10 +33,11 @@ svg { width: 100%; max-width: 40rem; height: auto; display: block; } svg text { 
 def page(plain: Plain, title: str = "Fuzzing campaign") -> str:
     """A report as HTML. title: of the page."""
     parts = [
-        f"<h1>{escape(title)}</h1>", _cards(plain["summary"]), "<h2>Findings</h2>", _findings(plain["findings"]),
+        f"<h1>{escape(title)}</h1>", _planted(plain["planted"]), _cards(plain["summary"]),
+        "<h2>Findings</h2>", _findings(plain["findings"]),
         "<h2>Executors</h2>", _executors(plain["executors"]), "<h2>Executors by feature</h2>", _matrix(plain["matrix"]),
         "<h2>Outcomes</h2>", _bars(plain["outcomes"].items()),
-        "<h2>Decided, by trips of loops</h2>", _trips(plain["trips"]),
+        "<h2>Decided and undecided, by trips of loops</h2>", _histogram(plain["trips"]), _trips(plain["trips"]),
         "<h2>Rate</h2>", _rates(plain["rates"]), *_coverage(plain["coverage"]),
     ]  # fmt: skip
     head = (
@@ -103,26 +104,53 @@ def _bars(rows: Iterable[tuple[str, int]]) -> str:
     return "".join([*parts, "</svg>"])
 
 
+def _histogram(rows: list[list[int]]) -> str:
+    """A bar for each number of trips: decided cases, and behind them those that are not."""
+    kept = [row for row in rows if row[1]]
+    most = max((cases for _, cases, _ in kept), default=1)
+    parts = [f'<svg viewBox="0 0 400 {18 * len(kept) + 18}" role="img">']
+    for place, (low, cases, decided) in enumerate(kept):
+        y, good, bad = 18 * place, 230 * decided / most, 230 * (cases - decided) / most
+        parts.append(f'<rect x="75" y="{y + 3}" width="{good:.1f}" height="12" fill="#2a7d4f"/>')
+        parts.append(f'<rect x="{75 + good:.1f}" y="{y + 3}" width="{bad:.1f}" height="12" fill="#c9a227"/>')
+        parts.append(f'<text x="70" y="{y + 13}" text-anchor="end">{low} or more</text>')
+        parts.append(f'<text x="{80 + good + bad:.1f}" y="{y + 13}">{decided:,} + {cases - decided:,}</text>')
+    parts.append(f'<text x="75" y="{18 * len(kept) + 12}">green: decided, yellow: undecided</text>')
+    return "".join([*parts, "</svg>"])
+
+
 def _trips(rows: list[list[int]]) -> str:
     body = [[f"{low} or more", f"{n:,}", f"{decided:,}", f"{decided / n:.0%}"] for low, n, decided in rows if n]
     return table(["trips", "cases", "decided", "share"], body)
 
 
 def _rates(rows: list[list[float]]) -> str:
-    """Cases a second of each unit, in order of time, as a line."""
+    """Cases a second of each unit, and the share of cases that decided nothing, in order of time, as lines."""
     if len(rows) < 2:
         return '<p class="none">One unit.</p>'
     ordered = sorted(rows)
     begin, end = ordered[0][0], ordered[-1][0]
     top = max(row[2] for row in ordered) or 1
     span = (end - begin) or 1
-    points = " ".join(f"{35 + 355 * (t - begin) / span:.1f},{105 - 90 * rate / top:.1f}" for t, _, rate, _ in ordered)
+    lines = [_line([((row[0] - begin) / span, row[2] / top) for row in ordered], "#4a86c5"),
+             _line([((row[0] - begin) / span, row[3]) for row in ordered], "#c9a227")]  # fmt: skip
     return (
-        '<svg viewBox="0 0 400 125" role="img"><line x1="35" y1="105" x2="390" y2="105" stroke="#8884"/>'
-        f'<polyline points="{points}" fill="none" stroke="#4a86c5" stroke-width="1.5"/>'
-        f'<text x="30" y="18" text-anchor="end">{top:.0f}</text><text x="30" y="108" text-anchor="end">0</text>'
-        f'<text x="390" y="121" text-anchor="end">{span / 60:.0f} min; cases a second of a unit</text></svg>'
+        '<svg viewBox="0 0 400 140" role="img"><line x1="35" y1="105" x2="390" y2="105" stroke="#8884"/>'
+        f'{"".join(lines)}<text x="30" y="18" text-anchor="end">{top:.3g}</text>'
+        '<text x="30" y="108" text-anchor="end">0</text>'
+        f'<text x="390" y="121" text-anchor="end">{span / 60:.0f} min</text>'
+        '<text x="35" y="136">blue: cases a second of a unit; yellow: share that decided nothing, of 1</text></svg>'
     )
+
+
+def _line(points: list[tuple[float, float]], color: str) -> str:
+    """Points of the unit square."""
+    text = " ".join(f"{35 + 355 * x:.1f},{105 - 90 * y:.1f}" for x, y in points)
+    return f'<polyline points="{text}" fill="none" stroke="{color}" stroke-width="1.5"/>'
+
+
+def _planted(name: str) -> str:
+    return f'<p class="bad">A mistake is planted in the compiler of this campaign: {escape(name)}.</p>' if name else ""
 
 
 def _coverage(groups: Plain) -> list[str]:
@@ -141,12 +169,31 @@ def _coverage(groups: Plain) -> list[str]:
 def _findings(findings: list[Plain]) -> str:
     if not findings:
         return '<p class="good">None.</p>'
-    parts = []
-    for found in findings:
-        differences = "\n".join(found["differences"]) or found["title"]
-        agreed = ", ".join(found["agreed"]) or "none"
-        parts.append(
-            f'<h3 class="bad">{escape(found["title"][:200])}</h3><p>seed {found["seed"]}; agreed: {escape(agreed)}</p>'
-            f"<pre>{escape(differences)}</pre><pre>{escape(found['program'])}</pre>"
-        )
-    return "".join(parts)
+    return "".join(map(_finding, findings))
+
+
+def _finding(found: Plain) -> str:
+    differences = "\n".join(found["differences"]) or found["title"]
+    agreed = ", ".join(found["agreed"]) or "none"
+    return (
+        f'<h3 class="bad">{escape(found["title"][:200])}</h3><p>seed {found["seed"]}; agreed: {escape(agreed)}</p>'
+        f"<pre>{escape(found['program'])}</pre><pre>{escape(differences)}</pre>"
+        f"{_results(found.get('results', {}))}{_source(found.get('source', ''))}"
+    )
+
+
+def _results(results: Plain) -> str:
+    """What each executor gives, array by array, one below the other."""
+    names = list(dict.fromkeys(name for found in results.values() for name in found))
+    rows = [
+        [escape(f"{name} {executor}".strip()), f'<code>{escape(results[executor][name])}</code>']
+        for name in names for executor in results if name in results[executor]
+    ]  # fmt: skip
+    return table(["array, executor", "result"], rows) if rows else ""
+
+
+def _source(text: str) -> str:
+    if not text:
+        return ""
+    head = "to run it: save as case.py, then <code>python case.py cpu</code>"
+    return f"<details><summary>{head}</summary><pre>{escape(text)}</pre></details>"

@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...compiler.ad.rules import VJP
-from ...compiler.ir.nodes import STATEMENTS
-from ...compiler.ir.ops import OPS
+from ...compiler.ad.statements import REVERSE
+from ...compiler.ir.nodes import STATEMENTS, Atomic, Op
+from ...compiler.ir.ops import ATOMIC_OPS, OPS, atomic_fits
+from ...compiler.ir.types import f64
 from ..fuzz.corpus import failed_key
 from ..fuzz.result import DECIDED
 from ..fuzz.statistics import Finding, Statistics
@@ -20,12 +22,16 @@ _FEATURES = ("statement ", "atomic ", "loop ", "task ", "tasks ", "gate")
 """Tags that are rows of the matrix; operations have a table of their own."""
 
 
-def report(store: Store) -> Plain:
-    """Everything that is known of a campaign, as plain data."""
+def report(store: Store, findings: Sequence[Finding] | None = None, shown: Sequence[Plain] = ()) -> Plain:
+    """Everything that is known of a campaign, as plain data. findings: to be shown in place of all that it has, for
+    they were made small. shown: what `reproducers` made of the first of them.
+    """
     results = list(store.results())
     parts = [from_plain(result) for result in results]
     found = total(parts, store.spec.seed)
+    kept = list(found.findings if findings is None else findings)
     return {
+        "planted": store.spec.mutant,
         "summary": summary(found),
         "outcomes": dict(found.outcomes),
         "executors": executors(found),
@@ -33,7 +39,7 @@ def report(store: Store) -> Plain:
         "coverage": coverage(found),
         "trips": [[low, *row] for low, row in found.by_trips.items()],
         "rates": [[r["ended"], p.cases, round(p.rate, 2), round(p.open_share, 4)] for r, p in zip(results, parts)],
-        "findings": [finding(f) for f in found.findings],
+        "findings": [finding(f) | extra for f, extra in zip(kept, [*shown, *({} for _ in kept)])],
     }
 
 
@@ -72,17 +78,25 @@ def coverage(found: Statistics) -> Plain:
     0 were never reached. Statements of adstacks are not among them: no program has them before it is differentiated.
     """
     by_tag: Counter[str] = Counter()
+    backward: Counter[str] = Counter()
     reverse: Counter[str] = Counter()
     for (tag, direction, _, verdict), count in found.features.items():
         if verdict in _COMPARED:
             by_tag[tag] += count
-            if direction == "reverse" and tag.endswith((" f16", " f32", " f64")):
-                reverse[tag] += count
+            if direction == "reverse":
+                backward[tag] += count
+                if tag.endswith((" f16", " f32", " f64")):
+                    reverse[tag] += count
     return {
         "statements": {name: by_tag[f"statement {name}"] for name in STATEMENTS if not name.startswith("Stack")},
         "operations": _by_operation(by_tag, OPS),
-        "derivatives": _by_operation(reverse, [name for name in VJP if any(VJP[name])]),
-    }
+        "derivative rules of operations": _by_operation(reverse, [name for name in VJP if any(VJP[name])]),
+        "derivative rules of statements": {
+            cls.__name__: backward[f"statement {cls.__name__}"]
+            for cls in REVERSE if not cls.__name__.startswith("Stack") and cls not in (Op, Atomic)
+        },
+        "derivative rules of atomics": {op: backward[f"atomic {op}"] for op in ATOMIC_OPS if atomic_fits(op, f64)},
+    }  # fmt: skip
 
 
 def _by_operation(tags: Counter[str], names: Iterable[str]) -> dict[str, int]:

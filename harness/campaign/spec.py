@@ -9,7 +9,7 @@ from typing import Any
 @dataclass(frozen=True)
 class Spec:
     """seed: of the first case. size: cases of a unit. backends, peers: compared with the reference, by name. profile:
-    kind of programs, empty for a mixture.
+    kind of programs, empty for a mixture. mutant: a known mistake that is planted, by name.
     """
 
     seed: int
@@ -17,6 +17,7 @@ class Spec:
     backends: tuple[str, ...] = ("cpu",)
     peers: tuple[str, ...] = ()
     profile: str = ""
+    mutant: str = ""
 
     def first(self, unit: int) -> int:
         """The seed of the first case of a unit."""

@@ -16,9 +16,11 @@ from stackgrad.harness.campaign import unit
 from stackgrad.harness.campaign.page import page
 from stackgrad.harness.campaign.plain import from_plain, to_plain, total
 from stackgrad.harness.campaign.report import report
+from stackgrad.harness.campaign.reproducers import reproducer
 from stackgrad.harness.campaign.run import Cluster, Processes, run
 from stackgrad.harness.campaign.spec import Spec
 from stackgrad.harness.campaign.store import Store
+from stackgrad.harness.executors import backend_named
 from stackgrad.harness.fuzz.loop import fuzz
 from stackgrad.harness.fuzz.plan import Plan
 from stackgrad.harness.fuzz.result import Judged
@@ -141,7 +143,10 @@ def test_report(campaign, found):
     assert plain["summary"]["cases"] == 12 and plain["summary"]["crashes"] == 0
     assert plain["coverage"]["statements"]["Load"] > 0
     assert 0 in plain["coverage"]["operations"].values(), "six programs do not reach all"
-    assert set(plain["coverage"]["derivatives"]) < set(plain["coverage"]["operations"])
+    rules = plain["coverage"]["derivative rules of operations"]
+    assert set(rules) < set(plain["coverage"]["operations"]) and any(rules.values())
+    assert plain["coverage"]["derivative rules of statements"]["Store"] > 0
+    assert {"add", "max"} <= set(plain["coverage"]["derivative rules of atomics"])
     assert plain["findings"][0]["differences"] == ["cpu against reference: x.grad[1]: 2.0, 3.0 < expected"]
     assert [rate[:2] for rate in plain["rates"]] == [[10.0, 6], [70.0, 6]]
     assert sum(map(sum, (row[1:2] for row in plain["trips"]))) == 12
@@ -151,7 +156,7 @@ def test_page_is_whole_and_escapes(campaign):
     html = page(report(Store(campaign)), "A <b> & c")
     assert "A &lt;b&gt; &amp; c" in html and "3.0 &lt; expected" in html
     assert "<script" not in html and "http" not in html.replace("http-equiv", "")
-    for name in ("Executors by feature", "Coverage of derivatives", "Decided, by trips", "Rate"):
+    for name in ("Executors by feature", "Coverage of derivative rules of atomics", "Decided and undecided", "Rate"):
         assert name in html
 
 
@@ -160,6 +165,30 @@ def test_command_writes_page_and_twin(campaign, capsys):
     assert "12 cases, 2 findings" in capsys.readouterr().out
     assert json.loads((campaign / "report.json").read_text())["summary"]["cases"] == 12
     assert main(["report", str(campaign / "units")]) == 2
+
+
+def test_a_planted_mistake_is_reproduced(tmp_path, capsys):
+    """The campaign finds it; the page has a program of a few lines, and both gradients beside that of JAX."""
+    arguments = ["--seed", "2", "--cases", "6", "--unit", "6", "--backends", "cpu", "--mutant", "sub-without-sign"]
+    assert main(["campaign", str(tmp_path), *arguments]) == 1
+    assert main(["report", str(tmp_path), "--reduce", "3"]) == 0
+    plain = json.loads((tmp_path / "report.json").read_text())
+    found, html = plain["findings"][0], (tmp_path / "report.html").read_text()
+    assert plain["planted"] == "sub-without-sign" and "sub-without-sign" in html
+    assert len(found["program"].splitlines()) <= 12
+    wrong, right = found["results"]["reference"], found["results"]["jax"]
+    assert wrong.keys() == right.keys() and wrong != right and all(name.endswith(".grad") for name in wrong)
+    assert all(numbers in html for numbers in (*wrong.values(), *right.values()))
+    assert "python case.py cpu" in html and escape(found["source"].splitlines()[-1]) in html
+    assert main(["campaign", str(tmp_path / "other"), "--cases", "1", "--mutant", "nothing"]) == 2
+    assert "no mutant 'nothing'" in capsys.readouterr().err
+
+
+def test_reproducers_show_what_ended_with_an_exception(found):
+    """A finding whose executor agrees now, and one of a process that died."""
+    shown = reproducer(found.findings[0], {"cpu": backend_named("cpu")})
+    assert shown["results"]["cpu"] == shown["results"]["reference"]
+    assert reproducer(replace(found.findings[0], judged=(), crash="it died"), {})["results"] == {}
 
 
 def test_command_goes_on(tmp_path, capsys):

@@ -88,6 +88,9 @@ def build_parser() -> argparse.ArgumentParser:
     page.add_argument("folder", metavar="DIR", help="of a campaign")
     page.add_argument("--html", metavar="FILE", help="the page (default: DIR/report.html)")
     page.add_argument("--json", metavar="FILE", help="its twin (default: DIR/report.json)")
+    page.add_argument(
+        "--reduce", type=float, default=0.0, metavar="N", help="make findings small, each in so many seconds"
+    )
     page.add_argument("--title", default="Fuzzing campaign", help="of the page")
     for command in (replay, reduce, bisect):
         command.add_argument("--backends", metavar="A,B", help=_BACKENDS)
@@ -134,6 +137,7 @@ def _campaign(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dask", metavar="ADDRESS", help="of the scheduler of a cluster whose workers run the units")
     parser.add_argument("--processes", type=_positive, default=1, metavar="P", help="units at a time here (default 1)")
     parser.add_argument("--seed", type=int, metavar="S", help="of a new campaign (default: drawn)")
+    parser.add_argument("--mutant", metavar="NAME", help="a known mistake to plant in a new campaign")
     parser.add_argument("--unit", type=_positive, default=200, metavar="N", help="cases of a unit of a new campaign")
     parser.add_argument("--backends", metavar="A,B", help=_BACKENDS)
     parser.add_argument("--peers", metavar="A,B", help="compare these other systems too: quadrants, taichi")

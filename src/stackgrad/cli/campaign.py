@@ -7,13 +7,16 @@ import random
 from pathlib import Path
 
 from ..harness.campaign.page import page
+from ..harness.campaign.plain import from_plain, total
 from ..harness.campaign.report import report
+from ..harness.campaign.reproducers import reproducers
 from ..harness.campaign.run import Cluster, Pool, Processes, run
 from ..harness.campaign.spec import Spec
 from ..harness.campaign.store import SPEC, Store
 from ..harness.campaign.unit import UnitError
+from ..harness.mutants import MUTANTS
 from . import CommandError
-from .fuzz import table, wanted_backends
+from .fuzz import kept, panel_of, table, wanted_backends
 from .live import Status
 from .peers import wanted_peers
 
@@ -40,9 +43,15 @@ def _opened(given: argparse.Namespace) -> Store:
             return Store(folder)
         seed = random.SystemRandom().randrange(1 << 40) if given.seed is None else given.seed
         backends, peers = wanted_backends(given.backends), wanted_peers(given.peers)
-        return Store(folder, Spec(seed, given.unit, backends, peers, given.profile or ""))
+        return Store(folder, Spec(seed, given.unit, backends, peers, given.profile or "", _mutant(given.mutant)))
     except ValueError as error:
         raise CommandError(str(error)) from None
+
+
+def _mutant(name: str | None) -> str:
+    if name and name not in MUTANTS:
+        raise CommandError(f"there is no mutant {name!r}; known: {', '.join(MUTANTS)}")
+    return name or ""
 
 
 def _pool(given: argparse.Namespace) -> Pool:
@@ -60,11 +69,15 @@ def run_report(given: argparse.Namespace) -> int:
     """The command."""
     folder = Path(given.folder)
     try:
-        plain = report(Store(folder))
+        store = Store(folder)
     except ValueError as error:
         raise CommandError(str(error)) from None
+    findings = total(map(from_plain, store.results())).findings
+    small = kept(findings, store.spec.backends, store.spec.mutant, given.reduce) if given.reduce else findings
+    panel = panel_of(store.spec.backends)
+    plain = report(store, small, reproducers(small, panel.backends, store.spec.mutant))
     html, twin = Path(given.html or folder / "report.html"), Path(given.json or folder / "report.json")
     html.write_text(page(plain, given.title), encoding="utf-8")
     twin.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
-    print(f"{plain['summary']['cases']} cases, {len(plain['findings'])} findings: {html}, {twin}")
+    print(f"{plain['summary']['cases']} cases, {len(findings)} findings: {html}, {twin}")
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from ..harness.fuzz.replay import replay
 from ..harness.fuzz.statistics import Finding, Statistics
 from ..harness.fuzz.worker import Setup, Worker
 from ..harness.model.source import definitions
+from ..harness.mutants import MUTANTS
 from ..harness.strategies import sample as draw
 from . import CommandError
 from .live import Status
@@ -75,15 +77,20 @@ def wanted_backends(text: str | None) -> tuple[str, ...]:
     return tuple(e.name for e in executors)
 
 
-def kept(findings: Sequence[Finding], backends: tuple[str, ...]) -> list[Finding]:
-    """Findings made small, one for each mistake as far as that can be told."""
+def kept(
+    findings: Sequence[Finding], backends: tuple[str, ...], mutant: str = "", seconds: float = REDUCE_SECONDS
+) -> list[Finding]:
+    """Findings made small, one for each mistake as far as that can be told. mutant: planted where they were found.
+    seconds: that each may take.
+    """
     if not findings:
         return []
     print(f"reducing {min(len(findings), MOST_REDUCED)} of {len(findings)} findings", flush=True)
-    with Worker(Setup(backends), HANG) as worker:
-        small = [reduce(f, worker.run, REDUCE_SECONDS) for f in findings[:MOST_REDUCED]]
-    panel = panel_of(backends)
-    return distinct(small, lambda finding: name_of(finding, panel))
+    with Worker(Setup(backends, mutant=mutant), HANG) as worker:
+        small = [reduce(f, worker.run, seconds) for f in findings[:MOST_REDUCED]]
+    with MUTANTS[mutant].planted() if mutant else nullcontext():
+        panel = panel_of(backends)
+        return distinct(small, lambda finding: name_of(finding, panel))
 
 
 def panel_of(backends: tuple[str, ...]) -> Panel:

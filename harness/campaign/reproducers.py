@@ -1,0 +1,116 @@
+"""Reproducers: a finding run again, so that its page shows what each executor gives and not only where they part.
+
+Everything is of the finding's first launch, on the reference and on the executor that disagreed; beside them JAX, which
+shares no derivative with either. What cannot be run says why.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from ...backends.base import Backend, Options
+from ...reference.backend import ReferenceBackend
+from ..executors import CHECKED, PRECISE
+from ..fuzz.corpus import failed_key
+from ..fuzz.lowerings import Lowerings, kernel_of
+from ..fuzz.plan import MASKED, Key
+from ..fuzz.standard import FUEL
+from ..fuzz.statistics import Finding
+from ..fuzz.widened import Widened
+from ..launch import GRAD
+from ..model.source import render_source
+from ..mutants import MUTANTS
+from ..oracle_executors import JaxExecutor
+from ..outcome import Arrays, Ok, attempt
+from ..relations.chain import DRAWS, Chain, On
+from .plain import Plain
+
+MOST = 10
+"""Findings of a report that are run again."""
+_NUMBERS = 12
+"""Elements of an array that are shown."""
+
+
+@dataclass(frozen=True)
+class _Again:
+    finding: Finding
+    key: Key
+    chain: Chain
+
+    def by(self, on: On) -> Arrays:
+        """Values or gradient on an executor of ours."""
+        if self.key[0] == "forward":
+            return self.chain.forward(on)
+        return self.chain.gradient(on, self.chain.seeds)
+
+    def by_policy(self, policy: str) -> Arrays:
+        """The gradient of another policy on the reference."""
+        made = Lowerings(self.chain.kernel)
+        made.__dict__["lean"] = Lowerings(self.chain.kernel).other(policy)  # the cached property: this one is asked for
+        other = Chain((made,), self.chain.initial, self.chain.scalars, self.chain.seeds)
+        return other.gradient(_reference(), other.seeds)
+
+    def by_jax(self) -> Arrays:
+        chain, jax = self.chain, JaxExecutor()
+        if self.key[0] == "forward":
+            return jax.forward(chain.kernel, chain.initial, chain.scalars, DRAWS)
+        seeds = {name.removesuffix(GRAD): seed for name, seed in chain.seeds.items()}
+        found = jax.gradient(chain.kernel, chain.initial, chain.states[-1], chain.scalars, DRAWS, seeds)
+        return {name + GRAD: array for name, array in found.items()}
+
+
+def _reference() -> On:
+    return On("reference", ReferenceBackend(fuel=FUEL), CHECKED)
+
+
+def reproducer(finding: Finding, backends: Mapping[str, Backend], mutant: str = "") -> Plain:
+    """{"source": a program that runs by itself, "results": {executor: {array: numbers, or why there are none}}}.
+
+    mutant: the mistake that was planted when it was found, planted again; JAX never sees it.
+    """
+    with MUTANTS[mutant].planted() if mutant else nullcontext():
+        results = {name: _shown(run) for name, run in _runs(finding, backends)}
+    return {"source": render_source(finding.program), "results": results}
+
+
+def reproducers(findings: Iterable[Finding], backends: Mapping[str, Backend], mutant: str = "") -> list[Plain]:
+    """Of the first MOST."""
+    return [reproducer(f, backends, mutant) if k < MOST else {} for k, f in enumerate(findings)]
+
+
+def _runs(finding: Finding, backends: Mapping[str, Backend]) -> Iterator[tuple[str, Callable[[], Arrays]]]:
+    key = failed_key(finding.judged)
+    if key is None or key[0] == "load":
+        return
+    program, plan = finding.program, finding.plan
+    seeds = {name + GRAD: seed for name, seed in program.seeds().items()}
+    chain = Chain((Lowerings(kernel_of(program, plan)),), program.arrays(), program.scalars(), seeds)
+    again = _Again(finding, key, chain)
+    yield "reference", lambda: again.by(_reference())
+    if key[1] in backends:
+        backend = backends[key[1]]
+        where = Widened(backend, plan.lanes, plan.threads) if key[1] == MASKED else backend
+        yield key[1], lambda: again.by(On(key[1], where, _options(plan.effort)))
+    if key[1] in ("classic", "policy"):
+        yield key[1], partial(again.by_policy, "classic" if key[1] == "classic" else plan.policy or "stored")
+    yield "jax", again.by_jax
+
+
+def _options(effort: int) -> Options:
+    return Options(debug=PRECISE.debug, precise=PRECISE.precise, effort=effort)
+
+
+def _shown(run: Callable[[], Arrays]) -> dict[str, str]:
+    outcome = attempt(run)
+    if not isinstance(outcome, Ok):
+        return {"": str(outcome) if not hasattr(outcome, "reason") else outcome.reason}
+    return {name: _numbers(array) for name, array in outcome.arrays.items()}
+
+
+def _numbers(array: np.ndarray) -> str:
+    flat = [f"{x:.9g}" for x in np.ravel(array)[:_NUMBERS]]
+    return ", ".join(flat + (["..."] if array.size > _NUMBERS else []))
