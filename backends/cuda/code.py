@@ -30,11 +30,12 @@ from ..llvm import ir
 from ..llvm.builder import IRBuilder
 from ..llvm.emit import Emitter, ModuleState, Site
 from ..llvm.errors import RETURNED
-from ..llvm.function import Additions, bounds_function, task_function, volume
+from ..llvm.function import bounds_function, task_function, volume
 from ..llvm.layout import Layout, State, lay_out_for_device, stack_allocas
 from ..llvm.target import NVPTX
 from ..llvm.types import I8, I32, I64, PTR, VOID, const, pointer
 from . import warp
+from .reductions import Private, sums
 from .selection import gate_of, select_function
 
 ZERO, BOUNDS, SELECT, LISTED, TASK, FINISH = "zero", "bounds", "select", "listed", "task", "finish"
@@ -105,6 +106,20 @@ def _writes_its_bounds(task: Task) -> bool:
     return any(isinstance(s, (n.Store, n.Atomic)) and s.array in read for s in walk(task.body))
 
 
+GROUP = 4
+"""Iterations of a small task that a thread has under way together."""
+
+SMALL = 24
+"""Most statements of such a task."""
+
+
+def _copies(m: ModuleState, task: Task) -> int:
+    """How many iterations of a task run together: several where each is short, and waits for memory."""
+    inside = list(walk(task.body))
+    short = len(inside) <= SMALL and not any(isinstance(s, (n.For, n.While, n.StackPush, n.Print)) for s in inside)
+    return GROUP if short and any(isinstance(s, n.Load) for s in inside) and not m.options.debug else 1
+
+
 # ---- one entry point ----------------------------------------------------------------------------------------
 
 
@@ -144,10 +159,11 @@ class _Entry:
         self.b.branch(self.leave)
 
 
-class Listed(Additions):
+class Listed(Private):
     """Iterations come from the list, if it has room for all that pass."""
 
     def begin(self, e: Emitter) -> None:
+        super().begin(e)
         layout = e.m.layout
         length = e.b.load(e.temp(layout.length_at[e.task]), I64)
         self.complete = e.b.icmp_unsigned("<=", length, e.slot(layout.room_at[e.task]))
@@ -173,6 +189,7 @@ class _Entries:
         self.m, self.index, self.task = m, index, task
         self.axes = len(task.indices)
         self.bounds = bounds_function(m, index, task) if task.is_parallel else None
+        self.sums = sums(task, m.options)
 
     def name(self, kind: str) -> str:
         prefix = re.sub(r"\W", "_", self.m.kernel.name)
@@ -231,14 +248,17 @@ class _Entries:
         if all(stack.task != self.index for stack in self.m.layout.stacks):
             return thread, threads
         most = b.load(b.gep(entry.block, const(I64, at), I8, inbounds=True), I64)
-        entry.go_on_if(b.icmp_unsigned("<", thread, most))
-        return thread, b.select(b.icmp_unsigned("<", threads, most), threads, most)
+        far = const(I64, (1 << 63) - 1)
+        first = b.select(b.icmp_unsigned("<", thread, most), thread, far)
+        return first, b.select(b.icmp_unsigned("<", threads, most), threads, most)
 
     def _run(self, entry: _Entry) -> None:
         thread, threads = self._threads(entry)
         b, box = entry.b, self._box(entry)
         count = volume(b, box, 0, self.axes)
-        run = task_function(self.m, self.index, self.task)
+        additions = Private(self.sums)
+        additions.copies = _copies(self.m, self.task)
+        run = task_function(self.m, self.index, self.task, additions=additions)
         b.call(run, [entry.block, box, thread, count, threads, thread])
 
     def _select(self, entry: _Entry) -> None:
@@ -255,7 +275,7 @@ class _Entries:
         room = b.load(b.gep(entry.block, const(I64, layout.room_at[self.index]), I8, inbounds=True), I64)
         complete = b.icmp_unsigned("<=", length, room)
         count = b.select(complete, length, volume(b, box, 0, self.axes))
-        run = task_function(self.m, self.index, self.task, name=LISTED, additions=Listed())
+        run = task_function(self.m, self.index, self.task, name=LISTED, additions=Listed(self.sums))
         b.call(run, [entry.block, box, thread, count, threads, thread])
 
     def _run_once(self, entry: _Entry) -> None:

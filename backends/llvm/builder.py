@@ -172,9 +172,10 @@ class IRBuilder:
     def alloca(self, t: Type, count: int = 1) -> Value:
         return self._value(PTR, f"alloca {t.text}" if count == 1 else f"alloca [{count} x {t.text}]")
 
-    def load(self, place: Value, t: Type, align: int = 0) -> Value:
-        """align: in bytes, if it is not what the type asks for."""
-        return self._value(t, f"load {t.text}, {place}" + (f", align {align}" if align else ""))
+    def load(self, place: Value, t: Type, align: int = 0, constant: bool = False) -> Value:
+        """align: in bytes, if it is not what the type asks for. constant: nothing writes there while the code runs."""
+        marks = (f", align {align}" if align else "") + (", !invariant.load !{}" if constant else "")
+        return self._value(t, f"load {t.text}, {place}{marks}")
 
     def store(self, value: Value, place: Value, align: int = 0) -> None:
         """align: in bytes, if it is not what the type asks for."""

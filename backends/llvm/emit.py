@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ...compiler.ir.nodes import Atomic, Kernel, Stmt, Value
+from ...compiler.ir.nodes import Atomic, Kernel, Stmt, Store, Value
 from ...compiler.ir.types import Scalar
+from ...compiler.ir.walk import walk_task
 from ...compiler.passes.decisions import decisive_values
 from ..base import Options
 from . import ir
@@ -61,6 +62,7 @@ class ModuleState:
     sites: list[Site] = field(default_factory=list)
     first_site: int = 0
     _sharing: dict[int, Sharing] = field(default_factory=dict)
+    _written: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.layout = self.given or lay_out(self.kernel)
@@ -74,6 +76,13 @@ class ModuleState:
         if task not in self._sharing:
             self._sharing[task] = share(self.kernel.tasks[task], self.options.threads, self.options.lanes != 0)
         return self._sharing[task]
+
+    def written(self, task: int) -> frozenset[str]:
+        """Names of memory that a task writes. No two names are of one memory: launches refuse that."""
+        if task not in self._written:
+            inside = walk_task(self.kernel.tasks[task])
+            self._written[task] = frozenset(s.array for s in inside if isinstance(s, (Store, Atomic)))
+        return self._written[task]
 
     def is_atomic(self, task: int, array: str) -> bool:
         """Whether updates of an array must be atomic: iterations run at once and may meet in an element."""

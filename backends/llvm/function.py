@@ -23,7 +23,9 @@ assert adstack and memory, "they add their rows to LOWER"
 
 
 class Additions:
-    """What a target adds to the function of a task: nothing."""
+    """What a target adds to the function of a task: nothing. copies: of the body, for iterations that run together."""
+
+    copies = 1
 
     def begin(self, e: Emitter) -> None:
         """Before the first iteration."""
@@ -115,36 +117,70 @@ def task_function(
 def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task, additions: Additions) -> None:
     *_, first, last, stride, row = function.args
     latch: list[ir.Block] = []
-    e = _open(m, function, index, task.body, lambda e: e.flow.jump(latch[0]))
-    e.row, b = row, e.b
-    latch.append(e.flow.append("next"))
+    e = _open(m, function, index, task.body, lambda e: e.flow.jump(latch[-1]))
+    e.row = row
+    if additions.copies == 1:
+        latch.append(e.flow.append("next"))
     additions.begin(e)
+    if additions.copies > 1:
+        first = _groups(e, task, additions, latch, first)
+        latch.append(e.flow.append("next"))
     header, body, done = (e.flow.append(name) for name in ("iterations", "iteration", "done"))
-    before = b.block
+    before, b = e.b.block, e.b
     e.flow.go(header)
     k = b.phi(I64)
     k.add_incoming(first, before)
     b.cbranch(b.icmp_unsigned("<", k, last), body, done)
     b.position_at_end(body)
-    e.iteration = additions.number(e, k)
-    box = [e.bound(axis, 1) for axis in range(len(task.indices))]
-    point = _Odometer(e, box, header) if _counts_up(m, task) else None
-    places = point.places if point else _decode(b, box, e.iteration)
-    for axis, (value, place) in enumerate(zip(task.indices, places)):
-        e.set_index(value, b.add(e.bound(axis, 0), place))
-    _start_iteration(e)
-    e.flow.block(task.body)
-    if not e.b.block.is_terminated:
-        additions.after(e)
-    e.flow.go(latch[0])
+    point = _iteration(e, task, additions, k, header)
+    e.flow.go(latch[-1])
     if point:
-        point.step(first, before, latch[0])
-    k.add_incoming(b.add(k, stride), latch[0])
+        point.step(first, before, latch[-1])
+    k.add_incoming(b.add(k, stride), latch[-1])
     b.branch(header)
     b.position_at_end(done)
     additions.end(e)
     _end(e, OK)
     e.finish()
+
+
+def _iteration(e: Emitter, task: Task, additions: Additions, k: ir.Value, header: ir.Block) -> _Odometer | None:
+    """One iteration; its body may end early."""
+    e.iteration = additions.number(e, k)
+    box = [e.bound(axis, 1) for axis in range(len(task.indices))]
+    point = _Odometer(e, box, header) if _counts_up(e.m, task) else None
+    places = point.places if point else _decode(e.b, box, e.iteration)
+    for axis, (value, place) in enumerate(zip(task.indices, places)):
+        e.set_index(value, e.b.add(e.bound(axis, 0), place))
+    _start_iteration(e)
+    e.flow.block(task.body)
+    if not e.b.block.is_terminated:
+        additions.after(e)
+    return point
+
+
+def _groups(
+    e: Emitter, task: Task, additions: Additions, latch: list[ir.Block], first: ir.Value
+) -> ir.Value:  # fmt: skip
+    """Iterations in groups, whose loads are on their way together; gives the first of those that are left over."""
+    last, stride = e.function.args[-3:-1]
+    b, before = e.b, e.b.block
+    header, group, left = (e.flow.append(name) for name in ("groups", "group", "left"))
+    e.flow.go(header)
+    k = b.phi(I64)
+    k.add_incoming(first, before)
+    b.cbranch(b.icmp_unsigned("<", b.add(k, b.mul(stride, const(I64, additions.copies - 1))), last), group, left)
+    b.position_at_end(group)
+    at: ir.Value = k
+    for _ in range(additions.copies):
+        latch.append(e.flow.append("next"))
+        _iteration(e, task, additions, at, header)
+        e.flow.go(latch[-1])
+        at = b.add(at, stride)
+    k.add_incoming(at, b.block)
+    b.branch(header)
+    b.position_at_end(left)
+    return k
 
 
 def _decode(b: IRBuilder, box: list[ir.Value], k: ir.Value) -> list[ir.Value]:

@@ -216,6 +216,13 @@ class Module:
         self.variables.append(f'@"{name}" = internal global {t.text} 0\n')
         return Value(PTR, f'@"{name}"')
 
+    def shared(self, name: str, t: Type, count: int) -> Value:
+        """Address of memory that the threads of a block share on a GPU; it is made once."""
+        line = f'@"{name}" = internal addrspace(3) global [{count} x {t.text}] undef\n'
+        if line not in self.variables:
+            self.variables.append(line)
+        return Value(Type("ptr addrspace(3)"), f'@"{name}"')
+
     def __str__(self) -> str:
         weights = '!0 = !{!"branch_weights", i32 1, i32 1048576}\n'
         functions = [function.text() for function in self.functions.values()]

@@ -40,7 +40,11 @@ def _check(e: Emitter, stmt: n.Stmt, indices: list[ir.Value], extents: list[ir.V
 @LOWER.row(n.Load)
 def _load(e: Emitter, stmt: n.Load) -> None:
     place, t = address(e, stmt)
-    e.values[stmt.result] = from_memory(e, e.flow.load(memory_type(t), place), t.is_bool)
+    if e.m.target.entries and stmt.array not in e.m.written(e.task):
+        content = e.b.load(place, memory_type(t), constant=True)
+    else:
+        content = e.flow.load(memory_type(t), place)
+    e.values[stmt.result] = from_memory(e, content, t.is_bool)
 
 
 @LOWER.row(n.Store)

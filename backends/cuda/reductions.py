@@ -1,0 +1,148 @@
+"""Updates of one element by all iterations of a task: each thread keeps its own, a block makes one update of them.
+
+    for i: loss[None] += f(x[i])      →      own = 0; for i of the thread: own += f(x[i]); block: loss[None] += sum
+
+holds of add, min and max where the index is fixed by the launch (constants, arguments, extents), nobody asks for the
+old value, and the task does nothing else to the array than updates by the same operation. The neutral element of real
+sums is -0.0, so that a sum over no updates changes nothing, not even the sign of a zero; a block whose sum is the
+neutral element makes no update, for there may be no element.
+
+Deterministic code updates by one thread, with the sums of all blocks in their order: the state has a word for each.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Task
+from ...compiler.ir.types import Scalar
+from ...compiler.ir.walk import used_values, walk, walk_task
+from ...compiler.passes.affine import Affine, IndexForms
+from ..base import Options
+from ..llvm import atomics, ir
+from ..llvm.emit import Emitter
+from ..llvm.function import Additions
+from ..llvm.types import I32, I64, bits_type, const, memory_type
+from . import warp
+
+REDUCED = ("add", "min", "max")
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Updates of one element. forms: of its indices, each with the type of the index."""
+
+    op: str
+    array: str
+    dtype: Scalar
+    forms: tuple[tuple[Affine, Scalar], ...]
+    updates: tuple[n.Atomic, ...]
+
+
+def sums(task: Task, options: Options) -> tuple[Sum, ...]:
+    """The updates of a task that threads can keep. None in a debug build, which looks at every index in its turn."""
+    if not task.is_parallel or options.debug:
+        return ()
+    inside = list(walk_task(task))
+    forms, used = IndexForms(task), used_values(inside)
+    others = {s.array for s in inside if isinstance(s, (n.Load, n.Store))}
+    found: dict[tuple[str, str, tuple[tuple[Affine, Scalar], ...]], list[n.Atomic]] = {}
+    ops: dict[str, set[str]] = {}
+    for stmt in walk(task.body):
+        if not isinstance(stmt, n.Atomic):
+            continue
+        ops.setdefault(stmt.array, set()).add(stmt.op)
+        indices = tuple((forms.form(v), v.type) for v in stmt.indices)
+        if _suits(stmt.op, stmt.value.type) and stmt.result not in used and all(_is_fixed(f) for f, _ in indices):
+            found.setdefault((stmt.op, stmt.array, indices), []).append(stmt)
+    return tuple(
+        Sum(op, array, updates[0].value.type, indices, tuple(updates))
+        for (op, array, indices), updates in found.items()
+        if array not in others and ops[array] == {op}
+    )
+
+
+def _suits(op: str, t: Scalar) -> bool:
+    return op in REDUCED and t.bits in (32, 64)
+
+
+def _is_fixed(form: Affine) -> bool:
+    """Whether a launch fixes the index, by arguments and extents alone."""
+    return all(isinstance(s, tuple) for s in form.symbols())
+
+
+def neutral(op: str, t: Scalar) -> float | int:
+    """What changes nothing."""
+    if op == "add":
+        return -0.0 if t.is_real else 0
+    if t.is_real:
+        return math.inf if op == "min" else -math.inf
+    low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+    return high if op == "min" else low
+
+
+class Private(Additions):
+    """The code of a task with such sums."""
+
+    def __init__(self, found: tuple[Sum, ...]) -> None:
+        self.sums = found
+        self.cells: list[ir.Value] = []
+
+    def begin(self, e: Emitter) -> None:
+        for s in self.sums:
+            t = memory_type(s.dtype)
+            cell = e.alloca(t)
+            e.b.store(const(t, neutral(s.op, s.dtype)), cell)
+            self.cells.append(cell)
+            e.private.update(dict.fromkeys(s.updates, cell))
+
+    def end(self, e: Emitter) -> None:
+        for s, cell in zip(self.sums, self.cells):
+            own = e.b.load(cell, memory_type(s.dtype))
+            total = warp.reduce_block(e.m, e.b, s.op, s.dtype, own)
+            self.publish(e, s, total)
+
+    def publish(self, e: Emitter, s: Sum, total: ir.Value) -> None:
+        """One thread of the block updates the element."""
+        b, t = e.b, memory_type(s.dtype)
+        first = b.icmp_unsigned("==", warp.special(e.m, b, "tid.x"), const(I32, 0))
+        with b.if_then(b.and_(first, _differs(e, total, const(t, neutral(s.op, s.dtype))))):
+            atomics.update(e, s.op, s.dtype, element(e, s), total, atomic=True)
+
+
+def _differs(e: Emitter, total: ir.Value, nothing: ir.Value) -> ir.Value:
+    """By bits: -0.0 is not 0.0."""
+    b = e.b
+    if not isinstance(total.type, ir.IntType):
+        word = bits_type(total.type)
+        total, nothing = b.bitcast(total, word), b.bitcast(nothing, word)
+    return b.icmp_unsigned("!=", total, nothing)
+
+
+def element(e: Emitter, s: Sum) -> ir.Value:
+    """Address of the element, from what the launch fixes."""
+    temp = e.m.layout.temps.get(s.array)
+    if temp is not None:
+        return e.temp(temp[0])
+    array, b = e.m.layout.arrays[s.array], e.b
+    linear: ir.Value = const(I64, 0)
+    for axis, (form, t) in enumerate(s.forms):
+        index = e.to_i64(e.from_i64(_value(e, form), t), t)
+        linear = b.add(b.mul(linear, e.slot(array.shape_at + 8 * axis)), index) if axis else index
+    return b.gep(e.slot_address(array.address_at), linear, memory_type(array.type.dtype))
+
+
+def _value(e: Emitter, form: Affine) -> ir.Value:
+    """A form in 64 bits; its low bits are right in any type."""
+    total: ir.Value = const(I64, form.constant)
+    for symbol, factor in form.terms:
+        assert isinstance(symbol, tuple)
+        if symbol[0] == "arg":
+            at, t = e.m.layout.scalars[symbol[1]]
+            number = e.to_i64(e.slot(at, memory_type(t)), t)
+        else:
+            name = symbol[1] if symbol[1] in e.m.layout.arrays else symbol[1].removesuffix(".grad")
+            number = e.slot(e.m.layout.arrays[name].shape_at + 8 * int(symbol[2]))
+        total = e.b.add(total, e.b.mul(number, const(I64, factor)))
+    return total

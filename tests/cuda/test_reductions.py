@@ -1,0 +1,156 @@
+"""Updates of one element by all iterations: kept by each thread and made once a block, and right for every type."""
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from on_emulator import runtime
+from stackgrad.backends.base import Options
+from stackgrad.backends.cuda.code import generate
+from stackgrad.backends.cuda.ptx import ptx
+from stackgrad.backends.cuda.reductions import sums
+from stackgrad.compiler.ir.nodes import Task
+from stackgrad.compiler.ir.parser import parse_kernel
+
+
+def task(body: str, params: str = "n: i32, x: f32[1], l: f32[1], t: i32[1]") -> Task:
+    bounds = "bounds { %0: i32 = const 0 %1: i32 = arg n }"
+    return parse_kernel(f"kernel k({params}) {{ {bounds} parallel %2: i32 in %0 .. %1 {{ {body} }} }}").tasks[0]
+
+
+LOAD = "%3: f32 = load x[%2] %4: i32 = const 0 %5: i32 = arg n "
+
+
+@pytest.mark.parametrize(
+    "body, found",
+    [
+        ("%6: f32 = atomic add l[%4], %3", 1),
+        ("%6: f32 = atomic add l[%5], %3 %7: f32 = atomic add l[%4], %3", 2),
+        ("%6: f32 = atomic add l[%5], %3 %7: f32 = atomic add l[%5], %3", 1),
+        ("%6: f32 = atomic max l[%4], %3", 1),
+        ("%6: f32 = atomic max l[%4], %3 %7: f32 = atomic add l[%4], %3", 0),
+        ("%6: f32 = atomic add l[%2], %3", 0),
+        ("%6: i32 = load t[%2] %7: f32 = atomic add l[%6], %3", 0),
+        ("%6: f32 = atomic add l[%4], %3 store x[%2], %6", 0),
+        ("%6: f32 = atomic add l[%4], %3 %7: f32 = load l[%2]", 0),
+        ("%6: f32 = atomic mul l[%4], %3", 0),
+    ],
+)
+def test_what_can_be_kept(body: str, found: int) -> None:
+    """A fixed element, one operation, and nobody who asks for what was there."""
+    assert len(sums(task(LOAD + body), Options())) == found
+
+
+def test_a_debug_build_looks_at_every_index() -> None:
+    assert sums(task(LOAD + "%6: f32 = atomic add l[%4], %3"), Options(debug=True)) == ()
+
+
+@pytest.mark.parametrize("kind", [sg.f32, sg.f64, sg.i32, sg.i64, sg.u32])
+def test_sums_and_extrema(kind: Any) -> None:
+    with runtime():
+        x, out = sg.field(kind, 1000), sg.field(kind, 3)
+        values = np.random.default_rng(1).integers(1, 1000, 1000).astype(x.to_numpy().dtype)
+        x.from_numpy(values)
+        out.from_numpy(np.array([5, 900, 100], values.dtype))
+
+        @sg.kernel
+        def reduce():
+            for i in x:
+                out[0] += x[i]
+                sg.atomic_min(out[1], x[i])
+                sg.atomic_max(out[2], x[i])
+
+        reduce()
+        assert out.to_numpy().tolist() == [5 + values.sum(), min(900, values.min()), max(100, values.max())]
+
+
+def test_elements_that_the_launch_names() -> None:
+    with runtime():
+        x, out = sg.field(sg.f32, (20, 30)), sg.field(sg.f32, (4, 5))
+        x.fill(0.5)
+
+        @sg.kernel
+        def reduce(a: sg.i32, b: sg.i32):
+            for i, j in x:
+                out[a + 1, 2 * b - 3] += x[i, j] * 2.0
+
+        reduce(2, 3)
+        found = out.to_numpy()
+        assert found[3, 3] == 600.0 and found.sum() == 600.0
+
+
+def test_no_update_leaves_the_element_alone() -> None:
+    """Neither the sign of a zero changes, nor is an element touched that is not there."""
+    with runtime():
+        x, out = sg.field(sg.f32, 100), sg.field(sg.f32, 2)
+        out.from_numpy(np.array([-0.0, 1.0], np.float32))
+
+        @sg.kernel
+        def reduce(where: sg.i32):
+            for i in x:
+                if x[i] > 1.0:
+                    out[where] += x[i]
+
+        reduce(0)
+        reduce(1_000_000)
+        assert np.signbit(out.to_numpy()[0]) and out.to_numpy()[1] == 1.0
+
+
+def test_nan_and_infinity_come_through() -> None:
+    with runtime():
+        x, out = sg.field(sg.f32, 64), sg.field(sg.f32, 2)
+        x.from_numpy(np.where(np.arange(64) == 17, np.nan, np.inf).astype(np.float32))
+
+        @sg.kernel
+        def reduce():
+            for i in x:
+                out[0] += x[i]
+                sg.atomic_max(out[1], x[i])
+
+        reduce()
+        assert np.isnan(out.to_numpy()).all()
+
+
+def test_gradients_of_losses_and_of_shared_weights() -> None:
+    """The loss is a sum forward; the weight's adjoint is one backward; x's own is a plain update."""
+    with runtime():
+        x, w = sg.field(sg.f64, 500, needs_grad=True), sg.field(sg.f64, (), needs_grad=True)
+        loss = sg.field(sg.f64, (), needs_grad=True)
+        values = np.random.default_rng(2).normal(size=500)
+        x.from_numpy(values)
+        w[None] = 0.7
+
+        @sg.kernel
+        def total():
+            for i in x:
+                loss[None] += sg.sin(w[None] * x[i])
+
+        total()
+        assert np.isclose(loss[None], np.sin(0.7 * values).sum())
+        loss.grad[None] = 1.0
+        total.grad()
+        assert np.allclose(x.grad.to_numpy(), 0.7 * np.cos(0.7 * values))
+        assert np.isclose(w.grad[None], (values * np.cos(0.7 * values)).sum())
+
+
+SQUARES = """kernel loss(n: i32, x: f32[1], l: f32[0]) {
+  bounds { %0: i32 = const 0 %1: i32 = arg n } parallel %2: i32 in %0 .. %1 {
+    %3: f32 = load x[%2]
+    %4: f32 = mul %3, %3
+    %5: f32 = atomic add l[], %4
+  }
+}"""
+
+
+def test_loads_of_a_short_task_are_under_way_together() -> None:
+    """Four in a group; one atomic, behind the loops; sums of warps by shuffles."""
+    text = ptx(parse_kernel(SQUARES), options=Options(precise=False))
+    body = text[text.index(".entry loss_task_0") : text.index("\n}", text.index(".entry loss_task_0"))]
+    groups = re.findall(r"(?:ld\.global\.nc\.b32[^@]*?fma[^@]*?){4}@", body)
+    assert len(groups) == 1
+    assert text.count("atom.global.add.f32") + text.count("red.global.add.f32") == 1
+    assert text.count("shfl.sync.down") >= 5 and text.count("bar.sync") == 2
+    assert generate(parse_kernel(SQUARES), Options()).layout.state_size == 0
