@@ -138,11 +138,12 @@ def _value(e: Emitter, form: Affine) -> ir.Value:
     total: ir.Value = const(I64, form.constant)
     for symbol, factor in form.terms:
         assert isinstance(symbol, tuple)
-        if symbol[0] == "arg":
-            at, t = e.m.layout.scalars[symbol[1]]
+        kind, name, *axis = symbol
+        if kind == "arg":
+            at, t = e.m.layout.scalars[name]
             number = e.to_i64(e.slot(at, memory_type(t)), t)
         else:
-            name = symbol[1] if symbol[1] in e.m.layout.arrays else symbol[1].removesuffix(".grad")
-            number = e.slot(e.m.layout.arrays[name].shape_at + 8 * int(symbol[2]))
+            known = name if name in e.m.layout.arrays else name.removesuffix(".grad")
+            number = e.slot(e.m.layout.arrays[known].shape_at + 8 * int(*axis))
         total = e.b.add(total, e.b.mul(number, const(I64, factor)))
     return total
