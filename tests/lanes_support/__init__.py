@@ -16,6 +16,7 @@ from stackgrad.backends.llvm.emit import PURE, Arith, ModuleState
 from stackgrad.backends.llvm.libcall import LIBRARY
 from stackgrad.backends.llvm.optimise import LOCK, optimise, parse
 from stackgrad.backends.llvm.polynomials import inlined
+from stackgrad.backends.llvm.polynomials.lean import lean
 from stackgrad.backends.llvm.target import Target
 from stackgrad.backends.llvm.types import F32, F64, I64, PTR, VOID, const
 from stackgrad.compiler.ir.nodes import Kernel
@@ -39,7 +40,8 @@ def module_text(name: str, double: bool, lanes: int, target: Target) -> str:
     places = [b.gep(place, k, scalar) for place in function.args[: arity + 1]]
     args = [b._value(t, f"load {t.text}, {place}, align {align}") for place in places[:-1]]
     library = m.declare(LIBRARY[name]["libm"][double], scalar, [scalar] * arity, PURE)
-    out = inlined(Arith(m, b), name, library, args)
+    e = Arith(m, b)
+    out = lean(e, name, args[0]) if target.lean else inlined(e, name, library, args)
     head.lines.append(f"  store {out}, {places[-1]}, align {align}")
     following = b.add(k, const(I64, max(lanes, 1)))
     k.add_incoming(const(I64, 0), entry)
@@ -50,9 +52,11 @@ def module_text(name: str, double: bool, lanes: int, target: Target) -> str:
 
 
 @cache
-def compiled(name: str, double: bool, lanes: int, fused: bool) -> tuple[llvm.ExecutionEngine, Callable[..., None]]:
+def compiled(
+    name: str, double: bool, lanes: int, fused: bool, short: bool = False
+) -> tuple[llvm.ExecutionEngine, Callable[..., None]]:  # fmt: skip
     """(engine, run): the code lives as long as the engine."""
-    text = module_text(name, double, lanes, replace(host_target(), fused=fused))
+    text = module_text(name, double, lanes, replace(host_target(), fused=fused, lean=short))
     with LOCK:
         module = parse(text, machine().triple, str(machine().target_data))
         optimise(module, machine())
@@ -64,11 +68,13 @@ def compiled(name: str, double: bool, lanes: int, fused: bool) -> tuple[llvm.Exe
     return engine, ctypes.CFUNCTYPE(None, *types)(engine.get_function_address("run"))
 
 
-def evaluate(name: str, *args: np.ndarray, lanes: int = 64, fused: bool | None = None) -> np.ndarray:
-    """name(args) in blocks of lanes; operands are repeated to fill the last block. fused: what the CPU has if None."""
+def evaluate(name: str, *args: np.ndarray, lanes: int = 64, fused: bool | None = None, short: bool = False) -> np.ndarray:
+    """name(args) in blocks of lanes; operands are repeated to fill the last block. fused: what the CPU has if None.
+    short: by the code for GPUs (polynomials/lean.py), one by one.
+    """
     count, block = len(args[0]), max(lanes, 1)
     filled = [np.resize(x, -(-count // block) * block) for x in args]
     out = np.empty_like(filled[0])
-    _, run = compiled(name, out.dtype == np.float64, lanes, host_target().fused if fused is None else fused)
+    _, run = compiled(name, out.dtype == np.float64, lanes, host_target().fused if fused is None else fused, short)
     run(*[x.ctypes.data for x in filled], out.ctypes.data, len(out))
     return out[:count]
