@@ -17,7 +17,7 @@ import numpy as np
 from ...backends.base import Backend, Draws, Options, Scalars, Sizes
 from ...backends.launcher import Launcher
 from ...compiler.driver import Lowered
-from ...compiler.errors import LocatedError, NotDifferentiable
+from ...compiler.errors import NotDifferentiable
 from ...compiler.errors import Unsupported as UnsupportedError
 from ...compiler.ir.nodes import Kernel
 from ...reference.backend import ReferenceBackend
@@ -29,10 +29,12 @@ from ..launch import GRAD
 from ..model import Program
 from ..outcome import Arrays, Ok, Outcome, Trap, Unsupported, attempt, one_line
 from ..peers import Peer
+from ..strategies import OPERATIONS
 from . import again, beside, derivatives, features, related
-from .lowerings import Lowerings, copies, kernel_of
+from .ends import end, named, same_bits
+from .lowerings import Lowerings, combines, copies, kernel_of
 from .marks import difference, overlap
-from .plan import Plan
+from .plan import MASKED, Plan
 from .result import Features, Judged, Result
 from .standard import FUEL, Bounded, bounded, judge
 from .twins import TWINS
@@ -74,6 +76,7 @@ class _Case:
     trips: int = 0
     depth: int = 0
     sizes: dict[int, Sizes] = field(default_factory=dict)
+    refusals: dict[int, tuple[Lowerings, Exception | None]] = field(default_factory=dict)
 
     def run(self) -> None:
         """Everything, until something is not there to be compared."""
@@ -109,7 +112,7 @@ class _Case:
         if isinstance(error, NotDifferentiable | UnsupportedError):
             self.add(direction, executor, "the compiler", verdict, one_line(error))
         else:
-            self.add(direction, executor, "the compiler", "disagree", _named(error))
+            self.add(direction, executor, "the compiler", "disagree", named(error))
 
     def features(self) -> Features:
         if self.lowerings is None:
@@ -133,10 +136,12 @@ class _Case:
             return outcome
         self._text_twin(outcome)
         self._twins_forward(outcome)
-        if self.plan.forward or not self._has_gradient(outcome):
+        if self.plan.forward or self.program.profile == OPERATIONS or not self._has_gradient(outcome):
             if self.plan.wants("forward", "optimised"):
                 self._compare_forward("optimised", outcome, lambda: self._launches(self.panel.reference, CHECKED))
             self._backends_forward(outcome)
+        elif MASKED in self.plan.backends and combines(plain):
+            self._backends_forward(outcome, replace(self.plan, branching=False, masked=True))
         return outcome
 
     def _has_gradient(self, outcome: Outcome) -> bool:
@@ -146,7 +151,9 @@ class _Case:
 
     def _refusal(self, made: Lowerings) -> Exception | None:
         """Why there is no gradient of these launches, or None."""
-        return made.refusal or self._overlap(made, self.panel.reference)
+        if id(made) not in self.refusals:
+            self.refusals[id(made)] = made, made.refusal or self._overlap(made, self.panel.reference)
+        return self.refusals[id(made)][1]
 
     def _overlap(self, made: Lowerings, backend: Backend) -> Exception | None:
         launches = [self._primals(k, made.lean) for k in range(self.plan.launches)]
@@ -155,8 +162,9 @@ class _Case:
     def _options(self, options: Options) -> Options:
         return replace(options, effort=self.plan.effort)
 
-    def _backends_forward(self, outcome: Outcome) -> None:
-        options, plan = self._options(PRECISE), self.plan
+    def _backends_forward(self, outcome: Outcome, among: Plan | None = None) -> None:
+        """among: a plan that names other code."""
+        options, plan = self._options(PRECISE), among or self.plan
         if not isinstance(outcome, Ok):  # code with checks runs one iteration after the other
             options, plan = self._options(CHECKED), replace(plan, branching=True, masked=False)
         for name, backend in executors(self.panel.backends, plan).items():
@@ -205,7 +213,7 @@ class _Case:
     def _same_bits(self, name: str, expected: Outcome, execute: Callable[[], Arrays]) -> None:
         found = attempt(execute)
         if isinstance(expected, Ok) and isinstance(found, Ok):
-            differ = [n for n, a in expected.arrays.items() if not _same_bits(a, found.arrays[n])]
+            differ = [n for n, a in expected.arrays.items() if not same_bits(a, found.arrays[n])]
             verdict: Verdict = "disagree" if differ else "ok"
             self.add("forward", name, "plain", verdict, f"{', '.join(differ)} differ" if differ else "")
         else:
@@ -232,7 +240,7 @@ class _Case:
         elif isinstance(expected, Trap) and isinstance(found, Trap) and expected.kind == found.kind:
             self.add("forward", executor, reference, "trap", expected.kind)
         else:
-            ends = (_end(found), _end(expected))
+            ends = (end(found), end(expected))
             self.add("forward", executor, reference, "disagree", f"{ends[0]}; {reference}: {ends[1]}")
 
     def _judge(self, direction: str, executor: str, reference: str, known: Bounded, found: Outcome) -> None:
@@ -274,7 +282,7 @@ class _Case:
         lean = made.lean
         outcome = attempt(lambda: self._keep_gradient(lean, seeds, precise=True))
         if not isinstance(outcome, Ok):
-            self.add("reverse", "lean", "the language", "disagree", _end(outcome))
+            self.add("reverse", "lean", "the language", "disagree", end(outcome))
             return
         for name, execute in self._reverse_executors(made, seeds).items():
             if self.plan.wants("reverse", name):
@@ -303,7 +311,7 @@ class _Case:
 
     def _reverse_executors(self, made: Lowerings, seeds: Arrays) -> dict[str, Callable[[], Arrays]]:
         found: dict[str, Callable[[], Arrays]] = {"counted": lambda: self._counted(made.lean, seeds)}
-        wanted = executors(self.panel.backends, self.plan).items()
+        wanted = executors(self.panel.backends, self.plan).items() if self.plan.reverse else ()
         return found | {name: partial(self._on_backend, b, made.lean, seeds) for name, b in wanted}
 
     def _on_backend(self, backend: Backend, lean: Lowered, seeds: Arrays) -> Arrays:
@@ -376,25 +384,3 @@ class _Case:
 
 def _copies(arrays: Arrays) -> State:
     return {name: array.copy() for name, array in arrays.items()}
-
-
-def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    """Equal to the last bit, any NaN like any other."""
-    if a.dtype.kind == "f":
-        same = np.array_equal(a, b, equal_nan=True)
-        return same and bool(np.array_equal(np.signbit(a) & ~np.isnan(a), np.signbit(b) & ~np.isnan(b)))
-    return bool(np.array_equal(a, b))
-
-
-def _end(outcome: Outcome) -> str:
-    if isinstance(outcome, Ok):
-        return "ran to its end"
-    if isinstance(outcome, Trap):
-        return f"ended with {outcome.kind}: {outcome.message.splitlines()[0] if outcome.message else ''}"
-    return f"{type(outcome).__name__.lower()}: {outcome.reason}"
-
-
-def _named(error: BaseException) -> str:
-    text = one_line(error) if isinstance(error, LocatedError) else str(error)[:300]
-    return f"{type(error).__name__}: {text}"
-

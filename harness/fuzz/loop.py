@@ -70,9 +70,9 @@ def _count(statistics: Statistics, setup: Setup, job: Job, found: Result | Crash
         judged, crash = ((), found.reason) if isinstance(found, Crash) else (found.judged, "")
         program, plan = setup.sample(job.seed), plan_for(job.seed, setup.backends, setup.peers)
         if isinstance(found, Result) and found.retried:
-            from .retry import calmer
+            from .retry import calmer, short
 
-            program = calmer(program)
+            program, plan = calmer(program), short(plan)
         statistics.findings.append(Finding(program, plan, judged, crash, job.seed))
 
 

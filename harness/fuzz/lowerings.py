@@ -10,7 +10,7 @@ from functools import cached_property
 
 from ...compiler.ad.driver import reverse_taped
 from ...compiler.driver import Lowered, prepare_forward, prepare_reverse, prepare_tangent
-from ...compiler.ir.nodes import Kernel, LocalArray
+from ...compiler.ir.nodes import Atomic, Kernel, LocalArray
 from ...compiler.ir.types import f64
 from ...compiler.ir.walk import results, walk_kernel
 from ...compiler.passes.widen import widen
@@ -20,6 +20,8 @@ from ..model import Program, load, render_ir
 from ..outcome import Arrays
 from .plan import Plan
 
+COMBINED = frozenset({"min", "max", "bit_and", "bit_or", "bit_xor", "mul"})
+"""Updates that masked code makes once for all lanes, and whose neutral element is not zero or rarely tried."""
 LAST_BEFORE_REVERSE = "number_loops"
 """The pass whose result both lowerings of the gradient start from."""
 
@@ -32,6 +34,11 @@ def kernel_of(program: Program, plan: Plan) -> Kernel:
 def copies(lowered: Lowered, before: Arrays) -> Arrays:
     """What a grad kernel takes of the state before the launch."""
     return {copy: before[array] for copy, array in lowered.before.items()}
+
+
+def combines(kernel: Kernel) -> bool:
+    """Whether lanes without an iteration could spoil an element: an extreme of all that are active, or their bits."""
+    return any(isinstance(stmt, Atomic) and stmt.op in COMBINED for stmt in walk_kernel(kernel))
 
 
 @dataclass

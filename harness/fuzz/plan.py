@@ -13,41 +13,32 @@ Key = tuple[str, str]
 
 TWIN_KEYS = frozenset({("reverse", "text"), *((d, name) for d in ("forward", "reverse") for name in TWINS)})
 OTHER_POLICIES = tuple(name for name in POLICIES if name not in LOWERINGS)
-EVERY_THOROUGH = 5
-"""One case in so many is thorough. In the others an interpreted gradient is compared with machine code that is made
-without effort, and with dual numbers: what costs least and finds most, so that there are many of them.
-"""
-THOROUGH = {
-    "pair": 0.6, "traced": 0.8, "oracle": 0.25, "check": 0.4, "counts": 1.0, "forward": 1.0, "classic": 1.0,
-    "effort": 0.6, "twins": 0.5, "tangents": 1.0,
-    "policy": 0.7,
+SHARES = {
+    "pair": 0.06, "traced": 0.12, "oracle": 0.01, "check": 0.04, "counts": 0.1, "forward": 0.22, "reverse": 0.4,
+    "classic": 0.12, "effort": 0.03, "twins": 0.05, "tangents": 0.25, "policy": 0.1, "again": 0.2, "in_memory": 0.65,
 }  # fmt: skip
-"""Shares of thorough cases that launch twice in a row, go through the frontend, ask JAX, verify the IR after every
-pass, let backends count their adstacks themselves, run the optimised kernel and backends forward, make the classic
-gradient too, let backends optimise as they do for users, run twins, ask forward mode, make the gradient
-by one more policy.
+"""Shares of cases, each drawn by itself: launches twice in a row, goes through the frontend, asks JAX, verifies the IR
+after every pass, lets backends count their adstacks themselves, runs the optimised kernel and backends forward, runs
+backends in reverse, makes the classic gradient too, lets backends optimise as they do for users, runs twins, asks
+forward mode, makes the gradient by one more policy, launches the gradient again with other trip counts and finds its
+sizes both ways, keeps vectors in local arrays.
+
+What costs little and finds much is in every case: the gradient of the interpreter, with the adstacks that it counts,
+against dual numbers. The rest costs as much as several such cases each, and finds what it finds in few programs.
 """
-
-TANGENTS = 0.25
-"""Share of other cases that ask forward mode."""
-
 
 MASKED = "cpu-masked"
 """The CPU with masked code and several threads, see `widened`."""
 BACKENDS = ("cpu", MASKED)
 """What runs unless others are named."""
-WIDE = 0.3
-"""Share of other cases that run kernels so, and not as small launches are."""
+WIDE = 0.42
+"""Share of cases that run kernels so, and not as small launches are."""
+BOTH = 0.03
+"""Share of cases that do both."""
 LANES = (4, 8, 2, 4, 8, 16)
 """Lanes of masked code: launches have up to 9 iterations."""
-AGAIN = 0.15
-"""Share of cases whose gradient is launched again with other trip counts, and whose sizes are found both ways."""
-
-RELATED = 0.12
+RELATED = 0.06
 """Share of cases that check a relation, on the reference or on the backends of the case."""
-
-IN_MEMORY = 0.5
-"""Share of cases whose vectors are local arrays."""
 
 OF_ARRAYS = ("restoring", "restoring", "greedy", "restoring", "stored", "restoring", "restoring")
 """Policies that differ in what they save of local arrays; one more makes the gradient of every kernel that has some."""
@@ -60,13 +51,14 @@ class Plan:
 
     traced: the kernel under test is what the frontend makes of the text, else the model's own rendering, which costs a
     fifth. text: the other one must do the same. oracle: ask JAX. check: verify after every pass. counts: backends size
-    adstacks themselves. forward: forward passes and backends run, where there is a gradient to run instead. classic:
-    the gradient of that lowering too. effort: of backends, see `Options`. twins: what twins compute too, forward and
-    reverse. in_memory: in the model's own rendering vectors are local arrays. tangents: compare with forward mode.
-    branching, masked: which code of the CPU runs; lanes, threads: of masked code. again: size the gradient both ways
-    and launch it with other trip counts. policy: one more that makes the gradient, if any. of_arrays: likewise,
-    where the kernel has local arrays. relations: checked too, by name. relate_on: "reference", "backends" or "both".
-    part: which of what a relation can change it does. only: the one comparison to make; None for all.
+    adstacks themselves. forward: forward passes and backends run, where there is a gradient to run instead. reverse:
+    backends run the gradient. classic: the gradient of that lowering too. effort: of backends, see `Options`. twins:
+    what twins compute too, forward and reverse. in_memory: in the model's own rendering vectors are local arrays.
+    tangents: compare with forward mode. branching, masked: which code of the CPU runs; lanes, threads: of masked code.
+    again: size the gradient both ways and launch it with other trip counts. policy: one more that makes the gradient,
+    if any. of_arrays: likewise, where the kernel has local arrays. relations: checked too, by name.
+    relate_on: "reference", "backends" or "both". part: which of what a relation can change it does. only: the one
+    comparison to make; None for all.
     """
 
     backends: tuple[str, ...] = BACKENDS
@@ -77,6 +69,7 @@ class Plan:
     check: bool = False
     counts: bool = True
     forward: bool = True
+    reverse: bool = True
     classic: bool = True
     effort: int = 2
     twins: bool = True
@@ -110,7 +103,7 @@ class Plan:
         backends = tuple(b for b in self.backends if b == key[1] or related)
         return replace(
             self, backends=backends, text=self.text or key[1] == "text", oracle=key[1] == "jax",
-            forward=key[0] == "forward", classic=key[1] == "classic", only=key,
+            forward=key[0] == "forward", reverse=True, classic=key[1] == "classic", only=key,
             twins=key in TWIN_KEYS, tangents=key[1] == "tangent",
             policy=self.policy if key[1] == "policy" else "",
             of_arrays=self.of_arrays if key[1] == "policy" else "",
@@ -122,8 +115,9 @@ class Plan:
     def everything(self) -> Plan:
         """The same launches with every comparison there is."""
         return replace(
-            self, text=True, oracle=True, check=True, counts=True, forward=True, classic=True, effort=2, twins=True,
-            tangents=True, branching=True, masked=True, again=True, policy=self.policy or OTHER_POLICIES[0], only=None,
+            self, text=True, oracle=True, check=True, counts=True, forward=True, reverse=True, classic=True, effort=2,
+            twins=True, tangents=True, branching=True, masked=True, again=True,
+            policy=self.policy or OTHER_POLICIES[0], only=None,
             relations=RELATIONS, relate_on="both",
         )
 
@@ -131,9 +125,8 @@ class Plan:
 def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) -> Plan:
     """The plan of the case with this seed."""
     source = random.Random(f"plan {seed}")
-    thorough = source.randrange(EVERY_THOROUGH) == 0
-    drawn = {name: thorough and source.random() < share for name, share in THOROUGH.items()}
-    wide = thorough or source.random() < WIDE
+    drawn = {name: source.random() < share for name, share in SHARES.items()}
+    code = source.random()
     return Plan(
         backends,
         launches=2 if drawn["pair"] else 1,
@@ -143,19 +136,20 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
         check=drawn["check"],
         counts=drawn["counts"],
         forward=drawn["forward"],
+        reverse=drawn["reverse"] or not set(backends) <= set(BACKENDS),
         classic=drawn["classic"],
         effort=2 if drawn["effort"] else 0,
         twins=drawn["twins"],
-        tangents=drawn["tangents"] or source.random() < TANGENTS,
+        tangents=drawn["tangents"],
         policy=source.choice(OTHER_POLICIES) if drawn["policy"] else "",
         of_arrays=source.choice(OF_ARRAYS),
-        branching=thorough or not wide or MASKED not in backends,
-        masked=wide,
+        branching=code >= WIDE or MASKED not in backends,
+        masked=code < WIDE + BOTH or "cpu" not in backends,
         lanes=source.choice(LANES),
         threads=source.choice((1, 2)),
-        again=source.random() < AGAIN,
+        again=drawn["again"],
         peers=peers,
-        in_memory=source.random() < IN_MEMORY,
+        in_memory=drawn["in_memory"],
         relations=(source.choice(RELATIONS),) if source.random() < RELATED else (),
         relate_on=source.choice(("reference", "backends")),
         part=source.randrange(64),

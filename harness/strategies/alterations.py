@@ -15,7 +15,7 @@ from .struct_locals import with_struct_locals
 from .values_of import Kinds
 from .views import with_views
 
-STRUCT_FIELDS, STRUCT_ARGUMENTS, STRUCT_LOCALS, VIEWS, OFFSETS, STRIDES = 0.05, 0.65, 0.07, 0.04, 0.06, 0.25
+STRUCT_FIELDS, STRUCT_ARGUMENTS, STRUCT_LOCALS, VIEWS, OFFSETS, STRIDES = 0.06, 0.65, 0.07, 0.04, 0.06, 0.25
 """Shares of programs; of those with functions, and with ranges that have a step."""
 STRUCTS_OF_VECTORS = 0.2
 """Share of programs with vectors that keep locals in structs."""

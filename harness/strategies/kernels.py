@@ -8,7 +8,7 @@ from ..model import nodes as m
 from ..model.nodes import Number, Stmt
 from ..model.walk import fields_used, walk
 from .draw import Draw
-from .functions import mul
+from .functions import call, mul
 from .patterns import OWN_ARRAYS, PATTERNS, Patterns
 from .state import TRIPS, Access, Array, Names, Shape, Signature, VectorArgument, Whole
 from .values import Number as Plain
@@ -130,7 +130,7 @@ class Kernels(Patterns):
             body += self._serial_code()
         if self.draw.boolean(0.05 if self.rich else 0.02):
             body.append(m.If(self.condition(0), (self._return_of_kernel(0),)))
-        total = self._reduction_start(body) if self.draw.boolean(0.25 if self.rich else 0.12) else None
+        total = self._reduction_start(body) if self.draw.boolean(0.25 if self.rich else 0.15) else None
         if total is None and self.draw.boolean(0.06):
             return [*body, *self._procedure()]
         body.append(self._task(total))
@@ -163,7 +163,8 @@ class Kernels(Patterns):
     def _reduction_start(self, body: list[Stmt]) -> tuple[m.Name, Scalar, str]:
         kind = self.draw.choice(("+", "+", "-", "min", "max"))
         name = m.Name(self.fresh("total"))
-        body.append(m.Assign((name,), (Number(self.draw.choice((0.0, 0.5, -1.0))),)))
+        first = {"min": (4.0, 4.0, 0.5), "max": (-4.0, -4.0, -1.0)}.get(kind, (0.0, 0.5, -1.0))
+        body.append(m.Assign((name,), (Number(self.draw.choice(first)),)))
         return name, self.main, kind
 
     def _reduction_end(self, total: m.Name) -> list[Stmt]:
@@ -216,7 +217,8 @@ class Kernels(Patterns):
 
     def _domain(self) -> tuple[m.Domain, dict[str, Whole]]:
         """Over the lanes: as a field, a range up or down or by twos, or with columns as a second axis."""
-        kind = self.draw.choice(("over", "range", "over", "extent", "down", "twos", "from", "box", "matrix", "over"))
+        kinds = ("over", "range", "over", "extent", "down", "twos", "from", "box", "matrix", "over", "box")
+        kind = self.draw.choice(kinds)
         lane = self.fresh("i")
         index = {lane: Whole(i32, 0, max(self.n - 1, 0))}
         n = Number(self.n)
@@ -249,7 +251,7 @@ class Kernels(Patterns):
                 body += self.simple() if self.draw.boolean(0.8) else self.branch()
             if self.draw.boolean(0.06):
                 body += self.exit()
-            body += self._gated(depth) if self.draw.boolean(0.12) else self.loop(depth)
+            body += self._gated(depth) if self.draw.boolean(0.14) else self.loop(depth)
         if self.draw.boolean(0.3 if self.rich else 0.15):
             body += self.write_element()
         if total is not None:
@@ -266,6 +268,8 @@ class Kernels(Patterns):
     def _reduce(self, total: m.Name, dtype: Scalar, kind: str) -> Stmt:
         value, found = self.bounded(self.real())
         term = value if found == dtype else m.Cast(value, dtype)
+        if kind in ("min", "max") and self.draw.boolean(0.75):  # so that zero would be news
+            term = call("abs", term) if kind == "min" else m.Unary("-", call("abs", term))
         if kind in "+-":
             return m.Augment(total, kind, term)
         return m.Assign((total,), (m.Call(kind, (total, term)),))
@@ -351,7 +355,8 @@ class Kernels(Patterns):
             return self.draw.choice(TRIP_COUNTS)
         if array.content is not None:
             return self.draw.integer(*array.content)
-        return any_number(self.draw, array.dtype, 0.3) if self.wild else gentle(self.draw, array.dtype)
+        number = any_number(self.draw, array.dtype, 0.3) if self.wild else gentle(self.draw, array.dtype)
+        return self.side * abs(number) if array.name == "e" and self.side else number
 
     def _seeds(self, field: m.Field) -> m.Content:
         return tuple(self.draw.choice(SEEDS) for _ in range(math.prod(field.storage)))

@@ -137,7 +137,7 @@ class LocalArrays(Loops):
     def _body(self, nested: bool) -> list[Stmt]:
         """One iteration: perhaps scratch space, then a few statements, of which some hold loops."""
         kept = self.held
-        made = self._new_array() if self.draw.boolean(0.4) else []
+        made = self._scratch() if self.draw.boolean(0.55) else []
         if nested:
             made.append(self._loop(self._domain_of_main, lambda: self._body(nested=False)))
         for _ in range(self.draw.choice((2, 2, 3))):
@@ -147,6 +147,14 @@ class LocalArrays(Loops):
         if self.draw.boolean(0.5):
             made += self._some_use()
         self.held = kept
+        return made
+
+    def _scratch(self) -> list[Stmt]:
+        """An array of an iteration's own; mostly filled at once and read, so that it differs between iterations."""
+        made = self._new_array()
+        held = self.held[-1]
+        if held.whole is None and not held.constant and self.draw.boolean(0.75):
+            made += [*self._filled(held), *self._uses(held.at(self._place(held)))]
         return made
 
     def _over(self, held: Held) -> tuple[m.Domain, dict[str, Whole]]:

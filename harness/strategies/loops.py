@@ -6,7 +6,7 @@ from collections.abc import Callable
 from ...compiler.ir.types import i32
 from ..model import nodes as m
 from ..model.nodes import Expr, Number, Stmt
-from .functions import add, plain
+from .functions import add, call, mul, plain
 from .state import Whole
 from .vector_statements import VectorStatements
 from .vectors import part
@@ -20,7 +20,7 @@ class Loops(VectorStatements):
 
     def loop(self, depth: int) -> list[Stmt]:
         """A loop that holds others down to this depth."""
-        kinds = (*("for",) * 10, *("while",) * 3, "endless", "box", "unrolled")
+        kinds = (*("for",) * 10, *("while",) * 4, "endless", "endless", "box", "unrolled", "unrolled")
         kind = self.draw.choice(kinds)
         if kind in ("while", "endless"):
             return self._while(depth, endless=kind == "endless")
@@ -49,7 +49,7 @@ class Loops(VectorStatements):
     def loop_body(self, depth: int) -> list[Stmt]:
         """A recurrence, perhaps an exit, a branch, memory; the inner loop, or two side by side."""
         body = self.recurrence()
-        if self.draw.boolean(0.25 if self.rich else 0.12):
+        if self.draw.boolean(0.25 if self.rich else 0.2):
             body += self.exit()
         if depth > 1:
             if self.draw.boolean(0.4 if self.rich else 0.2):
@@ -57,13 +57,33 @@ class Loops(VectorStatements):
             body += self.loop(depth - 1)
             if self.draw.boolean(0.15 if self.rich else 0.05):
                 body += self.loop(1)
-        few = () if self.rich else ("nothing",) * 5
-        kind = self.draw.choice(("nothing", *few, "simple", "branch", "simple", "exit", "write", "update"))
+        few = () if self.rich else ("nothing",) * 4
+        kinds = ("nothing", *few, "simple", "branch", "simple", "exit", "write", "update", "started", "started")
+        kind = self.draw.choice(kinds)
         more: dict[str, Callable[[], list[Stmt]]] = {
             "simple": self.simple, "branch": self.branch, "exit": self.exit, "write": self.write_element,
-            "update": self.update_real, "nothing": list,
+            "update": self.update_real, "nothing": list, "started": self.started,
         }  # fmt: skip
         return body + more[kind]()
+
+    def started(self) -> list[Stmt]:
+        """A local that starts at zero in each iteration, and becomes something in a loop, or if a condition holds."""
+        target = self.declare_real(self.main)
+        self.fix(target.name)
+        made: list[Stmt] = [m.Assign((target,), (Number(0.0),))]
+        if self.draw.boolean(0.6):
+            domain, indices = self._range()
+            with self.block("serial", indices=indices):
+                step = m.Augment(target, self.draw.choice("+-"), self.bounded(self.real(1))[0])
+            made.append(m.For(tuple(indices), domain, (step,)))
+        else:
+            condition = self.condition()
+            made.append(m.If(condition, (m.Assign((target,), (self.bounded(self.real(1))[0],)),)))
+        found = self.assignable(self.names.reals)
+        if not found:
+            return made
+        last = m.Name(self.draw.choice(found))
+        return [*made, m.Assign((last,), (call("tanh", add(mul(last, target), last)),))]
 
     # -- domains --------------------------------------------------------------------------------------------
 
@@ -72,7 +92,8 @@ class Loops(VectorStatements):
         kinds: list[Callable[[], tuple[m.Range, int]]] = [
             self._literal, self._counted_range, self._by_data, self._triangular, self._down, self._counted_range,
             self._between, self._by_twos, self._backward, self._by_data, self._triangular, self._literal,
-            self._counted_range, self._by_data, self._empty,
+            self._by_data, self._by_data, self._empty, self._triangular, self._down,
+            self._by_data, self._empty, self._backward, self._triangular, self._by_data,
         ]  # fmt: skip
         with self.only_reading():
             domain, most = self.draw.choice(kinds)()

@@ -19,9 +19,9 @@ from .functions import add, call, mul
 from .local_arrays import LocalArrays
 from .state import Access, Array, Names, Signature, Whole
 
-PATTERNS = 0.16
+PATTERNS = 0.18
 """Share of sections that are one of these."""
-OWN_ARRAYS = 0.07
+OWN_ARRAYS = 0.085
 """Share of sections about arrays of an iteration's own."""
 MOST = 3
 """Trips of their loops, at most."""
@@ -41,7 +41,7 @@ class Patterns(LocalArrays):
         kinds: tuple[Callable[[], list[Stmt]], ...] = (
             self._overwritten, self._in_memory, self._ledger, self._old_values, self._shared_product, self._asking,
             self._extreme_again, self._overwritten, self._ledger, self._asking, self._extreme_again, self._in_memory,
-            self._drawn, self._extreme_again, self._permuted, self._permuted,
+            self._drawn, self._extreme_again, self._permuted, self._permuted, self._old_values, self._old_values,
         )  # fmt: skip
         return self.draw.choice(kinds)()
 
@@ -225,7 +225,7 @@ class Patterns(LocalArrays):
         if self.draw.boolean(0.6):
             name = self.declare_int(Whole(i32, 0, self.n - 1))
             self.fix(name.name)
-            claimed = self.draw.boolean(0.6)
+            claimed = self.draw.boolean(0.75)
             made = [m.Assign((name,), (call("assume_unique", place) if claimed else place,))]
             element = m.Element(array.name, (name,))
         kind = self.draw.choice(("once", "again", "loop"))

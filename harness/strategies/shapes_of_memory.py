@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..model import nodes as m
 from ..model.walk import walk
-from .facts import Facts
+from .facts import LOOPS, Facts
 
 
 def _targets(nodes: Iterable[object]) -> Iterator[m.Expr]:
@@ -69,6 +69,54 @@ def _array_of_a_loop(f: Facts) -> bool:
     return any(isinstance(n.values[0], (m.Filled, m.Vector)) for n in made)
 
 
+def _bodies(f: Facts) -> Iterator[m.Block]:
+    """Those of serial loops."""
+    return (s.body for s, _ in f.serial if isinstance(s, LOOPS))
+
+
+def _read_in_its_iteration(f: Facts) -> bool:
+    """A local array that an iteration of a serial loop makes, stores to in a loop of its own, and then reads."""
+    arrays = _indexed(f)
+    for body in _bodies(f):
+        made = {n.targets[0].name for n in body if isinstance(n, m.Assign) and isinstance(n.targets[0], m.Name)
+                and isinstance(n.values[0], (m.Filled, m.Vector))} & arrays  # fmt: skip
+        stored = {r.name for n in body if isinstance(n, m.For) for t in _targets(walk(n))
+                  if isinstance(t, m.Part) and isinstance(r := m.root(t), m.Name)}  # fmt: skip
+        read = {r.name for n in body if isinstance(n, m.Assign) for v in n.values for p in walk(v)
+                if isinstance(p, m.Part) and isinstance(r := m.root(p), m.Name)}  # fmt: skip
+        if made & stored & read:
+            return True
+    return False
+
+
+def _started(f: Facts) -> bool:
+    """A local that each iteration of a serial loop starts at zero and changes in a loop or a branch of its own."""
+    zero = (m.Number(0.0),)
+    for body in _bodies(f):
+        names = {n.targets[0] for n in body if isinstance(n, m.Assign) and n.values == zero}
+        inner = [t for n in body if isinstance(n, (m.For, m.If)) for t in _targets(walk(n))]
+        if names.intersection(inner):
+            return True
+    return False
+
+
+def _extreme_of_one_side(f: Facts) -> bool:
+    """A minimum of what is positive or a maximum of what is negative, in memory or in a local of the kernel."""
+    for n in f.nodes:
+        if isinstance(n, m.AtomicCall) and n.op in ("min", "max") and _is_beyond_zero(n.op, n.value):
+            return True
+        if isinstance(n, m.Assign) and isinstance(last := n.values[0], m.Call) and last.function in ("min", "max"):
+            if last.args[0] == n.targets[0] and _is_beyond_zero(last.function, last.args[1]):
+                return True
+    return False
+
+
+def _is_beyond_zero(kind: str, value: m.Expr) -> bool:
+    if kind == "max":
+        return isinstance(value, m.Unary) and value.op == "-" and _is_beyond_zero("min", value.arg)
+    return isinstance(value, m.Call) and value.function == "abs"
+
+
 def _names(names: Iterable[str]) -> set[m.Expr]:
     return {m.Name(name) for name in names}
 
@@ -96,6 +144,9 @@ MEMORY_SHAPES: dict[str, Callable[[Facts], bool]] = {
     "value of an atomic": _returned,
     "local array": lambda f: bool(_indexed(f)),
     "local array of a loop": _array_of_a_loop,
+    "local array read in its iteration": _read_in_its_iteration,
     "local array of integers": _whole_numbers,
+    "local started in an iteration": _started,
+    "extreme of one side": _extreme_of_one_side,
 }
 """By name, as in SHAPES."""

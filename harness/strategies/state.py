@@ -25,7 +25,7 @@ SIZES = (2, 3, 2, 2, 3, 2, 2, 4)
 """Entries of the vectors of a program."""
 TRIPS = (0, 4)
 """Interval of the contents of arrays that bound loops."""
-RICH = 0.1
+RICH = 0.05
 """Share of large programs: several tasks, functions, deep expressions."""
 
 
@@ -106,7 +106,8 @@ class State:
 
     rich: whether the program is large. Most are small: what goes wrong in a compiler goes wrong in a few statements,
     and many small programs reach more of their combinations in the same time than few large ones. vectorial, size,
-    shapes: whether it has vectors, of how many entries, and the shapes they have, often ones repeated. lane, group:
+    shapes: whether it has vectors, of how many entries, and the shapes they have, often ones repeated. side: the side
+    of zero on which everything is that takes part in an extreme in memory, 0 for both. lane, group:
     indices of the loop over lanes, and the vector of them if it has one. kinds: what declared names hold.
     """
 
@@ -126,6 +127,7 @@ class State:
         self.arrays = {a.name: a for a in _pool(draw, self.main, self.wild, self.table)}
         if self.vectorial:
             self.arrays |= {a.name: a for a in _vectors(self.main, self.size, matrices)}
+        self.side = draw.choice((0, 1, 0, -1))
         self.arguments: dict[str, Whole | Scalar | VectorArgument] = {}
         self.names = Names()
         self.access = Access()

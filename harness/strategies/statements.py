@@ -20,11 +20,15 @@ SMALL = Whole(i32, 0, 4)
 """Interval of integer locals that are assigned again: every new value is brought back into it."""
 
 
-STORES = (*("store", "add", "linear") * 4, *("atomic", "read", "in place") * 2, "old", "old", "old")
+STORES = (*("store", "add", "linear") * 4, *("atomic", "read", "in place") * 2, "old", "old", "old", "old", "old")
 """What becomes of an iteration's own element."""
 UPDATES = ("scale", "bounded", "decay", "sum", "bounded", "scale", "difference", "rare")
 UPDATES_IN_LOOPS = (*("bounded",) * 12, "scale", "scale", "decay", "sum", "rare", "difference")
 """Kinds of updates; in loops more of those that make every iteration's value needed again."""
+
+
+_EXTREMES = {0: ("max", "min"), 1: ("min", "min", "max"), -1: ("max", "max", "min")}
+"""Kinds of atomics by the side of zero on which all values are: mostly those to which zero would be news."""
 
 
 class Statements(Vectors):
@@ -39,7 +43,7 @@ class Statements(Vectors):
         return [
             self.new_real, self.update_real, self.new_real, self.update_real, self.update_real, self.write_element,
             self.new_integer, self.update_integer, self.write_element, self.swap, self.new_flag, self.annotated,
-            self.several, self.from_function, self.check, self.fallback,
+            self.several, self.from_function, self.check, self.fallback, self.new_flag, self.several,
         ]  # fmt: skip
 
     def recurrence(self) -> list[Stmt]:
@@ -242,11 +246,13 @@ class Statements(Vectors):
             return self.bounded(self.real())[0]
         array = self.draw.choice(arrays)
         element = m.Element(array.name, self.place(array))
+        if self.side:
+            return call("abs", element) if self.side > 0 else m.Unary("-", call("abs", element))
         return call("abs", element) if self.draw.boolean(0.3) else element
 
     def _atomic_kind(self, array: Array) -> str:
         if array.name == "e":
-            return self.draw.choice(("max", "min"))
+            return self.draw.choice(_EXTREMES[self.side])
         if array.dtype.is_real:
             return "add"
         return self.draw.choice(("add", "min", "max", "or", "and", "xor", "mul", "exchange", "cas"))
@@ -263,7 +269,7 @@ class Statements(Vectors):
 
     def branch(self, depth: int = 1) -> list[Stmt]:
         """An `if`, at times with `elif` and `else`; at times one that makes a name for its test."""
-        before = self._condition_with_name() if self.draw.boolean(0.15) else self.condition()
+        before = self._condition_with_name() if self.draw.boolean(0.25) else self.condition()
         then = self.some(depth)
         orelse: tuple[Stmt, ...] = ()
         if self.draw.boolean(0.35):

@@ -8,14 +8,15 @@ import pytest
 from fuzz_support import loop_program, wrong_backend, wrong_derivative
 from stackgrad.compiler.ir.types import f64, i32
 from stackgrad.harness.fuzz.case import Panel, run_case
-from stackgrad.harness.fuzz.plan import Plan, plan_for
+from stackgrad.harness.fuzz.plan import BACKENDS, SHARES, Plan, plan_for
 from stackgrad.harness.fuzz.result import Judged, Result
-from stackgrad.harness.fuzz.retry import calmer
+from stackgrad.harness.fuzz.retry import calmer, short
 from stackgrad.harness.fuzz.worker import Job, Runner, Setup
 from stackgrad.harness.model import load
 from stackgrad.harness.model import nodes as m
 from stackgrad.harness.outcome import Ok
 from stackgrad.harness.peers import Answer, Peer
+from stackgrad.harness.strategies import sample
 
 ALL = {
     ("forward", "text"), ("forward", "optimised"), ("forward", "cpu"), ("reverse", "counted"), ("reverse", "cpu"),
@@ -126,12 +127,39 @@ def test_a_calmer_program_keeps_the_types_whose_bits_it_reads() -> None:
 
 
 def test_plans_depend_on_the_seed_alone_and_differ() -> None:
-    plans = [plan_for(seed, ("cpu",)) for seed in range(300)]
-    assert plans == [plan_for(seed, ("cpu",)) for seed in range(300)]
-    assert 5 <= sum(p.oracle for p in plans) <= 40
-    assert 20 <= sum(p.launches == 2 for p in plans) <= 100
-    assert 40 <= sum(p.classic for p in plans) <= 120
-    assert {p.forward for p in plans} == {p.check for p in plans} == {p.counts for p in plans} == {True, False}
+    plans = [plan_for(seed, BACKENDS) for seed in range(3000)]
+    assert plans == [plan_for(seed, BACKENDS) for seed in range(3000)]
+    for name, share in SHARES.items():
+        values = [getattr(p, _FIELDS.get(name, name)) for p in plans]
+        drawn = sum(v not in (False, "", 0, 1) or v is True for v in values)
+        assert 2000 * share <= drawn <= 4000 * share, name
+    assert all(p.branching or p.masked for p in plans)
+    assert 60 <= sum(p.branching and p.masked for p in plans) <= 120
+
+
+_FIELDS = {"pair": "launches"}
+
+
+def test_other_backends_run_every_gradient() -> None:
+    assert all(plan_for(seed, ("cpu", "other")).reverse for seed in range(50))
+
+
+def test_operations_and_extremes_always_run_natively(runner: Runner) -> None:
+    quiet = Plan(traced=False, text=False, forward=False, reverse=False, masked=False, classic=False, twins=False)
+    operations = sample(0, "operations")
+    assert ("forward", "cpu") in verdicts(runner.run(Job(0, operations, quiet)))
+    i = m.Name("i")
+    least = m.Evaluate(m.AtomicCall("min", m.Element("y", (m.Number(0),)), m.Element("x", (i,))))
+    program = replace(loop_program(), kernel=m.Kernel("k", (m.For(("i",), m.Over("x"), (least,)),)))
+    found = {key for key in verdicts(runner.run(Job(0, program, quiet))) if key[0] == "forward"}
+    assert found == {("forward", "cpu-masked")}
+
+
+def test_a_case_that_is_run_again_makes_nothing_otherwise() -> None:
+    again = short(Plan(launches=2, oracle=True))
+    assert (again.launches, again.classic, again.twins, again.policy) == (1, False, False, "")
+    assert again.reverse and again.tangents
+    assert short(Plan().narrowed(("reverse", "classic"))) == Plan().narrowed(("reverse", "classic"))
 
 
 def test_a_small_kink_is_a_kink(runner: Runner) -> None:

@@ -15,7 +15,7 @@ from stackgrad.harness.model import Program, load, render_ir
 from stackgrad.harness.model.nodes import RESULT
 from stackgrad.harness.strategies import SHAPES, SMOOTH, coverage, coverage_table, sample, shapes
 
-COUNT = 600
+COUNT = 1200
 COMPILED = 80
 
 LEAST: dict[str, float] = {
@@ -38,6 +38,7 @@ LEAST: dict[str, float] = {
     "field with an offset": 0.035, "negative first index": 0.025, "view": 0.02, "views of one array": 0.007,
     "step of the launch": 0.05, "atomic exchange": 0.015, "atomic cas": 0.015, "value of an atomic": 0.035,
     "local array": 0.08, "local array of a loop": 0.02, "local array of integers": 0.02,
+    "local array read in its iteration": 0.02, "local started in an iteration": 0.06, "extreme of one side": 0.035,
 }  # fmt: skip
 
 
