@@ -102,13 +102,11 @@ def _started(f: Facts) -> bool:
 
 def _extreme_of_one_side(f: Facts) -> bool:
     """A minimum of what is positive or a maximum of what is negative, in memory or in a local of the kernel."""
+    calls = [(n.op, n.value) for n in f.nodes if isinstance(n, m.AtomicCall)]
     for n in f.nodes:
-        if isinstance(n, m.AtomicCall) and n.op in ("min", "max") and _is_beyond_zero(n.op, n.value):
-            return True
-        if isinstance(n, m.Assign) and isinstance(last := n.values[0], m.Call) and last.function in ("min", "max"):
-            if last.args[0] == n.targets[0] and _is_beyond_zero(last.function, last.args[1]):
-                return True
-    return False
+        if isinstance(n, m.Assign) and isinstance(last := n.values[0], m.Call) and last.args[:1] == n.targets:
+            calls.append((last.function, last.args[-1]))
+    return any(op in ("min", "max") and _is_beyond_zero(op, value) for op, value in calls)
 
 
 def _is_beyond_zero(kind: str, value: m.Expr) -> bool:

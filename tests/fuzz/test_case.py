@@ -132,7 +132,7 @@ def test_plans_depend_on_the_seed_alone_and_differ() -> None:
     for name, share in SHARES.items():
         values = [getattr(p, _FIELDS.get(name, name)) for p in plans]
         drawn = sum(v not in (False, "", 0, 1) or v is True for v in values)
-        assert 2000 * share <= drawn <= 4000 * share, name
+        assert 2000 * share <= drawn <= 4800 * share, name
     assert all(p.branching or p.masked for p in plans)
     assert 60 <= sum(p.branching and p.masked for p in plans) <= 120
 
