@@ -39,8 +39,8 @@ _EFFORT = 0
 """Of the optimiser for host code, which is straight calls."""
 
 DEBUG_WAITS = True
-"""Launches of debug builds are waited for, so that an error is raised by the launch that made it. Tests of what surfaces
-late set it to False: debug builds find most errors.
+"""Launches of debug builds are waited for, so that an error is raised by the launch that made it. Tests of what
+surfaces late set it to False: debug builds find most errors.
 """
 
 

@@ -68,7 +68,9 @@ def compiled(
     return engine, ctypes.CFUNCTYPE(None, *types)(engine.get_function_address("run"))
 
 
-def evaluate(name: str, *args: np.ndarray, lanes: int = 64, fused: bool | None = None, short: bool = False) -> np.ndarray:
+def evaluate(
+    name: str, *args: np.ndarray, lanes: int = 64, fused: bool | None = None, short: bool = False
+) -> np.ndarray:
     """name(args) in blocks of lanes; operands are repeated to fill the last block. fused: what the CPU has if None.
     short: by the code for GPUs (polynomials/lean.py), one by one.
     """
