@@ -15,6 +15,7 @@ BACKENDS: dict[str, tuple[str, str]] = {
     "reference": ("stackgrad.reference.backend", "ReferenceBackend"),
     "cpu": ("stackgrad.backends.cpu.backend", "CpuBackend"),
     "cuda": ("stackgrad.backends.cuda.backend", "CudaBackend"),
+    "vulkan": ("stackgrad.backends.vulkan.backend", "VulkanBackend"),
 }
 """(module, class) by name."""
 

@@ -16,10 +16,11 @@ from ..llvm import ir
 from ..llvm.layout import Stack
 from ..llvm.types import memory_type
 from . import access
-from .code import I64, Variable
+from .code import I64
 from .emit import Emitter
 from .ops import apply
 from .statements import LOWER, from_memory, to_memory
+from .variables import Variable
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from ..llvm import ir
 from . import opcodes as op
 from .module import Module, Value, encode
+from .variables import Variable
 
 I1, I8, I16, I32, I64 = ir.I1, *(ir.IntType(n) for n in (8, 16, 32, 64))
 _SIGNS = {"==": "Equal", "!=": "NotEqual", "<": "LessThan", "<=": "LessThanEqual", ">": "GreaterThan",
@@ -25,6 +26,7 @@ _SIGNS = {"==": "Equal", "!=": "NotEqual", "<": "LessThan", "<=": "LessThanEqual
 _ORDER: dict[str, Callable[[int, int], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _LOGICAL = {"BitwiseAnd": "LogicalAnd", "BitwiseOr": "LogicalOr", "BitwiseXor": "LogicalNotEqual"}
 
 
@@ -99,6 +101,7 @@ class Code:
         self.body: list[int] = []
         self.ended = False
         self._at_head = False
+        self._resizings: dict[int, tuple[str, Value]] = {}
         self._known: dict[object, Value] = {}
         self._known_at_head: dict[object, Value] = {}
 
@@ -214,7 +217,10 @@ class Code:
         if v.number is not None and isinstance(v.type, ir.IntType):
             number, sign = int(v.number), 1 << (v.type.width - 1)
             return self.const(to, (number ^ sign) - sign if name == "SConvert" else number)
-        return self.pure(to, name, v)
+        made = self.pure(to, name, v)
+        shrinks = isinstance(v.type, ir.IntType) and isinstance(to, ir.IntType) and to.width < v.type.width
+        self._resizings[made.id] = "" if shrinks else name, v
+        return made
 
     def sitofp(self, x: ir.Value, to: ir.Type) -> Value:
         return self._to_real("ConvertSToF", "SConvert", x, to)
@@ -250,8 +256,37 @@ class Code:
             assert isinstance(v.type, ir.IntType)
             low = 1 << (v.type.width - 1) if kind == "S" else 0
             return self.const(I1, _ORDER[sign](int(v.number) ^ low, int(w.number) ^ low))
+        if w.number is not None and v.id in self._resizings:
+            return self._compared_resized(sign, kind, v, w)
+        if v.number is not None and w.id in self._resizings:
+            return self._compared_resized(_MIRRORED.get(sign, sign), kind, w, v)
+        return self._compared(sign, kind, v, w)
+
+    def _compared(self, sign: str, kind: str, v: Value, w: Value) -> Value:
         name = "I" if sign in ("==", "!=") else kind
         return self.pure(I1, name + _SIGNS[sign], v, w)
+
+    def _compared_resized(self, sign: str, kind: str, x: Value, constant: Value) -> Value:
+        """An integer that was widened or cut, against a constant, in the width that it comes from.
+
+        It saves an instruction, and keeps drivers from doing so: Mesa 22.3 gets the ends of the range wrong, and takes
+        what was cut for what was widened.
+        """
+        resizing, v = self._resizings[x.id]
+        assert isinstance(v.type, ir.IntType) and isinstance(x.type, ir.IntType) and constant.number is not None
+        signed, number, top = resizing == "SConvert", int(constant.number), 1 << (x.type.width - 1)
+        if not resizing:
+            above = self.const(v.type, v.type.width - x.type.width)
+            moved = self.const(v.type, number << (v.type.width - x.type.width))
+            return self._compared(sign, kind, self.shl(v, above), moved)
+        if signed and kind == "U" and sign not in ("==", "!="):
+            return self._compared(sign, kind, x, constant)
+        number = (number ^ top) - top if kind == "S" or signed else number
+        half = 1 << (v.type.width - 1)
+        low, high = (-half, half - 1) if signed else (0, 2 * half - 1)
+        if low <= number <= high:
+            return self._icmp(sign, "S" if signed else "U", v, self.const(v.type, number))
+        return self.const(I1, _ORDER[sign](0, 1 if number > high else -1))
 
     def _compared_truths(self, sign: str, x: Value, y: Value) -> Value:
         """false before true."""
@@ -360,18 +395,3 @@ class Code:
         else:
             self._end("BranchConditional", self.value(stop).id, done, header)
         self.open(done)
-
-
-class Variable:
-    """A scalar variable of a function."""
-
-    def __init__(self, code: Code, t: ir.Type, id: int) -> None:
-        self.code, self.type, self.id = code, t, id
-
-    def get(self) -> Value:
-        """Its content."""
-        return self.code.result_of(self.type, "Load", self.id)
-
-    def set(self, value: ir.Value) -> None:
-        """Overwrite it."""
-        self.code.emit("Store", self.id, self.code.value(value).id)

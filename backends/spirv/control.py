@@ -7,9 +7,10 @@ from __future__ import annotations
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Value
 from ..llvm import ir
-from .code import I64, Variable
+from .code import I64
 from .emit import Emitter
 from .statements import LOWER, lower_block
+from .variables import Variable
 
 
 @LOWER.row(n.If)

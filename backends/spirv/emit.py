@@ -18,16 +18,20 @@ from ..llvm.sharing import share
 from ..llvm.target import Target
 from ..llvm.types import like, value_type
 from . import access, intrinsics
-from .code import I1, I64, Code, Variable
+from .code import I1, I64, Code
 from .module import Module
 from .module import Value as Result
+from .variables import LocalArray, Variable
 
 TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=False, prints=False)
 
 
 @dataclass(frozen=True)
 class Features:
-    """What a device has that kernels may use. modes: float controls, see `Module`."""
+    """What a device has that kernels may use. modes: float controls, see `Module`.
+
+    loop_limit: the driver leaves all loops of a shader after some number of trips, and tells no one.
+    """
 
     int8: bool = True
     int16: bool = True
@@ -35,6 +39,7 @@ class Features:
     int64_atomics: bool = True
     float32_add: bool = True
     float64_add: bool = False
+    loop_limit: bool = False
     modes: tuple[tuple[str, int], ...] = ()
 
 
@@ -119,16 +124,6 @@ class Arith:
     def from_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
         """The low bits of a 64-bit integer, as a value of an integer type."""
         return value if t.bits == 64 else self.b.trunc(value, like(value.type, value_type(t)))
-
-
-@dataclass(frozen=True)
-class LocalArray:
-    """A local array: its variable, the id of its type, element type and size."""
-
-    id: int
-    type: int
-    dtype: Scalar
-    size: int
 
 
 class Emitter(Arith):

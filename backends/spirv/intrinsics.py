@@ -21,10 +21,11 @@ def _glsl(name: str) -> Callable[..., Value]:
 
 
 def _copysign(e: Arith, x: ir.Value, y: ir.Value) -> Value:
+    """The magnitude by FAbs, not by a mask: Mesa 22.3 on LLVM 15 makes one mask of the two where x < 0 is asked too."""
     b, word = e.b, bits_type(x.type)
     assert isinstance(word, ir.IntType)
     sign = 1 << (word.width - 1)
-    magnitude = b.and_(b.bitcast(x, word), b.const(word, sign - 1))
+    magnitude = b.bitcast(e.intrinsic("fabs", x), word)
     return b.bitcast(b.or_(magnitude, b.and_(b.bitcast(y, word), b.const(word, sign))), x.type)
 
 
@@ -94,14 +95,9 @@ def _leading_zeros(e: Arith, x: ir.Value, poison: ir.Value) -> Value:
 
 
 def _trailing_zeros(e: Arith, x: ir.Value, poison: ir.Value) -> Value:
-    """Of a zero, some number."""
-    b = e.b
-    if _width(x) == 64:
-        low, high = (b.pure(I32, "ExtInst", b.module.glsl, 73, half) for half in _halves(e, x))
-        above = b.add(high, b.const(I32, 32))
-        empty = b.icmp_unsigned("==", b.trunc(x, I32), b.const(I32, 0))
-        return _resized(e, b.select(empty, above, low), x.type)
-    return _resized(e, b.pure(I32, "ExtInst", b.module.glsl, 73, _word(e, x)), x.type)
+    """The bits below the lowest set one are those of (x - 1) & ~x."""
+    below = e.b.and_(e.b.sub(x, e.const(x, 1)), e.b.xor(x, e.const(x, -1)))
+    return _set_bits(e, below)
 
 
 # ---- reals to integers ------------------------------------------------------------------------------------------

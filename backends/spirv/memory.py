@@ -12,8 +12,9 @@ from ..llvm.types import memory_type, value_type
 from . import access, atomics
 from . import opcodes as op
 from .code import I1, I32
-from .emit import Emitter, LocalArray
+from .emit import Emitter
 from .statements import LOWER, from_memory, to_memory
+from .variables import LocalArray
 
 
 def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Scalar]:

@@ -26,6 +26,9 @@ from .statements import lower_block
 
 assert adstack and control and memory, "they add their rows to LOWER"
 
+PROBE = 2
+"""What the host writes to `request_at` where a driver limits loops."""
+
 LOCAL_SIZE = 64
 """Threads of a workgroup of a parallel task."""
 
@@ -85,9 +88,36 @@ def _start(e: Emitter, block: n.Block) -> None:
         e.draws.set(e.b.const(I32, 0))
 
 
-def _close(e: Emitter) -> None:
+def _close(e: Emitter, block: n.Block = ()) -> None:
+    """Return. block: what the shader runs."""
+    if e.m.features.loop_limit and (e.m.kernel.tasks[e.task].is_parallel or any(map(_loops, walk(block)))):
+        _see_that_loops_run(e)
     e.b.ret_void()
     e.b.close()
+
+
+def _loops(stmt: n.Stmt) -> bool:
+    return isinstance(stmt, (n.For, n.While))
+
+
+def _see_that_loops_run(e: Emitter) -> None:
+    """Report a shader in which the driver has begun to leave loops early: a loop of two trips has not two then.
+
+    The number of trips is read from the block, so that nothing is known of it while the shader is made.
+    """
+    b = e.b
+    trips, done, seen = e.slot(e.m.layout.request_at), b.scalar(I64), b.scalar(I64)
+    done.set(e.word(0))
+    seen.set(e.word(0))
+
+    def body() -> None:
+        seen.set(b.add(seen.get(), e.word(3)))
+
+    b.loop(
+        lambda: b.icmp_unsigned("<", done.get(), trips), body, lambda: done.set(b.add(done.get(), e.word(1)))
+    )
+    wrong = b.icmp_unsigned("!=", seen.get(), b.mul(trips, e.word(3)))
+    e.trap_if(wrong, e.m.site("loops", e.task, n.Return()), e.word(0), e.word(0))
 
 
 def _bounds(m: ModuleState, index: int, task: Task) -> None:
@@ -108,7 +138,7 @@ def _serial(m: ModuleState, index: int, task: Task) -> None:
     e = _open(m, f"task_{index}", index, 1)
     _start(e, task.body)
     lower_block(e, task.body)
-    _close(e)
+    _close(e, task.body)
 
 
 def _parallel(m: ModuleState, index: int, task: Task) -> None:

@@ -1,0 +1,37 @@
+"""Variables of a function: scalars, and local arrays."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...compiler.ir.types import Scalar
+from ..llvm import ir
+from .module import Value
+
+if TYPE_CHECKING:
+    from .code import Code
+
+
+class Variable:
+    """A scalar variable of a function."""
+
+    def __init__(self, code: Code, t: ir.Type, id: int) -> None:
+        self.code, self.type, self.id = code, t, id
+
+    def get(self) -> Value:
+        """Its content."""
+        return self.code.result_of(self.type, "Load", self.id)
+
+    def set(self, value: ir.Value) -> None:
+        """Overwrite it."""
+        self.code.emit("Store", self.id, self.code.value(value).id)
+
+
+@dataclass(frozen=True)
+class LocalArray:
+    """A local array: its variable, the id of its type, element type and size."""
+
+    id: int
+    type: int
+    dtype: Scalar
+    size: int

@@ -1,0 +1,54 @@
+"""How many iterations a parallel task has, where the host can tell: bounds of constants, arguments and extents.
+
+Such a task is dispatched with the groups that it needs, and none where it has no iterations. Of any other the device
+alone knows the box, and the grid is the largest one: its threads stride over what there is.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Task, Value
+from ...compiler.ir.types import Scalar
+from ..base import Arrays, Scalars
+
+_OPS: dict[str, Callable[..., int]] = {
+    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "min": min, "max": max,
+    "neg": lambda x: -x, "floordiv": lambda x, y: x // y if y else 0, "mod": lambda x, y: x % y if y else 0,
+}  # fmt: skip
+
+
+def iterations(task: Task, arrays: Arrays, scalars: Scalars) -> int | None:
+    """Of a parallel task; None if its bounds are not of this kind."""
+    known: dict[Value, int] = {}
+    for stmt in task.bounds:
+        value = _value(stmt, known, arrays, scalars)
+        if value is None:
+            continue
+        result = stmt.result  # type: ignore[attr-defined]
+        known[result] = _wrapped(value, result.type)
+    total = 1
+    for begin, end in zip(task.begin, task.end):
+        if begin not in known or end not in known:
+            return None
+        total *= max(0, known[end] - known[begin])
+    return total
+
+
+def _value(stmt: n.Stmt, known: dict[Value, int], arrays: Arrays, scalars: Scalars) -> int | None:
+    if isinstance(stmt, n.Const) and stmt.result.type.is_int:
+        return int(stmt.value)
+    if isinstance(stmt, n.Arg) and stmt.result.type.is_int:
+        return int(scalars[stmt.name])
+    if isinstance(stmt, n.Shape):
+        return int(arrays[stmt.array].shape[stmt.axis])
+    if isinstance(stmt, n.Cast) and stmt.arg in known and stmt.result.type.is_int:
+        return known[stmt.arg]
+    if isinstance(stmt, n.Op) and stmt.op in _OPS and all(arg in known for arg in stmt.args):
+        return _OPS[stmt.op](*(known[arg] for arg in stmt.args))
+    return None
+
+
+def _wrapped(value: int, t: Scalar) -> int:
+    low = value & ((1 << t.bits) - 1)
+    return low - (1 << t.bits) if t.is_signed and low >> (t.bits - 1) else low

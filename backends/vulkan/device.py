@@ -1,0 +1,249 @@
+"""The Vulkan device: which one is chosen, what it can do, its queue, its memory and its pipelines.
+
+One device for a process, opened when it is first asked for. It is used by one launch at a time. Every error of the
+driver becomes a DeviceError; what cannot be opened says why and how to get it.
+"""
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ...compiler.errors import DeviceError
+from ..spirv.emit import Features
+
+CHOICE = "STACKGRAD_VULKAN_DEVICE"
+"""Part of the name of the device to use, or its number."""
+
+_API = 1 << 22 | 2 << 12
+_KINDS = {2: 0, 1: 1, 3: 2, 4: 3}
+"""Discrete, integrated, virtual, CPU: in this order."""
+
+_NEEDED = {"shaderInt64": "64-bit integers in shaders", "bufferDeviceAddress": "buffer device addresses"}
+_MODES = ("SignedZeroInfNanPreserve", "DenormPreserve", "RoundingModeRTE")
+_CURE = "install a Vulkan driver (`apt-get install mesa-vulkan-drivers` brings lavapipe, which runs on CPUs)"
+
+
+class Absent(Exception):
+    """There is no device to use: the reason, and the cure."""
+
+
+def _library() -> Any:
+    """The `vulkan` package. ImportError if it is not installed; Absent if it finds no loader."""
+    try:
+        import vulkan
+    except OSError as problem:
+        raise Absent(f"no Vulkan loader: {problem}", "apt-get install libvulkan1") from problem
+    return vulkan
+
+
+@contextmanager
+def refusals(doing: str) -> Iterator[None]:
+    """Errors of the driver as DeviceError."""
+    vk = _library()
+    try:
+        yield
+    except vk.VkError as problem:
+        raise DeviceError(f"Vulkan, {doing}: {type(problem).__name__}") from problem
+
+
+@dataclass(frozen=True)
+class Card:
+    """A physical device: its handle, name, kind (4: a CPU), version, features by name, and what is missing of it."""
+
+    handle: Any
+    name: str
+    kind: int
+    version: str
+    has: frozenset[str]
+    modes: tuple[tuple[str, int], ...]
+    missing: tuple[str, ...]
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.kind == 4
+
+    @property
+    def features(self) -> Features:
+        """What kernels may use."""
+        return Features(
+            int8={"shaderInt8", "storageBuffer8BitAccess"} <= self.has,
+            int16={"shaderInt16", "storageBuffer16BitAccess"} <= self.has,
+            float64="shaderFloat64" in self.has,
+            int64_atomics="shaderBufferInt64Atomics" in self.has,
+            float32_add="shaderBufferFloat32AtomicAdd" in self.has,
+            float64_add="shaderBufferFloat64AtomicAdd" in self.has,
+            loop_limit="llvmpipe" in self.name,
+            modes=self.modes,
+        )
+
+
+def _fields(vk: Any, record: Any) -> set[str]:
+    """Names of the features that are on in a record."""
+    names = [name for name, _ in vk.ffi.typeof(record).fields]
+    return {name for name in names if name.startswith(("shader", "buffer", "storage")) and getattr(record, name)}
+
+
+def _card(vk: Any, handle: Any) -> Card:
+    properties = vk.vkGetPhysicalDeviceProperties(handle)
+    version = properties.apiVersion
+    text = f"{version >> 22}.{version >> 12 & 0x3FF}.{version & 0xFFF}"
+    if version < _API:
+        missing: tuple[str, ...] = (f"Vulkan 1.2 (it has {text})",)
+        return Card(handle, properties.deviceName, properties.deviceType, text, frozenset(), (), missing)
+    extensions = {e.extensionName for e in vk.vkEnumerateDeviceExtensionProperties(handle, None)}
+    sums = vk.VkPhysicalDeviceShaderAtomicFloatFeaturesEXT()
+    first = vk.VkPhysicalDeviceVulkan11Features(pNext=sums)
+    second = vk.VkPhysicalDeviceVulkan12Features(pNext=first)
+    whole = vk.VkPhysicalDeviceFeatures2(pNext=second)
+    vk.vkGetPhysicalDeviceFeatures2(handle, whole)
+    has = _fields(vk, whole.features) | _fields(vk, first) | _fields(vk, second)
+    if "VK_EXT_shader_atomic_float" in extensions:
+        has |= _fields(vk, sums)
+    missing = tuple(text for name, text in _NEEDED.items() if name not in has)
+    kind = properties.deviceType
+    return Card(handle, properties.deviceName, kind, text, frozenset(has), _modes(vk, handle), missing)
+
+
+def _modes(vk: Any, handle: Any) -> tuple[tuple[str, int], ...]:
+    controls = vk.VkPhysicalDeviceVulkan12Properties()
+    vk.vkGetPhysicalDeviceProperties2(handle, vk.VkPhysicalDeviceProperties2(pNext=controls))
+    return tuple(
+        (mode, width) for mode in _MODES for width in (32, 64) if getattr(controls, f"shader{mode}Float{width}")
+    )
+
+
+def choose(cards: Sequence[Card], wanted: str = "") -> Card:
+    """The card to use: that of the wanted number or name, else the first of the best kind. Raises Absent."""
+    if wanted:
+        found = [c for k, c in enumerate(cards) if wanted == str(k) or wanted.lower() in c.name.lower()]
+        if not found:
+            names = ", ".join(c.name for c in cards) or "none"
+            raise Absent(f"{CHOICE} is {wanted!r}, and the devices are: {names}", f"unset {CHOICE}")
+    else:
+        found = sorted(cards, key=lambda c: (bool(c.missing), _KINDS.get(c.kind, 9)))
+    if not found:
+        raise Absent("the Vulkan loader knows no device", _CURE)
+    if found[0].missing:
+        raise Absent(f"{found[0].name} has no {', no '.join(found[0].missing)}", "use another device or backend")
+    return found[0]
+
+
+class Device:
+    """An open device. Raises Absent if there is none, DeviceError if it does not open, ImportError for the package."""
+
+    def __init__(self, wanted: str | None = None) -> None:
+        self.vk = vk = _library()
+        self.lock = threading.RLock()
+        application = vk.VkApplicationInfo(pApplicationName="stackgrad", apiVersion=_API)
+        try:
+            self.instance = vk.vkCreateInstance(vk.VkInstanceCreateInfo(pApplicationInfo=application), None)
+            handles = list(vk.vkEnumeratePhysicalDevices(self.instance))
+        except vk.VkError as problem:
+            raise Absent(f"the Vulkan loader gives no device: {type(problem).__name__}", _CURE) from problem
+        wanted = os.environ.get(CHOICE, "") if wanted is None else wanted
+        self.card = choose([_card(vk, handle) for handle in handles], wanted)
+        with refusals(f"opening {self.card.name}"):
+            self.family = self._compute_family()
+            self.handle = self._open()
+        self.queue = vk.vkGetDeviceQueue(self.handle, self.family, 0)
+        info = vk.VkCommandPoolCreateInfo(queueFamilyIndex=self.family)
+        self.commands = vk.vkCreateCommandPool(self.handle, info, None)
+
+    def _compute_family(self) -> int:
+        families = self.vk.vkGetPhysicalDeviceQueueFamilyProperties(self.card.handle)
+        return next(k for k, family in enumerate(families) if family.queueFlags & self.vk.VK_QUEUE_COMPUTE_BIT)
+
+    def _open(self) -> Any:
+        vk, has = self.vk, self.card.has
+
+        def on(kind: Any, prefix: str, names: Sequence[str], **more: Any) -> Any:
+            return kind(**{name: vk.VK_TRUE for name in names if name in has}, **more)
+
+        sums = ("shaderBufferFloat32Atomics", "shaderBufferFloat32AtomicAdd", "shaderBufferFloat64AtomicAdd")
+        chain, extensions = None, []
+        if has.intersection(sums):
+            extensions.append("VK_EXT_shader_atomic_float")
+            chain = on(vk.VkPhysicalDeviceShaderAtomicFloatFeaturesEXT, "", sums)
+        chain = on(vk.VkPhysicalDeviceVulkan11Features, "", ("storageBuffer16BitAccess",), pNext=chain)
+        second = ("bufferDeviceAddress", "shaderInt8", "storageBuffer8BitAccess", "shaderBufferInt64Atomics")
+        chain = on(vk.VkPhysicalDeviceVulkan12Features, "", second, pNext=chain)
+        plain = on(vk.VkPhysicalDeviceFeatures, "", ("shaderInt64", "shaderFloat64", "shaderInt16"))
+        queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=self.family, pQueuePriorities=[1.0])
+        info = vk.VkDeviceCreateInfo(
+            pNext=chain, pQueueCreateInfos=[queue], ppEnabledExtensionNames=extensions, pEnabledFeatures=plain
+        )
+        return vk.vkCreateDevice(self.card.handle, info, None)
+
+    @cached_property
+    def memory_types(self) -> list[tuple[int, int]]:
+        """(number, bytes of its heap) of the types that the host can write and that need no flush, best first."""
+        vk = self.vk
+        found = vk.vkGetPhysicalDeviceMemoryProperties(self.card.handle)
+        needed = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
+        types = [(k, found.memoryTypes[k]) for k in range(found.memoryTypeCount)]
+        fit = [(k, t) for k, t in types if t.propertyFlags & needed == needed]
+        fit.sort(key=lambda kt: not kt[1].propertyFlags & vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT)
+        return [(k, found.memoryHeaps[t.heapIndex].size) for k, t in fit]
+
+    # -- programs -------------------------------------------------------------------------------------------
+
+    def pipelines(self, code: bytes, entries: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+        """(pipeline layout, pipeline by entry point) of a module. Raises DeviceError."""
+        vk = self.vk
+        with refusals("making pipelines"):
+            module = vk.vkCreateShaderModule(
+                self.handle, vk.VkShaderModuleCreateInfo(codeSize=len(code), pCode=code), None
+            )
+            stage = vk.VK_SHADER_STAGE_COMPUTE_BIT
+            pushed = vk.VkPushConstantRange(stageFlags=stage, offset=0, size=8)
+            layout = vk.vkCreatePipelineLayout(
+                self.handle, vk.VkPipelineLayoutCreateInfo(pPushConstantRanges=[pushed]), None
+            )
+            stages = [vk.VkPipelineShaderStageCreateInfo(stage=stage, module=module, pName=name) for name in entries]
+            infos = [vk.VkComputePipelineCreateInfo(layout=layout, stage=one) for one in stages]
+            made = vk.vkCreateComputePipelines(self.handle, vk.VK_NULL_HANDLE, len(infos), infos, None)
+            vk.vkDestroyShaderModule(self.handle, module, None)
+            del stages  # each holds the name of its entry point, which its copy in an info points to
+        return layout, {name: made[k] for k, name in enumerate(entries)}
+
+    def run(self, layout: Any, block: int, dispatches: Sequence[tuple[Any, int]]) -> None:
+        """Dispatch pipelines with so many groups each, one after another, and wait. block: address to push."""
+        vk = self.vk
+        with self.lock, refusals("running a kernel"):
+            info = vk.VkCommandBufferAllocateInfo(
+                commandPool=self.commands, level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1
+            )
+            buffers = vk.vkAllocateCommandBuffers(self.handle, info)
+            fence = vk.vkCreateFence(self.handle, vk.VkFenceCreateInfo(), None)
+            try:
+                self._record(buffers[0], layout, block, dispatches)
+                submit = vk.VkSubmitInfo(pCommandBuffers=[buffers[0]])
+                vk.vkQueueSubmit(self.queue, 1, [submit], fence)
+                vk.vkWaitForFences(self.handle, 1, [fence], vk.VK_TRUE, (1 << 64) - 1)
+            finally:
+                vk.vkDestroyFence(self.handle, fence, None)
+                vk.vkFreeCommandBuffers(self.handle, self.commands, 1, buffers)
+
+    def _record(self, buffer: Any, layout: Any, block: int, dispatches: Sequence[tuple[Any, int]]) -> None:
+        vk, compute = self.vk, self.vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT
+        once = vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
+        vk.vkBeginCommandBuffer(buffer, once)
+        address = vk.ffi.new("uint64_t *", block)
+        vk.vkCmdPushConstants(buffer, layout, vk.VK_SHADER_STAGE_COMPUTE_BIT, 0, 8, address)
+        both = vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT
+        between = vk.VkMemoryBarrier(srcAccessMask=vk.VK_ACCESS_SHADER_WRITE_BIT, dstAccessMask=both)
+        after = vk.VkMemoryBarrier(
+            srcAccessMask=vk.VK_ACCESS_SHADER_WRITE_BIT, dstAccessMask=vk.VK_ACCESS_HOST_READ_BIT
+        )
+        for place, (pipeline, groups) in enumerate(dispatches):
+            if place:
+                vk.vkCmdPipelineBarrier(buffer, compute, compute, 0, 1, [between], 0, None, 0, None)
+            vk.vkCmdBindPipeline(buffer, vk.VK_PIPELINE_BIND_POINT_COMPUTE, pipeline)
+            vk.vkCmdDispatch(buffer, groups, 1, 1)
+        vk.vkCmdPipelineBarrier(buffer, compute, vk.VK_PIPELINE_STAGE_HOST_BIT, 0, 1, [after], 0, None, 0, None)
+        vk.vkEndCommandBuffer(buffer)

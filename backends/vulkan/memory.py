@@ -1,0 +1,167 @@
+"""Device memory that the host sees too: buffers, a pool of those that launches borrow, and the adstack heap.
+
+A buffer is mapped as long as it lives, so the host reads and writes it as bytes; no buffer without memory is ever
+handed out.
+"""
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...compiler.errors import DeviceError
+from ..base import SLABS
+from ..heap import HeapRefusal
+from .device import Device, refusals
+
+LEAST = 4096
+_ADDRESSED, _ALLOCATE_ADDRESSED = 0x20000, 2
+"""VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT and VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT, which the package does not name."""
+KEPT = 1 << 28
+"""Bytes of idle buffers that a pool keeps."""
+
+
+class Buffer:
+    """Bytes of device memory. view: its bytes, as the host sees them. Raises DeviceError, with the size."""
+
+    def __init__(self, device: Device, size: int) -> None:
+        self.device, self.size = device, size
+        vk = device.vk
+        usage = vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | _ADDRESSED
+        self._memory: Any = None
+        with refusals(f"a buffer of {size} bytes"):
+            info = vk.VkBufferCreateInfo(size=size, usage=usage, sharingMode=vk.VK_SHARING_MODE_EXCLUSIVE)
+            self._handle = vk.vkCreateBuffer(device.handle, info, None)
+            try:
+                self._bind()
+            except BaseException:
+                self.free()
+                raise
+
+    def _bind(self) -> None:
+        device, vk = self.device, self.device.vk
+        needs = vk.vkGetBufferMemoryRequirements(device.handle, self._handle)
+        kind = next((k for k, _ in device.memory_types if needs.memoryTypeBits >> k & 1), None)
+        if kind is None:
+            raise DeviceError(f"{device.card.name} has no memory that the host can write")
+        flags = vk.VkMemoryAllocateFlagsInfo(flags=_ALLOCATE_ADDRESSED)
+        info = vk.VkMemoryAllocateInfo(pNext=flags, allocationSize=needs.size, memoryTypeIndex=kind)
+        self._memory = vk.vkAllocateMemory(device.handle, info, None)
+        vk.vkBindBufferMemory(device.handle, self._handle, self._memory, 0)
+        self.view = memoryview(vk.vkMapMemory(device.handle, self._memory, 0, self.size, 0))
+        place = vk.VkBufferDeviceAddressInfo(buffer=self._handle)
+        self.address: int = vk.lib.vkGetBufferDeviceAddress(device.handle, vk.ffi.addressof(place))
+
+    def free(self) -> None:
+        """Give it back. No launch may use it."""
+        vk, handle = self.device.vk, self.device.handle
+        vk.vkDestroyBuffer(handle, self._handle, None)
+        if self._memory is not None:
+            vk.vkFreeMemory(handle, self._memory, None)
+
+
+@dataclass
+class Pool:
+    """Idle buffers by size, powers of two."""
+
+    device: Device
+    idle: dict[int, list[Buffer]] = field(default_factory=dict)
+    kept: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, size: int) -> Buffer:
+        """A buffer of at least so many bytes, of any content."""
+        rounded = max(LEAST, 1 << (size - 1).bit_length())
+        with self.lock:
+            found = self.idle.get(rounded)
+            if found:
+                self.kept -= rounded
+                return found.pop()
+        return Buffer(self.device, rounded)
+
+    def give(self, buffer: Buffer) -> None:
+        """Back to the pool."""
+        with self.lock:
+            if self.kept + buffer.size <= KEPT:
+                self.kept += buffer.size
+                self.idle.setdefault(buffer.size, []).append(buffer)
+                return
+        buffer.free()
+
+    def clear(self) -> None:
+        """Give all idle buffers back to the device."""
+        with self.lock:
+            buffers, self.idle, self.kept = [b for found in self.idle.values() for b in found], {}, 0
+        for buffer in buffers:
+            buffer.free()
+
+
+@dataclass
+class Heap:
+    """The adstack slabs, each one buffer. A slab grows by at least half; its content is never kept.
+
+    limit: most bytes of all slabs; None for what the memory of the device holds. peak: bytes by slab since the last
+    reset.
+    """
+
+    device: Device
+    limit: int | None = None
+    slabs: dict[str, Buffer] = field(default_factory=dict)
+    peak: dict[str, int] = field(default_factory=dict)
+    void: Buffer | None = None
+
+    def reserve(self, needs: Mapping[str, int]) -> bool:
+        """Make every slab at least so many bytes large; gives whether one had to grow. Raises HeapRefusal."""
+        grown = {name: need for name, need in needs.items() if need > self.held(name)}
+        if not grown:
+            return False
+        room = self.device.memory_types[0][1] if self.limit is None else self.limit
+        kept = sum(self.held(name) for name in SLABS if name not in grown)
+        if kept + sum(grown.values()) > room:
+            raise HeapRefusal(f"{_worded(needs)}, and {self._owner()} {room} bytes")
+        for name, need in grown.items():
+            self._grow(name, need, room - kept - sum(grown.values()) + need, needs)
+        return True
+
+    def _owner(self) -> str:
+        return f"{self.device.card.name} has" if self.limit is None else "the heap is limited to"
+
+    def _grow(self, name: str, need: int, spare: int, needs: Mapping[str, int]) -> None:
+        ample = self.held(name) + self.held(name) // 2
+        old = self.slabs.pop(name, None)
+        if old is not None:
+            old.free()
+        size = ample if need < ample <= spare else need
+        try:
+            self.slabs[name] = Buffer(self.device, -(-size // LEAST) * LEAST)
+        except DeviceError as problem:
+            raise HeapRefusal(f"{_worded(needs)}, and the device refuses them: {problem}") from problem
+        self.peak[name] = max(self.peak.get(name, 0), self.slabs[name].size)
+
+    def held(self, name: str) -> int:
+        """Bytes of a slab."""
+        return self.slabs[name].size if name in self.slabs else 0
+
+    def base(self, name: str) -> int:
+        """Address of a slab; of an empty one, that of memory on which stacks without slots are read."""
+        if name in self.slabs:
+            return self.slabs[name].address
+        if self.void is None:
+            self.void = Buffer(self.device, LEAST)
+        return self.void.address
+
+    def report(self) -> dict[str, dict[str, int]]:
+        """{"real": {"current": bytes, "peak": bytes}, ...}."""
+        return {name: {"current": self.held(name), "peak": self.peak.get(name, 0)} for name in SLABS}
+
+    def reset(self) -> None:
+        """Give everything back and forget the peaks."""
+        for buffer in (*self.slabs.values(), *([self.void] if self.void else [])):
+            buffer.free()
+        self.slabs, self.peak, self.void = {}, {}, None
+
+
+def _worded(needs: Mapping[str, int]) -> str:
+    sizes = ", ".join(f"{need} bytes of {name} slots" for name, need in needs.items() if need)
+    return f"the adstacks need {sizes}"

@@ -1,0 +1,76 @@
+"""Where adstacks lie on a Vulkan device, and how many threads a task has: a row for each thread, slots interleaved.
+
+    address of slot k = slab + offset · rows + (k · rows + row) · slot
+
+Tasks run one after another and share the slabs. A task of which it is known that no iteration needs a row gets stacks
+of capacity 0: a push onto one is an overflow, not a stray write.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ...compiler.errors import DeviceError
+from ...compiler.ir.nodes import Kernel
+from ..base import Sizes
+from ..heap import HeapRefusal
+from ..llvm.layout import Layout
+from ..llvm.stack_sizes import capacity, refusal
+from ..spirv.shaders import LOCAL_SIZE
+from .memory import Heap
+
+WIDEST = 16
+"""Bytes of the largest slot: every row has room for it, because a stack without slots is read at its offset."""
+
+
+@dataclass
+class Plan:
+    """Numbers of one launch: words by their place in the block, bytes by slab, threads of tasks with stacks.
+
+    widest: bytes of the stack that takes most, its slots and its number.
+    """
+
+    threads: Mapping[int, int]
+    words: list[tuple[int, int]] = field(default_factory=list)
+    needs: dict[str, int] = field(default_factory=dict)
+    widest: tuple[int, int, int] = (0, 0, -1)
+
+
+def plan(layout: Layout, sizes: Sizes, threads: Mapping[int, int]) -> Plan:
+    """Place every stack. threads: rows of each task with stacks."""
+    out = Plan(threads)
+    for task, slab in layout.rows:
+        offset = 0
+        for stack in (s for s in layout.stacks if (s.task, s.slab) == (task, slab)):
+            slots, size = capacity(stack, sizes), stack.slot_bytes
+            offset = -(-offset // size) * size
+            out.words += ((stack.capacity_at, slots), (stack.offset_at, offset if slots else 0))
+            offset += slots * size
+            out.widest = max(out.widest, (slots * size * threads[task], slots, stack.index))
+        out.words += ((layout.rows[task, slab], threads[task]), (layout.strides[task, slab], offset))
+        if offset:
+            out.needs[slab] = max(out.needs.get(slab, 0), threads[task] * max(offset, WIDEST))
+    return out
+
+
+def reserve(kernel: Kernel, layout: Layout, sizes: Sizes, threads: Mapping[int, int], heap: Heap) -> tuple[Plan, bool]:
+    """(the plan for which there is memory, whether the heap grew): fewer threads where rows for all cannot be had.
+
+    Raises DeviceError, with the stack that wants most, where there is none for one group of threads.
+    """
+    while True:
+        found = plan(layout, sizes, threads)
+        try:
+            return found, heap.reserve(found.needs)
+        except HeapRefusal as problem:
+            fewer = {task: max(LOCAL_SIZE, k // 2) if k > LOCAL_SIZE else k for task, k in threads.items()}
+            if fewer == threads:
+                size, slots, index = found.widest
+                reason = refusal(kernel, layout.stacks[index], slots, size, str(problem))
+                raise DeviceError(reason) from problem
+            threads = fewer
+
+
+def slab_words(layout: Layout, base: Callable[[str], int]) -> list[tuple[int, int]]:
+    """Addresses of the slabs, by place in the block."""
+    return [(at, base(slab)) for slab, at in layout.slabs.items()]
