@@ -33,8 +33,8 @@ CAPABILITIES = {"Float64": "float64", "Int8": "int8", "Int16": "int16", "Int64At
 
 
 _LOOPS = (
-    "kernel {}, task {}: the results are void, because this driver (llvmpipe) leaves the loops of a shader after 65,535 "
-    "trips in all; cure: fewer steps of the loop per launch, or the cpu backend"
+    "kernel {}, task {}: the results are void, because this driver (llvmpipe) leaves the loops of a shader after "
+    "65,535 trips in all; cure: fewer steps of the loop per launch, or the cpu backend"
 )
 
 

@@ -17,7 +17,7 @@ from .device import Device, refusals
 
 LEAST = 4096
 _ADDRESSED, _ALLOCATE_ADDRESSED = 0x20000, 2
-"""VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT and VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT, which the package does not name."""
+"""VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT, VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT: the package does not name them."""
 KEPT = 1 << 28
 """Bytes of idle buffers that a pool keeps."""
 

@@ -93,10 +93,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-cpu, reference = "cpu", "reference"
+cpu, reference, vulkan = "cpu", "reference", "vulkan"
 gpu, x64, arm64 = "gpu", "x64", "arm64"
 
-_ARCHES = ("cpu", "reference", "cuda", "gpu", "x64", "arm64")
+_ARCHES = ("cpu", "reference", "cuda", "vulkan", "gpu", "x64", "arm64")
 _PRIVATE = {"Any", "ModuleType", "TYPE_CHECKING", "annotations"}
 
 _ERRORS = (

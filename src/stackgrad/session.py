@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .fields import Array
     from .program import Binding, Replaced
 
-ARCHES = ("cpu", "reference", "cuda")
+ARCHES = ("cpu", "reference", "cuda", "vulkan")
 ALIASES = {"x64": "cpu", "arm64": "cpu", "gpu": "cuda"}
 
 stamp = itertools.count(1, 2).__next__
@@ -279,7 +279,8 @@ def init(
 ) -> None:
     """Start the runtime, or start it afresh: fields and compiled kernels of before are stale afterwards.
 
-    arch: `sg.cpu` (default; the variable STACKGRAD_ARCH replaces the default), `sg.reference`, `sg.cuda`, `sg.gpu`.
+    arch: `sg.cpu` (default; the variable STACKGRAD_ARCH replaces the default), `sg.reference`, `sg.cuda`, `sg.gpu`
+        (the same), `sg.vulkan`.
     default_fp, default_ip: types of Python floats (sg.f16, f32, f64) and ints (sg.i32, i64 or another) in kernels.
     debug: index, assert and division checks in kernels. random_seed: key of `sg.random`. precise: no contraction
     and no approximation of floating-point code. debug_info: machine code carries the program's lines, for debuggers
