@@ -243,8 +243,9 @@ class IRBuilder:
         assert self.block.terminator is None, f"block {self.block.name} ends twice"
         self.block.terminator = f"  {text}{self.function.mark}"
 
-    def branch(self, target: Block) -> None:
-        self._leave(f"br label {target.ref}")
+    def branch(self, target: Block, mark: str = "") -> None:
+        """mark: metadata, of the branch back of a loop."""
+        self._leave(f"br label {target.ref}{mark and ', '}{mark}")
 
     def cbranch(self, cond: Value, then: Block, orelse: Block, unlikely: bool = False) -> None:
         """unlikely: `then` is hardly ever taken."""

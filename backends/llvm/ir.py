@@ -203,13 +203,25 @@ UNLIKELY = "!prof !0"
 """Marks a conditional branch that practically always goes to its second target."""
 
 
+_FIRST_LOOP = 1 << 20
+"""Number of the first mark of a loop: above those that lines take."""
+
+
 class Module:
     """Functions by name, and definitions of variables as text."""
 
     def __init__(self) -> None:
         self.functions: dict[str, Function] = {}
         self.variables: list[str] = []
+        self.loops: list[str] = []
         self.lines = Lines()
+
+    def unrolled(self, count: int) -> str:
+        """Marks the branch back of one loop, of which the optimiser makes so many trips at a time."""
+        own = _FIRST_LOOP + 2 * len(self.loops)
+        self.loops.append(f'!{own} = distinct !{{!{own}, !{own + 1}}}\n'
+                          f'!{own + 1} = !{{!"llvm.loop.unroll.count", i32 {count}}}\n')  # fmt: skip
+        return f"!llvm.loop !{own}"
 
     def variable(self, name: str, t: Type) -> Value:
         """Address of a variable of the module, which is 0 when the code is loaded."""
@@ -226,4 +238,4 @@ class Module:
     def __str__(self) -> str:
         weights = '!0 = !{!"branch_weights", i32 1, i32 1048576}\n'
         functions = [function.text() for function in self.functions.values()]
-        return "\n".join([*self.variables, *functions, weights + self.lines.text()])
+        return "\n".join([*self.variables, *functions, weights + "".join(self.loops) + self.lines.text()])

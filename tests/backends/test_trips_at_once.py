@@ -1,0 +1,68 @@
+"""Loops that take history back, on GPUs: the loads of several trips stand together, and the gradient stays the same."""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import stackgrad as sg
+from stackgrad.backends.base import Options
+from stackgrad.backends.cuda.code import generate
+from stackgrad.backends.cuda.ptx import ptx
+from stackgrad.backends.llvm.module import generate as on_cpu
+from stackgrad.backends.llvm.target import CPU
+from stackgrad.compiler.driver import prepare_reverse
+from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.kernels import trace_function
+
+FAST = Options(precise=False)
+
+
+def gradient(step: Callable[[Any], Any], nested: bool = False) -> Kernel:
+    """Of v = step(v), n times, or n times n times."""
+    sg.init(arch=sg.cpu)
+    x, y = (sg.field(sg.f32, 16, needs_grad=True) for _ in range(2))
+    n = sg.field(sg.i32, ())
+
+    def steps():
+        for i in x:
+            v = x[i]
+            for _ in range(n[None]):
+                if sg.static(nested):
+                    for _ in range(n[None]):
+                        v = step(v)
+                else:
+                    v = step(v)
+            y[i] = v
+
+    return prepare_reverse(trace_function(steps).kernel).kernel
+
+
+@sg.func
+def short(v):
+    return sg.sin(v) * 0.95
+
+
+@sg.func
+def long(v):
+    for _ in sg.static(range(40)):
+        v = sg.sin(v) * 0.95
+    return v
+
+
+def trips(text: str) -> list[int]:
+    return [int(count) for count in re.findall(r'unroll.count", i32 (\d+)', text)]
+
+
+@pytest.mark.parametrize("step, nested, wanted", [(short, False, [4]), (long, False, []), (short, True, [4])])
+def test_innermost_loops_of_few_statements(step, nested, wanted):
+    kernel = gradient(step, nested)
+    assert trips(generate(kernel, FAST).text) == wanted
+    assert trips(generate(kernel, Options(debug=True)).text) == []
+    assert trips(on_cpu(kernel, FAST, CPU).text) == []
+
+
+def test_loads_of_four_trips_stand_in_one_block():
+    blocks = re.split(r"^\$L.*:$", ptx(gradient(short), options=FAST), flags=re.M)
+    assert max(block.count("ld.global") for block in blocks) >= 4
