@@ -26,8 +26,8 @@ def install() -> Any:
     if not probe.available:
         raise pytest.UsageError(f"{NAME} cannot stand in for the CPU: {probe.reason}; cure: {probe.cure}")
     if NAME in NAMES:
-        registry._instances["cuda"] = backend
-    registry._instances["cpu"] = registry.get("cuda")
+        registry.put("cuda", backend)
+    registry.put("cpu", registry.get("cuda"))
     session.ALIASES["cpu"] = "cuda"
     emulator = getattr(backend, "emulator", None)
     if emulator is not None and "STACKGRAD_STAND_IN_TRACE" in os.environ:

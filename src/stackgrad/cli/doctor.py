@@ -67,3 +67,17 @@ def _backends() -> Iterator[str]:
             yield f"  {name:12} absent: {probe.reason}"
             if probe.cure:
                 yield f"  {'':12} cure: {probe.cure}"
+    yield from _emulated()
+
+
+def _emulated() -> Iterator[str]:
+    """Executors of tests that need no device."""
+    try:
+        from ..harness.executors import EMULATED, present_backends
+
+        _, absent = present_backends(EMULATED)
+    except ImportError:
+        return
+    for name in EMULATED:
+        reason = f"absent: {absent[name]}" if name in absent else "present: the code for GPUs, run on the host by tests"
+        yield f"  {name:12} {reason}"
