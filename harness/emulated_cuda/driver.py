@@ -86,8 +86,10 @@ class EmulatedDriver(Work):
         """Every thread may call."""
 
     def describe(self, code: int) -> tuple[str, str]:
-        """(name, text) of an error code."""
-        return NAMES.get(code, NAMES[999])
+        """(name, text) of an error code. What a call of native code raised is part of the text."""
+        name, text = NAMES.get(code, NAMES[999])
+        failure = self._native.failure
+        return name, f"{text}: {failure!r}" if code == 999 and failure else text
 
     # -- code -------------------------------------------------------------------------------------------------
 

@@ -2,12 +2,16 @@
 from __future__ import annotations
 
 import ctypes
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+from stackgrad.backends import cuda
 from stackgrad.backends.base import Options
 from stackgrad.backends.cuda.driver import LAUNCH_KERNEL, MEMSET, DriverError
 from stackgrad.harness.emulated_cuda.driver import EmulatedDriver
+from stackgrad.harness.emulated_cuda.lanes import ONE_LANE
 
 SCALE = """
 define ptx_kernel void @"scale"(ptr byval([24 x i8]) align 8 %a0) "nvvm.maxntid"="256" {
@@ -296,3 +300,21 @@ def test_accesses_that_did_not_wait_are_shown(driver: EmulatedDriver, capfd: pyt
     assert "test_accesses_that_did_not_wait_are_shown" in capfd.readouterr().err
     driver.wait()
     assert array[0] == 0 and driver.unawaited == 1
+
+
+def test_every_helper_of_warps_has_a_meaning_for_one_lane() -> None:
+    sources = [path.read_text() for path in Path(cuda.__file__).parent.glob("*.py")]
+    named = {name for text in sources for name in re.findall(r"\"sg\.(?:warp|block)\.(\w+)", text)}
+    assert named and named <= set(ONE_LANE)
+
+
+def test_what_a_call_raised_is_told(driver: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("lost")
+
+    monkeypatch.setattr(driver._native, "_fill", fail)
+    fill = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p)(
+        driver.entry_points[MEMSET]
+    )
+    assert fill(0, 0, 8, None) == 999
+    assert "KeyError('lost')" in driver.describe(999)[1]
