@@ -18,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
+import threading
 import time
 from array import array
 from collections.abc import Callable
@@ -332,9 +333,19 @@ def _function(name: str) -> int:
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
-@cache
+_MAKING = threading.Lock()
+"""A second trampoline, made by a thread that launches for the first time too, would take the first one's place: builtins
+of that would be left without their definition."""
+
+
 def trampoline() -> Trampoline | None:
-    """The trampoline, made at the first call; None where objects do not lie in memory as it expects them."""
+    """The one of the process, made at the first call; None where objects do not lie in memory as it expects them."""
+    with _MAKING:
+        return _trampoline()
+
+
+@cache
+def _trampoline() -> Trampoline | None:
     if not is_expected():
         return None
     try:
