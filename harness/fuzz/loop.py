@@ -1,19 +1,21 @@
 """The loop: cases by consecutive seeds until time or number is used up, in this process or in several others.
 
-Invariant: case k of a run is that of seed + k, so a run with the same seed finds the same, however many processes.
+Invariant: case k of a run has the plan of seed + k, and a program that seed + k and earlier cases of its track decide
+(see `guide`), so a run with the same seed finds the same, however many processes.
 """
 from __future__ import annotations
 
 import itertools
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from multiprocessing.connection import wait
 
+from .guide import TRACKS, Sampler, Tracks, choose
 from .plan import BACKENDS, plan_for
 from .result import Result
 from .statistics import Finding, Statistics
-from .worker import Crash, Job, Runner, Sampler, Setup, Worker
+from .worker import Crash, Job, Runner, Setup, Worker
 from .worker import draw as default_sample
 
 Progress = Callable[[Statistics], None]
@@ -48,7 +50,7 @@ def fuzz(
     begin = time.monotonic()
     seeds = iter(range(first, first + cases)) if cases is not None else itertools.count(first)
     setup = Setup(tuple(backends), sample, mutant, tuple(peers))
-    results = _pooled(setup, processes, seeds, hang) if processes else _alone(setup, seeds)
+    results = _pooled(setup, processes, Tracks(seeds), hang) if processes else _alone(setup, Tracks(seeds))
     try:
         for job, found in results:
             statistics.elapsed = time.monotonic() - begin
@@ -68,7 +70,7 @@ def _count(statistics: Statistics, setup: Setup, job: Job, found: Result | Crash
         statistics.add(found)
     if isinstance(found, Crash) or found.disagreements:
         judged, crash = ((), found.reason) if isinstance(found, Crash) else (found.judged, "")
-        program, plan = setup.sample(job.seed), plan_for(job.seed, setup.backends, setup.peers)
+        program, plan = choose(setup.sample, job.seed, job.reached)[0], plan_for(job.seed, setup.backends, setup.peers)
         if isinstance(found, Result) and found.retried:
             from .retry import calmer, short
 
@@ -76,38 +78,43 @@ def _count(statistics: Statistics, setup: Setup, job: Job, found: Result | Crash
         statistics.findings.append(Finding(program, plan, judged, crash, job.seed))
 
 
-Results = Iterator[tuple[Job, Result | Crash]]
+Results = Generator[tuple[Job, Result | Crash], None, None]
 
 
-def _alone(setup: Setup, seeds: Iterator[int]):  # type: ignore[no-untyped-def]
+def _alone(setup: Setup, tracks: Tracks) -> Results:
     runner = Runner(setup)
-    for seed in seeds:
-        job = Job(seed)
-        yield job, runner.run(job)
+    while (job := _next(tracks)) is not None:
+        found = runner.run(job)
+        tracks.end(job.seed, found.shapes)
+        yield job, found
 
 
-def _pooled(setup: Setup, processes: int, seeds: Iterator[int], hang: float):  # type: ignore[no-untyped-def]
-    workers = [Worker(setup, hang) for _ in range(processes)]
+def _pooled(setup: Setup, processes: int, tracks: Tracks, hang: float) -> Results:
+    workers = [Worker(setup, hang) for _ in range(min(processes, TRACKS))]
     try:
-        busy = [w for w in workers if _give(w, seeds)]
-        while busy:
+        while busy := [w for w in workers if w.job is not None or _give(w, tracks)]:
             wait([w.connection for w in busy], timeout=0.2)
-            for worker in list(busy):
+            for worker in busy:
                 job = worker.job
                 found = worker.poll()
-                if found is None:
+                if found is None or job is None:
                     continue
-                if not _give(worker, seeds):
-                    busy.remove(worker)
+                tracks.end(job.seed, found.shapes if isinstance(found, Result) else frozenset())
+                _give(worker, tracks)
                 yield job, found
     finally:
         for worker in workers:
             worker.close()
 
 
-def _give(worker: Worker, seeds: Iterator[int]) -> bool:
+def _give(worker: Worker, tracks: Tracks) -> bool:
     """Start the next case; whether there is one."""
-    seed = next(seeds, None)
-    if seed is not None:
-        worker.give(Job(seed))
-    return seed is not None
+    job = _next(tracks)
+    if job is not None:
+        worker.give(job)
+    return job is not None
+
+
+def _next(tracks: Tracks) -> Job | None:
+    taken = tracks.take()
+    return None if taken is None else Job(taken[0], reached=taken[1])

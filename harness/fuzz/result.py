@@ -59,12 +59,15 @@ class Features:
 
 @dataclass(frozen=True)
 class Result:
-    """A case. retried: it was undecided in its own precision and ran again in double with fewer trips."""
+    """A case. retried: it was undecided in its own precision and ran again in double with fewer trips. shapes: of its
+    program, see `strategies.SHAPES`, where it was drawn for this case.
+    """
 
     judged: tuple[Judged, ...]
     features: Features = Features()
     seconds: float = 0.0
     retried: bool = False
+    shapes: frozenset[str] = frozenset()
 
     @property
     def disagreements(self) -> tuple[Judged, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -17,11 +17,10 @@ from ..mutants import MUTANTS
 from ..peers import Peer
 from ..strategies import sample as draw
 from .case import Panel, run_case
+from .guide import Sampler, choose
 from .plan import BACKENDS, Plan, plan_for
 from .result import Result
 from .retry import settle
-
-Sampler = Callable[[int], Program]
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,12 @@ class Setup:
 
 @dataclass(frozen=True)
 class Job:
-    """Either a seed, or a program with the plan of its case."""
+    """Either a seed, with what its track has reached, or a program with the plan of its case."""
 
     seed: int = 0
     program: Program | None = None
     plan: Plan = Plan()
+    reached: Mapping[str, int] = field(default_factory=dict)
 
 
 class Runner:
@@ -60,7 +60,8 @@ class Runner:
         if job.program is not None:
             return run_case(job.program, job.plan, self.panel)
         plan = plan_for(job.seed, self.setup.backends, self.setup.peers)
-        return settle(self.setup.sample(job.seed), plan, self.panel)
+        program, found = choose(self.setup.sample, job.seed, job.reached)
+        return replace(settle(program, plan, self.panel), shapes=found)
 
 
 def _serve(connection: Connection, setup: Setup) -> None:

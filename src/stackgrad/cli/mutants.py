@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from ..harness.fuzz.loop import fuzz
 from ..harness.fuzz.statistics import Statistics
+from ..harness.fuzz.worker import Job, Runner, Setup
+from ..harness.model import Program
 from ..harness.mutants import MUTANTS, Mutant
 from . import CommandError
 
@@ -21,7 +23,7 @@ def hunt(
             raise CommandError(f"there is no mutant {name!r}; known: {', '.join(MUTANTS)}")
     chosen = {name: MUTANTS[name] for name in names or MUTANTS}
     missed = []
-    clean: dict[int, bool] = {}
+    clean: dict[Program, bool] = {}
     width = max(map(len, chosen))
     for name, mutant in chosen.items():
         begin = time.monotonic()
@@ -38,7 +40,7 @@ def hunt(
 
 def _hunt_one(
     mutant: Mutant, seconds: float, cases: int | None, seed: int, backends: tuple[str, ...], processes: int,
-    clean: dict[int, bool],
+    clean: dict[Program, bool],
 ) -> tuple[Statistics, int]:
     """The run that found it, or the last one, and the cases of all. A case that fails without the mutant too proves
     nothing, and the hunt goes on behind it. clean: what is known of cases without mutants.
@@ -54,9 +56,11 @@ def _hunt_one(
         ran = first - seed + found.cases
         if not found.findings:
             return found, ran
-        at = found.findings[0].seed or 0
-        if at not in clean:
-            clean[at] = not fuzz(cases=1, seed=at, backends=backends, processes=0).findings
-        if clean[at] or ran == cases or time.monotonic() > deadline:
-            return (found if clean[at] else Statistics(seed)), ran
+        finding = found.findings[0]
+        at = finding.seed or 0
+        if finding.program not in clean:
+            job = Job(program=finding.program, plan=finding.plan)
+            clean[finding.program] = not Runner(Setup(backends)).run(job).disagreements
+        if clean[finding.program] or ran == cases or time.monotonic() > deadline:
+            return (found if clean[finding.program] else Statistics(seed)), ran
         first = at + 1

@@ -1,0 +1,118 @@
+"""Steered cases: what a run has not reached comes more often and sooner, and a case is the same however it is run."""
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache, partial
+
+from fuzz_support import small
+from stackgrad.harness.fuzz.guide import CANDIDATES, EVERY, TRACKS, Tracks, choose
+from stackgrad.harness.fuzz.loop import fuzz
+from stackgrad.harness.fuzz.worker import Job, Runner, Setup
+from stackgrad.harness.strategies import sample, shapes
+
+CASES = 500
+RARE = 0.03
+"""Share of programs below which a shape counts as rare."""
+
+
+@cache
+def plain() -> tuple[frozenset[str], ...]:
+    """Shapes of programs as the strategies draw them."""
+    return tuple(shapes(sample(seed)) for seed in range(CASES))
+
+
+@cache
+def steered() -> tuple[frozenset[str], ...]:
+    """Those of a run of as many cases."""
+    tracks, found = Tracks(iter(range(CASES))), []
+    while (taken := tracks.take()) is not None:
+        program, its = choose(sample, *taken)
+        assert its == shapes(program)
+        tracks.end(taken[0], its)
+        found.append(its)
+    assert len(found) == CASES
+    return tuple(found)
+
+
+def counts(programs: tuple[frozenset[str], ...]) -> Counter[str]:
+    return Counter(name for found in programs for name in found)
+
+
+def rare() -> list[str]:
+    return [name for name, count in counts(plain()).items() if count <= RARE * CASES]
+
+
+def test_rare_shapes_become_more_frequent() -> None:
+    before, after = counts(plain()), counts(steered())
+    assert len(rare()) > 10
+    assert sum(after[name] for name in rare()) >= 1.3 * sum(before[name] for name in rare())
+
+
+def test_rare_shapes_appear_sooner() -> None:
+    def cases_to(programs: tuple[frozenset[str], ...], name: str) -> int:
+        """Until the third program with it."""
+        found = [k for k, its in enumerate(programs) if name in its]
+        return found[2] if len(found) > 2 else CASES
+
+    waits = [sum(cases_to(run, name) for name in rare()) for run in (plain(), steered())]
+    assert waits[1] < 0.9 * waits[0]
+
+
+def test_an_unreached_shape_is_preferred() -> None:
+    """The case draws several programs; all that it draws but one shape was reached often, so that shape decides."""
+    decided = 0
+    for seed in range(0, EVERY * TRACKS * 40, EVERY * TRACKS):
+        drawn = [choose(partial(_candidate, seed, k), seed, {})[1] for k in range(CANDIDATES)]
+        for name in drawn[-1] - drawn[0]:
+            if sum(name in its for its in drawn) == 1:
+                reached = dict.fromkeys(frozenset().union(*drawn) - {name}, 9)
+                assert name in choose(sample, seed, reached)[1]
+                decided += 1
+    assert decided > 20
+
+
+def _candidate(seed: int, number: int, asked: int):  # type: ignore[no-untyped-def]
+    """The candidate of this number in the place of every one."""
+    from stackgrad.harness.fuzz.guide import STEP
+
+    return sample(seed + number * STEP)
+
+
+def test_other_cases_draw_the_program_of_their_seed() -> None:
+    for seed in range(TRACKS, 2 * TRACKS):
+        assert choose(sample, seed, {})[0] == sample(seed)
+
+
+def test_a_track_has_one_case_at_a_time() -> None:
+    tracks = Tracks(iter(range(3 * TRACKS)))
+    first = [tracks.take() for _ in range(TRACKS)]
+    assert [taken and taken[0] for taken in first] == list(range(TRACKS))
+    assert tracks.take() is None
+    tracks.end(5, frozenset({"while"}))
+    assert tracks.take() == (TRACKS + 5, {"while": 1})
+    assert tracks.take() is None
+
+
+def test_a_finding_holds_the_program_that_ran() -> None:
+    """Also that of a case late in its track."""
+    runner, tracks = Runner(Setup(())), Tracks(iter(range(7, 7 + TRACKS * 3)))
+    late = 0
+    while (taken := tracks.take()) is not None:
+        job = Job(taken[0], reached=taken[1])
+        program, its = choose(runner.setup.sample, job.seed, job.reached)
+        again = choose(runner.setup.sample, job.seed, dict(job.reached))[0]
+        assert again == program
+        late += program != sample(job.seed)
+        tracks.end(job.seed, its)
+    assert late > 2
+
+
+def test_the_number_of_processes_changes_nothing() -> None:
+    runs = [fuzz(cases=24, seed=31, processes=count) for count in (0, 2)]
+    assert runs[0].comparisons == runs[1].comparisons
+    assert runs[0].features == runs[1].features
+
+
+def test_equal_programs_are_those_of_their_seeds() -> None:
+    for seed in range(40):
+        assert choose(small, seed, {"while": 3})[0] == small(seed)
