@@ -65,7 +65,7 @@ def test_an_unreached_shape_is_preferred() -> None:
         drawn = [choose(partial(_candidate, seed, k), seed, {})[1] for k in range(CANDIDATES)]
         for name in drawn[-1] - drawn[0]:
             if sum(name in its for its in drawn) == 1:
-                reached = dict.fromkeys(frozenset().union(*drawn) - {name}, 9)
+                reached = dict.fromkeys(frozenset().union(*drawn) - {name}, 9999)
                 assert name in choose(sample, seed, reached)[1]
                 decided += 1
     assert decided > 20
