@@ -172,6 +172,9 @@ class Remote(Protocol):
         lender: kept alive. stream: with whose work launches are ordered; None if that is over. Raises ValueError.
         """
 
+    def interface(self, array: np.ndarray) -> dict[str, Any]:
+        """`__cuda_array_interface__` of an array of the backend."""
+
     def duplicate(self, array: np.ndarray) -> np.ndarray:
         """A copy behind all launches, made by the device, that launches use in place."""
 

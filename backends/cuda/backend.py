@@ -16,7 +16,7 @@ from ...compiler.ir.nodes import Kernel
 from ..base import SLABS, Counters, Flight, Options, Probe, Sizes
 from . import stacks
 from .access import HostAccess
-from .borrowed import borrow
+from .borrowed import borrow, interface_of
 from .code import generate, layout_of
 from .device import Device
 from .driver import CudaDriver, Driver, Unavailable
@@ -95,6 +95,10 @@ class CudaBackend:
     def borrow(self, interface: Mapping[str, Any], lender: Any, stream: int | None) -> np.ndarray:
         """Memory on the GPU of another library; see borrowed.py. Raises ValueError for what kernels cannot address."""
         return borrow(self.device, self.fetch, interface, lender, stream)
+
+    def interface(self, array: np.ndarray) -> dict[str, Any]:
+        """`__cuda_array_interface__` of an array of ours; work on it is in order with launches on the stream it names."""
+        return interface_of(array, self.device.stream)
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
         """A copy behind all launches, made by the device, that kernels use without copies."""

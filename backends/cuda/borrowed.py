@@ -104,6 +104,16 @@ def borrow(
     return made
 
 
+def interface_of(array: np.ndarray, stream: int) -> dict[str, Any]:
+    """`__cuda_array_interface__` of an array of ours, whose work is ordered on a stream. There, 0 is no stream."""
+    strides = None if array.flags.c_contiguous else array.strides
+    address = array.__array_interface__["data"][0]
+    return {
+        "shape": array.shape, "typestr": array.dtype.str, "data": (address, False), "strides": strides, "version": 3,
+        "stream": stream or LEGACY[1],
+    }  # fmt: skip
+
+
 def lender_of(array: np.ndarray) -> Borrowed | None:
     """The owner of the memory of an array, if it is another library's."""
     base: Any = array

@@ -111,3 +111,20 @@ def test_what_kernels_cannot_address_is_refused() -> None:
     sg.init(arch=sg.cpu)
     with pytest.raises(sg.StackgradError, match="is no array"):
         twice()(strided)
+
+
+def test_arrays_of_ours_are_lent() -> None:
+    with runtime() as (backend, driver):
+        x = sg.field(sg.f32, (2, 3))
+        v = sg.Vector.field(2, sg.f64, shape=5, layout=sg.Layout.SOA)
+        stream = driver.new_stream()
+        found = x.__cuda_array_interface__
+        assert found["data"][0] == x.buffer.__array_interface__["data"][0] and found["strides"] is None
+        assert (found["shape"], found["typestr"], found["stream"]) == ((2, 3), "<f4", 1)
+        with sg.cuda.stream(stream):
+            assert v.__cuda_array_interface__["stream"] == stream
+        assert v.__cuda_array_interface__["shape"] == (5, 2) and v.__cuda_array_interface__["strides"] == (8, 40)
+        assert x.exported and v.storage.exported
+        assert not hasattr(sg.from_dlpack(np.zeros(3)), "__cuda_array_interface__")
+    sg.init(arch=sg.cpu)
+    assert not hasattr(sg.field(sg.f32, 3), "__cuda_array_interface__")

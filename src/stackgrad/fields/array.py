@@ -24,6 +24,7 @@ from ..usage import FieldError, GradientError, StaleFieldError
 from .conversions import as_numpy, convert, zeros
 from .exchange import Exchange
 from .offsets import described
+from .unplaced import NoMemory
 
 if TYPE_CHECKING:
     from typing import Self
@@ -306,6 +307,11 @@ class Array(Exchange):
         self.check_alive()
         return self.memory
 
+    def in_place(self) -> np.ndarray:
+        """The memory itself, which launches may be writing just now."""
+        self.check_alive()
+        return self.buffer
+
     def __reduce__(self) -> Any:
         self.check_alive()
         return remade, (type(self), self.name, self.layout, self.dtype, self.values().copy(), self.offset)
@@ -329,30 +335,18 @@ class Array(Exchange):
         if RUNTIME.forward is not None:
             RUNTIME.forward.before_host_write(self, place)
 
-    def export(self) -> None:
-        """From now on others can write the memory; what was known of its content holds no longer."""
+    def mark_exported(self) -> None:
+        """From now on others can write the memory on the device, in order with launches."""
         self.begin_write(None)
         self.words[w.VERSION] = stamp()
         self.words[w.EXPORTED] = 1
+
+    def export(self) -> None:
+        """From now on others can write the memory; what was known of its content holds no longer."""
+        self.mark_exported()
         if RUNTIME.remote is not None:
             RUNTIME.remote.share(self.buffer)
             self.describe()
-
-
-class NoMemory:
-    """Stands for shape and memory until a field is placed: every use is a FieldError. Placed fields pay nothing."""
-
-    __slots__ = ("_owner",)
-
-    def __init__(self, owner: Array) -> None:
-        self._owner = weakref.ref(owner)
-
-    def _refuse(self, *args: Any) -> Any:
-        owner = self._owner()
-        raise FieldError("the field has no memory yet", "") if owner is None else owner._unusable()
-
-    __len__ = __iter__ = __getitem__ = __eq__ = __getattr__ = _refuse
-    __hash__ = None  # type: ignore[assignment]
 
 
 def remade(

@@ -54,10 +54,37 @@ class Exchange:
         self.export()
         return self.shared()
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory for other libraries on the GPU, in order with their work on the stream that it names.
+
+        Others can write it from now on. AttributeError where arrays are not on a GPU.
+        """
+        remote = RUNTIME.remote
+        found = None if remote is None else self.in_place()
+        if remote is None or found is None or not remote.is_own(found):
+            raise AttributeError("__cuda_array_interface__: the memory is not on a GPU")
+        self.mark_exported()
+        return remote.interface(found)
+
+    def in_place(self) -> np.ndarray:
+        """The memory itself, which launches may be writing just now."""
+        raise NotImplementedError
+
+    def mark_exported(self) -> None:
+        """From now on others can write the memory on the device, in order with launches."""
+        raise NotImplementedError
+
     def to_torch(self, device: Any = None, *, copy: bool | None = True) -> Any:
-        """The content as a torch tensor on a device, the CPU by default. copy: as in `to_numpy`; CPU only."""
+        """The content as a torch tensor on a device, the CPU by default.
+
+        copy: as in `to_numpy`; memory of the CPU, or, with arch=cuda, of the GPU, is shared without one.
+        """
         import torch
 
+        if RUNTIME.remote is not None and device is not None and torch.device(device).type == "cuda":
+            shared = torch.as_tensor(self, device=device)
+            return shared.clone() if copy else shared
         on_cpu = device is None or torch.device(device).type == "cpu"
         if copy is False and not on_cpu:
             raise ValueError(f"a tensor on {device} needs a copy")

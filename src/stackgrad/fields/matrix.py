@@ -171,6 +171,14 @@ class MatrixArray(Exchange):
         """The memory itself, with the element's axes last."""
         return self._in_order(self.storage.shared())
 
+    def in_place(self) -> np.ndarray:
+        """The memory itself, with the element's axes last, which launches may be writing just now."""
+        return self._in_order(self.storage.in_place())
+
+    def mark_exported(self) -> None:
+        """From now on others can write the memory on the device, in order with launches."""
+        self.storage.mark_exported()
+
     def _in_order(self, memory: np.ndarray) -> np.ndarray:
         if not self.element_first:
             return memory
