@@ -38,7 +38,9 @@ class Options:
     on, made when first needed; 0: no masked code; k: k lanes, a power of two, for every task that can have it, however
     few iterations.
     threads: most threads that a launch may use. Debug builds run one iteration after another: lanes 0, threads 1.
-    debug_info: machine code carries the user's lines, for debuggers and profilers.
+    debug_info: machine code carries the user's lines, for debuggers and profilers. deterministic: the same launches on
+    the same machine give the same bits, whatever the threads do: sums over a task's iterations are added up in one
+    order, and tasks in which another order of updates would show run on one thread.
     """
 
     debug: bool = False
@@ -47,6 +49,7 @@ class Options:
     lanes: int | None = None
     threads: int = 1
     debug_info: bool = False
+    deterministic: bool = False
 
     def __post_init__(self) -> None:
         if self.lanes and self.lanes & (self.lanes - 1):

@@ -9,7 +9,7 @@ does nothing once the halted word is set, or the kernel has returned.
     KERNEL_select_N     the numbers of passing iterations go to a list
     KERNEL_listed_N     the task over that list, or over all its iterations if the list has no room for what passes
     KERNEL_task_N       the task over all its iterations; a serial task is for one thread
-    KERNEL_finish_N     one warp adds up the sums of the blocks, in a fixed order
+    KERNEL_finish_N     one block adds up the sums of the blocks, in a fixed order
 
 A launch runs either select and listed, or task. Threads take iterations in strides of the grid; the adstack row of a
 thread is its number.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...compiler.errors import Unsupported
 from ...compiler.ir import nodes as n
@@ -32,10 +32,11 @@ from ..llvm.emit import Emitter, ModuleState, Site
 from ..llvm.errors import RETURNED
 from ..llvm.function import bounds_function, task_function, volume
 from ..llvm.layout import Layout, State, lay_out_for_device, stack_allocas
+from ..llvm.sharing import order_shows
 from ..llvm.target import NVPTX
 from ..llvm.types import I8, I32, I64, PTR, VOID, const, pointer
 from . import warp
-from .reductions import Private, sums
+from .reductions import PARTIALS, Finish, Private, sums
 from .selection import gate_of, select_function
 
 ZERO, BOUNDS, SELECT, LISTED, TASK, FINISH = "zero", "bounds", "select", "listed", "task", "finish"
@@ -89,12 +90,15 @@ def generate(kernel: Kernel, options: Options) -> DeviceCode:
 
 def layout_of(kernel: Kernel, options: Options) -> Layout:
     """The block and the state of a kernel compiled with these options."""
-    tasks = {k: _state(task) for k, task in enumerate(kernel.tasks) if task.is_parallel}
-    return lay_out_for_device(kernel, tasks)
+    tasks = {k: _state(task, options) for k, task in enumerate(kernel.tasks) if task.is_parallel}
+    return lay_out_for_device(kernel, tasks, lists=not options.deterministic)
 
 
-def _state(task: Task) -> State:
-    return State(stored=_writes_its_bounds(task), listed=any(stack_allocas(task)) and gate_of(task) is not None)
+def _state(task: Task, options: Options) -> State:
+    """A list comes in any order, so deterministic launches have none."""
+    listed = not options.deterministic and any(stack_allocas(task)) and gate_of(task) is not None
+    words = len(sums(task, options)) * PARTIALS if options.deterministic else 0
+    return State(_writes_its_bounds(task), listed, words + bool(words))
 
 
 def _writes_its_bounds(task: Task) -> bool:
@@ -203,6 +207,8 @@ class _Entries:
         if self.index in self.m.layout.length_at:
             found += [(SELECT, self._select), (LISTED, self._run_listed)]
         found.append((TASK, self._run if self.task.is_parallel else self._run_once))
+        if self.index in self.m.layout.partials:
+            found.append((FINISH, self._finish))
         for kind, write in found:
             entry = _Entry(self.m, self.name(kind))
             write(entry)
@@ -242,15 +248,33 @@ class _Entries:
     # -- tasks ----------------------------------------------------------------------------------------------
 
     def _threads(self, entry: _Entry) -> tuple[ir.Value, ir.Value]:
-        """(number of this thread, number of threads that run the task): those that have a row, if it has stacks."""
-        b, at = entry.b, self.m.layout.threads_at[self.index]
+        """(first iteration of this thread, number of threads that run the task). Those beyond have a first one that
+        lies behind all: they stay, because a block adds up what all its threads have.
+        """
+        b, layout = entry.b, self.m.layout
         thread, threads = warp.thread(self.m, b), warp.threads(self.m, b)
-        if all(stack.task != self.index for stack in self.m.layout.stacks):
-            return thread, threads
-        most = b.load(b.gep(entry.block, const(I64, at), I8, inbounds=True), I64)
-        far = const(I64, (1 << 63) - 1)
-        first = b.select(b.icmp_unsigned("<", thread, most), thread, far)
-        return first, b.select(b.icmp_unsigned("<", threads, most), threads, most)
+        limits: list[ir.Value] = []
+        if any(stack.task == self.index for stack in layout.stacks):
+            at = const(I64, layout.threads_at[self.index])
+            limits.append(b.load(b.gep(entry.block, at, I8, inbounds=True), I64))
+        if self.index in layout.partials:
+            width = b.zext(warp.special(self.m, b, "ntid.x"), I64)
+            limits.append(b.mul(width, const(I64, PARTIALS)))
+        if self.in_order:
+            limits.append(const(I64, 1))
+        first = thread
+        for most in limits:
+            first = b.select(b.icmp_unsigned("<", thread, most), first, const(I64, (1 << 63) - 1))
+            threads = b.select(b.icmp_unsigned("<", threads, most), threads, most)
+        return first, threads
+
+    @property
+    def in_order(self) -> bool:
+        """Whether one thread does it all: another order of updates would show, and must not."""
+        if not self.m.options.deterministic:
+            return False
+        kept = {stmt for s in self.sums for stmt in s.updates}
+        return order_shows(self.task, self.m.sharing(self.index).plain, kept)
 
     def _run(self, entry: _Entry) -> None:
         thread, threads = self._threads(entry)
@@ -277,6 +301,16 @@ class _Entries:
         count = b.select(complete, length, volume(b, box, 0, self.axes))
         run = task_function(self.m, self.index, self.task, name=LISTED, additions=Listed(self.sums))
         b.call(run, [entry.block, box, thread, count, threads, thread])
+
+    def _finish(self, entry: _Entry) -> None:
+        """A task without iterations whose end adds up what the blocks of the real one have left."""
+        entry.go_on_if_zero(warp.special(self.m, entry.b, "ctaid.x"))
+        zero, one = const(I64, 0), const(I64, 1)
+        run = task_function(
+            self.m, self.index, replace(self.task, body=()), name=FINISH, additions=Finish(self.sums)
+        )  # fmt: skip
+        box = entry.b.alloca(I64, 2 * self.axes)
+        entry.b.call(run, [entry.block, box, zero, zero, one, zero])
 
     def _run_once(self, entry: _Entry) -> None:
         b = entry.b

@@ -7,7 +7,8 @@ old value, and the task does nothing else to the array than updates by the same 
 sums is -0.0, so that a sum over no updates changes nothing, not even the sign of a zero; a block whose sum is the
 neutral element makes no update, for there may be no element.
 
-Deterministic code updates by one thread, with the sums of all blocks in their order: the state has a word for each.
+Deterministic code writes the sums of all blocks down, a word of the state for each, and one more entry point adds them
+up in their order. What cannot be kept, and whose order would show, it leaves to one thread for the whole task.
 """
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Task
 from ...compiler.ir.types import Scalar
 from ...compiler.ir.walk import used_values, walk, walk_task
-from ...compiler.passes.affine import Affine, IndexForms
+from ...compiler.passes.affine import Affine, IndexForms, apart
 from ..base import Options
 from ..llvm import atomics, ir
 from ..llvm.emit import Emitter
@@ -26,17 +27,24 @@ from ..llvm.function import Additions
 from ..llvm.types import I32, I64, bits_type, const, memory_type
 from . import warp
 
+PARTIALS = 2048
+"""Blocks whose sums a deterministic launch can write down: no more of them take part."""
+
 REDUCED = ("add", "min", "max")
+
+
+Forms = tuple[tuple[Affine, Scalar], ...]
+"""Of the indices of an update, each with the type of the index."""
 
 
 @dataclass(frozen=True)
 class Sum:
-    """Updates of one element. forms: of its indices, each with the type of the index."""
+    """Updates of one element."""
 
     op: str
     array: str
     dtype: Scalar
-    forms: tuple[tuple[Affine, Scalar], ...]
+    forms: Forms
     updates: tuple[n.Atomic, ...]
 
 
@@ -47,29 +55,33 @@ def sums(task: Task, options: Options) -> tuple[Sum, ...]:
     inside = list(walk_task(task))
     forms, used = IndexForms(task), used_values(inside)
     others = {s.array for s in inside if isinstance(s, (n.Load, n.Store))}
-    found: dict[tuple[str, str, tuple[tuple[Affine, Scalar], ...]], list[n.Atomic]] = {}
-    ops: dict[str, set[str]] = {}
+    found: dict[tuple[str, str, Forms], list[n.Atomic]] = {}
+    every: list[tuple[str, str, Forms]] = []
     for stmt in walk(task.body):
-        if not isinstance(stmt, n.Atomic):
-            continue
-        ops.setdefault(stmt.array, set()).add(stmt.op)
-        indices = tuple((forms.form(v), v.type) for v in stmt.indices)
-        if _suits(stmt.op, stmt.value.type) and stmt.result not in used and all(_is_fixed(f) for f, _ in indices):
-            found.setdefault((stmt.op, stmt.array, indices), []).append(stmt)
+        if isinstance(stmt, n.Atomic):
+            key = stmt.op, stmt.array, tuple((forms.form(v), v.type) for v in stmt.indices)
+            every.append(key)
+            if _suits(stmt.op, stmt.value.type) and stmt.result not in used and _is_fixed(key[2]):
+                found.setdefault(key, []).append(stmt)
     return tuple(
-        Sum(op, array, updates[0].value.type, indices, tuple(updates))
-        for (op, array, indices), updates in found.items()
-        if array not in others and ops[array] == {op}
+        Sum(*key[:2], updates[0].value.type, key[2], tuple(updates))
+        for key, updates in found.items()
+        if key[1] not in others and all(_commute(key, other) for other in every)
     )
+
+
+def _commute(a: tuple[str, str, Forms], b: tuple[str, str, Forms]) -> bool:
+    """Whether two updates may change places: they are of one kind, or of two elements."""
+    return a[:2] == b[:2] or a[1] != b[1] or any(apart(p, q) for (p, _), (q, _) in zip(a[2], b[2]))
 
 
 def _suits(op: str, t: Scalar) -> bool:
     return op in REDUCED and t.bits in (32, 64)
 
 
-def _is_fixed(form: Affine) -> bool:
-    """Whether a launch fixes the index, by arguments and extents alone."""
-    return all(isinstance(s, tuple) for s in form.symbols())
+def _is_fixed(forms: Forms) -> bool:
+    """Whether a launch fixes the indices, by arguments and extents alone."""
+    return all(isinstance(s, tuple) for form, _ in forms for s in form.symbols())
 
 
 def neutral(op: str, t: Scalar) -> float | int:
@@ -104,11 +116,58 @@ class Private(Additions):
             self.publish(e, s, total)
 
     def publish(self, e: Emitter, s: Sum, total: ir.Value) -> None:
-        """One thread of the block updates the element."""
+        """One thread of the block updates the element, or writes the sum down."""
+        if not e.m.options.deterministic:
+            self._update(e, s, total)
+            return
+        b, block = e.b, warp.special(e.m, e.b, "ctaid.x")
+        first = b.icmp_unsigned("==", warp.special(e.m, b, "tid.x"), const(I32, 0))
+        with b.if_then(b.and_(first, b.icmp_unsigned("<", block, const(I32, PARTIALS)))):
+            b.store(total, b.gep(_partials(e, self.sums.index(s)), b.zext(block, I64), I64))
+            b.store(b.zext(warp.special(e.m, b, "nctaid.x"), I64), e.temp(e.m.layout.partials[e.task]))
+
+    def _update(self, e: Emitter, s: Sum, total: ir.Value) -> None:
         b, t = e.b, memory_type(s.dtype)
         first = b.icmp_unsigned("==", warp.special(e.m, b, "tid.x"), const(I32, 0))
         with b.if_then(b.and_(first, _differs(e, total, const(t, neutral(s.op, s.dtype))))):
             atomics.update(e, s.op, s.dtype, element(e, s), total, atomic=True)
+
+
+class Finish(Private):
+    """The code that adds up what blocks have written down: `number` of this thread, `threads` of its block."""
+
+    def end(self, e: Emitter) -> None:
+        for s in self.sums:
+            found = self._of_this_thread(e, self.sums.index(s), s)
+            self._update(e, s, warp.reduce_block(e.m, e.b, s.op, s.dtype, found))
+
+    def _of_this_thread(self, e: Emitter, place: int, s: Sum) -> ir.Value:
+        """Words number, number + threads, ... in this order."""
+        b, t = e.b, memory_type(s.dtype)
+        written = b.load(e.temp(e.m.layout.partials[e.task]), I64)
+        most = const(I64, PARTIALS)
+        count = b.select(b.icmp_unsigned("<", written, most), written, most)
+        number, threads = (b.zext(warp.special(e.m, b, name), I64) for name in ("tid.x", "ntid.x"))
+        words, before = _partials(e, place), b.block
+        head, body, done = (b.function.append_basic_block(name) for name in ("words", "word", "summed"))
+        b.branch(head)
+        b.position_at_end(head)
+        k, total = b.phi(I64), b.phi(t)
+        k.add_incoming(number, before)
+        total.add_incoming(const(t, neutral(s.op, s.dtype)), before)
+        b.cbranch(b.icmp_unsigned("<", k, count), body, done)
+        b.position_at_end(body)
+        more = atomics.combine(e, s.op, s.dtype, total, b.load(b.gep(words, k, I64), t))
+        k.add_incoming(b.add(k, threads), b.block)
+        total.add_incoming(more, b.block)
+        b.branch(head)
+        b.position_at_end(done)
+        return total
+
+
+def _partials(e: Emitter, place: int) -> ir.Value:
+    """Words of the sums of blocks, behind the number of blocks."""
+    return e.temp(e.m.layout.partials[e.task] + 8 * (1 + place * PARTIALS))
 
 
 def _differs(e: Emitter, total: ir.Value, nothing: ir.Value) -> ir.Value:

@@ -7,7 +7,7 @@ another way to branch can stand beside the present one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from . import ir
 from .builder import IRBuilder
 from .debug_lines import DebugLines
 from .layout import Layout, lay_out
-from .sharing import Sharing, share
+from .sharing import Sharing, order_shows, share
 from .target import Target
 from .types import I1, I8, I64, const, like, pointer, suffix, value_type
 
@@ -74,7 +74,9 @@ class ModuleState:
     def sharing(self, task: int) -> Sharing:
         """How a parallel task behaves under the threads of a launch."""
         if task not in self._sharing:
-            self._sharing[task] = share(self.kernel.tasks[task], self.options.threads, self.options.lanes != 0)
+            found = share(self.kernel.tasks[task], self.options.threads, self.options.lanes != 0)
+            alone = self.options.deterministic and order_shows(self.kernel.tasks[task], found.plain)
+            self._sharing[task] = replace(found, pays=False) if alone else found
         return self._sharing[task]
 
     def written(self, task: int) -> frozenset[str]:

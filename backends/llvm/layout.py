@@ -94,6 +94,7 @@ class Layout:
     lanes: dict[int, int] = field(default_factory=dict)
     threads_at: dict[int, int] = field(default_factory=dict)
     device: bool = False
+    lists: bool = False
     passed: int = 0
     state_at: int = 0
     errors_at: int = 0
@@ -150,9 +151,11 @@ class State:
     partials: int = 0
 
 
-def lay_out_for_device(kernel: Kernel, tasks: Mapping[int, State] = MappingProxyType({})) -> Layout:
-    """Assign every slot of the block, and every word of the state. tasks: the parallel ones."""
-    out, take = Layout(device=True), _Counter()
+def lay_out_for_device(
+    kernel: Kernel, tasks: Mapping[int, State] = MappingProxyType({}), lists: bool = True
+) -> Layout:  # fmt: skip
+    """Assign every slot of the block, and every word of the state. tasks: the parallel ones. lists: they may have some."""
+    out, take = Layout(device=True, lists=lists), _Counter()
     out.state_at, out.errors_at, out.halted_at, out.draws_at = (take(1) for _ in range(4))
     _stacks(kernel, out, take)
     _parameters(kernel, out, take)
@@ -220,8 +223,10 @@ def _stacks(kernel: Kernel, out: Layout, take: _Counter) -> None:
                 out.slabs[slab] = take(1)
             if (index, slab) not in out.rows:
                 out.rows[index, slab], out.strides[index, slab] = take(1), take(1)
-            if out.device and task.is_parallel and index not in out.list_at:
-                out.threads_at[index], out.list_at[index], out.room_at[index] = take(1), take(1), take(1)
+            if out.device and task.is_parallel and index not in out.threads_at:
+                out.threads_at[index] = take(1)
+                if out.lists:
+                    out.list_at[index], out.room_at[index] = take(1), take(1)
             out.stacks.append(Stack(len(out.stacks), index, slab, alloca, take(1), take(1)))
     assert all(stack.slab in SLABS for stack in out.stacks)
 

@@ -7,7 +7,7 @@ iterations and no worker waits for the interpreter, or if its updates in turn wo
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ...compiler.ir import nodes as n
@@ -75,6 +75,22 @@ def share(task: Task, threads: int, masked: bool) -> Sharing:
     alone = compute / (SPEEDUP if masked else 1) + updates
     pays = (alone + extra) / threads + turns < WORTH * alone and not _prints(task)
     return Sharing(compute, updates, plain, pays)
+
+
+def order_shows(task: Task, plain: frozenset[str], kept: Collection[n.Atomic] = ()) -> bool:
+    """Whether another order of the task's updates might give other bits: real sums and products round, and whoever
+    asks for an old value sees the order. kept: updates that are made in a fixed order anyway.
+    """
+    inside = list(walk_task(task))
+    used = used_values(inside)
+    return any(
+        isinstance(s, n.Atomic) and s.array not in plain and s not in kept and (s.result in used or _order_shows(s))
+        for s in inside
+    )
+
+
+def _order_shows(stmt: n.Atomic) -> bool:
+    return stmt.op in ("exchange", "cas") or stmt.value.type.is_real and stmt.op in ("add", "mul")
 
 
 def _prints(task: Task) -> bool:

@@ -112,6 +112,7 @@ class Settings:
     random_seed: int = 0
     threads: int | None = None
     debug_info: bool = False
+    deterministic: bool = False
 
 
 DIALECT: dict[str, str] = {
@@ -234,7 +235,10 @@ class Runtime:
 
         threads = _threads(self.settings.threads)
         chosen = self.settings
-        return Options(chosen.debug, chosen.precise, threads=threads, debug_info=chosen.debug_info)
+        return Options(
+            chosen.debug, chosen.precise, threads=threads, debug_info=chosen.debug_info,
+            deterministic=chosen.deterministic,
+        )  # fmt: skip
 
     def draws(self) -> Draws:
         """The key of the next forward launch that draws random numbers."""
@@ -275,6 +279,7 @@ def init(
     random_seed: int = 0,
     precise: bool = False,
     debug_info: bool = False,
+    deterministic: bool = False,
     **dialect: Any,
 ) -> None:
     """Start the runtime, or start it afresh: fields and compiled kernels of before are stale afterwards.
@@ -284,7 +289,9 @@ def init(
     default_fp, default_ip: types of Python floats (sg.f16, f32, f64) and ints (sg.i32, i64 or another) in kernels.
     debug: index, assert and division checks in kernels. random_seed: key of `sg.random`. precise: no contraction
     and no approximation of floating-point code. debug_info: machine code carries the program's lines, for debuggers
-    and profilers (also by the variable STACKGRAD_DEBUG_INFO). dialect: the options of `session.DIALECT` are accepted.
+    and profilers (also by the variable STACKGRAD_DEBUG_INFO). deterministic: the same program on the same machine
+    gives the same bits each time; sums cost a little more, and what only an order of updates decides runs on one thread
+    (docs/threads.md, docs/cuda.md). dialect: the options of `session.DIALECT` are accepted.
     Raises OptionError for an unknown option and DeviceError, one line, if the backend cannot run here.
     """
     for name in dialect:
@@ -300,6 +307,7 @@ def init(
         random_seed=int(random_seed),
         threads=_most_threads(dialect.get("cpu_max_num_threads")),
         debug_info=bool(debug_info or os.environ.get("STACKGRAD_DEBUG_INFO", "0") not in ("", "0")),
+        deterministic=bool(deterministic),
     )
     backend = available(settings.arch)
     _choose_cache(dialect)
