@@ -154,7 +154,7 @@ class State:
 def lay_out_for_device(
     kernel: Kernel, tasks: Mapping[int, State] = MappingProxyType({}), lists: bool = True
 ) -> Layout:  # fmt: skip
-    """Assign every slot of the block, and every word of the state. tasks: the parallel ones. lists: they may have some."""
+    """Assign every slot of the block, and every word of the state. tasks: the parallel ones. lists: of iterations."""
     out, take = Layout(device=True, lists=lists), _Counter()
     out.state_at, out.errors_at, out.halted_at, out.draws_at = (take(1) for _ in range(4))
     _stacks(kernel, out, take)

@@ -47,7 +47,7 @@ def test_a_sum_over_nothing_changes_nothing() -> None:
         @sg.kernel
         def reduce():
             for i in range(n[None]):
-                out[0] += 1.0
+                out[0] += 1.0 + 0.0 * i
 
         reduce()
         assert np.signbit(out[0])
@@ -62,8 +62,7 @@ def test_one_thread_where_another_order_would_show() -> None:
     integers = parse_kernel(SCATTER.replace("%5: f32 = atomic add l[%4], %3", ""))
     for one, alone in ((kernel, True), (integers, False)):
         text = ptx(one, options=Options(deterministic=True))
-        stride = "mul.wide.u32" in text[text.index(".entry scatter_task_0") :].split("L__BB0_4")[0]
-        assert ("nctaid" in text) is not alone, stride
+        assert ("nctaid" in text) is not alone
     assert "nctaid" in ptx(kernel)
 
 
