@@ -284,14 +284,11 @@ def init(
 ) -> None:
     """Start the runtime, or start it afresh: fields and compiled kernels of before are stale afterwards.
 
-    arch: `sg.cpu` (default; the variable STACKGRAD_ARCH replaces the default), `sg.reference`, `sg.cuda`, `sg.gpu`
-        (the same), `sg.vulkan`.
+    arch: `sg.cpu` (default; the variable STACKGRAD_ARCH replaces it), `sg.reference`, `sg.cuda` (`sg.gpu`), `sg.vulkan`.
     default_fp, default_ip: types of Python floats (sg.f16, f32, f64) and ints (sg.i32, i64 or another) in kernels.
-    debug: index, assert and division checks in kernels. random_seed: key of `sg.random`. precise: no contraction
-    and no approximation of floating-point code. debug_info: machine code carries the program's lines, for debuggers
-    and profilers (also by the variable STACKGRAD_DEBUG_INFO). deterministic: the same program on the same machine
-    gives the same bits each time; sums cost a little more, and what only an order of updates decides runs on one thread
-    (docs/threads.md, docs/cuda.md). dialect: the options of `session.DIALECT` are accepted.
+    debug: index, assert and division checks in kernels. random_seed: key of `sg.random`. precise: no contraction and
+    no approximation of reals. debug_info: machine code carries the program's lines, for debuggers and profilers (also
+    by STACKGRAD_DEBUG_INFO). deterministic: the same bits each time, at a price (docs/cuda.md). dialect: see DIALECT.
     Raises OptionError for an unknown option and DeviceError, one line, if the backend cannot run here.
     """
     for name in dialect:
