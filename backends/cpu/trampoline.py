@@ -334,8 +334,8 @@ def _function(name: str) -> int:
 
 
 _MAKING = threading.Lock()
-"""A second trampoline, made by a thread that launches for the first time too, would take the first one's place: builtins
-of that would be left without their definition."""
+"""A second trampoline, made by a thread that launches for the first time too, would take the first one's place, whose
+builtins would be left without their definition."""
 
 
 def trampoline() -> Trampoline | None:

@@ -45,7 +45,7 @@ class EmulatedDriver(Work):
         super().__init__()
         self.card, self.backward, self.most = card, backward, most
         self.launches: list[tuple[str, int, int]] = []
-        self._strict, self._effort = strict, effort
+        self.strict, self._effort = strict, effort
         self._report = array("Q", [0] * checks.WORDS)
         self.memory = Memory(self._words.buffer_info()[0])
         arena = self.memory.arena
@@ -235,7 +235,7 @@ class EmulatedDriver(Work):
         races, address, thread, other, kind = self._report[checks.RACES : checks.WORDS]
         race = Race(name, races, KINDS[kind], thread - 1, other - 1, self.memory.near(address))
         self.races.append(race)
-        if self._strict:
+        if self.strict:
             raise refusal(719, "cuLaunchKernel", str(race))
 
     def launch(
