@@ -19,7 +19,7 @@ from .access import HostAccess
 from .borrowed import borrow, interface_of
 from .code import generate, layout_of
 from .device import Device
-from .driver import CudaDriver, Driver, Unavailable
+from .driver import HINTS, CudaDriver, Driver, DriverError, Unavailable
 from .executable import CudaExecutable, limits_of
 from .heap import DeviceHeap
 from .memory import Buffers, is_addressable, managed_zeros
@@ -97,7 +97,7 @@ class CudaBackend:
         return borrow(self.device, self.fetch, interface, lender, stream)
 
     def interface(self, array: np.ndarray) -> dict[str, Any]:
-        """`__cuda_array_interface__` of an array of ours; work on it is in order with launches on the stream it names."""
+        """`__cuda_array_interface__` of an array of ours; its work is in order with launches on the stream it names."""
         return interface_of(array, self.device.stream)
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
@@ -148,8 +148,16 @@ class CudaBackend:
         return self.heap.report()
 
     def reset(self) -> None:
-        """Wait, and give all adstack memory and free buffers back; errors that nobody waited for are dropped."""
-        if self._device is not None:
+        """Wait, and give all adstack memory and free buffers back; errors that nobody waited for are dropped.
+
+        A GPU that is lost to this process has nothing to give.
+        """
+        if self._device is None:
+            return
+        try:
             self._device.close()
             self.heap.reset()
             self.buffers.clear()
+        except DriverError as error:
+            if error.code not in HINTS:
+                raise

@@ -31,7 +31,7 @@ RESIDENT = 2048
 """Threads that a multiprocessor holds at once."""
 
 _RECORD_WORDS, _RECORDS = 4, 512
-_MOST_TRASH, _MOST_TRASH_BYTES = 512, 256 << 20
+_MOST_TRASH, _MOST_TRASH_BYTES = 512, 64 << 20
 
 
 class Records:

@@ -9,7 +9,7 @@ which cannot, reports CONTEXT_ERRORS and is called again after `attach`.
 from __future__ import annotations
 
 import importlib
-import threading
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -28,6 +28,15 @@ CONTEXT_ERRORS = (201, 3)
 NOTHING_LEFT = 2
 """Code of a request for more memory than there is."""
 
+_LOST = "the GPU cannot be used by this process any longer"
+HINTS: dict[int, str] = {
+    700: f"{_LOST}; most often an index outside of an array: sg.init(debug=True) names it",
+    715: _LOST, 716: _LOST, 717: _LOST, 718: _LOST, 719: _LOST,
+}  # fmt: skip
+"""What an error means for the program, by code."""
+
+_FORKED = "a GPU cannot be used in a process that was forked after it was opened: start processes by spawn"
+
 
 class DriverError(DeviceError):
     """The driver refused a call. code, name: of CUresult; text: the driver's words."""
@@ -35,7 +44,8 @@ class DriverError(DeviceError):
     def __init__(self, code: int, name: str, text: str, call: str = "") -> None:
         self.code, self.name, self.text, self.call = code, name, text, call
         where = f"{call}: " if call else ""
-        super().__init__(f"the GPU's driver refuses: {where}{name} ({code}), {text}")
+        hint = f"; {HINTS[code]}" if code in HINTS else ""
+        super().__init__(f"the GPU's driver refuses: {where}{name} ({code}), {text}{hint}")
 
 
 class Unavailable(DeviceError):
@@ -154,7 +164,7 @@ class CudaDriver:
         """Raises Unavailable."""
         self._cuda = _bindings()
         self.stream = 0
-        self._threads = threading.local()
+        self._process = os.getpid()
         try:
             self._open(ordinal)
         except DriverError as refused:
@@ -207,7 +217,7 @@ class CudaDriver:
             return "unknown", "an error that this version does not know"
         texts = (cuda.cuGetErrorName(result)[1], cuda.cuGetErrorString(result)[1])
         name, text = (t.decode() if isinstance(t, bytes) else str(t) for t in texts)
-        return name, text
+        return name, text if os.getpid() == self._process else f"{text}; {_FORKED}"
 
     @property
     def name(self) -> str:

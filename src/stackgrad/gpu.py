@@ -22,7 +22,8 @@ class Cuda(str):
         """Launches, and what the host reads and writes, follow this stream inside.
 
         stream: a stream of torch, CuPy or `sg.create_stream()`, whatever has `__cuda_stream__`, a handle as an int, or
-        None for the stream of calls without one. Work on different streams is not ordered, but by events.
+        None for the stream of calls without one. Work on different streams is not ordered, but by events. All
+        threads launch on the stream that was chosen last.
         """
         device, handle = device_of_runtime(), handle_of(stream)
         if device is None:

@@ -38,3 +38,4 @@ def test_without_a_gpu_the_refusal_has_reason_and_cure() -> None:
 def test_errors_say_code_and_call() -> None:
     error = DriverError(2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory", "cuMemAlloc")
     assert "cuMemAlloc" in str(error) and "(2)" in str(error)
+    assert "debug=True" in str(DriverError(700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal access"))

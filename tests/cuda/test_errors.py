@@ -137,6 +137,21 @@ def test_memory_that_cannot_be_had_is_an_error_with_numbers() -> None:
             sg.field(sg.f32, 100)
 
 
+def test_a_lost_gpu_does_not_keep_the_program_from_another_backend() -> None:
+    with runtime() as (backend, driver):
+        def lost() -> None:
+            raise DriverError(700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal access", "cuCtxSynchronize")
+
+        wait_all, driver.wait_all = driver.wait_all, lost
+        with pytest.raises(DriverError, match="any longer"):
+            sg.sync()
+        sg.init(arch=sg.cpu)
+        x = sg.field(sg.f32, 3)
+        x.fill(1.0)
+        assert x[0] == 1.0
+        driver.wait_all = wait_all
+
+
 def test_a_launch_that_the_driver_refuses_is_a_driver_error() -> None:
     with runtime() as (backend, driver):
         x, launch = kernels()
