@@ -2,8 +2,8 @@
 
 Native code for ranges is an ordinary kernel of the backend. It is made when a range is long, or NumPy has been at
 short ones for as long as making it takes, so that a program which is launched a few times compiles nothing for its
-sizes. Where arrays are on a device, single elements are read by small copies, and expressions that range over elements
-are left to the counting kernel, which runs there.
+sizes. Where arrays are on a device, expressions without ranges read single elements by small copies; others are left to
+the counting kernel, which runs there, unless no content decides them.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 from ..compiler.ir.nodes import Kernel, StackAlloca
 from ..compiler.ir.walk import walk_kernel
 from ..compiler.sizing.evaluate import Inexact, TooLong, sizes
-from ..compiler.sizing.expressions import INFINITY, OVER, walk
+from ..compiler.sizing.expressions import INFINITY, walk
 from ..compiler.sizing.host import host_function
 from ..compiler.sizing.post_order import KeptSizes
 from ..compiler.sizing.sizes import Sized
@@ -31,19 +31,29 @@ LONG = 1 << 15
 """Points of ranges that are no matter for NumPy."""
 
 
+SMALL = 1 << 16
+"""Bytes of an array that are copied as a whole when more than one element of it is looked at."""
+
+
 class _Seen:
     """An array of a device as size expressions look at it: its shape, and elements, each read once."""
 
-    __slots__ = ("array", "remote", "shape", "_known")
+    __slots__ = ("array", "remote", "shape", "_known", "_copy")
 
     def __init__(self, array: np.ndarray, remote: Remote) -> None:
         self.array, self.remote, self.shape = array, remote, array.shape
         self._known: dict[tuple[int, ...], Any] = {}
+        self._copy: np.ndarray | None = None
 
     def item(self, place: tuple[int, ...]) -> Any:
         if place not in self._known:
-            self._known[place] = self.remote.item(self.array, place)
+            self._known[place] = self._read(place)
         return self._known[place]
+
+    def _read(self, place: tuple[int, ...]) -> Any:
+        if self._copy is None and self._known and self.array.nbytes <= SMALL:
+            self._copy = self.remote.fetch(self.array)
+        return self.remote.item(self.array, place) if self._copy is None else self._copy.item(place)
 
 
 class Seen(Mapping[str, Any]):
@@ -65,10 +75,9 @@ class Seen(Mapping[str, Any]):
         return len(self._arrays)
 
 
-def ranges_over_elements(sized: Sized) -> bool:
-    """Whether an element is read at the index of a range."""
-    ranges = (e for x in sized.expressions for e in walk(x) if e.kind in OVER)
-    return any(inner.kind == "read" for e in ranges for inner in walk(e))
+def reads_elements(sized: Sized) -> bool:
+    """Whether the content of an array decides a size."""
+    return any(e.kind == "read" for x in sized.expressions for e in walk(x))
 
 
 class SizeFinder:
@@ -104,7 +113,7 @@ class SizeFinder:
         try:
             if self._host is not None:
                 return self._host(arrays, scalars)
-            if self.is_remote and ranges_over_elements(sized):
+            if self.is_remote and reads_elements(sized):
                 return None
             if self._spent >= self.break_even:
                 return self._run(sized, arrays, scalars)
