@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -20,8 +21,31 @@ FOLDERS = (
     "host", "runtime", "sizing",
 )  # fmt: skip
 
-NOT_ON_A_DEVICE: dict[str, str] = {}
+NOT_ON_A_DEVICE: dict[str, str] = {
+    "runtime/test_gates.py": "rows by the policy of the CPU; see cuda/test_gates.py",
+    "runtime/test_heap.py": "slabs and rows of the CPU; see cuda/test_heap.py",
+    "runtime/test_sizes.py": "which sizes the host evaluates; see cuda/test_sizing.py",
+    "runtime/test_short_stacks.py": "puts the CPU's heap between pages of its own",
+    "runtime/test_threads.py": "the pool of the CPU",
+    "runtime/test_threads_of_processes.py": "a process that was forked behind CUDA has no GPU",
+    "runtime/test_profile.py::test_tasks_share_the_time_of_the_launch": "tasks of a device have no clock",
+    "runtime/test_profile.py::test_a_task_that_does_more_takes_longer": "tasks of a device have no clock",
+    "runtime/test_profile.py::test_a_launch_that_raises_is_not_counted": "a launch is over before its error is known",
+    "runtime/test_launch_fast.py::test_numpy_arrays_are_read_as_they_are_now": "NumPy arrays are copied by Python",
+    "runtime/test_launch_fast.py::test_the_same_memory_under_two_names": "NumPy arrays are copied by Python",
+    "runtime/test_launch_fast_ends.py::test_errors_are_raised_as_from_python": "errors are raised at the next wait",
+    "runtime/test_launch_fast_ends.py::test_reference_counts_stay": "counts what a queue of launches holds",
+    "runtime/test_launch_fast_ends.py::test_long_launches_are_left_to_python": "no launch takes long for the host",
+    "runtime/test_launch_fast_ends.py::test_a_launch_inside_of_another_one": "print is not available in GPU code",
+    "runtime/test_kernels.py::test_the_default_arch_runs_tape_and_count_alike": "asks for the name of the CPU",
+    "conformance/test_prints.py": "print is not available in GPU code",
+    "ad/test_marks.py::test_a_claim_that_does_not_hold": "starts a debug runtime on the CPU alone",
+    "ad_api/test_unseen_writes.py::test_an_input_between_two_uses": "writes through a view without sg.sync()",
+}
 """Files, and tests of files, that do not hold there, with the reason."""
+
+NEEDS = {"ad_api/test_torch.py": "torch", "ad_api/test_jax.py": "jax"}
+"""Files that are left out where a library is not installed."""
 
 
 def parts() -> Iterator[str]:
@@ -31,7 +55,7 @@ def parts() -> Iterator[str]:
             yield f"{folder}/*.kir"
         for path in sorted((TESTS / folder).glob("test_*.py")):
             name = f"{folder}/{path.name}"
-            if name not in NOT_ON_A_DEVICE:
+            if name not in NOT_ON_A_DEVICE and (name not in NEEDS or find_spec(NEEDS[name])):
                 yield name
 
 
