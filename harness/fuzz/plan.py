@@ -136,7 +136,7 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
         check=drawn["check"],
         counts=drawn["counts"],
         forward=drawn["forward"],
-        reverse=drawn["reverse"] or not set(backends) <= set(BACKENDS),
+        reverse=drawn["reverse"] or "cpu" not in backends,
         classic=drawn["classic"],
         effort=2 if drawn["effort"] else 0,
         twins=drawn["twins"],

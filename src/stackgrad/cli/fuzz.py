@@ -16,6 +16,7 @@ from ..harness.fuzz import corpus
 from ..harness.fuzz.bisect import Bisector, name_of
 from ..harness.fuzz.case import Panel
 from ..harness.fuzz.loop import HANG, fuzz
+from ..harness.fuzz.plan import BACKENDS
 from ..harness.fuzz.reduce import distinct, reduce
 from ..harness.fuzz.replay import replay
 from ..harness.fuzz.statistics import Finding, Statistics
@@ -37,12 +38,13 @@ MOST_REDUCED = 10
 
 def run(given: argparse.Namespace) -> int:
     """The command. Returns 1 if anything was found."""
-    backends = wanted_backends(given.backends)
-    if given.mutants is not None:
+    if given.mutants is not None:  # they are of the compiler and the CPU: others would only take their time
         from .mutants import hunt
 
+        backends = wanted_backends(given.backends or ",".join(BACKENDS))
         seconds = given.seconds or DEFAULT_SECONDS
         return hunt(given.mutants, seconds, given.cases, given.seed or 0, backends, given.processes)
+    backends = wanted_backends(given.backends)
     choose_python(given.peer_python)
     peers = wanted_peers(given.peers)
     root = Path(given.corpus)
