@@ -38,6 +38,8 @@ def _library() -> Any:
         import vulkan
     except OSError as problem:
         raise Absent(f"no Vulkan loader: {problem}", "apt-get install libvulkan1") from problem
+    if not hasattr(vulkan, "VkApplicationInfo"):  # a folder of that name on the path of modules
+        raise ImportError(f"what is called `vulkan` here is not the package: {vulkan!r}", name="vulkan")
     return vulkan
 
 
