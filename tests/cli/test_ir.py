@@ -85,6 +85,7 @@ def test_lowerings_differ(command: Any, path: str) -> None:
     ("llvm", ["target triple", "define"]),
     ("asm", [".globl\tlaunch", "\tret"]),
     ("ptx", [".target sm_80", ".entry power"]),
+    ("spirv", ["OpMemoryModel PhysicalStorageBuffer64 GLSL450", "%task_0 = OpFunction "]),
 ])
 def test_code(command: Any, path: str, stage: str, words: list[str], direction: str) -> None:
     found = command("ir", f"{path}:power", "--stage", stage, "--direction", direction, "--arch", "sm_80")

@@ -24,3 +24,21 @@ def validate(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Shaders], st
         return "" if done.returncode == 0 else done.stdout + done.stderr or f"status {done.returncode}"
 
     return judge
+
+
+@pytest.fixture(scope="session")
+def assemble(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], bytes]:
+    """The module that `spirv-as` makes of a text."""
+    program = shutil.which("spirv-as")
+    if program is None:
+        pytest.skip("spirv-as is not installed; cure: apt-get install spirv-tools")
+    folder = tmp_path_factory.mktemp("text")
+
+    def make(text: str) -> bytes:
+        (folder / "text").write_text(text)
+        command = [str(program), "--target-env", "spv1.5", "--preserve-numeric-ids", str(folder / "text"), "-o"]
+        done = subprocess.run([*command, str(folder / "made")], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return (folder / "made").read_bytes()
+
+    return make

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 from stackgrad.backends.base import Options
-from stackgrad.backends.spirv import opcodes
+from stackgrad.backends.spirv.disassemble import disassemble, instructions
 from stackgrad.backends.spirv.emit import Features
 from stackgrad.backends.spirv.large import two_over_pi
 from stackgrad.backends.spirv.module import encode, text_words
@@ -24,12 +24,7 @@ def shaders(dtype: str, statements: str, features: Features | None = None, param
 
 def names(words: tuple[int, ...]) -> list[str]:
     """The instructions of a module, in order."""
-    known, at, found = {number: name for name, number in opcodes.OPCODES.items()}, 5, []
-    while at < len(words):
-        found.append(known[words[at] & 0xFFFF])
-        at += words[at] >> 16
-    assert at == len(words)
-    return found
+    return [name for name, _ in instructions(words)]
 
 
 @pytest.mark.parametrize(("dtype", "needs"), [
@@ -94,6 +89,20 @@ def test_equal_kernels_give_equal_words() -> None:
 def test_limits_are_refused_before_any_word() -> None:
     with pytest.raises(Unsupported, match="print is not available"):
         generate(parse_kernel('kernel k() { serial { print "x" } }'), Options())
+
+
+GOLDEN = """OpEntryPoint GLCompute %task_0 "task_0" %"""
+
+
+def test_text() -> None:
+    """Spelled as the assembler wants it."""
+    made = shaders("f32", "%4: f32 = floor %3 %5: f32 = const -0.5 %6: f32 = add %4, %5 store x[%2], %6")
+    lines = disassemble(made.words).splitlines()
+    assert [line for line in lines if line.startswith(GOLDEN)] and "OpExecutionMode %task_0 LocalSize 64 1 1" in lines
+    ends = [line.split(" = ")[-1] for line in lines]
+    assert "OpMemoryModel PhysicalStorageBuffer64 GLSL450" in lines
+    assert any(line.startswith("OpConstant ") and line.endswith(" -0x1.0000000000000p-1") for line in ends)
+    assert sum("Floor" in line for line in ends) == 1 and sum(line.startswith("OpFAdd ") for line in ends) == 1
 
 
 def test_words() -> None:

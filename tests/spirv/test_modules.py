@@ -1,11 +1,14 @@
 """Every kernel of the .kir files, forward and reverse, becomes a module that `spirv-val` accepts."""
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from spirv_support import kernel_texts
 from stackgrad.backends.base import Options
+from stackgrad.backends.spirv.disassemble import disassemble, instructions
 from stackgrad.backends.spirv.emit import Features
 from stackgrad.backends.spirv.shaders import Shaders, generate
 from stackgrad.compiler.driver import prepare_reverse
@@ -60,3 +63,17 @@ def test_reverse(lowering: str, validate: Validate) -> None:
         said = judged_kernel(kernel, validate, Options(), FULL)
         assert not said, f"{name}: {said}"
     assert seen > 20
+
+
+def test_text_form(assemble: Callable[[str], bytes], validate: Validate) -> None:
+    """What the disassembler writes is read by the assembler, and stands for as many of the same instructions."""
+    for name, text in kernel_texts("statements", False):
+        try:
+            made = generate(parse_kernel(text), Options(debug=True), FULL)
+        except Unsupported:
+            continue
+        again = assemble(disassemble(made.words))
+        words = struct.unpack(f"<{len(again) // 4}I", again)
+        ours, theirs = ([n for n, _ in instructions(found)] for found in (made.words, words))
+        assert ours == theirs, name
+        assert not validate(replace(made, words=words)), name

@@ -15,6 +15,7 @@ LIBRARIES = (
     ("llvmlite", "the cpu backend, PTX", "pip install llvmlite"),
     ("jax", "the oracle of `stackgrad check`", "pip install 'stackgrad[harness]'"),
     ("rich", "tables of `stackgrad check`", "pip install 'stackgrad[harness]'"),
+    ("vulkan", "the vulkan backend", "pip install 'stackgrad[vulkan]'"),
     ("nvidia-nvvm", "libdevice for PTX", "pip install nvidia-nvvm"),
 )
 """(distribution, what it is for, how to get it)."""

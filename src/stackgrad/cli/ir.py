@@ -185,4 +185,11 @@ def _ptx(kernel: Kernel, arch: str) -> str:
     return ptx(kernel, arch)
 
 
-_CODE: dict[str, Callable[[Kernel, str], str]] = {"llvm": _llvm, "asm": _asm, "ptx": _ptx}
+def _spirv(kernel: Kernel, arch: str) -> str:
+    from ..backends.spirv.disassemble import disassemble
+    from ..backends.spirv.shaders import generate
+
+    return disassemble(generate(kernel, _options()).words)
+
+
+_CODE: dict[str, Callable[[Kernel, str], str]] = {"llvm": _llvm, "asm": _asm, "ptx": _ptx, "spirv": _spirv}
