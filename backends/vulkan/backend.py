@@ -5,12 +5,14 @@ kernel writes is copied back. Errors are raised by the launch itself, with the c
 """
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...compiler.errors import DeviceError, StackgradError, Unsupported
-from ...compiler.ir.nodes import Kernel
-from ...compiler.ir.walk import walk_task
+from ...compiler.ir.nodes import Kernel, Op, Stmt
+from ...compiler.ir.printer import print_statement
+from ...compiler.ir.walk import results, walk_task
 from ..base import SLABS, Arrays, Draws, Flight, Options, Probe, Scalars, Sizes
 from ..cpu.block import Block
 from ..cpu.report import exception
@@ -23,6 +25,9 @@ from .counts import iterations
 from .device import Absent, Device
 from .memory import Heap, Pool
 from .staging import Staging
+
+MASK = "STACKGRAD_VULKAN_MASK"
+"""Names of features, with commas between."""
 
 GROUPS = {True: 32, False: 1024}
 """Most groups of a task, by whether the device is a CPU: 1,024 groups of 64 threads fill any GPU."""
@@ -41,6 +46,19 @@ _LOOPS = (
 def most_threads(device: Device) -> int:
     """Of a task."""
     return GROUPS[device.card.is_cpu] * LOCAL_SIZE
+
+
+_TYPES = {"Float64": ("f64",), "Int8": ("i8", "u8", "u1"), "Int16": ("i16", "u16", "f16")}
+_WIDE = ("sin", "cos", "tan", "pow", "mod")
+"""Operations on f32 that compute in f64, some for some arguments alone."""
+
+
+def _needs(stmt: Stmt, capability: str) -> bool:
+    """Whether a statement makes a value for which a module declares the capability."""
+    types = _TYPES.get(capability, ())
+    if isinstance(stmt, Op) and capability == "Float64" and stmt.op in _WIDE and stmt.result.type.is_real:
+        return True
+    return any(str(value.type) in types for value in results(stmt))
 
 
 @dataclass
@@ -126,12 +144,17 @@ class VulkanExecutable:
 
 
 class VulkanBackend:
-    """Kernels on a Vulkan device. masked: features that are not used even where the device has them, for tests."""
+    """Kernels on a Vulkan device.
+
+    masked: features that are not used even where the device has them, so that each way around one runs on any machine;
+    None for those that the variable MASK names.
+    """
 
     name = "vulkan"
 
-    def __init__(self, masked: tuple[str, ...] = ()) -> None:
-        self.masked = masked
+    def __init__(self, masked: tuple[str, ...] | None = None) -> None:
+        given = os.environ.get(MASK, "") if masked is None else ",".join(masked)
+        self.masked = tuple(name.strip() for name in given.split(",") if name.strip())
         self._device: Device | None = None
         self._pool: Pool | None = None
         self._heap: Heap | None = None
@@ -161,6 +184,9 @@ class VulkanBackend:
     def features(self) -> Features:
         """What the generator may use."""
         found = self.device.card.features
+        unknown = [name for name in self.masked if name not in vars(found)]
+        if unknown:
+            raise DeviceError(f"there is no feature {unknown[0]!r} to mask; there are: {', '.join(vars(found))}")
         masked = {name: () if name == "modes" else False for name in self.masked}
         return Features(**{**vars(found), **masked})
 
@@ -175,13 +201,13 @@ class VulkanBackend:
         return VulkanExecutable(kernel, shaders, device, self._pool, self._heap)
 
     def _refused(self, kernel: Kernel, lacking: list[str]) -> Unsupported:
-        """The first statement that makes a value which the device cannot hold, if one does."""
-        names = {"Float64": ("f64",), "Int8": ("i8", "u8"), "Int16": ("i16", "u16", "f16")}
-        wanted = [t for c in lacking for t in names.get(c, ())]
+        """At the first statement that makes what the device cannot hold."""
         statements = (s for task in kernel.tasks for s in walk_task(task))
-        found = next((s for s in statements if str(getattr(getattr(s, "result", None), "type", "")) in wanted), None)
+        found = next((s for s in statements if any(_needs(s, c) for c in lacking)), None)
         reason = f"kernel {kernel.name}: {self.device.card.name} has no {', no '.join(lacking)}"
-        return Unsupported(reason, "use types that the device has, or the cpu backend",
+        if found is not None:
+            reason += f", which `{print_statement(found).splitlines()[0]}` needs"
+        return Unsupported(reason, "use types and functions that the device has, or the cpu backend",
                            None if found is None else kernel.span(found.loc))  # fmt: skip
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
