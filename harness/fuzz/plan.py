@@ -39,6 +39,8 @@ LANES = (4, 8, 2, 4, 8, 16)
 """Lanes of masked code: launches have up to 9 iterations."""
 RELATED = 0.06
 """Share of cases that check a relation, on the reference or on the backends of the case."""
+RELATED_BY = (*RELATIONS, "widened")
+"""Relations to draw from; no other comparison sees a derivative that is wrong in one type alone."""
 
 OF_ARRAYS = ("restoring", "restoring", "greedy", "restoring", "stored", "restoring", "restoring")
 """Policies that differ in what they save of local arrays; one more makes the gradient of every kernel that has some."""
@@ -150,7 +152,7 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
         again=drawn["again"],
         peers=peers,
         in_memory=drawn["in_memory"],
-        relations=(source.choice(RELATIONS),) if source.random() < RELATED else (),
-        relate_on=source.choice(("reference", "backends")),
+        relations=(source.choice(RELATED_BY),) if source.random() < RELATED else (),
+        relate_on=source.choice(("reference", "backends", "reference")),
         part=source.randrange(64),
     )
