@@ -20,6 +20,18 @@ import stand_in  # noqa: E402
 _FOLDERS = ("ops", "statements", "invalid", "ad")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", default="", metavar="K/N", help="run every N-th test from number K on")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without the tests of other parts."""
+    if config.getoption("--part"):
+        first, step = map(int, config.getoption("--part").split("/"))
+        config.hook.pytest_deselected(items=[item for k, item in enumerate(items) if k % step != first])
+        items[:] = items[first::step]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cuda: runs on an NVIDIA GPU; skipped, with the reason, where there is none")

@@ -48,8 +48,22 @@ NEEDS = {"ad_api/test_torch.py": "torch", "ad_api/test_jax.py": "jax"}
 """Files that are left out where a library is not installed."""
 
 
+SPLIT = {
+    "ops/*.kir": 6, "statements/*.kir": 3, "ad/*.kir": 2, "shapes/test_shapes.py": 10, "examples/test_examples.py": 4,
+    "examples/test_second_order.py": 2, "ad/test_loop_shapes.py": 3, "ad/test_singular_points.py": 3,
+    "ad/test_pitfalls.py": 2, "ad/test_random_kernels.py": 2, "runtime/test_order_of_updates.py": 2,
+}  # fmt: skip
+"""In how many processes the larger ones run."""
+
+
 def parts() -> Iterator[str]:
-    """Paths below tests/, each a process of its own; files of one folder in IR text are one."""
+    """Each a process of its own: a path below tests/, the files of a folder in IR text, and `#K/N` of large ones."""
+    for name in _files():
+        count = SPLIT.get(name, 1)
+        yield from (f"{name}#{k}/{count}" for k in range(count)) if count > 1 else (name,)
+
+
+def _files() -> Iterator[str]:
     for folder in FOLDERS:
         if any((TESTS / folder).glob("*.kir")):
             yield f"{folder}/*.kir"
@@ -61,10 +75,12 @@ def parts() -> Iterator[str]:
 
 def arguments(part: str) -> list[str]:
     """Of pytest."""
-    folder, _, pattern = part.partition("/")
+    name, _, share = part.partition("#")
+    folder, _, pattern = name.partition("/")
     paths = [str(p) for p in sorted((TESTS / folder).glob(pattern))]
     chosen = ["--backend", "cuda"] if pattern == "*.kir" else []
-    without = [a for n in NOT_ON_A_DEVICE if n.startswith(f"{part}::") for a in ("--deselect", f"tests/{n}")]
+    without = [a for n in NOT_ON_A_DEVICE if n.startswith(f"{name}::") for a in ("--deselect", f"tests/{n}")]
+    chosen += ["--part", share] if share else []
     return ["-p", "no:cacheprovider", *paths, *chosen, *without]
 
 
