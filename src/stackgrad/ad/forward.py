@@ -169,11 +169,15 @@ class FwdMode:
     ) -> None:  # fmt: skip
         """fields: what the launch writes."""
         written = sorted(launcher.lowered.writes & memory.keys()) if self.batched else []
+        if written:
+            RUNTIME.settle()
         before = {name: memory[name].copy() for name in written}
         try:
             for k in range(self.count or 1):
-                for name in written if k else ():
-                    memory[name][...] = before[name]
+                if written and k:
+                    RUNTIME.settle()
+                    for name in written:
+                        memory[name][...] = before[name]
                 tangents = {name + DUAL: found[k] for name, found in duals.items()}
                 launcher.run({**memory, **tangents, **replaced(k)}, scalars, draws)
         finally:
