@@ -122,9 +122,12 @@ def _keeps_gradient(value: Any) -> bool:
 def _jax(value: Any, needs_grad: bool | None) -> Foreign:
     if needs_grad:
         raise Misfit("a JAX array has no gradient buffer", "wrap the kernel with sg.jax.wrap, or give an ndarray")
-    if RUNTIME.remote is not None and hasattr(value, "__cuda_array_interface__"):
+    if RUNTIME.remote is not None and all(device.platform == "gpu" for device in value.devices()):
         value.block_until_ready()
-        return Foreign(_borrowed(value.__cuda_array_interface__, value, None), read_only=True, owner=value)
+        interface = {
+            "shape": value.shape, "typestr": np.dtype(value.dtype).str, "data": (value.unsafe_buffer_pointer(), True),
+        }  # fmt: skip
+        return Foreign(_borrowed(interface, value, None), read_only=True, owner=value)
     memory = np.array(value, order="C")
     memory.flags.writeable = False
     return Foreign(memory, read_only=True, owner=value)
