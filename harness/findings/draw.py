@@ -15,7 +15,7 @@ from ..model import nodes as m
 from ..model.dialects import NotInDialect
 from ..model.source import render_source
 from ..model.tidy import tidy, without_views
-from ..model.walk import rebuilt_program, walk_program
+from ..model.walk import nested, rebuilt_program, walk, walk_program
 from ..strategies import SMOOTH
 from ..strategies.draw import RandomDraw
 from ..strategies.kernels import Kernels
@@ -88,7 +88,24 @@ def takes(program: Program) -> bool:
     grads = [f for f in program.fields if f.grad]
     lanes = all(0 not in f.storage for f in program.fields)
     whole = any(f.struct for f in program.fields)
-    return bool(grads) and lanes and not whole and _loops_alone(program) and _returns_last(program)
+    formed = _loops_alone(program) and _returns_last(program)
+    return bool(grads) and lanes and not whole and formed and stores_once(program)
+
+
+def stores_once(program: Program) -> bool:
+    """Whether no element is stored twice, as far as the text tells: peers demand that all but the first change of an
+    element be an atomic, and promise nothing else.
+    """
+    stored = [(t, outer) for s, outer in nested(program.kernel.body) if isinstance(s, m.Assign)
+              for t in s.targets if isinstance(m.root(t), m.Element)]  # fmt: skip
+    if len({t for t, _ in stored}) < len(stored):
+        return False
+    loops = [(t, [s for s in outer[1:] if isinstance(s, m.For)]) for t, outer in stored]
+    return all(_names(t) & set(s.indices) for t, inner in loops for s in inner)
+
+
+def _names(place: m.Expr) -> set[str]:
+    return {n.name for n in walk(place) if isinstance(n, m.Name)}
 
 
 def _loops_alone(program: Program) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from ...backends.base import Draws, Sizes
 from ...compiler.errors import StackgradError
 from ...reference.launch import run
+from ...reference.traps import TRAPS
 from ..fuzz.derivatives import compare
 from ..fuzz.lowerings import Lowerings
 from ..fuzz.plan import Plan
@@ -20,6 +21,7 @@ from ..model import Program, load
 from ..outcome import Arrays
 
 ORACLES = Plan(backends=(), oracle=True, tangents=False)
+DUAL = Plan(backends=(), oracle=False, tangents=False)
 JUDGES = ("dual", "jax")
 
 
@@ -36,7 +38,14 @@ class Evidence:
         return bool(self.judges)
 
 
-def evidence(program: Program) -> Evidence | None:
+def is_certain(program: Program) -> bool:
+    """Whether dual numbers confirm the gradient of a program: what a reducer asks at every step, so that it does not
+    end at a tie or a kink, where there is no gradient to be wrong about.
+    """
+    return evidence(program, DUAL) is not None
+
+
+def evidence(program: Program, plan: Plan = ORACLES) -> Evidence | None:
     """The right gradient; None if there is none, or if anybody disagrees with it or cannot tell."""
     try:
         kernel, initial, scalars = load(program)
@@ -47,8 +56,8 @@ def evidence(program: Program) -> Evidence | None:
         after = {name: array.copy() for name, array in initial.items()}
         run(made.plain.kernel, after, scalars, Sizes(), Draws(), fuel=FUEL)
         found = bounded(made.lean.kernel, {**after, **seeds}, scalars, Draws())
-        judged = list(compare(made, initial, scalars, seeds, ORACLES))
-    except StackgradError:
+        judged = list(compare(made, initial, scalars, seeds, plan))
+    except (StackgradError, *TRAPS):
         return None
     if found.poisoned or any(j.verdict in ("disagree", "poisoned", "undecided") for j in judged):
         return None

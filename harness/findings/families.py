@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from ..fuzz.reduce import sign_of_judged, size
 from ..fuzz.statistics import Finding
 from ..model import Program
+from ..model import nodes as m
 from ..model.source import definitions
+from ..model.walk import walk_program
 from ..peers import DIED, HUNG, OVERFLOW
 from .traits import TRAITS, traits
 
@@ -60,17 +62,27 @@ def lines_of(program: Program) -> int:
     return len([line for line in text if line.strip() and not line.startswith("@")])
 
 
+def calls_of(program: Program) -> frozenset[str]:
+    """The functions that a program calls."""
+    return frozenset(n.function for n in walk_program(program) if isinstance(n, m.Call))
+
+
 @dataclass
 class Family:
-    """A signature, its smallest finding, and how many were reduced to it."""
+    """A signature, its smallest finding, and how many were reduced to it. calls: functions called by each of these."""
 
     signature: Signature
     finding: Finding
     count: int = 1
+    calls: set[frozenset[str]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.calls.add(calls_of(self.finding.program))
 
     def add(self, finding: Finding) -> bool:
         """Count one more; whether it is the smallest now."""
         self.count += 1
+        self.calls.add(calls_of(finding.program))
         smaller = size(finding.program) < size(self.finding.program)
         if smaller:
             self.finding = finding
@@ -94,11 +106,15 @@ class Families:
             return self.known[signature]
         return family if family.add(finding) else None
 
-    def covers(self, peer: str, found: frozenset[str]) -> bool:
-        """Whether a program with these traits has all those of a known wrong gradient of the peer, so that it would
-        show nothing new if it failed.
+    def covers(self, peer: str, program: Program) -> bool:
+        """Whether a program has all traits of a known wrong gradient of the peer, and calls all that one of its
+        findings calls, so that it would show nothing new if it failed.
         """
-        return any(s.peer == peer and s.is_wrong_gradient and s.traits <= found for s in self.known)
+        found, called = traits(program), calls_of(program)
+        return any(
+            s.peer == peer and s.is_wrong_gradient and s.traits <= found and any(c <= called for c in family.calls)
+            for s, family in self.known.items()
+        )
 
     @property
     def wrong_gradients(self) -> list[Family]:

@@ -22,8 +22,8 @@ from ..fuzz.statistics import Finding, Statistics
 from ..fuzz.worker import Crash, Execute, Job, Setup, Worker
 from ..model import Program
 from ..strategies.draw import RandomDraw
-from .draw import in_double, sample_for_peers
-from .evidence import evidence
+from .draw import in_double, sample_for_peers, stores_once
+from .evidence import evidence, is_certain
 from .families import LINES, Families, Family, lines_of, signature_of
 from .traits import traits
 
@@ -66,7 +66,7 @@ class Counts:
 class Hunt:
     """What a hunt came to so far. met: pairs of traits of the programs asked. passed_over: programs not asked, for what
     they show is known. reduced: findings that were made small. unsure: those of which it is not sure that the peer is
-    wrong. long: those of more than LINES lines.
+    wrong.
     """
 
     peers: tuple[str, ...]
@@ -77,8 +77,7 @@ class Hunt:
     met: Counter[frozenset[str]] = field(default_factory=Counter)
     passed_over: int = 0
     reduced: int = 0
-    unsure: int = 0
-    long: int = 0
+    unsure: list[Finding] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def chosen(self, seed: int, sample: Sample) -> tuple[int, Program, tuple[str, ...]]:
@@ -94,9 +93,8 @@ class Hunt:
 
     def _wanted(self, program: Program, source: RandomDraw) -> tuple[str, ...]:
         """The peers that are worth asking."""
-        found = traits(program)
         with self.lock:
-            return tuple(p for p in self.peers if not self.families.covers(p, found) or source.boolean(AGAIN))
+            return tuple(p for p in self.peers if not self.families.covers(p, program) or source.boolean(AGAIN))
 
     def count(self, judged: tuple[Judged, ...]) -> None:
         """Enter what the peers made of a program."""
@@ -134,7 +132,7 @@ class Hunt:
         signature = signature_of(finding)
         if signature is None:
             return True, True, ()
-        known = self.families.covers(signature.peer, signature.traits)
+        known = self.families.covers(signature.peer, finding.program)
         return not signature.is_wrong_gradient, known, size(finding.program)
 
 
@@ -227,9 +225,24 @@ def _enter_small(found: Hunt, small: Finding) -> Family | None:
     sure = signature is not None and (not signature.is_wrong_gradient or evidence(small.program) is not None)
     with found.lock:
         found.reduced += 1
-        found.unsure += not sure
-        found.long += lines_of(small.program) > LINES
-        return found.families.add(small) if sure else None
+        if sure:
+            return found.families.add(small)
+        found.unsure.append(small)
+        return None
+
+
+@dataclass
+class _Certain:
+    """From the first step on whose gradient is certain, all are; and none stores an element twice."""
+
+    reached: bool = False
+
+    def __call__(self, program: Program) -> bool:
+        certain = is_certain(program)
+        if not stores_once(program) or (self.reached and not certain):
+            return False
+        self.reached |= certain
+        return True
 
 
 def small_finding(finding: Finding, execute: Execute, seconds: float) -> Finding | None:
@@ -251,6 +264,6 @@ def small_finding(finding: Finding, execute: Execute, seconds: float) -> Finding
         finding = replace(finding, program=wide)
     elif not fails(finding.program):
         return None
-    small = reduce(replace(finding, plan=plan), execute, seconds)
+    small = reduce(replace(finding, plan=plan), execute, seconds, _Certain() if key[0] == "reverse" else bool)
     plainer = replace(small.program, fields=tuple(replace(f, argument=False) for f in small.program.fields))
     return replace(small, program=plainer) if plainer != small.program and fails(plainer) else small

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...compiler.ir.types import f64
 from ..model import Program
 from ..model import nodes as m
 from ..model.dialects import DIALECTS
@@ -34,6 +35,7 @@ import {package} as {alias}
 '''
 
 _FOOT = '''
+
 
 def fill(before):
     for name, array in ARRAYS.items():
@@ -106,8 +108,8 @@ def script(program: Program, peer: str, known: Evidence, title: str, version: st
         title=title, story=_story(peer, version, known), package=dialect.package, alias=dialect.alias,
         start=start_line(program, peer).replace(f"getattr({dialect.alias}, arch)", f"{dialect.alias}.cpu"),
     )  # fmt: skip
-    return "\n".join([head, *_memory(program, peer), "", "", definitions(program, peer), *_data(program, peer, known),
-                      *_launches(program)]) + _FOOT  # fmt: skip
+    kernel = ["", "", definitions(program, peer), "", *_data(program, peer, known)]
+    return "\n".join([head, *_memory(program, peer), *kernel, *_launches(program, peer)]) + _FOOT
 
 
 def _story(peer: str, version: str, known: Evidence) -> str:
@@ -152,8 +154,9 @@ def _table(arrays: dict[str, np.ndarray] | object) -> str:
     return "{" + ", ".join(f"{_quoted(name)}: {a.tolist()!r}" for name, a in arrays.items()) + "}"
 
 
-def _launches(program: Program) -> Iterator[str]:
-    args = ", ".join([*(_scalar(program, p) for p in program.arguments), *(f.name for f in arrays_given(program))])
+def _launches(program: Program, peer: str) -> Iterator[str]:
+    given = [*(_given(program, peer, p) for p in program.arguments), *(f.name for f in arrays_given(program))]
+    args = ", ".join(given)
     for name, call in (("launch", program.kernel.name), ("launch_backward", f"{program.kernel.name}.grad")):
         yield ""
         yield ""
@@ -161,13 +164,14 @@ def _launches(program: Program) -> Iterator[str]:
         yield f"    {call}({args})"
 
 
-def _scalar(program: Program, param: m.Param) -> str:
+def _given(program: Program, peer: str, param: m.Param) -> str:
     known = program.scalars()
-    return repr(known[param.name])
+    numbers = [repr(known[entry]) for entry in param.entries]
+    a = DIALECTS[peer].alias
+    return f"{a}.Vector([{', '.join(numbers)}], {a}.{param.dtype})" if param.shape else numbers[0]
 
 
 def can_be_written(program: Program) -> bool:
-    """Whether a script can say this program: doubles and integers in fields and arrays, numbers as arguments."""
+    """Whether a script can say this program: fields and arrays without origins, all reals of them doubles."""
     plain = all(not f.struct and not f.offset and not f.views for f in program.fields)
-    double = all(f.dtype.is_int or str(f.dtype) == "f64" for f in program.fields)
-    return plain and double and not any(p.shape for p in program.arguments)
+    return plain and all(not f.dtype.is_real or f.dtype == f64 for f in program.fields)

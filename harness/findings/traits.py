@@ -120,6 +120,12 @@ def _stored_and_read(f: Facts) -> bool:
     return any(isinstance(n, m.Element) and n.field in written for n in _reads(f.program.kernel.body))
 
 
+def _constant_stored(f: Facts) -> bool:
+    """An element gets a number of the text."""
+    stores = [n for n in f.nodes if isinstance(n, m.Assign) and len(n.targets) == len(n.values)]
+    return any(_in_memory(t) and isinstance(v, m.Number) for n in stores for t, v in zip(n.targets, n.values))
+
+
 def _inner_assignment(f: Facts) -> bool:
     """A local that a branch outside all serial loops assigns."""
     branches = [(s, outer) for s, outer in f.placed if isinstance(s, m.If)]
@@ -146,8 +152,8 @@ def _outside_places(node: object) -> Iterator[object]:
 
 
 def _dynamic_part(f: Facts) -> bool:
-    """An entry of a local vector whose index is known at the launch alone."""
-    parts = [n for n in f.nodes if isinstance(n, m.Part) and isinstance(m.root(n), m.Name)]
+    """An entry of a vector that is not memory, whose index is known at the launch alone."""
+    parts = [n for n in f.nodes if isinstance(n, m.Part) and not isinstance(m.root(n), m.Element)]
     return any(not all(isinstance(k, m.Number) for k in n.indices) for n in parts)
 
 
@@ -205,6 +211,7 @@ TRAITS: dict[str, Predicate] = {
     "an atomic product": _atomic("mul"),
     "the value of an atomic": SHAPES["value of an atomic"],
     "an element stored and read": _stored_and_read,
+    "a constant stored": _constant_stored,
     "an unrolled loop": SHAPES["unrolled loop"],
     "an index in arithmetic": _index_in_arithmetic,
 }

@@ -139,13 +139,23 @@ def simplifications(program: Program) -> Iterator[Program]:
         if isinstance(n, m.Expr) and not isinstance(n, m.Number) and not _is_target(p)
     ]  # fmt: skip
     for path, node in sorted(found, key=lambda pair: -sum(1 for _ in walk(pair[1]))):
-        for new in (*_NUMBERS, *_operands(node)):
+        for new in _replacements(path, node):
             yield _at(program, path, new)
 
 
 def _is_target(path: Path) -> bool:
     """Whether an expression is assigned to; the indices inside it are not."""
     return "target" in path[-1:] or "targets" in path[-2:-1]
+
+
+def _replacements(path: Path, node: m.Expr) -> Iterator[m.Expr]:
+    """What may stand in a place. Loops run at least once, for one that does not hides what its body does; and a number
+    has no parts.
+    """
+    if path[-1] == "base":
+        yield from (e for e in _operands(node) if not isinstance(e, m.Number))
+    else:
+        yield from (*_NUMBERS[: 1 if path[-1] == "end" else None], *_operands(node))
 
 
 def _operands(node: m.Expr) -> Iterator[m.Expr]:

@@ -47,6 +47,10 @@ def size(program: Program) -> Size:
     return lines, len(text), len(numbers), sum(len(f"{v:g}") for v in plain), literals
 
 
+def _always(program: Program) -> bool:
+    return True
+
+
 @dataclass
 class _Reducer:
     execute: Execute
@@ -54,6 +58,7 @@ class _Reducer:
     sign: tuple[str, ...]
     deadline: float
     races: bool = False
+    holds: Callable[[Program], bool] = _always
     passed: set[Program] = field(default_factory=set)
 
     def fails(self, program: Program) -> bool:
@@ -63,7 +68,7 @@ class _Reducer:
         if program in self.passed:
             return False
         failed = sign_of(self.execute(Job(0, program, self.plan))) == self.sign
-        found = failed and (self.races or not iterations_meet(program))
+        found = failed and (self.races or not iterations_meet(program)) and self.holds(program)
         if not found:
             self.passed.add(program)
         return found
@@ -136,12 +141,14 @@ def sign_of_judged(judged: Iterable[Judged]) -> tuple[str, ...]:
     return (*failed.key, words[0] if ended else "value")
 
 
-def reduce(finding: Finding, execute: Execute, seconds: float = 30.0) -> Finding:
-    """The finding with a smaller program; as it was if it does not fail again."""
+def reduce(
+    finding: Finding, execute: Execute, seconds: float = 30.0, holds: Callable[[Program], bool] = _always
+) -> Finding:
+    """The finding with a smaller program; as it was if it does not fail again. holds: what every step must fulfil."""
     key = failed_key(finding.judged)
     plan = finding.plan.narrowed(key) if key else finding.plan
     sign = sign_of_judged(finding.judged) if key else sign_of(Crash(Job(), finding.crash))
-    reducer = _Reducer(execute, plan, sign, time.monotonic() + seconds, iterations_meet(finding.program))
+    reducer = _Reducer(execute, plan, sign, time.monotonic() + seconds, iterations_meet(finding.program), holds)
     start = tidy(finding.program)
     program = start if reducer.fails(start) else finding.program
     for simpler in ({"launches": 1}, {"traced": True}):  # the second: what fails is then a text that anybody can run

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from findings_support import V, X, Y, assign, loop, program, sine
 from stackgrad.compiler.ir.types import f32, f64
-from stackgrad.harness.findings.draw import in_common, in_double, sample_for_peers, takes, with_arguments
+from stackgrad.harness.findings.draw import in_common, in_double, sample_for_peers, stores_once, takes, with_arguments
 from stackgrad.harness.model import load, render_source
 from stackgrad.harness.model import nodes as m
 from stackgrad.harness.model.walk import walk_program
@@ -64,6 +64,14 @@ def test_statements_beside_loops_are_not_drawn() -> None:
     whole = program(assign(Y, sine(X)))
     beside = replace(whole, kernel=replace(whole.kernel, body=(assign(V, m.Number(1.0)), *whole.kernel.body)))
     assert takes(whole) and not takes(beside)
+
+
+def test_no_element_is_stored_twice() -> None:
+    j = m.Name("j")
+    assert stores_once(program(assign(Y, sine(X)))) and stores_once(program(loop(m.Augment(Y, "+", X))))
+    assert stores_once(program(loop(assign(m.Element("y", (j,)), X))))
+    assert not stores_once(program(loop(assign(Y, X))))
+    assert not stores_once(program(assign(Y, X), assign(Y, sine(X))))
 
 
 def test_a_single_number_becomes_an_array_of_one() -> None:

@@ -45,6 +45,7 @@ PLANTED: dict[str, m.Stmt | tuple[m.Stmt, ...]] = {
     "an atomic product": m.Augment(Y, "*", X),
     "the value of an atomic": assign(V, m.AtomicCall("add", Y, X)),
     "an element stored and read": (assign(Y, sine(X)), assign(V, Y)),
+    "a constant stored": assign(Y, m.Number(1.0)),
     "an unrolled loop": m.For(("j",), m.Unrolled(0, 3), (m.Augment(Y, "+", X),)),
     "an index in arithmetic": loop(m.Augment(Y, "+", m.Binary("*", X, m.Cast(J, f64)))),
 }  # fmt: skip
@@ -95,12 +96,15 @@ def test_what_does_not_fail_has_no_signature() -> None:
     assert signature_of(Finding(INVARIANT, Plan(), (Judged("reverse", "quadrants", "lean", "ok"),))) is None
 
 
-def test_a_family_covers_programs_with_all_its_traits_and_more() -> None:
+def test_a_family_covers_programs_with_all_its_traits_and_calls_and_more() -> None:
     families = Families()
     families.add(finding(INVARIANT))
-    more = traits(INVARIANT) | {"nested loops"}
+    more = program(assign(V, sine(X)), loop(loop(m.Augment(Y, "+", m.Binary("*", V, X)), index="l")))
     assert families.covers("quadrants", more) and not families.covers("taichi", more)
-    assert not families.covers("quadrants", traits(CARRIED))
+    assert not families.covers("quadrants", CARRIED)
+    assert not families.covers("quadrants", SQUARED), "it calls no sine"
+    families.add(finding(SQUARED))
+    assert families.covers("quadrants", SQUARED)
 
 
 def test_lines_are_those_of_the_kernel() -> None:

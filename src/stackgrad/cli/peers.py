@@ -9,6 +9,7 @@ from pathlib import Path
 from ..harness.findings.families import Family, lines_of
 from ..harness.findings.hunt import Hunt, hunt
 from ..harness.findings.store import Written, write
+from ..harness.fuzz.statistics import Finding
 from ..harness.model.source import definitions
 from ..harness.peers import PEERS, PYTHON, Peer
 from . import CommandError
@@ -40,6 +41,8 @@ def run_hunt(given: argparse.Namespace, peers: tuple[str, ...], backends: tuple[
     print(summary(found))
     for family in found.families.known.values():
         print(described(family))
+    for finding in found.unsure:
+        print(f"\nUNCERTAIN: {_kernel(finding, peers[0])}")
     if given.findings is not None:
         for written in write(Path(given.findings), found.families.wrong_gradients):
             print(_kept(written))
@@ -59,7 +62,7 @@ def summary(found: Hunt) -> str:
         )
     wrong = found.families.wrong_gradients
     rows.append(
-        f"made small: {found.reduced}, {found.unsure} of them uncertain; {len(found.pending)} left; "
+        f"made small: {found.reduced}, {len(found.unsure)} of them uncertain; {len(found.pending)} left; "
         f"{len(wrong)} families of wrong gradients, {len(found.families.known) - len(wrong)} others"
     )
     return "\n".join(rows)
@@ -69,10 +72,13 @@ def described(family: Family) -> str:
     """A family as a user reads it."""
     finding = family.finding
     failed = next((j.reason for j in finding.judged if j.verdict == "disagree"), finding.crash)
-    kernel = definitions(finding.program, family.signature.peer).strip().replace("\n", "\n    ")
     title = f"FOUND {family.count} times: {family.signature.title}"
     where = f"{lines_of(finding.program)} lines, seed {finding.seed}: {failed.splitlines()[0][:200]}"
-    return f"\n{title}\n    {where}\n    {kernel}"
+    return f"\n{title}\n    {where}\n    {_kernel(finding, family.signature.peer)}"
+
+
+def _kernel(finding: Finding, peer: str) -> str:
+    return definitions(finding.program, peer).strip().replace("\n", "\n    ")
 
 
 def _kept(written: Written) -> str:
