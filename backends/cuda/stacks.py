@@ -24,7 +24,8 @@ from .policy import WARP, Demand, Device, Dispatch, dispatch, halved
 from .selection import gate_of
 
 WIDEST = 16
-"""Bytes of the largest slot: there is room for it in every row, because a stack without slots is read at offset 0."""
+"""Bytes of the largest slot. A stack without slots is read at offset 0: there is room for its slot in every row, and
+where there are no rows all threads read one."""
 
 ENTRY = 4
 """Bytes of a number in a list."""
@@ -96,7 +97,6 @@ class Plan:
     needs: dict[str, int] = field(default_factory=dict)
     lists: dict[int, int] = field(default_factory=dict)
     widest: tuple[int, int] = (0, -1)
-    void: int = WIDEST
 
     def need(self, slab: str, size: int) -> None:
         """Have room for so many bytes."""
@@ -115,7 +115,6 @@ def plan(layout: Layout, sizes: Sizes, dispatches: Mapping[int, Dispatch]) -> Pl
         stride = _place(out, stacks, sizes, rows)
         out.words += ((layout.rows[task, slab], rows if stride else 0), (layout.strides[task, slab], stride))
         out.need(slab, rows * stride)
-        out.void = max(out.void, rows * WIDEST)
         if slab == "integer":
             ends[task] = rows * stride
     for task, at in layout.threads_at.items():
@@ -173,7 +172,7 @@ def bind(block: Block, placement: Placement, sizes: Sizes, heap: DeviceHeap) -> 
     for at, word in found.words:
         block.put(at, word)
     for slab, at in layout.slabs.items():
-        block.put(at, heap.base(slab, found.void))
+        block.put(at, heap.base(slab, WIDEST))
     for task, begin in found.lists.items():
         block.put(layout.list_at[task], heap.base("integer") + begin)
     block.stacks_key = heap.epoch, *key[1:]
