@@ -284,7 +284,7 @@ def init(
 ) -> None:
     """Start the runtime, or start it afresh: fields and compiled kernels of before are stale afterwards.
 
-    arch: `sg.cpu` (default; the variable STACKGRAD_ARCH replaces it), `sg.reference`, `sg.cuda` (`sg.gpu`), `sg.vulkan`.
+    arch: `sg.cpu` (default; STACKGRAD_ARCH replaces it), `sg.reference`, `sg.cuda` (`sg.gpu`), `sg.vulkan`.
     default_fp, default_ip: types of Python floats (sg.f16, f32, f64) and ints (sg.i32, i64 or another) in kernels.
     debug: index, assert and division checks in kernels. random_seed: key of `sg.random`. precise: no contraction and
     no approximation of reals. debug_info: machine code carries the program's lines, for debuggers and profilers (also
