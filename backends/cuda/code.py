@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from ...compiler.errors import Unsupported
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel, Task
-from ...compiler.ir.walk import walk
+from ...compiler.ir.walk import used_values, walk
 from ..base import Options
 from ..limits import check
 from ..llvm import ir
@@ -122,6 +122,29 @@ def _copies(m: ModuleState, task: Task) -> int:
     inside = list(walk(task.body))
     short = len(inside) <= SMALL and not any(isinstance(s, (n.For, n.While, n.StackPush, n.Print)) for s in inside)
     return GROUP if short and any(isinstance(s, n.Load) for s in inside) and not m.options.debug else 1
+
+
+_STRAIGHT = (
+    n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Load, n.Store, n.Atomic, n.Local, n.Get, n.Set,
+)  # fmt: skip
+
+
+def _may_write_late(task: Task) -> bool:
+    """Whether iterations that run together may all load before one of them writes: what an iteration reads of memory
+    it has not written before. What others write it does not read, for that would be a race.
+    """
+    written: set[str] = set()
+    used = used_values(walk(task.body))
+    for stmt in task.body:
+        if not isinstance(stmt, _STRAIGHT) or isinstance(stmt, n.Load) and stmt.array in written:
+            return False
+        if isinstance(stmt, n.Store):
+            written.add(stmt.array)
+        if isinstance(stmt, n.Atomic):
+            if stmt.array in written or stmt.result in used or stmt.expected is not None or stmt.value.type.is_bool:
+                return False
+            written.add(stmt.array)
+    return True
 
 
 # ---- one entry point ----------------------------------------------------------------------------------------
@@ -282,6 +305,7 @@ class _Entries:
         count = volume(b, box, 0, self.axes)
         additions = Private(self.sums)
         additions.copies = _copies(self.m, self.task)
+        additions.late = _may_write_late(self.task)
         run = task_function(self.m, self.index, self.task, additions=additions)
         b.call(run, [entry.block, box, thread, count, threads, thread])
 

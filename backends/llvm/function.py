@@ -23,9 +23,12 @@ assert adstack and memory, "they add their rows to LOWER"
 
 
 class Additions:
-    """What a target adds to the function of a task: nothing. copies: of the body, for iterations that run together."""
+    """What a target adds to the function of a task: nothing. copies: of the body, for iterations that run together.
+    late: they load before any of them writes.
+    """
 
     copies = 1
+    late = False
 
     def begin(self, e: Emitter) -> None:
         """Before the first iteration."""
@@ -172,11 +175,15 @@ def _groups(
     b.cbranch(b.icmp_unsigned("<", b.add(k, b.mul(stride, const(I64, additions.copies - 1))), last), group, left)
     b.position_at_end(group)
     at: ir.Value = k
+    e.late = [] if additions.late else None
     for _ in range(additions.copies):
         latch.append(e.flow.append("next"))
         _iteration(e, task, additions, at, header)
         e.flow.go(latch[-1])
         at = b.add(at, stride)
+    for write in e.late or ():
+        write()
+    e.late = None
     k.add_incoming(at, b.block)
     b.branch(header)
     b.position_at_end(left)

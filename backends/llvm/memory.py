@@ -6,6 +6,8 @@ array reads 0 and writes nothing, because that would damage the stack.
 """
 from __future__ import annotations
 
+from functools import partial
+
 from ...compiler.ir import nodes as n
 from ...compiler.ir.types import Scalar
 from . import atomics, ir
@@ -50,7 +52,15 @@ def _load(e: Emitter, stmt: n.Load) -> None:
 @LOWER.row(n.Store)
 def _store(e: Emitter, stmt: n.Store) -> None:
     place, t = address(e, stmt)
-    e.flow.store(to_memory(e, e.operand(stmt.value), t.is_bool), place)
+    write(e, to_memory(e, e.operand(stmt.value), t.is_bool), place)
+
+
+def write(e: Emitter, value: ir.Value, place: ir.Value) -> None:
+    """Store, or put that off."""
+    if e.late is None:
+        e.flow.store(value, place)
+    else:
+        e.late.append(partial(e.flow.store, value, place))
 
 
 @LOWER.row(n.Atomic)
@@ -66,7 +76,13 @@ def _atomic(e: Emitter, stmt: n.Atomic) -> None:
         old = atomics.compare_and_swap(e, t, place, e.operand(stmt.expected), e.operand(stmt.value), atomic)
         e.values[stmt.result] = old
         return
-    e.values[stmt.result] = atomics.update(e, stmt.op, t, place, e.operand(stmt.value), atomic)
+    value = e.operand(stmt.value)
+    if e.late is None:
+        e.values[stmt.result] = atomics.update(e, stmt.op, t, place, value, atomic)
+    elif atomic:
+        e.late.append(partial(atomics.update, e, stmt.op, t, place, value, atomic))
+    else:
+        write(e, atomics.combine(e, stmt.op, t, e.b.load(place, memory_type(t)), value), place)
 
 
 # ---- locals -------------------------------------------------------------------------------------------------

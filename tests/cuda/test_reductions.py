@@ -10,6 +10,7 @@ import stackgrad as sg
 from on_emulator import runtime
 from stackgrad.backends.base import Options
 from stackgrad.backends.cuda.code import generate
+from stackgrad.backends.cuda.host_code import MOST
 from stackgrad.backends.cuda.ptx import ptx
 from stackgrad.backends.cuda.reductions import sums
 from stackgrad.compiler.ir.nodes import Task
@@ -157,3 +158,36 @@ def test_loads_of_a_short_task_are_under_way_together() -> None:
     assert text.count("atom.global.add.f32") + text.count("red.global.add.f32") == 1
     assert text.count("shfl.sync.down") >= 5 and text.count("bar.sync") == 2
     assert generate(parse_kernel(SQUARES), Options()).layout.state_size == 0
+
+
+def test_loads_of_updates_come_before_stores() -> None:
+    """A gradient that adds to each element: what four iterations read is on its way before the first of them writes."""
+    text = ptx(parse_kernel(SQUARES.replace("atomic add l[]", "atomic add y[%2]").replace("l: f32[0]", "y: f32[1]")))
+    body = text[text.index(".entry loss_task_0") :]
+    accesses = re.findall(r"ld\.global\.nc|ld\.global\.b32|st\.global|\bbra\b", body)
+    group = "".join({"ld.global.nc": "n", "ld.global.b32": "l", "st.global": "s", "bra": "|"}[a] for a in accesses)
+    assert re.search(r"\|[nl]{8}ssss\|", group), group
+
+
+@pytest.mark.parametrize("few", [1, 3])
+def test_iterations_in_groups_are_right(few: int) -> None:
+    """With so few threads that each has many iterations: reads before writes, own elements, shared ones."""
+    with runtime() as (backend, _):
+        backend.device.table[MOST] = few
+        x, y, hits = sg.field(sg.f32, 103), sg.field(sg.f32, 103), sg.field(sg.i32, 7)
+        values = np.random.default_rng(5).normal(size=103).astype(np.float32)
+        x.from_numpy(values)
+        y.from_numpy(values)
+
+        @sg.kernel
+        def step():
+            for i in x:
+                old = x[i]
+                x[i] = old * 2.0 + y[i]
+                y[i] += old
+                hits[i % 7] += 1
+
+        step()
+        assert np.array_equal(x.to_numpy(), values * 2 + values)
+        assert np.array_equal(y.to_numpy(), values + values)
+        assert hits.to_numpy().tolist() == [len(range(k, 103, 7)) for k in range(7)]
