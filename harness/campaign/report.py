@@ -10,6 +10,7 @@ from ...compiler.ad.statements import REVERSE
 from ...compiler.ir.nodes import STATEMENTS, Atomic, Op
 from ...compiler.ir.ops import ATOMIC_OPS, OPS, atomic_fits
 from ...compiler.ir.types import f64
+from ..compare import Verdict
 from ..fuzz.corpus import failed_key
 from ..fuzz.result import DECIDED
 from ..fuzz.statistics import Finding, Statistics
@@ -17,7 +18,7 @@ from ..model.source import definitions
 from .plain import Plain, from_plain, total
 from .store import Store
 
-_COMPARED = ("ok", "disagree")
+_COMPARED: tuple[Verdict, ...] = ("ok", "disagree")
 _FEATURES = ("statement ", "atomic ", "loop ", "task ", "tasks ", "gate")
 """Tags that are rows of the matrix; operations have a table of their own."""
 
@@ -50,6 +51,7 @@ def summary(found: Statistics) -> Plain:
         "disagreements": found.outcomes["disagreement"], "crashes": found.crashes,
         "decided nothing": round(found.open_share, 4), "retried in f64": found.retried,
         "gradients": found.differentiated, "gradients judged by an oracle": found.by_oracle,
+        "gradients judged by JAX": sum(found.comparisons["reverse", "jax", verdict] for verdict in _COMPARED),
         "median case, ms": round(found.median, 1), "adstacks in use": found.stacked, "loops nested": found.nested,
     }  # fmt: skip
 

@@ -16,7 +16,7 @@ from stackgrad.harness.relations.chain import Chain, On
 from stackgrad.harness.relations.table import TABLE
 from stackgrad.reference.backend import ReferenceBackend
 
-DRAWS = range(6)
+DRAWS = range(4)
 """Draws that between them change each part of each kernel."""
 
 

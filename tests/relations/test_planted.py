@@ -11,16 +11,16 @@ from relation_support import chain_of, executor, reference, said, traced
 from stackgrad.compiler.ad.rules import VJP
 from stackgrad.compiler.ad.statements import Handler
 from stackgrad.compiler.ir import nodes as n
-from stackgrad.compiler.ir.types import f32
+from stackgrad.compiler.ir.types import f32, i32
 from stackgrad.harness.fuzz.bisect import Bisector
 from stackgrad.harness.fuzz.plan import Plan
 from stackgrad.harness.fuzz.reduce import reduce, size
 from stackgrad.harness.fuzz.statistics import Finding
 from stackgrad.harness.fuzz.worker import Job, Runner, Setup
+from stackgrad.harness.model import nodes as m
 from stackgrad.harness.mutants import MUTANTS
 from stackgrad.harness.mutants.planting import patched_handler, patched_rule
 from stackgrad.harness.relations.table import TABLE
-from stackgrad.harness.strategies import sample
 
 FINDS = {
     "loop-split": [
@@ -113,27 +113,33 @@ KEY = ("reverse", "loop-split")
 PLAN = Plan((), twins=False, again=False, tangents=False, classic=False, policy="", relations=("loop-split",))
 
 
-def first_finding(runner: Runner) -> Finding:
-    """The first random program on which the relation fails, with this comparison alone."""
-    for seed in range(40):
-        judged = runner.run(Job(0, program := sample(seed, "smooth"), PLAN.narrowed(KEY))).judged
-        if any(j.verdict == "disagree" for j in judged):
-            return Finding(program, PLAN, judged)
-    raise AssertionError("forty programs, and it fails on none")
+def looped() -> m.Program:
+    """y[i] = sin(... sin(x[i]²)² ...), as many times as n[i] says."""
+    i, v = m.Name("i"), m.Name("v")
+    body = (
+        m.Assign((v,), (m.Element("x", (i,)),)),
+        m.For(("j",), m.Range(None, m.Element("n", (i,))), (m.Assign((v,), (m.Call("sin", (m.Binary("*", v, v),)),)),)),
+        m.Assign((m.Element("y", (i,)),), (v,)),
+    )
+    reals = (0.5, 0.75, 1.0)
+    fields = (m.Field("x", f32, (3,), True), m.Field("n", i32, (3,)), m.Field("y", f32, (3,), True))
+    inputs = m.Inputs((("x", reals), ("n", (3, 1, 2)), ("y", (0.0,) * 3)), (), (("x", reals), ("y", reals)))
+    return m.Program(m.Kernel("k", (m.For(("i",), m.Over("x"), body),)), fields, (), inputs)
 
 
 def test_a_finding_is_replayed_reduced_and_bisected() -> None:
+    program = looped()
+    assert not Runner(Setup(())).run(Job(0, program, PLAN.narrowed(KEY))).disagreements
     with MUTANTS["for-misses-first"].planted():
         runner = Runner(Setup(()))
-        found = first_finding(runner)
-        assert {j.key for j in found.judged if j.verdict == "disagree"} == {KEY}
-        small = reduce(found, runner.run, 4.0)
-        assert size(small.program) < size(found.program)
+        judged = runner.run(Job(0, program, PLAN.narrowed(KEY))).judged
+        assert {j.key for j in judged if j.verdict == "disagree"} == {KEY}
+        small = reduce(Finding(program, PLAN, judged), runner.run, 2.0)
+        assert size(small.program) < size(program)
         assert KEY in {j.key for j in small.judged if j.verdict == "disagree"}
         assert runner.run(Job(0, small.program, small.plan.everything)).disagreements, "a replay asks for everything"
-        suspect = Bisector(small.program, small.plan, KEY, runner.panel).statement()
+        suspect = Bisector(program, PLAN, KEY, runner.panel).statement()
     assert suspect is not None and "adjoint" in suspect.reason
-    assert not Runner(Setup(())).run(Job(0, small.program, small.plan.narrowed(KEY))).disagreements
 
 
 def test_every_kernel_is_used() -> None:

@@ -34,9 +34,9 @@ def test_holds_on_the_reference(relation: str, kernel: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["cpu", "cpu-masked"])
-@pytest.mark.parametrize("kernel", ["nested", "sums", "tasks", "vectors", "exits"])
+@pytest.mark.parametrize("kernel", ["nested", "sums", "tasks"])
 def test_holds_on_machine_code(kernel: str, backend: str) -> None:
     for relation in RELATIONS:
-        judged = said(relation, traced(kernel, sg.f32), executor(backend), np.float32, draws=(1, 2))
+        judged = said(relation, traced(kernel, sg.f32), executor(backend), np.float32, draws=(1,))
         assert {j.verdict for j in judged} <= {"ok"}, [str(j) for j in judged if j.verdict != "ok"]
         assert all(j.reference == backend and j.executor == relation for j in judged)
