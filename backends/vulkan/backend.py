@@ -6,8 +6,9 @@ kernel writes is copied back. Errors are raised by the launch itself, with the c
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass, field
-from typing import Any
+from weakref import finalize
 
 from ...compiler.errors import DeviceError, StackgradError, Unsupported
 from ...compiler.ir.nodes import Kernel, Op, Stmt
@@ -23,8 +24,9 @@ from ..spirv.shaders import LOCAL_SIZE, PROBE, Shaders, generate
 from . import stacks
 from .counts import iterations
 from .device import Absent, Device
-from .memory import Heap, Pool
+from .memory import Buffer, Heap, Pool
 from .staging import Staging
+from .submission import Dispatch, Submission
 
 MASK = "STACKGRAD_VULKAN_MASK"
 """Names of features, with commas between."""
@@ -61,6 +63,13 @@ def _needs(stmt: Stmt, capability: str) -> bool:
     return any(str(value.type) in types for value in results(stmt))
 
 
+def _give_back(submission: Submission, pool: Pool, own: Buffer) -> None:
+    """What an executable held."""
+    submission.destroy()
+    if submission.device.process == os.getpid():
+        pool.give(own)
+
+
 @dataclass
 class VulkanExecutable:
     """A compiled kernel. growths: how often a launch made the adstack heap larger."""
@@ -72,12 +81,14 @@ class VulkanExecutable:
     heap: Heap
     growths: int = 0
     _written: set[str] = field(init=False)
-    _pipelines: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         self._written = written(self.shaders.kernel)
+        self._block = Block(self.shaders.layout, self.kernel.name, self._written)
         entries = [name for name, _ in self.shaders.entries]
-        self._layout, self._pipelines = self.device.pipelines(self.shaders.code, entries)
+        self._submission = Submission(self.device, *self.device.pipelines(self.shaders.code, entries))
+        self._own = self.pool.take(self.shaders.layout.size)
+        finalize(self, _give_back, self._submission, self.pool, self._own).atexit = False
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
         """Execute once, arrays in place.
@@ -85,31 +96,34 @@ class VulkanExecutable:
         Raises KernelTypeError for arguments that do not fit and DeviceError for memory that cannot be had, both before
         anything runs; OutOfBounds, KernelAssertionError, DivisionByZero and AdstackOverflow afterwards.
         """
-        layout = self.shaders.layout
-        block = Block(layout, self.kernel.name, self._written)
-        block.bind(arrays, scalars, draws)
-        block.put(layout.request_at, PROBE)
+        layout, block = self.shaders.layout, self._block
         with self.device.lock:
+            if layout.temps:
+                begin = layout.temps_at
+                block.view[begin : begin + 8 * len(layout.temps)] = bytes(8 * len(layout.temps))
+            block.bind(arrays, scalars, draws)
+            block.put(layout.request_at, PROBE)
             threads = self._threads(arrays, scalars)
             if layout.stacks:
                 threads = self._place_stacks(block, sizes, threads)
-            staged = Staging(self.pool, {name: arrays[name] for name in layout.arrays})
-            own = self.pool.take(layout.size)
-            try:
-                for name, array in layout.arrays.items():
-                    block.put(array.address_at, staged.address(name))
-                staged.copy_in()
-                own.view[: layout.size] = block.view
-                self.device.run(self._layout, own.address, self._dispatches(threads))
-                block.view[:] = own.view[: layout.size]
-                for name in layout.arrays:
-                    if name in self._written:
-                        staged.copy_out(name)
-            finally:
-                staged.release()
-                self.pool.give(own)
-        if block.word(layout.error_at):
-            raise self._error(block, sizes)
+            self._run_staged(Staging(self.pool, {name: arrays[name] for name in layout.arrays}), threads)
+            if block.word(layout.error_at):
+                raise self._error(block, sizes)
+
+    def _run_staged(self, staged: Staging, threads: dict[int, int]) -> None:
+        layout, block, own = self.shaders.layout, self._block, self._own
+        try:
+            for name, array in layout.arrays.items():
+                block.put(array.address_at, staged.address(name))
+            staged.copy_in()
+            own.view[: layout.size] = block.view
+            self._submission.run(own.address, self._dispatches(threads))
+            block.view[:] = own.view[: layout.size]
+            for name in layout.arrays:
+                if name in self._written:
+                    staged.copy_out(name)
+        finally:
+            staged.release()
 
     def _threads(self, arrays: Arrays, scalars: Scalars) -> dict[int, int]:
         """Threads of each parallel task: whole groups, for the iterations it has, as far as they are known."""
@@ -130,10 +144,10 @@ class VulkanExecutable:
             block.put(at, word)
         return threads | {task: k for task, k in found.threads.items() if task in threads}
 
-    def _dispatches(self, threads: dict[int, int]) -> list[tuple[Any, int]]:
-        """Pipelines and groups, without tasks that have no iterations."""
+    def _dispatches(self, threads: dict[int, int]) -> list[Dispatch]:
+        """Entries and groups, without tasks that have no iterations."""
         groups = ((name, 1 if task is None else threads[task] // LOCAL_SIZE) for name, task in self.shaders.entries)
-        return [(self._pipelines[name], count) for name, count in groups if count]
+        return [(name, count) for name, count in groups if count]
 
     def _error(self, block: Block, sizes: Sizes) -> StackgradError:
         record = block.take_error()
@@ -155,17 +169,19 @@ class VulkanBackend:
     def __init__(self, masked: tuple[str, ...] | None = None) -> None:
         given = os.environ.get(MASK, "") if masked is None else ",".join(masked)
         self.masked = tuple(name.strip() for name in given.split(",") if name.strip())
+        self._lock = threading.Lock()
         self._device: Device | None = None
         self._pool: Pool | None = None
         self._heap: Heap | None = None
 
     @property
     def device(self) -> Device:
-        """The device, opened when it is first asked for. Raises Absent, DeviceError or ImportError."""
-        if self._device is None:
-            device = Device()
-            self._pool, self._heap, self._device = Pool(device), Heap(device), device
-        return self._device
+        """The device, opened when it is first asked for, anew in a forked process. Absent, DeviceError, ImportError."""
+        with self._lock:
+            if self._device is None or self._device.process != os.getpid():
+                device = Device()
+                self._pool, self._heap, self._device = Pool(device), Heap(device), device
+            return self._device
 
     def probe(self) -> Probe:
         """Available where a device opens that has buffer addresses and 64-bit integers."""

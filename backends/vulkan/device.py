@@ -141,6 +141,7 @@ class Device:
     def __init__(self, wanted: str | None = None) -> None:
         self.vk = vk = _library()
         self.lock = threading.RLock()
+        self.process = os.getpid()
         application = vk.VkApplicationInfo(pApplicationName="stackgrad", apiVersion=_API)
         try:
             self.instance = vk.vkCreateInstance(vk.VkInstanceCreateInfo(pApplicationInfo=application), None)
@@ -153,7 +154,8 @@ class Device:
             self.family = self._compute_family()
             self.handle = self._open()
         self.queue = vk.vkGetDeviceQueue(self.handle, self.family, 0)
-        info = vk.VkCommandPoolCreateInfo(queueFamilyIndex=self.family)
+        again = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT
+        info = vk.VkCommandPoolCreateInfo(queueFamilyIndex=self.family, flags=again)
         self.commands = vk.vkCreateCommandPool(self.handle, info, None)
 
     def _compute_family(self) -> int:
@@ -213,39 +215,8 @@ class Device:
             del stages  # each holds the name of its entry point, which its copy in an info points to
         return layout, {name: made[k] for k, name in enumerate(entries)}
 
-    def run(self, layout: Any, block: int, dispatches: Sequence[tuple[Any, int]]) -> None:
-        """Dispatch pipelines with so many groups each, one after another, and wait. block: address to push."""
-        vk = self.vk
-        with self.lock, refusals("running a kernel"):
-            info = vk.VkCommandBufferAllocateInfo(
-                commandPool=self.commands, level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1
-            )
-            buffers = vk.vkAllocateCommandBuffers(self.handle, info)
-            fence = vk.vkCreateFence(self.handle, vk.VkFenceCreateInfo(), None)
-            try:
-                self._record(buffers[0], layout, block, dispatches)
-                submit = vk.VkSubmitInfo(pCommandBuffers=[buffers[0]])
-                vk.vkQueueSubmit(self.queue, 1, [submit], fence)
-                vk.vkWaitForFences(self.handle, 1, [fence], vk.VK_TRUE, (1 << 64) - 1)
-            finally:
-                vk.vkDestroyFence(self.handle, fence, None)
-                vk.vkFreeCommandBuffers(self.handle, self.commands, 1, buffers)
-
-    def _record(self, buffer: Any, layout: Any, block: int, dispatches: Sequence[tuple[Any, int]]) -> None:
-        vk, compute = self.vk, self.vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT
-        once = vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
-        vk.vkBeginCommandBuffer(buffer, once)
-        address = vk.ffi.new("uint64_t *", block)
-        vk.vkCmdPushConstants(buffer, layout, vk.VK_SHADER_STAGE_COMPUTE_BIT, 0, 8, address)
-        both = vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT
-        between = vk.VkMemoryBarrier(srcAccessMask=vk.VK_ACCESS_SHADER_WRITE_BIT, dstAccessMask=both)
-        after = vk.VkMemoryBarrier(
-            srcAccessMask=vk.VK_ACCESS_SHADER_WRITE_BIT, dstAccessMask=vk.VK_ACCESS_HOST_READ_BIT
-        )
-        for place, (pipeline, groups) in enumerate(dispatches):
-            if place:
-                vk.vkCmdPipelineBarrier(buffer, compute, compute, 0, 1, [between], 0, None, 0, None)
-            vk.vkCmdBindPipeline(buffer, vk.VK_PIPELINE_BIND_POINT_COMPUTE, pipeline)
-            vk.vkCmdDispatch(buffer, groups, 1, 1)
-        vk.vkCmdPipelineBarrier(buffer, compute, vk.VK_PIPELINE_STAGE_HOST_BIT, 0, 1, [after], 0, None, 0, None)
-        vk.vkEndCommandBuffer(buffer)
+    def destroy(self, layout: Any, pipelines: dict[str, Any]) -> None:
+        """Give what `pipelines` made back. No launch may use it."""
+        for pipeline in pipelines.values():
+            self.vk.vkDestroyPipeline(self.handle, pipeline, None)
+        self.vk.vkDestroyPipelineLayout(self.handle, layout, None)

@@ -63,12 +63,12 @@ class Buffer:
 
 @dataclass
 class Pool:
-    """Idle buffers by size, powers of two."""
+    """Idle buffers by size, powers of two. The lock may be taken again by what the garbage collector ends meanwhile."""
 
     device: Device
     idle: dict[int, list[Buffer]] = field(default_factory=dict)
     kept: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     def take(self, size: int) -> Buffer:
         """A buffer of at least so many bytes, of any content."""

@@ -125,3 +125,35 @@ registry.get("vulkan").compile(kernel, Options()).run({}, {}, Sizes(), Draws())
 def test_a_process_ends_after_an_error_that_nobody_catches(vulkan: VulkanBackend) -> None:
     done = subprocess.run([sys.executable, "-c", UNCAUGHT], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1 and "AdstackOverflow" in done.stderr
+
+
+FORKED = """
+import os
+import numpy as np
+from stackgrad.backends import registry
+from stackgrad.backends.base import Draws, Options, Sizes
+from stackgrad.compiler.errors import DeviceError
+from stackgrad.compiler.ir.parser import parse_kernel
+kernel = parse_kernel('kernel k(x: f32[1]) { serial { %0: i32 = const 0 %1: f32 = const 2.0 store x[%0], %1 } }')
+x = np.zeros(1, np.float32)
+made = registry.get("vulkan").compile(kernel, Options())
+made.run({"x": x}, {}, Sizes(), Draws())
+child = os.fork()
+if child == 0:
+    x[0] = 0
+    try:
+        made.run({"x": x}, {}, Sizes(), Draws())
+        os._exit(1)
+    except DeviceError as error:
+        assert "forked" in str(error)
+    registry.get("vulkan").compile(kernel, Options()).run({"x": x}, {}, Sizes(), Draws())
+    os._exit(0 if x[0] == 2 else 2)
+assert os.waitpid(child, 0)[1] == 0 and x[0] == 2
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_opens_a_device_of_its_own(vulkan: VulkanBackend) -> None:
+    """What it has inherited says that it cannot run, and does not wait for ever."""
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

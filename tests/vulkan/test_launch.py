@@ -1,6 +1,7 @@
 """Launches on a Vulkan device: staging, errors, adstacks, features that are left out, what others get wrong."""
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -184,3 +185,20 @@ def test_a_driver_that_leaves_loops_is_found_out(vulkan: VulkanBackend) -> None:
             launch(vulkan, text, {"y": np.zeros(1, np.int64)}, {"n": 300})
     else:
         assert launch(vulkan, text, {"y": np.zeros(1, np.int64)}, {"n": 300})["y"][0] == 3 * 300**2
+
+
+def test_what_a_kernel_holds_is_given_back(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pipelines and command buffers go with the executable; launches with other grids and addresses record anew."""
+    text = """kernel k(x: f64[1]) { bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
+      %3: f64 = load x[%2] %4: f64 = add %3, %3 store x[%2], %4 } }"""
+    made: Any = vulkan.compile(parse_kernel(text), Options())
+    for n in (5, 1000, 0, 5):
+        x = np.arange(float(n))
+        made.run({"x": x}, {}, Sizes(), Draws())
+        assert x.tolist() == [2.0 * k for k in range(n)]
+    ended: list[object] = []
+    destroy = vulkan.device.destroy
+    monkeypatch.setattr(vulkan.device, "destroy", lambda *args: (ended.append(args), destroy(*args)))
+    del made
+    gc.collect()
+    assert ended
