@@ -39,9 +39,9 @@ def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
     Default code for GPUs has code of its own for the functions that count there.
     """
     t = args[0].type
-    if e.m.target.lean and t == F32 and name in LEAN and not e.m.options.precise:
-        return lean(e, name, args[0])
     scalar = _function(e, name, element(t), len(args))
+    if e.m.target.lean and t == F32 and name in LEAN and not e.m.options.precise:
+        return lean(e, name, scalar, args[0])
     if not isinstance(t, ir.VectorType) and not e.alike:
         return e.b.call(scalar, args)
     return inlined(e, name, scalar, args)

@@ -305,13 +305,11 @@ ACCESSES = ("st.global", "ld.global")
 
 def test_loops_over_adstacks_are_tight() -> None:
     """One access a step, at an address that one addition gives; a few instructions for the sine, no division of any
-    kind, no choice by depth: the loops looked at the room and at the depth before. Behind loops of four trips at a
-    time stand those for what is left.
+    kind, no choice by depth: the loops looked at the room and at the depth before.
     """
     found = loops(ptx(parse_kernel(GATED), options=Options(precise=False)), "gated_task_0")
-    four = {access: loop for access in ACCESSES for loop in found if loop.count(access) == 4}
     one = {access: loop for access in ACCESSES for loop in found if loop.count(access) == loop.count(".global") == 1}
-    assert list(four) == ["ld.global"] and four["ld.global"].count(".global") == 4
+    assert len(one) == 2
     for access in ACCESSES:
         loop = one[access]
         assert loop.count("add.s64") <= 2

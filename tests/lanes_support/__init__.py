@@ -41,7 +41,7 @@ def module_text(name: str, double: bool, lanes: int, target: Target) -> str:
     args = [b._value(t, f"load {t.text}, {place}, align {align}") for place in places[:-1]]
     library = m.declare(LIBRARY[name]["libm"][double], scalar, [scalar] * arity, PURE)
     e = Arith(m, b)
-    out = lean(e, name, args[0]) if target.lean else inlined(e, name, library, args)
+    out = lean(e, name, library, args[0]) if target.lean else inlined(e, name, library, args)
     head.lines.append(f"  store {out}, {places[-1]}, align {align}")
     following = b.add(k, const(I64, max(lanes, 1)))
     k.add_incoming(const(I64, 0), entry)
