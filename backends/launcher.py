@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -48,6 +49,7 @@ class Launcher:
         self.stats = LaunchStats()
         self.bound_arrays: tuple[str, ...] = ()
         self._executable: Executable | None = None
+        self._ran: tuple[Mapping[str, weakref.ref[np.ndarray]], Scalars, Draws] = {}, {}, NO_DRAWS
         self._remote: Remote | None = backend if isinstance(backend, Remote) else None
         self._counting = None if lowered.counting is None else Counting(lowered, backend, options)
         self._finder = None if lowered.sizes is None else SizeFinder(lowered.kernel, lowered.sizes, backend, options)
@@ -97,10 +99,20 @@ class Launcher:
         if self._debug:
             for use in self.usage():
                 print(describe(use), file=sys.stderr)
+        if self._remote is not None:
+            self._ran = {name: weakref.ref(array) for name, array in arrays.items()}, dict(scalars), draws
         try:
             execute(executable, arrays, scalars, sizes, draws, self.usage)
         except AdstackOverflow as overflow:
+            if self._remote is not None:  # explained already, and perhaps of an earlier launch
+                raise
             raise self.explain(overflow, sizes, arrays, scalars, draws) from overflow
+
+    def _explain_late(self, overflow: AdstackOverflow) -> AdstackOverflow:
+        """An overflow of a launch that had returned, with what is known of that."""
+        arrays, scalars, draws = self._ran
+        alive = {name: array for name, held in arrays.items() if (array := held()) is not None}
+        return self.explain(overflow, self._last, alive, scalars, draws)
 
     def verify(
         self, arrays: Arrays, scalars: Scalars, draws: Draws = NO_DRAWS, versions: tuple[int, ...] | None = None
@@ -128,6 +140,8 @@ class Launcher:
             begin = time.perf_counter()
             self._executable = self.backend.compile(self.kernel, self.options)
             self.stats.compile_seconds += time.perf_counter() - begin
+            if self._remote is not None:
+                self._executable.on_overflow(weakref.WeakMethod(self._explain_late))  # type: ignore[attr-defined]
         return self._executable
 
     def _find_sizes(self, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None) -> Sizes:
@@ -275,7 +289,7 @@ class Launcher:
         self._sizes.clear()
         needed: Mapping[str, int] = {}
         if self._counting is not None:
-            with suppress(StackgradError):
+            with suppress(StackgradError, KeyError):  # an array may be gone
                 needed = self._counting.count(arrays, scalars, draws).capacities
         self._use(sizes, self._source)
         lines = [str(overflow), *describe_overflow(self.kernel, sizes, needed)]

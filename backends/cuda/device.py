@@ -65,9 +65,9 @@ class Records:
         self._slabs.append((base, view))
         self._free += [base + 8 * _RECORD_WORDS * k for k in reversed(range(_RECORDS))]
 
-    def take(self) -> list[StackgradError]:
-        """The errors that stand in records, which are cleared."""
-        found = []
+    def take(self) -> list[Callable[[], StackgradError]]:
+        """What makes the exceptions for the errors that stand in records, which are cleared."""
+        found: list[Callable[[], StackgradError]] = []
         for base, view in self._slabs:
             if not view[:, 0].any():
                 continue
@@ -76,7 +76,7 @@ class Records:
                 view[k] = 0
                 reader = self.readers.get(base + 8 * _RECORD_WORDS * k)
                 if reader is not None:
-                    found.append(reader((site - 1, first, second)))
+                    found.append(partial(reader, (site - 1, first, second)))
         return found
 
     def close(self) -> None:
@@ -252,7 +252,7 @@ class Device:
         if found:
             self.driver.zero(self.halted, 64)
             self.driver.wait()
-            raise found[0]
+            raise found[0]()
 
     # -- what is dropped ------------------------------------------------------------------------------------
 

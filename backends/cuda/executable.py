@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from ...compiler.errors import StackgradError, Unsupported
+from ...compiler.errors import AdstackOverflow, StackgradError, Unsupported
 from ...compiler.ir.nodes import Kernel
 from ..base import Arrays, Draws, Scalars, Sizes
 from ..cpu.jit import NativeCode
@@ -47,14 +47,23 @@ surfaces late set it to False: debug builds find most errors.
 
 @dataclass
 class Reader:
-    """Makes exceptions of error records. published: the sizes of the last launch."""
+    """Makes exceptions of error records. published: the sizes of the last launch. explain: refers to what adds to an
+    overflow what it knows of it. distrust: called then: nothing stands ready any more for what was published.
+    """
 
     code: DeviceCode
+    distrust: Callable[[], None]
     published: Sizes = field(default_factory=Sizes)
+    explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None] = lambda: None
 
     def __call__(self, record: Record) -> StackgradError:
         known = [(stack, capacity(stack, self.published)) for stack in self.code.layout.stacks]
-        return exception(self.code.kernel, self.code.sites, record, known)
+        found = exception(self.code.kernel, self.code.sites, record, known)
+        if isinstance(found, AdstackOverflow):
+            self.distrust()
+            explain = self.explain()
+            return found if explain is None else explain(found)
+        return found
 
 
 @dataclass
@@ -89,7 +98,7 @@ class CudaExecutable:
         self.device, self.heap, self.buffers = device, heap, buffers
         self._written = written(self.kernel)
         self._idle: list[DeviceBlock] = []
-        self._reader = Reader(code)
+        self._reader = Reader(code, heap.renew)
         self._placement = stacks.place(self.kernel, self.layout, limits_of(device.driver))
         self._load()
         names = {(entry.kind, entry.task): entry.name for entry in code.entries if entry.name}
@@ -202,6 +211,10 @@ class CudaExecutable:
     def is_bound(self) -> bool:
         """Whether blocks hold addresses that are of one stream, and may change with the heap's epoch."""
         return bool(self.layout.stacks or self.layout.state_size)
+
+    def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
+        """Let what a reference leads to, if it is alive, add to the overflows of this kernel what it knows of them."""
+        self._reader.explain = explain
 
     def stand(self, block: DeviceBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
         """Prepare a block for native launches. False if that cannot be now; raises what `run` raises before it runs."""

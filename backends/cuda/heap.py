@@ -187,6 +187,11 @@ class DeviceHeap:
             self._renew_epoch()
         return self._slabs.void.base
 
+    def renew(self) -> None:
+        """Let no launch stand ready on the present slabs."""
+        with self.lock:
+            self._renew_epoch()
+
     def _renew_epoch(self) -> None:
         self.words[EPOCH] = self._slabs.epoch = next(_EPOCHS)
 

@@ -163,3 +163,41 @@ def test_a_launch_that_the_driver_refuses_is_a_driver_error() -> None:
             backend.device.stream = 0
         launch["asserting"]()
         sg.sync()
+
+
+def test_an_overflow_says_what_is_needed_and_the_next_launch_counts_anew() -> None:
+    """The bound is changed by another library on the device, behind the runtime."""
+    with runtime() as (backend, driver):
+        x, y = (sg.field(sg.f64, 40, needs_grad=True) for _ in range(2))
+        n = sg.field(sg.i32, ())
+
+        @sg.kernel
+        def sines():
+            for i in x:
+                speed = x[i]
+                for _ in range(n[None]):
+                    speed = sg.sin(speed)
+                y[i] = speed
+
+        def gradient() -> None:
+            y.grad.fill(1.0)
+            x.grad.fill(0.0)
+            sines.grad()
+
+        x.fill(0.5)
+        n[None] = 5
+        for _ in range(10):
+            gradient()
+        sg.sync()
+        driver.fill(n.buffer.__array_interface__["data"][0], 9, 4, 1)
+        gradient()
+        with pytest.raises(sg.AdstackOverflow) as overflow:
+            sg.sync()
+        for part in ("history of speed", "published capacities", "capacity 5, a new count gives 9", "behind the runtime"):
+            assert part in str(overflow.value)
+        gradient()
+        value, expected = 0.5, 1.0
+        for _ in range(9):
+            expected *= np.cos(value)
+            value = np.sin(value)
+        assert x.grad[3] == pytest.approx(expected)
