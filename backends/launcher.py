@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..compiler.errors import AdstackOverflow, StackgradError
 from ..compiler.ir.nodes import Kernel
 from .base import Arrays, Backend, Draws, Executable, Options, Remote, Scalars, Sizes

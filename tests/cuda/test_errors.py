@@ -193,7 +193,7 @@ def test_an_overflow_says_what_is_needed_and_the_next_launch_counts_anew() -> No
         gradient()
         with pytest.raises(sg.AdstackOverflow) as overflow:
             sg.sync()
-        for part in ("history of speed", "published capacities", "capacity 5, a new count gives 9", "behind the runtime"):
+        for part in ("history of speed", "published capacities", "capacity 5, a new count gives 9", "written behind"):
             assert part in str(overflow.value)
         gradient()
         value, expected = 0.5, 1.0
