@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import stackgrad as sg
 from on_emulator import runtime
 from stackgrad.backends.base import Options
@@ -103,3 +104,44 @@ def test_threads_of_a_cpu_leave_such_tasks_to_one() -> None:
     for deterministic in (False, True):
         state = ModuleState(kernel, Options(threads=64, deterministic=deterministic), host_target())
         assert state.sharing(0).pays is not deterministic
+
+
+@pytest.mark.parametrize("device", ["emulated", pytest.param("cuda", marks=pytest.mark.cuda)])
+def test_twenty_runs_give_the_same_bits(device: str) -> None:
+    """A loss and its gradient, and real sums into elements that depend on data."""
+    n = 1 << (18 if device == "cuda" else 10)
+    values = np.random.default_rng(6).normal(size=n).astype(np.float32)
+
+    def runs() -> set[bytes]:
+        x, w = sg.field(sg.f32, n), sg.field(sg.f32, (), needs_grad=True)
+        loss, bins = sg.field(sg.f32, (), needs_grad=True), sg.field(sg.f32, 5)
+        x.from_numpy(values)
+
+        @sg.kernel
+        def total():
+            for i in x:
+                loss[None] += sg.sin(w[None] * x[i])
+
+        @sg.kernel
+        def scatter():
+            for i in range(1000):
+                bins[i * i % 5] += x[i]
+
+        found = set()
+        for _ in range(20):
+            for field in (loss, bins, w.grad):
+                field.fill(0.0)
+            w[None], loss.grad[None] = 0.7, 1.0
+            total()
+            total.grad()
+            scatter()
+            found.add(b"".join(f.to_numpy().tobytes() for f in (loss, bins, w.grad)))
+        return found
+
+    if device == "cuda":
+        sg.init(arch=sg.cuda, deterministic=True)
+        assert len(runs()) == 1
+        sg.reset()
+    else:
+        with runtime(deterministic=True):
+            assert len(runs()) == 1
