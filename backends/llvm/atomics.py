@@ -1,12 +1,13 @@
 """Read-modify-write of an element.
 
 Where iterations run at once: one atomic instruction if the machine has the operation with the right meaning, and a
-compare-and-swap loop over the row of LLVM otherwise (real min and max with their NaN, products, all of f16). Where
-they run one after another: a load and a store. `cas` is the compare-and-swap itself, on bit patterns.
+compare-and-swap loop over the row of LLVM otherwise (real min and max with their NaN, products, all of f16; precise
+sums of f32 on GPUs, whose instruction flushes subnormal numbers). Where they run one after another: a load and a
+store. `cas` is the compare-and-swap itself, on bit patterns.
 """
 from __future__ import annotations
 
-from ...compiler.ir.types import Scalar, f16
+from ...compiler.ir.types import Scalar, f16, f32
 from . import ir
 from .emit import Arith
 from .ops import apply
@@ -31,11 +32,16 @@ def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomi
     if not atomic:
         old = e.b.load(place, memory_type(t))
         e.b.store(combine(e, op, t, old, value), place)
-    elif (rmw := instruction(op, t)) is not None:
+    elif (rmw := instruction(op, t)) is not None and not (rmw == "fadd" and _flushed(e, t)):
         old = e.b.atomic_rmw(rmw, place, value, "monotonic")
     else:
         old = e.b.call(_loop(e, op, t, place.type), [place, value])
     return e.b.icmp_unsigned("!=", old, e.const(old, 0)) if t.is_bool else old
+
+
+def _flushed(e: Arith, t: Scalar) -> bool:
+    """Whether the machine's addition loses what a precise one keeps."""
+    return e.m.target.flushes and t == f32 and e.m.options.precise
 
 
 def compare_and_swap(

@@ -12,9 +12,9 @@ class Target:
     concurrent: iterations run at once, so atomics must be atomic. interleaved: adstack slots of neighbouring rows
     are neighbours in memory (slot-major), rather than each row being contiguous. native_half: the machine converts
     between f16 and f32 itself. fused: it multiplies and adds in one rounding. entries: one entry point per task (GPUs)
-    instead of one for the kernel. lean: instructions count more than the last ulp (polynomials/lean.py). clock: which
-    counter tells how long a task took; none if empty. vector_masks: it loads and stores those lanes of a vector that a
-    mask selects, and gathers and scatters them.
+    instead of one for the kernel. lean: instructions count more than the last ulp (polynomials/lean.py). flushes: its
+    atomic addition of f32 takes subnormal numbers for zeros. clock: which counter tells how long a task took; none if
+    empty. vector_masks: it loads and stores those lanes of a vector that a mask selects, and gathers and scatters them.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Target:
     prints: bool = True
     clock: str = ""
     lean: bool = False
+    flushes: bool = False
     vector_masks: bool = False
 
 
@@ -35,4 +36,4 @@ _CLOCKS = {"x86_64": "tsc", "amd64": "tsc", "aarch64": "cntvct", "arm64": "cntvc
 
 CPU = Target("cpu", "libm", clock=_CLOCKS.get(platform.machine().lower(), ""))
 NVPTX = Target("nvptx", "libdevice", space=1, concurrent=True, interleaved=True, fused=True, entries=True, prints=False,
-               lean=True)  # fmt: skip
+               lean=True, flushes=True)  # fmt: skip

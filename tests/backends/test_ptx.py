@@ -315,3 +315,18 @@ def test_loops_over_adstacks_are_tight() -> None:
         assert loop.count("add.s64") <= 2
         assert not re.search(r"mul\.lo|mad|selp|(max|min)\.[su]|\.local|div|setp\.\w+\.s64", loop)
         assert 9 <= len(re.findall(r"\b(?:fma|mul|add)(?:\.rn)?\.f32", loop)) <= 16
+
+
+def test_precise_sums_keep_subnormal_numbers() -> None:
+    """The instruction takes them for zeros; that of f64 does not."""
+    text = """kernel k(x: T[1], s: T[1]) {
+      bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
+        %3: T = load x[%2]
+        %4: T = atomic add s[%2], %3
+        store x[%2], %4
+      }
+    }"""
+    for t, exact, wanted in (("f32", True, False), ("f32", False, True), ("f64", True, True)):
+        code = ptx(parse_kernel(text.replace("T", t)), options=Options(precise=exact))
+        assert bool(re.search(r"atom\S*\.add\.f", code)) == wanted
+        assert ("cas.b32" in code) != wanted
