@@ -54,6 +54,8 @@ class HostAccess:
     def assign(self, array: np.ndarray, place: Any, value: Any) -> None:
         """`array[place] = value`, of the array's type."""
         device = self._device
+        if isinstance(value, np.ndarray) and owner_of(value) is not None:  # the host reads it
+            device.settle()
         target = self._target(array, place)
         if target is None or not is_addressable(array, device):
             device.settle()

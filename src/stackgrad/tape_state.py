@@ -368,6 +368,7 @@ class StateLog:
         """Put back what user's gradient functions overwrote."""
         saved = self._disturbed.pop(array, None)
         if saved is not None:
+            RUNTIME.settle()
             for one in saved.kept:
                 one.array[...] = one.content
             array.version = saved.version
