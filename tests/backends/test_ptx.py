@@ -322,7 +322,8 @@ def test_precise_sums_keep_subnormal_numbers() -> None:
     text = """kernel k(x: T[1], s: T[1]) {
       bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
         %3: T = load x[%2]
-        %4: T = atomic add s[%2], %3
+        %5: i32 = const 0
+        %4: T = atomic add s[%5], %3
         store x[%2], %4
       }
     }"""
