@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..fuzz.statistics import Finding
-from ..model import from_json, to_json
+from ..model import to_json
 from ..model.source import definitions
 from ..peers import installed, peer_python
 from .evidence import Evidence, evidence
@@ -45,7 +44,7 @@ def write(folder: Path, families: Iterable[Family]) -> list[Written]:
 
 def write_one(folder: Path, family: Family) -> Written | None:
     """The script of a family, run once; None if it is too long, cannot be written, or does not show the mistake."""
-    program, peer = family.finding.program, family.signature.peer
+    program = family.finding.program
     known = evidence(program)
     if known is None or not known.suffices or not can_be_written(program) or lines_of(program) > LINES:
         return None
@@ -56,7 +55,7 @@ def write_one(folder: Path, family: Family) -> Written | None:
         path.unlink()
         return None
     path.with_suffix(".json").write_text(to_json(program, indent=1) + "\n", encoding="utf-8")
-    return Written(family, path, said) if peer else None
+    return Written(family, path, said)
 
 
 def _text(family: Family, known: Evidence) -> str:
@@ -79,13 +78,6 @@ def confirm(path: Path) -> tuple[int, str]:
     except subprocess.TimeoutExpired:
         return -1, f"no answer within {SECONDS:.0f} s"
     return found.returncode, found.stdout
-
-
-def again(path: Path) -> Finding:
-    """The finding of a stored program."""
-    from ..fuzz.plan import Plan
-
-    return Finding(from_json(path.read_text(encoding="utf-8")), Plan())
 
 
 def page(found: Iterable[Written]) -> str:

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from stackgrad.compiler.ir.types import f64
+from stackgrad.compiler.ir.types import f32, f64
 from stackgrad.harness.model import Program
 from stackgrad.harness.model import nodes as m
 from stackgrad.harness.outcome import Ok, Trap, Unsupported
-from stackgrad.harness.peers import DIED, HUNG, PEERS, Peer, read_answer
+from stackgrad.harness.peers import DIED, HUNG, MANY, OVERFLOW, PEERS, PYTHON, Peer, installed, read_answer
 
 
 def program(value: m.Expr | None = None) -> Program:
@@ -46,6 +48,29 @@ def test_one_process_serves_many_programs(peer: Peer) -> None:
     assert peer._process is process
 
 
+def test_one_start_serves_programs_that_start_alike(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stackgrad.harness.peers.MANY", 2)
+    assert MANY > 2
+    answers = [peer.run(program(m.Number(float(k)))) for k in range(4)]
+    assert [a.forward.arrays["y"][0] for a in answers if isinstance(a.forward, Ok)] == [0.0, 1.0, 2.0, 3.0]
+    assert peer._served == 0, "the fourth started it again"
+    single = replace(program(), default_fp=f32)
+    assert isinstance(peer.run(single).gradient, Ok) and peer._served == 0
+    assert isinstance(peer.run(program()).gradient, Ok) and peer._served == 0
+
+
+def test_a_peer_may_belong_to_another_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "python"
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    other.chmod(0o755)
+    monkeypatch.setenv(PYTHON, str(other))
+    with Peer("stackgrad") as found:
+        assert found.command[0] == str(other) and found.absent is None
+        assert isinstance(found.run(program()).gradient, Ok)
+    assert installed("numpy", str(other)) == np.__version__
+    assert installed("no_such_package_of_anybody", str(other)) is None
+
+
 @pytest.mark.parametrize(("text", "kind"), [("import os; os._exit(3)", DIED), ("import time; time.sleep(60)", HUNG)])
 def test_a_process_that_ends_or_hangs_is_started_again(text: str, kind: str) -> None:
     with Peer("stackgrad", limit=60.0) as peer:
@@ -70,6 +95,8 @@ def test_an_exception_is_told(peer: Peer) -> None:
     ("QuadrantsSyntaxError: no", Unsupported("QuadrantsSyntaxError: no")),
     ("TaichiCompilationError: no\nmore", Unsupported("TaichiCompilationError: no")),
     ("RuntimeError: out of memory", Trap("RuntimeError", "out of memory")),
+    ("RuntimeError: [ad.cpp@1] Not supported.", Unsupported("RuntimeError: [ad.cpp@1] Not supported.")),
+    ("RuntimeError: Adstack overflow in k", Trap(OVERFLOW, "Adstack overflow in k")),
 ])  # fmt: skip
 def test_errors_are_classified(error: str, outcome: object) -> None:
     answer = read_answer(program(), {"error": error})
