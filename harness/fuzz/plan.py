@@ -14,7 +14,7 @@ Key = tuple[str, str]
 TWIN_KEYS = frozenset({("reverse", "text"), *((d, name) for d in ("forward", "reverse") for name in TWINS)})
 OTHER_POLICIES = tuple(name for name in POLICIES if name not in LOWERINGS)
 SHARES = {
-    "pair": 0.06, "traced": 0.12, "oracle": 0.01, "check": 0.04, "counts": 0.1, "forward": 0.22, "reverse": 0.4,
+    "pair": 0.06, "traced": 0.12, "oracle": 0.005, "check": 0.04, "counts": 0.1, "forward": 0.22, "reverse": 0.4,
     "classic": 0.12, "effort": 0.03, "twins": 0.05, "tangents": 0.25, "policy": 0.1, "again": 0.2, "in_memory": 0.65,
 }  # fmt: skip
 """Shares of cases, each drawn by itself: launches twice in a row, goes through the frontend, asks JAX, verifies the IR
