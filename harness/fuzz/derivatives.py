@@ -8,7 +8,7 @@ the gradient, which the others judge.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -36,9 +36,13 @@ JUDGES = frozenset({"dual", "jax", "tangent"})
 NOT_FINITE = "the state holds NaN or infinity, where derivatives are conventions"
 
 
-def compare(made: Lowerings, initial: Arrays, scalars: Scalars, seeds: Arrays, plan: Plan) -> Iterator[Judged]:
-    """What the judges say of the lean gradient. seeds: cotangents by adjoint array."""
-    pulled = _Pulled(made, _wide(initial), scalars, _wide(seeds), plan.launches)
+def compare(
+    made: Lowerings, initial: Arrays, scalars: Scalars, seeds: Arrays, plan: Plan, states: Sequence[Bounded] = ()
+) -> Iterator[Judged]:
+    """What the judges say of the lean gradient. seeds: cotangents by adjoint array. states: what launches leave in
+    double precision, with distances from the exact result, if that is known.
+    """
+    pulled = _Pulled(made, _wide(initial), scalars, _wide(seeds), plan.launches, states)
     disagrees = False
     if plan.wants("reverse", "dual"):
         found = _asked("dual", pulled, _Pulled.against_dual)
@@ -58,7 +62,7 @@ def _asked(name: str, pulled: _Pulled, ask: Callable[[_Pulled], Judged]) -> Judg
         found = ask(pulled)
         if found.verdict != "disagree" or pulled.made.is_wide:
             return found
-        return ask(replace(pulled, made=Lowerings(pulled.made.wide_kernel)))
+        return ask(replace(pulled, made=Lowerings(pulled.made.wide_kernel), states=()))
     except UnsupportedError as error:
         return Judged("reverse", name, "lean", "unsupported", str(error).splitlines()[0])
     except NotDifferentiable as error:
@@ -88,6 +92,7 @@ class _Pulled:
     scalars: Scalars
     seeds: Arrays
     launches: int
+    states: Sequence[Bounded] = ()
 
     @cached_property
     def gradient(self) -> Bounded:
@@ -95,9 +100,9 @@ class _Pulled:
         return self._from(self.initial)
 
     def _from(self, initial: Arrays) -> Bounded:
-        states: list[Bounded] = []
-        found: list[tuple[Arrays, Arrays]] = [(initial, {})]
-        for launch in range(self.launches):
+        states = list(self.states) if initial is self.initial else []
+        found: list[tuple[Arrays, Arrays]] = [(initial, {}), *((s.arrays, s.errors) for s in states)]
+        for launch in range(len(states), self.launches):
             states.append(bounded(self.made.wide_plain, found[-1][0], self.scalars, Draws(0, launch), found[-1][1]))
             found.append((states[-1].arrays, states[-1].errors))
         adjoints: Arrays = self.seeds

@@ -35,7 +35,7 @@ def choose(sample: Sampler, seed: int, reached: Reached) -> tuple[Program, froze
     steered = seed // TRACKS % EVERY == 0
     drawn = [sample(seed + k * STEP) for k in range(CANDIDATES if steered else 1)]
     found = [(program, shapes(program)) for program in drawn]
-    return max(found, key=lambda candidate: _news(*candidate, reached))
+    return max(found, key=lambda candidate: _news(candidate[0], candidate[1], reached))
 
 
 def _news(program: Program, found: frozenset[str], reached: Reached) -> float:
