@@ -45,7 +45,7 @@ class Features:
 
 @dataclass
 class ModuleState:
-    """What all functions of a module share. stage: structured or adjoint."""
+    """What all functions of a module share. reduces: whether one reads the words of 2/pi behind the block."""
 
     kernel: Kernel
     options: Options
@@ -54,6 +54,7 @@ class ModuleState:
     module: Module = field(init=False)
     sites: list[Site] = field(default_factory=list)
     target: Target = TARGET
+    reduces: bool = False
     _helpers: dict[str, Code] = field(default_factory=dict)
     _plain: dict[int, frozenset[str]] = field(default_factory=dict)
 

@@ -12,6 +12,7 @@ from typing import Any
 from ..llvm import ir
 from ..llvm.polynomials.evaluate import polynomial
 from ..llvm.types import F64
+from . import access
 from .code import I32, I64
 from .emit import Arith
 from .module import Value
@@ -105,18 +106,19 @@ def _turned(e: Arith, x: ir.Value) -> list[ir.Value]:
 
 
 def _window(e: Arith, first: ir.Value) -> list[ir.Value]:
-    """Words first, first + 1, ... of 2/pi, in 64 bits each."""
-    b, m = e.b, e.b.module
-    words = two_over_pi()
-    table = b.variable(m.array(I32, len(words)))
-    b.emit("Store", table, m.table(I32, words))
+    """Words first, first + 1, ... of 2/pi, in 64 bits each.
+
+    The table stands in memory behind the argument block: drivers make chains of branches of a constant array.
+    """
+    b, e.m.reduces = e.b, True
+    with b.at_head():
+        table = b.add(access.block_address(b), e.word(e.m.layout.size))
+    last = e.word(len(two_over_pi()) - 1)
     found: list[ir.Value] = []
     for k in range(WORDS):
-        place, at = m.fresh(), b.add(first, e.word(k))
-        last = e.word(len(words) - 1)
+        at = b.add(first, e.word(k))
         at = b.select(b.icmp_unsigned("<", at, last), at, last)
-        b.emit("AccessChain", m.pointer(7, m.type(I32)), place, table, at.id)
-        found.append(b.zext(b.result_of(I32, "Load", place), I64))
+        found.append(b.zext(access.load(b, b.add(table, b.shl(at, e.word(2))), I32), I64))
     return found
 
 

@@ -152,11 +152,6 @@ class Module:
         """The zero of any type."""
         return self._of_type(("null", id_of_type), "ConstantNull", id_of_type)
 
-    def table(self, t: ir.Type, numbers: tuple[int, ...]) -> int:
-        """A constant array."""
-        ids = [self.constant(t, number).id for number in numbers]
-        return self._of_type(("table", t, numbers), "ConstantComposite", self.array(t, len(numbers)), *ids)
-
     def _of_type(self, key: object, name: str, id_of_type: int, *words: int) -> int:
         known = self._known.get(key)
         if known is None:

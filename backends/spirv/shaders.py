@@ -6,6 +6,7 @@ number. After an error has been recorded every shader does nothing.
 """
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 
 from ...compiler.ir import nodes as n
@@ -21,6 +22,7 @@ from . import access, adstack, control, memory
 from . import opcodes as op
 from .code import I32, I64, Code
 from .emit import Emitter, Features, ModuleState
+from .large import two_over_pi
 from .module import EntryPoint
 from .statements import lower_block
 
@@ -36,7 +38,7 @@ LOCAL_SIZE = 64
 @dataclass(frozen=True)
 class Shaders:
     """kernel: as it was compiled, without exits. words: the module. entries: names of entry points, in order of
-    dispatch, each with the task whose iterations it runs (None: one thread).
+    dispatch, each with the task whose iterations it runs (None: one thread). tail: what must stand behind the block.
     """
 
     kernel: Kernel
@@ -45,6 +47,7 @@ class Shaders:
     sites: tuple[Site, ...]
     entries: tuple[tuple[str, int | None], ...]
     capabilities: tuple[str, ...]
+    tail: bytes = b""
 
     @property
     def code(self) -> bytes:
@@ -66,8 +69,9 @@ def generate(kernel: Kernel, options: Options, features: Features | None = None)
         else:
             _serial(m, index, task)
             entries.append((f"task_{index}", None))
+    tail = struct.pack(f"<{len(two_over_pi())}I", *two_over_pi()) if m.reduces else b""
     words, capabilities = tuple(m.module.words()), tuple(m.module.capabilities)
-    return Shaders(kernel, words, m.layout, tuple(m.sites), tuple(entries), capabilities)
+    return Shaders(kernel, words, m.layout, tuple(m.sites), tuple(entries), capabilities, tail)
 
 
 def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:

@@ -87,7 +87,9 @@ class VulkanExecutable:
         self._block = Block(self.shaders.layout, self.kernel.name, self._written)
         entries = [name for name, _ in self.shaders.entries]
         self._submission = Submission(self.device, *self.device.pipelines(self.shaders.code, entries))
-        self._own = self.pool.take(self.shaders.layout.size)
+        size, tail = self.shaders.layout.size, self.shaders.tail
+        self._own = self.pool.take(size + len(tail))
+        self._own.view[size : size + len(tail)] = tail
         finalize(self, _give_back, self._submission, self.pool, self._own).atexit = False
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
