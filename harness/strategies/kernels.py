@@ -355,6 +355,8 @@ class Kernels(Patterns):
             return self.draw.choice(TRIP_COUNTS)
         if array.content is not None:
             return self.draw.integer(*array.content)
+        if array.name == "a" and self.draw.boolean(0.85):  # loops count up to what it holds
+            return self.draw.choice((0, 1, 0, 2))
         number = any_number(self.draw, array.dtype, 0.3) if self.wild else gentle(self.draw, array.dtype)
         return self.side * abs(number) if array.name == "e" and self.side else number
 
