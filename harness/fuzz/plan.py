@@ -14,8 +14,8 @@ Key = tuple[str, str]
 TWIN_KEYS = frozenset({("reverse", "text"), *((d, name) for d in ("forward", "reverse") for name in TWINS)})
 OTHER_POLICIES = tuple(name for name in POLICIES if name not in LOWERINGS)
 SHARES = {
-    "pair": 0.06, "traced": 0.12, "oracle": 0.005, "check": 0.04, "counts": 0.1, "forward": 0.22, "reverse": 0.4,
-    "classic": 0.12, "effort": 0.03, "twins": 0.05, "tangents": 0.25, "policy": 0.1, "again": 0.2, "in_memory": 0.65,
+    "pair": 0.04, "traced": 0.1, "oracle": 0.005, "check": 0.03, "counts": 0.1, "forward": 0.16, "reverse": 0.3,
+    "classic": 0.09, "effort": 0.02, "twins": 0.03, "tangents": 0.2, "policy": 0.06, "again": 0.2, "in_memory": 0.65,
 }  # fmt: skip
 """Shares of cases, each drawn by itself: launches twice in a row, goes through the frontend, asks JAX, verifies the IR
 after every pass, lets backends count their adstacks themselves, runs the optimised kernel and backends forward, runs
@@ -37,7 +37,7 @@ BOTH = 0.03
 """Share of cases that do both."""
 LANES = (4, 8, 2, 4, 8, 16)
 """Lanes of masked code: launches have up to 9 iterations."""
-RELATED = 0.06
+RELATED = 0.05
 """Share of cases that check a relation, on the reference or on the backends of the case."""
 RELATED_BY = (*RELATIONS, "widened")
 """Relations to draw from; no other comparison sees a derivative that is wrong in one type alone."""
