@@ -42,7 +42,7 @@ def run(given: argparse.Namespace) -> int:
         from .mutants import hunt
 
         backends = wanted_backends(given.backends or ",".join(BACKENDS))
-        seconds = given.seconds or DEFAULT_SECONDS
+        seconds = DEFAULT_SECONDS if given.seconds is None else given.seconds
         return hunt(given.mutants, seconds, given.cases, given.seed or 0, backends, given.processes)
     backends = wanted_backends(given.backends)
     choose_python(given.peer_python)
