@@ -16,7 +16,6 @@ from ...compiler.errors import NotDifferentiable
 from ..executors import CHECKED
 from ..outcome import Arrays, one_line
 
-
 _NUMBERS = r"\(?-?\d+(?:, -?\d+)*,?\)?"
 _NAMED = re.compile(rf"(?<=iteration ){_NUMBERS}|(?<=iterations ){_NUMBERS} and {_NUMBERS}|(?<=\w\[){_NUMBERS}(?=\])")
 """Which iterations, and which element, a message names."""
