@@ -163,8 +163,8 @@ def _describe(read: Read, row: list[int], marks: Any) -> Diagnostic:
         return Diagnostic(f"the gradient needs the value of {name} read here{inside}, which the kernel overwrites"
                           f" later{place}", HAND_CALLED, read.span)  # fmt: skip
     if read.stated:
-        both = " and ".join(str(_point(k, spans)) for k in sorted((mine, other)))
-        return Diagnostic(f"sg.assume_unique does not hold: iterations {both}"
+        one, two = (_point(k, spans) for k in sorted((mine, other)))
+        return Diagnostic(f"sg.assume_unique does not hold: iterations {one} and {two}"
                           f" of this parallel loop both touch {name}", "leave out the claim", read.span)  # fmt: skip
     return Diagnostic(
         f"iteration {_point(mine, spans)} of this parallel loop reads {name}, which iteration {_point(other, spans)}"
