@@ -329,7 +329,7 @@ def test_one_part_of_a_claim_is_not_enough():
             a, b = sg.assume_unique(p[i], q[i])
             x[a] = 0.5 * x[a] + b
 
-    with pytest.raises(sg.NotDifferentiable, match=r"iteration [01] .* reads x\[0\], which iteration [01] writes"):
+    with pytest.raises(sg.NotDifferentiable, match=r"iteration 0 .* reads x\[0\], which iteration 1 writes"):
         run.grad()
 
 

@@ -40,6 +40,7 @@ NOT_ON_A_DEVICE: dict[str, str] = {
     "runtime/test_kernels.py::test_the_default_arch_runs_tape_and_count_alike": "asks for the name of the CPU",
     "conformance/test_prints.py": "print is not available in GPU code",
     "ad/test_marks.py::test_a_claim_that_does_not_hold": "starts a debug runtime on the CPU alone",
+    "ad/test_marks.py::test_one_part_of_a_claim_is_not_enough": "a device names either of two iterations",
     "ad_api/test_unseen_writes.py::test_an_input_between_two_uses": "writes through a view without sg.sync()",
 }
 """Files, and tests of files, that do not hold there, with the reason."""
