@@ -19,11 +19,11 @@ from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.walk import walk_kernel
 from ..base import Arrays, Draws, Flight, Options, Probe, Scalars, Sizes
 from ..heap import Heap
+from ..llvm.compiler_lock import LOCK
 from ..llvm.emit import MASKED_SITES
 from ..llvm.errors import FAILED
 from ..llvm.layout import DECLINED, Layout, lay_out, written
 from ..llvm.module import Code, generate, generate_later
-from ..llvm.optimise import LOCK
 from ..llvm.spread import POOL
 from ..llvm.target import Target
 from . import stacks

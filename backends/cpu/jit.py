@@ -16,8 +16,9 @@ import llvmlite.binding as llvm
 from ...compiler.errors import InternalError
 from .. import disk_cache
 from ..crash import crashed
+from ..llvm.compiler_lock import LOCK
 from ..llvm.module import Code
-from ..llvm.optimise import LOCK, Refused, initialise, optimise, parse
+from ..llvm.optimise import Refused, initialise, optimise, parse
 from ..llvm.target import CPU, Target
 from .code_map import note
 

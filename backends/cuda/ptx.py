@@ -12,7 +12,8 @@ from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel
 from ..base import Options
 from ..crash import crashed
-from ..llvm.optimise import LOCK, Refused, initialise, optimise, parse
+from ..llvm.compiler_lock import LOCK
+from ..llvm.optimise import Refused, initialise, optimise, parse
 from .code import generate
 from .toolkit import libdevice_path
 

@@ -4,9 +4,6 @@ A refusal of LLVM is a defect of the generator: `Refused` says what LLVM said.
 """
 from __future__ import annotations
 
-import atexit
-import os
-import threading
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -17,13 +14,6 @@ from ...compiler.errors import InternalError
 class Refused(InternalError):
     """LLVM cannot read the generated code, or its verifier finds a mistake in it."""
 
-
-LOCK = threading.RLock()
-"""LLVM's global context is used by one thread at a time, and while the process forks or ends by no other one."""
-
-atexit.register(LOCK.acquire)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
 
 MASKED = "masked."
 """Names of functions of masked code begin so."""

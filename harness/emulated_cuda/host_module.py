@@ -8,7 +8,8 @@ from itertools import count
 import llvmlite.binding as llvm
 
 from ...backends.cpu.jit import machine
-from ...backends.llvm.optimise import LOCK, initialise, optimise, parse
+from ...backends.llvm.compiler_lock import LOCK
+from ...backends.llvm.optimise import initialise, optimise, parse
 
 _NUMBERS = count()
 

@@ -12,9 +12,10 @@ from stackgrad.backends.base import Options
 from stackgrad.backends.cpu.jit import host, host_target, machine
 from stackgrad.backends.llvm import ir
 from stackgrad.backends.llvm.builder import IRBuilder
+from stackgrad.backends.llvm.compiler_lock import LOCK
 from stackgrad.backends.llvm.emit import PURE, Arith, ModuleState
 from stackgrad.backends.llvm.libcall import LIBRARY
-from stackgrad.backends.llvm.optimise import LOCK, optimise, parse
+from stackgrad.backends.llvm.optimise import optimise, parse
 from stackgrad.backends.llvm.polynomials import inlined
 from stackgrad.backends.llvm.polynomials.lean import lean
 from stackgrad.backends.llvm.target import Target
