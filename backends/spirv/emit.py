@@ -30,7 +30,8 @@ TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=
 class Features:
     """What a device has that kernels may use. modes: float controls, see `Module`.
 
-    loop_limit: the driver leaves all loops of a shader after some number of trips, and tells no one.
+    loop_limit: the driver leaves all loops of a shader after some number of trips, and tells no one. shared_errors: the
+    error record is that of the device, see `failer`.
     """
 
     int8: bool = True
@@ -40,6 +41,7 @@ class Features:
     float32_add: bool = True
     float64_add: bool = False
     loop_limit: bool = False
+    shared_errors: bool = False
     modes: tuple[tuple[str, int], ...] = ()
 
 
@@ -170,11 +172,18 @@ class Emitter(Arith):
 
 
 def failer(m: ModuleState) -> Code:
-    """sg.fail(block, site + 1, a, b): enter the error in the block's record unless there is one."""
+    """sg.fail(block, site + 1, a, b): enter the error in the record unless there is one.
+
+    The record is the block's, or that of all launches of a device: then its place in the block holds the address, and
+    behind that what is added to the numbers of this kernel's sites.
+    """
 
     def body(e: Arith, function: Code) -> None:
         block, site, first, second = function.args
-        record = function.add(block, e.word(m.layout.error_at))
+        record: ir.Value = function.add(block, e.word(m.layout.error_at))
+        if m.features.shared_errors:
+            site = function.add(site, access.load(function, function.add(record, e.word(8)), site.type))
+            record = access.load(function, record, I64)
         before = access.compare_exchange(function, record, function.const(site.type, 0), site)
         with function.if_then(function.icmp_unsigned("==", before, function.const(site.type, 0))):
             for place, number in ((8, first), (16, second)):

@@ -79,7 +79,10 @@ def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:
     code = Code(m.module, name, ir.VOID, ())
     m.module.entries.append(EntryPoint(code.id, name, local_size))
     e = Emitter(m, code, task)
-    failed = access.load(code, e.slot_address(m.layout.error_at), I32)
+    record: ir.Value = e.slot_address(m.layout.error_at)
+    if m.features.shared_errors:
+        record = access.load(code, record, I64)
+    failed = access.load(code, record, I32)
     with code.if_then(code.icmp_unsigned("!=", failed, code.const(I32, 0))):
         code.ret_void()
     return e
