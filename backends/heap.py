@@ -69,6 +69,11 @@ class Heap:
             finally:
                 self.words[BUSY] = 0
 
+    def renew(self) -> None:
+        """In a forked child no launch holds the heap: one that did was another thread's, which is not there."""
+        self.lock = threading.RLock()
+        self.words[BUSY] = 0
+
     @property
     def epoch(self) -> int:
         """Another number whenever an address changed."""

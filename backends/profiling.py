@@ -12,6 +12,7 @@ from typing import Protocol
 
 from ..compiler.ir.nodes import Kernel
 from .base import Arrays, Draws, Executable, Scalars, Sizes
+from .forks import free_in_child
 from .usage import SlabUse
 
 Uses = Callable[[], Sequence[SlabUse]]
@@ -27,7 +28,7 @@ class Collector(Protocol):
 
 
 _collectors: tuple[Collector, ...] = ()
-_lock = threading.Lock()
+_lock = free_in_child(threading.Lock())
 
 
 def collect(collector: Collector) -> None:

@@ -10,6 +10,7 @@ from typing import cast
 
 from ..compiler.errors import StackgradError
 from .base import Backend, Probe
+from .forks import free_in_child
 
 BACKENDS: dict[str, tuple[str, str]] = {
     "reference": ("stackgrad.reference.backend", "ReferenceBackend"),
@@ -20,7 +21,7 @@ BACKENDS: dict[str, tuple[str, str]] = {
 """(module, class) by name."""
 
 _instances: dict[str, Backend] = {}
-_lock = threading.Lock()
+_lock = free_in_child(threading.Lock())
 
 
 class UnknownBackend(StackgradError, KeyError):

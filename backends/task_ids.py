@@ -12,6 +12,7 @@ import threading
 
 from ..compiler.ir.nodes import Kernel
 from ..compiler.ir.printer import print_kernel
+from .forks import free_in_child
 
 _OFFSET, _PRIME, _BITS = 0x811C9DC5, 0x01000193, 32
 
@@ -34,7 +35,7 @@ class TaskIds:
 
     def __init__(self) -> None:
         self._given: dict[int, tuple[str, str, int]] = {}
-        self._lock = threading.Lock()
+        self._lock = free_in_child(threading.Lock())
 
     def of(self, kernel: Kernel, task: int) -> int:
         """The number of a task."""

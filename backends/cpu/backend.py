@@ -18,6 +18,7 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.walk import walk_kernel
 from ..base import Arrays, Draws, Flight, Options, Probe, Scalars, Sizes
+from ..forks import renew_in_child
 from ..heap import Heap
 from ..llvm.compiler_lock import LOCK
 from ..llvm.emit import MASKED_SITES
@@ -28,7 +29,6 @@ from ..llvm.spread import POOL
 from ..llvm.target import Target
 from . import stacks
 from .block import Block
-from .forks import renew_when_forked
 from .jit import NativeCode, host, host_target, machine, optimised
 from .laps import Laps, making
 from .pool import pool
@@ -190,7 +190,7 @@ class CpuBackend:
     def __init__(self, target: Target | None = None) -> None:
         self.target = target or host_target()
         self.heap = Heap()
-        renew_when_forked(self.heap)
+        renew_in_child(self.heap.renew)
 
     def probe(self) -> Probe:
         """Available wherever llvmlite can make code for the host."""

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from ..forks import free_in_child
 from .line_table import CodeTable, read_object
 
 VARIABLE = "STACKGRAD_CODE_MAP"
@@ -28,7 +29,7 @@ _DEBUG = struct.Struct("<QQ")
 _ENTRY = struct.Struct("<QII")
 _LOADED, _LINES = 0, 2
 
-_LOCK = threading.Lock()
+_LOCK = free_in_child(threading.Lock())
 _open: dict[tuple[str, int], CodeMap] = {}
 
 

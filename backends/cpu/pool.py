@@ -13,6 +13,7 @@ import sys
 import threading
 
 from ...compiler.ir.nodes import Kernel
+from ..forks import free_in_child
 from ..llvm.layout import Layout
 from ..llvm.module import Generated
 from .jit import NativeCode
@@ -22,7 +23,7 @@ from .pool_platform import Platform, platform_of
 ENTRIES = ("sg.pool.run", "sg.pool.stop", "sg.pool.forget", "sg.pool.workers", "sg.pool.jobs")
 
 _NO_KERNEL = Kernel("pool", (), ())
-_LOCK = threading.Lock()
+_LOCK = free_in_child(threading.Lock())
 
 
 class Pool:

@@ -29,6 +29,7 @@ import numpy as np
 
 from ...compiler.ir.nodes import Kernel
 from .. import words as w
+from ..forks import free_in_child
 from ..llvm.errors import FAILED
 from ..llvm.layout import Layout
 from ..llvm.module import Generated
@@ -333,7 +334,7 @@ def _function(name: str) -> int:
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
-_MAKING = threading.Lock()
+_MAKING = free_in_child(threading.Lock())
 """A second trampoline, made by a thread that launches for the first time too, would take the first one's place, whose
 builtins would be left without their definition."""
 

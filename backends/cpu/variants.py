@@ -11,6 +11,7 @@ import threading
 
 from ...compiler.ir.nodes import Kernel
 from ..base import Options
+from ..forks import free_in_child
 from ..llvm.emit import Site
 from ..llvm.layout import DECLINED, Layout
 from ..llvm.module import Code, generate_later
@@ -26,7 +27,7 @@ class Variants:
     def __init__(self, kernel: Kernel, options: Options, target: Target, layout: Layout) -> None:
         self.kernel, self.options, self.target, self.layout = kernel, options, target, layout
         self._generated: Code | None = None
-        self._lock = threading.RLock()
+        self._lock = free_in_child(threading.RLock())
         self._code: NativeCode | None = None
         self._addresses: dict[int, int] | None = None
 

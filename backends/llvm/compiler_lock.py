@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 
 from llvmlite.binding import ffi
+
+from ..forks import hold_while_forking
 
 
 class CompilerLock:
@@ -52,25 +53,25 @@ class CompilerLock:
 
 LOCK = CompilerLock()
 
-_CALLS: AbstractContextManager[object] = getattr(ffi.lib, "_lock", nullcontext())
-"""llvmlite's own lock, around each of its calls: also of those that throw away what nobody needs, on any thread."""
+
+class _Calls:
+    """llvmlite's own lock, around each of its calls: also of those that throw away what nobody needs, on any thread."""
+
+    def __init__(self) -> None:
+        self._own: AbstractContextManager[object] = getattr(ffi.lib, "_lock", nullcontext())
+
+    def acquire(self) -> None:
+        """Wait for it."""
+        self._own.__enter__()
+
+    def release(self) -> None:
+        """Give it back."""
+        self._own.__exit__(None, None, None)
 
 
-def _keep_others_out() -> None:
-    LOCK.acquire()
-    _CALLS.__enter__()
+LOCK, _CALLS = CompilerLock(), _Calls()
 
-
-def _let_others_in() -> None:
-    _CALLS.__exit__(None, None, None)
-    LOCK.release()
-
-
-def _go_on_in_child() -> None:
-    _CALLS.__exit__(None, None, None)
-    LOCK.renew()
-
-
-atexit.register(_keep_others_out)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_keep_others_out, after_in_parent=_let_others_in, after_in_child=_go_on_in_child)
+hold_while_forking(LOCK, 1)
+hold_while_forking(_CALLS, 2)
+atexit.register(_CALLS.acquire)
+atexit.register(LOCK.acquire)

@@ -15,6 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .backends.cpu.handles import FAILED_NUMBER, FIRST, NEXT, OBJECT
+from .backends.forks import free_in_child
 from .backends.words import WATCHED, address_of
 from .compiler.errors import AdstackOverflow
 from .session import RUNTIME
@@ -89,7 +90,7 @@ class Native:
         self._launchers: dict[int, Launcher] = {}
         self._waited = 0
         self._wait = PATIENT
-        self._lock = threading.Lock()
+        self._lock = free_in_child(threading.Lock())
 
     def __del__(self, first: int = FIRST, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         """Unlink all handles: the builtin may live on. What is here by name may be gone when the interpreter ends."""

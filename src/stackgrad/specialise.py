@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arguments import REQUIRED, arranged
+from .backends.forks import hold_while_forking
 from .bound import GRAD
 from .compiler.errors import KernelTypeError, Span
 from .compiler.frontend.members import LaunchValue
@@ -42,6 +43,8 @@ _KEPT = 64
 
 TRACING = threading.RLock()
 """One kernel is traced at a time: fields answer differently meanwhile."""
+
+hold_while_forking(TRACING, 0)
 
 Tracing = Callable[[Mapping[str, Any]], "Traced"]
 """Traces the kernel with what its parameters stand for."""

@@ -122,3 +122,35 @@ def test_a_program_ends_or_forks_while_its_threads_compile(tmp_path: Any) -> Non
     """, tmp_path)
     out, err = run.communicate(timeout=60)
     assert (run.returncode, out, err) == (0, "end\n", "")
+
+def test_a_child_takes_what_absent_threads_held(tmp_path: Any) -> None:
+    """Locks that other threads hold at the fork are waited for, or are free in the child."""
+    run = _python("""
+        from stackgrad.backends.forks import free_in_child
+        from stackgrad.backends.llvm.compiler_lock import LOCK
+        from stackgrad.specialise import TRACING
+        small, order, held = free_in_child(threading.Lock()), [], threading.Event()
+
+        def hold() -> None:
+            with small, TRACING, LOCK:
+                held.set()
+                time.sleep(0.3)
+                order.append("done")
+            small.acquire()
+            time.sleep(60)
+
+        threading.Thread(target=hold, daemon=True).start()
+        held.wait()
+        for _ in range(2):
+            child = os.fork()
+            if child == 0:
+                free = [lock.acquire(timeout=5) for lock in (small, TRACING)]
+                LOCK.acquire()
+                recurrence(3)
+                os._exit(7 if order and all(free) is True else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+            time.sleep(0.2)
+        print("end", flush=True)
+    """, tmp_path)
+    out, err = run.communicate(timeout=60)
+    assert (run.returncode, out, err) == (0, "end\n", "")
