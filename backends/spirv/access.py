@@ -1,11 +1,14 @@
-"""Access to memory by address: loads, stores and atomics of physical pointers, and the block's own address.
+"""Access to memory by address: loads, stores and atomics, and the block's own address.
 
 An address is an integer of 64 bits; pointers exist only inside one instruction. Every access is aligned to its type.
+On a device without buffer addresses it is a number of bytes from the begin of the buffer that is its root. Such a
+buffer has less than 2^32 bytes, so the number of an element, which is what a pointer is made of, has 32 bits.
 """
 from __future__ import annotations
 
 from ..llvm import ir
 from . import opcodes as op
+from .bindings import BLOCK
 from .code import I32, I64, Code
 from .module import Value
 
@@ -18,9 +21,35 @@ def pointer(code: Code, address: ir.Value, t: ir.Type) -> int:
     m = code.module
     if size_of(t) in _STORAGE:
         m.require(_STORAGE[size_of(t)])
-    made = m.fresh()
-    code.emit("ConvertUToPtr", m.pointer(op.PHYSICAL, m.type(t)), made, code.value(address).id)
+    place, made = code.value(address), m.fresh()
+    if m.physical:
+        code.emit("ConvertUToPtr", m.pointer(op.PHYSICAL, m.type(t)), made, place.id)
+        return made
+    assert place.root is not None, "an address in no buffer"
+    buffer, zero = m.storage_buffer(place.root, t, size_of(t)), code.const(I32, 0).id
+    number = _element(code, place, size_of(t))
+    code.emit("AccessChain", m.pointer(op.STORAGE_BUFFER, m.type(t)), made, buffer, zero, number.id)
     return made
+
+
+def _element(code: Code, place: Value, size: int) -> Value:
+    """The number of the element at a place, of so many bytes."""
+    if place.number is not None:
+        return code.const(I32, int(place.number) // size)
+    return code.trunc(code.lshr(place, code.const(I64, size.bit_length() - 1)), I32)
+
+
+def _aligned(code: Code, t: ir.Type) -> tuple[int, ...]:
+    """The memory operands of an access."""
+    return (op.ALIGNED, size_of(t)) if code.module.physical else ()
+
+
+def rooted(address: ir.Value, root: int | None) -> ir.Value:
+    """A number as an address in a buffer; as it stands where memory is reached by address alone."""
+    if root is None:
+        return address
+    assert isinstance(address, Value)
+    return address.within(root)
 
 
 def size_of(t: ir.Type) -> int:
@@ -30,12 +59,13 @@ def size_of(t: ir.Type) -> int:
 
 def load(code: Code, address: ir.Value, t: ir.Type) -> Value:
     """The content of memory."""
-    return code.result_of(t, "Load", pointer(code, address, t), op.ALIGNED, size_of(t))
+    return code.result_of(t, "Load", pointer(code, address, t), *_aligned(code, t))
 
 
 def load_once(code: Code, address: ir.Value, t: ir.Type) -> Value:
     """The content of memory that does not change while the shader runs."""
-    key = "once", t, code.value(address).id
+    place = code.value(address)
+    key = "once", t, place.id, place.root
     known = code.remembered(key)
     return known if known is not None else code.remember(key, load(code, address, t))
 
@@ -43,11 +73,13 @@ def load_once(code: Code, address: ir.Value, t: ir.Type) -> Value:
 def store(code: Code, value: ir.Value, address: ir.Value) -> None:
     """Overwrite memory."""
     v = code.value(value)
-    code.emit("Store", pointer(code, address, v.type), v.id, op.ALIGNED, size_of(v.type))
+    code.emit("Store", pointer(code, address, v.type), v.id, *_aligned(code, v.type))
 
 
 def block_address(code: Code) -> Value:
     """Address of the argument block, from the push constant."""
+    if not code.module.physical:
+        return code.const(I64, 0).within(BLOCK)
     m, variable = code.module, code.module.push_constant()
     made = m.fresh()
     code.emit("AccessChain", m.pointer(op.PUSH_CONSTANT, m.type(I64)), made, variable, code.const(I32, 0).id)
@@ -61,6 +93,20 @@ def first_of(code: Code, name: str, number: int) -> Value:
     all_three = m.fresh()
     code.emit("Load", m.three_words, all_three, variable)
     return code.zext(code.result_of(I32, "CompositeExtract", all_three, 0), I64)
+
+
+def chunk(code: Code) -> tuple[Value, Value]:
+    """(number of the first thread of this dispatch, threads of the task in all), in 64 bits.
+
+    Without addresses, a task whose adstacks do not fit in one buffer is dispatched in parts, each with a buffer of its
+    own, in which its rows count from 0.
+    """
+    m, variable, out = code.module, code.module.launch_word(), []
+    for member in range(2):
+        made = m.fresh()
+        code.emit("AccessChain", m.pointer(op.PUSH_CONSTANT, m.type(I32)), made, variable, code.const(I32, member).id)
+        out.append(code.zext(code.result_of(I32, "Load", made), I64))
+    return out[0], out[1]
 
 
 def _atomic(code: Code, address: ir.Value, t: ir.Type) -> tuple[int, int, int]:

@@ -50,7 +50,7 @@ def state_of(e: Emitter, name: str) -> StackState:
 
 def _state(e: Emitter, stack: Stack) -> StackState:
     layout, b = e.m.layout, e.b
-    start, offset = e.slot(layout.slabs[stack.slab]), e.slot(stack.offset_at)
+    start, offset = e.address_of_slab(stack.slab), e.slot(stack.offset_at)
     rows, capacity = e.slot(layout.rows[stack.task, stack.slab]), e.slot(stack.capacity_at)
     with b.at_head():
         size = e.word(stack.slot_bytes)

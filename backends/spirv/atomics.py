@@ -15,6 +15,7 @@ from ..llvm.types import memory_type
 from . import access
 from .code import I32, I64, Code
 from .emit import Arith
+from .module import root_of
 from .ops import apply
 
 _INTEGER = {"add": "AtomicIAdd", "bit_and": "AtomicAnd", "bit_or": "AtomicOr", "bit_xor": "AtomicXor",
@@ -47,7 +48,7 @@ def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomi
     elif (name := instruction(e, op, t)) is not None:
         old = access.atomic(e.b, name, place, value)
     else:
-        old = e.b.call(_loop(e, op, t), [place, value])
+        old = e.b.call(_loop(e, op, t, root_of(place)), [place, value])
     return e.b.icmp_unsigned("!=", old, e.const(old, 0)) if t.is_bool else old
 
 
@@ -74,23 +75,29 @@ def compare_and_swap(
         same = a.b.icmp_unsigned("==", a.b.bitcast(old, word), expected)
         return a.b.bitcast(a.b.select(same, value, a.b.bitcast(old, word)), memory)
 
-    return b.call(_repeated(e, f"sg.atomic.cas.{t}", t, 2, replaced), [place, expected, value])
+    return b.call(_repeated(e, f"sg.atomic.cas.{t}", t, 2, replaced, root_of(place)), [place, expected, value])
 
 
-def _loop(e: Arith, op: str, t: Scalar) -> Code:
-    return _repeated(e, f"sg.atomic.{op}.{t}", t, 1, lambda a, old, operands: combine(a, op, t, old, operands[0]))
+def _loop(e: Arith, op: str, t: Scalar, root: int | None) -> Code:
+    def combined(a: Arith, old: ir.Value, operands: list[ir.Value]) -> ir.Value:
+        return combine(a, op, t, old, operands[0])
+
+    return _repeated(e, f"sg.atomic.{op}.{t}", t, 1, combined, root)
 
 
 Change = Callable[[Arith, ir.Value, list[ir.Value]], ir.Value]
 
 
-def _repeated(e: Arith, name: str, t: Scalar, operands: int, change: Change) -> Code:
-    """NAME(address, operands...) repeats compare-and-swap until no other iteration came between; the old value."""
+def _repeated(e: Arith, name: str, t: Scalar, operands: int, change: Change, root: int | None) -> Code:
+    """NAME(address, operands...) repeats compare-and-swap until no other iteration came between; the old value.
+
+    root: the buffer in which it does so, where that matters.
+    """
     memory = memory_type(t)
     own, word = _WORDS[max(t.bits, 8)], _WORDS[max(t.bits, 32)]
 
     def body(a: Arith, b: Code) -> None:
-        place, *given = b.args
+        place, *given = access.rooted(b.args[0], root), *b.args[1:]
         down = b.and_(place, a.word(word.width // 8 - 1))
         base, shift = b.sub(place, down), b.trunc(b.shl(down, a.word(3)), word)
         seen, swapped, old = b.scalar(word), b.scalar(ir.I1), b.scalar(memory)
@@ -109,7 +116,7 @@ def _repeated(e: Arith, name: str, t: Scalar, operands: int, change: Change) -> 
         b.loop(lambda: b.xor(swapped.get(), b.const(ir.I1, True)), attempt, lambda: None)
         b.ret(old.get())
 
-    return e.m.helper(name, memory, [I64, *[memory] * operands], body)
+    return e.m.helper(name if root is None else f"{name}.in_{root}", memory, [I64, *[memory] * operands], body)
 
 
 def _placed(

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 from ..llvm import ir
 from . import opcodes as op
-from .module import Module, Value, encode
+from .module import Module, Value, encode, root_of
 from .variables import Variable
 
 I1, I8, I16, I32, I64 = ir.I1, *(ir.IntType(n) for n in (8, 16, 32, 64))
@@ -66,19 +66,21 @@ def _folding(
     return emit
 
 
+def _placing(fold: Callable[..., Value]) -> Callable[..., Value]:
+    """An address and a number make an address in the same buffer."""
+
+    def emit(self: Code, x: ir.Value, y: ir.Value) -> Value:
+        return fold(self, x, y).within(root_of(x, y))
+
+    return emit
+
+
 def _count(name: str) -> Callable[..., Value]:
     """A shift. Counts are of the operand's type and below its width."""
 
     def emit(self: Code, x: ir.Value, count: ir.Value) -> Value:
         v, w = self.value(x), self.value(count)
         return v if w.number == 0 else self.pure(x.type, name, v, w)
-
-    return emit
-
-
-def _conversion(name: str) -> Callable[[Code, ir.Value, ir.Type], Value]:
-    def emit(self: Code, x: ir.Value, to: ir.Type) -> Value:
-        return self.pure(to, name, x)
 
     return emit
 
@@ -177,8 +179,8 @@ class Code:
 
     # -- arithmetic -----------------------------------------------------------------------------------------
 
-    add = _folding("IAdd", operator.add, 0, 0)
-    sub = _folding("ISub", operator.sub, None, 0)
+    add = _placing(_folding("IAdd", operator.add, 0, 0))
+    sub = _placing(_folding("ISub", operator.sub, None, 0))
     mul = _folding("IMul", operator.mul, 1, 1, absorbing=0)
     and_ = _folding("BitwiseAnd", operator.and_, -1, -1, absorbing=0)
     or_ = _folding("BitwiseOr", operator.or_, 0, 0)
@@ -310,7 +312,7 @@ class Code:
         chosen, v, w = self.value(cond), self.value(x), self.value(y)
         if chosen.number is not None:
             return v if chosen.number else w
-        return v if v.id == w.id else self.pure(v.type, "Select", chosen, v, w)
+        return v if v.id == w.id else self.pure(v.type, "Select", chosen, v, w).within(root_of(v, w))
 
     # -- variables ------------------------------------------------------------------------------------------
 

@@ -16,14 +16,16 @@ _NAMES = {number: name for name, number in op.OPCODES.items()}
 _CAPABILITIES = {number: name for name, number in op.CAPABILITIES.items()}
 _MODES = {number: name for name, number in op.EXECUTION_MODES.items()}
 _STORAGE = {op.INPUT: "Input", op.FUNCTION: "Function", op.PUSH_CONSTANT: "PushConstant",
-            op.PHYSICAL: "PhysicalStorageBuffer"}  # fmt: skip
-_DECORATIONS = {op.BLOCK: "Block", op.BUILT_IN: "BuiltIn", op.OFFSET: "Offset", op.NO_CONTRACTION: "NoContraction"}
+            op.PHYSICAL: "PhysicalStorageBuffer", op.STORAGE_BUFFER: "StorageBuffer"}  # fmt: skip
+_DECORATIONS = {op.BLOCK: "Block", op.ARRAY_STRIDE: "ArrayStride", op.BUILT_IN: "BuiltIn", op.ALIASED: "Aliased",
+                op.BINDING: "Binding", op.DESCRIPTOR_SET: "DescriptorSet", op.OFFSET: "Offset",
+                op.NO_CONTRACTION: "NoContraction"}  # fmt: skip
 _BUILT_INS = {op.NUM_WORKGROUPS: "NumWorkgroups", op.GLOBAL_INVOCATION_ID: "GlobalInvocationId"}
 _GLSL = {2: "RoundEven", 3: "Trunc", 4: "FAbs", 8: "Floor", 9: "Ceil", 31: "Sqrt", 73: "FindILsb", 75: "FindUMsb"}
 
 _UNTYPED = frozenset({
     "ExtInstImport", "TypeVoid", "TypeBool", "TypeInt", "TypeFloat", "TypeVector", "TypeArray", "TypeStruct",
-    "TypePointer", "TypeFunction", "Label",
+    "TypePointer", "TypeRuntimeArray", "TypeFunction", "Label",
 })  # fmt: skip
 """Instructions that give a result without a type."""
 
@@ -122,7 +124,7 @@ _SPECIAL: dict[str, Special] = {
     "Extension": lambda rest, named: iter((f'"{_text(rest)[0]}"',)),
     "ExtInstImport": lambda rest, named: iter((f'"{_text(rest)[0]}"',)),
     "ExtInst": lambda rest, named: iter((named(rest[0]), _GLSL[rest[1]], *map(named, rest[2:]))),
-    "MemoryModel": lambda rest, named: iter(("PhysicalStorageBuffer64", "GLSL450")),
+    "MemoryModel": lambda rest, named: iter(("PhysicalStorageBuffer64" if rest[0] else "Logical", "GLSL450")),
     "EntryPoint": _entry,
     "ExecutionMode": lambda rest, named: iter((named(rest[0]), _MODES[rest[1]], *map(str, rest[2:]))),
     "Capability": lambda rest, named: iter((_CAPABILITIES[rest[0]],)),

@@ -18,6 +18,7 @@ from ..llvm.sharing import share
 from ..llvm.target import Target
 from ..llvm.types import like, value_type
 from . import access, intrinsics
+from .bindings import BLOCK, Bindings, assign
 from .code import I1, I64, Code
 from .module import Module
 from .module import Value as Result
@@ -30,8 +31,9 @@ TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=
 class Features:
     """What a device has that kernels may use. modes: float controls, see `Module`.
 
+    buffer_addresses: memory is reached by address; else by at most so many storage_buffers that descriptors bind.
     loop_limit: the driver leaves all loops of a shader after some number of trips, and tells no one. shared_errors: the
-    error record is that of the device, see `failer`.
+    error record is that of the device, see `failer`; only with addresses.
     """
 
     int8: bool = True
@@ -40,6 +42,8 @@ class Features:
     int64_atomics: bool = True
     float32_add: bool = True
     float64_add: bool = False
+    buffer_addresses: bool = True
+    storage_buffers: int = 16
     loop_limit: bool = False
     shared_errors: bool = False
     modes: tuple[tuple[str, int], ...] = ()
@@ -54,6 +58,7 @@ class ModuleState:
     features: Features
     layout: Layout = field(init=False)
     module: Module = field(init=False)
+    bindings: Bindings | None = field(init=False)
     sites: list[Site] = field(default_factory=list)
     target: Target = TARGET
     reduces: bool = False
@@ -62,7 +67,9 @@ class ModuleState:
 
     def __post_init__(self) -> None:
         self.layout = lay_out(self.kernel)
-        self.module = Module(self.features.modes)
+        addresses = self.features.buffer_addresses
+        self.module = Module(self.features.modes, addresses)
+        self.bindings = None if addresses else assign(self.kernel, self.layout, self.features.storage_buffers)
 
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
         """Enter a place in the site table; gives its number."""
@@ -164,6 +171,17 @@ class Emitter(Arith):
         with self.b.at_head():
             return access.load_once(self.b, self.slot_address(at), t)
 
+    def address_of_slab(self, slab: str) -> ir.Value:
+        """Where the adstacks of a slab lie."""
+        bindings = self.m.bindings
+        return access.rooted(self.slot(self.m.layout.slabs[slab]), bindings.slabs[slab] if bindings else None)
+
+    def address_of_array(self, name: str) -> ir.Value:
+        """Of its first element."""
+        bindings = self.m.bindings
+        at = self.m.layout.arrays[name].address_at
+        return access.rooted(self.slot(at), bindings.arrays[name] if bindings else None)
+
     def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
         """Where `bad` holds: record the error with two numbers and end this thread's part of the launch."""
         with self.b.if_then(bad):
@@ -179,8 +197,8 @@ def failer(m: ModuleState) -> Code:
     """
 
     def body(e: Arith, function: Code) -> None:
-        block, site, first, second = function.args
-        record: ir.Value = function.add(block, e.word(m.layout.error_at))
+        given, site, first, second = function.args
+        record: ir.Value = function.add(access.rooted(given, BLOCK if m.bindings else None), e.word(m.layout.error_at))
         if m.features.shared_errors:
             site = function.add(site, access.load(function, function.add(record, e.word(8)), site.type))
             record = access.load(function, record, I64)

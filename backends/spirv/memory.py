@@ -33,7 +33,7 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
     for axis, index in enumerate(indices):
         linear = b.add(b.mul(linear, extents[axis]), index) if axis else index
     offset = b.mul(linear, e.word(array.type.dtype.size))
-    return b.add(e.slot(array.address_at), offset), array.type.dtype
+    return b.add(e.address_of_array(stmt.array), offset), array.type.dtype
 
 
 @LOWER.row(n.Load)

@@ -17,14 +17,29 @@ _FORMS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 
 
 class Value(ir.Value):
-    """A result: its id. number: the number of a constant, as the type's integer pattern for integers."""
+    """A result: its id. number: the number of a constant, as the type's integer pattern for integers.
 
-    __slots__ = ("id", "number")
+    root: of an address on a device without buffer addresses, the binding of the buffer in which it counts bytes.
+    """
 
-    def __init__(self, type: ir.Type, id: int, number: int | float | None = None) -> None:
+    __slots__ = ("id", "number", "root")
+
+    def __init__(
+        self, type: ir.Type, id: int, number: int | float | None = None, root: int | None = None
+    ) -> None:  # fmt: skip
         super().__init__(type, f"%{id}")
         self.id = id
         self.number = number
+        self.root = root
+
+    def within(self, root: int | None) -> Value:
+        """The same number as an address in a buffer."""
+        return self if root == self.root else Value(self.type, self.id, self.number, root)
+
+
+def root_of(*values: ir.Value) -> int | None:
+    """The buffer of that operand which is an address in one."""
+    return next((root for v in values if (root := getattr(v, "root", None)) is not None), None)
 
 
 def encode(name: str, *operands: int) -> list[int]:
@@ -50,9 +65,13 @@ class EntryPoint:
 
 @dataclass
 class Module:
-    """modes: float controls that the device has, by name, with the widths: ("RoundingModeRTE", 32)."""
+    """modes: float controls that the device has, by name, with the widths: ("RoundingModeRTE", 32).
+
+    physical: memory is reached by address; else by storage buffers that descriptors bind.
+    """
 
     modes: tuple[tuple[str, int], ...] = ()
+    physical: bool = True
     capabilities: dict[str, None] = field(default_factory=lambda: {"Shader": None})
     decorations: list[int] = field(default_factory=list)
     names: list[int] = field(default_factory=list)
@@ -65,7 +84,8 @@ class Module:
     _floats: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.require("PhysicalStorageBufferAddresses")
+        if self.physical:
+            self.require("PhysicalStorageBufferAddresses")
         self.glsl = self.fresh()
 
     def fresh(self) -> int:
@@ -185,6 +205,38 @@ class Module:
             self.interface["block"] = self._variable(op.PUSH_CONSTANT, struct_id)
         return self.interface["block"]
 
+    def launch_word(self) -> int:
+        """The variable that holds two words of 32 bits of this dispatch (without addresses): see `access.chunk`."""
+        if "launch" not in self.interface:
+            word = self.type(ir.IntType(32))
+            struct_id = self._declared("launch", "TypeStruct", word, word)
+            self.decorate(struct_id, op.BLOCK)
+            for member in range(2):
+                self.decorations += encode("MemberDecorate", struct_id, member, op.OFFSET, 4 * member)
+            self.interface["launch"] = self._variable(op.PUSH_CONSTANT, struct_id)
+        return self.interface["launch"]
+
+    def storage_buffer(self, binding: int, t: ir.Type, size: int) -> int:
+        """The variable by which a bound buffer is an array of a type of so many bytes."""
+        element = self.type(t)
+        name = f"buffer {binding} {element}"
+        if name not in self.interface:
+            self.interface[name] = made = self._variable(op.STORAGE_BUFFER, self._elements(element, size))
+            for words in ((op.DESCRIPTOR_SET, 0), (op.BINDING, binding), (op.ALIASED,)):
+                self.decorate(made, *words)
+        return self.interface[name]
+
+    def _elements(self, element: int, size: int) -> int:
+        """The id of a struct that is one array, of as many elements as its buffer holds."""
+        key = "elements", element
+        if key not in self._known:
+            array = self._declared(("runtime array", element), "TypeRuntimeArray", element)
+            self.decorate(array, op.ARRAY_STRIDE, size)
+            struct_id = self._declared(key, "TypeStruct", array)
+            self.decorate(struct_id, op.BLOCK)
+            self.decorations += encode("MemberDecorate", struct_id, 0, op.OFFSET, 0)
+        return self._known[key]
+
     def _variable(self, storage: int, to: int) -> int:
         pointer, made = self.pointer(storage, to), self.fresh()
         self.globals += encode("Variable", pointer, made, storage)
@@ -203,7 +255,7 @@ class Module:
         for extension in dict.fromkeys(op.EXTENSIONS[c] for c in self.capabilities if c in op.EXTENSIONS):
             head += encode("Extension", *text_words(extension))
         head += encode("ExtInstImport", self.glsl, *text_words("GLSL.std.450"))
-        head += encode("MemoryModel", op.PHYSICAL_64, op.GLSL_450)
+        head += encode("MemoryModel", op.PHYSICAL_64 if self.physical else op.LOGICAL, op.GLSL_450)
         for entry in self.entries:
             used = self.interface.values()
             head += encode("EntryPoint", op.GL_COMPUTE, entry.id, *text_words(entry.name), *used)

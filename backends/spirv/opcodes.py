@@ -8,7 +8,8 @@ VERSION = 0x00010500
 OPCODES = {
     "Name": 5, "Extension": 10, "ExtInstImport": 11, "ExtInst": 12, "MemoryModel": 14, "EntryPoint": 15,
     "ExecutionMode": 16, "Capability": 17, "TypeVoid": 19, "TypeBool": 20, "TypeInt": 21, "TypeFloat": 22,
-    "TypeVector": 23, "TypeArray": 28, "TypeStruct": 30, "TypePointer": 32, "TypeFunction": 33, "ConstantTrue": 41,
+    "TypeVector": 23, "TypeArray": 28, "TypeRuntimeArray": 29,
+    "TypeStruct": 30, "TypePointer": 32, "TypeFunction": 33, "ConstantTrue": 41,
     "ConstantFalse": 42, "Constant": 43, "ConstantComposite": 44, "ConstantNull": 46, "Function": 54,
     "FunctionParameter": 55, "FunctionEnd": 56, "FunctionCall": 57, "Variable": 59, "Load": 61, "Store": 62,
     "AccessChain": 65, "Decorate": 71, "MemberDecorate": 72, "CompositeExtract": 81, "ConvertFToU": 109,
@@ -43,17 +44,17 @@ EXTENSIONS = {
 
 EXECUTION_MODES = {"LocalSize": 17, "DenormPreserve": 4459, "SignedZeroInfNanPreserve": 4461, "RoundingModeRTE": 4462}
 
-INPUT, FUNCTION, PUSH_CONSTANT, PHYSICAL = 1, 7, 9, 5349
+INPUT, FUNCTION, PUSH_CONSTANT, STORAGE_BUFFER, PHYSICAL = 1, 7, 9, 12, 5349
 """Storage classes."""
 
-BLOCK, BUILT_IN, OFFSET, NO_CONTRACTION = 2, 11, 35, 42
+BLOCK, ARRAY_STRIDE, BUILT_IN, ALIASED, BINDING, DESCRIPTOR_SET, OFFSET, NO_CONTRACTION = 2, 6, 11, 20, 33, 34, 35, 42
 """Decorations."""
 
 NUM_WORKGROUPS, GLOBAL_INVOCATION_ID = 24, 28
 """Built-in variables."""
 
-PHYSICAL_64, GLSL_450, GL_COMPUTE = 5348, 1, 5
-"""Addressing model, memory model, execution model."""
+LOGICAL, PHYSICAL_64, GLSL_450, GL_COMPUTE = 0, 5348, 1, 5
+"""Addressing models, memory model, execution model."""
 
 ALIGNED = 2
 """The memory operand that an alignment follows."""

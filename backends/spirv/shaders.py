@@ -153,13 +153,12 @@ def _parallel(m: ModuleState, index: int, task: Task) -> None:
     b, at = e.b, m.layout.boxes[index]
     box = [(e.slot(at + 16 * axis), e.slot(at + 16 * axis + 8)) for axis in range(len(task.indices))]
     with b.at_head():
-        e.row = access.first_of(b, "thread", op.GLOBAL_INVOCATION_ID)
-        stride = b.mul(access.first_of(b, "groups", op.NUM_WORKGROUPS), e.word(LOCAL_SIZE))
+        first, stride = _threads(e)
         total: ir.Value = e.word(1)
         for _, extent in box:
             total = b.mul(total, extent)
     place = b.scalar(I64)
-    place.set(e.row)
+    place.set(first)
 
     def body() -> None:
         e.iteration = place.get()
@@ -172,6 +171,15 @@ def _parallel(m: ModuleState, index: int, task: Task) -> None:
         lambda: b.icmp_unsigned("<", place.get(), total), body, lambda: place.set(b.add(place.get(), stride))
     )
     _close(e)
+
+
+def _threads(e: Emitter) -> tuple[ir.Value, ir.Value]:
+    """(number of this thread, threads in all); its row of adstacks is its number in this dispatch."""
+    e.row = access.first_of(e.b, "thread", op.GLOBAL_INVOCATION_ID)
+    if e.m.bindings is None:
+        return e.row, e.b.mul(access.first_of(e.b, "groups", op.NUM_WORKGROUPS), e.word(LOCAL_SIZE))
+    first, total = access.chunk(e.b)
+    return e.b.add(e.row, first), total
 
 
 def _decoded(e: Emitter, box: list[tuple[ir.Value, ir.Value]]) -> list[ir.Value]:

@@ -6,24 +6,26 @@ from typing import TYPE_CHECKING
 
 from ...compiler.ir.types import Scalar
 from ..llvm import ir
-from .module import Value
+from .module import Value, root_of
 
 if TYPE_CHECKING:
     from .code import Code
 
 
 class Variable:
-    """A scalar variable of a function."""
+    """A scalar variable of a function. Addresses that it holds are all of one buffer."""
 
     def __init__(self, code: Code, t: ir.Type, id: int) -> None:
         self.code, self.type, self.id = code, t, id
+        self.root: int | None = None
 
     def get(self) -> Value:
         """Its content."""
-        return self.code.result_of(self.type, "Load", self.id)
+        return self.code.result_of(self.type, "Load", self.id).within(self.root)
 
     def set(self, value: ir.Value) -> None:
         """Overwrite it."""
+        self.root = root_of(value)
         self.code.emit("Store", self.id, self.code.value(value).id)
 
 

@@ -22,6 +22,8 @@ FULL = Features(float64_add=True, modes=tuple(
 ))  # fmt: skip
 """A device that has everything."""
 LEAST = Features(float32_add=False)
+BOUND = replace(FULL, buffer_addresses=False)
+"""A device that reaches memory by descriptors alone."""
 
 
 def judged(text: str, validate: Validate, options: Options, features: Features) -> str:
@@ -36,12 +38,13 @@ def judged_kernel(kernel: Kernel, validate: Validate, options: Options, features
         return ""
 
 
-@pytest.mark.parametrize("folder", ["ops", "statements", "ad"])
-def test_forward(folder: str, validate: Validate) -> None:
+@pytest.mark.parametrize(("folder", "features"), [("ops", FULL), ("statements", FULL), ("ad", FULL),
+                                                  ("statements", BOUND), ("ad", BOUND)])  # fmt: skip
+def test_forward(folder: str, features: Features, validate: Validate) -> None:
     """Debug builds have all that release builds have, and the traps."""
     texts = list(kernel_texts(folder, every_type=folder == "ops"))
     assert len(texts) > 15
-    wrong = {name: judged(text, validate, Options(debug=True), FULL) for name, text in texts}
+    wrong = {name: judged(text, validate, Options(debug=True), features) for name, text in texts}
     assert not {name: said for name, said in wrong.items() if said}
 
 
@@ -51,8 +54,8 @@ def test_without_features(validate: Validate) -> None:
     assert not {name: said for name, said in wrong.items() if said}
 
 
-@pytest.mark.parametrize("lowering", ["classic", "lean"])
-def test_reverse(lowering: str, validate: Validate) -> None:
+@pytest.mark.parametrize(("lowering", "features"), [("classic", FULL), ("lean", FULL), ("classic", BOUND)])
+def test_reverse(lowering: str, features: Features, validate: Validate) -> None:
     seen = 0
     for name, text in [*kernel_texts("ad", False), *kernel_texts("statements", False)]:
         try:
@@ -60,16 +63,17 @@ def test_reverse(lowering: str, validate: Validate) -> None:
         except StackgradError:
             continue
         seen += 1
-        said = judged_kernel(kernel, validate, Options(), FULL)
+        said = judged_kernel(kernel, validate, Options(), features)
         assert not said, f"{name}: {said}"
     assert seen > 20
 
 
-def test_text_form(assemble: Callable[[str], bytes], validate: Validate) -> None:
+@pytest.mark.parametrize("features", [FULL, BOUND])
+def test_text_form(features: Features, assemble: Callable[[str], bytes], validate: Validate) -> None:
     """What the disassembler writes is read by the assembler, and stands for as many of the same instructions."""
     for name, text in kernel_texts("statements", False):
         try:
-            made = generate(parse_kernel(text), Options(debug=True), FULL)
+            made = generate(parse_kernel(text), Options(debug=True), features)
         except Unsupported:
             continue
         again = assemble(disassemble(made.words))
