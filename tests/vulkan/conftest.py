@@ -1,9 +1,16 @@
 """What the tests of the Vulkan backend share: a backend of their own on the device that is here."""
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 from stackgrad.backends import registry
 from stackgrad.backends.vulkan.backend import VulkanBackend
+
+_HERE = str(Path(__file__).parent)
+if _HERE not in sys.path:
+    sys.path.append(_HERE)
 
 
 @pytest.fixture(scope="session")
