@@ -145,8 +145,8 @@ def test_sums_of_all_lanes_into_one_element() -> None:
 def test_two_tasks_with_different_stacks() -> None:
     """One saves doubles, indices and conditions, the other floats and doubles; neither sees what is the other's."""
     n, m = 150, 90
-    x, y, z = fields(n, n, m)
-    w, u = sg.field(sg.f32, shape=m, needs_grad=True), sg.field(sg.f32, shape=m, needs_grad=True)
+    x, y, q = fields(n, n, m)
+    p, u = fields(m, m, dtype=sg.f32)
     trips = sg.field(sg.i32, shape=n)
 
     @sg.kernel
@@ -159,34 +159,35 @@ def test_two_tasks_with_different_stacks() -> None:
                 else:
                     v = v + 0.25 * k
             y[i] = v
-        for j in w:
-            p = w[j]
-            q = z[j]
+        for j in p:
+            single, double = p[j], q[j]
             for _ in range(3):
-                p = p * p
-                q = sg.sin(q) * q
-            u[j] = p * sg.cast(q, sg.f32)
+                single = single * single
+                double = sg.sin(double) * double
+            u[j] = single * sg.cast(double, sg.f32)
 
-    at, count = np.linspace(-1.5, 1.5, n), np.arange(n) % 6
-    p0, q0 = np.linspace(0.8, 1.2, m).astype(np.float32), np.linspace(0.4, 2, m)
-    for array, content in ((x, at), (w, p0), (z, q0), (trips, count.astype(np.int32))):
+    at, count, p0, q0 = np.linspace(-1.5, 1.5, n), np.arange(n) % 6, np.linspace(0.8, 1.2, m), np.linspace(0.4, 2, m)
+    for array, content in ((x, at), (p, p0.astype(np.float32)), (q, q0), (trips, count.astype(np.int32))):
         array.from_numpy(content)
     y.grad.fill(1.0)
     u.grad.fill(1.0)
     both()
     both.grad()
-    value, slope = at.copy(), np.ones(n)
+    near(x.grad.to_numpy(), _slopes_of_the_first(at, count))
+    value, slope = q0.copy(), np.ones(m)
+    for _ in range(3):
+        value, slope = np.sin(value) * value, slope * (np.cos(value) * value + np.sin(value))
+    near(p.grad.to_numpy(), value * 8 * p0**7, 1e-4)
+    near(q.grad.to_numpy(), p0**8 * slope, 1e-4)
+
+
+def _slopes_of_the_first(at: Array, count: Array) -> Array:
+    value, slope = at.copy(), np.ones(len(at))
     for step in range(6):
         runs, high = step < count, value * value > 0.5
         slope = np.where(runs & high, -slope * np.sin(value), slope)
         value = np.where(runs, np.where(high, np.cos(value), value + 0.25 * step), value)
-    near(x.grad.to_numpy(), slope)
-    q, dq = q0.copy(), np.ones(m)
-    for _ in range(3):
-        q, dq = np.sin(q) * q, dq * (np.cos(q) * q + np.sin(q))
-    p = p0.astype(np.float64) ** 8
-    near(w.grad.to_numpy(), q * 8 * p0.astype(np.float64) ** 7, 1e-4)
-    near(z.grad.to_numpy(), p * dq, 1e-4)
+    return slope
 
 
 # ---- size of modules ------------------------------------------------------------------------------------------
