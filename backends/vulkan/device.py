@@ -24,6 +24,7 @@ _KINDS = {2: 0, 1: 1, 3: 2, 4: 3}
 """Discrete, integrated, virtual, CPU: in this order."""
 
 _NEEDED = {"shaderInt64": "64-bit integers in shaders", "bufferDeviceAddress": "buffer device addresses"}
+_PREFIXES = ("shader", "buffer", "storage", "timeline")
 _MODES = ("SignedZeroInfNanPreserve", "DenormPreserve", "RoundingModeRTE")
 _CURE = "install a Vulkan driver (`apt-get install mesa-vulkan-drivers` brings lavapipe, which runs on CPUs)"
 
@@ -87,7 +88,7 @@ class Card:
 def _fields(vk: Any, record: Any) -> set[str]:
     """Names of the features that are on in a record."""
     names = [name for name, _ in vk.ffi.typeof(record).fields]
-    return {name for name in names if name.startswith(("shader", "buffer", "storage")) and getattr(record, name)}
+    return {name for name in names if name.startswith(_PREFIXES) and getattr(record, name)}
 
 
 def _card(vk: Any, handle: Any) -> Card:
@@ -174,7 +175,8 @@ class Device:
             extensions.append("VK_EXT_shader_atomic_float")
             chain = on(vk.VkPhysicalDeviceShaderAtomicFloatFeaturesEXT, "", sums)
         chain = on(vk.VkPhysicalDeviceVulkan11Features, "", ("storageBuffer16BitAccess",), pNext=chain)
-        second = ("bufferDeviceAddress", "shaderInt8", "storageBuffer8BitAccess", "shaderBufferInt64Atomics")
+        second = ("bufferDeviceAddress", "shaderInt8", "storageBuffer8BitAccess", "shaderBufferInt64Atomics",
+                  "timelineSemaphore")  # fmt: skip
         chain = on(vk.VkPhysicalDeviceVulkan12Features, "", second, pNext=chain)
         plain = on(vk.VkPhysicalDeviceFeatures, "", ("shaderInt64", "shaderFloat64", "shaderInt16"))
         queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=self.family, pQueuePriorities=[1.0])
@@ -193,6 +195,15 @@ class Device:
         fit = [(k, t) for k, t in types if t.propertyFlags & needed == needed]
         fit.sort(key=lambda kt: not kt[1].propertyFlags & vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT)
         return [(k, found.memoryHeaps[t.heapIndex].size) for k, t in fit]
+
+    @cached_property
+    def local_types(self) -> list[int]:
+        """Numbers of the types of memory for what the device alone touches, best first."""
+        vk = self.vk
+        found = vk.vkGetPhysicalDeviceMemoryProperties(self.card.handle)
+        local = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+        kinds = [k for k in range(found.memoryTypeCount) if found.memoryTypes[k].propertyFlags & local]
+        return [*kinds, *(k for k, _ in self.memory_types if k not in kinds)]
 
     # -- programs -------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ handed out.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,12 +23,16 @@ KEPT = 1 << 28
 
 
 class Buffer:
-    """Bytes of device memory. view: its bytes, as the host sees them. Raises DeviceError, with the size."""
+    """Bytes of device memory. view: its bytes, as the host sees them, unless it is hidden. Raises DeviceError, with the
+    size.
 
-    def __init__(self, device: Device, size: int) -> None:
-        self.device, self.size = device, size
+    hidden: the host never looks at it, so that it may lie where only the device reaches.
+    """
+
+    def __init__(self, device: Device, size: int, hidden: bool = False) -> None:
+        self.device, self.size, self.hidden = device, size, hidden
         vk = device.vk
-        usage = vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | _ADDRESSED
+        usage = vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | vk.VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | _ADDRESSED
         self._memory: Any = None
         with refusals(f"a buffer of {size} bytes"):
             info = vk.VkBufferCreateInfo(size=size, usage=usage, sharingMode=vk.VK_SHARING_MODE_EXCLUSIVE)
@@ -39,19 +43,34 @@ class Buffer:
                 self.free()
                 raise
 
+    @property
+    def handle(self) -> Any:
+        """The buffer, as commands name it."""
+        return self._handle
+
     def _bind(self) -> None:
         device, vk = self.device, self.device.vk
         needs = vk.vkGetBufferMemoryRequirements(device.handle, self._handle)
-        kind = next((k for k, _ in device.memory_types if needs.memoryTypeBits >> k & 1), None)
-        if kind is None:
-            raise DeviceError(f"{device.card.name} has no memory that the host can write")
-        flags = vk.VkMemoryAllocateFlagsInfo(flags=_ALLOCATE_ADDRESSED)
-        info = vk.VkMemoryAllocateInfo(pNext=flags, allocationSize=needs.size, memoryTypeIndex=kind)
-        self._memory = vk.vkAllocateMemory(device.handle, info, None)
+        kinds = device.local_types if self.hidden else [k for k, _ in device.memory_types]
+        self._memory = self._allocate(needs.size, [k for k in kinds if needs.memoryTypeBits >> k & 1])
         vk.vkBindBufferMemory(device.handle, self._handle, self._memory, 0)
-        self.view = memoryview(vk.vkMapMemory(device.handle, self._memory, 0, self.size, 0))
+        if not self.hidden:
+            self.view = memoryview(vk.vkMapMemory(device.handle, self._memory, 0, self.size, 0))
         place = vk.VkBufferDeviceAddressInfo(buffer=self._handle)
         self.address: int = vk.lib.vkGetBufferDeviceAddress(device.handle, vk.ffi.addressof(place))
+
+    def _allocate(self, size: int, kinds: Sequence[int]) -> Any:
+        """Memory of the first kind of which there is so much."""
+        device, vk = self.device, self.device.vk
+        flags = vk.VkMemoryAllocateFlagsInfo(flags=_ALLOCATE_ADDRESSED)
+        for place, kind in enumerate(kinds, 1):
+            info = vk.VkMemoryAllocateInfo(pNext=flags, allocationSize=size, memoryTypeIndex=kind)
+            try:
+                return vk.vkAllocateMemory(device.handle, info, None)
+            except vk.VkErrorOutOfDeviceMemory:
+                if place == len(kinds):
+                    raise
+        raise DeviceError(f"{device.card.name} has no memory that the host can write")
 
     def free(self) -> None:
         """Give it back. No launch may use it."""
@@ -59,6 +78,34 @@ class Buffer:
         vk.vkDestroyBuffer(handle, self._handle, None)
         if self._memory is not None:
             vk.vkFreeMemory(handle, self._memory, None)
+
+
+class Hidden:
+    """Memory for the device alone, by its address. wait: for everything in flight."""
+
+    def __init__(self, device: Device, wait: Callable[[], None]) -> None:
+        self.device = device
+        self._wait = wait
+        self._buffers: dict[int, Buffer] = {}
+
+    def allocate(self, size: int) -> int:
+        """Raises DeviceError if there is not so much."""
+        made = Buffer(self.device, size, hidden=True)
+        self._buffers[made.address] = made
+        return made.address
+
+    def free(self, address: int) -> None:
+        """Give it back. No launch may use it."""
+        self._buffers.pop(address).free()
+
+    def free_memory(self) -> tuple[int, int]:
+        """(bytes that this does not hold, bytes that the device has)."""
+        total = self.device.memory_types[0][1]
+        return total - sum(buffer.size for buffer in self._buffers.values()), total
+
+    def wait(self, stream: int | None = None) -> None:
+        """There is one stream."""
+        self._wait()
 
 
 @dataclass

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel
@@ -17,10 +18,16 @@ from ..heap import HeapRefusal
 from ..llvm.layout import Layout
 from ..llvm.stack_sizes import capacity, refusal
 from ..spirv.shaders import LOCAL_SIZE
-from .memory import Heap
 
 WIDEST = 16
 """Bytes of the largest slot: every row has room for it, because a stack without slots is read at its offset."""
+
+
+class Slabs(Protocol):
+    """A heap."""
+
+    def reserve(self, needs: Mapping[str, int]) -> bool:
+        """Make every slab so large; gives whether one grew. Raises HeapRefusal."""
 
 
 @dataclass
@@ -53,7 +60,7 @@ def plan(layout: Layout, sizes: Sizes, threads: Mapping[int, int]) -> Plan:
     return out
 
 
-def reserve(kernel: Kernel, layout: Layout, sizes: Sizes, threads: Mapping[int, int], heap: Heap) -> tuple[Plan, bool]:
+def reserve(kernel: Kernel, layout: Layout, sizes: Sizes, threads: Mapping[int, int], heap: Slabs) -> tuple[Plan, bool]:
     """(the plan for which there is memory, whether the heap grew): fewer threads where rows for all cannot be had.
 
     Raises DeviceError, with the stack that wants most, where there is none for one group of threads.

@@ -8,22 +8,37 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
-
-from .memory import Buffer, Pool
 
 ALIGN = 64
 """Places in a run keep their address modulo this."""
 
 
+class Piece(Protocol):
+    """Memory that the host sees: its bytes, and the address that a launch is given for it."""
+
+    @property
+    def view(self) -> memoryview: ...
+    @property
+    def address(self) -> int: ...
+
+
+class Lender(Protocol):
+    """Where pieces come from: a pool of buffers, or an arena."""
+
+    def take(self, size: int) -> Any: ...
+    def give(self, piece: Any, /) -> None: ...
+
+
 @dataclass
 class Run:
-    """Bytes begin .. end of host memory, and the buffer that holds them from byte `begin % ALIGN` on."""
+    """Bytes begin .. end of host memory, and the memory that holds them from byte `begin % ALIGN` on."""
 
     begin: int
     end: int
-    buffer: Buffer
+    buffer: Piece
 
     def on_device(self, address: int) -> int:
         """The device's address of a byte of the run."""
@@ -55,7 +70,7 @@ def span(array: np.ndarray) -> tuple[int, int]:
 class Staging:
     """Arrays of one launch by name. Raises DeviceError if there is no memory for them."""
 
-    def __init__(self, pool: Pool, arrays: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, pool: Lender, arrays: Mapping[str, np.ndarray]) -> None:
         self.pool = pool
         self.arrays = arrays
         self.runs: list[Run] = []

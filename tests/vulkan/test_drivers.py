@@ -119,6 +119,7 @@ from stackgrad.compiler.ir.parser import parse_kernel
 kernel = parse_kernel('''kernel k() { serial { adstack_alloca s: f32 capacity 1
   %0: f32 = const 1.0 adstack_push s, %0 adstack_push s, %0 } }''')
 registry.get("vulkan").compile(kernel, Options()).run({}, {}, Sizes(), Draws())
+registry.get("vulkan").sync()
 """
 
 

@@ -188,7 +188,7 @@ def test_a_driver_that_leaves_loops_is_found_out(vulkan: VulkanBackend) -> None:
 
 
 def test_what_a_kernel_holds_is_given_back(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pipelines and command buffers go with the executable; launches with other grids and addresses record anew."""
+    """Pipelines and command buffers go at the next wait; launches have other grids and addresses."""
     text = """kernel k(x: f64[1]) { bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
       %3: f64 = load x[%2] %4: f64 = add %3, %3 store x[%2], %4 } }"""
     made: Any = vulkan.compile(parse_kernel(text), Options())
@@ -201,4 +201,5 @@ def test_what_a_kernel_holds_is_given_back(vulkan: VulkanBackend, monkeypatch: p
     monkeypatch.setattr(vulkan.device, "destroy", lambda *args: (ended.append(args), destroy(*args)))
     del made
     gc.collect()
+    vulkan.sync()
     assert ended

@@ -1,0 +1,254 @@
+"""A kernel on a Vulkan device: its pipelines, its ring, the host code that launches it, blocks to launch with.
+
+Launches on mapped arrays are not waited for; what goes wrong on the device surfaces at the next wait (queue.py). A
+launch on foreign arrays works on copies, so it is over, and has raised, when `run` returns; so is one on arrays that
+others may touch without asking, and one of a debug build.
+"""
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from weakref import finalize
+
+from ...compiler.errors import AdstackOverflow, DeviceError, StackgradError
+from ...compiler.ir.nodes import Kernel
+from ..base import Arrays, Draws, Options, Scalars, Sizes
+from ..cpu.jit import NativeCode
+from ..cpu.report import exception
+from ..cuda.heap import DeviceHeap
+from ..llvm.errors import FAILED
+from ..llvm.layout import written
+from ..llvm.stack_sizes import capacity
+from ..spirv.shaders import LOCAL_SIZE, PROBE, Shaders
+from . import stacks
+from .block import VulkanBlock, laid_out
+from .counts import iterations
+from .host_code import host_code, is_host_bound
+from .queue import Queue, Record
+from .ring import SLOTS, Ring, groups_at
+
+_LAUNCH = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+"""Called with the interpreter's lock held: nothing else uses the queue meanwhile."""
+
+_EFFORT = 0
+"""Of the optimiser for host code, which is straight calls."""
+
+DEBUG_WAITS = True
+"""Launches of debug builds are waited for, so that an error is raised by the launch that made it. Tests of what
+surfaces late set it to False.
+"""
+
+LOOPS = (
+    "kernel {}, task {}: the results are void, because this driver (llvmpipe) leaves the loops of a shader after "
+    "65,535 trips in all; cure: fewer steps of the loop per launch, or the cpu backend"
+)
+
+
+@dataclass
+class Reader:
+    """Makes exceptions of error records. published: the sizes of the last launch. explain: refers to what adds to an
+    overflow what it knows of it. distrust: called then: nothing stands ready any more for what was published.
+    """
+
+    shaders: Shaders
+    distrust: Callable[[], None]
+    published: Sizes = field(default_factory=Sizes)
+    explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None] = lambda: None
+
+    def __call__(self, record: Record) -> StackgradError:
+        shaders, site = self.shaders, self.shaders.sites[record[0]]
+        if site.kind == "loops":
+            return DeviceError(LOOPS.format(shaders.kernel.name, site.task))
+        known = [(stack, capacity(stack, self.published)) for stack in shaders.layout.stacks]
+        found = exception(shaders.kernel, shaders.sites, record, known)
+        if isinstance(found, AdstackOverflow):
+            self.distrust()
+            explain = self.explain()
+            return found if explain is None else explain(found)
+        return found
+
+
+class VulkanExecutable:
+    """A compiled kernel. Threads may run it at the same time. most: threads of a task, at most."""
+
+    calls_back = False
+
+    def __init__(
+        self, kernel: Kernel, shaders: Shaders, queue: Queue, heap: DeviceHeap, options: Options, most: int
+    ) -> None:
+        self.kernel, self.shaders, self.options = kernel, shaders, options
+        self.queue, self.heap, self.most = queue, heap, most
+        self.layout = laid_out(shaders.layout)
+        self.growths = 0
+        self._written = written(shaders.kernel)
+        self._idle: list[VulkanBlock] = []
+        self._reader = Reader(shaders, heap.renew)
+        self._entries = [(name, task) for name, task in shaders.entries if not self._is_needless(name)]
+        self._load()
+        counts_at = groups_at(shaders.layout.size, shaders.tail)
+        code = host_code(shaders.kernel, self.layout, self._entries, counts_at, SLOTS, most, options)
+        self._host = NativeCode(code, _EFFORT)
+        self._launch: Callable[[int], int] = _LAUNCH(self._host.address)
+
+    def _is_needless(self, name: str) -> bool:
+        """Whether an entry computes bounds that the host computes."""
+        kind, _, task = name.partition("_")
+        return kind == "bounds" and is_host_bound(self.shaders.kernel, int(task), self.options)
+
+    def _load(self) -> None:
+        queue, shaders, names = self.queue, self.shaders, [name for name, _ in self._entries]
+        device = queue.device
+        layout, pipelines = device.pipelines(shaders.code, names)
+        self._base = base = queue.claim(len(shaders.sites), self._reader)
+
+        rings: list[Ring] = []
+
+        def give_back() -> None:
+            for ring in rings:
+                ring.release()
+            queue.release(base)
+            device.destroy(layout, pipelines)
+
+        try:
+            made = [pipelines[name] for name in names]
+            self._ring = Ring(queue, layout, made, shaders.layout.size, shaders.tail)
+        except BaseException:
+            give_back()
+            raise
+        rings.append(self._ring)
+        finalize(self, queue.drop, give_back).atexit = False
+
+    # -- launching ------------------------------------------------------------------------------------------
+
+    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
+        """Launch once. Foreign arrays are written when it returns, mapped ones when the device is waited for.
+
+        Raises KernelTypeError for arguments that do not fit and DeviceError for memory that cannot be had or a driver
+        that refuses, before anything runs; what goes wrong on the device at the next wait, which is now if an array is
+        foreign or the build a debug build.
+        """
+        self.queue.tidy()
+        try:
+            block = self._idle.pop()
+        except IndexError:
+            block = self.new_block()
+        try:
+            block.bind(arrays, scalars, draws)
+            if block.foreign:
+                with block.staged():
+                    self._run(block, arrays, scalars, sizes)
+                    self.queue.finish()
+                self.queue.wait()
+            else:
+                self._run(block, arrays, scalars, sizes)
+                if block.is_shared or (self.options.debug and DEBUG_WAITS):
+                    self.queue.wait()
+        finally:
+            self._idle.append(block)
+
+    def run_timed(
+        self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
+    ) -> tuple[float, list[float] | None]:
+        """Launch once and wait, for a profile. Gives the seconds waited for launches before; tasks are not told apart.
+
+        Raises what `run` raises, and what went wrong on the device.
+        """
+        begin = time.perf_counter()
+        self.queue.settle()
+        aside = time.perf_counter() - begin
+        self.run(arrays, scalars, sizes, draws)
+        self.queue.settle()
+        return aside, None
+
+    def _run(self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> None:
+        if not self.layout.stacks:
+            self._start(block)
+            return
+        with self.heap.claimed() as heap:
+            self._bind_stacks(block, arrays, scalars, sizes, heap)
+            self._start(block)
+
+    def _start(self, block: VulkanBlock) -> None:
+        self.queue.reach(self._ring.busy_until)  # machine code waits too, but keeps the interpreter's lock
+        if self._launch(block.address) == FAILED:
+            self.refuse(block, Sizes())
+
+    def _bind_stacks(
+        self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes, heap: DeviceHeap
+    ) -> None:
+        """Reserve memory and write offsets, capacities and bases into the block, unless they stand there already."""
+        self._reader.published = sizes
+        rows = self._rows(arrays, scalars, sizes)
+        key = heap.epoch, dict(sizes.capacities), dict(sizes.rows), rows
+        if block.stacks_key == key:
+            return
+        block.stacks_key = None
+        layout = self.layout
+        found, grew = stacks.reserve(self.shaders.kernel, layout, sizes, rows, heap)
+        self.growths += grew
+        for at, word in found.words:
+            block.put(at, word)
+        for task, threads in found.threads.items():
+            if task in layout.threads_at:
+                block.put(layout.threads_at[task], threads)
+        for at, word in stacks.slab_words(layout, lambda slab: heap.base(slab, stacks.WIDEST)):
+            block.put(at, word)
+        block.stacks_key = heap.epoch, *key[1:]
+
+    def _rows(self, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> dict[int, int]:
+        """Rows of each task with stacks: one for each iteration, as far as they are known, in whole groups."""
+        found, tasks = {}, self.shaders.kernel.tasks
+        for index in dict.fromkeys(task for task, _ in self.layout.rows):
+            found[index] = 1
+            if tasks[index].is_parallel:
+                count = sizes.iterations.get(index)
+                count = iterations(tasks[index], arrays, scalars) if count is None else count
+                groups = self.most if count is None else -(-count // LOCAL_SIZE) * LOCAL_SIZE
+                found[index] = min(self.most, max(groups, LOCAL_SIZE))
+        return found
+
+    # -- launches that stand ready --------------------------------------------------------------------------
+
+    @property
+    def address(self) -> int:
+        """Of the machine code `launch(block)`. It may be called while the executable lives."""
+        return self._host.address
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether blocks hold addresses that may change with the heap's epoch."""
+        return bool(self.layout.stacks)
+
+    def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
+        """Let what a reference leads to, if it is alive, add to the overflows of this kernel what it knows of them."""
+        self._reader.explain = explain
+
+    def stand(self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
+        """Prepare a block for native launches. False if that cannot be now; raises what `run` raises before it runs."""
+        if self.options.debug and DEBUG_WAITS:
+            return False
+        block.bind(arrays, scalars, Draws())
+        if block.foreign or block.is_shared:
+            return False
+        if self.layout.stacks:
+            with self.heap.claimed() as heap:
+                if heap is not self.heap:
+                    return False
+                self._bind_stacks(block, arrays, scalars, sizes, heap)
+        self._reader.published = sizes
+        return True
+
+    def new_block(self) -> VulkanBlock:
+        """A block in which no launch stands yet."""
+        block = VulkanBlock(self.layout, self.kernel.name, self._written, self.queue)
+        block.put(self.layout.driver_at, self._ring.address)
+        block.put(self.layout.error_at, self.queue.record)
+        block.put(self.layout.error_at + 8, self._base)
+        block.put(self.layout.request_at, PROBE)
+        return block
+
+    def refuse(self, block: VulkanBlock, sizes: Sizes) -> None:
+        """Raise why a launch was refused."""
+        raise self.queue.refusal(block.word(self.layout.driver_error_at), f"launch of kernel {self.kernel.name}")

@@ -1,0 +1,244 @@
+"""`launch(block)`: host code that submits the tasks of a kernel, without Python, waits or locks.
+
+It has the form of a CPU launch, so that everything that launches on a CPU launches here. It fills the next slot of the
+kernel's ring (ring.py), argument block and groups of each entry, and submits the command buffer that was recorded for
+that slot. What the block holds are addresses of the host; the slot gets the device's (arena.py).
+
+Invariant: `launch` is called with the interpreter's lock held, and nothing else submits to the queue; so the queue, the
+words of the device and the ring have one user at a time. It waits only if the slot is still in use, which is when the
+device is that many launches of one kernel behind.
+
+A task has as many groups as its iterations need where the host can count them, and none where there are none; then the
+box is written by the host too, and no shader computes bounds.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...compiler.ir.nodes import Kernel
+from ..base import Options
+from ..cuda.host_code import is_countable
+from ..llvm import ir
+from ..llvm.builder import IRBuilder
+from ..llvm.emit import Arith, ModuleState
+from ..llvm.errors import FAILED, OK
+from ..llvm.function import bounds_function, volume
+from ..llvm.layout import Layout
+from ..llvm.module import Generated
+from ..llvm.target import CPU
+from ..llvm.types import I1, I8, I32, I64, PTR, const
+from ..spirv.shaders import LOCAL_SIZE
+
+(
+    SUBMIT, QUEUE, VALUE, DONE, PENDING, REGIONS, WAIT, DEVICE, WAIT_INFO, WANTED, CLOSED, TABLE,
+) = range(12)  # fmt: skip
+"""Words of a device. SUBMIT, WAIT: addresses of vkQueueSubmit and vkWaitSemaphores. VALUE: of the timeline behind the
+last submission; DONE: what it is known to have reached. PENDING: whether launches may be in flight. REGIONS: address of
+the table of regions: their number, then REGION words of each. WAIT_INFO: what WAIT is told, for the value WANTED.
+CLOSED: why nothing is to be submitted any more, a code of Vulkan's, or 0."""
+
+REGION = 3
+"""Words of a region: begin and end for the host, and what is added to get the device's address."""
+
+R_TABLE, R_NEXT, RING = range(3)
+"""Words of a ring, before those of its slots: address of the device's words, number of the next slot."""
+
+S_VALUE, S_HOST, S_INFO, SLOT = range(4)
+"""Of a slot: the timeline's value when it is free, its address for the host, address of what is submitted."""
+
+GROUPS = 12
+"""Bytes of the groups of an entry, in a slot."""
+
+Entries = Sequence[tuple[str, int | None]]
+"""Entry points in order, each with the task whose iterations it runs (None: one thread)."""
+
+_UNKNOWN = (1 << 63) - 1
+_NULL = ir.Value(PTR, "null")
+
+
+def is_host_bound(kernel: Kernel, task: int, options: Options) -> bool:
+    """Whether the host computes the box of a task. Debug builds compute it where traps are reported."""
+    return not options.debug and is_countable(kernel.tasks[task])
+
+
+def host_code(
+    kernel: Kernel, layout: Layout, entries: Entries, counts_at: int, slots: int, most: int, options: Options
+) -> Generated:
+    """LLVM IR of `launch` for the host. layout: of the whole block, of which a slot gets `passed` bytes. counts_at:
+    where groups begin in a slot. most: threads of a task.
+    """
+    m = ModuleState(kernel, Options(), CPU, layout)
+    function = ir.Function(m.module, "launch", I32, [PTR], ("nounwind",))
+    _Launch(m, function, most, options).emit(entries, counts_at, slots)
+    return Generated(kernel, str(m.module), layout, (), m.options)
+
+
+class _Launch:
+    """The body of `launch`."""
+
+    def __init__(self, m: ModuleState, function: ir.Function, most: int, options: Options) -> None:
+        self.m, self.most, self.options = m, most, options
+        self.b = IRBuilder(function.append_basic_block("entry"))
+        self.block = function.args[0]
+        self._groups: dict[int, ir.Value] = {}
+
+    def emit(self, entries: Entries, counts_at: int, slots: int) -> None:
+        m, b = self.m, self.b
+        counts = [const(I64, 1) if task is None else self._groups_of(task) for _, task in entries]
+        if counts and all(task is not None for _, task in entries):
+            self._leave_if_none(counts)
+        ring = b.load(self._at(m.layout.driver_at), PTR)
+        claim = m.helper("sg.claim", PTR, [PTR, PTR], _claim)
+        slot = b.call(claim, [ring, self.block_error()])
+        with b.if_then(b.icmp_unsigned("==", slot, _NULL)):
+            b.ret(const(I32, FAILED))
+        self._fill(slot, ring)
+        for k, count in enumerate(counts):
+            place = self._beside(slot, counts_at + GROUPS * k)
+            b.store(b.trunc(count, I32), place)
+        submit = m.helper("sg.submit", I32, [PTR, PTR], lambda e, f: _submit(e, f, slots))
+        b.ret(b.call(submit, [ring, self.block_error()]))
+
+    def block_error(self) -> ir.Value:
+        """Where a code of the driver goes."""
+        return self._at(self.m.layout.driver_error_at)
+
+    def _at(self, offset: int) -> ir.Value:
+        return self.b.gep(self.block, const(I64, offset), I8)
+
+    def _beside(self, slot: ir.Value, offset: int) -> ir.Value:
+        return self.b.gep(slot, const(I64, offset), I8)
+
+    def _leave_if_none(self, counts: Sequence[ir.Value]) -> None:
+        """Nothing is submitted if no entry has a group."""
+        b = self.b
+        some: ir.Value = const(I64, 0)
+        for count in counts:
+            some = b.or_(some, count)
+        with b.if_then(b.icmp_unsigned("==", some, const(I64, 0))):
+            b.ret(const(I32, OK))
+
+    def _fill(self, slot: ir.Value, ring: ir.Value) -> None:
+        """The block, with addresses of the device."""
+        m, b = self.m, self.b
+        copy = m.declare("llvm.memcpy.p0.p0.i64", ir.VOID, [PTR, PTR, I64, I1])
+        b.call(copy, [slot, self.block, const(I64, m.layout.passed), const(I1, 0)])
+        regions = _word(b, _word(b, ring, R_TABLE, PTR), REGIONS, PTR)
+        find = m.helper("sg.on_device", I64, [PTR, I64], _on_device)
+        for array in m.layout.arrays.values():
+            found = b.call(find, [regions, b.load(self._at(array.address_at), I64)])
+            b.store(found, self._beside(slot, array.address_at))
+
+    # -- groups ---------------------------------------------------------------------------------------------
+
+    def _groups_of(self, index: int) -> ir.Value:
+        if index not in self._groups:
+            self._groups[index] = self._counted(index)
+        return self._groups[index]
+
+    def _counted(self, index: int) -> ir.Value:
+        b, layout = self.b, self.m.layout
+        held: ir.Value = const(I64, self.most)
+        if any(s.task == index for s in layout.stacks):
+            held = b.load(self._at(layout.threads_at[index]), I64)
+        least = self.m.declare("llvm.umin.i64", I64, [I64, I64])
+        size = const(I64, LOCAL_SIZE)
+        count = b.call(least, [self._count(index), held])
+        return b.udiv(b.add(count, b.sub(size, const(I64, 1))), size)
+
+    def _count(self, index: int) -> ir.Value:
+        """Iterations of a task, of which the box is in the block then; very many if the host cannot tell."""
+        b, task = self.b, self.m.kernel.tasks[index]
+        if not is_host_bound(self.m.kernel, index, self.options):
+            return const(I64, _UNKNOWN)
+        status = b.call(bounds_function(self.m, index, task), [self.block])
+        fine = b.icmp_unsigned("==", status, const(I32, OK))
+        found = volume(b, self.block, self.m.layout.boxes[index], len(task.indices))
+        return b.select(fine, found, const(I64, 0))
+
+
+def _word(b: IRBuilder, base: ir.Value, number: int, t: ir.Type = I64) -> ir.Value:
+    return b.load(b.gep(base, const(I64, number), I64), t)
+
+
+def _put(b: IRBuilder, base: ir.Value, number: int, value: ir.Value) -> None:
+    b.store(value, b.gep(base, const(I64, number), I64))
+
+
+def _slot(b: IRBuilder, ring: ir.Value) -> ir.Value:
+    """The words of the next slot."""
+    at = b.add(b.mul(_word(b, ring, R_NEXT), const(I64, SLOT)), const(I64, RING))
+    return b.gep(ring, at, I64)
+
+
+def _claim(e: Arith, function: ir.Function) -> None:
+    """sg.claim(ring, error): address of the next slot, when it is free; null for an error, whose code is stored."""
+    b = e.b
+    ring, error = function.args
+    table, slot = _word(b, ring, R_TABLE, PTR), _slot(b, ring)
+    closed = _word(b, table, CLOSED)
+    with b.if_then(b.icmp_unsigned("!=", closed, const(I64, 0))):
+        b.store(closed, error)
+        b.ret(_NULL)
+    value = _word(b, slot, S_VALUE)
+    with b.if_then(b.icmp_unsigned(">", value, _word(b, table, DONE))):
+        _put(b, table, WANTED, value)
+        call = [_word(b, table, DEVICE), _word(b, table, WAIT_INFO), const(I64, -1)]
+        code = b.call_pointer(_word(b, table, WAIT, PTR), I32, call)
+        with b.if_then(b.icmp_unsigned("!=", code, const(I32, 0))):
+            b.store(b.sext(code, I64), error)
+            b.ret(_NULL)
+        _put(b, table, DONE, value)
+    b.ret(_word(b, slot, S_HOST, PTR))
+
+
+def _submit(e: Arith, function: ir.Function, slots: int) -> None:
+    """sg.submit(ring, error): the slot that was claimed, with the next value of the timeline."""
+    b = e.b
+    ring, error = function.args
+    table, slot = _word(b, ring, R_TABLE, PTR), _slot(b, ring)
+    before, known = _word(b, table, VALUE), _word(b, slot, S_VALUE)
+    value = b.add(before, const(I64, 1))
+    _put(b, table, VALUE, value)
+    _put(b, slot, S_VALUE, value)
+    _put(b, table, PENDING, const(I64, 1))
+    call = [_word(b, table, QUEUE), const(I32, 1), _word(b, slot, S_INFO), const(I64, 0)]
+    code = b.call_pointer(_word(b, table, SUBMIT, PTR), I32, call)
+    with b.if_then(b.icmp_unsigned("!=", code, const(I32, 0))):
+        _put(b, table, VALUE, before)
+        _put(b, slot, S_VALUE, known)
+        b.store(b.sext(code, I64), error)
+        b.ret(const(I32, FAILED))
+    following = b.add(_word(b, ring, R_NEXT), const(I64, 1))
+    is_last = b.icmp_unsigned("==", following, const(I64, slots))
+    _put(b, ring, R_NEXT, b.select(is_last, const(I64, 0), following))
+    b.ret(const(I32, OK))
+
+
+def _on_device(e: Arith, function: ir.Function) -> None:
+    """sg.on_device(regions, address): the device's address; the given one if it is in no region, as of no bytes."""
+    b = e.b
+    regions, address = function.args
+    names = ("next", "look", "inside", "below", "above", "missing")
+    following, look, inside, below, above, missing = (function.append_basic_block(name) for name in names)
+    low, high = b.alloca(I64), b.alloca(I64)
+    b.store(const(I64, 0), low)
+    b.store(b.load(regions, I64), high)
+    b.branch(following)
+    b.position_at_end(following)
+    first, last = b.load(low, I64), b.load(high, I64)
+    middle = b.lshr(b.add(first, last), const(I64, 1))
+    b.cbranch(b.icmp_unsigned("<", first, last), look, missing)
+    b.position_at_end(look)
+    region = b.gep(regions, b.add(b.mul(middle, const(I64, REGION)), const(I64, 1)), I64)
+    b.cbranch(b.icmp_unsigned("<", address, _word(b, region, 0)), below, above)
+    b.position_at_end(below)
+    b.store(middle, high)
+    b.branch(following)
+    b.position_at_end(above)
+    b.store(b.add(middle, const(I64, 1)), low)
+    b.cbranch(b.icmp_unsigned("<", address, _word(b, region, 1)), inside, following)
+    b.position_at_end(inside)
+    b.ret(b.add(address, _word(b, region, 2)))
+    b.position_at_end(missing)
+    b.ret(address)

@@ -1,0 +1,77 @@
+"""Arrays that host and device share: NumPy arrays over mapped memory, which kernels use in place.
+
+A mapped array knows its owner by `base`, so that any view of it is recognised. Every other NumPy array is *foreign*: a
+launch works on a copy of it in mapped memory. Invariant: memory that launches may still use is given back through
+`Queue.drop`.
+"""
+from __future__ import annotations
+
+import ctypes
+import weakref
+from typing import Any
+
+import numpy as np
+
+from ...compiler.errors import DeviceError
+from .queue import Queue
+
+
+class Mapped:
+    """Owner of mapped memory. NumPy makes arrays over it, which keep it alive.
+
+    shared: holds something once others may touch the memory without asking.
+    """
+
+    def __init__(self, queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.queue = queue
+        self.shared: list[bool] = []
+        self.bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        queue.tidy()
+        piece = _taken(queue, max(self.bytes, 1))
+        self.address = piece.address
+        self.__array_interface__ = {
+            "shape": shape, "typestr": dtype.str, "data": (self.address, False), "version": 3,
+        }  # fmt: skip
+        arena = queue.arena
+        weakref.finalize(self, queue.drop, lambda: arena.give(piece), self.bytes).atexit = False
+
+
+def _taken(queue: Queue, size: int) -> Any:
+    """Memory; if there is none left, once more after what was dropped has gone back."""
+    try:
+        return queue.arena.take(size)
+    except DeviceError:
+        queue.wait()
+        queue.arena.trim()
+    try:
+        return queue.arena.take(size)
+    except DeviceError as again:
+        held, total = queue.arena.held, queue.device.memory_types[0][1]
+        text = f"{size} bytes of memory are asked for; arrays hold {held} of {total} bytes of {queue.device.card.name}"
+        raise DeviceError(f"{text}; cure: use smaller or fewer arrays") from again
+
+
+def mapped(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """A new mapped array, of any content. Raises DeviceError with the numbers."""
+    return np.asarray(Mapped(queue, shape, dtype))
+
+
+def mapped_zeros(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """A new mapped array of zeros. Raises DeviceError with the numbers."""
+    owner = Mapped(queue, shape, dtype)
+    ctypes.memset(owner.address, 0, owner.bytes)
+    return np.asarray(owner)
+
+
+def owner_of(array: np.ndarray) -> Mapped | None:
+    """The owner of the memory of an array, if it is mapped."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base if isinstance(base, Mapped) else None
+
+
+def is_own(array: np.ndarray, queue: Queue | None) -> bool:
+    """Whether kernels on this queue use the array in place."""
+    owner = owner_of(array)
+    return owner is not None and owner.queue is queue

@@ -1,0 +1,225 @@
+"""What a device was given and what it has done: the timeline behind all submissions, waiting, errors, what is dropped.
+
+Each submission raises a timeline semaphore to the next value, so "everything so far" is one number. Launches are
+submitted by machine code alone (host_code.py), with the interpreter's lock held; whoever waits lets the lock go.
+
+Invariant: whoever looks at memory that launches write waits first, and that ends with `raise_errors`, so an error
+surfaces before anything that it spoiled is seen. Shaders do nothing while an error stands in the record. Memory and
+code that is dropped while launches may use it is given back at the next wait, never earlier.
+"""
+from __future__ import annotations
+
+import atexit
+import bisect
+import os
+import weakref
+from array import array
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from ...compiler.errors import DeviceError, StackgradError
+from ..base import Counters
+from ..words import address_of, words
+from . import host_code as h
+from .arena import Arena
+from .device import Device, refusals
+
+Record = tuple[int, int, int]
+"""Number of a site among those of its kernel, and the two numbers of its kind."""
+
+FORKED = -1000
+"""Why nothing is submitted in a forked process; no code of Vulkan's."""
+
+_LOST = -4
+_FOREVER = (1 << 64) - 1
+_RECORD_BYTES = 24
+_MOST_TRASH, _MOST_TRASH_BYTES = 512, 64 << 20
+
+
+class Queue:
+    """The only queue of a device. table: words that machine code reads. arena: memory that both sides see."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.counters = Counters()
+        self.table: array[int] = words(bytes(8 * h.TABLE))
+        self.arena = Arena(device, self.table)
+        self._make_timeline()
+        self._record = self.arena.take(_RECORD_BYTES)
+        self._record.view[:_RECORD_BYTES] = bytes(_RECORD_BYTES)
+        self._bases: list[int] = [0]
+        self._readers: dict[int, Callable[[Record], StackgradError]] = {}
+        self._end = 0
+        self._trash: list[tuple[Callable[[], None], int]] = []
+        _close_with_process(weakref.ref(self))
+
+    def _make_timeline(self) -> None:
+        """The semaphore, and the structures that machine code hands to the driver."""
+        device, vk, ffi = self.device, self.device.vk, self.device.vk.ffi
+        kind = vk.VkSemaphoreTypeCreateInfo(semaphoreType=vk.VK_SEMAPHORE_TYPE_TIMELINE, initialValue=0)
+        with refusals("making a timeline"):
+            self._semaphore = vk.vkCreateSemaphore(device.handle, vk.VkSemaphoreCreateInfo(pNext=kind), None)
+        self.semaphores = ffi.new("VkSemaphore[1]", [self._semaphore])
+        start = self.table_address
+        self.signal = ffi.new("VkTimelineSemaphoreSubmitInfo *")
+        self.signal.sType = vk.VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO
+        self.signal.signalSemaphoreValueCount = 1
+        self.signal.pSignalSemaphoreValues = ffi.cast("uint64_t *", start + 8 * h.VALUE)
+        self._waited = ffi.new("VkSemaphoreWaitInfo *")
+        self._waited.sType = vk.VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO
+        self._waited.semaphoreCount, self._waited.pSemaphores = 1, self.semaphores
+        self._waited.pValues = ffi.cast("uint64_t *", start + 8 * h.WANTED)
+        table = self.table
+        table[h.SUBMIT], table[h.WAIT] = self._function("vkQueueSubmit"), self._function("vkWaitSemaphores")
+        table[h.QUEUE], table[h.DEVICE] = number_of(vk, device.queue), number_of(vk, device.handle)
+        table[h.WAIT_INFO] = number_of(vk, self._waited)
+
+    def _function(self, name: str) -> int:
+        vk = self.device.vk
+        return number_of(vk, vk.lib.vkGetDeviceProcAddr(self.device.handle, name.encode()))
+
+    @property
+    def table_address(self) -> int:
+        return address_of(self.table)
+
+    # -- waiting --------------------------------------------------------------------------------------------
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether launches may be in flight."""
+        return self.table[h.PENDING] != 0
+
+    def reach(self, value: int) -> None:
+        """Wait until the timeline has this value. Raises DeviceError."""
+        device, vk, table = self.device, self.device.vk, self.table
+        if table[h.DONE] >= value or table[h.CLOSED] == FORKED:
+            return
+        try:
+            with refusals("waiting for the device"):
+                info = vk.VkSemaphoreWaitInfo(pSemaphores=[self._semaphore], pValues=[value])
+                vk.vkWaitSemaphores(device.handle, info, _FOREVER)
+        except DeviceError:
+            table[h.CLOSED] = _LOST
+            raise
+        table[h.DONE] = max(table[h.DONE], value)
+
+    def finish(self) -> None:
+        """Wait for everything so far; what went wrong in it stays in the record."""
+        self.reach(self.table[h.VALUE])
+
+    def wait(self) -> None:
+        """For everything in flight. Raises what went wrong on the device."""
+        self.table[h.PENDING] = 0  # before: what is launched meanwhile sets it again
+        self.counters.waits += 1
+        trash = self._finish()
+        error = self._take_error()
+        self._give_back(trash)
+        if error is not None:
+            raise error
+
+    def settle(self) -> None:
+        """Wait if anything may be in flight."""
+        if self.table[h.PENDING]:
+            self.wait()
+
+    # -- errors ---------------------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> int:
+        """The device's address of the error record."""
+        return self._record.on_device
+
+    def claim(self, sites: int, reader: Callable[[Record], StackgradError]) -> int:
+        """What a kernel adds to the numbers of its sites. reader: what makes an exception of a record."""
+        base = self._end
+        self._end += sites + 1
+        self._bases.append(base)
+        self._readers[base] = reader
+        return base
+
+    def release(self, base: int) -> None:
+        """Nothing adds it any more."""
+        if self._readers.pop(base, None) is not None:
+            self._bases.remove(base)
+
+    def _take_error(self) -> StackgradError | None:
+        """The error in the record, which is cleared; what was launched behind it has not run."""
+        site, first, second = self._record.view[:_RECORD_BYTES].cast("q")
+        if not site:
+            return None
+        self._record.view[:_RECORD_BYTES] = bytes(_RECORD_BYTES)
+        base = self._bases[bisect.bisect_right(self._bases, site - 1) - 1]
+        reader = self._readers.get(base)
+        return None if reader is None else reader((site - 1 - base, first, second))
+
+    def refusal(self, code: int, doing: str) -> DeviceError:
+        """The error for a code that a launch was refused with."""
+        if code == FORKED:
+            return DeviceError(
+                f"{self.device.card.name} was opened by the process that this one was forked from; cure: compile the "
+                "kernel in this process, or start it by `spawn`"
+            )
+        if code == _LOST:
+            self.table[h.CLOSED] = code
+        known = self.device.vk.exception_codes.get(code)
+        return DeviceError(f"Vulkan, {doing}: {known.__name__ if known else code}")
+
+    # -- what is dropped ------------------------------------------------------------------------------------
+
+    def drop(self, give_back: Callable[[], None], size: int = 0) -> None:
+        """Call this when no launch can use what it gives back; may be called by the collector of garbage."""
+        self._trash.append((give_back, size))
+
+    def tidy(self) -> None:
+        """Give back what was dropped, if that takes no wait or there is much of it."""
+        if not self._trash:
+            return
+        much = len(self._trash) > _MOST_TRASH or sum(size for _, size in self._trash) > _MOST_TRASH_BYTES
+        if much or not self.is_pending:
+            trash = self._finish()
+            if self._record.view[0:4] != bytes(4):  # whose kernel may be among it: the next wait raises the error first
+                self._trash += trash
+            else:
+                self._give_back(trash)
+
+    def _finish(self) -> list[tuple[Callable[[], None], int]]:
+        """Wait; gives what was dropped before, and no launch uses any more."""
+        trash, self._trash = self._trash, []
+        self.finish()
+        return trash
+
+    def _give_back(self, trash: list[tuple[Callable[[], None], int]]) -> None:
+        if self.device.process == os.getpid():
+            for give_back, _ in trash:
+                give_back()
+
+    def close(self) -> None:
+        """Wait, and give back what can be; what went wrong is dropped."""
+        self.table[h.PENDING] = 0
+        self._give_back(self._finish())
+        self._record.view[:_RECORD_BYTES] = bytes(_RECORD_BYTES)
+
+
+def number_of(vk: Any, thing: Any) -> int:
+    """A handle or pointer of the driver as a word."""
+    return int(vk.ffi.cast("intptr_t", thing))
+
+
+def _close_with_process(held: weakref.ref[Queue]) -> None:
+    """No launch is in flight when a process ends; one that is forked off submits nothing and waits for nothing."""
+
+    def end() -> None:
+        queue = held()
+        if queue is not None and queue.device.process == os.getpid():
+            with suppress(DeviceError):  # the device is lost: there is nothing to wait for
+                queue.finish()
+
+    def part() -> None:
+        queue = held()
+        if queue is not None:
+            queue.table[h.CLOSED], queue.table[h.PENDING] = FORKED, 0
+
+    atexit.register(end)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=part)

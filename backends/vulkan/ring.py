@@ -1,0 +1,116 @@
+"""RING: a few slots of memory, each with a command buffer that was recorded for it, in which launches take turns.
+
+A slot is the argument block, what the module wants behind it, and the groups of each entry. The command buffer pushes
+the slot's address and dispatches each entry with the groups that the slot names, so it is recorded once, whatever is
+launched. A slot is used again when the timeline has passed the value of its last launch.
+"""
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+from ..words import address_of, words
+from .arena import Piece
+from .device import refusals
+from .host_code import GROUPS, R_NEXT, R_TABLE, RING, S_HOST, S_INFO, S_VALUE, SLOT
+from .queue import Queue, number_of
+
+SLOTS = 8
+"""Launches of one kernel that the host may be ahead of the device."""
+
+_ALIGN = 64
+
+
+def round_up(size: int, to: int) -> int:
+    """The next multiple."""
+    return -(-size // to) * to
+
+
+class Ring:
+    """The slots of one kernel. words: see host_code.py. entries: pipelines in order of dispatch."""
+
+    def __init__(self, queue: Queue, layout: Any, pipelines: Sequence[Any], size: int, tail: bytes) -> None:
+        self.queue = queue
+        self.counts_at = groups_at(size, tail)
+        pitch = round_up(self.counts_at + GROUPS * len(pipelines), _ALIGN)
+        self.piece: Piece = queue.arena.take(pitch * SLOTS)
+        self.words: array[int] = words(bytes(8 * (RING + SLOT * SLOTS)))
+        self.words[R_TABLE] = queue.table_address
+        self._infos: list[Any] = []
+        self._buffers: Any = None
+        try:
+            self._allocate()
+            for number in range(SLOTS):
+                self._prepare(number, number * pitch, size, tail, len(pipelines))
+                self._record(number, self.piece.offset + number * pitch, layout, pipelines)
+        except BaseException:
+            self.release()
+            raise
+
+    def _allocate(self) -> None:
+        device, vk = self.queue.device, self.queue.device.vk
+        info = vk.VkCommandBufferAllocateInfo(
+            commandPool=device.commands, level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=SLOTS
+        )
+        with device.lock, refusals("making command buffers"):
+            self._buffers = vk.vkAllocateCommandBuffers(device.handle, info)
+
+    def _prepare(self, number: int, at: int, size: int, tail: bytes, entries: int) -> None:
+        """What of a slot never changes, and the structure that submits it."""
+        queue, ffi = self.queue, self.queue.device.vk.ffi
+        view = self.piece.view[at:]
+        view[size : size + len(tail)] = tail
+        view[self.counts_at : self.counts_at + GROUPS * entries] = words((1,)).tobytes()[:4] * (3 * entries)
+        buffer = ffi.new("VkCommandBuffer[1]", [self._buffers[number]])
+        info = ffi.new("VkSubmitInfo *")
+        info.sType = queue.device.vk.VK_STRUCTURE_TYPE_SUBMIT_INFO
+        info.pNext = queue.signal
+        info.commandBufferCount, info.pCommandBuffers = 1, buffer
+        info.signalSemaphoreCount, info.pSignalSemaphores = 1, queue.semaphores
+        self._infos.append((info, buffer))
+        slot = RING + SLOT * number
+        self.words[slot + S_VALUE] = 0
+        self.words[slot + S_HOST] = self.piece.address + at
+        self.words[slot + S_INFO] = number_of(queue.device.vk, info)
+
+    def _record(self, number: int, offset: int, layout: Any, pipelines: Sequence[Any]) -> None:
+        device, vk = self.queue.device, self.queue.device.vk
+        buffer, memory = self._buffers[number], self.piece.region.buffer
+        compute, host = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, vk.VK_PIPELINE_STAGE_HOST_BIT
+        both, written = vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT, vk.VK_ACCESS_SHADER_WRITE_BIT
+        between = vk.VkMemoryBarrier(srcAccessMask=written, dstAccessMask=both)
+        after = vk.VkMemoryBarrier(srcAccessMask=written, dstAccessMask=vk.VK_ACCESS_HOST_READ_BIT)
+        with device.lock, refusals("recording a kernel"):
+            vk.vkBeginCommandBuffer(buffer, vk.VkCommandBufferBeginInfo())
+            address = vk.ffi.new("uint64_t *", memory.address + offset)
+            vk.vkCmdPushConstants(buffer, layout, vk.VK_SHADER_STAGE_COMPUTE_BIT, 0, 8, address)
+            for place, pipeline in enumerate(pipelines):
+                vk.vkCmdPipelineBarrier(buffer, compute, compute, 0, 1, [between], 0, None, 0, None)
+                vk.vkCmdBindPipeline(buffer, vk.VK_PIPELINE_BIND_POINT_COMPUTE, pipeline)
+                vk.vkCmdDispatchIndirect(buffer, memory.handle, offset + self.counts_at + GROUPS * place)
+            vk.vkCmdPipelineBarrier(buffer, compute, host, 0, 1, [after], 0, None, 0, None)
+            vk.vkEndCommandBuffer(buffer)
+
+    @property
+    def address(self) -> int:
+        """Of the words."""
+        return address_of(self.words)
+
+    @property
+    def busy_until(self) -> int:
+        """The value of the timeline from which on the next slot is free."""
+        return self.words[RING + SLOT * self.words[R_NEXT] + S_VALUE]
+
+    def release(self) -> None:
+        """Give everything back. No launch may use it."""
+        device, vk = self.queue.device, self.queue.device.vk
+        if self._buffers is not None:
+            with device.lock:
+                vk.vkFreeCommandBuffers(device.handle, device.commands, SLOTS, self._buffers)
+        self.queue.arena.give(self.piece)
+
+
+def groups_at(size: int, tail: bytes) -> int:
+    """Where the groups begin in a slot."""
+    return round_up(size + len(tail), 16)
