@@ -16,7 +16,6 @@ import llvmlite.binding as llvm
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel
-from ...compiler.ir.walk import walk_kernel
 from ..base import Arrays, Draws, Flight, Options, Probe, Scalars, Sizes
 from ..forks import renew_in_child
 from ..heap import Heap
@@ -27,12 +26,13 @@ from ..llvm.layout import DECLINED, Layout, lay_out, written
 from ..llvm.module import Code, generate, generate_later
 from ..llvm.spread import POOL
 from ..llvm.target import Target
+from ..prints import is_printing, text_of
 from . import stacks
 from .block import Block
 from .jit import NativeCode, host, host_target, machine, optimised
 from .laps import Laps, making
 from .pool import pool
-from .report import exception, text_of
+from .report import exception
 from .variants import REQUEST, Variants
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
@@ -123,7 +123,7 @@ class CpuExecutable:
     @property
     def calls_back(self) -> bool:
         """Whether a launch runs the user's Python code."""
-        return any(isinstance(stmt, n.Print) for stmt in walk_kernel(self.kernel))
+        return is_printing(self.kernel)
 
     def stand(self, block: Block, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
         """Prepare a block for native launches. False if that cannot be now; raises what `run` raises before it runs."""

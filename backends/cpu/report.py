@@ -1,11 +1,8 @@
-"""What native code reports, in words: error records as exceptions, prints as lines of text."""
+"""What native code reports, in words: error records as exceptions."""
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from ...compiler.errors import (
     AdstackOverflow,
@@ -19,7 +16,6 @@ from ...compiler.errors import (
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.printer import print_statement
-from ...compiler.ir.texts import printed
 from ...compiler.ir.walk import walk
 from ...compiler.passes.lockstep import lockstep
 from ..llvm.emit import Site
@@ -117,14 +113,3 @@ _WORDING = {
     "room": _overflow,
     "empty": _empty,
 }
-
-
-def text_of(stmt: n.Print, arguments: int) -> str:
-    """The text of a print; arguments: address of its 8-byte slots."""
-    return printed(stmt.template, [_argument(stmt, arguments, place) for place in range(len(stmt.args))])
-
-
-def _argument(stmt: n.Print, arguments: int, place: int) -> np.generic:
-    dtype = stmt.args[place].type.dtype
-    found: np.generic = np.frombuffer(ctypes.string_at(arguments + 8 * place, dtype.itemsize), dtype)[0]
-    return found

@@ -8,7 +8,10 @@ Memory and code that is dropped while launches may use it is given back at the n
 """
 from __future__ import annotations
 
+import atexit
 import ctypes
+import os
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,6 +21,7 @@ import numpy as np
 
 from ...compiler.errors import StackgradError, Unsupported
 from ..base import Counters
+from ..prints import BYTES, NOTHING, Prints, Text
 from ..words import address_of, words
 from .driver import LAUNCH_KERNEL, MEMSET, Driver, DriverError
 from .host_code import LAUNCH_KERNEL as LAUNCH_WORD
@@ -109,6 +113,7 @@ class Device:
         self.halted = driver.allocate(64)
         driver.zero(self.halted, 64)
         self.records = Records(driver)
+        self._prints: Prints | None = None
         self._is_mixed = False
         self._trash: list[tuple[Callable[[], None], int]] = []
 
@@ -116,6 +121,23 @@ class Device:
     def table_address(self) -> int:
         """Where the driver's table lies."""
         return address_of(self.table)
+
+    @property
+    def prints(self) -> Prints:
+        """What kernels print to, made when the first one that prints is compiled; shown at the end of the process."""
+        if self._prints is None:
+            self._prints = Prints(self.driver.allocate_pinned(BYTES))
+            atexit.register(_show_rest, weakref.ref(self), os.getpid())
+        return self._prints
+
+    def _printed(self, finish: Callable[[], None]) -> Text:
+        """Do what leaves nothing in flight that prints; gives what was printed until then."""
+        if self._prints is None:
+            finish()
+            return NOTHING
+        with self._prints.lock:
+            finish()
+            return self._prints.take()
 
     # -- streams --------------------------------------------------------------------------------------------
 
@@ -217,9 +239,9 @@ class Device:
         self.table[PENDING] = 0  # before: what is launched meanwhile sets it again
         self.counters.waits += 1
         self._is_mixed = False
-        self.driver.wait_all()
+        text = self._printed(self.driver.wait_all)
         self._empty()
-        self.raise_errors()
+        self._raise_after(text)
 
     def settle(self) -> None:
         """Wait if anything may be in flight."""
@@ -233,10 +255,12 @@ class Device:
             self.wait()
         was_pending, self.table[PENDING] = self.table[PENDING], 0
         self.counters.readbacks += 1
-        self.driver.copy_out(to, source, size)
-        if was_pending:
-            self._empty()
-            self.raise_errors()
+        if not was_pending:
+            self.driver.copy_out(to, source, size)
+            return
+        text = self._printed(partial(self.driver.copy_out, to, source, size))
+        self._empty()
+        self._raise_after(text)
 
     def write(self, to: int, source: int, size: int) -> None:
         """Copy from the host to the device, behind all launches."""
@@ -245,6 +269,13 @@ class Device:
             self.wait()
         self.driver.copy_in(to, source, size)
         self.launched()  # the bytes have left the host, and may not have arrived
+
+    def _raise_after(self, text: Text) -> None:
+        """Show what was printed, then raise what went wrong on the device, else what the stream of the user raised."""
+        try:
+            text.show()
+        finally:
+            self.raise_errors()
 
     def raise_errors(self) -> None:
         """Raise the first error that stands in a record; what was launched behind it has not run."""
@@ -271,9 +302,9 @@ class Device:
         much = len(self._trash) > _MOST_TRASH or sum(size for _, size in self._trash) > _MOST_TRASH_BYTES
         if self.is_pending and not much:
             return
-        if self.is_pending:
-            self.driver.wait_all()
+        text = self._printed(self.driver.wait_all) if self.is_pending else NOTHING
         self._empty()
+        text.show()
 
     def _empty(self) -> None:
         while self._trash:
@@ -281,12 +312,21 @@ class Device:
             give_back()
 
     def close(self) -> None:
-        """Wait, and give everything back; what went wrong is dropped."""
-        self.driver.wait_all()
+        """Wait, and give everything back; what went wrong is dropped, what was printed shown."""
+        text = self._printed(self.driver.wait_all)
         self.table[PENDING] = 0
         self._empty()
         self.records.take()
         self.driver.zero(self.halted, 64)
+        text.show()
+
+
+def _show_rest(device: weakref.ref[Device], process: int) -> None:
+    """What was printed and never waited for, when the process that opened the device ends."""
+    own = device()
+    if own is not None and process == os.getpid():
+        with suppress(DriverError):
+            own._printed(own.driver.wait_all).show()
 
 
 def _forget(thing: object) -> None:

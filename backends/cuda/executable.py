@@ -21,6 +21,7 @@ from ..cpu.report import exception
 from ..llvm.errors import FAILED
 from ..llvm.layout import written
 from ..llvm.stack_sizes import capacity
+from ..prints import is_printing
 from . import policy, stacks
 from .block import DeviceBlock
 from .borrowed import ordered
@@ -68,10 +69,13 @@ class Reader:
 
 @dataclass
 class Loaded:
-    """What an executable holds on the device. module: its code. record: address of its error record."""
+    """What an executable holds on the device. module: its code. record: address of its error record. printer: its
+    number for prints, 0 if it prints nothing.
+    """
 
     module: int
     record: int
+    printer: int = 0
     blocks: list[DeviceBlock] = field(default_factory=list)
 
     def give_back(self, device: Device) -> None:
@@ -79,6 +83,8 @@ class Loaded:
         for block in self.blocks:
             block.release()
         device.records.release(self.record)
+        if self.printer:
+            device.prints.release(self.printer)
         device.driver.unload(self.module)
 
 
@@ -89,8 +95,6 @@ def limits_of(driver: Driver) -> policy.Device:
 
 class CudaExecutable:
     """A compiled kernel. Threads may run it at the same time."""
-
-    calls_back = False
 
     def __init__(self, code: DeviceCode, device: Device, heap: DeviceHeap, buffers: Buffers) -> None:
         self.kernel: Kernel = code.kernel
@@ -104,15 +108,17 @@ class CudaExecutable:
         names = {(entry.kind, entry.task): entry.name for entry in code.entries if entry.name}
         self._host = NativeCode(host_code(self.kernel, self.layout, names, WIDTH), _EFFORT)
         self._launch: Callable[[int], int] = _LAUNCH(self._host.address)
+        self._starting = device.prints.lock if self.calls_back else nullcontext()
 
     def _load(self) -> None:
         driver = self.device.driver
         module = driver.load(driver.assemble(self.code.text, self.code.names, self.options))
         record = self.device.records.claim(self._reader)
+        printer = self.device.prints.claim(self.kernel, self.code.sites) if self.calls_back else 0
         self._functions = {
             (entry.kind, entry.task): driver.function(module, entry.name) for entry in self.code.entries if entry.name
         }
-        self._loaded = loaded = Loaded(module, record)
+        self._loaded = loaded = Loaded(module, record, printer)
         device = self.device
         weakref.finalize(self, device.drop, lambda: loaded.give_back(device))
 
@@ -181,8 +187,9 @@ class CudaExecutable:
             self._start(block)
 
     def _start(self, block: DeviceBlock) -> None:
-        if self._launch(block.address) == FAILED:
-            self._again(block)
+        with self._starting:
+            if self._launch(block.address) == FAILED:
+                self._again(block)
 
     def _again(self, block: DeviceBlock) -> None:
         """A launch was refused: from a thread that the driver does not know yet it is made once more."""
@@ -194,6 +201,11 @@ class CudaExecutable:
                 return
             code = block.word(self.layout.driver_error_at)
         raise DriverError(code, *driver.describe(code), f"launch of kernel {self.kernel.name}")
+
+    @property
+    def calls_back(self) -> bool:
+        """Whether launches are made by Python alone: those of a kernel that prints, see `Prints.lock`."""
+        return is_printing(self.kernel)
 
     # -- launches that stand ready --------------------------------------------------------------------------
 
@@ -237,6 +249,9 @@ class CudaExecutable:
         layout = self.layout
         block = DeviceBlock(layout, self.kernel.name, self._written, self.device, self.buffers)
         block.put(layout.errors_at, self._loaded.record)
+        if self.calls_back:
+            block.put(layout.print_at, self.device.prints.address)
+            block.put(layout.printer_at, self._loaded.printer)
         for key, function in self._functions.items():
             block.put(layout.functions[key], function)
         self._loaded.blocks.append(block)

@@ -20,6 +20,7 @@ from ...compiler.ir.nodes import Atomic, Kernel, Load, Return, StackAlloca, Stor
 from ...compiler.ir.types import ArrayType, Scalar
 from ...compiler.ir.walk import walk, walk_task
 from ..base import SLABS, slab_of
+from ..prints import is_printing
 
 ALIGN = 64
 """Alignment of a row and of the pad, in bytes: one cache line."""
@@ -64,6 +65,9 @@ class Layout:
     many lanes the adstack rows of this launch are made for (0 or 1: branching code only); threads_at, how many threads
     have a row in this launch (0: one). The last two are read of tasks with adstacks.
 
+    Of kernels that print: print_at, address of the buffer of prints (backends/prints.py; on a CPU, of what is called);
+    printer_at, the number of the executable there; first_print_at, a word that is zero when a launch begins.
+
     On a GPU: state_at, errors_at, halted_at, addresses of the state, of the error record and of the word that stops
     everything after an error; of parallel tasks with adstacks list_at, address of the list of 32-bit numbers of
     iterations that pass a gate, and room_at, how many it has room for (0: the task runs over all iterations);
@@ -76,6 +80,8 @@ class Layout:
     status_at: int = 0
     draws_at: int = 0
     print_at: int = 0
+    printer_at: int = 0
+    first_print_at: int = 0
     request_at: int = 0
     pool_at: int = 0
     laps_at: int = 0
@@ -126,6 +132,8 @@ def lay_out(kernel: Kernel) -> Layout:
             out.variants[index], out.lanes[index], out.threads_at[index] = take(1), take(1), take(1)
     _stacks(kernel, out, take)
     _parameters(kernel, out, take)
+    if is_printing(kernel):
+        out.printer_at, out.first_print_at = take(1), take(1)
     out.temps_at = take(0)
     for temp in kernel.temps:
         out.temps[temp.name] = (take(1), temp.dtype)
@@ -159,6 +167,8 @@ def lay_out_for_device(
     out.state_at, out.errors_at, out.halted_at, out.draws_at = (take(1) for _ in range(4))
     _stacks(kernel, out, take)
     _parameters(kernel, out, take)
+    if is_printing(kernel):
+        out.print_at, out.printer_at = take(1), take(1)
     out.passed = take(0)
     _for_host(kernel, out, take)
     out.size = take(0)
@@ -170,7 +180,7 @@ def _for_host(kernel: Kernel, out: Layout, take: _Counter) -> None:
     """Slots that only the host reads."""
     out.driver_at, out.driver_error_at = take(1), take(1)
     out.error_at = take(4)
-    out.status_at, out.print_at, out.laps_at = (take(1) for _ in range(3))
+    out.status_at, out.laps_at = take(1), take(1)
     for index, task in enumerate(kernel.tasks):
         out.functions.update({(kind, index): take(1) for kind in ENTRIES})
         if task.is_parallel and index not in out.threads_at:
@@ -182,6 +192,8 @@ def _state(kernel: Kernel, out: Layout, tasks: Mapping[int, State]) -> None:
     serial = [task for task in kernel.tasks[:-1] if not task.is_parallel]
     returns = any(isinstance(s, Return) for task in serial for s in walk(task.body))
     out.returned_at = take(1) if returns else -1
+    if is_printing(kernel):
+        out.first_print_at = take(1)
     for temp in kernel.temps:
         out.temps[temp.name] = (take(1), temp.dtype)
     for index, state in tasks.items():

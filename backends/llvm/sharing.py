@@ -15,6 +15,7 @@ from ...compiler.ir.nodes import Block, Stmt, Task, Value
 from ...compiler.ir.ops import OPS
 from ...compiler.ir.walk import blocks, used_values, walk_task
 from ...compiler.passes.affine import Affine, IndexForms, is_own
+from ..prints import prints
 
 ADDITION = 0.4
 """Nanoseconds of an operation of cost 1, one iteration at a time."""
@@ -73,7 +74,7 @@ def share(task: Task, threads: int, masked: bool) -> Sharing:
     extra = sum(often * ATOMIC for stmt, often in updating if stmt not in meeting)
     turns = sum(often * _turn(stmt, used) for stmt, often in updating if stmt in meeting)
     alone = compute / (SPEEDUP if masked else 1) + updates
-    pays = (alone + extra) / threads + turns < WORTH * alone and not _prints(task)
+    pays = (alone + extra) / threads + turns < WORTH * alone and not prints(task)
     return Sharing(compute, updates, plain, pays)
 
 
@@ -91,10 +92,6 @@ def order_shows(task: Task, plain: frozenset[str], kept: Collection[n.Atomic] = 
 
 def _order_shows(stmt: n.Atomic) -> bool:
     return stmt.op in ("exchange", "cas") or stmt.value.type.is_real and stmt.op in ("add", "mul")
-
-
-def _prints(task: Task) -> bool:
-    return any(isinstance(stmt, n.Print) for stmt in walk_task(task))
 
 
 def _turn(stmt: Stmt, used: set[Value]) -> float:

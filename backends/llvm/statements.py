@@ -15,6 +15,7 @@ from .control import CONTROL
 from .emit import Arith, Emitter
 from .libcall import LIBRARY
 from .ops import apply
+from .prints import record
 from .types import I32, I64, PTR, VOID, const, memory_type, value_type
 
 LOWER: Table[type[Stmt], Callable[..., None]] = Table("lower", [c for c in STATEMENTS.values() if c not in CONTROL])
@@ -96,6 +97,9 @@ def _assert(e: Emitter, stmt: n.Assert) -> None:
 @LOWER.row(n.Print)
 def _print(e: Emitter, stmt: n.Print) -> None:
     """callback(site, arguments): each argument lies in an 8-byte slot, in the form it has in memory."""
+    if e.m.layout.device:
+        record(e, stmt, [to_memory(e, e.operand(value), value.type.is_bool) for value in stmt.args])
+        return
     buffer = e.alloca(I64, max(len(stmt.args), 1))
     for place, value in enumerate(stmt.args):
         address = e.b.gep(buffer, const(I64, place), I64)

@@ -25,7 +25,6 @@ class Target:
     native_half: bool = True
     fused: bool = False
     entries: bool = False
-    prints: bool = True
     clock: str = ""
     lean: bool = False
     flushes: bool = False
@@ -35,5 +34,5 @@ class Target:
 _CLOCKS = {"x86_64": "tsc", "amd64": "tsc", "aarch64": "cntvct", "arm64": "cntvct"}
 
 CPU = Target("cpu", "libm", clock=_CLOCKS.get(platform.machine().lower(), ""))
-NVPTX = Target("nvptx", "libdevice", space=1, concurrent=True, interleaved=True, fused=True, entries=True, prints=False,
+NVPTX = Target("nvptx", "libdevice", space=1, concurrent=True, interleaved=True, fused=True, entries=True,
                lean=True, flushes=True)  # fmt: skip

@@ -24,7 +24,7 @@ from .module import Module
 from .module import Value as Result
 from .variables import LocalArray, Variable
 
-TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=False, prints=False)
+TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=False)
 
 
 @dataclass(frozen=True)

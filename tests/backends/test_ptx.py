@@ -227,12 +227,19 @@ def every_atomic() -> Kernel:
     return _with_arrays("atomics", lines)
 
 
+def every_print() -> Kernel:
+    lines = ["%0: i32 = const 0"]
+    for number, t in enumerate(SCALARS.values(), 1):
+        lines += [f"%{number}: {t} = load m_{t}[%0]", f'print "{t}: {{}}" %{number}']
+    return _with_arrays("prints", lines)
+
+
 def _with_arrays(name: str, lines: list[str]) -> Kernel:
     params = ", ".join(f"m_{t}: {t}[1]" for t in SCALARS.values())
     return parse_kernel(f"kernel {name}({params}) {{ serial {{ {chr(10).join(lines)} }} }}")
 
 
-@pytest.mark.parametrize("make", [every_op, every_atomic])
+@pytest.mark.parametrize("make", [every_op, every_atomic, every_print])
 def test_every_operation(tmp_path: Path, make: object) -> None:
     kernel = make()  # type: ignore[operator]
     if make is every_op:

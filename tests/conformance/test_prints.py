@@ -20,6 +20,7 @@ def test_formats(capfd) -> None:
         print(f"{v:.1f} {a!r} {digits:02d} {a:.{digits}f}", i)
 
     k(0.123456, 42)
+    sg.sync()
     a, i = 0.123456, 42
     expected = f"a = {a:.2f}, {a:10.3e}|{i:04d}|{i:>5}|{i:x}\n[{a:.1f}, 2.0] {a!r} 03 {a:.3f} 42\n"
     assert capfd.readouterr().out == expected
@@ -37,6 +38,7 @@ def test_ends_and_separators(capfd) -> None:
         print("a", "b", end="\n\n")
 
     k(3)
+    sg.sync()
     assert capfd.readouterr().out == "0:0 1:1 2:4 .\ndone\na b\n\n"
 
 
@@ -58,6 +60,7 @@ def test_constant_text(capfd) -> None:
         print("a", a)
 
     k(0.5)
+    sg.sync()
     assert capfd.readouterr().out == "3 of x -- ab\na 0.5\n"
 
     @sg.kernel
