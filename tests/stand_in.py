@@ -1,4 +1,4 @@
-"""STACKGRAD_STAND_IN=NAME runs tests written for the CPU on another backend: `cuda`, or an emulated one.
+"""STACKGRAD_STAND_IN=NAME runs tests written for the CPU on another backend: `cuda`, `vulkan`, or an emulated one.
 
 What asks for the backend `cpu`, by name or as an arch of the runtime, gets the other one; so does what asks for `cuda`
 where that is emulated. Tests about the CPU's own machine code do not hold then. On an emulated device a test fails in
@@ -27,8 +27,9 @@ def install() -> Any:
         raise pytest.UsageError(f"{NAME} cannot stand in for the CPU: {probe.reason}; cure: {probe.cure}")
     if NAME in NAMES:
         registry.put("cuda", backend)
-    registry.put("cpu", registry.get("cuda"))
-    session.ALIASES["cpu"] = "cuda"
+    name = "cuda" if NAME in NAMES else NAME
+    registry.put("cpu", registry.get(name))
+    session.ALIASES["cpu"] = name
     emulator = getattr(backend, "emulator", None)
     if emulator is not None:
         emulator.strict = False  # some tests are about programs whose threads meet

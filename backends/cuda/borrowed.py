@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...compiler.errors import Unsupported
+from .. import owners
 from .device import Device
 
 LEGACY = (0, 1)
@@ -116,10 +117,8 @@ def interface_of(array: np.ndarray, stream: int) -> dict[str, Any]:
 
 def lender_of(array: np.ndarray) -> Borrowed | None:
     """The owner of the memory of an array, if it is another library's."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return base if isinstance(base, Borrowed) else None
+    found = owners.owner_of(array)
+    return found if isinstance(found, Borrowed) else None
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.errors import DeviceError
+from .. import owners
 from .borrowed import Borrowed
 from .device import Device
 from .driver import NOTHING_LEFT, DriverError
@@ -74,18 +75,14 @@ def _asked(device: Device, size: int, ask: Any) -> int:
 
 def owner_of(array: np.ndarray) -> Managed | None:
     """The owner of the memory of an array, if it is managed."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return base if isinstance(base, Managed) else None
+    found = owners.owner_of(array)
+    return found if isinstance(found, Managed) else None
 
 
 def is_addressable(array: np.ndarray, device: Device) -> bool:
     """Whether kernels of a device address the array as it is."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return isinstance(base, (Managed, Borrowed)) and base.device is device
+    found = owners.owner_of(array)
+    return isinstance(found, (Managed, Borrowed)) and found.device is device
 
 
 class Buffers:

@@ -25,7 +25,7 @@ from ..spirv.shaders import LOCAL_SIZE, PROBE, Shaders
 from . import stacks
 from .block import VulkanBlock, laid_out
 from .counts import iterations
-from .host_code import host_code, is_host_bound
+from .host_code import host_code, needed
 from .queue import Queue, Record
 from .ring import SLOTS, Ring, groups_at
 
@@ -85,17 +85,12 @@ class VulkanExecutable:
         self._written = written(shaders.kernel)
         self._idle: list[VulkanBlock] = []
         self._reader = Reader(shaders, heap.renew)
-        self._entries = [(name, task) for name, task in shaders.entries if not self._is_needless(name)]
+        self._entries = needed(shaders.kernel, shaders.entries, options)
         self._load()
         counts_at = groups_at(shaders.layout.size, shaders.tail)
         code = host_code(shaders.kernel, self.layout, self._entries, counts_at, SLOTS, most, options)
         self._host = NativeCode(code, _EFFORT)
         self._launch: Callable[[int], int] = _LAUNCH(self._host.address)
-
-    def _is_needless(self, name: str) -> bool:
-        """Whether an entry computes bounds that the host computes."""
-        kind, _, task = name.partition("_")
-        return kind == "bounds" and is_host_bound(self.shaders.kernel, int(task), self.options)
 
     def _load(self) -> None:
         queue, shaders, names = self.queue, self.shaders, [name for name, _ in self._entries]

@@ -61,6 +61,15 @@ def is_host_bound(kernel: Kernel, task: int, options: Options) -> bool:
     return not options.debug and is_countable(kernel.tasks[task])
 
 
+def needed(kernel: Kernel, entries: Entries, options: Options) -> list[tuple[str, int | None]]:
+    """Without the entries that compute boxes which the host computes."""
+    kinds = ((name.partition("_"), task, name) for name, task in entries)
+    return [
+        (name, task) for (kind, _, index), task, name in kinds
+        if kind != "bounds" or not is_host_bound(kernel, int(index), options)
+    ]  # fmt: skip
+
+
 def host_code(
     kernel: Kernel, layout: Layout, entries: Entries, counts_at: int, slots: int, most: int, options: Options
 ) -> Generated:

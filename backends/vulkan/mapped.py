@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.errors import DeviceError
+from .. import owners
 from .queue import Queue
 
 
@@ -65,10 +66,8 @@ def mapped_zeros(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 
 def owner_of(array: np.ndarray) -> Mapped | None:
     """The owner of the memory of an array, if it is mapped."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return base if isinstance(base, Mapped) else None
+    found = owners.owner_of(array)
+    return found if isinstance(found, Mapped) else None
 
 
 def is_own(array: np.ndarray, queue: Queue | None) -> bool:

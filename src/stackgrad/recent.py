@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .backends.launcher import NO_DRAWS
+from .backends.owners import owner_of
 from .fields.array import Array
 from .session import stamp
 
@@ -110,14 +111,15 @@ def reference(value: Any) -> Reference:
 
 
 class _Memory:
-    """The interface of an array's memory, without the array."""
+    """The interface of an array's memory, without the array. refers_to: gives who owns the memory, None if nobody."""
 
-    __slots__ = ("__array_interface__",)
+    __slots__ = ("__array_interface__", "refers_to")
 
-    def __init__(self, interface: dict[str, Any]) -> None:
+    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
         self.__array_interface__ = interface
+        self.refers_to: Reference = weakref.ref(owner) if hasattr(type(owner), "__weakref__") else lambda: None
 
 
 def detached(array: np.ndarray) -> np.ndarray:
     """A view of the array that does not keep it alive."""
-    return np.asarray(_Memory(array.__array_interface__))
+    return np.asarray(_Memory(array.__array_interface__, owner_of(array)))
