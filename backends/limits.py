@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from ..compiler.errors import Diagnostic, Unsupported
 from ..compiler.ir.nodes import Kernel, LocalArray, Print, Stmt, Task
+from ..compiler.ir.printer import print_statement
 from ..compiler.ir.walk import walk_task
+from .metal import refusals as metal
 
 LOCAL_BYTES = 1 << 20
 """Local arrays of one task, in bytes: they lie on the stack of the thread, which has 8 MiB or less."""
@@ -54,13 +56,18 @@ LIMITS = (
     Limit("vulkan", "large local arrays", _large_local, _LOCAL_REASON, _LOCAL_CURE, _LOCAL_EXAMPLE),
     Limit("vulkan", "print", _print, "print is not available in GPU code", "print on the cpu or reference backend",
           _PRINT_EXAMPLE),
+    Limit("metal", "large local arrays", _large_local, _LOCAL_REASON, _LOCAL_CURE, _LOCAL_EXAMPLE),
+    Limit("metal", "print", _print, "print is not available in GPU code", "print on the cpu or reference backend",
+          _PRINT_EXAMPLE),
+    Limit("metal", "f64", metal.find_float64, metal.FLOAT64, metal.FLOAT64_CURE, metal.FLOAT64_EXAMPLE),
+    Limit("metal", "atomics of 64 bits", metal.find_wide_atomic, metal.WIDE, metal.WIDE_CURE, metal.WIDE_EXAMPLE),
 )  # fmt: skip
 
 
 def check(kernel: Kernel, backend: str) -> None:
     """Raise Unsupported, with all findings at once, if the kernel falls into a hole of the backend."""
     found = [
-        Diagnostic(f"kernel {kernel.name}: {limit.reason}", limit.cure, kernel.span(stmt.loc))
+        Diagnostic(f"kernel {kernel.name}: {limit.reason}: `{_first_line(stmt)}`", limit.cure, kernel.span(stmt.loc))
         for limit in LIMITS
         if limit.backend == backend
         for task in kernel.tasks
@@ -68,3 +75,7 @@ def check(kernel: Kernel, backend: str) -> None:
     ]
     if found:
         raise Unsupported(found)
+
+
+def _first_line(stmt: Stmt) -> str:
+    return print_statement(stmt).splitlines()[0]

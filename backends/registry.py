@@ -17,6 +17,7 @@ BACKENDS: dict[str, tuple[str, str]] = {
     "cpu": ("stackgrad.backends.cpu.backend", "CpuBackend"),
     "cuda": ("stackgrad.backends.cuda.backend", "CudaBackend"),
     "vulkan": ("stackgrad.backends.vulkan.backend", "VulkanBackend"),
+    "metal": ("stackgrad.backends.metal.backend", "MetalBackend"),
 }
 """(module, class) by name."""
 

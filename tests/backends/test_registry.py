@@ -11,6 +11,7 @@ from stackgrad.backends.cuda import backend as cuda_backend
 from stackgrad.backends.cuda.driver import Unavailable
 from stackgrad.backends.cuda.ptx import ptx
 from stackgrad.backends.limits import LIMITS, LOCAL_BYTES, Limit
+from stackgrad.backends.metal.program import program as metal_program
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.compiler.errors import DeviceError, StackgradError, Unsupported
 from stackgrad.compiler.ir.parser import parse_kernel
@@ -18,6 +19,7 @@ from stackgrad.compiler.ir.parser import parse_kernel
 GENERATORS = {
     "cpu": lambda kernel: CpuBackend().compile(kernel, Options()), "nvptx": ptx,
     "vulkan": lambda kernel: generate(kernel, Options()),
+    "metal": lambda kernel: metal_program(kernel, Options()),
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from importlib import import_module
 
 from ..compiler.errors import StackgradError
 
-STAGES = ("source", "tasks", "structured", "adjoint", "final", "counting", "all", "llvm", "asm", "ptx", "spirv")
+STAGES = ("source", "tasks", "structured", "adjoint", "final", "counting", "all", "llvm", "asm", "ptx", "spirv", "metal")
 
 _COMMANDS = {
     "check": (".check", "run"), "explain": (".explain", "run"), "doctor": (".doctor", "run"), "ir": (".ir", "run"),
@@ -177,7 +177,7 @@ def _ir(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Print kernels of a program or of IR text. Stages: source; tasks, structured, adjoint (after the passes that "
         "lead there); final (what a backend runs); counting (what sizes its adstacks); all (source, then the kernel "
-        "after each pass); llvm, asm, ptx, spirv."
+        "after each pass); llvm, asm, ptx, spirv, metal."
     )
     parser.add_argument("file", metavar="FILE[:KERNEL]", help="a .py program or a .kir file; all kernels unless named")
     parser.add_argument("--stage", choices=STAGES, default="final")

@@ -192,4 +192,12 @@ def _spirv(kernel: Kernel, arch: str) -> str:
     return disassemble(generate(kernel, _options()).words)
 
 
-_CODE: dict[str, Callable[[Kernel, str], str]] = {"llvm": _llvm, "asm": _asm, "ptx": _ptx, "spirv": _spirv}
+def _metal(kernel: Kernel, arch: str) -> str:
+    from ..backends.metal.program import program
+
+    return program(kernel, _options()).text
+
+
+_CODE: dict[str, Callable[[Kernel, str], str]] = {
+    "llvm": _llvm, "asm": _asm, "ptx": _ptx, "spirv": _spirv, "metal": _metal,
+}  # fmt: skip

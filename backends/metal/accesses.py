@@ -1,0 +1,121 @@
+"""ACCESSES: what a kernel does to memory, each as a function in the Metal Shading Language.
+
+Translated code names them by what they do and to which type: sg_load_f32, sg_add_u32. All take an address of 64
+bits, as the generator's instructions do, so one pointer cast stands in each, and nowhere else.
+
+Metal has atomics of 32 bits. A sum, and, or and exclusive or of 64 bits falls into two of them where nobody reads the
+old value: each half sees every operand once, and the old lower half tells each sum whether it carries. The maximum of
+64 bits, which devices of family Apple8 have, takes numbers for unsigned; the depths of adstacks, which are what is
+compared so, are never negative.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+NAMES = {"u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong", "f32": "float"}
+"""Types in the Metal Shading Language, by those in names of accesses. Integers carry no sign; a half is a u16."""
+
+_RELAXED = "memory_order_relaxed"
+
+
+@dataclass(frozen=True)
+class Access:
+    """An access: what is done, to which type, and whether signs matter (of minimum and maximum)."""
+
+    what: str
+    type: str
+    signed: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of the function."""
+        return f"sg_{self.what}_{'i' + self.type[1:] if self.signed else self.type}"
+
+    @property
+    def operands(self) -> int:
+        """Values that the function takes beside the address."""
+        return {"load": 0, "compare_exchange": 2}.get(self.what, 1)
+
+    @property
+    def text(self) -> str:
+        """Its definition."""
+        t, body = NAMES[self.type], ACCESSES[self.what](self)
+        result = "void" if self.what == "store" else t
+        given = ("ulong address", *(f"{t} {name}" for name in ("value", "expected")[: self.operands]))
+        lines = "".join(f"    {line}\n" for line in body)
+        return f"static inline {result} {self.name}({', '.join(given)})\n{{\n{lines}}}\n"
+
+
+def _pointer(t: str, address: str = "address") -> str:
+    return f"reinterpret_cast<device {t}*>({address})"
+
+
+def _load(access: Access) -> list[str]:
+    return [f"return *{_pointer(NAMES[access.type])};"]
+
+
+def _store(access: Access) -> list[str]:
+    return [f"*{_pointer(NAMES[access.type])} = value;"]
+
+
+def _fetch(function: str) -> Callable[[Access], list[str]]:
+    """One atomic instruction that gives the old value."""
+
+    def write(access: Access) -> list[str]:
+        if access.type == "u64":
+            return SPLIT[access.what]
+        t = "int" if access.signed else NAMES[access.type]
+        value = "as_type<int>(value)" if access.signed else "value"
+        found = f"{function}({_pointer(f'atomic_{t}')}, {value}, {_RELAXED})"
+        return [f"return as_type<uint>({found});" if access.signed else f"return {found};"]
+
+    return write
+
+
+def _compare_exchange(access: Access) -> list[str]:
+    """Metal has the weak form alone, which may fail although the content is as expected: then once more."""
+    attempt = (
+        f"atomic_compare_exchange_weak_explicit({_pointer('atomic_uint')}, &found, value, {_RELAXED}, {_RELAXED})"
+    )
+    return ["uint found = expected;", f"while (!{attempt} && found == expected) {{}}", "return found;"]
+
+
+def _halves(function: str) -> list[str]:
+    return [
+        f"{function}({_pointer('atomic_uint')}, uint(value), {_RELAXED});",
+        f"{function}({_pointer('atomic_uint', 'address + 4ul')}, uint(value >> 32ul), {_RELAXED});",
+        "return 0ul;",
+    ]
+
+
+SPLIT = {
+    "add": [
+        f"uint low = uint(value), old = atomic_fetch_add_explicit({_pointer('atomic_uint')}, low, {_RELAXED});",
+        "uint high = uint(value >> 32ul) + (old + low < old ? 1u : 0u);",
+        f"atomic_fetch_add_explicit({_pointer('atomic_uint', 'address + 4ul')}, high, {_RELAXED});",
+        "return 0ul;",
+    ],
+    "and": _halves("atomic_fetch_and_explicit"),
+    "or": _halves("atomic_fetch_or_explicit"),
+    "xor": _halves("atomic_fetch_xor_explicit"),
+    "max": [f"atomic_max_explicit({_pointer('atomic_ulong')}, value, {_RELAXED});", "return 0ul;"],
+}
+"""Of 64 bits, for those who do not read what they give."""
+
+ACCESSES: dict[str, Callable[[Access], list[str]]] = {
+    "load": _load, "store": _store, "compare_exchange": _compare_exchange,
+    "exchange": _fetch("atomic_exchange_explicit"), "add": _fetch("atomic_fetch_add_explicit"),
+    "min": _fetch("atomic_fetch_min_explicit"), "max": _fetch("atomic_fetch_max_explicit"),
+    "and": _fetch("atomic_fetch_and_explicit"), "or": _fetch("atomic_fetch_or_explicit"),
+    "xor": _fetch("atomic_fetch_xor_explicit"),
+}  # fmt: skip
+"""The lines of each function."""
+
+ATOMICS = {
+    "AtomicExchange": ("exchange", False), "AtomicCompareExchange": ("compare_exchange", False),
+    "AtomicIAdd": ("add", False), "AtomicFAddEXT": ("add", False), "AtomicSMin": ("min", True),
+    "AtomicSMax": ("max", True), "AtomicUMin": ("min", False), "AtomicUMax": ("max", False),
+    "AtomicAnd": ("and", False), "AtomicOr": ("or", False), "AtomicXor": ("xor", False),
+}  # fmt: skip
+"""What each atomic instruction of SPIR-V does, and whether its numbers have signs."""

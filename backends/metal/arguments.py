@@ -1,0 +1,96 @@
+"""What the host gives an entry point, as a table: the arguments of the function, and the slots of the block behind.
+
+An entry point takes one buffer: the address of the argument block (8 bytes, in the constant address space), at index
+0. Every other argument is filled by Metal: positions of threads. All memory is reached by addresses that stand in the
+block, so Metal is not told of it by the arguments, and the host declares it resident (useResource, or a residency set).
+
+The arguments are read back from the text, so the table says what was translated, not what should have been.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...compiler.errors import InternalError
+from ..llvm.layout import Layout
+
+BLOCK_INDEX = 0
+"""Index of the one buffer."""
+
+FILLED = {"thread_position_in_grid": "uint3", "threadgroups_per_grid": "uint3", "thread_position_in_threadgroup": "uint3",
+          "threadgroup_position_in_grid": "uint3", "thread_index_in_threadgroup": "uint",
+          "thread_index_in_simdgroup": "uint", "threads_per_simdgroup": "uint"}  # fmt: skip
+"""Arguments that Metal fills, with their types."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of an entry point. attribute: `buffer(0)`, or what Metal fills it with."""
+
+    name: str
+    type: str
+    attribute: str
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A run of bytes of the argument block. holds: what the host writes there, or reads of it."""
+
+    at: int
+    bytes: int
+    holds: str
+
+
+_SIGNATURE = re.compile(r"^kernel void (?P<name>\w+)\((?P<arguments>.*)\)$", re.MULTILINE)
+_ARGUMENT = re.compile(r"(?P<type>[\w&* ]+?) ?(?P<name>\w+) \[\[(?P<attribute>\w+(?:\(\d+\))?)\]\](?:, |$)")
+
+
+def arguments(text: str, entry: str) -> tuple[Argument, ...]:
+    """Those of an entry point, as the text has them. InternalError if they are not what the host gives."""
+    signatures = [m for m in _SIGNATURE.finditer(text) if m["name"] == entry]
+    if len(signatures) != 1:
+        raise InternalError(f"the text has {len(signatures)} entry points {entry}")
+    given = signatures[0]["arguments"]
+    found = [Argument(m["name"], m["type"], m["attribute"]) for m in _ARGUMENT.finditer(given)]
+    if ", ".join(f"{a.type} {a.name} [[{a.attribute}]]" for a in found) != given:
+        raise InternalError(f"arguments of {entry} cannot be read: {given}")
+    for argument in found:
+        _see(argument, text)
+    return tuple(found)
+
+
+def _see(argument: Argument, text: str) -> None:
+    expected = FILLED.get(argument.attribute)
+    if argument.attribute == f"buffer({BLOCK_INDEX})":
+        name = argument.type.removeprefix("constant ").removesuffix("&")
+        expected = f"constant {name}&"
+        if not re.search(rf"^struct {name}\n{{\n    ulong \w+;\n}};$", text, re.MULTILINE):
+            raise InternalError(f"{name}, which buffer {BLOCK_INDEX} holds, is not one address")
+    if argument.type != expected:
+        raise InternalError(f"argument {argument} is none that the host gives")
+
+
+def slots(layout: Layout, tail: int) -> Iterator[Slot]:
+    """What stands in the block, by place. tail: bytes of the table behind it."""
+    found = [Slot(layout.error_at, 24, "error: statement + 1 in 4 bytes, and two numbers; 0 before the first entry"),
+             Slot(layout.draws_at, 8, "key of random numbers: seed and launch, 4 bytes each")]  # fmt: skip
+    for slab, at in layout.slabs.items():
+        found.append(Slot(at, 8, f"address of the {slab} slab of adstacks"))
+    for (task, slab), at in layout.rows.items():
+        found.append(Slot(at, 8, f"rows of task {task} in the {slab} slab"))
+    for stack in layout.stacks:
+        name = stack.alloca.stack
+        found.append(Slot(stack.offset_at, 8, f"bytes before stack {name} of task {stack.task} in a row"))
+        found.append(Slot(stack.capacity_at, 8, f"slots of stack {name} of task {stack.task}"))
+    for array in layout.arrays.values():
+        found += [Slot(array.shape_at + 8 * k, 8, f"extent {k} of {array.name.removesuffix('.grad')}")
+                  for k in range(array.type.ndim)]  # fmt: skip
+        found.append(Slot(array.address_at, 8, f"address of {array.name}: {array.type}"))
+    found += [Slot(at, t.size, f"scalar {name}: {t}") for name, (at, t) in layout.scalars.items()]
+    found += [Slot(at, t.size, f"temporary {name}: {t}; 0 before the first entry") for name, (at, t) in layout.temps.items()]
+    for task, at in layout.boxes.items():
+        found.append(Slot(at, 0, f"begin and extent of each axis of task {task}; bounds_{task} writes them"))
+    if tail:
+        found.append(Slot(layout.size, tail, "words of 2/pi, which reduce large arguments"))
+    yield from sorted(dict.fromkeys(found), key=lambda slot: slot.at)

@@ -1,0 +1,57 @@
+"""MetalBackend: kernels become Metal programs, which are checked but do not run: there is no launcher yet.
+
+Why: no machine with Metal has been at hand, and a launcher that nobody has run would be a guess. What one has to do is
+written down in docs/metal.md; tests run the texts as C++ on the host (harness/emulated_metal).
+"""
+from __future__ import annotations
+
+import platform
+import subprocess
+from typing import NoReturn
+
+from ...compiler.errors import DeviceError
+from ...compiler.ir.nodes import Kernel
+from ..base import SLABS, Flight, Options, Probe, Sizes
+from .translate import CURE, PROGRAM, Absent, program as translator
+
+UNTESTED = "kernels are translated and checked, but nothing launches them, because no Metal device was at hand to test it"
+
+
+class MetalBackend:
+    """Translates; refuses to run."""
+
+    name = "metal"
+
+    def probe(self) -> Probe:
+        """Never available. The reason says what there is, and what is untested."""
+        try:
+            version = _version(translator())
+        except Absent:
+            return Probe(False, reason=f"{UNTESTED}; {PROGRAM}, which translates, is missing", cure=CURE)
+        cure = "use the cpu backend"
+        return Probe(False, reason=f"{UNTESTED} ({version}; this machine runs {platform.system()})", cure=cure)
+
+    def compile(self, kernel: Kernel, options: Options) -> NoReturn:
+        """Raises Unsupported for what Metal does not have, else DeviceError: `program` makes the text."""
+        from .program import program
+
+        program(kernel, options)
+        raise DeviceError(f"kernel {kernel.name}: {UNTESTED}; cure: {self.probe().cure}")
+
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight | None:
+        """Nothing runs."""
+        return Flight(1)
+
+    def heap_report(self) -> dict[str, dict[str, int]]:
+        """No memory is held."""
+        return {slab: {"current": 0, "peak": 0} for slab in SLABS}
+
+    def reset(self) -> None:
+        """There is nothing to give back."""
+
+
+def _version(path: str) -> str:
+    """Of SPIRV-Cross, which has no option that tells it alone."""
+    done = subprocess.run([path, "--revision"], capture_output=True, text=True)
+    said = (done.stdout or done.stderr).strip().splitlines()
+    return f"{PROGRAM}: {said[0]}" if done.returncode == 0 and said else PROGRAM

@@ -1,0 +1,82 @@
+"""A kernel as a Metal program: the text of each entry point, how many threads it has, and what it is given.
+
+The generator is that of Vulkan, with buffer addresses, which Metal 3 has, and without what Metal has not.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...compiler.errors import DeviceError, InternalError
+from ...compiler.ir.nodes import Kernel
+from .. import limits
+from ..base import Options
+from ..crash import crashed
+from ..spirv.disassemble import disassemble
+from ..spirv.emit import Features
+from ..spirv.shaders import LOCAL_SIZE, Shaders, generate
+from .arguments import Argument, Slot, arguments, slots
+from .rewrite import rewrite
+from .translate import Absent, translate
+
+FEATURES = Features(float64=False, int64_atomics=False)
+"""Metal 3: integers of 8 to 64 bits, f32, atomic sums of f32."""
+
+_FOREIGN = frozenset({"Float64", "AtomicFloat64AddEXT"})
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry point. task: the parallel task whose iterations it runs (None: it has one thread). threads: a group's."""
+
+    name: str
+    task: int | None
+    threads: int
+    arguments: tuple[Argument, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """entries: in order of dispatch, each after the one before has ended. slots: of the argument block."""
+
+    shaders: Shaders
+    words: tuple[int, ...]
+    entries: tuple[Entry, ...]
+    slots: tuple[Slot, ...]
+
+    @property
+    def text(self) -> str:
+        """Everything, for readers."""
+        table = "".join(f"//   {s.at:5} {s.bytes:3}  {s.holds}\n" for s in self.slots)
+        head = f"// The argument block of {self.shaders.kernel.name}: place and size in bytes, and what it holds.\n{table}"
+        return "\n".join([head, *map(_shown, self.entries)])
+
+
+def _shown(entry: Entry) -> str:
+    given = ", ".join(f"{a.name}: {a.attribute}" for a in entry.arguments)
+    return f"// {entry.name}: threadgroups of {entry.threads}; {given}\n\n{entry.text}"
+
+
+def program(kernel: Kernel, options: Options) -> Program:
+    """The program of a kernel of stage tasks, structured or adjoint.
+
+    Raises Unsupported, with statement and line, for what Metal does not have; Absent without SPIRV-Cross.
+    """
+    limits.check(kernel, "metal")
+    shaders = generate(kernel, options, FEATURES)
+    words, accesses = rewrite(shaders.words)
+    code = b"".join(word.to_bytes(4, "little") for word in words)
+    if foreign := _FOREIGN & {*shaders.capabilities}:
+        raise InternalError(f"kernel {kernel.name}: code for Metal uses {', '.join(sorted(foreign))}")
+    try:
+        texts = translate(code, [name for name, _ in shaders.entries], accesses)
+    except Absent:
+        raise
+    except DeviceError as error:
+        listing = {"module.spvasm": disassemble(words)}
+        raise crashed("SPIRV-Cross failed", error, {"kernel": kernel}, listing, options=options) from error
+    entries = tuple(
+        Entry(name, task, 1 if task is None else LOCAL_SIZE, arguments(texts[name], name), texts[name])
+        for name, task in shaders.entries
+    )
+    return Program(shaders, words, entries, tuple(slots(shaders.layout, len(shaders.tail))))

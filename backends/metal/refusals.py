@@ -1,0 +1,46 @@
+"""What Metal does not have, found in the statements of a task: f64, and most atomics of 64 bits."""
+from __future__ import annotations
+
+from ...compiler.ir.nodes import Atomic, LocalArray, Stmt, Task
+from ...compiler.ir.types import f64
+from ...compiler.ir.walk import results, used_values, walk_task
+from ..llvm.sharing import share
+
+_HALVES = frozenset({"add", "bit_and", "bit_or", "bit_xor"})
+"""Operations on 64 bits that fall into two on 32, for those who do not read the old value (accesses.py)."""
+
+FLOAT64 = "Metal has no f64"
+FLOAT64_CURE = "use f32, or the cpu backend"
+FLOAT64_EXAMPLE = "kernel k(x: f64[1]) { serial { %0: i32 = const 0 %1: f64 = load x[%0] } }"
+
+WIDE = "Metal has no such atomic of 64 bits"
+WIDE_CURE = "use i32 or u32, or leave the old value of a sum unread, or the cpu backend"
+WIDE_EXAMPLE = """kernel k(x: i64[1]) {
+  bounds { %0: i32 = const 0 %1: i32 = const 9 } parallel %2: i32 in %0 .. %1 {
+    %3: i64 = const 7 %4: i64 = atomic exchange x[%0], %3
+  } }"""
+
+
+def find_float64(task: Task) -> Stmt | None:
+    """The first statement that makes an f64."""
+    for stmt in walk_task(task):
+        if any(value.type == f64 for value in results(stmt)):
+            return stmt
+        if isinstance(stmt, LocalArray) and stmt.dtype == f64:
+            return stmt
+    return None
+
+
+def find_wide_atomic(task: Task) -> Stmt | None:
+    """The first atomic of 64 bits between iterations that neither falls into halves nor counts adstacks."""
+    atomics = [s for s in walk_task(task) if isinstance(s, Atomic) and s.value.type.is_int and s.value.type.bits == 64]
+    if not task.is_parallel or not atomics:
+        return None
+    used = used_values(walk_task(task)) | {*task.begin, *task.end}
+    plain = share(task, 2, False).plain
+    return next((s for s in atomics if s.array not in plain and (s.result in used or not _is_had(s))), None)
+
+
+def _is_had(stmt: Atomic) -> bool:
+    """Depths of adstacks, which a name with $ tells, are compared without a sign: none is negative."""
+    return stmt.op in _HALVES or (stmt.op == "max" and stmt.array.startswith("$"))

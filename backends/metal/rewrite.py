@@ -1,0 +1,182 @@
+"""From a module of the generator to one that SPIRV-Cross translates as it is meant: memory is reached by calls.
+
+    %p = OpConvertUToPtr %ptr %address
+    %v = OpLoad %float %p Aligned 4            →   %v = OpFunctionCall %float %sg_load_f32 %address
+
+Translated as it stands, a load is an expression, which SPIRV-Cross writes where the value is used, behind stores that
+follow the load; atomics through an address are refused or come out as text that no compiler takes, by version. A call
+of a function that writes memory stays where it is. The bodies here are placeholders that do write: translate.py puts
+those of accesses.py in their place.
+
+NoContraction goes, because it becomes a call of `fma(x, y, 0)`, which loses the sign of a zero; translate.py forbids
+contraction for the whole text. Variables of functions begin as zero, so none is read before it is written.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ...compiler.errors import InternalError
+from ..spirv import opcodes as op
+from ..spirv.disassemble import instructions
+from ..spirv.module import encode, text_words
+from .accesses import ATOMICS, SPLIT, Access
+
+Instruction = tuple[str, list[int]]
+
+
+@dataclass
+class Names:
+    """What a module declares: ids of types by name, of pointers into memory by id of what they point to, and others.
+
+    pointees: by pointer type. addresses: by pointer, its type's pointee and what was converted.
+    """
+
+    types: dict[str, int] = field(default_factory=dict)
+    type_names: dict[int, str] = field(default_factory=dict)
+    pointers: dict[int, int] = field(default_factory=dict)
+    pointees: dict[int, int] = field(default_factory=dict)
+    signatures: dict[tuple[int, ...], int] = field(default_factory=dict)
+    nulls: dict[int, int] = field(default_factory=dict)
+    addresses: dict[int, tuple[int, int]] = field(default_factory=dict)
+    used: set[int] = field(default_factory=set)
+
+    def learn(self, name: str, operands: list[int]) -> None:
+        """Take an instruction in."""
+        self.used.update(_taken(name, operands))
+        if name in ("TypeInt", "TypeFloat", "TypeVoid"):
+            text = {"TypeInt": "u", "TypeFloat": "f", "TypeVoid": "void"}[name] + "".join(map(str, operands[1:2]))
+            self.types[text], self.type_names[operands[0]] = operands[0], text
+        elif name == "TypePointer":
+            self.pointees[operands[0]] = operands[2]
+            if operands[1] == op.PHYSICAL:
+                self.pointers[operands[2]] = operands[0]
+        elif name == "TypeFunction":
+            self.signatures[tuple(operands[1:])] = operands[0]
+        elif name == "ConstantNull":
+            self.nulls[operands[0]] = operands[1]
+        elif name == "ConvertUToPtr":
+            self.addresses[operands[1]] = self.pointees[operands[0]], operands[2]
+
+
+def _taken(name: str, operands: list[int]) -> list[int]:
+    """Ids that an instruction takes as operands, as far as results of atomics can be among them."""
+    if name in ("Store", "BranchConditional", "ReturnValue"):
+        return operands[:2]
+    if name in ("Load", "CompositeExtract"):
+        return operands[2:3]
+    if name == "ExtInst":
+        return operands[4:]
+    return operands[2:] if name in _PLAIN else []
+
+
+_PLAIN = op.OPCODES.keys() - {
+    "Name", "Extension", "ExtInstImport", "MemoryModel", "EntryPoint", "ExecutionMode", "Capability", "Decorate",
+    "MemberDecorate", "TypeInt", "TypeFloat", "TypeVector", "Constant", "Function", "Variable", "LoopMerge",
+    "SelectionMerge", "Branch", "Label",
+}  # fmt: skip
+"""Instructions of which everything behind the result is an id."""
+
+
+class _Rewriting:
+    """A module being written. globals: types and constants beyond those of the old one."""
+
+    def __init__(self, words: Sequence[int]) -> None:
+        self.found = [*instructions(words)]
+        self.names = Names()
+        for name, operands in self.found:
+            self.names.learn(name, operands)
+        self.bound = words[3]
+        self.functions: dict[Access, int] = {}
+        self.globals: list[int] = []
+
+    def fresh(self) -> int:
+        """An id that nothing else has."""
+        self.bound += 1
+        return self.bound - 1
+
+    # -- bodies ---------------------------------------------------------------------------------------------
+
+    def body(self, name: str, operands: list[int]) -> list[int]:
+        """An instruction of a function."""
+        if name == "Variable":
+            return encode(name, *operands[:3], self._null(self.names.pointees[operands[0]]))
+        if name == "ConvertUToPtr":
+            return []
+        pointer = operands[0] if name == "Store" else operands[2] if name == "Load" or name in ATOMICS else 0
+        if pointer not in self.names.addresses:
+            return encode(name, *operands)
+        pointee, address = self.names.addresses[pointer]
+        t = self.names.type_names[pointee]
+        if name == "Store":
+            return self._call(Access("store", t), self.names.types["void"], self.fresh(), address, operands[1])
+        if name == "Load":
+            return self._call(Access("load", t), operands[0], operands[1], address)
+        what, signed = ATOMICS[name]
+        access = Access(what, t, signed and t == "u32")
+        if t == "u64" and (what not in SPLIT or operands[1] in self.names.used):
+            raise InternalError(f"{name} of 64 bits, whose old value is read", "avoid it in code for Metal")
+        return self._call(access, operands[0], operands[1], address, *operands[-access.operands :])
+
+    def _call(self, access: Access, result: int, made: int, *args: int) -> list[int]:
+        if access not in self.functions:
+            self.functions[access] = self.fresh()
+        return encode("FunctionCall", result, made, self.functions[access], *args)
+
+    def _null(self, t: int) -> int:
+        if t not in self.names.nulls:
+            self.names.nulls[t] = self.fresh()
+            self.globals += encode("ConstantNull", t, self.names.nulls[t])
+        return self.names.nulls[t]
+
+    # -- placeholders ---------------------------------------------------------------------------------------
+
+    def placeholder(self, access: Access, made: int) -> list[int]:
+        """A function of the access's name and type that writes memory."""
+        names, aligned = self.names, (op.ALIGNED, int(access.type[1:]) // 8)
+        t = names.types[access.type]
+        result = names.types["void"] if access.what == "store" else t
+        params = [names.types["u64"], *[t] * access.operands]
+        pointer, given = self.fresh(), [self.fresh() for _ in params]
+        out = encode("Function", result, made, 0, self._signature((result, *params)))
+        for param, id in zip(params, given):
+            out += encode("FunctionParameter", param, id)
+        out += encode("Label", self.fresh()) + encode("ConvertUToPtr", names.pointers[t], pointer, given[0])
+        value = given[1] if access.operands else self.fresh()
+        if not access.operands:
+            out += encode("Load", t, value, pointer, *aligned)
+        out += encode("Store", pointer, value, *aligned)
+        out += encode("Return") if access.what == "store" else encode("ReturnValue", value)
+        return out + encode("FunctionEnd")
+
+    def _signature(self, types: tuple[int, ...]) -> int:
+        if types not in self.names.signatures:
+            self.names.signatures[types] = self.fresh()
+            self.globals += encode("TypeFunction", self.names.signatures[types], *types)
+        return self.names.signatures[types]
+
+    # -- the whole ------------------------------------------------------------------------------------------
+
+    def head(self, found: Sequence[Instruction]) -> Iterator[int]:
+        """What stands before functions, with the names of the new ones among the others."""
+        named = False
+        for name, operands in found:
+            if name == "Name" and not named:
+                named = True
+                for access, made in self.functions.items():
+                    yield from encode("Name", made, *text_words(access.name))
+            if name != "Decorate" or operands[1] != op.NO_CONTRACTION:
+                yield from encode(name, *operands)
+
+
+def rewrite(words: Sequence[int]) -> tuple[tuple[int, ...], tuple[Access, ...]]:
+    """(the module, the accesses that its calls name). The module is one of the generator, with buffer addresses.
+
+    Raises InternalError for an atomic of 64 bits that Metal does not have.
+    """
+    r = _Rewriting(words)
+    start = next(at for at, (name, _) in enumerate(r.found) if name == "Function")
+    body = [word for name, operands in r.found[start:] for word in r.body(name, operands)]
+    first = [word for access, made in r.functions.items() for word in r.placeholder(access, made)]
+    head = [*r.head(r.found[:start])]
+    return (*words[:3], r.bound, 0, *head, *r.globals, *first, *body), tuple(r.functions)

@@ -1,0 +1,86 @@
+"""From SPIR-V to the Metal Shading Language, by the program `spirv-cross`: one text for each entry point.
+
+What memory accesses are called is SPIRV-Cross's; what they do is put in here (accesses.py). Above everything stand the
+pragmas that keep Metal's compiler from what IEEE forbids, because its default is to reorder and to contract.
+"""
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from ...compiler.errors import DeviceError
+from .accesses import Access
+
+PROGRAM = "spirv-cross"
+CURE = "apt-get install spirv-cross"
+VERSION = 30000
+"""Of the language: 3.0 is the first with atomic sums of f32, and with addresses of buffers on the host (Metal 3)."""
+
+_OPTIONS = ("--msl", "--msl-version", str(VERSION), "--force-zero-initialized-variables")
+
+HEAD = """#include <metal_stdlib>
+using namespace metal;
+
+#if __METAL_VERSION__ >= 320
+#pragma METAL fp math_mode(safe)
+#pragma METAL fp contract(off)
+#else
+#pragma clang fp contract(off)
+#endif
+"""
+"""Before 3.2 the host must turn fast math off when it compiles the text."""
+
+_DROPPED = ("#include <metal_stdlib>", "#include <simd/simd.h>", "using namespace metal;")
+
+
+class Absent(DeviceError):
+    """There is no SPIRV-Cross."""
+
+
+@cache
+def program() -> str:
+    """The translator. Raises Absent."""
+    found = shutil.which(PROGRAM)
+    if found is None:
+        raise Absent(f"{PROGRAM}, which writes code for Metal, is not installed; cure: {CURE}")
+    return found
+
+
+def translate(code: bytes, entries: Sequence[str], accesses: Sequence[Access]) -> dict[str, str]:
+    """The text of each entry point of a module that `rewrite` made.
+
+    Raises Absent, and DeviceError with what the translator says of a module that it does not take.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        module = Path(folder) / "module.spv"
+        module.write_bytes(code)
+        return {entry: completed(_run(module, entry), accesses) for entry in entries}
+
+
+def _run(module: Path, entry: str) -> str:
+    command = [program(), str(module), *_OPTIONS, "--entry", entry]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip() or f"status {done.returncode}"
+        raise DeviceError(f"{PROGRAM} does not translate {entry}: {said}")
+    return done.stdout
+
+
+def completed(text: str, accesses: Sequence[Access]) -> str:
+    """The text with the functions that access memory in place of their placeholders."""
+    by_name = {access.name: access.text for access in accesses}
+    for line in _DROPPED:
+        text = text.replace(f"{line}\n", "")
+    text = _FUNCTION.sub(lambda m: by_name.get(m["name"], m[0]), text)
+    return f"{HEAD}\n{text.strip()}\n"
+
+
+_FUNCTION = re.compile(
+    r"^static inline __attribute__\(\(always_inline\)\)\n\w+ (?P<name>\w+)\(.*\)\n\{\n(?:.*\n)*?\}\n", re.MULTILINE
+)
+"""A function of the text. SPIRV-Cross ends them with a brace at the begin of a line."""
