@@ -113,7 +113,7 @@ FITS = {
     "cos_quarter": Fit(lambda k: Fraction((-1) ** k, math.factorial(2 * k)), 0, QUARTER, 2, {"f32": 4, "f64": 7}),
     "exp": Fit(lambda k: Fraction(1, math.factorial(k)), -LOG_HALF, LOG_HALF, 2, {"f32": 6, "f64": 11}),
     "log": Fit(lambda k: Fraction(2, 2 * k + 3), 0, 0.02945, 0, {"f32": 2, "f64": 6}),
-    "log_pair": Fit(lambda k: Fraction(2, 2 * k + 3), 0, 0.02945, 1, {"f64": 8}),
+    "log_pair": Fit(lambda k: Fraction(2, 2 * k + 3), 0, 0.02945, 1, {"f32": 4, "f64": 8}),
     "asin": Fit(
         lambda k: Fraction(math.comb(2 * k + 2, k + 1), 4 ** (k + 1) * (2 * k + 3)), 0, 0.25, 0, {"f32": 5, "f64": 12}
     ),

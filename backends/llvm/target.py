@@ -14,7 +14,8 @@ class Target:
     between f16 and f32 itself. fused: it multiplies and adds in one rounding. entries: one entry point per task (GPUs)
     instead of one for the kernel. lean: instructions count more than the last ulp (polynomials/lean.py). flushes: its
     atomic addition of f32 takes subnormal numbers for zeros. clock: which counter tells how long a task took; none if
-    empty. vector_masks: it loads and stores those lanes of a vector that a mask selects, and gathers and scatters them.
+    empty. doubles: it computes in f64. vector_masks: it loads and stores those lanes of a vector that a mask selects,
+    and gathers and scatters them.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Target:
     clock: str = ""
     lean: bool = False
     flushes: bool = False
+    doubles: bool = True
     vector_masks: bool = False
 
 

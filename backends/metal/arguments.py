@@ -13,14 +13,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...compiler.errors import InternalError
+from ...compiler.ir.nodes import Kernel
 from ..llvm.layout import Layout
 
 BLOCK_INDEX = 0
 """Index of the one buffer."""
 
-FILLED = {"thread_position_in_grid": "uint3", "threadgroups_per_grid": "uint3", "thread_position_in_threadgroup": "uint3",
-          "threadgroup_position_in_grid": "uint3", "thread_index_in_threadgroup": "uint",
-          "thread_index_in_simdgroup": "uint", "threads_per_simdgroup": "uint"}  # fmt: skip
+FILLED = {
+    "thread_position_in_grid": "uint3", "threadgroups_per_grid": "uint3", "thread_position_in_threadgroup": "uint3",
+    "threadgroup_position_in_grid": "uint3", "thread_index_in_threadgroup": "uint",
+    "thread_index_in_simdgroup": "uint", "threads_per_simdgroup": "uint",
+}  # fmt: skip
 """Arguments that Metal fills, with their types."""
 
 
@@ -71,26 +74,36 @@ def _see(argument: Argument, text: str) -> None:
         raise InternalError(f"argument {argument} is none that the host gives")
 
 
-def slots(layout: Layout, tail: int) -> Iterator[Slot]:
+def slots(kernel: Kernel, layout: Layout, tail: int) -> tuple[Slot, ...]:
     """What stands in the block, by place. tail: bytes of the table behind it."""
     found = [Slot(layout.error_at, 24, "error: statement + 1 in 4 bytes, and two numbers; 0 before the first entry"),
-             Slot(layout.draws_at, 8, "key of random numbers: seed and launch, 4 bytes each")]  # fmt: skip
-    for slab, at in layout.slabs.items():
-        found.append(Slot(at, 8, f"address of the {slab} slab of adstacks"))
-    for (task, slab), at in layout.rows.items():
-        found.append(Slot(at, 8, f"rows of task {task} in the {slab} slab"))
-    for stack in layout.stacks:
-        name = stack.alloca.stack
-        found.append(Slot(stack.offset_at, 8, f"bytes before stack {name} of task {stack.task} in a row"))
-        found.append(Slot(stack.capacity_at, 8, f"slots of stack {name} of task {stack.task}"))
-    for array in layout.arrays.values():
-        found += [Slot(array.shape_at + 8 * k, 8, f"extent {k} of {array.name.removesuffix('.grad')}")
-                  for k in range(array.type.ndim)]  # fmt: skip
-        found.append(Slot(array.address_at, 8, f"address of {array.name}: {array.type}"))
-    found += [Slot(at, t.size, f"scalar {name}: {t}") for name, (at, t) in layout.scalars.items()]
-    found += [Slot(at, t.size, f"temporary {name}: {t}; 0 before the first entry") for name, (at, t) in layout.temps.items()]
+             Slot(layout.draws_at, 8, "key of random numbers: seed and launch, 4 bytes each"),
+             *_of_stacks(layout), *_of_parameters(layout)]  # fmt: skip
+    for name, (at, t) in layout.temps.items():
+        found.append(Slot(at, 8, f"temporary {name}: {t}; 0 before the first entry"))
     for task, at in layout.boxes.items():
-        found.append(Slot(at, 0, f"begin and extent of each axis of task {task}; bounds_{task} writes them"))
+        axes = len(kernel.tasks[task].indices)
+        found.append(Slot(at, 16 * axes, f"begin and extent of each axis of task {task}; bounds_{task} writes them"))
     if tail:
-        found.append(Slot(layout.size, tail, "words of 2/pi, which reduce large arguments"))
-    yield from sorted(dict.fromkeys(found), key=lambda slot: slot.at)
+        found.append(Slot(layout.size, tail, "words of 2/pi, which reduce large arguments; behind the slots"))
+    return tuple(sorted(dict.fromkeys(found), key=lambda slot: slot.at))
+
+
+def _of_stacks(layout: Layout) -> Iterator[Slot]:
+    for slab, at in layout.slabs.items():
+        yield Slot(at, 8, f"address of the {slab} slab of adstacks")
+    for (task, slab), at in layout.rows.items():
+        yield Slot(at, 8, f"rows of task {task} in the {slab} slab: one for each thread")
+    for stack in layout.stacks:
+        of = f"stack {stack.alloca.stack} of task {stack.task}"
+        yield Slot(stack.offset_at, 8, f"bytes before {of} in a row")
+        yield Slot(stack.capacity_at, 8, f"slots of {of}, of {stack.slot_bytes} bytes")
+
+
+def _of_parameters(layout: Layout) -> Iterator[Slot]:
+    for array in layout.arrays.values():
+        for axis in range(array.type.ndim):
+            yield Slot(array.shape_at + 8 * axis, 8, f"extent {axis} of {array.name.removesuffix('.grad')}")
+        yield Slot(array.address_at, 8, f"address of {array.name}: {array.type}")
+    for name, (at, t) in layout.scalars.items():
+        yield Slot(at, 8, f"scalar {name}: {t}")

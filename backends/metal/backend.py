@@ -1,7 +1,7 @@
 """MetalBackend: kernels become Metal programs, which are checked but do not run: there is no launcher yet.
 
 Why: no machine with Metal has been at hand, and a launcher that nobody has run would be a guess. What one has to do is
-written down in docs/metal.md; tests run the texts as C++ on the host (harness/emulated_metal).
+written down in docs/metal.md.
 """
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from typing import NoReturn
 from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel
 from ..base import SLABS, Flight, Options, Probe, Sizes
-from .translate import CURE, PROGRAM, Absent, program as translator
+from .translate import CURE, PROGRAM, Absent
+from .translate import program as translator
 
-UNTESTED = "kernels are translated and checked, but nothing launches them, because no Metal device was at hand to test it"
+UNTESTED = (
+    "kernels are translated and checked, but nothing launches them, because no Metal device was at hand to test it"
+)
 
 
 class MetalBackend:

@@ -26,7 +26,7 @@ _FOREIGN = frozenset({"Float64", "AtomicFloat64AddEXT"})
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry point. task: the parallel task whose iterations it runs (None: it has one thread). threads: a group's."""
+    """An entry point. task: whose iterations it runs, in parallel (None: it has one thread). threads: of a group."""
 
     name: str
     task: int | None
@@ -48,8 +48,8 @@ class Program:
     def text(self) -> str:
         """Everything, for readers."""
         table = "".join(f"//   {s.at:5} {s.bytes:3}  {s.holds}\n" for s in self.slots)
-        head = f"// The argument block of {self.shaders.kernel.name}: place and size in bytes, and what it holds.\n{table}"
-        return "\n".join([head, *map(_shown, self.entries)])
+        head = f"// The argument block of {self.shaders.kernel.name}: place and size in bytes, and what it holds."
+        return "\n".join([f"{head}\n{table}", *map(_shown, self.entries)])
 
 
 def _shown(entry: Entry) -> str:
@@ -79,4 +79,4 @@ def program(kernel: Kernel, options: Options) -> Program:
         Entry(name, task, 1 if task is None else LOCAL_SIZE, arguments(texts[name], name), texts[name])
         for name, task in shaders.entries
     )
-    return Program(shaders, words, entries, tuple(slots(shaders.layout, len(shaders.tail))))
+    return Program(shaders, words, entries, slots(shaders.kernel, shaders.layout, len(shaders.tail)))

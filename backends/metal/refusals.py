@@ -17,7 +17,7 @@ WIDE = "Metal has no such atomic of 64 bits"
 WIDE_CURE = "use i32 or u32, or leave the old value of a sum unread, or the cpu backend"
 WIDE_EXAMPLE = """kernel k(x: i64[1]) {
   bounds { %0: i32 = const 0 %1: i32 = const 9 } parallel %2: i32 in %0 .. %1 {
-    %3: i64 = const 7 %4: i64 = atomic exchange x[%0], %3
+    %3: i32 = const 0 %4: i64 = const 7 %5: i64 = atomic exchange x[%3], %4
   } }"""
 
 

@@ -6,7 +6,7 @@ or a polynomial written there serves here. Rows of statements see an `Emitter`, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...compiler.ir.nodes import Kernel, Stmt, Value
 from ...compiler.ir.types import Scalar
@@ -70,6 +70,7 @@ class ModuleState:
         addresses = self.features.buffer_addresses
         self.module = Module(self.features.modes, addresses)
         self.bindings = None if addresses else assign(self.kernel, self.layout, self.features.storage_buffers)
+        self.target = replace(TARGET, doubles=self.features.float64)
 
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
         """Enter a place in the site table; gives its number."""

@@ -2,7 +2,7 @@
 
 The polynomials are those of the LLVM generator, here without fused multiply-add. What they leave to a library is
 written out: sin, cos and tan of large arguments (large.py), and the remainder, which divides integers. A large f32
-argument goes by way of f64, where the polynomials reach further.
+argument goes by way of f64, where the polynomials reach further, if the device has f64.
 """
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import Any
 
 from ..llvm import ir
 from ..llvm.polynomials import INLINED
+from ..llvm.polynomials.evaluate import format_of
 from ..llvm.types import F32, F64
 from . import large
-from .code import I64, Code
+from .code import I32, I64, Code
 from .emit import Arith
 
 _ARITY = {"pow": 2, "atan2": 2, "fmod": 2}
@@ -55,25 +56,17 @@ def _by_polynomial(name: str) -> Callable[[Arith, Code], None]:
 
 
 def _of_large(e: Arith, name: str, x: ir.Value) -> ir.Value:
-    if x.type == F32:
+    if x.type == F32 and e.m.features.float64:
         return e.b.fptrunc(call(e, name, e.b.fpext(x, F64)), F32)
     return large.write(e, name, x)
 
 
 # ---- remainder --------------------------------------------------------------------------------------------------
 
-_FIELD, _MANTISSA, _HIDDEN = 0x7FF, (1 << 52) - 1, 1 << 52
-_STEP = 11
-"""Binary places of the quotient that one division of 64-bit integers finds: 53 + 11 digits fit."""
-
 
 def fmod(e: Arith, function: Code) -> None:
     """x - y·trunc(x/y), exact, with the sign of x: long division of the integers behind the mantissas."""
     b, (x, y) = function, function.args
-    if x.type == F32:
-        both = b.fpext(x, F64), b.fpext(y, F64)
-        b.ret(b.fptrunc(call(e, "fmod", *both), F32))
-        return
     up, down = e.intrinsic("fabs", x), e.intrinsic("fabs", y)
     finite = b.fcmp_ordered("<", up, e.const(x, math.inf))
     defined = b.and_(finite, b.fcmp_ordered(">", down, e.const(x, 0.0)))
@@ -84,17 +77,23 @@ def fmod(e: Arith, function: Code) -> None:
     b.ret(out.get())
 
 
+def _hidden(x: ir.Value) -> int:
+    """The digit of normal numbers that is not stored."""
+    return 1 << format_of(x).mantissa
+
+
 def _parts(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """(exponent, mantissa as an integer) of a number that is positive and finite; subnormals have exponent 1."""
+    """(exponent, mantissa as an integer), of 64 bits, of a positive finite number; subnormals have exponent 1."""
     b = e.b
-    bits = b.bitcast(x, I64)
-    field, low = b.lshr(bits, e.word(52)), b.and_(bits, e.word(_MANTISSA))
+    word: ir.Value = b.bitcast(x, I64) if x.type == F64 else b.zext(b.bitcast(x, I32), I64)
+    field, low = b.lshr(word, e.word(format_of(x).mantissa)), b.and_(word, e.word(_hidden(x) - 1))
     small = b.icmp_unsigned("==", field, e.word(0))
-    return b.select(small, e.word(1), field), b.select(small, low, b.or_(low, e.word(_HIDDEN)))
+    return b.select(small, e.word(1), field), b.select(small, low, b.or_(low, e.word(_hidden(x))))
 
 
 def _divided(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
-    b = e.b
+    """One division of 64-bit integers finds as many binary places of the quotient as fit beside the mantissa."""
+    b, most = e.b, e.word(63 - format_of(x).mantissa)
     (high, m), (low, divisor) = _parts(e, x), _parts(e, y)
     rest, left = b.scalar(I64), b.scalar(I64)
     rest.set(b.urem(m, divisor))
@@ -102,22 +101,23 @@ def _divided(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
 
     def divide() -> None:
         places = left.get()
-        step = b.select(b.icmp_unsigned("<", places, e.word(_STEP)), places, e.word(_STEP))
+        step = b.select(b.icmp_unsigned("<", places, most), places, most)
         rest.set(b.urem(b.shl(rest.get(), step), divisor))
         left.set(b.sub(places, step))
 
     b.loop(lambda: b.icmp_unsigned(">", left.get(), e.word(0)), divide, lambda: None)
-    return _assembled(e, rest.get(), low)
+    return _assembled(e, rest.get(), low, x)
 
 
-def _assembled(e: Arith, m: ir.Value, exponent: ir.Value) -> ir.Value:
-    """m·2^(exponent - 1075) for m < 2^53, without arithmetic on reals, which might flush subnormals."""
-    b = e.b
-    spare = b.sub(e.intrinsic("ctlz", m, e.false(m)), e.word(_STEP))
+def _assembled(e: Arith, m: ir.Value, exponent: ir.Value, like: ir.Value) -> ir.Value:
+    """m in units of the last place at an exponent, without arithmetic on reals, which might flush subnormals."""
+    b, f = e.b, format_of(like)
+    spare = b.sub(e.intrinsic("ctlz", m, e.false(m)), e.word(63 - f.mantissa))
     most = b.sub(exponent, e.word(1))
     shift = b.select(b.icmp_unsigned("<", spare, most), spare, most)
     moved = b.shl(m, b.and_(shift, e.word(63)))
-    normal = b.icmp_unsigned(">=", moved, e.word(_HIDDEN))
-    field = b.shl(b.sub(exponent, shift), e.word(52))
-    bits = b.select(normal, b.or_(field, b.and_(moved, e.word(_MANTISSA))), moved)
-    return b.bitcast(b.select(b.icmp_unsigned("==", m, e.word(0)), e.word(0), bits), F64)
+    normal = b.icmp_unsigned(">=", moved, e.word(_hidden(like)))
+    field = b.shl(b.sub(exponent, shift), e.word(f.mantissa))
+    word = b.select(normal, b.or_(field, b.and_(moved, e.word(_hidden(like) - 1))), moved)
+    word = b.select(b.icmp_unsigned("==", m, e.word(0)), e.word(0), word)
+    return b.bitcast(word if f.width == 64 else b.trunc(word, I32), like.type)

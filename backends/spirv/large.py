@@ -1,4 +1,4 @@
-"""sin, cos and tan of large f64 arguments: Payne and Hanek's reduction, in integers.
+"""sin, cos and tan of large arguments: Payne and Hanek's reduction, in integers. f32 on devices without f64 alone.
 
 |x| = m·2^E with 53 bits of m. Of 2/pi, words are skipped whose product with m·2^E is a multiple of 4 quarter turns;
 the next seven leave an error below 2^-140 of a turn, while no f64 comes closer than 2^-62 to a multiple of pi/2.
@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from ..llvm import ir
-from ..llvm.polynomials.evaluate import polynomial
+from ..llvm.polynomials.evaluate import format_of, polynomial
 from ..llvm.types import F64
 from . import access
 from .code import I32, I64
@@ -47,7 +47,7 @@ def two_over_pi() -> tuple[int, ...]:
 
 
 def write(e: Arith, name: str, x: ir.Value) -> ir.Value:
-    """The function of an f64 above the range of the polynomials; NaN of infinities."""
+    """The function of a real above the range of the polynomials; NaN of infinities."""
     b = e.b
     arith: Any = e
     quadrant, r = _reduced(e, e.intrinsic("fabs", x))
@@ -80,9 +80,11 @@ def _reduced(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     zeros = e.intrinsic("ctlz", a, e.false(a))
     near = b.icmp_unsigned("==", zeros, e.word(64))
     mantissa = b.select(near, low, _shifted(e, a, low, b.and_(zeros, e.word(63))))
-    scale = b.bitcast(b.shl(b.sub(e.word(1023 - 64), zeros), e.word(52)), F64)
-    turn = b.fmul(b.uitofp(mantissa, F64), scale)
-    r = b.fmul(turn, b.const(F64, math.pi / 2))
+    f = format_of(x)
+    power = b.shl(b.sub(e.word(f.bias - 64), zeros), e.word(f.mantissa))
+    scale = b.bitcast(power if x.type == F64 else b.trunc(power, I32), x.type)
+    turn = b.fmul(b.uitofp(mantissa, x.type), scale)
+    r = b.fmul(turn, e.const(x, math.pi / 2))
     return quadrant, b.select(beyond, b.fneg(r), r)
 
 
@@ -96,13 +98,23 @@ def _shifted(e: Arith, high: ir.Value, low: ir.Value, places: ir.Value) -> Value
 def _turned(e: Arith, x: ir.Value) -> list[ir.Value]:
     """Four words of 64 bits, highest first: x·2/pi in units of 4, without what is whole."""
     b = e.b
-    bits = b.bitcast(x, I64)
+    bits = _bits_of_f64(e, x)
     m = b.or_(b.and_(bits, e.word((1 << 52) - 1)), e.word(1 << 52))
     place = b.add(b.lshr(bits, e.word(52)), e.word(32 * _ZEROS - 1075 - 2))
     first, places = b.lshr(place, e.word(5)), b.and_(place, e.word(31))
     digits = _product(e, m, _window(e, b.and_(first, e.word(63))))
     pairs = [b.or_(b.shl(high, e.word(32)), low) for high, low in zip(digits[::2], [*digits[1::2], e.word(0)])]
     return [_shifted(e, high, low, places) for high, low in zip(pairs, [*pairs[1:], e.word(0)])]
+
+
+def _bits_of_f64(e: Arith, x: ir.Value) -> ir.Value:
+    """The bits of the f64 that is equal to a positive normal number."""
+    b = e.b
+    if x.type == F64:
+        return b.bitcast(x, I64)
+    f = format_of(x)
+    lifted = b.add(b.zext(b.bitcast(x, I32), I64), e.word((1023 - f.bias) << f.mantissa))
+    return b.shl(lifted, e.word(52 - f.mantissa))
 
 
 def _window(e: Arith, first: ir.Value) -> list[ir.Value]:

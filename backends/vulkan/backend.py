@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.errors import DeviceError, StackgradError, Unsupported
-from ...compiler.ir.nodes import Kernel, Op, Stmt
+from ...compiler.ir.nodes import Kernel, Stmt
 from ...compiler.ir.printer import print_statement
 from ...compiler.ir.walk import results, walk_task
 from ..base import SLABS, Counters, Flight, Options, Probe, Sizes
@@ -44,15 +44,11 @@ def most_threads(device: Device) -> int:
 
 
 _TYPES = {"Float64": ("f64",), "Int8": ("i8", "u8", "u1"), "Int16": ("i16", "u16", "f16")}
-_WIDE = ("sin", "cos", "tan", "pow", "mod")
-"""Operations on f32 that compute in f64, some for some arguments alone."""
 
 
 def _needs(stmt: Stmt, capability: str) -> bool:
     """Whether a statement makes a value for which a module declares the capability."""
     types = _TYPES.get(capability, ())
-    if isinstance(stmt, Op) and capability == "Float64" and stmt.op in _WIDE and stmt.result.type.is_real:
-        return True
     return any(str(value.type) in types for value in results(stmt))
 
 

@@ -114,7 +114,6 @@ def test_f32_needs_no_f64(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(("feature", "text", "statement"), [
     ("float64", "%1: f64 = const 1.0 %2: i64 = cast %1", "%1: f64 = const 1.0"),
-    ("float64", "%1: f32 = const 1.0 %2: f32 = pow %1, %1", "%2: f32 = pow %1, %1"),
     ("int8", "%1: u8 = const 3 %2: u8 = add %1, %1", "%1: u8 = const 3"),
     ("int16", "%1: i16 = const 3 %2: i32 = cast %1", "%1: i16 = const 3"),
 ])  # fmt: skip

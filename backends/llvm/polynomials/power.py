@@ -1,7 +1,8 @@
 """pow: exp(y·log|x|) with digits to spare, and the sign and the exceptions of IEEE afterwards.
 
-f32 works in f64, whose logarithm has 29 digits more than the result needs. f64 carries the logarithm and its product
-with y as sums of two numbers: y·log|x| goes up to 745, where the last place of one number is 2^10 times that of exp's.
+f32 works in f64, whose logarithm has 29 digits more than the result needs. f64, and f32 where there is no f64, carry
+the logarithm and its product with y as sums of two numbers: y·log|x| goes up to 745 (f32: 104), where the last place of
+one number is 2^10 (2^7) times that of exp's.
 """
 from __future__ import annotations
 
@@ -17,13 +18,14 @@ from .logarithm import log, parted
 Pair = tuple[ir.Value, ir.Value]
 """A number as a sum of two: the rounded one, and what is left of it."""
 
-_TWO_THIRDS = (2 / 3, 2.0**-53 / 3)
+_TWO_THIRDS = {"f32": (11184811 * 2.0**-24, -(2.0**-24) / 3), "f64": (2 / 3, 2.0**-53 / 3)}
 
 
 def power(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
     """pow(x, y)."""
     up = e.intrinsic("fabs", x)
-    return _signed(e, x, y, up, (_by_f64 if kind(x) == "f32" else _by_pairs)(e, up, y))
+    wider = kind(x) == "f32" and e.m.target.doubles
+    return _signed(e, x, y, up, (_by_f64 if wider else _by_pairs)(e, up, y))
 
 
 def _by_f64(e: Arith, up: ir.Value, y: ir.Value) -> ir.Value:
@@ -72,7 +74,7 @@ def _quotient(e: Arith, mantissa: ir.Value) -> Pair:
 def _series(e: Arith, s: Pair) -> Pair:
     """2 + z·L(z) for z = s²; only the first term of L needs more than one number."""
     z = _times(e, s, s)
-    first, first_rest = (e.const(z[0], c) for c in _TWO_THIRDS)
+    first, first_rest = (e.const(z[0], c) for c in _TWO_THIRDS[kind(z[0])])
     inner, inner_rest = two_sum(e, first, e.b.fmul(z[0], polynomial(e, "log_pair", z[0], skip=1)))
     term, term_rest = _times(e, z, (inner, e.b.fadd(inner_rest, first_rest)))
     total, rest = two_sum(e, e.const(term, 2.0), term)

@@ -13,7 +13,9 @@ from importlib import import_module
 
 from ..compiler.errors import StackgradError
 
-STAGES = ("source", "tasks", "structured", "adjoint", "final", "counting", "all", "llvm", "asm", "ptx", "spirv", "metal")
+STAGES = (
+    "source", "tasks", "structured", "adjoint", "final", "counting", "all", "llvm", "asm", "ptx", "spirv", "metal",
+)  # fmt: skip
 
 _COMMANDS = {
     "check": (".check", "run"), "explain": (".explain", "run"), "doctor": (".doctor", "run"), "ir": (".ir", "run"),
