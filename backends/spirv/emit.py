@@ -141,6 +141,8 @@ class Emitter(Arith):
     """The shader of one task being written. block: address of the argument block.
 
     values: by IR value. locals, arrays: variables by name. Slots of the block are read once, at the head of the shader.
+    roomy: adstacks of which it is known that the pushes written now fit. filled: adstacks, with how many values they
+    are known to have at least.
     """
 
     def __init__(self, m: ModuleState, code: Code, task: int) -> None:
@@ -153,6 +155,8 @@ class Emitter(Arith):
         self.iteration: ir.Value = self.word(0)
         self.row: ir.Value = self.word(0)
         self.stacks: dict[str, object] = {}
+        self.roomy: frozenset[str] = frozenset()
+        self.filled: dict[str, int] = {}
         with self.b.at_head():
             self.block = access.block_address(self.b)
 
@@ -186,8 +190,16 @@ class Emitter(Arith):
     def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
         """Where `bad` holds: record the error with two numbers and end this thread's part of the launch."""
         with self.b.if_then(bad):
-            self.b.call(failer(self.m), [self.block, self.b.const(ir.IntType(32), site + 1), first, second])
-            self.b.ret_void()
+            self._fail(site, first, second)
+
+    def trap_with(self, bad: ir.Value, site: int, numbers: Callable[[], tuple[ir.Value, ir.Value]]) -> None:
+        """The same with numbers that are computed where it has failed."""
+        with self.b.if_then(bad):
+            self._fail(site, *numbers())
+
+    def _fail(self, site: int, first: ir.Value, second: ir.Value) -> None:
+        self.b.call(failer(self.m), [self.block, self.b.const(ir.IntType(32), site + 1), first, second])
+        self.b.ret_void()
 
 
 def failer(m: ModuleState) -> Code:

@@ -54,7 +54,7 @@ def plan(layout: Layout, sizes: Sizes, threads: Mapping[int, int]) -> Plan:
             out.words += ((stack.capacity_at, slots), (stack.offset_at, offset if slots else 0))
             offset += slots * size
             out.widest = max(out.widest, (slots * size * threads[task], slots, stack.index))
-        out.words += ((layout.rows[task, slab], threads[task]), (layout.strides[task, slab], offset))
+        out.words += ((layout.rows[task, slab], threads[task] if offset else 0), (layout.strides[task, slab], offset))
         if offset:
             out.needs[slab] = max(out.needs.get(slab, 0), threads[task] * max(offset, WIDEST))
     return out

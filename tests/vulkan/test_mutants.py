@@ -6,8 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
-from stackgrad.backends.spirv import adstack
-from stackgrad.backends.spirv.emit import ModuleState
+from stackgrad.backends.llvm.layout import Stack
+from stackgrad.backends.spirv import adstack, stack_state
+from stackgrad.backends.spirv.emit import Emitter, ModuleState
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.reference.launch import run as interpret
@@ -58,26 +59,26 @@ def adjoint_over_primal(patch: pytest.MonkeyPatch) -> None:
 
 def one_row_for_all(patch: pytest.MonkeyPatch) -> None:
     """Rows of all threads at one address."""
-    state = adstack._state
+    enter = stack_state._enter
 
-    def shared(e: object, stack: object) -> object:
-        row, e.row = e.row, e.word(0)  # type: ignore[attr-defined]
-        made = state(e, stack)  # type: ignore[arg-type]
-        e.row = row  # type: ignore[attr-defined]
-        return made
+    def shared(e: Emitter, stacks: list[Stack]) -> None:
+        row, e.row = e.row, e.word(0)
+        enter(e, stacks)
+        e.row = row
 
-    patch.setattr(adstack, "_state", shared)
+    patch.setattr(stack_state, "_enter", shared)
 
 
 def slots_of_one_row(patch: pytest.MonkeyPatch) -> None:
     """The distance of slots without the number of rows."""
-    slot = adstack._slot
+    enter = stack_state._enter
 
-    def close(e: object, s: object, number: object, part: int) -> object:
-        near = adstack.StackState(s.stack, s.depth, s.base, e.word(s.stack.slot_bytes), s.capacity)  # type: ignore[attr-defined]
-        return slot(e, near, number, part)  # type: ignore[arg-type]
+    def close(e: Emitter, stacks: list[Stack]) -> None:
+        enter(e, stacks)
+        for stack in stacks:
+            stack_state.state_of(e, stack.alloca.stack).group.pitch = e.word(stack.slot_bytes)
 
-    patch.setattr(adstack, "_slot", close)
+    patch.setattr(stack_state, "_enter", close)
 
 
 @pytest.mark.parametrize(("text", "plant"), [

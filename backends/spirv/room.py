@@ -1,0 +1,62 @@
+"""Where the room of adstacks, and their content, is looked at once for a whole loop, as llvm/capacity.py finds it.
+
+Distances are in bytes: trips·pitch cannot overflow once the trips are no more than the capacity, because the slots of
+a row lie in memory.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...compiler.ir import nodes as n
+from ..llvm import ir
+from ..llvm.capacity import pops_of_a_trip, pushes, pushes_of_a_trip
+from .emit import Emitter
+from .stack_state import Group, state_of
+
+
+@contextmanager
+def looked_at_once(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
+    """Before a loop of so many trips (64 bits), whose pushes and pops are spared it. Debug builds look each time."""
+    outer = e.roomy, e.filled
+    if not e.m.options.debug:
+        _room(e, loop, trips)
+        _content(e, loop, trips)
+    try:
+        yield
+    finally:
+        e.roomy, e.filled = outer
+
+
+def _room(e: Emitter, loop: n.For, trips: ir.Value) -> None:
+    found = pushes_of_a_trip(loop)
+    groups = {id(state_of(e, name).group): push for name, push in reversed(found.items())}
+    for push in groups.values():
+        s, each = state_of(e, push.stack), pushes(loop.body, push.stack)
+        place = s.place(e)
+        bad = _beyond(e, s.group, trips, each, e.b.sub(s.group.limit, place))
+        e.trap_with(bad, e.m.site("room", e.task, push), lambda s=s, each=each, place=place: (  # type: ignore[misc]
+            e.b.add(s.group.depth(e, place), e.b.mul(trips, e.word(each))), s.group.capacity,
+        ))  # fmt: skip
+    e.roomy = e.roomy | set(found)
+
+
+def _content(e: Emitter, loop: n.For, trips: ir.Value) -> None:
+    found = pops_of_a_trip(loop)
+    pops = {s.stack: s for s in loop.body if isinstance(s, n.StackPop)}
+    groups = {id(state_of(e, name).group): name for name in reversed(found)}
+    for name in groups.values():
+        s, each = state_of(e, name), found[name]
+        place = s.place(e)
+        bad = _beyond(e, s.group, trips, each, e.b.sub(place, s.group.base))
+        e.trap_with(bad, e.m.site("empty", e.task, pops[name]), lambda s=s, each=each, place=place: (  # type: ignore[misc]
+            e.b.mul(trips, e.word(each)), s.group.depth(e, place),
+        ))  # fmt: skip
+    e.filled = e.filled | found
+
+
+def _beyond(e: Emitter, group: Group, trips: ir.Value, each: int, there: ir.Value) -> ir.Value:
+    """Whether so many trips, of `each` slots, take more bytes than there are."""
+    b = e.b
+    taken = b.mul(b.mul(trips, e.word(each)), group.pitch)
+    return b.or_(b.icmp_unsigned(">", trips, group.capacity), b.icmp_unsigned(">", taken, there))
