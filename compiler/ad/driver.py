@@ -7,7 +7,7 @@ takes copies of arrays as they were before the launch, see `before`.
 """
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ..errors import NotDifferentiable, Span
@@ -27,6 +27,7 @@ from .plan import Plan, Planner
 from .policies import Policy, policy_of
 from .reverse import TaskReverser
 from .risk import Risk, RiskAnalysis
+from .slopes import Slopes, with_slopes
 from .structure import Structure
 
 
@@ -74,6 +75,7 @@ class _Reversal:
         self.policy = policy_of(lowering)
         self.taped = taped
         self.activity = find_activity(kernel)
+        self.structures, self.first_id = _structures(kernel, self.activity, self.policy)
         if not any(t.grad for t in kernel.array_types().values()):
             reason = f"no array of kernel '{kernel.name}' has a gradient"
             raise NotDifferentiable(reason, "create the fields with needs_grad=True", _first_span(kernel))
@@ -89,7 +91,9 @@ class _Reversal:
         """Raises StateOverwritten if it reads what the kernel overwrites."""
         kernel, at_risk = self.kernel, dict(self.found)
         self.copies = make_copies(kernel, before) if before else Copies()
-        raw = _reverse_tasks(kernel, self.activity, self.policy, at_risk, self.copies)
+        raw = _reverse_tasks(
+            kernel, self.structures, self.first_id, self.activity, self.policy, at_risk, self.copies
+        )
         prelude = _temporaries(kernel, at_risk, next_id(raw), self.copies)
         grad = forget_primals(replace(raw, tasks=prelude + raw.tasks))
         self.claims = check_state(grad, kernel, at_risk, self.copies.names, self.cured, self.taped)
@@ -116,17 +120,29 @@ def plan_tasks(kernel: Kernel, lowering: str = "") -> list[tuple[str, Plan, dict
     """For each task the prefix of the names made for it, its plan, and the risks of its loads. Raises as `reverse`."""
     made = _Reversal(kernel, lowering)
     return [
-        (_prefix(kernel, t), Planner(Structure(task), made.activity, set(made.found), made.policy).make(), made.found)
-        for t, task in enumerate(kernel.tasks)
+        (_prefix(kernel, t), Planner(structure, made.activity, set(made.found), made.policy).make(), made.found)
+        for t, structure in enumerate(made.structures)
     ]
 
 
+def _structures(kernel: Kernel, activity: Activity, policy: Policy) -> tuple[list[Structure], int]:
+    """Of the tasks as they are reversed; the next free id."""
+    first_id, found = next_id(kernel), []
+    for task in kernel.tasks:
+        slopes: Slopes = {}
+        if policy.slopes:
+            task, slopes, first_id = with_slopes(task, activity, first_id)
+        found.append(Structure(task, slopes))
+    return found, first_id
+
+
 def _reverse_tasks(
-    kernel: Kernel, activity: Activity, policy: Policy, at_risk: dict[Value, Risk], copies: Copies
-) -> Kernel:
-    first_id, tasks = next_id(kernel), []
+    kernel: Kernel, structures: Sequence[Structure], first_id: int, activity: Activity, policy: Policy,
+    at_risk: dict[Value, Risk], copies: Copies,
+) -> Kernel:  # fmt: skip
+    tasks: list[Task] = []
     for t, task in reversed(list(enumerate(kernel.tasks))):
-        structure, own = Structure(task), copies.of(t)
+        structure, own = structures[t], copies.of(t)
         plan = Planner(structure, activity, set(at_risk), policy).make()
         if not plan.reversed:  # draws, which are made again whether or not they are read, would keep it
             tasks.append(replace(task, bounds=on_copies(task.bounds, own), body=()))

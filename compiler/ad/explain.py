@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from ..errors import Span
 from ..ir import nodes as n
-from ..ir.nodes import Kernel, StackAlloca, Task, Value
+from ..ir.nodes import Kernel, StackAlloca, Value
 from ..ir.walk import walk, walk_kernel
 from .driver import plan_tasks
 from .forward import stack_name
 from .plan import Plan
 from .risk import Risk
-from .structure import Structure
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def explain(prepared: Kernel, grad: Kernel, lowering: str = "lean") -> list[Task
     left = {s.stack: s for s in walk_kernel(grad) if isinstance(s, StackAlloca)}
     found = []
     for number, (task, (prefix, plan, risks)) in enumerate(zip(prepared.tasks, plan_tasks(prepared, lowering))):
-        teller = _Teller(prepared, task, plan, risks)
+        teller = _Teller(prepared, plan, risks)
         alive = [(left[name], v) for v in plan.saved if (name := stack_name(prefix, v)) in left]
         own = [teller.tell(alloca, value) for alloca, value in alive]
         own += [_adjoint(prepared, s) for name, s in left.items() if name.startswith(f"{prefix}.of.")]
@@ -70,11 +69,11 @@ def _described(stmt: n.Stmt) -> str:
 
 
 class _Teller:
-    def __init__(self, kernel: Kernel, task: Task, plan: Plan, risks: Mapping[Value, Risk]) -> None:
+    def __init__(self, kernel: Kernel, plan: Plan, risks: Mapping[Value, Risk]) -> None:
         self.kernel = kernel
         self.plan = plan
         self.risks = risks
-        self.structure = Structure(task)
+        self.structure = plan.sources.structure
 
     def tell(self, alloca: StackAlloca, value: Value) -> History:
         stmt, reader = self.structure.made[value], self.plan.reader[value]
@@ -82,13 +81,13 @@ class _Teller:
         if reader.value != value:
             by += ", computed again from it"
         span, variable = self.kernel.span(stmt.loc), alloca.variable or _described(stmt)
-        return History(alloca.stack, variable, value.type.name, span, by, self._reason(value))
+        return History(alloca.stack, variable, value.type.name, span, by, self._reason(value, variable))
 
     def _line(self, stmt: n.Stmt) -> str:
         span = self.kernel.span(stmt.loc)
         return f" (line {span.line})" if span else ""
 
-    def _reason(self, value: Value) -> str:
+    def _reason(self, value: Value, variable: str) -> str:
         stmt = self.structure.made[value]
         if isinstance(stmt, n.Get):
             return self._merged(stmt)
@@ -103,6 +102,8 @@ class _Teller:
             return "a draw is made once"
         if isinstance(stmt, (n.For, n.While)):
             return "the number of trips is known only when the loop has ended"
+        if value in self.structure.slopes.values():
+            return f"it takes the place of '{variable}', of which it would be made again: as many bytes"
         if not self.plan.sources.is_recomputable(value):
             return "this lowering computes nothing again"
         return "saving it costs less than computing it again, or than saving what it is computed from"

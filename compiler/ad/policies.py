@@ -12,7 +12,8 @@ class Policy:
     recompute: operations and safe loads are executed again instead of being saved; weigh: where that is cheaper, else
     wherever it is possible. sink: values are pushed at the entry of the branch that holds their readers, else where
     they are defined. adjoint_stacks: active locals become adstacks whose slots hold primal and adjoint. arrays: of a
-    local array that is overwritten, the elements read are saved, or those overwritten, or what is cheaper.
+    local array that is overwritten, the elements read are saved, or those overwritten, or what is cheaper. slopes:
+    derivatives are values of the forward sweep, which may be saved.
     """
 
     name: str
@@ -21,20 +22,24 @@ class Policy:
     sink: bool = True
     adjoint_stacks: bool = False
     arrays: Literal["cheaper", "read", "overwritten"] = "cheaper"
+    slopes: bool = True
 
 
 LOWERINGS = {
     "lean": Policy("lean"),
-    "classic": Policy("classic", recompute=False, weigh=False, sink=False, adjoint_stacks=True, arrays="read"),
+    "classic": Policy(
+        "classic", recompute=False, weigh=False, sink=False, adjoint_stacks=True, arrays="read", slopes=False
+    ),
 }
 """The default, and its executable twin."""
 
 POLICIES = LOWERINGS | {
     "lean-early": Policy("lean-early", sink=False),
-    "greedy": Policy("greedy", weigh=False, arrays="read"),
+    "greedy": Policy("greedy", weigh=False, arrays="read", slopes=False),
     "restoring": Policy("restoring", arrays="overwritten"),
-    "stored": Policy("stored", recompute=False, weigh=False, arrays="read"),
-    "stored-early": Policy("stored-early", recompute=False, weigh=False, sink=False, arrays="read"),
+    "operands": Policy("operands", slopes=False),
+    "stored": Policy("stored", recompute=False, weigh=False, arrays="read", slopes=False),
+    "stored-early": Policy("stored-early", recompute=False, weigh=False, sink=False, arrays="read", slopes=False),
 }
 """Twins for tests: each leaves out one way of not saving a value."""
 

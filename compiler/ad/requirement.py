@@ -114,7 +114,10 @@ class Requirements:
     def _read_by_rule(self, stmt: n.Op) -> Iterator[Read]:
         types, role = tuple(a.type for a in stmt.args), f"the derivative of '{stmt.op}'"
         for k in range(len(stmt.args)):
-            if self.activity.operand(stmt, k):
+            slope = self.structure.slopes.get((stmt.result, k))
+            if slope is not None:
+                yield Read(slope, role)
+            elif self.activity.operand(stmt, k):
                 read = needs(stmt.op, types, stmt.result.type, k)
                 assert read is not None
                 yield from (Read(stmt.args[j], role) for j in sorted(read.operands))

@@ -59,8 +59,14 @@ class TaskReverser:
         self.entered: dict[Path, list[Value]] = {}
         for value, path in plan.saved.items():
             self.entered.setdefault(path, []).append(value)
+        self.of_slopes = {v: self._operand(*key) for key, v in structure.slopes.items()}
         self.names = {s.value: s.var for s in walk(structure.task.body) if isinstance(s, n.Set)}
         self.stack_locals = self._stack_locals()
+
+    def _operand(self, result: Value, position: int) -> Value:
+        stmt = self.structure.made[result]
+        assert isinstance(stmt, n.Op)
+        return stmt.args[position]
 
     def _stack_locals(self) -> dict[str, Scalar]:
         """Active locals that the classic lowering keeps on adstacks."""
@@ -101,7 +107,8 @@ class TaskReverser:
                 self.b.local(self.kept_locals[value], value.type)
 
     def variable(self, value: Value) -> str | None:
-        """The user's variable whose history a saved value is, as far as it has a name."""
+        """The user's variable whose history a saved value is, or whose slope, as far as it has a name."""
+        value = self.of_slopes.get(value, value)
         stmt = self.structure.made[value]
         if isinstance(stmt, n.Get):
             return stmt.var

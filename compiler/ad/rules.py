@@ -2,7 +2,8 @@
 
 A row has one entry per operand: a function that gives the operand's share of the adjoint `g` of the result, or
 None where the derivative is zero or does not exist. It may read the operands and the result `r`; what it reads is
-found by running it (`needs.py`), so a rule must not branch in Python on its operands.
+found by running it (`needs.py`), so a rule must not branch in Python on its operands. A rule that is `g` times
+something dear to compute is a `Slope`, which may be computed where the operation is (`slopes.py`).
 
 Values at singular points: sqrt'(0) = inf, abs'(0) = 0, d(x^y)/dy = 0 at x = 0 and d(x^y)/dx = 0 at y = 0, and at a
 tie of min or max the right operand takes the whole adjoint.
@@ -10,6 +11,7 @@ tie of min or max the right operand takes the whole adjoint.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ..ir.build import Builder
 from ..ir.nodes import Value
@@ -18,6 +20,17 @@ from ..ir.table import Table
 
 Rule = Callable[[Builder, Value, tuple[Value, ...], Value], Value]
 """(builder, adjoint of the result, operands, result) -> contribution to the operand's adjoint."""
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The rule g · slope. slope: (builder, operands, result) -> derivative."""
+
+    slope: Callable[[Builder, tuple[Value, ...], Value], Value]
+
+    def __call__(self, b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
+        return b.op("mul", g, self.slope(b, a, r))
+
 
 VJP: Table[str, tuple[Rule | None, ...]] = Table("vjp", OPS)
 
@@ -32,27 +45,31 @@ def _square(b: Builder, x: Value) -> Value:
 
 def _times(name: str) -> Rule:
     """g · f(x) for a derivative that is itself an operation."""
-    return lambda b, g, a, r: b.op("mul", g, b.op(name, a[0]))
+    return Slope(lambda b, a, r: b.op(name, a[0]))
 
 
 def _one_minus_square(b: Builder, x: Value) -> Value:
     return b.op("sub", _real(b, 1.0, x), _square(b, x))
 
 
-def _pow_base(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
-    """g · y · x^(y-1), and 0 where y = 0: x^0 is constant, also at x = 0."""
+def _minus_sine(b: Builder, a: tuple[Value, ...], r: Value) -> Value:
+    return b.op("neg", b.op("sin", a[0]))
+
+
+def _pow_base(b: Builder, a: tuple[Value, ...], r: Value) -> Value:
+    """y · x^(y-1), and 0 where y = 0: x^0 is constant, also at x = 0."""
     x, y = a
     slope = b.op("mul", y, b.op("pow", x, b.op("sub", y, _real(b, 1.0, y))))
     zero = _real(b, 0.0, y)
-    return b.op("mul", g, b.op("select", b.op("cmp_eq", y, zero), zero, slope))
+    return b.op("select", b.op("cmp_eq", y, zero), zero, slope)
 
 
-def _pow_exponent(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
-    """g · x^y · log x, and 0 at x = 0, the limit for y > 0."""
+def _pow_exponent(b: Builder, a: tuple[Value, ...], r: Value) -> Value:
+    """x^y · log x, and 0 at x = 0, the limit for y > 0."""
     x = a[0]
     zero = _real(b, 0.0, x)
     slope = b.op("mul", r, b.op("log", x))
-    return b.op("mul", g, b.op("select", b.op("cmp_eq", x, zero), zero, slope))
+    return b.op("select", b.op("cmp_eq", x, zero), zero, slope)
 
 
 def _winner(comparison: str, first: bool) -> Rule:
@@ -106,7 +123,7 @@ VJP.update(
         "exp": (lambda b, g, a, r: b.op("mul", g, r),),
         "log": (lambda b, g, a, r: b.op("div", g, a[0]),),
         "sin": (_times("cos"),),
-        "cos": (lambda b, g, a, r: b.op("neg", b.op("mul", g, b.op("sin", a[0]))),),
+        "cos": (Slope(_minus_sine),),
         "tan": (lambda b, g, a, r: b.op("mul", g, b.op("add", _real(b, 1.0, r), _square(b, r))),),
         "asin": (lambda b, g, a, r: b.op("div", g, _minus_root(b, a[0])),),
         "acos": (lambda b, g, a, r: b.op("neg", b.op("div", g, _minus_root(b, a[0]))),),
@@ -123,7 +140,7 @@ VJP.update(
             lambda b, g, a, r: g,
             lambda b, g, a, r: b.op("neg", b.op("mul", g, b.op("floordiv", *a))),
         ),
-        "pow": (_pow_base, _pow_exponent),
+        "pow": (Slope(_pow_base), Slope(_pow_exponent)),
         "atan2": (_atan2(1, "+"), _atan2(0, "-")),
         "min": (_winner("cmp_lt", True), _winner("cmp_lt", False)),
         "max": (_winner("cmp_gt", True), _winner("cmp_gt", False)),

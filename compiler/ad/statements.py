@@ -48,8 +48,10 @@ def _op(r: TaskReverser, stmt: n.Op, path: Path, position: int) -> None:
     if adjoint is None:
         return
     for k, operand in enumerate(stmt.args):
-        rule = VJP[stmt.op][k]
-        if rule is not None and r.activity.operand(stmt, k):
+        rule, slope = VJP[stmt.op][k], r.structure.slopes.get((stmt.result, k))
+        if slope is not None:
+            r.add(operand, r.b.op("mul", adjoint, r.primal(slope)))
+        elif rule is not None and r.activity.operand(stmt, k):
             read = needs(stmt.op, tuple(a.type for a in stmt.args), stmt.result.type, k)
             assert read is not None
             args = tuple(r.primal(a) if j in read.operands else a for j, a in enumerate(stmt.args))

@@ -5,7 +5,7 @@ nodes at two places are two occurrences.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..ir import nodes as n
@@ -26,10 +26,11 @@ class Occurrence:
 
 
 class Structure:
-    """Lookups over one task of stage structured."""
+    """Lookups over one task of stage structured. slopes: of its operations, where they are values of the body."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, slopes: Mapping[tuple[Value, int], Value] | None = None) -> None:
         self.task = task
+        self.slopes = slopes or {}
         self.blocks: dict[Path, Block] = {}
         self.homes: dict[Value, Path] = {v: () for v in task.indices}
         self.made: dict[Value, Stmt] = {}

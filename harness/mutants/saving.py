@@ -8,10 +8,12 @@ from typing import Any
 
 from ...compiler import driver as pipelines
 from ...compiler.ad import driver
+from ...compiler.ad.activity import Activity
 from ...compiler.ad.elements import Elements
 from ...compiler.ad.requirement import Requirements
 from ...compiler.ad.reverse import TaskReverser
 from ...compiler.ad.risk import RiskAnalysis
+from ...compiler.ad.slopes import Slopes
 from ...compiler.ad.sources import Sources
 from ...compiler.ad.statements import Handler
 from ...compiler.ad.structure import Path, Structure
@@ -68,6 +70,22 @@ def _as_it_is_now(r: TaskReverser, cond: Value, known: Value) -> Value:
     now = {v: r.b.get(holders[v], v.type) if v in read else r.primal(v) for v in operands(test)}
     r.b.emit(replace(rename(test, now), result=fresh))  # type: ignore[call-arg]
     return fresh
+
+
+def _slopes_shared() -> Plant:
+    right = driver.with_slopes
+
+    def wrong(task: Task, activity: Activity, first_id: int) -> tuple[Task, Slopes, int]:
+        made, slopes, first_id = right(task, activity, first_id)
+        for block in Structure(made).blocks.values():
+            first: dict[tuple[str, int], Value] = {}
+            for stmt in block:
+                for k in range(len(stmt.args)) if isinstance(stmt, n.Op) else ():
+                    if (stmt.result, k) in slopes:
+                        slopes[stmt.result, k] = first.setdefault((stmt.op, k), slopes[stmt.result, k])
+        return made, slopes, first_id
+
+    return patched(driver, "with_slopes", wrong)
 
 
 def _edited(change: Callable[[Block], Block]) -> Plant:
@@ -237,6 +255,10 @@ MUTANTS = (
     Mutant(
         "array-outlives-iteration", "In the reverse sweep, an array declared in a loop is what the last trip left.",
         "an array declared in a loop ends with the iteration", _arrays_outlive_iterations,
+    ),
+    Mutant(
+        "slopes-shared", "Operations of one kind in a block share the slope of the first.",
+        "a slope belongs to one operation and operand", _slopes_shared,
     ),
     Mutant(
         "count-one-short", "The counting kernel finds one slot less than each adstack needs.",

@@ -86,6 +86,29 @@ def _array_of_an_iteration(f):
     store y[%2], %23""")
 
 
+@pitfall("a slope belongs to one operation and operand", "slopes-shared")
+def _two_sines(f):
+    """In each of three trips, of which only the slopes are saved."""
+    return lanes("""
+    local v: f64
+    local u: f64
+    %11: f64 = load w[%2]
+    set v, %7
+    set u, %11
+    for %12: i32 in %3 .. %6 {
+      %13: f64 = get v
+      %14: f64 = sin %13
+      set v, %14
+      %15: f64 = get u
+      %16: f64 = sin %15
+      set u, %16
+    }
+    %17: f64 = get v
+    %18: f64 = get u
+    %19: f64 = mul %17, %18
+    store y[%2], %19""")
+
+
 @pitfall("a loop that restores elements is reversed, active or not", "restoring-loop-skipped",
          "overwritten-element-reread")  # fmt: skip
 def _integers_changed_by_an_inactive_loop(f):

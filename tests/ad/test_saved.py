@@ -48,8 +48,8 @@ def test_linear_recurrence_saves_nothing():
     assert saved(run) == []
 
 
-def test_recurrence_saves_its_value_once():
-    """v = sin(v) * 0.95 + 0.01: the derivative reads v, and nothing else."""
+def test_recurrence_saves_one_value():
+    """v = sin(v) * 0.95 + 0.01: the derivative reads v, and nothing else; cos(v) is saved in its place."""
     x, y, n = real(0.3, -0.4), real(0.0, 0.0), ints(5, 1)
 
     @sg.kernel

@@ -339,3 +339,15 @@ def _gathered(f):
             y[i] = x[abs(c[i]) // 2] * 2.0
 
     return k
+
+
+@witness("slopes-shared")
+def _two_sines(f):
+    x, w, y = f.x, f.w, f.y
+
+    @sg.kernel
+    def k():
+        for i in range(4):
+            y[i] = sg.sin(x[i]) + sg.sin(w[i] * 2.0)
+
+    return k
