@@ -54,8 +54,6 @@ LIMITS = (
     Limit("cpu", "large local arrays", _large_local, _LOCAL_REASON, _LOCAL_CURE, _LOCAL_EXAMPLE),
     Limit("nvptx", "large local arrays", _large_local, _LOCAL_REASON, _LOCAL_CURE, _LOCAL_EXAMPLE),
     Limit("vulkan", "large local arrays", _large_local, _LOCAL_REASON, _LOCAL_CURE, _LOCAL_EXAMPLE),
-    Limit("vulkan", "print", _print, "print is not available in GPU code", "print on the cpu or reference backend",
-          _PRINT_EXAMPLE),
     Limit("metal", "large local arrays", _large_local, _LOCAL_REASON, _LOCAL_CURE, _LOCAL_EXAMPLE),
     Limit("metal", "print", _print, "print is not available in GPU code", "print on the cpu or reference backend",
           _PRINT_EXAMPLE),

@@ -20,9 +20,9 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -77,12 +77,13 @@ class _Record:
 
 
 class Prints:
-    """The buffer of one device. address: of its memory on the host. lock: see above."""
+    """The buffer of one device. address, on_device: of its memory, for the host and for kernels. lock: see above."""
 
-    def __init__(self, address: int) -> None:
+    def __init__(self, address: int, on_device: int | None = None) -> None:
         """address: of BYTES bytes, which the device can write, of any content."""
         ctypes.memset(address, 0, BYTES)
         self.address = address
+        self.on_device = address if on_device is None else on_device
         self.lock = threading.RLock()
         memory = (ctypes.c_int64 * (BYTES // 8)).from_address(address)
         self._words = np.ctypeslib.as_array(memory)
@@ -149,6 +150,17 @@ class Text:
 
 
 NOTHING = Text()
+
+Given = TypeVar("Given")
+
+
+def after(prints: Prints | None, finish: Callable[[], Given]) -> tuple[Given, Text]:
+    """Do what leaves nothing in flight that prints. Gives its result, and what was printed until then."""
+    if prints is None:
+        return finish(), NOTHING
+    with prints.lock:
+        return finish(), prints.take()
+
 
 _LOST = (
     "stackgrad: {} prints of kernels were lost: between two waits for the device there is room for {} bytes; cure: "

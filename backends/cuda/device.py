@@ -21,7 +21,7 @@ import numpy as np
 
 from ...compiler.errors import StackgradError, Unsupported
 from ..base import Counters
-from ..prints import BYTES, NOTHING, Prints, Text
+from ..prints import BYTES, NOTHING, Prints, Text, after
 from ..words import address_of, words
 from .driver import LAUNCH_KERNEL, MEMSET, Driver, DriverError
 from .host_code import LAUNCH_KERNEL as LAUNCH_WORD
@@ -130,15 +130,6 @@ class Device:
             atexit.register(_show_rest, weakref.ref(self), os.getpid())
         return self._prints
 
-    def _printed(self, finish: Callable[[], None]) -> Text:
-        """Do what leaves nothing in flight that prints; gives what was printed until then."""
-        if self._prints is None:
-            finish()
-            return NOTHING
-        with self._prints.lock:
-            finish()
-            return self._prints.take()
-
     # -- streams --------------------------------------------------------------------------------------------
 
     @property
@@ -239,7 +230,7 @@ class Device:
         self.table[PENDING] = 0  # before: what is launched meanwhile sets it again
         self.counters.waits += 1
         self._is_mixed = False
-        text = self._printed(self.driver.wait_all)
+        _, text = after(self._prints, self.driver.wait_all)
         self._empty()
         self._raise_after(text)
 
@@ -258,7 +249,7 @@ class Device:
         if not was_pending:
             self.driver.copy_out(to, source, size)
             return
-        text = self._printed(partial(self.driver.copy_out, to, source, size))
+        _, text = after(self._prints, partial(self.driver.copy_out, to, source, size))
         self._empty()
         self._raise_after(text)
 
@@ -302,7 +293,7 @@ class Device:
         much = len(self._trash) > _MOST_TRASH or sum(size for _, size in self._trash) > _MOST_TRASH_BYTES
         if self.is_pending and not much:
             return
-        text = self._printed(self.driver.wait_all) if self.is_pending else NOTHING
+        _, text = after(self._prints, self.driver.wait_all) if self.is_pending else (None, NOTHING)
         self._empty()
         text.show()
 
@@ -313,7 +304,7 @@ class Device:
 
     def close(self) -> None:
         """Wait, and give everything back; what went wrong is dropped, what was printed shown."""
-        text = self._printed(self.driver.wait_all)
+        _, text = after(self._prints, self.driver.wait_all)
         self.table[PENDING] = 0
         self._empty()
         self.records.take()
@@ -326,7 +317,7 @@ def _show_rest(device: weakref.ref[Device], process: int) -> None:
     own = device()
     if own is not None and process == os.getpid():
         with suppress(DriverError):
-            own._printed(own.driver.wait_all).show()
+            after(own._prints, own.driver.wait_all)[1].show()
 
 
 def _forget(thing: object) -> None:

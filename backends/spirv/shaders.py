@@ -18,7 +18,7 @@ from ..base import Options
 from ..llvm import ir
 from ..llvm.emit import Site
 from ..llvm.layout import Layout
-from . import access, adstack, control, memory
+from . import access, adstack, control, memory, prints
 from . import opcodes as op
 from .code import I32, I64, Code
 from .emit import Emitter, Features, ModuleState
@@ -26,7 +26,7 @@ from .large import two_over_pi
 from .module import EntryPoint
 from .statements import lower_block
 
-assert adstack and control and memory, "they add their rows to LOWER"
+assert adstack and control and memory and prints, "they add their rows to LOWER"
 
 PROBE = 2
 """What the host writes to `request_at` where a driver limits loops."""

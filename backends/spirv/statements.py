@@ -20,7 +20,7 @@ from .emit import Arith, Emitter
 from .ops import apply, convert
 
 _EXITS: tuple[type[Stmt], ...] = (n.Scope, n.Break, n.Continue, n.Return)
-_HOLES = {cls: "lower_exits removes it" for cls in _EXITS} | {n.Print: "declared in backends/limits.py"}
+_HOLES = {cls: "lower_exits removes it" for cls in _EXITS}
 
 LOWER: Table[type[Stmt], Callable[..., None]] = Table("spirv.lower", STATEMENTS.values(), _HOLES)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from weakref import finalize
 
@@ -21,6 +22,7 @@ from ..cuda.heap import DeviceHeap
 from ..llvm.errors import FAILED
 from ..llvm.layout import written
 from ..llvm.stack_sizes import capacity
+from ..prints import is_printing
 from ..spirv.shaders import LOCAL_SIZE, PROBE, Shaders
 from . import stacks
 from .block import VulkanBlock, laid_out
@@ -73,8 +75,6 @@ class Reader:
 class VulkanExecutable:
     """A compiled kernel. Threads may run it at the same time. most: threads of a task, at most."""
 
-    calls_back = False
-
     def __init__(
         self, kernel: Kernel, shaders: Shaders, queue: Queue, heap: DeviceHeap, options: Options, most: int
     ) -> None:
@@ -97,6 +97,8 @@ class VulkanExecutable:
         device = queue.device
         layout, pipelines = device.pipelines(shaders.code, names)
         self._base = base = queue.claim(len(shaders.sites), self._reader)
+        self._printer = printer = queue.prints.claim(shaders.kernel, shaders.sites) if self.calls_back else 0
+        self._starting = queue.prints.lock if printer else nullcontext()
 
         rings: list[Ring] = []
 
@@ -104,6 +106,8 @@ class VulkanExecutable:
             for ring in rings:
                 ring.release()
             queue.release(base)
+            if printer:
+                queue.prints.release(printer)
             device.destroy(layout, pipelines)
 
         try:
@@ -167,8 +171,9 @@ class VulkanExecutable:
 
     def _start(self, block: VulkanBlock) -> None:
         self.queue.reach(self._ring.busy_until)  # machine code waits too, but keeps the interpreter's lock
-        if self._launch(block.address) == FAILED:
-            self.refuse(block, Sizes())
+        with self._starting:
+            if self._launch(block.address) == FAILED:
+                self.refuse(block, Sizes())
 
     def _bind_stacks(
         self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes, heap: DeviceHeap
@@ -203,6 +208,11 @@ class VulkanExecutable:
                 groups = self.most if count is None else -(-count // LOCAL_SIZE) * LOCAL_SIZE
                 found[index] = min(self.most, max(groups, LOCAL_SIZE))
         return found
+
+    @property
+    def calls_back(self) -> bool:
+        """Whether launches are made by Python alone: those of a kernel that prints, see `Prints.lock`."""
+        return is_printing(self.kernel)
 
     # -- launches that stand ready --------------------------------------------------------------------------
 
@@ -242,6 +252,9 @@ class VulkanExecutable:
         block.put(self.layout.error_at, self.queue.record)
         block.put(self.layout.error_at + 8, self._base)
         block.put(self.layout.request_at, PROBE)
+        if self._printer:
+            block.put(self.layout.print_at, self.queue.prints.on_device)
+            block.put(self.layout.printer_at, self._printer)
         return block
 
     def refuse(self, block: VulkanBlock, sizes: Sizes) -> None:

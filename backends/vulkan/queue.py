@@ -20,6 +20,7 @@ from typing import Any
 
 from ...compiler.errors import DeviceError, StackgradError
 from ..base import Counters
+from ..prints import BYTES, Prints, after
 from ..words import address_of, words
 from . import host_code as h
 from .arena import Arena
@@ -52,6 +53,7 @@ class Queue:
         self._readers: dict[int, Callable[[Record], StackgradError]] = {}
         self._end = 0
         self._trash: list[tuple[Callable[[], None], int]] = []
+        self._prints: Prints | None = None
         _close_with_process(weakref.ref(self))
 
     def _make_timeline(self) -> None:
@@ -112,11 +114,14 @@ class Queue:
         """For everything in flight. Raises what went wrong on the device."""
         self.table[h.PENDING] = 0  # before: what is launched meanwhile sets it again
         self.counters.waits += 1
-        trash = self._finish()
+        trash, text = after(self._prints, self._finish)
         error = self._take_error()
         self._give_back(trash)
-        if error is not None:
-            raise error
+        try:
+            text.show()
+        finally:
+            if error is not None:
+                raise error
 
     def settle(self) -> None:
         """Wait if anything may be in flight."""
@@ -177,11 +182,12 @@ class Queue:
             return
         much = len(self._trash) > _MOST_TRASH or sum(size for _, size in self._trash) > _MOST_TRASH_BYTES
         if much or not self.is_pending:
-            trash = self._finish()
+            trash, text = after(self._prints, self._finish)
             if self._record.view[0:4] != bytes(4):  # whose kernel may be among it: the next wait raises the error first
                 self._trash += trash
             else:
                 self._give_back(trash)
+            text.show()
 
     def _finish(self) -> list[tuple[Callable[[], None], int]]:
         """Wait; gives what was dropped before, and no launch uses any more."""
@@ -195,10 +201,20 @@ class Queue:
                 give_back()
 
     def close(self) -> None:
-        """Wait, and give back what can be; what went wrong is dropped."""
+        """Wait, and give back what can be; what went wrong is dropped, what was printed shown."""
         self.table[h.PENDING] = 0
-        self._give_back(self._finish())
+        trash, text = after(self._prints, self._finish)
+        self._give_back(trash)
         self._record.view[:_RECORD_BYTES] = bytes(_RECORD_BYTES)
+        text.show()
+
+    @property
+    def prints(self) -> Prints:
+        """What kernels print to, made when the first one that prints is compiled."""
+        if self._prints is None:
+            piece = self.arena.take(BYTES)
+            self._prints = Prints(piece.address, piece.on_device)
+        return self._prints
 
 
 def number_of(vk: Any, thing: Any) -> int:
@@ -207,13 +223,15 @@ def number_of(vk: Any, thing: Any) -> int:
 
 
 def _close_with_process(held: weakref.ref[Queue]) -> None:
-    """No launch is in flight when a process ends; one that is forked off submits nothing and waits for nothing."""
+    """No launch is in flight when a process ends, and what was printed is shown; one that is forked off submits nothing
+    and waits for nothing.
+    """
 
     def end() -> None:
         queue = held()
         if queue is not None and queue.device.process == os.getpid():
             with suppress(DeviceError):  # the device is lost: there is nothing to wait for
-                queue.finish()
+                after(queue._prints, queue.finish)[1].show()
 
     def part() -> None:
         queue = held()

@@ -1,0 +1,61 @@
+"""How a shader prints: a thread claims room in a buffer and writes a record there (backends/prints.py).
+
+The counters have 32 bits here, so room is claimed only where some is left: otherwise they could come around. Invariant:
+they are below CAPACITY and what all threads that run at once claim.
+"""
+from __future__ import annotations
+
+from ...compiler.errors import Unsupported
+from ...compiler.ir import nodes as n
+from ..llvm import ir
+from ..prints import CAPACITY, HEAD, HEADER
+from . import access
+from .code import I32, I64, Code
+from .emit import Arith, Emitter
+from .statements import LOWER, to_memory
+
+
+@LOWER.row(n.Print)
+def _print(e: Emitter, stmt: n.Print) -> None:
+    b, layout, kernel = e.b, e.m.layout, e.m.kernel
+    if e.m.bindings is not None:
+        reason = f"kernel {kernel.name}: print needs buffer addresses, which this device does not have"
+        raise Unsupported(reason, "print on another device, or on the cpu backend", kernel.span(stmt.loc))
+    words = HEAD + len(stmt.args)
+    claim = e.m.helper("sg.print", I64, [I64] * 5, _claim)
+    head = e.word(words << 32 | e.m.site("print", e.task, stmt) + 1)
+    first = e.slot_address(layout.first_print_at)
+    place = b.call(claim, [e.slot(layout.print_at), first, e.slot(layout.printer_at), head, e.iteration])
+    with b.if_then(b.icmp_unsigned("!=", place, e.word(0))):
+        for at, value in enumerate(stmt.args, HEAD):
+            content = to_memory(e, e.operand(value), value.type.is_bool)
+            access.store(b, _widened(e, content), b.add(place, e.word(8 * at)))
+
+
+def _widened(e: Emitter, value: ir.Value) -> ir.Value:
+    """An integer in 32 bits at least: the low bytes are its own, and every device stores it."""
+    t = value.type
+    return e.b.zext(value, I32) if isinstance(t, ir.IntType) and t.width < 32 else value
+
+
+def _claim(e: Arith, b: Code) -> None:
+    """sg.print(buffer, first, printer, head, iteration): address of a record, 0 if there is no room."""
+    buffer, first, printer, head, iteration = b.args
+    words, most = b.trunc(b.lshr(head, e.word(32)), I32), b.const(I32, CAPACITY)
+    claimed = access.atomic(b, "AtomicOr", buffer, b.const(I32, 0))
+    with b.if_then(b.icmp_unsigned("<", claimed, most)):
+        begin = access.atomic(b, "AtomicIAdd", buffer, words)
+        with b.if_then(b.icmp_unsigned("<=", b.add(begin, words), most)):
+            launch = _launch(b, first, b.add(begin, b.const(I32, 1)))
+            place = b.add(buffer, b.shl(b.add(b.zext(begin, I64), e.word(HEADER)), e.word(3)))
+            for at, value in enumerate((printer, head, b.zext(launch, I64), iteration)):
+                access.store(b, value, b.add(place, e.word(8 * at)))
+            b.ret(place)
+    access.atomic(b, "AtomicIAdd", b.add(buffer, e.word(8)), b.const(I32, 1))
+    b.ret(e.word(0))
+
+
+def _launch(b: Code, first: ir.Value, own: ir.Value) -> ir.Value:
+    """Number of the launch: of its first record, which may be this one."""
+    known = access.compare_exchange(b, first, b.const(I32, 0), own)
+    return b.select(b.icmp_unsigned("==", known, b.const(I32, 0)), own, known)
