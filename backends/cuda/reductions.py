@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Task
@@ -184,15 +185,21 @@ def element(e: Emitter, s: Sum) -> ir.Value:
     temp = e.m.layout.temps.get(s.array)
     if temp is not None:
         return e.temp(temp[0])
+    array = e.m.layout.arrays[s.array]
+    return e.b.gep(e.slot_address(array.address_at), linear_index(e, s), memory_type(array.type.dtype))
+
+
+def linear_index(e: Any, s: Sum) -> ir.Value:
+    """The number of the element in its array. e: an emitter of this generator, or of one with its methods."""
     array, b = e.m.layout.arrays[s.array], e.b
     linear: ir.Value = const(I64, 0)
     for axis, (form, t) in enumerate(s.forms):
         index = e.to_i64(e.from_i64(_value(e, form), t), t)
         linear = b.add(b.mul(linear, e.slot(array.shape_at + 8 * axis)), index) if axis else index
-    return b.gep(e.slot_address(array.address_at), linear, memory_type(array.type.dtype))
+    return linear
 
 
-def _value(e: Emitter, form: Affine) -> ir.Value:
+def _value(e: Any, form: Affine) -> ir.Value:
     """A form in 64 bits; its low bits are right in any type."""
     total: ir.Value = const(I64, form.constant)
     for symbol, factor in form.terms:

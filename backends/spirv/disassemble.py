@@ -119,6 +119,15 @@ def _accessed(ids: int) -> Special:
     return write
 
 
+_GROUP_OPERATIONS = ("Reduce", "InclusiveScan", "ExclusiveScan")
+
+
+def _grouped(rest: list[int], named: Named) -> Iterator[str]:
+    """A scope; a group operation if a value follows both."""
+    yield named(rest[0])
+    yield from (_GROUP_OPERATIONS[rest[1]], named(rest[2])) if len(rest) > 2 else map(named, rest[1:])
+
+
 _SPECIAL: dict[str, Special] = {
     "Name": lambda rest, named: iter((named(rest[0]), f'"{_text(rest[1:])[0]}"')),
     "Extension": lambda rest, named: iter((f'"{_text(rest)[0]}"',)),
@@ -137,6 +146,7 @@ _SPECIAL: dict[str, Special] = {
     "Variable": lambda rest, named: iter((_STORAGE[rest[0]],)),
     "Function": lambda rest, named: iter(("None", named(rest[1]))),
     "CompositeExtract": lambda rest, named: iter((named(rest[0]), str(rest[1]))),
+    **{name: _grouped for name in op.OPCODES if name.startswith("GroupNonUniform")},
     "Load": _accessed(1),
     "Store": _accessed(2),
     "LoopMerge": lambda rest, named: iter((named(rest[0]), named(rest[1]), "None")),

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ...compiler.ir.nodes import Kernel, Stmt, Value
+from ...compiler.ir.nodes import Atomic, Kernel, Stmt, Value
 from ...compiler.ir.types import Scalar
 from ..base import Options
 from ..llvm import ir
 from ..llvm.emit import Site
 from ..llvm.layout import Layout, lay_out
-from ..llvm.sharing import share
+from ..llvm.sharing import order_shows, share
 from ..llvm.target import Target
 from ..llvm.types import like, value_type
 from . import access, intrinsics
@@ -31,6 +31,7 @@ TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=
 class Features:
     """What a device has that kernels may use. modes: float controls, see `Module`.
 
+    subgroups: their threads add up, and number themselves; wide_subgroups: integers of 64 bits too.
     buffer_addresses: memory is reached by address; else by at most so many storage_buffers that descriptors bind.
     loop_limit: the driver leaves all loops of a shader after some number of trips, and tells no one. shared_errors: the
     error record is that of the device, see `failer`; only with addresses.
@@ -42,6 +43,8 @@ class Features:
     int64_atomics: bool = True
     float32_add: bool = True
     float64_add: bool = False
+    subgroups: bool = False
+    wide_subgroups: bool = False
     buffer_addresses: bool = True
     storage_buffers: int = 16
     loop_limit: bool = False
@@ -79,11 +82,17 @@ class ModuleState:
 
     def is_atomic(self, task: int, array: str) -> bool:
         """Whether updates of an array must be atomic: iterations run at once and may meet in an element."""
-        if not self.kernel.tasks[task].is_parallel:
-            return False
+        return self.kernel.tasks[task].is_parallel and array not in self.plain(task)
+
+    def plain(self, task: int) -> frozenset[str]:
+        """Arrays of a parallel task whose updates cannot meet."""
         if task not in self._plain:
             self._plain[task] = share(self.kernel.tasks[task], 2, False).plain
-        return array not in self._plain[task]
+        return self._plain[task]
+
+    def in_order(self, task: int) -> bool:
+        """Whether one thread does all of a parallel task: another order of updates would show, and must not."""
+        return self.options.deterministic and order_shows(self.kernel.tasks[task], self.plain(task))
 
     def helper(
         self, name: str, result: ir.Type, params: Sequence[ir.Type], body: Callable[[Arith, Code], None],
@@ -141,8 +150,8 @@ class Emitter(Arith):
     """The shader of one task being written. block: address of the argument block.
 
     values: by IR value. locals, arrays: variables by name. Slots of the block are read once, at the head of the shader.
-    roomy: adstacks of which it is known that the pushes written now fit. filled: adstacks, with how many values they
-    are known to have at least.
+    kept: updates of which the thread keeps the sum. roomy: adstacks of which it is known that the pushes written now
+    fit. filled: adstacks, with how many values they are known to have at least.
     """
 
     def __init__(self, m: ModuleState, code: Code, task: int) -> None:
@@ -157,6 +166,7 @@ class Emitter(Arith):
         self.stacks: dict[str, object] = {}
         self.roomy: frozenset[str] = frozenset()
         self.filled: dict[str, int] = {}
+        self.kept: dict[Atomic, Variable] = {}
         with self.b.at_head():
             self.block = access.block_address(self.b)
 

@@ -50,6 +50,11 @@ def _store(e: Emitter, stmt: n.Store) -> None:
 
 @LOWER.row(n.Atomic)
 def _atomic(e: Emitter, stmt: n.Atomic) -> None:
+    kept = e.kept.get(stmt)
+    if kept is not None:
+        t = stmt.value.type
+        kept.set(atomics.combine(e, stmt.op, t, kept.get(), e.operand(stmt.value)))
+        return
     place, t = address(e, stmt)
     atomic, value = e.m.is_atomic(e.task, stmt.array), e.operand(stmt.value)
     if stmt.expected is not None:

@@ -26,11 +26,14 @@ OPCODES = {
     "BitCount": 205, "AtomicExchange": 229, "AtomicCompareExchange": 230, "AtomicIAdd": 234, "AtomicSMin": 236,
     "AtomicUMin": 237, "AtomicSMax": 238, "AtomicUMax": 239, "AtomicAnd": 240, "AtomicOr": 241, "AtomicXor": 242,
     "LoopMerge": 246, "SelectionMerge": 247, "Label": 248, "Branch": 249, "BranchConditional": 250, "Return": 253,
-    "ReturnValue": 254, "AtomicFAddEXT": 6035,
+    "ReturnValue": 254, "GroupNonUniformElect": 333, "GroupNonUniformBroadcastFirst": 338, "GroupNonUniformIAdd": 349,
+    "GroupNonUniformFAdd": 350, "GroupNonUniformSMin": 353, "GroupNonUniformUMin": 354, "GroupNonUniformSMax": 356,
+    "GroupNonUniformUMax": 357, "AtomicFAddEXT": 6035,
 }  # fmt: skip
 
 CAPABILITIES = {
     "Shader": 1, "Float64": 10, "Int64": 11, "Int64Atomics": 12, "Int16": 22, "Int8": 39,
+    "GroupNonUniform": 61, "GroupNonUniformArithmetic": 63, "GroupNonUniformBallot": 64,
     "StorageBuffer16BitAccess": 4433, "StorageBuffer8BitAccess": 4448, "DenormPreserve": 4464,
     "SignedZeroInfNanPreserve": 4466, "RoundingModeRTE": 4467, "PhysicalStorageBufferAddresses": 5347,
     "AtomicFloat32AddEXT": 6033, "AtomicFloat64AddEXT": 6034,
@@ -59,8 +62,8 @@ LOGICAL, PHYSICAL_64, GLSL_450, GL_COMPUTE = 0, 5348, 1, 5
 ALIGNED = 2
 """The memory operand that an alignment follows."""
 
-DEVICE_SCOPE, RELAXED = 1, 0
-"""Scope and semantics of atomics."""
+DEVICE_SCOPE, SUBGROUP_SCOPE, RELAXED = 1, 3, 0
+"""Scopes, and the semantics of atomics."""
 
 GLSL = {"roundeven": 2, "trunc": 3, "fabs": 4, "floor": 8, "ceil": 9, "sqrt": 31, "FindILsb": 73, "FindUMsb": 75}
 """Instructions of GLSL.std.450, those on reals by the names of LLVM's intrinsics."""

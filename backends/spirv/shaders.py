@@ -25,6 +25,7 @@ from .emit import Emitter, Features, ModuleState
 from .large import two_over_pi
 from .module import EntryPoint
 from .statements import lower_block
+from .sums import Kept
 
 assert adstack and control and memory and prints, "they add their rows to LOWER"
 
@@ -157,6 +158,7 @@ def _parallel(m: ModuleState, index: int, task: Task) -> None:
         total: ir.Value = e.word(1)
         for _, extent in box:
             total = b.mul(total, extent)
+    kept = Kept(e, task)
     place = b.scalar(I64)
     place.set(first)
 
@@ -170,16 +172,23 @@ def _parallel(m: ModuleState, index: int, task: Task) -> None:
     b.loop(
         lambda: b.icmp_unsigned("<", place.get(), total), body, lambda: place.set(b.add(place.get(), stride))
     )
+    kept.publish(e)
     _close(e)
 
 
 def _threads(e: Emitter) -> tuple[ir.Value, ir.Value]:
-    """(number of this thread, threads in all); its row of adstacks is its number in this dispatch."""
-    e.row = access.first_of(e.b, "thread", op.GLOBAL_INVOCATION_ID)
+    """(first iteration of this thread, threads that run the task). Its row is its number in this dispatch."""
+    b, first = e.b, access.first_of(e.b, "thread", op.GLOBAL_INVOCATION_ID)
+    e.row = first
     if e.m.bindings is None:
-        return e.row, e.b.mul(access.first_of(e.b, "groups", op.NUM_WORKGROUPS), e.word(LOCAL_SIZE))
-    first, total = access.chunk(e.b)
-    return e.b.add(e.row, first), total
+        threads = b.mul(access.first_of(b, "groups", op.NUM_WORKGROUPS), e.word(LOCAL_SIZE))
+    else:
+        before, threads = access.chunk(b)
+        first = b.add(first, before)
+    if e.m.in_order(e.task):
+        behind_all = e.word((1 << 63) - 1)
+        first, threads = b.select(b.icmp_unsigned("==", first, e.word(0)), first, behind_all), e.word(1)
+    return first, threads
 
 
 def _decoded(e: Emitter, box: list[tuple[ir.Value, ir.Value]]) -> list[ir.Value]:

@@ -80,6 +80,8 @@ class Card:
             int64_atomics="shaderBufferInt64Atomics" in self.has,
             float32_add="shaderBufferFloat32AtomicAdd" in self.has,
             float64_add="shaderBufferFloat64AtomicAdd" in self.has,
+            subgroups="subgroups" in self.has,
+            wide_subgroups={"subgroups", "shaderSubgroupExtendedTypes"} <= self.has,
             loop_limit="llvmpipe" in self.name,
             modes=self.modes,
         )
@@ -107,9 +109,20 @@ def _card(vk: Any, handle: Any) -> Card:
     has = _fields(vk, whole.features) | _fields(vk, first) | _fields(vk, second)
     if "VK_EXT_shader_atomic_float" in extensions:
         has |= _fields(vk, sums)
+    has |= _subgroups(vk, handle)
     missing = tuple(text for name, text in _NEEDED.items() if name not in has)
     kind = properties.deviceType
     return Card(handle, properties.deviceName, kind, text, frozenset(has), _modes(vk, handle), missing)
+
+
+def _subgroups(vk: Any, handle: Any) -> set[str]:
+    """"subgroups" if those of compute shaders choose one of their threads, add up and tell all."""
+    found = vk.VkPhysicalDeviceVulkan11Properties()
+    vk.vkGetPhysicalDeviceProperties2(handle, vk.VkPhysicalDeviceProperties2(pNext=found))
+    wanted = (vk.VK_SUBGROUP_FEATURE_BASIC_BIT | vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
+              | vk.VK_SUBGROUP_FEATURE_BALLOT_BIT)  # fmt: skip
+    has_all = found.subgroupSupportedOperations & wanted == wanted
+    return {"subgroups"} if has_all and found.subgroupSupportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT else set()
 
 
 def _modes(vk: Any, handle: Any) -> tuple[tuple[str, int], ...]:
@@ -176,7 +189,7 @@ class Device:
             chain = on(vk.VkPhysicalDeviceShaderAtomicFloatFeaturesEXT, "", sums)
         chain = on(vk.VkPhysicalDeviceVulkan11Features, "", ("storageBuffer16BitAccess",), pNext=chain)
         second = ("bufferDeviceAddress", "shaderInt8", "storageBuffer8BitAccess", "shaderBufferInt64Atomics",
-                  "timelineSemaphore")  # fmt: skip
+                  "timelineSemaphore", "shaderSubgroupExtendedTypes")  # fmt: skip
         chain = on(vk.VkPhysicalDeviceVulkan12Features, "", second, pNext=chain)
         plain = on(vk.VkPhysicalDeviceFeatures, "", ("shaderInt64", "shaderFloat64", "shaderInt16"))
         queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=self.family, pQueuePriorities=[1.0])

@@ -15,7 +15,7 @@ from stackgrad.reference.launch import run as interpret
 
 SUM = """kernel sum(x: f64[1], y: f64[1]) {
   bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
-    %3: f64 = load x[%2] %4: i32 = const 0 %5: f64 = atomic add y[%4], %3 } }"""
+    %3: f64 = load x[%2] %4: i32 = const 3 %5: i32 = mod %2, %4 %6: f64 = atomic add y[%5], %3 } }"""
 
 HISTORY = """kernel history(x: f64[1], y: f64[1]) {
   bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {

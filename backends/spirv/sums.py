@@ -1,0 +1,88 @@
+"""Updates of one element by all iterations of a task: each thread keeps its own, a subgroup makes one update of them.
+
+    for i: loss[None] += f(x[i])      →      own = -0.0; for i of the thread: own += f(x[i]); subgroup: loss += all
+
+Which updates can be kept, and what changes nothing, is as on other GPUs (cuda/reductions.py). A thread whose own part
+is the neutral element, bit by bit, takes no part: it may have made no update, and then there may be no element.
+
+No barrier is needed, so a thread may leave its loop by an error: those of a subgroup that have something are added up
+by one instruction where the device has it for the type, and one of them makes the update. On other devices, and where
+the instruction does not say what NaN and -0.0 give (minima and maxima of reals), each thread makes its own.
+"""
+from __future__ import annotations
+
+from ...compiler.ir.nodes import Task
+from ...compiler.ir.types import Scalar
+from ..cuda.reductions import Sum, linear_index, neutral, sums
+from ..llvm import ir
+from ..llvm.types import bits_type, memory_type
+from . import atomics
+from . import opcodes as op
+from .code import I1, I32
+from .emit import Emitter
+from .variables import Variable
+
+MOST = 64
+"""Sums that a thread keeps: each is a register."""
+
+_ADDED = {("add", "f"): "GroupNonUniformFAdd"} | {
+    (name, kind): f"GroupNonUniform{text}"
+    for kind, sign in (("i", "S"), ("u", "U"))
+    for name, text in (("add", "IAdd"), ("min", f"{sign}Min"), ("max", f"{sign}Max"))
+}
+"""Instructions on all active threads of a subgroup."""
+
+_REDUCE = 0
+"""The group operation whose result is that of all."""
+
+class Kept:
+    """The sums that the threads of a task keep, each in a variable."""
+
+    def __init__(self, e: Emitter, task: Task) -> None:
+        self.sums: list[tuple[Sum, Variable]] = []
+        if e.m.options.deterministic:
+            return
+        for s in sums(task, e.m.options)[:MOST]:
+            t = memory_type(s.dtype)
+            own = e.b.scalar(t)
+            own.set(e.b.const(t, neutral(s.op, s.dtype)))
+            self.sums.append((s, own))
+            e.kept.update(dict.fromkeys(s.updates, own))
+
+    def publish(self, e: Emitter) -> None:
+        """Behind the last iteration of a thread: update the elements."""
+        for s, own in self.sums:
+            found = own.get()
+            with e.b.if_then(_differs(e, found, e.const(found, neutral(s.op, s.dtype)))):
+                _update(e, s, found)
+
+def _differs(e: Emitter, found: ir.Value, nothing: ir.Value) -> ir.Value:
+    """By bits: -0.0 is not 0.0."""
+    word = found.type if isinstance(found.type, ir.IntType) else bits_type(found.type)
+    return e.b.icmp_unsigned("!=", e.b.bitcast(found, word), e.b.bitcast(nothing, word))
+
+def _update(e: Emitter, s: Sum, own: ir.Value) -> None:
+    name = _ADDED.get((s.op, "f" if s.dtype.is_real else s.dtype.kind))
+    if name is None or not _has(e, s.dtype):
+        atomics.update(e, s.op, s.dtype, _element(e, s), own, atomic=True)
+        return
+    b = e.b
+    for capability in ("GroupNonUniform", "GroupNonUniformArithmetic"):
+        b.module.require(capability)
+    scope = b.const(I32, op.SUBGROUP_SCOPE).id
+    total = b.result_of(own.type, name, scope, _REDUCE, b.value(own).id)
+    with b.if_then(b.result_of(I1, "GroupNonUniformElect", scope)):
+        atomics.update(e, s.op, s.dtype, _element(e, s), total, atomic=True)
+
+def _has(e: Emitter, t: Scalar) -> bool:
+    """Whether the threads of a subgroup can add up a type."""
+    features = e.m.features
+    return features.subgroups and (t.is_real or t.bits == 32 or features.wide_subgroups)
+
+def _element(e: Emitter, s: Sum) -> ir.Value:
+    """Address of the element, from what the launch fixes."""
+    temp = e.m.layout.temps.get(s.array)
+    if temp is not None:
+        return e.slot_address(temp[0])
+    offset = e.b.mul(linear_index(e, s), e.word(s.dtype.size))
+    return e.b.add(e.address_of_array(s.array), offset)
