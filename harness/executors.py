@@ -162,6 +162,17 @@ EMULATED = {"cuda-emulated": "cpu", "cuda-emulated-few": "cpu"}
 """Executors without the device of their backend: on what else they need. They run where they are named."""
 
 
+JUDGED = "vulkan-judged"
+"""Vulkan with every module before `spirv-val`, see judged_vulkan.py. It runs where it is named."""
+
+
+@cache
+def _judged() -> Backend:
+    from .judged_vulkan import JudgedVulkan
+
+    return settled(JudgedVulkan())
+
+
 @cache
 def _masked() -> Backend:
     from .masked_cpu import MaskedCpu
@@ -179,6 +190,8 @@ def backend_named(name: str) -> Backend:
     """The backend of an executor; its launches are over when they return. Raises UnknownBackend."""
     if name in EMULATED:
         return _emulated(name)
+    if name == JUDGED:
+        return _judged()
     return _masked() if name in VARIANTS else settled(registry.get(name))
 
 
@@ -187,13 +200,13 @@ def present_backends(
 ) -> tuple[list[LaunchExecutor], Mapping[str, str]]:
     """(an executor for each backend that can run here, the reference aside; why the others cannot, by name).
 
-    names: the backends wanted, those of EMULATED among them; None for all, with `variants` those of VARIANTS too.
+    names: the backends wanted, those of EMULATED and JUDGED among them; None for all, with `variants` those of VARIANTS too.
     Raises UnknownBackend.
     """
     every = [n for n in registry.BACKENDS if n != "reference"] + list(VARIANTS if variants else ())
     wanted = every if names is None else list(names)
     probes = registry.probe_all()
-    probes |= {name: probes[backend] for name, backend in (VARIANTS | EMULATED).items()}
+    probes |= {name: probes[backend] for name, backend in (VARIANTS | EMULATED | {JUDGED: "vulkan"}).items()}
     found, absent = [], {}
     for name in wanted:
         backend = None if name in probes and not probes[name].available else backend_named(name)

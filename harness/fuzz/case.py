@@ -30,7 +30,7 @@ from ..model import Program
 from ..outcome import Arrays, Ok, Outcome, Trap, Unsupported, attempt, one_line
 from ..peers import Peer
 from ..strategies import OPERATIONS
-from . import again, beside, derivatives, features, related
+from . import again, beside, derivatives, features, raw_stacks, related
 from .ends import end, named, same_bits
 from .lowerings import Lowerings, combines, copies, kernel_of
 from .marks import difference, overlap
@@ -80,6 +80,9 @@ class _Case:
 
     def run(self) -> None:
         """Everything, until something is not there to be compared."""
+        self.judged += raw_stacks.compare(self.plan, self.panel.backends)
+        if self.plan.only is not None and self.plan.only[0] == raw_stacks.DIRECTION:
+            return
         try:
             kernel = self._kernel()
         except Exception as error:

@@ -37,6 +37,8 @@ BOTH = 0.03
 """Share of cases that do both."""
 LANES = (4, 8, 2, 4, 8, 16)
 """Lanes of masked code: launches have up to 9 iterations."""
+STACKS = 0.06
+"""Share of cases with a kernel of raw adstack statements beside the program, see `raw_stacks`."""
 RELATED = 0.05
 """Share of cases that check a relation, on the reference or on the backends of the case."""
 RELATED_BY = (*RELATIONS, "widened")
@@ -59,7 +61,8 @@ class Plan:
     tangents: compare with forward mode. branching, masked: which code of the CPU runs; lanes, threads: of masked code.
     again: size the gradient both ways and launch it with other trip counts. policy: one more that makes the gradient,
     if any. of_arrays: likewise, where the kernel has local arrays. relations: checked too, by name.
-    relate_on: "reference", "backends" or "both". part: which of what a relation can change it does. only: the one
+    relate_on: "reference", "backends" or "both". stacks: number of a raw adstack kernel for the backends, 0 for none.
+    part: which of what a relation can change it does. only: the one
     comparison to make; None for all.
     """
 
@@ -88,6 +91,7 @@ class Plan:
     peers: tuple[str, ...] = ()
     relations: tuple[str, ...] = ()
     relate_on: str = "both"
+    stacks: int = 0
     part: int = 0
 
     def wants(self, direction: str, executor: str) -> bool:
@@ -111,6 +115,7 @@ class Plan:
             of_arrays=self.of_arrays if key[1] == "policy" else "",
             branching=True, masked=True, again=key[1] == "again",
             peers=tuple(p for p in self.peers if p == key[1]), relations=(key[1],) if related else (),
+            stacks=self.stacks if key[0] == "stacks" else 0,
         )  # fmt: skip
 
     @property
@@ -154,5 +159,12 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
         in_memory=drawn["in_memory"],
         relations=(source.choice(RELATED_BY),) if source.random() < RELATED else (),
         relate_on=source.choice(("reference", "backends", "reference")),
+        stacks=_stacks(seed),
         part=source.randrange(64),
     )
+
+
+def _stacks(seed: int) -> int:
+    """The raw adstack kernel of a case, drawn by itself."""
+    source = random.Random(f"stacks {seed}")
+    return source.randrange(1, 1 << 30) if source.random() < STACKS else 0

@@ -22,7 +22,8 @@ from .values import ordinary
 
 MOST_TRIPS = 4
 TYPES = (f64, f32, i32, u1, f64, i64, f16)
-ENDS = (None, None, None, "AdstackOverflow", "EmptyStack")
+OVERFLOW, EMPTY = "AdstackOverflow", "EmptyStack"
+ENDS = (None, None, None, OVERFLOW, EMPTY)
 
 
 class _Stack:
@@ -159,6 +160,18 @@ class _Generator:
 
         self._loop(self.b.const(0, i32), end, body)
 
+    def overflow(self, stacks: list[_Stack]) -> None:
+        """More pushes than there is room for: on one stack, or on another one in every second lane."""
+        b = self.b
+        blocks = []
+        for stack in (stacks[0], stacks[-1]):
+            with b.block() as pushes:
+                for _ in range(stack.peak + 1):
+                    self.push(stack)
+            blocks.append(pushes)
+        odd = b.op("mod", self.lane, b.const(2, i32))
+        b.if_(b.op("cmp_eq", odd, b.const(0, i32)), *blocks)
+
     def underflow(self, stack: _Stack) -> None:
         """A statement that needs a slot, on a stack that has none."""
         kind = self.draw.choice(("pop", "top", "adjoint"))
@@ -177,13 +190,24 @@ class _Generator:
             outer = [self.new_stack() for _ in range(self.draw.choice((1, 1, 2)))]
             self.stacks += outer
             self.segments(outer, 2)
-            if end == "AdstackOverflow":
-                for _ in range(outer[0].peak + 1):
-                    self.push(outer[0])
-            elif end == "EmptyStack":
+            if end == OVERFLOW:
+                self.overflow(outer)
+            elif end == EMPTY:
                 self.underflow(outer[0])
             b.store("y", (self.lane,), b.get("sum", f64))
         return tuple(body)
+
+
+def read_as_zero(kernel: Kernel) -> Kernel:
+    """What a kernel that must find a stack empty means where nothing is checked: the read gives 0, and nothing is popped
+    or added to. It is the last statement of the task on a stack.
+    """
+    (task,) = kernel.tasks
+    uses = (n.StackPop, n.StackTop, n.StackAccumulate)
+    at = max(k for k, stmt in enumerate(task.body) if isinstance(stmt, uses))
+    last = task.body[at]
+    zero = (n.Const(last.result, last.result.type.dtype.type(0).item()),) if isinstance(last, n.StackTop) else ()
+    return replace(kernel, tasks=(replace(task, body=(*task.body[:at], *zero, *task.body[at + 1 :])),))
 
 
 def _with_capacities(body: n.Block, capacities: dict[str, int]) -> n.Block:
@@ -202,7 +226,7 @@ def draw_adstacks(draw: Draw) -> KernelCase:
     with g.b.block() as bounds:
         begin, end = g.b.const(0, i32), g.b.shape("x", 0)
     body = g.body(trap)
-    capacities = {s.name: s.peak for s in g.stacks if draw.boolean(0.4) or trap == "AdstackOverflow"}
+    capacities = {s.name: s.peak for s in g.stacks if draw.boolean(0.4) or trap == OVERFLOW}
     task = Task(_with_capacities(body, capacities), (g.lane,), tuple(bounds), (begin,), (end,))
     params = (Param("x", ArrayType(f64, 1)), Param("y", ArrayType(f64, 1)), Param("c", ArrayType(i32, 1)))
     lanes = draw.choice((1, 2, 3, 8))

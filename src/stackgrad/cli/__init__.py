@@ -123,6 +123,7 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--processes", type=_positive, default=1, metavar="P", help="cases at a time (default 1)")
     parser.add_argument("--profile", choices=_PROFILES, help="kind of programs (default: a mixture)")
     parser.add_argument("--corpus", default="fuzz-corpus", metavar="DIR", help="where findings are kept")
+    parser.add_argument("--spirv-val", action="store_true", help="judge every module of the backend vulkan")
     parser.add_argument(
         "--mutants", nargs="*", metavar="NAME", help="plant known mistakes, all or these; how soon is each one found?"
     )

@@ -4,6 +4,7 @@ run again, and traced to the statement where executors part.
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -11,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from ..backends.registry import UnknownBackend
-from ..harness.executors import backend_named, present_backends
+from ..harness.executors import JUDGED, backend_named, present_backends
 from ..harness.fuzz import corpus
 from ..harness.fuzz.bisect import Bisector, name_of
 from ..harness.fuzz.case import Panel
@@ -45,6 +46,8 @@ def run(given: argparse.Namespace) -> int:
         seconds = DEFAULT_SECONDS if given.seconds is None else given.seconds
         return hunt(given.mutants, seconds, given.cases, given.seed or 0, backends, given.processes)
     backends = wanted_backends(given.backends)
+    if given.spirv_val:
+        backends = judged(backends)
     choose_python(given.peer_python)
     peers = wanted_peers(given.peers)
     root = Path(given.corpus)
@@ -77,6 +80,17 @@ def wanted_backends(text: str | None) -> tuple[str, ...]:
     if names is not None and absent:
         raise CommandError("; ".join(f"{name} cannot run here: {why}" for name, why in absent.items()))
     return tuple(e.name for e in executors)
+
+
+def judged(backends: tuple[str, ...]) -> tuple[str, ...]:
+    """The same, but that Vulkan has every module judged. Raises CommandError where that cannot be."""
+    from ..harness.judged_vulkan import CURE, VALIDATOR
+
+    if shutil.which(VALIDATOR) is None:
+        raise CommandError(f"{VALIDATOR} is not installed; cure: {CURE}")
+    if "vulkan" not in backends and JUDGED not in backends:
+        raise CommandError("--spirv-val judges the modules of the backend vulkan, which is not among those that run")
+    return tuple(dict.fromkeys(JUDGED if name == "vulkan" else name for name in backends))
 
 
 def kept(
