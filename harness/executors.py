@@ -200,8 +200,8 @@ def present_backends(
 ) -> tuple[list[LaunchExecutor], Mapping[str, str]]:
     """(an executor for each backend that can run here, the reference aside; why the others cannot, by name).
 
-    names: the backends wanted, those of EMULATED and JUDGED among them; None for all, with `variants` those of VARIANTS too.
-    Raises UnknownBackend.
+    names: the backends wanted, those of EMULATED and JUDGED among them; None for all, with `variants` those of VARIANTS
+    too. Raises UnknownBackend.
     """
     every = [n for n in registry.BACKENDS if n != "reference"] + list(VARIANTS if variants else ())
     wanted = every if names is None else list(names)

@@ -77,6 +77,11 @@ class Reordered:
         """Wait for a barrier."""
         self._dispatch("vkCmdDispatchIndirect", buffer, args)
 
+    def vkCmdPipelineBarrier(self, buffer: Any, *args: Any) -> None:
+        """What was recorded before comes before it."""
+        self._flush(buffer)
+        self._functions.vkCmdPipelineBarrier(buffer, *args)
+
     def _key(self, buffer: Any) -> int:
         return int(self._functions.ffi.cast("uintptr_t", buffer))
 

@@ -39,6 +39,8 @@ LANES = (4, 8, 2, 4, 8, 16)
 """Lanes of masked code: launches have up to 9 iterations."""
 STACKS = 0.06
 """Share of cases with a kernel of raw adstack statements beside the program, see `raw_stacks`."""
+STACKS_ELSEWHERE = 0.5
+"""The same where no CPU is among the backends: it costs less than what there is to compile for a device."""
 RELATED = 0.05
 """Share of cases that check a relation, on the reference or on the backends of the case."""
 RELATED_BY = (*RELATIONS, "widened")
@@ -159,12 +161,12 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
         in_memory=drawn["in_memory"],
         relations=(source.choice(RELATED_BY),) if source.random() < RELATED else (),
         relate_on=source.choice(("reference", "backends", "reference")),
-        stacks=_stacks(seed),
+        stacks=_stacks(seed, STACKS if "cpu" in backends else STACKS_ELSEWHERE),
         part=source.randrange(64),
     )
 
 
-def _stacks(seed: int) -> int:
+def _stacks(seed: int, share: float) -> int:
     """The raw adstack kernel of a case, drawn by itself."""
     source = random.Random(f"stacks {seed}")
-    return source.randrange(1, 1 << 30) if source.random() < STACKS else 0
+    return source.randrange(1, 1 << 30) if source.random() < share else 0

@@ -1,4 +1,4 @@
-"""Raw adstack kernels of a case: what no gradient does, reads of empty stacks and pushes that have no room, on backends.
+"""Raw adstack kernels of a case: reads of empty stacks and pushes that have no room, which no gradient does.
 
 No program of a user comes to this, and yet a generator can get it wrong: a read below the bottom of a stack gives 0
 and leaves the memory of its neighbours alone, and an error record is written by one thread. The kernel is a function of

@@ -25,7 +25,8 @@ Plant = AbstractContextManager[Any]
 class Mutant:
     """A miscompilation that can be switched on. rule: what it breaks. shows: where it is seen on a kernel that it
     changes, "gradient", "values", "tangent" (of forward mode), "overflow" (an AdstackOverflow, never wrong numbers) or
-    "relaunch" (a gradient launched again on other content).
+    "relaunch" (a gradient launched again on other content). on: the backend that it is in; of the compiler and the CPU
+    if empty.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Mutant:
     rule: str
     plant: Callable[[], Plant]
     shows: str = "gradient"
+    on: str = ""
 
     @contextmanager
     def planted(self) -> Iterator[None]:

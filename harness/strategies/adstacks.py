@@ -187,7 +187,7 @@ class _Generator:
         b = self.b
         with b.block() as body:
             b.local("sum", f64)
-            outer = [self.new_stack() for _ in range(self.draw.choice((1, 1, 2)))]
+            outer = [self.new_stack() for _ in range(self.draw.choice((1, 1, 2)) + (end == OVERFLOW))]
             self.stacks += outer
             self.segments(outer, 2)
             if end == OVERFLOW:
@@ -199,8 +199,8 @@ class _Generator:
 
 
 def read_as_zero(kernel: Kernel) -> Kernel:
-    """What a kernel that must find a stack empty means where nothing is checked: the read gives 0, and nothing is popped
-    or added to. It is the last statement of the task on a stack.
+    """What a kernel that must find a stack empty means where nothing is checked: the read gives 0, and nothing else
+    happens. It is the last statement of the task on a stack.
     """
     (task,) = kernel.tasks
     uses = (n.StackPop, n.StackTop, n.StackAccumulate)

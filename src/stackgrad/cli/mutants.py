@@ -4,6 +4,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from ..harness.executors import JUDGED, present_backends
 from ..harness.fuzz.loop import fuzz
 from ..harness.fuzz.statistics import Statistics
 from ..harness.fuzz.worker import Job, Runner, Setup
@@ -22,12 +23,16 @@ def hunt(
         if name not in MUTANTS:
             raise CommandError(f"there is no mutant {name!r}; known: {', '.join(MUTANTS)}")
     chosen = {name: MUTANTS[name] for name in names or MUTANTS}
+    elsewhere = {mutant.on: _where(mutant.on) for mutant in chosen.values() if mutant.on}
+    for name in [name for name, mutant in chosen.items() if mutant.on and not elsewhere[mutant.on]]:
+        print(f"{name}: {chosen.pop(name).on} cannot run here")
     missed = []
     clean: dict[Program, bool] = {}
-    width = max(map(len, chosen))
+    width = max(map(len, chosen), default=0)
     for name, mutant in chosen.items():
         begin = time.monotonic()
-        found, ran = _hunt_one(mutant, seconds, cases, seed, backends, processes, clean)
+        on = elsewhere.get(mutant.on, backends)
+        found, ran = _hunt_one(mutant, seconds, cases, seed, on, processes, clean)
         took = f"{time.monotonic() - begin:6.1f} s, {ran:4} cases"
         if found.findings:
             print(f"{name.ljust(width)}  found   {took}  {found.findings[0].title[:80]}", flush=True)
@@ -36,6 +41,12 @@ def hunt(
             print(f"{name.ljust(width)}  MISSED  {took}", flush=True)
     print(f"{len(chosen) - len(missed)} of {len(chosen)} found")
     return 1 if missed else 0
+
+
+def _where(backend: str) -> tuple[str, ...]:
+    """The executor that sees mistakes in a backend; none if it cannot run here."""
+    found, _ = present_backends([JUDGED if backend == "vulkan" else backend])
+    return tuple(e.name for e in found)
 
 
 def _hunt_one(

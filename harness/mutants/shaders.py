@@ -1,0 +1,90 @@
+"""Mutants of shaders and their launches: where slots lie, what is ordered and atomic, who reports an error."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...backends.llvm import ir
+from ...backends.llvm.layout import Layout
+from ...backends.spirv import access, adstack, emit
+from ...backends.spirv.code import I1, Code
+from ...backends.spirv.emit import ModuleState
+from ...backends.vulkan import stacks
+from ..judged_vulkan import Reordered
+from .planting import Mutant, Plant, patched
+
+VULKAN = "vulkan"
+
+
+def _slots_of_one_row() -> Plant:
+    """The number of rows stands in the argument block; slots are as far apart as it says."""
+    right = stacks.plan
+
+    def wrong(layout: Layout, *args: Any) -> stacks.Plan:
+        out = right(layout, *args)
+        rows = set(layout.rows.values())
+        out.words = [(at, min(word, 1) if at in rows else word) for at, word in out.words]
+        return out
+
+    return patched(stacks, "plan", wrong)
+
+
+def _barrier_left_out() -> Plant:
+    return patched(Reordered, "vkCmdPipelineBarrier", lambda *args: None)
+
+
+def _plain_updates() -> Plant:
+    return patched(ModuleState, "is_atomic", lambda *args: False)
+
+
+def _empty_top_read() -> Plant:
+    right = adstack._top
+
+    def wrong(e: Any, s: Any) -> tuple[Any, Any]:
+        place, _ = right(e, s)
+        return place, e.b.const(I1, True)
+
+    return patched(adstack, "_top", wrong)
+
+
+def _reports_by_all() -> Plant:
+    """Only in the function that enters errors: elsewhere exchanges are what they are."""
+    right, exchange = emit.failer, access.compare_exchange
+
+    def won(b: Code, address: ir.Value, expected: ir.Value, *args: Any) -> Any:
+        exchange(b, address, expected, *args)
+        return expected
+
+    def wrong(m: ModuleState) -> Code:
+        with patched(access, "compare_exchange", won):
+            return right(m)
+
+    return patched(emit, "failer", wrong)
+
+
+def _mutant(name: str, description: str, rule: str, plant: Callable[[], Plant], shows: str = "values") -> Mutant:
+    return Mutant(name, description, rule, plant, shows, VULKAN)
+
+
+MUTANTS: Sequence[Mutant] = (
+    _mutant(
+        "shader-slots-overlap", "Slots of an adstack are as far apart as if the slab had one row.",
+        "slot k of a row lies k times all rows of the slab behind its first", _slots_of_one_row, "gradient",
+    ),
+    _mutant(
+        "shader-barrier-missing", "No barrier stands between the dispatches of a launch.",
+        "a task sees what the tasks before it wrote", _barrier_left_out,
+    ),
+    _mutant(
+        "shader-updates-plain", "Threads update one element by a load and a store.",
+        "updates that threads may make of one element at once are atomic", _plain_updates,
+    ),
+    _mutant(
+        "shader-empty-top", "A read of an empty adstack gives what its first slot held.",
+        "a read below the bottom of an adstack gives 0", _empty_top_read, "stacks",
+    ),
+    _mutant(
+        "shader-report-unclaimed", "Every thread that fails writes its numbers into the error record.",
+        "an error record is written by the one thread that was first", _reports_by_all, "stacks",
+    ),
+)  # fmt: skip
