@@ -161,14 +161,17 @@ class _Generator:
         self._loop(self.b.const(0, i32), end, body)
 
     def overflow(self, stacks: list[_Stack]) -> None:
-        """More pushes than there is room for: on one stack, or on another one in every second lane."""
-        b = self.b
-        blocks = []
-        for stack in (stacks[0], stacks[-1]):
+        """More pushes than there is room for: on one stack, or on two, the second one in every other lane."""
+        b, blocks = self.b, []
+        for stack in stacks[:2]:
             with b.block() as pushes:
                 for _ in range(stack.peak + 1):
                     self.push(stack)
             blocks.append(pushes)
+        if len(blocks) == 1:
+            for stmt in blocks[0]:
+                b.emit(stmt)
+            return
         odd = b.op("mod", self.lane, b.const(2, i32))
         b.if_(b.op("cmp_eq", odd, b.const(0, i32)), *blocks)
 
@@ -187,11 +190,12 @@ class _Generator:
         b = self.b
         with b.block() as body:
             b.local("sum", f64)
-            outer = [self.new_stack() for _ in range(self.draw.choice((1, 1, 2)) + (end == OVERFLOW))]
+            apart = end == OVERFLOW and self.draw.boolean(0.7)
+            outer = [self.new_stack() for _ in range(self.draw.choice((1, 1, 2)) + apart)]
             self.stacks += outer
             self.segments(outer, 2)
             if end == OVERFLOW:
-                self.overflow(outer)
+                self.overflow(outer if apart else outer[:1])
             elif end == EMPTY:
                 self.underflow(outer[0])
             b.store("y", (self.lane,), b.get("sum", f64))

@@ -26,7 +26,8 @@ from stackgrad.harness.oracle_executors import JaxExecutor
 from stackgrad.harness.oracles import dual
 from stackgrad.harness.outcome import Arrays, Ok, Outcome, Refused, Trap, attempt
 
-NAMES = sorted(MUTANTS)
+NAMES = sorted(name for name, mutant in MUTANTS.items() if not mutant.on)
+"""Those of the compiler and the CPU; a backend with mutants of its own has their witnesses among its tests."""
 Answers = dict[str, tuple[Outcome, Outcome]]
 """What each executor made of the values and of the gradient, and of the tangents instead where those are judged."""
 REFUSED = {"risk-ignored", "extreme-stored-again", "extreme-read-between"}
@@ -136,9 +137,9 @@ def agrees(outcome: Outcome, expected: Arrays) -> bool:
 
 
 def test_every_mutant_has_a_witness_and_says_what_it_breaks() -> None:
-    assert set(WITNESSES) == set(MUTANTS)
+    assert set(WITNESSES) == set(NAMES)
     assert len(MUTANTS) >= 12
-    for name, mutant in MUTANTS.items():
+    for name, mutant in ((name, MUTANTS[name]) for name in NAMES):
         assert name == mutant.name and mutant.description.endswith(".") and mutant.rule
         assert mutant.shows in ("gradient", "values", "overflow", "tangent", "relaunch")
 
