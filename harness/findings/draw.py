@@ -16,18 +16,14 @@ from ..model.dialects import NotInDialect
 from ..model.source import render_source
 from ..model.tidy import tidy, without_views
 from ..model.walk import nested, rebuilt_program, walk, walk_program
-from ..strategies import SMOOTH
 from ..strategies.draw import RandomDraw
-from ..strategies.kernels import Kernels
+from .kernels import KernelsForPeers
 
 STEPS = 1_000_003
 """Between the seeds that are tried for one program: a prime, so that tries of neighbouring seeds do not meet."""
 
-IN_ARGUMENTS = 0.8
+IN_ARGUMENTS = 0.95
 """Share of programs whose memory is given to the kernel as arrays: a peer fills these without compiling anything."""
-
-DOUBLE = 0.9
-"""Share of programs all of whose reals are made doubles: a peer starts anew for another type of literals."""
 
 _EXITS = (m.While, m.Break, m.Continue)
 """What no peer differentiates."""
@@ -45,10 +41,9 @@ def sample_for_peers(seed: int, peers: Iterable[str]) -> Program:
     tries = 0
     while True:
         draw = RandomDraw(f"peers {seed + tries * STEPS}")
-        program = in_common(Kernels(draw, SMOOTH).program())
+        program = in_double(in_common(KernelsForPeers(draw).program()))
         if takes(program) and all(_said(program, name) for name in names):
-            made = in_double(program) if draw.boolean(DOUBLE) else program
-            return with_arguments(made) if draw.boolean(IN_ARGUMENTS) else made
+            return with_arguments(program) if draw.boolean(IN_ARGUMENTS) else program
         tries += 1
 
 
@@ -100,8 +95,8 @@ def stores_once(program: Program) -> bool:
               for t in s.targets if isinstance(m.root(t), m.Element)]  # fmt: skip
     if len({t for t, _ in stored}) < len(stored):
         return False
-    loops = [(t, [s for s in outer[1:] if isinstance(s, m.For)]) for t, outer in stored]
-    return all(_names(t) & set(s.indices) for t, inner in loops for s in inner)
+    loops = [(t, s) for t, outer in stored for k, s in enumerate(outer) if isinstance(s, m.For) and (k or s.serialize)]
+    return all(_names(t) & set(s.indices) for t, s in loops)
 
 
 def _names(place: m.Expr) -> set[str]:
@@ -114,7 +109,7 @@ def _loops_alone(program: Program) -> bool:
     if any(isinstance(n, m.Return) for n in body):
         return False
     loops = [s for s in body if isinstance(s, m.For)]
-    if any(s.serialize or isinstance(s.domain, m.Unrolled) for s in loops):
+    if any(isinstance(s.domain, m.Unrolled) for s in loops):
         return False
     return len(loops) == len(body)
 
@@ -161,7 +156,6 @@ def with_arguments(program: Program) -> Program:
     inside = {n.field for f in program.kernel.functions for n in walk_program(_alone(program, f))
               if isinstance(n, (m.Element, m.Extent, m.Over))}  # fmt: skip
     given = {f.name for f in program.fields if f.name not in inside and not f.offset and not f.dtype.is_bool}
-    given -= {f.name for f in program.fields if f.element}  # gradients of these are not what all peers have
     single = {f.name for f in program.fields if f.name in given and not f.shape}
 
     def placed(node: object) -> object:

@@ -2,7 +2,8 @@
 
 Two things go on at a time, each with processes of its own: the thread of the caller draws and asks, another one makes
 findings small. Once a family is known, programs that have all its traits are mostly set aside, so that the time goes
-to what is not known yet; for the same reason a finding that shows a new combination is made small first.
+to what is not known yet; for the same reason findings that show what is known are mostly left as they are, and
+programs of which a peer gives no gradient, by all that it did so far, are mostly not asked.
 """
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from ..fuzz.corpus import failed_key
 from ..fuzz.loop import HANG
 from ..fuzz.plan import Plan
 from ..fuzz.reduce import reduce, sign_of_judged, size
-from ..fuzz.result import Judged
+from ..fuzz.result import Judged, Result
 from ..fuzz.statistics import Finding, Statistics
 from ..fuzz.worker import Crash, Execute, Job, Setup, Worker
 from ..model import Program
@@ -31,7 +32,12 @@ BUDGET = 90.0
 """Seconds in which a finding is made small; one that is still too long then waits for another turn."""
 
 AGAIN = 0.1
-"""Share of programs asked though they have all traits of a known family."""
+"""Share of programs asked, and of findings made small, though they have all traits of a known family; likewise of
+programs asked with traits of which the peer gave no gradient so far.
+"""
+
+NEVER = 10
+"""Programs with the same two traits, none of whose gradients a peer gave, after which it is taken not to give one."""
 
 MOST_PENDING = 200
 """Findings that wait; what comes when so many do is counted and dropped."""
@@ -45,11 +51,24 @@ Sample = Callable[[int, tuple[str, ...]], Program]
 
 @dataclass
 class Counts:
-    """Of one peer. asked: kernels. verdicts: of their gradients. ends: kinds of those that ended with an exception."""
+    """Of one peer. asked: kernels. verdicts: of their gradients. ends: kinds of those that ended with an exception.
+    without: pairs of traits of kernels whose gradient it did not give, and how often so far; 0 from when it gave one.
+    """
 
     asked: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
+    without: dict[frozenset[str], int] = field(default_factory=dict)
+
+    def learn(self, pairs: list[frozenset[str]], gave: bool) -> None:
+        """Remember whether a gradient was given."""
+        for pair in pairs:
+            known = self.without.get(pair, 1)
+            self.without[pair] = 0 if gave or not known else self.without.get(pair, 0) + 1
+
+    def gives(self, pairs: list[frozenset[str]]) -> bool:
+        """Whether the peer may give a gradient of a kernel with these pairs of traits, as far as is known."""
+        return all(self.without.get(pair, 0) < NEVER for pair in pairs)
 
     @property
     def wrong(self) -> int:
@@ -93,17 +112,22 @@ class Hunt:
 
     def _wanted(self, program: Program, source: RandomDraw) -> tuple[str, ...]:
         """The peers that are worth asking."""
+        pairs = _pairs(traits(program))
         with self.lock:
-            return tuple(p for p in self.peers if not self.families.covers(p, program) or source.boolean(AGAIN))
+            known = {p for p in self.peers if self.families.covers(p, program) or not self.counts[p].gives(pairs)}
+        return tuple(p for p in self.peers if p not in known or source.boolean(AGAIN))
 
-    def count(self, judged: tuple[Judged, ...]) -> None:
+    def count(self, program: Program, judged: tuple[Judged, ...]) -> None:
         """Enter what the peers made of a program."""
+        pairs = _pairs(traits(program))
         for j in judged:
             if j.executor in self.peers and j.direction == "reverse":
                 counts = self.counts[j.executor]
                 counts.asked += 1
                 way = sign_of_judged([j])[-1] if j.verdict == "disagree" else ""
-                counts.verdicts["wrong" if way == "value" else "ended" if way else j.verdict] += 1
+                found = "wrong" if way == "value" else "ended" if way else j.verdict
+                counts.verdicts[found] += 1
+                counts.learn(pairs, found not in ("ended", "unsupported"))
                 counts.ends.update([way] if way not in ("", "value") else [])
 
     def enter(self, finding: Finding) -> None:
@@ -119,21 +143,29 @@ class Hunt:
             self.statistics.findings.append(finding)
 
     def next(self) -> Finding | None:
-        """The finding to make small now: of gradients before others, with new traits before others, small first."""
+        """The finding to make small now: of gradients before others, small first; few of those that are known."""
         with self.lock:
-            if not self.pending:
+            new = [f for f in self.pending if not self._known(f) or RandomDraw(f"small {f.seed}").boolean(AGAIN)]
+            if not new:
                 return None
-            chosen = min(self.pending, key=self._urgency)
+            chosen = min(new, key=_urgency)
             self.pending.remove(chosen)
             return chosen
 
-    def _urgency(self, finding: Finding) -> tuple[bool, bool, tuple[float, ...]]:
-        """Least first."""
+    def _known(self, finding: Finding) -> bool:
+        """Whether it is to be expected that a finding, made small, belongs to a family that has a small one."""
         signature = signature_of(finding)
         if signature is None:
-            return True, True, ()
-        known = self.families.covers(signature.peer, finding.program)
-        return not signature.is_wrong_gradient, known, size(finding.program)
+            return True
+        if not signature.is_wrong_gradient:
+            return any((s.peer, s.way) == (signature.peer, signature.way) for s in self.families.known)
+        return self.families.covers(signature.peer, finding.program)
+
+
+def _urgency(finding: Finding) -> tuple[bool, tuple[float, ...]]:
+    """Least first."""
+    signature = signature_of(finding)
+    return signature is None or not signature.is_wrong_gradient, size(finding.program)
 
 
 def _pairs(found: frozenset[str]) -> list[frozenset[str]]:
@@ -182,7 +214,7 @@ def _case(found: Hunt, worker: Worker, seed: int, backends: tuple[str, ...], sam
         found.enter(Finding(program, plan, (), result.reason, seed))
         return
     found.statistics.add(result)
-    found.count(result.judged)
+    found.count(program, result.judged)
     if result.disagreements:
         found.enter(Finding(program, plan, result.judged, "", seed))
 
@@ -233,13 +265,13 @@ def _enter_small(found: Hunt, small: Finding) -> Family | None:
 
 @dataclass
 class _Certain:
-    """From the first step on whose gradient is certain, all are; and none stores an element twice."""
+    """From the first step on whose gradient is certain, all are."""
 
     reached: bool = False
 
     def __call__(self, program: Program) -> bool:
         certain = is_certain(program)
-        if not stores_once(program) or (self.reached and not certain):
+        if self.reached and not certain:
             return False
         self.reached |= certain
         return True
@@ -255,8 +287,13 @@ def small_finding(finding: Finding, execute: Execute, seconds: float) -> Finding
     sign = sign_of_judged(finding.judged)
     plan = finding.plan.narrowed(key)
 
+    def ask(job: Job) -> Result | Crash:
+        """A peer promises nothing about elements stored twice, and need not be asked."""
+        assert job.program is not None
+        return execute(job) if stores_once(job.program) else Result(())
+
     def fails(program: Program) -> bool:
-        result = execute(Job(0, program, plan))
+        result = ask(Job(0, program, plan))
         return not isinstance(result, Crash) and sign_of_judged(result.judged) == sign
 
     wide = in_double(finding.program)
@@ -264,6 +301,6 @@ def small_finding(finding: Finding, execute: Execute, seconds: float) -> Finding
         finding = replace(finding, program=wide)
     elif not fails(finding.program):
         return None
-    small = reduce(replace(finding, plan=plan), execute, seconds, _Certain() if key[0] == "reverse" else bool)
+    small = reduce(replace(finding, plan=plan), ask, seconds, _Certain() if key[0] == "reverse" else bool)
     plainer = replace(small.program, fields=tuple(replace(f, argument=False) for f in small.program.fields))
     return replace(small, program=plainer) if plainer != small.program and fails(plainer) else small

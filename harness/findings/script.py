@@ -127,7 +127,11 @@ def _memory(program: Program, peer: str) -> Iterator[str]:
         form = "ndarray" if field.argument else "field"
         grad = ", needs_grad=True" if field.grad else ""
         end = f"{a}.{field.dtype}, shape={field.shape}{grad})"
-        if not field.element:
+        if field.argument and field.element:
+            kind = "vector" if len(field.element) == 1 else "matrix"
+            entries = f"{', '.join(map(str, field.element))}, {a}.{field.dtype}"
+            yield f"{field.name} = {a}.ndarray({a}.types.{kind}({entries}), shape={field.shape}{grad})"
+        elif not field.element:
             yield f"{field.name} = {a}.{form}({end}"
         else:
             owner = "Vector" if len(field.element) == 1 else "Matrix"

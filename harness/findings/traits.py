@@ -109,6 +109,25 @@ def _atomic(*ops: str) -> Predicate:
     return found
 
 
+def _ranges(f: Facts) -> list[m.Range]:
+    return [s.domain for s, _ in f.serial if isinstance(s, m.For) and isinstance(s.domain, m.Range)]
+
+
+def _bound_by_difference(f: Facts) -> bool:
+    """A serial loop that ends where a difference says, of numbers that the text does not tell."""
+    return any(isinstance(n, m.Binary) and n.op == "-" and not isinstance(n.right, m.Number)
+               for d in _ranges(f) for n in walk(d.end))  # fmt: skip
+
+
+def _begins_elsewhere(f: Facts) -> bool:
+    """A serial loop that does not begin at zero."""
+    return any(d.begin is not None and d.begin != m.Number(0) for d in _ranges(f))
+
+
+def _serial_at_top(f: Facts) -> bool:
+    return any(isinstance(s, m.For) and s.serialize for s, _ in f.serial)
+
+
 def _in_memory(place: m.Expr) -> bool:
     return isinstance(m.root(place), m.Element)
 
@@ -203,6 +222,9 @@ TRAITS: dict[str, Predicate] = {
     "loops side by side": SHAPES["sibling loops"],
     "a bound by an outer index": SHAPES["triangular loop"],
     "a bound read from memory": SHAPES["data-dependent loop"],
+    "a bound by a difference": _bound_by_difference,
+    "a loop that begins elsewhere": _begins_elsewhere,
+    "a serial loop at the top": _serial_at_top,
     "a branch in a loop": _branch_in_loop,
     "a branch that assigns": _inner_assignment,
     "an entry at a dynamic index": _dynamic_part,

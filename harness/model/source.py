@@ -290,12 +290,28 @@ import {package} as {alias}
 arch = sys.argv[1] if len(sys.argv) > 1 else "cpu"
 {start}
 
+def is_array(field):
+    return type(field).__name__.endswith("Ndarray")  # peers reach its elements without compiling a kernel
+
+
 def fill(field, values, dtype, shape):
-    field.from_numpy(np.array(values, dtype).reshape(shape))
+    content = np.array(values, dtype).reshape(shape)
+    if not is_array(field):
+        return field.from_numpy(content)
+    for at in np.ndindex(field.shape):
+        if content[at].ndim == 0:
+            field[at] = content[at].item()
+        for entry in np.ndindex(content[at].shape) if content[at].ndim else ():
+            field[at][entry if len(entry) > 1 else entry[0]] = content[at][entry].item()
 
 
 def numbers(field):
-    return [v.hex() if isinstance(v, float) else v for v in field.to_numpy().ravel().tolist()]
+    if is_array(field):
+        elements = [field[at] for at in np.ndindex(field.shape)]
+        found = [e for v in elements for e in np.ravel(v.to_list() if hasattr(v, "to_list") else v).tolist()]
+    else:
+        found = field.to_numpy().ravel().tolist()
+    return [v.hex() if isinstance(v, float) else v for v in found]
 
 '''
 
@@ -324,8 +340,8 @@ def _made(w: Writer, field: m.Field) -> str:
     end = f"shape={field.shape}{', needs_grad=True' if _has_gradient(w, field) else ''}{offset})"
     if field.struct:
         return f"{field.struct}.field({end}"
-    if not field.element:
-        return f"{a}.{form}({dtype}, {end}"
+    if not field.element or field.argument:  # only so do all packages take arrays of vectors with a gradient
+        return f"{a}.{form}({w.type(field.dtype, field.element)}, {end}"
     extents = ", ".join(map(str, field.element))
     return f"{a}.{'Vector' if len(field.element) == 1 else 'Matrix'}.{form}({extents}, {dtype}, {end}"
 

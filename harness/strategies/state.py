@@ -109,17 +109,22 @@ class State:
     shapes: whether it has vectors, of how many entries, and the shapes they have, often ones repeated. side: the side
     of zero on which everything is that takes part in an extreme in memory, 0 for both. lane, group:
     indices of the loop over lanes, and the vector of them if it has one. kinds: what declared names hold.
+    rich_share, vectorial_share, extents: what is drawn from, which a generator may have its own of.
     """
+
+    rich_share = RICH
+    vectorial_share = VECTORIAL
+    extents: tuple[int, ...] = LANES
 
     def __init__(self, draw: Draw, profile: str) -> None:
         self.draw = draw
         self.profile = profile
         self.wild = profile == WILD
-        self.rich = draw.boolean(RICH)
+        self.rich = draw.boolean(self.rich_share)
         self.main = draw.choice((f64, f32, f32, f64))
-        self.n = draw.choice(LANES)
+        self.n = draw.choice(self.extents)
         self.table = draw.choice((2, 3, 4, 5))
-        self.vectorial = draw.boolean(VECTORIAL)
+        self.vectorial = draw.boolean(self.vectorial_share)
         self.rich = self.rich and not (self.vectorial and draw.boolean(0.8))
         self.size = draw.choice(SIZES)
         matrices = self.size == 2 and draw.boolean(0.65)

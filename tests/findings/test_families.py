@@ -36,6 +36,11 @@ PLANTED: dict[str, m.Stmt | tuple[m.Stmt, ...]] = {
     "loops side by side": (loop(m.Augment(Y, "+", X)), loop(m.Augment(Y, "+", X))),
     "a bound by an outer index": loop(m.For(("l",), m.Range(None, J), (m.Augment(Y, "+", X),))),
     "a bound read from memory": m.For(("j",), m.Range(None, m.Element("n", (m.Name("i"),))), (m.Augment(Y, "+", X),)),
+    "a bound by a difference": m.For(
+        ("j",), m.Range(None, m.Binary("-", m.Number(3), m.Name("i"))), (m.Augment(Y, "+", X),)),
+    "a loop that begins elsewhere": m.For(("j",), m.Range(m.Number(-1), m.Number(2)), (m.Augment(Y, "+", X),)),
+    "a serial loop at the top": m.For(
+        ("j",), m.Range(None, m.Number(2)), (m.Augment(Y, "+", X),), serialize=True),
     "a branch in a loop": (assign(V, X), loop(m.If(POSITIVE, (assign(V, sine(V)),)))),
     "a branch that assigns": (assign(V, X), m.If(POSITIVE, (assign(V, sine(V)),))),
     "an entry at a dynamic index": (

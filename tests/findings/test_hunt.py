@@ -4,13 +4,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from findings_support import V, X, Y, assign, loop, program, sine, wrong_python
 from stackgrad.harness.findings.evidence import evidence
 from stackgrad.harness.findings.families import Families, Family
-from stackgrad.harness.findings.hunt import Hunt, hunt, plan_for_peers
+from stackgrad.harness.findings.hunt import NEVER, Counts, Hunt, hunt, plan_for_peers
 from stackgrad.harness.findings.script import can_be_written, script
 from stackgrad.harness.findings.store import name_of, write
 from stackgrad.harness.fuzz.result import Judged
@@ -20,6 +22,7 @@ from stackgrad.harness.model import nodes as m
 from stackgrad.harness.peers import PYTHON
 
 MUTANT = "sub-without-sign"
+J = m.Name("j")
 MINUS = program(assign(Y, m.Binary("-", sine(X), m.Binary("*", X, X))))
 
 
@@ -77,7 +80,23 @@ def test_a_script_whose_numbers_are_not_those_of_differences_says_so(tmp_path: P
 
 def test_there_is_no_evidence_for_a_kernel_that_overwrites_what_it_read() -> None:
     assert evidence(MINUS) is not None
-    assert evidence(program(assign(X, m.Binary("*", X, X)))) is None
+    squared = program(assign(X, m.Binary("*", X, X)))
+    asked = replace(squared, inputs=replace(squared.inputs, seeds=(("x", (1.0, 1.0)), ("y", (0.0, 0.0)))))
+    assert evidence(asked) is None
+
+
+def test_there_is_no_evidence_at_a_tie() -> None:
+    beside, tied = (program(m.Evaluate(m.AtomicCall("max", Y, m.Number(v)))) for v in (-1.0, 0.0))
+    assert evidence(beside) is not None and evidence(tied) is None
+
+
+def test_there_is_evidence_for_a_serial_loop_that_reads_what_it_stored_before() -> None:
+    link = m.Assign((m.Element("y", (m.Binary("+", J, m.Number(1)),)),), (sine(m.Element("y", (J,))),))
+    one = m.For(("j",), m.Range(None, m.Number(1)), (link,), serialize=True)
+    chain = replace(MINUS, kernel=replace(MINUS.kernel, body=(one,)))
+    known = evidence(chain)
+    assert known is not None and known.judges == ("dual", "jax")
+    assert known.right["y"][0] == 1.0 + 2.0 * np.cos(0.0)
 
 
 def test_structs_and_single_precision_are_not_written() -> None:
@@ -86,12 +105,31 @@ def test_structs_and_single_precision_are_not_written() -> None:
     assert not can_be_written(Program(MINUS.kernel, fields, (), MINUS.inputs, MINUS.default_fp))
 
 
-def test_what_is_new_is_made_small_first() -> None:
+def test_what_a_peer_never_gave_is_hardly_asked() -> None:
+    counts, pairs = Counts(), [frozenset({"a branch"}), frozenset({"a branch", "a loop"})]
+    for _ in range(NEVER - 1):
+        counts.learn(pairs, False)
+    assert counts.gives(pairs)
+    counts.learn(pairs, False)
+    assert not counts.gives(pairs) and counts.gives([frozenset({"a loop"})])
+    counts.learn(pairs[:1], True)
+    assert counts.gives(pairs[:1]) and not counts.gives(pairs)
+
+
+def test_what_a_peer_once_gave_is_asked() -> None:
+    counts, pairs = Counts(), [frozenset({"a loop"})]
+    counts.learn(pairs, True)
+    for _ in range(2 * NEVER):
+        counts.learn(pairs, False)
+    assert counts.gives(pairs)
+
+
+def test_what_is_new_is_made_small_and_what_is_known_is_left() -> None:
     state = Hunt(("stackgrad",), Statistics())
     carried = program(assign(V, X), loop(assign(V, sine(V))), assign(Y, V))
     for found in (MINUS, carried):
         state.enter(family_of(found).finding)
     state.families.add(family_of(MINUS).finding)
-    first, second = state.next(), state.next()
-    assert first is not None and first.program == carried
-    assert second is not None and second.program == MINUS and state.next() is None
+    first = state.next()
+    assert first is not None and first.program == carried and state.next() is None
+    assert [f.program for f in state.pending] == [MINUS]

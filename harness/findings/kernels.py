@@ -1,0 +1,190 @@
+"""Kernels for peers: those of the common generator that are short, and of forms which peers differentiate.
+
+A peer takes a tenth of a second for the smallest kernel, so what it would refuse is not drawn in the first place: no
+`while`, no exits, no serial code beside loops, real numbers of one type. Small kernels tell more than large ones:
+one mistake of a peer hides the next, and they are made small sooner. Loops count by all that a bound may be made
+of, differences and numbers below zero among it; loops at the top of the kernel are at times serial, from element to
+element of an array.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...compiler.ir.types import i32
+from ..model import nodes as m
+from ..model.nodes import Expr, Number, Stmt
+from ..strategies import SMOOTH
+from ..strategies.draw import Draw
+from ..strategies.functions import add, mul
+from ..strategies.kernels import Kernels
+from ..strategies.loops import Serial
+from ..strategies.state import Array, Whole
+
+NOT_GIVEN = ("p", "h", "l", "a")
+"""Arrays of types that say nothing about a gradient, and cost a peer another kernel to fill."""
+
+CHAINS = 0.1
+"""Share of sections that are a serial loop from element to element."""
+
+OWN_ARRAYS = 0.12
+"""Share of sections about arrays of an iteration's own."""
+
+PRODUCTS = 0.04
+"""Share of sections that multiply elements which lanes share."""
+
+FUNCTIONS = 0.25
+"""Share of the functions of common programs that are drawn: peers write them out in place."""
+
+MOST = 4
+"""Trips of a loop, at most."""
+
+
+class KernelsForPeers(Kernels):
+    """Draws programs of the smooth profile."""
+
+    rich_share = 0.0
+    vectorial_share = 0.3
+    extents = (2, 3, 2, 4, 1, 2, 3, 4, 5)
+
+    def __init__(self, draw: Draw) -> None:
+        super().__init__(draw, SMOOTH)
+        self.result = False
+        for name in NOT_GIVEN:
+            del self.arrays[name]
+
+    def _new_function(self) -> None:
+        if self.draw.boolean(FUNCTIONS):
+            super()._new_function()
+
+    def _section(self) -> list[Stmt]:
+        """A parallel loop, or a serial one along an array."""
+        self._open_serial()
+        others = ((CHAINS, self._chain), (OWN_ARRAYS, self.own_arrays), (PRODUCTS, self._shared_product))
+        for share, section in others:
+            if self.draw.boolean(share) and (found := section()):
+                return found
+        return [self._task(None)]
+
+    def _domain(self) -> tuple[m.Domain, dict[str, Whole]]:
+        """Over the lanes, up by one."""
+        lane, n = self.fresh("i"), Number(self.n)
+        index = {lane: Whole(i32, 0, self.n - 1)}
+        kind = self.draw.choice(("over", "range", "over", "range", "extent", "from", "box", "matrix"))
+        if kind in ("box", "matrix"):
+            columns = {self.fresh("i"): Whole(i32, 0, 2)}
+            return m.Over("g") if kind == "matrix" else m.Box(((None, n), (None, Number(3)))), index | columns
+        domains = {"over": m.Over("x"), "range": m.Range(None, n), "extent": m.Range(None, m.Extent("x", 0))}
+        return domains.get(kind) or m.Range(self.trips(1), n), index
+
+    def exit(self) -> list[Stmt]:
+        """None: peers do not differentiate it."""
+        return self.simple()
+
+    def _as_while(self) -> list[Stmt]:
+        """None, for the same reason."""
+        return [self._main_loop()]
+
+    # -- along an array ---------------------------------------------------------------------------------------
+
+    def _chain(self) -> list[Stmt]:
+        """An element is made of the one before it, for all elements of an array after the first; nothing if there are
+        too few.
+        """
+        found = [n for n in ("y", "z", "o") if self.extent(self.arrays[n].axes[0]) > 2]
+        array = self._open(self.draw.choice(found)) if found else None
+        if array is None:
+            return []
+        extent, name = self.extent(array.axes[0]), self.fresh("i")
+        whole = self.draw.boolean(0.4)
+        with self.block("serial", indices={name: Whole(i32, 0, extent - 1)}):
+            body = self._links(array, m.Name(name), whole)
+        if whole:
+            domain: m.Domain = m.Over("w" if array.axes == ("table",) else "x")
+            body = [m.If(m.Compare((">",), (m.Name(name), Number(0))), tuple(body))]
+        else:
+            domain = m.Range(None, Number(extent - 1))
+        return [m.For((name,), domain, tuple(body), serialize=True)]
+
+    def _links(self, array: Array, i: m.Name, whole: bool) -> list[Stmt]:
+        """whole: the loop runs over all elements, and not over all but the last."""
+        here, there = (m.Binary("-", i, Number(1)), i) if whole else (i, add(i, Number(1)))
+        source, target = (m.Element(array.name, (k,)) for k in (here, there))
+        made: list[Stmt] = [m.Assign((self.declare_real(self.main),), (source,))]
+        if self.draw.boolean(0.4):
+            made += self.loop(1) if self.draw.boolean() else self.simple()
+        last = m.Name(list(self.names.reals)[-1])
+        value, _ = self.bounded((mul(last, self.real(1)[0]), self.main))
+        if self.draw.boolean(0.3):
+            return [*made, m.Augment(target, "+", value)]
+        return [*made, m.Assign((target,), (value,))]
+
+    # -- serial loops -----------------------------------------------------------------------------------------
+
+    def loop(self, depth: int) -> list[Stmt]:
+        """A `for` that holds others down to this depth."""
+        kind = self.draw.choice((*("for",) * 10, "box", "unrolled"))
+        if kind == "unrolled" and depth == 1:
+            return self._unrolled()
+        return self._for(depth, self._box() if kind == "box" and depth == 1 else self._range())
+
+    def _range(self) -> Serial:
+        """Counted by the text, by data, by arguments, by indices around, by differences; from below zero, empty."""
+        kinds: list[Callable[[], tuple[m.Range, int, int]]] = [
+            self._up_to(self._literal), self._up_to(self._literal), self._up_to(self._by_data),
+            self._up_to(self._by_data), self._up_to(self._counted_range), self._up_to(self._between),
+            self._up_to(self._triangular), self._up_to(self._triangular), self._up_to(self._empty),
+            self._falling, self._falling, self._below_zero,
+        ]  # fmt: skip
+        with self.only_reading():
+            domain, least, most = self.draw.choice(kinds)()
+        return domain, {self.fresh("j"): Whole(i32, least, max(most, least))}
+
+    def _up_to(self, kind: Callable[[], tuple[m.Range, int]]) -> Callable[[], tuple[m.Range, int, int]]:
+        def made() -> tuple[m.Range, int, int]:
+            domain, most = kind()
+            begins = domain.begin
+            return domain, min(0, self._least(begins)) if begins is not None else 0, most
+
+        return made
+
+    def _least(self, e: Expr) -> int:
+        """The least value of the begin of a range: of a name, if it is known."""
+        found = self.names.ints.get(e.name) if isinstance(e, m.Name) else None
+        return found.low if found else 0
+
+    def _count(self) -> tuple[Expr, Whole]:
+        """A small integer: an index around, an element of an input, or anything."""
+        kind = self.draw.choice(("index", "index", "data", "data", "any"))
+        if kind == "index" and self.names.indices:
+            name = self.draw.choice(self.names.indices)
+            return m.Name(name), self.names.ints[name]
+        found = [a for a in self.readable(real=False) if a.content and a.content[1] <= MOST]
+        if kind != "any" and found:
+            array = self.draw.choice(found)
+            return m.Element(array.name, self.place(array)), Whole(i32, *(array.content or (0, 0)))
+        return self.trips(MOST), Whole(i32, 0, MOST)
+
+    def _falling(self) -> tuple[m.Range, int, int]:
+        """As many iterations less as a number is greater."""
+        less, known = self._count()
+        if self.draw.boolean(0.6):
+            most = max(self.draw.choice((known.high, MOST)), 1)
+            return m.Range(None, m.Binary("-", Number(most), less)), 0, most - known.low - 1
+        return m.Range(None, m.Binary("-", self.trips(MOST), less)), 0, MOST - known.low - 1
+
+    def _below_zero(self) -> tuple[m.Range, int, int]:
+        """From a number that is or may be negative."""
+        offset = self.draw.integer(1, 3)
+        if self.draw.boolean(0.3):
+            return m.Range(Number(-offset), self.trips(2)), -offset, 1
+        first, known = self._count()
+        return m.Range(m.Binary("-", first, Number(offset)), self.trips(2)), known.low - offset, 1
+
+    def within(self, e: Expr, w: Whole, extent: int) -> Expr:
+        """The integer brought into 0 .. extent - 1."""
+        return m.Binary("%", e, Number(extent)) if w.low < 0 else super().within(e, w, extent)
+
+    def _moved(self, kind: str, index: Expr, whole: Whole, size: int) -> Expr:
+        if whole.low < 0:
+            index, whole = self.within(index, whole, size), Whole(i32, 0, size - 1)
+        return super()._moved(kind, index, whole, size)
