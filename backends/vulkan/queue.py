@@ -89,8 +89,9 @@ class Queue:
 
     @property
     def is_pending(self) -> bool:
-        """Whether launches may be in flight."""
-        return self.table[h.PENDING] != 0
+        """Whether launches may be in flight, or errors of some were not looked for."""
+        table = self.table
+        return table[h.PENDING] != 0 or table[h.DONE] < table[h.VALUE]
 
     def reach(self, value: int) -> None:
         """Wait until the timeline has this value. Raises DeviceError."""
@@ -124,8 +125,8 @@ class Queue:
                 raise error
 
     def settle(self) -> None:
-        """Wait if anything may be in flight."""
-        if self.table[h.PENDING]:
+        """Wait if anything may be in flight, also while another thread waits for it."""
+        if self.is_pending:
             self.wait()
 
     # -- errors ---------------------------------------------------------------------------------------------
@@ -236,7 +237,8 @@ def _close_with_process(held: weakref.ref[Queue]) -> None:
     def part() -> None:
         queue = held()
         if queue is not None:
-            queue.table[h.CLOSED], queue.table[h.PENDING] = FORKED, 0
+            table = queue.table
+            table[h.CLOSED], table[h.PENDING], table[h.DONE] = FORKED, 0, table[h.VALUE]
 
     atexit.register(end)
     if hasattr(os, "register_at_fork"):

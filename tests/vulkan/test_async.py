@@ -195,6 +195,31 @@ def test_threads_take_turns_with_the_queue(queue: Queue) -> None:
         assert set(x.to_numpy().tolist()) == {expected[0]}
 
 
+def test_two_threads_wait_for_the_same_launches(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one does not go on because the first has begun to."""
+    x = ndarray(np.ones(COUNT))
+    expected = np.ones(1)
+    for k in range(6):
+        advance(x, float(k))
+        expected = advanced(expected, float(k))
+    found: list[np.ndarray] = []
+    finish = queue.finish
+
+    def second() -> None:
+        found.append(x.to_numpy())
+
+    def first() -> None:
+        monkeypatch.setattr(queue, "finish", finish)
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+        finish()
+
+    monkeypatch.setattr(queue, "finish", first)
+    sg.sync()
+    assert set(found[0].tolist()) == {expected[0]}
+
+
 def test_numpy_arrays_are_written_when_the_launch_returns(queue: Queue) -> None:
     x = np.linspace(0, 1, COUNT)
     expected = advanced(x.copy(), 0.5)
