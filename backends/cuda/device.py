@@ -23,10 +23,11 @@ from ...compiler.errors import StackgradError, Unsupported
 from ..base import Counters
 from ..prints import BYTES, NOTHING, Prints, Text, after
 from ..words import address_of, words
-from .driver import LAUNCH_KERNEL, MEMSET, Driver, DriverError
+from .driver import LAUNCH_KERNEL, MEMSET, RECORD, Driver, DriverError
 from .host_code import LAUNCH_KERNEL as LAUNCH_WORD
 from .host_code import MEMSET as MEMSET_WORD
 from .host_code import MOST, PENDING, STREAM, TABLE
+from .host_code import RECORD as RECORD_WORD
 
 Record = tuple[int, int, int]
 """Site, or -1 if there is no error, and the two numbers of its kind."""
@@ -108,6 +109,7 @@ class Device:
         points = driver.entry_points
         self.table = words(bytes(8 * TABLE))
         self.table[LAUNCH_WORD], self.table[MEMSET_WORD] = points[LAUNCH_KERNEL], points[MEMSET]
+        self.table[RECORD_WORD] = points[RECORD]
         self.table[MOST] = driver.multiprocessors * RESIDENT
         self.table[STREAM] = driver.stream
         self.halted = driver.allocate(64)

@@ -19,7 +19,7 @@ from .. import disk_cache
 from ..base import Options
 from .ptx import assemble
 
-LAUNCH_KERNEL, MEMSET = "cuLaunchKernel", "cuMemsetD8Async"
+LAUNCH_KERNEL, MEMSET, RECORD = "cuLaunchKernel", "cuMemsetD8Async", "cuEventRecord"
 """Functions that native code calls by address."""
 
 CONTEXT_ERRORS = (201, 3)
@@ -193,7 +193,7 @@ class CudaDriver:
         memory = int(self._call("cuDeviceTotalMem", device))
         shown = f"{version // 1000}.{version % 1000 // 10}"
         self.card = Card(name, (major, minor), processors, l2, memory, shown)
-        self.entry_points = {name: self._address(name) for name in (LAUNCH_KERNEL, MEMSET)}
+        self.entry_points = {name: self._address(name) for name in (LAUNCH_KERNEL, MEMSET, RECORD)}
 
     def _address(self, name: str) -> int:
         return int(self._call("cuGetProcAddress", name.encode(), 12000, 0)[0])

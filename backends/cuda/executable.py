@@ -30,6 +30,7 @@ from .device import Device, Record
 from .driver import CONTEXT_ERRORS, Driver, DriverError
 from .heap import DeviceHeap
 from .host_code import host_code
+from .laps import Laps, laps
 from .memory import Buffers
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
@@ -124,12 +125,14 @@ class CudaExecutable:
 
     # -- launching ------------------------------------------------------------------------------------------
 
-    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
+    def run(
+        self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws, timed: Laps | None = None
+    ) -> None:  # fmt: skip
         """Launch once. Foreign arrays are written when it returns, managed ones when the device is waited for.
 
         Raises KernelTypeError for arguments that do not fit and DeviceError for memory that cannot be had or a driver
         that refuses, before anything runs; what goes wrong on the device at the next wait, which is now if an array is
-        foreign or the build a debug build.
+        foreign or the build a debug build. timed: to be recorded between the tasks.
         """
         self.device.tidy()
         try:
@@ -138,6 +141,7 @@ class CudaExecutable:
             block = self.new_block()
         try:
             block.bind(arrays, scalars, draws)
+            block.put(self.layout.laps_at, timed.address if timed else 0)
             with ordered(self.device, block.lenders()) if block.borrowed else nullcontext():
                 if block.foreign:
                     self._run_staged(block, sizes)
@@ -153,16 +157,17 @@ class CudaExecutable:
     def run_timed(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
     ) -> tuple[float, list[float] | None]:
-        """Launch once and wait, for a profile. Gives the seconds waited for launches before; tasks are not told apart.
+        """Launch once and wait, for a profile. Gives the seconds waited for launches before, and those of each task.
 
         Raises what `run` raises, and what went wrong on the device.
         """
         begin = time.perf_counter()
         self.device.settle()
         aside = time.perf_counter() - begin
-        self.run(arrays, scalars, sizes, draws)
-        self.device.settle()
-        return aside, None
+        with laps(self.device.driver, len(self.kernel.tasks)) as timed:
+            self.run(arrays, scalars, sizes, draws, timed)
+            self.device.settle()
+            return aside, timed.by_task()
 
     def _run_staged(self, block: DeviceBlock, sizes: Sizes) -> None:
         if self.device.is_capturing:

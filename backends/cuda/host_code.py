@@ -26,9 +26,9 @@ from ..llvm.target import CPU
 from ..llvm.types import I8, I32, I64, PTR, const
 from .policy import WARP
 
-LAUNCH_KERNEL, MEMSET, STREAM, PENDING, MOST, TABLE = range(6)
-"""Words of the driver's table: addresses of two functions; the current stream; whether launches may be in flight; most
-threads that are worth starting for a task without adstacks."""
+LAUNCH_KERNEL, MEMSET, RECORD, STREAM, PENDING, MOST, TABLE = range(7)
+"""Words of the driver's table: addresses of three functions; the current stream; whether launches may be in flight;
+most threads that are worth starting for a task without adstacks."""
 
 Entries = Mapping[tuple[str, int], str]
 """Names of entry points by kind and task; see layout.ENTRIES."""
@@ -65,8 +65,11 @@ class _Launch:
         self.table = b.load(self._at(self.m.layout.driver_at), PTR)
         self.stream = self._table(STREAM)
         self._clear()
+        laps = self._slot(self.m.layout.laps_at)
+        self._lap(laps, 0)
         for index, task in enumerate(self.m.kernel.tasks):
             self._task(index, task)
+            self._lap(laps, index + 1)
         self._pending()
         b.ret(const(I32, OK))
         b.position_at_end(self.failed)
@@ -111,6 +114,13 @@ class _Launch:
         if size:
             arguments = [self._slot(self.m.layout.state_at), const(I8, 0), const(I64, size), self.stream]
             self._unless_refused(self.b.call_pointer(self._table(MEMSET, PTR), I32, arguments))
+
+    def _lap(self, laps: ir.Value, number: int) -> None:
+        """Where a profile is taken: have the stream record the time. laps: address of the handles of events, or 0."""
+        b = self.b
+        with b.if_then(b.icmp_unsigned("!=", laps, const(I64, 0))):
+            event = b.load(b.gep(b.inttoptr(laps, PTR), const(I64, number), I64), I64)
+            self._unless_refused(b.call_pointer(self._table(RECORD, PTR), I32, [event, self.stream]))
 
     def _start(self, kind: str, index: int, threads: ir.Value, width: ir.Value | None = None) -> None:
         if (kind, index) not in self.entries:

@@ -53,7 +53,7 @@ class EmulatedDriver(Work):
         self.races: list[Race] = []
         self._modules: dict[int, Module] = {}
         self._functions: dict[int, tuple[int, Function]] = {}
-        self._native = EntryPoints(self.launch, self.fill, self._entry_of)
+        self._native = EntryPoints(self.launch, self.fill, self.record, self._entry_of)
         self.entry_points: Mapping[str, int] = self._native.addresses
 
     # -- what it is -------------------------------------------------------------------------------------------

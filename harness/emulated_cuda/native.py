@@ -1,15 +1,16 @@
-"""cuLaunchKernel and cuMemsetD8Async as functions of C, for machine code that calls the driver."""
+"""cuLaunchKernel, cuMemsetD8Async and cuEventRecord as functions of C, for machine code that calls the driver."""
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
 
-from ...backends.cuda.driver import LAUNCH_KERNEL, MEMSET, DriverError
+from ...backends.cuda.driver import LAUNCH_KERNEL, MEMSET, RECORD, DriverError
 from .translate import Entry
 
 _LAUNCH = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
 )
+_RECORD = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 _MEMSET = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p)
 
 _INVALID, _UNKNOWN = 1, 999
@@ -22,13 +23,16 @@ class EntryPoints:
         self,
         launch: Callable[[int, int, int, bytes, int], None],
         fill: Callable[[int, int, int, int, int], None],
+        record: Callable[[int, int], None],
         entry: Callable[[int], Entry],
     ) -> None:
-        """launch: (function, blocks, threads, parameters, stream). fill: (address, item, width, count, stream)."""
-        self._launch, self._fill, self._entry = launch, fill, entry
-        self._functions = _LAUNCH(self._on_launch), _MEMSET(self._on_fill)
+        """launch: (function, blocks, threads, parameters, stream). fill: (address, item, width, count, stream).
+        record: (event, stream).
+        """
+        self._launch, self._fill, self._record, self._entry = launch, fill, record, entry
+        self._functions = _LAUNCH(self._on_launch), _MEMSET(self._on_fill), _RECORD(self._on_record)
         found = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in self._functions)
-        self.addresses = dict(zip((LAUNCH_KERNEL, MEMSET), found, strict=True))
+        self.addresses = dict(zip((LAUNCH_KERNEL, MEMSET, RECORD), found, strict=True))
         self.failure: BaseException | None = None
 
     def _code_of(self, call: Callable[[], None]) -> int:
@@ -65,3 +69,6 @@ class EntryPoints:
 
     def _on_fill(self, address: int, item: int, count: int, stream: int | None) -> int:
         return self._code_of(lambda: self._fill(address, item, 1, count, stream or 0))
+
+    def _on_record(self, event: int | None, stream: int | None) -> int:
+        return self._code_of(lambda: self._record(event or 0, stream or 0))

@@ -9,16 +9,18 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from time import perf_counter
 
 Work = Callable[[], None]
 
 
 @dataclass
 class Event:
-    """stream, number: of the last work that it stands behind."""
+    """stream, number: of the last work that it stands behind. seconds: when that was over, by a clock of the host."""
 
     stream: int = -1
     number: int = -1
+    seconds: float = 0.0
 
 
 @dataclass
@@ -55,8 +57,15 @@ class Streams:
 
     def mark(self, stream: int) -> Event:
         """An event behind all that the stream has to do."""
-        self.put(stream, _nothing)
-        return Event(stream, self.queues[stream][-1][0])
+        event = Event(stream)
+
+        def happen() -> None:
+            event.seconds = perf_counter()
+
+        self.put(stream, happen)
+        if stream not in self.captures:
+            event.number = self.queues[stream][-1][0]
+        return event
 
     def put_wait(self, stream: int, event: Event) -> None:
         """Let the stream go on behind an event."""
@@ -81,7 +90,3 @@ class Streams:
     def run_all(self) -> None:
         for stream in list(self.queues):
             self.run(stream)
-
-
-def _nothing() -> None:
-    pass

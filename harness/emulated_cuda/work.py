@@ -101,12 +101,13 @@ class Work:
                 self._close()
 
     def elapsed(self, first: int, last: int) -> float:
-        """Both events happen; no time passes on this device."""
+        """Milliseconds of the host between what stands before the two, which happens now if it has not yet."""
         with self._lock:
-            for event in (self._events[first], self._events[last]):
-                assert event is not None, "an event was never recorded"
+            begin, end = self._events[first], self._events[last]
+            assert begin is not None and end is not None, "an event was never recorded"
+            for event in (begin, end):
                 self._finish(lambda event=event: self._streams.run_until(event))  # type: ignore[misc]
-        return 0.0
+            return 1000 * (end.seconds - begin.seconds)
 
     def begin_capture(self, stream: int) -> None:
         self._streams.captures[self._known(stream)] = []
