@@ -20,6 +20,7 @@ from ..llvm.emit import Site
 from ..llvm.layout import Layout
 from . import access, adstack, control, memory, prints
 from . import opcodes as op
+from .bindings import Bindings
 from .code import I32, I64, Code
 from .emit import Emitter, Features, ModuleState
 from .large import two_over_pi
@@ -40,6 +41,7 @@ LOCAL_SIZE = 64
 class Shaders:
     """kernel: as it was compiled, without exits. words: the module. entries: names of entry points, in order of
     dispatch, each with the task whose iterations it runs (None: one thread). tail: what must stand behind the block.
+    bindings: of storage buffers, where memory is not reached by address.
     """
 
     kernel: Kernel
@@ -49,6 +51,7 @@ class Shaders:
     entries: tuple[tuple[str, int | None], ...]
     capabilities: tuple[str, ...]
     tail: bytes = b""
+    bindings: Bindings | None = None
 
     @property
     def code(self) -> bytes:
@@ -72,7 +75,7 @@ def generate(kernel: Kernel, options: Options, features: Features | None = None)
             entries.append((f"task_{index}", None))
     tail = struct.pack(f"<{len(two_over_pi())}I", *two_over_pi()) if m.reduces else b""
     words, capabilities = tuple(m.module.words()), tuple(m.module.capabilities)
-    return Shaders(kernel, words, m.layout, tuple(m.sites), tuple(entries), capabilities, tail)
+    return Shaders(kernel, words, m.layout, tuple(m.sites), tuple(entries), capabilities, tail, m.bindings)
 
 
 def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:

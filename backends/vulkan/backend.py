@@ -1,18 +1,19 @@
 """VulkanBackend: compiles kernels to SPIR-V, makes pipelines of them, and launches them without waiting.
 
 The device is opened when it is first asked for, anew in a forked process. On one without buffer addresses launches are
-over when they return (staged.py), and arrays are those of NumPy.
+over when they return, and work on copies (descriptors.py).
 """
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ...compiler.errors import DeviceError, StackgradError, Unsupported
+from ...compiler.errors import StackgradError, Unsupported
 from ...compiler.ir.nodes import Kernel, Stmt
 from ...compiler.ir.printer import print_statement
 from ...compiler.ir.walk import results, walk_task
@@ -21,10 +22,11 @@ from ..cuda.heap import DeviceHeap
 from ..spirv.emit import Features
 from ..spirv.shaders import LOCAL_SIZE, generate
 from .access import HostAccess
+from .descriptors import DescriptorExecutable
 from .device import Absent, Device
 from .executable import VulkanExecutable
 from .mapped import is_own, mapped_zeros
-from .memory import Hidden
+from .memory import Heap, Hidden, Pool
 from .queue import Queue
 
 MASK = "STACKGRAD_VULKAN_MASK"
@@ -53,18 +55,23 @@ def _needs(stmt: Stmt, capability: str) -> bool:
 
 
 class Opened:
-    """A device that is open, and what belongs to it."""
+    """A device that is open, and what belongs to it. pool: of what launches borrow that do not use arrays in place."""
 
-    def __init__(self) -> None:
-        self.device = Device()
+    def __init__(self, masked: tuple[str, ...] = ()) -> None:
+        self.device = Device(masked=masked)
         self.queue = Queue(self.device)
-        self.heap = DeviceHeap(Hidden(self.device, lambda: self.queue.finish()))
+        self.pool = Pool(self.device)
+        self.heap: DeviceHeap | Heap = Heap(self.device)
+        if self.device.addressed:
+            self.heap = DeviceHeap(Hidden(self.device, lambda: self.queue.finish()))
         self.access = HostAccess(self.queue)
 
     def reset(self) -> None:
         """Wait, and give all adstack memory and idle buffers back; errors that nobody waited for are dropped."""
         self.queue.close()
-        self.heap.reset()
+        with self.device.lock:
+            self.heap.reset()
+            self.pool.clear()
         self.queue.arena.trim()
 
 
@@ -88,7 +95,7 @@ class VulkanBackend:
         """The device and its queue, opened when they are first asked for. Absent, DeviceError, ImportError."""
         with self._lock:
             if self._opened is None or self._opened.device.process != os.getpid():
-                self._opened = Opened()
+                self._opened = Opened(self.masked)
             return self._opened
 
     @property
@@ -97,14 +104,13 @@ class VulkanBackend:
         return self.opened.device
 
     def probe(self) -> Probe:
-        """Available where a device opens that has buffer addresses and 64-bit integers."""
+        """Available where a device opens that has 64-bit integers."""
         try:
             card = self.device.card
         except ImportError:
             return Probe(False, reason="the Python package `vulkan` is missing", cure="pip install vulkan")
         except Absent as absent:
-            reason, cure = absent.args
-            return Probe(False, reason=reason, cure=cure)
+            return Probe(False, reason=absent.reason, cure=absent.cure)
         except (StackgradError, OSError) as problem:
             return Probe(False, reason=f"no Vulkan device opens: {problem}", cure="use the cpu backend")
         return Probe(True, version=f"Vulkan {card.version}, {card.name}")
@@ -112,21 +118,19 @@ class VulkanBackend:
     @property
     def features(self) -> Features:
         """What the generator may use."""
-        found = self.device.card.features
-        unknown = [name for name in self.masked if name not in vars(found)]
-        if unknown:
-            raise DeviceError(f"there is no feature {unknown[0]!r} to mask; there are: {', '.join(vars(found))}")
-        masked = {name: () if name == "modes" else False for name in self.masked}
-        return Features(**{**vars(found), "shared_errors": True, **masked})
+        return replace(self.device.card.features, shared_errors=self.device.addressed)
 
-    def compile(self, kernel: Kernel, options: Options) -> VulkanExecutable:
+    def compile(self, kernel: Kernel, options: Options) -> VulkanExecutable | DescriptorExecutable:
         """Generate SPIR-V and make pipelines. Raises Unsupported for declared limits and for what the device lacks."""
         opened, features = self.opened, self.features
         shaders = generate(kernel, options, features)
         lacking = [c for c in shaders.capabilities if c in CAPABILITIES and not getattr(features, CAPABILITIES[c])]
         if lacking:
             raise self._refused(kernel, lacking)
-        return VulkanExecutable(kernel, shaders, opened.queue, opened.heap, options, most_threads(opened.device))
+        most = most_threads(opened.device)
+        if isinstance(opened.heap, Heap):
+            return DescriptorExecutable(kernel, shaders, opened.device, opened.pool, opened.heap, most)
+        return VulkanExecutable(kernel, shaders, opened.queue, opened.heap, options, most)
 
     def _refused(self, kernel: Kernel, lacking: list[str]) -> Unsupported:
         """At the first statement that makes what the device cannot hold."""

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,14 +23,34 @@ _API = 1 << 22 | 2 << 12
 _KINDS = {2: 0, 1: 1, 3: 2, 4: 3}
 """Discrete, integrated, virtual, CPU: in this order."""
 
-_NEEDED = {"shaderInt64": "64-bit integers in shaders", "bufferDeviceAddress": "buffer device addresses"}
+_NEEDED = {"shaderInt64": "64-bit integers in shaders"}
 _PREFIXES = ("shader", "buffer", "storage", "timeline")
 _MODES = ("SignedZeroInfNanPreserve", "DenormPreserve", "RoundingModeRTE")
+_MOST_BUFFERS = 64
+"""Storage buffers of a shader: what a descriptor set is made for. Kernels with more arrays let some share one."""
+
 _CURE = "install a Vulkan driver (`apt-get install mesa-vulkan-drivers` brings lavapipe, which runs on CPUs)"
 
 
-class Absent(Exception):
+_RAW = {
+    "int8": ("shaderInt8", "storageBuffer8BitAccess"), "int16": ("shaderInt16", "storageBuffer16BitAccess"),
+    "float64": ("shaderFloat64",), "int64_atomics": ("shaderBufferInt64Atomics",),
+    "float32_add": ("shaderBufferFloat32AtomicAdd",), "float64_add": ("shaderBufferFloat64AtomicAdd",),
+    "buffer_addresses": ("bufferDeviceAddress",), "subgroups": ("subgroups",),
+    "wide_subgroups": ("subgroups", "shaderSubgroupExtendedTypes"),
+}  # fmt: skip
+"""Features of kernels, and those of the driver that make one up."""
+
+_OTHERS = ("loop_limit", "modes")
+"""What can be masked beside them."""
+
+
+class Absent(DeviceError):
     """There is no device to use: the reason, and the cure."""
+
+    def __init__(self, reason: str, cure: str) -> None:
+        super().__init__(f"{reason}; cure: {cure}")
+        self.reason, self.cure = reason, cure
 
 
 def _library() -> Any:
@@ -45,18 +65,37 @@ def _library() -> Any:
 
 
 @contextmanager
-def refusals(doing: str) -> Iterator[None]:
-    """Errors of the driver as DeviceError."""
+def refusals(doing: str, device: Device | None = None) -> Iterator[None]:
+    """Errors of the driver as DeviceError. device: what is lost where the driver says so."""
     vk = _library()
     try:
         yield
     except vk.VkError as problem:
-        raise DeviceError(f"Vulkan, {doing}: {type(problem).__name__}") from problem
+        if device is not None and isinstance(problem, vk.VkErrorDeviceLost):
+            device.lost = True
+        raise DeviceError(f"Vulkan, {doing}: {_worded(problem)}") from problem
+
+
+def _worded(problem: Exception) -> str:
+    """The name of an error, and what can be done where something can."""
+    name = type(problem).__name__
+    return f"{name}; cure: {_CURES[name]}" if name in _CURES else name
+
+
+_CURES = {
+    "VkErrorDeviceLost": "start the process anew; a kernel that runs for seconds without end is what drivers stop, so "
+    "give it fewer iterations or steps",
+    "VkErrorOutOfDeviceMemory": "smaller or fewer arrays, or sg.reset(), which gives adstacks and idle buffers back",
+    "VkErrorOutOfHostMemory": "smaller or fewer arrays",
+}
 
 
 @dataclass(frozen=True)
 class Card:
-    """A physical device: its handle, name, kind (4: a CPU), version, features by name, and what is missing of it."""
+    """A physical device: its handle, name, kind (4: a CPU), version, features by name, and what is missing of it.
+
+    storage_buffers: how many a shader may have; reach: bytes of one that it sees; alignment: of where one begins.
+    """
 
     handle: Any
     name: str
@@ -65,6 +104,10 @@ class Card:
     has: frozenset[str]
     modes: tuple[tuple[str, int], ...]
     missing: tuple[str, ...]
+    storage_buffers: int = 4
+    reach: int = 1 << 27
+    alignment: int = 256
+    masked: tuple[str, ...] = ()
 
     @property
     def is_cpu(self) -> bool:
@@ -73,18 +116,19 @@ class Card:
     @property
     def features(self) -> Features:
         """What kernels may use."""
-        return Features(
-            int8={"shaderInt8", "storageBuffer8BitAccess"} <= self.has,
-            int16={"shaderInt16", "storageBuffer16BitAccess"} <= self.has,
-            float64="shaderFloat64" in self.has,
-            int64_atomics="shaderBufferInt64Atomics" in self.has,
-            float32_add="shaderBufferFloat32AtomicAdd" in self.has,
-            float64_add="shaderBufferFloat64AtomicAdd" in self.has,
-            subgroups="subgroups" in self.has,
-            wide_subgroups={"subgroups", "shaderSubgroupExtendedTypes"} <= self.has,
-            loop_limit="llvmpipe" in self.name,
-            modes=self.modes,
-        )
+        found = {name: self.has.issuperset(raw) for name, raw in _RAW.items()}
+        limit = "llvmpipe" in self.name and "loop_limit" not in self.masked
+        return Features(**found, storage_buffers=self.storage_buffers, loop_limit=limit, modes=self.modes)
+
+    def without(self, masked: Sequence[str]) -> Card:
+        """The card as if it lacked these features. Raises DeviceError for a name that is none."""
+        known = (*_RAW, *_OTHERS)
+        for name in masked:
+            if name not in known:
+                raise DeviceError(f"there is no feature {name!r} to mask; there are: {', '.join(known)}")
+        gone = {_RAW[name][-1] for name in masked if name in _RAW}
+        modes = () if "modes" in masked else self.modes
+        return replace(self, has=self.has - gone, modes=modes, masked=tuple(masked))
 
 
 def _fields(vk: Any, record: Any) -> set[str]:
@@ -111,8 +155,12 @@ def _card(vk: Any, handle: Any) -> Card:
         has |= _fields(vk, sums)
     has |= _subgroups(vk, handle)
     missing = tuple(text for name, text in _NEEDED.items() if name not in has)
-    kind = properties.deviceType
-    return Card(handle, properties.deviceName, kind, text, frozenset(has), _modes(vk, handle), missing)
+    kind, limits = properties.deviceType, properties.limits
+    return Card(
+        handle, properties.deviceName, kind, text, frozenset(has), _modes(vk, handle), missing,
+        min(limits.maxPerStageDescriptorStorageBuffers, limits.maxDescriptorSetStorageBuffers, _MOST_BUFFERS),
+        limits.maxStorageBufferRange, limits.minStorageBufferOffsetAlignment,
+    )  # fmt: skip
 
 
 def _subgroups(vk: Any, handle: Any) -> set[str]:
@@ -150,9 +198,12 @@ def choose(cards: Sequence[Card], wanted: str = "") -> Card:
 
 
 class Device:
-    """An open device. Raises Absent if there is none, DeviceError if it does not open, ImportError for the package."""
+    """An open device. Raises Absent if there is none, DeviceError if it does not open, ImportError for the package.
 
-    def __init__(self, wanted: str | None = None) -> None:
+    masked: features that it is opened without.
+    """
+
+    def __init__(self, wanted: str | None = None, masked: Sequence[str] = ()) -> None:
         self.vk = vk = _library()
         self.lock = threading.RLock()
         self.process = os.getpid()
@@ -163,18 +214,39 @@ class Device:
         except vk.VkError as problem:
             raise Absent(f"the Vulkan loader gives no device: {type(problem).__name__}", _CURE) from problem
         wanted = os.environ.get(CHOICE, "") if wanted is None else wanted
-        self.card = choose([_card(vk, handle) for handle in handles], wanted)
+        self.card = choose([_card(vk, handle) for handle in handles], wanted).without(masked)
         with refusals(f"opening {self.card.name}"):
             self.family = self._compute_family()
             self.handle = self._open()
-        self.queue = vk.vkGetDeviceQueue(self.handle, self.family, 0)
-        again = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT
-        info = vk.VkCommandPoolCreateInfo(queueFamilyIndex=self.family, flags=again)
-        self.commands = vk.vkCreateCommandPool(self.handle, info, None)
+            self.queue = vk.vkGetDeviceQueue(self.handle, self.family, 0)
+            again = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT
+            info = vk.VkCommandPoolCreateInfo(queueFamilyIndex=self.family, flags=again)
+            self.commands = vk.vkCreateCommandPool(self.handle, info, None)
+        self._set_layouts: dict[int, Any] = {}
+        self.lost = False
 
     def _compute_family(self) -> int:
         families = self.vk.vkGetPhysicalDeviceQueueFamilyProperties(self.card.handle)
-        return next(k for k, family in enumerate(families) if family.queueFlags & self.vk.VK_QUEUE_COMPUTE_BIT)
+        compute = self.vk.VK_QUEUE_COMPUTE_BIT
+        found = next((k for k, family in enumerate(families) if family.queueFlags & compute), None)
+        if found is None:
+            raise Absent(f"{self.card.name} has no queue for compute shaders", "use another device or backend")
+        return found
+
+    def require(self) -> None:
+        """Raise DeviceError where nothing can run on it any more."""
+        if self.process != os.getpid():
+            raise DeviceError(
+                f"{self.card.name} was opened by the process that this one was forked from; cure: compile the kernel "
+                "in this process, or start it by `spawn`"
+            )
+        if self.lost:
+            raise DeviceError(f"{self.card.name} was lost by a launch before; cure: {_CURES['VkErrorDeviceLost']}")
+
+    @property
+    def addressed(self) -> bool:
+        """Whether shaders reach memory by address."""
+        return "bufferDeviceAddress" in self.card.has
 
     def _open(self) -> Any:
         vk, has = self.vk, self.card.has
@@ -220,24 +292,55 @@ class Device:
 
     # -- programs -------------------------------------------------------------------------------------------
 
-    def pipelines(self, code: bytes, entries: Sequence[str]) -> tuple[Any, dict[str, Any]]:
-        """(pipeline layout, pipeline by entry point) of a module. Raises DeviceError."""
+    def pipelines(self, code: bytes, entries: Sequence[str], bindings: int = 0) -> tuple[Any, dict[str, Any]]:
+        """(pipeline layout, pipeline by entry point) of a module. bindings: storage buffers that it names.
+
+        Raises DeviceError, and holds nothing then.
+        """
         vk = self.vk
         with refusals("making pipelines"):
             module = vk.vkCreateShaderModule(
                 self.handle, vk.VkShaderModuleCreateInfo(codeSize=len(code), pCode=code), None
             )
-            stage = vk.VK_SHADER_STAGE_COMPUTE_BIT
-            pushed = vk.VkPushConstantRange(stageFlags=stage, offset=0, size=8)
-            layout = vk.vkCreatePipelineLayout(
-                self.handle, vk.VkPipelineLayoutCreateInfo(pPushConstantRanges=[pushed]), None
-            )
-            stages = [vk.VkPipelineShaderStageCreateInfo(stage=stage, module=module, pName=name) for name in entries]
-            infos = [vk.VkComputePipelineCreateInfo(layout=layout, stage=one) for one in stages]
-            made = vk.vkCreateComputePipelines(self.handle, vk.VK_NULL_HANDLE, len(infos), infos, None)
-            vk.vkDestroyShaderModule(self.handle, module, None)
-            del stages  # each holds the name of its entry point, which its copy in an info points to
+            layout = None
+            try:
+                layout = self._pipeline_layout(bindings)
+                made = self._made(module, layout, entries)
+            except vk.VkError:
+                if layout is not None:
+                    vk.vkDestroyPipelineLayout(self.handle, layout, None)
+                raise
+            finally:
+                vk.vkDestroyShaderModule(self.handle, module, None)
         return layout, {name: made[k] for k, name in enumerate(entries)}
+
+    def _pipeline_layout(self, bindings: int) -> Any:
+        vk = self.vk
+        pushed = vk.VkPushConstantRange(stageFlags=vk.VK_SHADER_STAGE_COMPUTE_BIT, offset=0, size=8)
+        sets = [self.set_layout(bindings)] if bindings else []
+        info = vk.VkPipelineLayoutCreateInfo(pSetLayouts=sets, pPushConstantRanges=[pushed])
+        return vk.vkCreatePipelineLayout(self.handle, info, None)
+
+    def _made(self, module: Any, layout: Any, entries: Sequence[str]) -> Any:
+        vk, stage = self.vk, self.vk.VK_SHADER_STAGE_COMPUTE_BIT
+        stages = [vk.VkPipelineShaderStageCreateInfo(stage=stage, module=module, pName=name) for name in entries]
+        infos = [vk.VkComputePipelineCreateInfo(layout=layout, stage=one) for one in stages]
+        made = vk.vkCreateComputePipelines(self.handle, vk.VK_NULL_HANDLE, len(infos), infos, None)
+        del stages  # each holds the name of its entry point, which its copy in an info points to
+        return made
+
+    def set_layout(self, bindings: int) -> Any:
+        """The layout of descriptor sets with so many storage buffers; one for all kernels, as long as the device."""
+        vk = self.vk
+        if bindings not in self._set_layouts:
+            kind, stage = vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, vk.VK_SHADER_STAGE_COMPUTE_BIT
+            buffers = [
+                vk.VkDescriptorSetLayoutBinding(binding=k, descriptorType=kind, descriptorCount=1, stageFlags=stage)
+                for k in range(bindings)
+            ]
+            info = vk.VkDescriptorSetLayoutCreateInfo(pBindings=buffers)
+            self._set_layouts[bindings] = vk.vkCreateDescriptorSetLayout(self.handle, info, None)
+        return self._set_layouts[bindings]
 
     def destroy(self, layout: Any, pipelines: dict[str, Any]) -> None:
         """Give what `pipelines` made back. No launch may use it."""

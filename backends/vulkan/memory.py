@@ -32,7 +32,8 @@ class Buffer:
     def __init__(self, device: Device, size: int, hidden: bool = False) -> None:
         self.device, self.size, self.hidden = device, size, hidden
         vk = device.vk
-        usage = vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | vk.VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | _ADDRESSED
+        indirect, addressed = vk.VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT, _ADDRESSED if device.addressed else 0
+        usage = vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | indirect | addressed
         self._memory: Any = None
         with refusals(f"a buffer of {size} bytes"):
             info = vk.VkBufferCreateInfo(size=size, usage=usage, sharingMode=vk.VK_SHARING_MODE_EXCLUSIVE)
@@ -56,13 +57,19 @@ class Buffer:
         vk.vkBindBufferMemory(device.handle, self._handle, self._memory, 0)
         if not self.hidden:
             self.view = memoryview(vk.vkMapMemory(device.handle, self._memory, 0, self.size, 0))
+        self.address = self._address() if device.addressed else 0
+
+    def _address(self) -> int:
+        """The device's address of the first byte."""
+        vk = self.device.vk
         place = vk.VkBufferDeviceAddressInfo(buffer=self._handle)
-        self.address: int = vk.lib.vkGetBufferDeviceAddress(device.handle, vk.ffi.addressof(place))
+        found: int = vk.lib.vkGetBufferDeviceAddress(self.device.handle, vk.ffi.addressof(place))
+        return found
 
     def _allocate(self, size: int, kinds: Sequence[int]) -> Any:
         """Memory of the first kind of which there is so much."""
         device, vk = self.device, self.device.vk
-        flags = vk.VkMemoryAllocateFlagsInfo(flags=_ALLOCATE_ADDRESSED)
+        flags = vk.VkMemoryAllocateFlagsInfo(flags=_ALLOCATE_ADDRESSED) if device.addressed else None
         for place, kind in enumerate(kinds, 1):
             info = vk.VkMemoryAllocateInfo(pNext=flags, allocationSize=size, memoryTypeIndex=kind)
             try:
@@ -191,12 +198,16 @@ class Heap:
         return self.slabs[name].size if name in self.slabs else 0
 
     def base(self, name: str) -> int:
-        """Address of a slab; of an empty one, that of memory on which stacks without slots are read."""
+        """Address of a slab."""
+        return self.buffer(name).address
+
+    def buffer(self, name: str) -> Buffer:
+        """Of a slab; of an empty one, memory on which stacks without slots are read."""
         if name in self.slabs:
-            return self.slabs[name].address
+            return self.slabs[name]
         if self.void is None:
             self.void = Buffer(self.device, LEAST)
-        return self.void.address
+        return self.void
 
     def report(self) -> dict[str, dict[str, int]]:
         """{"real": {"current": bytes, "peak": bytes}, ...}."""

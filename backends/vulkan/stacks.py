@@ -34,12 +34,13 @@ class Slabs(Protocol):
 class Plan:
     """Numbers of one launch: words by their place in the block, bytes by slab, threads of tasks with stacks.
 
-    widest: bytes of the stack that takes most, its slots and its number.
+    by_task: bytes by task and slab. widest: bytes of the stack that takes most, its slots and its number.
     """
 
     threads: Mapping[int, int]
     words: list[tuple[int, int]] = field(default_factory=list)
     needs: dict[str, int] = field(default_factory=dict)
+    by_task: dict[tuple[int, str], int] = field(default_factory=dict)
     widest: tuple[int, int, int] = (0, 0, -1)
 
 
@@ -56,7 +57,8 @@ def plan(layout: Layout, sizes: Sizes, threads: Mapping[int, int]) -> Plan:
             out.widest = max(out.widest, (slots * size * threads[task], slots, stack.index))
         out.words += ((layout.rows[task, slab], threads[task] if offset else 0), (layout.strides[task, slab], offset))
         if offset:
-            out.needs[slab] = max(out.needs.get(slab, 0), threads[task] * max(offset, WIDEST))
+            out.by_task[task, slab] = threads[task] * max(offset, WIDEST)
+            out.needs[slab] = max(out.needs.get(slab, 0), out.by_task[task, slab])
     return out
 
 
@@ -70,12 +72,17 @@ def reserve(kernel: Kernel, layout: Layout, sizes: Sizes, threads: Mapping[int, 
         try:
             return found, heap.reserve(found.needs)
         except HeapRefusal as problem:
-            fewer = {task: max(LOCAL_SIZE, k // 2) if k > LOCAL_SIZE else k for task, k in threads.items()}
-            if fewer == threads:
+            half = {task: fewer(k) for task, k in threads.items()}
+            if half == threads:
                 size, slots, index = found.widest
                 reason = refusal(kernel, layout.stacks[index], slots, size, str(problem))
                 raise DeviceError(reason) from problem
-            threads = fewer
+            threads = half
+
+
+def fewer(threads: int) -> int:
+    """Half of the threads of a task, in whole groups; as many where there is one group."""
+    return max(LOCAL_SIZE, threads // 2 // LOCAL_SIZE * LOCAL_SIZE) if threads > LOCAL_SIZE else threads
 
 
 def slab_words(layout: Layout, base: Callable[[str], int]) -> list[tuple[int, int]]:

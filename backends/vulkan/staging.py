@@ -48,16 +48,17 @@ class Run:
         """Host to device."""
         size, at = self.end - self.begin, self.begin % ALIGN
         if size:
-            self.buffer.view[at : at + size] = _bytes(self.begin, size)
+            self.buffer.view[at : at + size] = bytes_at(self.begin, size)
 
     def copy_out(self, address: int, size: int) -> None:
         """Device to host."""
         at = self.begin % ALIGN + address - self.begin
         if size:
-            _bytes(address, size)[:] = self.buffer.view[at : at + size]
+            bytes_at(address, size)[:] = self.buffer.view[at : at + size]
 
 
-def _bytes(address: int, size: int) -> memoryview:
+def bytes_at(address: int, size: int) -> memoryview:
+    """Memory of the host."""
     return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
 
 
@@ -75,7 +76,7 @@ class Staging:
         self.arrays = arrays
         self.runs: list[Run] = []
         try:
-            for begin, end in _merged(sorted(span(array) for array in arrays.values())):
+            for begin, end in merged(sorted(span(array) for array in arrays.values())):
                 self.runs.append(Run(begin, end, pool.take(end - begin + 2 * ALIGN)))
         except BaseException:
             self.release()
@@ -106,7 +107,7 @@ class Staging:
         self.runs = []
 
 
-def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """(begin, end) of runs; spans that touch without overlapping stay apart."""
     out: list[tuple[int, int]] = []
     for at, size in spans:

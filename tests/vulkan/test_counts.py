@@ -46,4 +46,4 @@ def test_a_device_is_wanted_by_number_or_name() -> None:
 def test_why_there_is_none(cards: list[Card], wanted: str, reason: str) -> None:
     with pytest.raises(Absent) as caught:
         choose(cards, wanted)
-    assert reason in caught.value.args[0] and caught.value.args[1]
+    assert reason in caught.value.reason and caught.value.cure

@@ -1,0 +1,233 @@
+"""Kernels on a device without buffer addresses: shaders reach memory by descriptors of storage buffers.
+
+A launch is synchronous: arrays are copied to the device, the shaders of all tasks run in one submission, and what the
+kernel writes is copied back. Errors are raised by the launch itself, with the content that memory then has.
+
+A shader sees `Card.reach` bytes of a buffer. An array that is larger is refused. Adstacks that need more are split: a
+task is dispatched in parts, side by side, each with as many threads as have rows in one window of each slab, and with a
+descriptor set of its own. Rows count from 0 in each window, iterations from the number of the first thread of the part.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from weakref import finalize
+
+from ...compiler.errors import AdstackOverflow, DeviceError, StackgradError
+from ...compiler.ir.nodes import Kernel
+from ..base import Arrays, Draws, Scalars, Sizes
+from ..cpu.block import Block
+from ..cpu.report import exception
+from ..heap import HeapRefusal
+from ..llvm.layout import written
+from ..llvm.stack_sizes import capacity, refusal
+from ..spirv.bindings import BLOCK, Bindings
+from ..spirv.shaders import LOCAL_SIZE, PROBE, Shaders
+from . import stacks
+from .counts import iterations
+from .device import Card, Device
+from .executable import LOOPS
+from .memory import Buffer, Heap, Pool
+from .recording import Part, Recording
+from .windows import Window, Windows
+
+
+@dataclass(frozen=True)
+class Split:
+    """How the threads of tasks with adstacks are spread over windows. rows: threads of a part, by task.
+
+    windows: bytes of a window, by slab; parts: how many a slab has at most.
+    """
+
+    plan: stacks.Plan
+    windows: Mapping[str, int]
+    parts: int
+
+    @property
+    def rows(self) -> Mapping[int, int]:
+        return self.plan.threads
+
+    @property
+    def needs(self) -> dict[str, int]:
+        """Bytes by slab."""
+        return {slab: size * self.parts for slab, size in self.windows.items()}
+
+
+def split(shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], card: Card) -> Split:
+    """threads: of each task with stacks. Raises DeviceError for a group of threads that has no place in one window."""
+    one = stacks.plan(shaders.layout, sizes, {task: min(LOCAL_SIZE, k) for task, k in threads.items()})
+    rows, reach = {}, card.reach // card.alignment * card.alignment
+    for task, k in threads.items():
+        group = min(LOCAL_SIZE, k)
+        most = max((need for (of, _), need in one.by_task.items() if of == task), default=0)
+        if most > reach:
+            raise DeviceError(_no_place(shaders, one, most, card))
+        rows[task] = k if not most else min(k, reach // most * group)
+    plan = stacks.plan(shaders.layout, sizes, rows)
+    windows = {slab: -(-need // card.alignment) * card.alignment for slab, need in plan.needs.items()}
+    parts = max((-(-k // rows[task]) for task, k in threads.items() if k), default=1)
+    return Split(plan, windows, parts)
+
+
+def _no_place(shaders: Shaders, plan: stacks.Plan, most: int, card: Card) -> str:
+    size, slots, index = plan.widest
+    reason = (
+        f"the adstacks of one group of threads need {most} bytes, and shaders of {card.name} without buffer addresses "
+        f"reach {card.reach} bytes of a storage buffer"
+    )
+    return refusal(shaders.kernel, shaders.layout.stacks[index], slots, size, reason)
+
+
+def reserve(
+    shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], heap: Heap
+) -> tuple[Split, dict[int, int], bool]:
+    """(the split, threads by task, whether the heap grew): fewer threads where there is no memory for all.
+
+    Raises DeviceError, with the stack that wants most, where there is none for one group of threads.
+    """
+    card, wanted = heap.device.card, dict(threads)
+    while True:
+        found = split(shaders, sizes, wanted, card)
+        try:
+            return found, wanted, heap.reserve(found.needs)
+        except HeapRefusal as problem:
+            fewer = {task: stacks.fewer(k) for task, k in wanted.items()}
+            if fewer == wanted:
+                size, slots, index = found.plan.widest
+                stack = shaders.layout.stacks[index]
+                raise DeviceError(refusal(shaders.kernel, stack, slots, size, str(problem))) from problem
+            wanted = fewer
+
+
+def _give_back(recording: Recording, pool: Pool, own: Buffer) -> None:
+    """What an executable held."""
+    recording.destroy()
+    if recording.device.process == os.getpid():
+        pool.give(own)
+
+
+@dataclass
+class DescriptorExecutable:
+    """A compiled kernel. most: threads of a task. growths: how often a launch made the adstack heap larger."""
+
+    kernel: Kernel
+    shaders: Shaders
+    device: Device
+    pool: Pool
+    heap: Heap
+    most: int
+    growths: int = 0
+    _written: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None] = lambda: None
+        self._written = written(self.shaders.kernel)
+        self._block = Block(self.shaders.layout, self.kernel.name, self._written)
+        entries = [name for name, _ in self.shaders.entries]
+        self._recording = Recording(self.device, self.shaders.code, entries, self._bindings.count)
+        size, tail = self.shaders.layout.size, self.shaders.tail
+        self._own = self.pool.take(size + len(tail))
+        self._own.view[size : size + len(tail)] = tail
+        finalize(self, _give_back, self._recording, self.pool, self._own).atexit = False
+
+    @property
+    def _bindings(self) -> Bindings:
+        found = self.shaders.bindings
+        assert found is not None, "shaders that reach memory by address"
+        return found
+
+    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
+        """Execute once, arrays in place.
+
+        Raises KernelTypeError for arguments that do not fit and DeviceError for memory that cannot be had or reached,
+        both before anything runs; OutOfBounds, KernelAssertionError, DivisionByZero and AdstackOverflow afterwards.
+        """
+        layout, block = self.shaders.layout, self._block
+        with self.device.lock:
+            if layout.temps:
+                begin = layout.temps_at
+                block.view[begin : begin + 8 * len(layout.temps)] = bytes(8 * len(layout.temps))
+            block.bind(arrays, scalars, draws)
+            block.put(layout.request_at, PROBE)
+            threads, parts = self._threads(arrays, scalars), None
+            if layout.stacks:
+                threads, parts = self._place_stacks(sizes, threads)
+            self._run_staged({name: arrays[name] for name in layout.arrays}, threads, parts)
+            if block.word(layout.error_at):
+                raise self._error(sizes)
+
+    def _run_staged(self, arrays: Arrays, threads: dict[int, int], parts: Split | None) -> None:
+        layout, block, own = self.shaders.layout, self._block, self._own
+        staged = Windows(self.pool, self.device.card, arrays, self._bindings.arrays)
+        try:
+            for name, array in layout.arrays.items():
+                block.put(array.address_at, staged.address(name))
+            staged.copy_in()
+            own.view[: layout.size] = block.view
+            self._recording.run(self._sets(staged.windows, parts), self._parts(threads, parts))
+            block.view[:] = own.view[: layout.size]
+            for name in layout.arrays:
+                if name in self._written:
+                    staged.copy_out(name)
+        finally:
+            staged.release()
+
+    def _threads(self, arrays: Arrays, scalars: Scalars) -> dict[int, int]:
+        """Threads of each parallel task: whole groups, for the iterations it has, as far as they are known."""
+        found = {}
+        for index, task in enumerate(self.shaders.kernel.tasks):
+            if task.is_parallel:
+                count = iterations(task, arrays, scalars)
+                found[index] = self.most if count is None else min(self.most, -(-count // LOCAL_SIZE) * LOCAL_SIZE)
+        return found
+
+    def _place_stacks(self, sizes: Sizes, threads: dict[int, int]) -> tuple[dict[int, int], Split]:
+        """Reserve memory and write places into the block; gives threads, of which rows may allow fewer."""
+        layout, block = self.shaders.layout, self._block
+        rows = {task: threads.get(task, 1) for task, _ in layout.rows}
+        found, allowed, grew = reserve(self.shaders, sizes, rows, self.heap)
+        self.growths += grew
+        for at, word in (*found.plan.words, *((at, 0) for at in layout.slabs.values())):
+            block.put(at, word)
+        return threads | {task: k for task, k in allowed.items() if task in threads}, found
+
+    def _sets(self, arrays: Mapping[int, Window], parts: Split | None) -> list[dict[int, Window]]:
+        """What each descriptor set shows, by binding."""
+        common = {BLOCK: Window(self._own, 0, self._own.size), **arrays}
+        out = []
+        for part in range(parts.parts if parts else 1):
+            shown = dict(common)
+            for slab, binding in self._bindings.slabs.items():
+                buffer, size = self.heap.buffer(slab), parts.windows.get(slab, 0) if parts else 0
+                shown[binding] = Window(buffer, part * size, size or min(buffer.size, self.device.card.reach))
+            out.append(shown)
+        return out
+
+    def _parts(self, threads: dict[int, int], parts: Split | None) -> list[list[Part]]:
+        """What is dispatched side by side, one after another, without tasks that have no iterations."""
+        out = []
+        for name, task in self.shaders.entries:
+            if task is None:
+                out.append([Part(name, 1, 0, 0, 1)])
+            elif threads[task]:
+                rows = parts.rows.get(task) if parts else None
+                out.append(list(_in_parts(name, threads[task], rows or threads[task])))
+        return out
+
+    def _error(self, sizes: Sizes) -> StackgradError:
+        record = self._block.take_error()
+        if self.shaders.sites[record[0]].kind == "loops":
+            return DeviceError(LOOPS.format(self.kernel.name, self.shaders.sites[record[0]].task))
+        published = [(s, capacity(s, sizes)) for s in self.shaders.layout.stacks]
+        found, explain = exception(self.shaders.kernel, self.shaders.sites, record, published), self._explain()
+        return found if explain is None or not isinstance(found, AdstackOverflow) else explain(found)
+
+    def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
+        """Let what a reference leads to, if it is alive, add to the overflows of this kernel what it knows of them."""
+        self._explain = explain
+
+
+def _in_parts(name: str, threads: int, rows: int) -> list[Part]:
+    firsts = range(0, threads, rows)
+    return [Part(name, min(rows, threads - f) // LOCAL_SIZE, k, f, threads) for k, f in enumerate(firsts)]
