@@ -1,13 +1,14 @@
 """`python -m stackgrad.harness.bench [WORK ...] [--peers NAMES] [--repeat N] [--threads N] [--arch ARCH]
-[--json FILE]`. The works of arch cuda are others, see device_works.py."""
+[--shrink N] [--json FILE]`. The works of archs cuda and vulkan are others, see device_works.py."""
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
-from .device_works import DEVICE_WORKS
+from .device_works import DEVICE_WORKS, SHRINK
 from .jax_works import NAMES as OF_JAX
 from .run import Column, Figures, machine, measure
 from .works import WORKS
@@ -23,6 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown:
         print(f"no work is called {unknown[0]!r}; there are: {', '.join(works)}", file=sys.stderr)
         return 2
+    os.environ[SHRINK] = str(given.shrink)
     libraries = [OURS, *filter(None, given.peers.split(","))]
     pythons = {name: sys.executable if name in (OURS, "jax") else given.peer_python for name in libraries}
     print(f"{machine(given.arch)}; {given.threads} threads; medians of {given.repeat}")
@@ -40,7 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m stackgrad.harness.bench", description=__doc__)
     parser.add_argument("works", nargs="*", metavar="WORK", help=f"of {', '.join(WORKS)}; all if none is given")
-    parser.add_argument("--arch", default="cpu", choices=("cpu", "cuda"), help="what the works run on")
+    parser.add_argument("--arch", default="cpu", choices=("cpu", "cuda", "vulkan"), help="what the works run on")
+    parser.add_argument("--shrink", type=int, default=1, help="works of a device on so many times fewer elements, "
+                        "to see on a slow one that they are right")  # fmt: skip
     parser.add_argument("--peers", default="", help="libraries to run beside: quadrants, taichi, jax")
     parser.add_argument("--peer-python", default=sys.executable, help="the interpreter that has the peers")
     parser.add_argument("--repeat", type=int, default=9, help="samples a column (at least 7 for a claim)")

@@ -129,9 +129,9 @@ def machine(arch: str = "cpu") -> str:
     except (OSError, StopIteration):
         pass
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    card = f"{_card()}; " if arch == "cuda" else ""
+    card = {"cuda": _card, "vulkan": _vulkan}.get(arch, str)()
     system = f"{platform.system()}, Python {platform.python_version()} ({sys.executable})"
-    return f"{card}{name}, {cores} processors, {system}"
+    return f"{card}{card and '; '}{name}, {cores} processors, {system}"
 
 
 def _card() -> str:
@@ -141,3 +141,10 @@ def _card() -> str:
         return subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown GPU"
+
+
+def _vulkan() -> str:
+    """The Vulkan device that we would choose."""
+    from ...backends import registry
+
+    return registry.get("vulkan").probe().version or "no Vulkan device"
