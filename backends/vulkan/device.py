@@ -15,6 +15,7 @@ from typing import Any
 
 from ...compiler.errors import DeviceError
 from ..spirv.emit import Features
+from .pipeline_cache import pipeline_cache
 
 CHOICE = "STACKGRAD_VULKAN_DEVICE"
 """Part of the name of the device to use, or its number."""
@@ -305,7 +306,8 @@ class Device:
             layout = None
             try:
                 layout = self._pipeline_layout(bindings)
-                made = self._made(module, layout, entries)
+                with pipeline_cache(self, code, entries) as cache:
+                    made = self._made(module, layout, entries, cache)
             except vk.VkError:
                 if layout is not None:
                     vk.vkDestroyPipelineLayout(self.handle, layout, None)
@@ -321,11 +323,11 @@ class Device:
         info = vk.VkPipelineLayoutCreateInfo(pSetLayouts=sets, pPushConstantRanges=[pushed])
         return vk.vkCreatePipelineLayout(self.handle, info, None)
 
-    def _made(self, module: Any, layout: Any, entries: Sequence[str]) -> Any:
+    def _made(self, module: Any, layout: Any, entries: Sequence[str], cache: Any) -> Any:
         vk, stage = self.vk, self.vk.VK_SHADER_STAGE_COMPUTE_BIT
         stages = [vk.VkPipelineShaderStageCreateInfo(stage=stage, module=module, pName=name) for name in entries]
         infos = [vk.VkComputePipelineCreateInfo(layout=layout, stage=one) for one in stages]
-        made = vk.vkCreateComputePipelines(self.handle, vk.VK_NULL_HANDLE, len(infos), infos, None)
+        made = vk.vkCreateComputePipelines(self.handle, cache, len(infos), infos, None)
         del stages  # each holds the name of its entry point, which its copy in an info points to
         return made
 
