@@ -111,13 +111,15 @@ class Peer:
         """The program forward, then its gradient at the content that this left."""
         return self.begin(program)()
 
-    def begin(self, program: Program) -> Callable[[], Answer]:
-        """Start to run a program; what is returned waits for the answer. One at a time."""
+    def begin(self, program: Program, gradient_alone: bool = False) -> Callable[[], Answer]:
+        """Start to run a program; what is returned waits for the answer. One at a time. gradient_alone: at the content
+        that the program starts with.
+        """
         reason = self.supports(program)
         if reason is not None:
             return lambda: Answer(Unsupported(reason), Unsupported(reason))
-        self._give(render_source(program, self.name, self._needs_start(program)))
-        return lambda: self._answered(program)
+        self._give(render_source(program, self.name, self._needs_start(program), not gradient_alone))
+        return lambda: self._answered(program, gradient_alone)
 
     def _needs_start(self, program: Program) -> bool:
         """Whether the package is to be started again before this program."""
@@ -129,9 +131,9 @@ class Peer:
         self._start, self._served = line, 0
         return True
 
-    def _answered(self, program: Program) -> Answer:
+    def _answered(self, program: Program, gradient_alone: bool) -> Answer:
         found = self._take()
-        return found if isinstance(found, Answer) else read_answer(program, found)
+        return found if isinstance(found, Answer) else read_answer(program, found, gradient_alone)
 
     def ask(self, text: str) -> Answer | dict[str, Any]:
         """What the text prints; an Answer where the process did not live to say it."""
@@ -194,13 +196,15 @@ class Peer:
         self.close()
 
 
-def read_answer(program: Program, found: Mapping[str, Any]) -> Answer:
+def read_answer(program: Program, found: Mapping[str, Any], gradient_alone: bool = False) -> Answer:
     """The outcomes in what a rendered file prints."""
     error = found.get("error")
     failed = None if error is None else _failure(error)
     forward, gradient = found.get("forward"), found.get("gradient")
-    if forward is None or (gradient is None and failed is None):
+    if (forward is None and not gradient_alone) or (gradient is None and failed is None):
         failed = failed or Trap("ValueError", "the file printed no result")
+    if gradient_alone:
+        failed = failed or Unsupported("only the gradient was asked for")
     arrays = {f.name: (f.storage, f.dtype.dtype) for f in program.fields}
     return Answer(
         failed if forward is None else Ok({n: _array(v, *arrays[n]) for n, v in forward.items()}),  # type: ignore[arg-type]

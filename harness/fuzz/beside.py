@@ -1,11 +1,13 @@
 """What peers make of a program, beside the interpreter: they run the source text, at their own optimisation.
 
 The standard is that of executors which contract and approximate. A program is judged in one launch, as a peer's file
-makes one.
+makes one. Where the gradient alone is wanted, the peer gets what the interpreter left in memory, and does not launch
+the kernel itself: it would compile for as long again.
 """
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,19 +29,36 @@ def compare(
     forward = _standard(made, "plain", initial, scalars)
     if forward is None:
         return
-    reverse = None
-    seeds = {name + GRAD: seed for name, seed in program.seeds().items()}
-    if made.gradients and made.refusal is None and made.lean.marking is None:
-        reverse = by_hand(made, initial, {**forward.arrays, **seeds}, scalars)
-    asked = [(name, peers[name].begin(program)) for name in plan.peers]  # each works in a process of its own
-    for name, finish in asked:
-        answer = finish()
+    given, alone = program, plan.only is not None and plan.only[0] == "reverse"
+    if alone:
+        given = _after(program, forward.arrays)
+    asked = [(name, peers[name].begin(given, alone)) for name in plan.peers]  # each works in a process of its own
+    try:
+        reverse = _reverse(program, made, initial, forward.arrays, scalars)
+    finally:
+        answers = [(name, finish()) for name, finish in asked]
+    for name, answer in answers:
         if plan.wants("forward", name):
             yield _judged("forward", name, "plain", forward, answer.forward)
         if reverse is not None and plan.wants("reverse", name):
-            known = Bounded({n: reverse.arrays[n] for n in seeds}, {n: reverse.errors[n] for n in seeds},
-                            reverse.poisoned, reverse.trips, reverse.executed)  # fmt: skip
-            yield _judged("reverse", name, "lean", known, answer.gradient)
+            yield _judged("reverse", name, "lean", reverse, answer.gradient)
+
+
+def _after(program: Program, arrays: Arrays) -> Program:
+    """The same with what a launch leaves as its initial content."""
+    contents = tuple((name, tuple(np.ravel(arrays[name]).tolist())) for name, _ in program.inputs.arrays)
+    return replace(program, inputs=replace(program.inputs, arrays=contents))
+
+
+def _reverse(program: Program, made: Lowerings, initial: Arrays, after: Arrays, scalars: Scalars) -> Bounded | None:
+    """What the gradient of a peer is judged by: adjoints of the initial content."""
+    if not made.gradients or made.refusal is not None or made.lean.marking is not None:
+        return None
+    seeds = {name + GRAD: seed for name, seed in program.seeds().items()}
+    found = by_hand(made, initial, {**after, **seeds}, scalars)
+    if found is None:
+        return None
+    return replace(found, arrays={n: found.arrays[n] for n in seeds}, errors={n: found.errors[n] for n in seeds})
 
 
 def by_hand(made: Lowerings, initial: Arrays, memory: Arrays, scalars: Scalars) -> Bounded | None:

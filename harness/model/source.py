@@ -261,15 +261,18 @@ def _parameters(w: Writer, params: tuple[m.Param, ...]) -> list[str]:
     return [f"{p.name}: {p.struct or w.type(p.dtype, p.shape)}" if p.dtype or p.struct else p.name for p in params]
 
 
-def render_source(program: m.Program, dialect: str = "stackgrad", start: bool = True) -> str:
+def render_source(
+    program: m.Program, dialect: str = "stackgrad", start: bool = True, forward: bool = True
+) -> str:
     """A file that runs the kernel forward, then its gradient, and prints the results as JSON.
 
     Its argument names the arch (default cpu). The line printed holds `forward`: final content by field, and
     `gradient`: adjoints of the initial content, or `error`. Reals are hexadecimal. start: without it, the package is
-    taken to be started already, as `start_line` says. Raises NotInDialect.
+    taken to be started already, as `start_line` says. forward: without it, only the gradient is run, at the content
+    that the program starts with. Raises NotInDialect.
     """
     w = Writer(program, DIALECTS[dialect])
-    return "\n".join([*_head(w, start), "", *_definitions(w), *_foot(w)])
+    return "\n".join([*_head(w, start), "", *_definitions(w), *_foot(w, forward)])
 
 
 def start_line(program: m.Program, dialect: str = "stackgrad") -> str:
@@ -368,7 +371,7 @@ def _argument(w: Writer, param: m.Param) -> str:
     return f"{w.dialect.alias}.Vector([{entries}], {w.dtype(param.dtype)})"
 
 
-def _foot(w: Writer) -> Iterator[str]:
+def _foot(w: Writer, forward: bool) -> Iterator[str]:
     program = w.program
     parts = (f"{w.dialect.alias}.BufferView({f.name}, {v.first}, {v.size})" for f, v in viewed(program))
     args = ", ".join(
@@ -378,8 +381,9 @@ def _foot(w: Writer) -> Iterator[str]:
     with_grad = ", ".join(f'"{f.name}": {f.name}' for f in program.fields if f.grad)
     yield "result = {}"
     yield "try:"
-    yield f"    {program.kernel.name}({args})"
-    yield f"    result['forward'] = {{name: numbers(f) for name, f in {{{everything}}}.items()}}"
+    if forward:
+        yield f"    {program.kernel.name}({args})"
+        yield f"    result['forward'] = {{name: numbers(f) for name, f in {{{everything}}}.items()}}"
     for name, content in program.inputs.seeds:
         yield f"    {_fill(program, name, content, '.grad')}"
     yield f"    {program.kernel.name}.grad({args})"

@@ -41,6 +41,15 @@ def test_values_and_gradient(peer: Peer) -> None:
     assert answer.gradient.arrays["x.grad"].dtype == np.float64
 
 
+def test_a_gradient_is_given_without_a_launch(peer: Peer) -> None:
+    answer = peer.begin(program(), gradient_alone=True)()
+    assert isinstance(answer.forward, Unsupported)
+    assert isinstance(answer.gradient, Ok) and answer.gradient.arrays["x.grad"].tolist() == [6.0, -2.0]
+    whole = peer.run(program())
+    assert isinstance(whole.forward, Ok) and whole.forward.arrays["y"].tolist() == [9.0, 0.25]
+    assert isinstance(read_answer(program(), {}, gradient_alone=True).gradient, Trap)
+
+
 def test_one_process_serves_many_programs(peer: Peer) -> None:
     peer.run(program())
     process = peer._process
