@@ -1,0 +1,243 @@
+"""docs/support.md, made of what generators do with kernels:  python tests/docs/support_page.py
+
+The page is never edited by hand: a test fails if it is not what this module makes. No cell is written down here: every
+operation in each of its types, and every statement of the text tests, is given to what decides for a backend.
+"""
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_TESTS = Path(__file__).resolve().parents[1]
+if str(_TESTS) not in sys.path:
+    sys.path.append(str(_TESTS))
+
+from spirv_support import kernel_texts  # noqa: E402
+from stackgrad.backends import limits, registry  # noqa: E402
+from stackgrad.backends.base import Options  # noqa: E402
+from stackgrad.backends.llvm.control import BRANCHING  # noqa: E402
+from stackgrad.backends.llvm.ops import LLVM  # noqa: E402
+from stackgrad.backends.llvm.statements import LOWER as LLVM_LOWER  # noqa: E402
+from stackgrad.backends.spirv.ops import SPIRV  # noqa: E402
+from stackgrad.backends.spirv.shaders import generate  # noqa: E402
+from stackgrad.backends.spirv.statements import LOWER as SPIRV_LOWER  # noqa: E402
+from stackgrad.backends.vulkan.backend import CAPABILITIES  # noqa: E402
+from stackgrad.compiler.ir.nodes import STATEMENTS, Kernel, Stmt, Task  # noqa: E402
+from stackgrad.compiler.ir.nodes import Op as OpStatement  # noqa: E402
+from stackgrad.compiler.ir.ops import OPS, Op  # noqa: E402
+from stackgrad.compiler.ir.parser import parse_kernel  # noqa: E402
+from stackgrad.compiler.ir.types import SCALARS, Scalar, u1  # noqa: E402
+from stackgrad.compiler.ir.walk import map_blocks, results, walk_kernel  # noqa: E402
+from stackgrad.reference.launch import run  # noqa: E402
+from stackgrad.reference.machine import RUN  # noqa: E402
+from stackgrad.reference.scalar import NUMPY  # noqa: E402
+
+PAGE = _TESTS.parent / "docs" / "support.md"
+assert run, "what it imports fills the table of the reference"
+
+FOLDERS = ("statements", "ad")
+
+HEAD = """\
+# What each backend supports
+
+One row for each operation and each statement. The page is generated: every operation in each of its types, and every
+statement of the kernels under `tests/statements/` and `tests/ad/`, was given to each backend. After a change of a
+generator or of a limit, run `python tests/docs/support_page.py`; a test fails while the page says something else.
+
+*yes*: in every type. *not T*: refused in type T, before anything runs, with the statement and its line. *partly T*:
+some of them are. *no*: refused. The reasons stand below; what to write instead is in the message.
+"""
+
+NEEDS = """\
+A Vulkan device may lack what these types need. There a kernel with them is refused with the statement that needs it:
+
+| types | feature |
+|---|---|
+{rows}
+"""
+ABSENT = {"amdgpu": "There is no generator for GPUs of AMD in this version; Vulkan runs there."}
+"""Columns that people look for."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One backend. limit: name of its holes in `LIMITS`. lacks: whether it has no row for a key."""
+
+    name: str
+    limit: str
+    lacks: Callable[[object], bool]
+
+
+def _in_llvm(key: object) -> bool:
+    return key in LLVM or key in LLVM_LOWER or key in BRANCHING
+
+
+def _in_spirv(key: object) -> bool:
+    """Statements that a pass takes away need no row."""
+    removed = SPIRV_LOWER.holes.get(key, "").startswith("lower_exits")  # type: ignore[call-overload]
+    return key in SPIRV or key in SPIRV_LOWER or removed
+
+
+COLUMNS = (
+    Column("reference", "reference", lambda key: key not in NUMPY and key not in RUN),
+    Column("cpu", "cpu", lambda key: not _in_llvm(key)),
+    Column("cuda", "nvptx", lambda key: not _in_llvm(key)),
+    Column("vulkan", "vulkan", lambda key: not _in_spirv(key)),
+    Column("metal", "metal", lambda key: not _in_spirv(key)),
+)
+
+# ---- cells --------------------------------------------------------------------------------------------------------
+
+Instances = Mapping[str, Sequence[Stmt]]
+"""Statements by type, "" if they have none."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What became of a key. refused, partly: reasons by type. types: how many it has."""
+
+    refused: Mapping[str, str]
+    partly: Mapping[str, str]
+    types: int
+    lacks: bool = False
+
+    @property
+    def reasons(self) -> list[str]:
+        return [*self.refused.values(), *self.partly.values()]
+
+    def __str__(self) -> str:
+        if self.lacks or (self.types and len(self.refused) == self.types):
+            return "no"
+        parts = [f"{word} {', '.join(of)}" for word, of in (("not", self.refused), ("partly", self.partly)) if of]
+        return "; ".join(parts) or "yes"
+
+
+def cell(column: Column, key: object, instances: Instances) -> Cell:
+    """The statements of each type, one by one. A type that nothing can be loaded of is refused wherever it is used."""
+    refused, partly = {}, {}
+    for name, some in instances.items():
+        if without := name and refusal(column.limit, load_of(name)):
+            refused[name] = without
+            continue
+        reasons = [reason for reason in (refusal(column.limit, stmt) for stmt in some) if reason]
+        if reasons:
+            (refused if len(reasons) == len(some) else partly)[name] = reasons[0]
+    return Cell(refused, partly, len(instances), column.lacks(key))
+
+
+def refusal(limit: str, stmt: Stmt) -> str:
+    """Why a backend refuses a statement alone, without those inside of it; "" if it does not."""
+    alone = Task((map_blocks(stmt, lambda block: ()),))
+    return next((row.reason for row in limits.LIMITS if row.backend == limit and row.find(alone) is not None), "")
+
+
+@cache
+def load_of(t: str) -> Stmt:
+    """A statement that makes a value of a type."""
+    kernel = parse_kernel(f"kernel k(x: {t}[1]) {{ serial {{ %0: i32 = const 0 %1: {t} = load x[%0] }} }}")
+    return kernel.tasks[0].body[-1]
+
+
+def operand_types(op: Op, t: Scalar) -> tuple[Scalar, ...] | None:
+    """Operands of a type that the operation takes."""
+    for types in ((t,) * op.arity, (u1, *(t,) * (op.arity - 1))):
+        if op.types(types) is not None and (op.arity == 3) == (types[0] == u1 != t or op.arity == 3 and t == u1):
+            return types
+    return None
+
+
+def kernel_of(name: str, types: Sequence[Scalar]) -> Kernel:
+    """A kernel of one operation on operands of these types."""
+    op = OPS[name]
+    params = ", ".join(f"x{k}: {t}[1]" for k, t in enumerate(types))
+    loads = " ".join(f"%{k}: {t} = load x{k}[%9]" for k, t in enumerate(types))
+    result, operands = op.types(tuple(types)), ", ".join(f"%{k}" for k in range(op.arity))
+    return parse_kernel(
+        f"kernel k({params}, y: {result}[1]) {{ serial {{ %9: i32 = const 0 {loads} "
+        f"%8: {result} = {name} {operands} store y[%9], %8 }} }}"
+    )
+
+
+def instances_of_operation(name: str) -> Instances:
+    """The operation in every type that it has."""
+    found = {t.name: types for t in SCALARS.values() if (types := operand_types(OPS[name], t))}
+    return {t: [s for s in walk_kernel(kernel_of(name, types)) if isinstance(s, OpStatement)]
+            for t, types in found.items()}  # fmt: skip
+
+
+@cache
+def text_kernels() -> list[Kernel]:
+    """All text tests of statements."""
+    return [parse_kernel(text) for folder in FOLDERS for _, text in kernel_texts(folder)]
+
+
+def type_of(stmt: Stmt) -> str:
+    """The type that a statement makes, holds or takes."""
+    made = [value.type for value in results(stmt)]
+    taken = getattr(stmt, "dtype", None) or getattr(getattr(stmt, "value", None), "type", None)
+    return str(made[0] if made else taken or "")
+
+
+def instances_of_statement(cls: type[Stmt]) -> Instances:
+    """Statements of the class in the text tests."""
+    found: dict[str, list[Stmt]] = {}
+    for kernel in text_kernels():
+        for stmt in walk_kernel(kernel):
+            if type(stmt) is cls:
+                found.setdefault(type_of(stmt), []).append(stmt)
+    return {t: found[t] for t in [*SCALARS, ""] if t in found}
+
+
+# ---- the page -----------------------------------------------------------------------------------------------------
+
+
+def rows() -> Iterator[tuple[str, str, dict[str, Cell]]]:
+    """(kind, key, cells by column)."""
+    for name in OPS:
+        kernels = instances_of_operation(name)
+        yield "operation", name, {c.name: cell(c, name, kernels) for c in COLUMNS}
+    for name, cls in STATEMENTS.items():
+        of_statement = instances_of_statement(cls)
+        yield "statement", name, {c.name: cell(c, cls, of_statement) for c in COLUMNS}
+
+
+def capabilities() -> dict[str, list[str]]:
+    """Types by the feature of a Vulkan device that arrays of them need."""
+    found: dict[str, list[str]] = {}
+    for t in SCALARS.values():
+        text = f"kernel k(x: {t}[1]) {{ serial {{ %0: i32 = const 0 %1: {t} = load x[%0] store x[%0], %1 }} }}"
+        for capability in generate(parse_kernel(text), Options()).capabilities:
+            if capability in CAPABILITIES:
+                types = found.setdefault(CAPABILITIES[capability], [])
+                types += [t.name] * (t.name not in types)
+    return found
+
+
+def text() -> str:
+    """The whole page."""
+    columns = [*(c.name for c in COLUMNS), *ABSENT]
+    made, reasons = list(rows()), {}
+    parts = [HEAD]
+    for kind, title in (("operation", "Operations"), ("statement", "Statements")):
+        parts += [f"## {title}\n", f"| {kind} | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+        for of_kind, key, cells in made:
+            if of_kind == kind:
+                parts.append(f"| `{key}` | {' | '.join([*map(str, cells.values()), *('no' for _ in ABSENT)])} |")
+                reasons |= {(c, why): None for c, found in cells.items() for why in found.reasons}
+        parts.append("")
+    parts.append("## Why\n")
+    parts += [f"* {column}: {why}" for column, why in [*sorted(reasons), *ABSENT.items()]]
+    parts += ["", NEEDS.format(rows="\n".join(f"| {', '.join(ts)} | `{f}` |" for f, ts in capabilities().items()))]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def missing_columns() -> set[str]:
+    """Backends without a column."""
+    return set(registry.BACKENDS) - {c.name for c in COLUMNS}
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text(), encoding="utf-8")
