@@ -158,8 +158,8 @@ def reordered() -> LaunchExecutor:
 VARIANTS = {"cpu-masked": "cpu"}
 """Other ways to run a backend, as executors of their own: the backend behind each."""
 
-EMULATED = {"cuda-emulated": "cpu", "cuda-emulated-few": "cpu"}
-"""Executors without the device of their backend: on what else they need. They run where they are named."""
+EMULATED = {"cuda-emulated": "cpu", "cuda-emulated-few": "cpu", "metal-emulated": ""}
+"""Executors without the device of their backend: what backend they need beside. They run where they are named."""
 
 
 JUDGED = "vulkan-judged"
@@ -181,6 +181,10 @@ def _masked() -> Backend:
 
 
 def _emulated(name: str) -> Backend:
+    if name == "metal-emulated":
+        from .emulated_metal.backend import emulated as metal
+
+        return metal()
     from .emulated_cuda.backend import emulated
 
     return settled(emulated(name))
@@ -206,7 +210,9 @@ def present_backends(
     every = [n for n in registry.BACKENDS if n != "reference"] + list(VARIANTS if variants else ())
     wanted = every if names is None else list(names)
     probes = registry.probe_all()
-    probes |= {name: probes[backend] for name, backend in (VARIANTS | EMULATED | {JUDGED: "vulkan"}).items()}
+    needed = {name: backend for name, backend in (VARIANTS | EMULATED | {JUDGED: "vulkan"}).items() if backend}
+    probes |= {name: probes[backend] for name, backend in needed.items()}
+    probes |= {name: backend_named(name).probe() for name in EMULATED.keys() - needed.keys()}
     found, absent = [], {}
     for name in wanted:
         backend = None if name in probes and not probes[name].available else backend_named(name)

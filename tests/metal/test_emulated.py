@@ -1,0 +1,157 @@
+"""What the texts mean: programs for Metal, run on the host, do what .kir files and the reference say."""
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kir_test_support import numbers, running
+from kir_test_support.directives import Case, Check, Directive, read_cases, read_check
+from stackgrad.backends.base import Draws, Options, Sizes
+from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.metal import accesses
+from stackgrad.backends.metal.program import program
+from stackgrad.compiler.driver import Lowered, prepare_forward, prepare_reverse
+from stackgrad.compiler.errors import InternalError, StackgradError, Unsupported
+from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.ops import OPS
+from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.harness import executors
+from stackgrad.harness.emulated_metal import library
+from stackgrad.harness.emulated_metal.backend import EmulatedMetal, emulated
+
+TESTS = Path(__file__).parents[1]
+TYPES = {"ops": ("", "f32", "i32", "u64"), "statements": ("", "f16", "f32", "i8", "i64"), "ad": ("", "f32")}
+FILES = [path for folder in TYPES for path in sorted((TESTS / folder).glob("*.kir"))]
+
+
+@pytest.fixture(scope="module")
+def metal(translator: None) -> EmulatedMetal:
+    probe = emulated().probe()
+    if not probe.available:
+        pytest.skip(f"metal-emulated: {probe.reason}; cure: {probe.cure}")
+    return emulated()
+
+
+class Runs:
+    """The kernel of a text, its gradient, and its debug build, each made once."""
+
+    def __init__(self, text: str, metal: EmulatedMetal) -> None:
+        self.kernel, self.metal = running.parsed(text), metal
+        self._made: dict[tuple[bool, bool], Launcher] = {}
+
+    def launch(self, debug: bool, grad: bool, check: Check) -> dict[str, np.ndarray]:
+        """Memory after the kernel and, if asked for, its gradient."""
+        arrays, scalars = running.memory(self.kernel, check)
+        for reverse in (False, True)[: 1 + grad]:
+            if (debug, reverse) not in self._made:
+                lowered = self._lowered(reverse)
+                self._made[debug, reverse] = Launcher(lowered, self.metal, Options(debug=debug))
+            self._made[debug, reverse].run(arrays, scalars, Draws(*check.draws))
+        return arrays
+
+    def _lowered(self, reverse: bool) -> Lowered:
+        if reverse:
+            return prepare_reverse(self.kernel)
+        return prepare_forward(self.kernel) if running._is_unsized(self.kernel) else Lowered(self.kernel)
+
+
+def wrong(runs: Runs, directive: Directive, check: Check, ulps: float) -> Iterator[str]:
+    """What one line of a file says, and the program does not do."""
+    kind, expected = directive.kind, check.expected
+    try:
+        arrays = runs.launch(kind == "trap", kind == "grad", check)
+    except Unsupported:
+        return
+    except StackgradError as error:
+        if kind != "trap" or type(error).__name__ != check.error or check.fragment not in str(error):
+            yield f"{type(error).__name__}: {error}"
+        return
+    if kind == "trap":
+        yield f"no {check.error}"
+    permitted = 2 * ulps + 4 if kind == "grad" else ulps
+    for name in expected.keys() & arrays.keys():
+        dtype, ndim = running.dtype_of(runs.kernel, name)
+        wanted = numbers.read_array(expected[name], dtype, ndim, exact=False)
+        yield from numbers.compare(name, arrays[name], wanted, dtype, permitted, kind != "grad")
+
+
+def ulps_of(case: Case, path: Path) -> float:
+    row = OPS.get(path.stem) if path.parent.name == "ops" else None
+    return case.ulps if case.ulps is not None else row.ulps if row else 0.0
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_kernels_of_tests(path: Path, metal: EmulatedMetal) -> None:
+    """Every line of the file that Metal can do, in some types, builds with checks where they are about traps."""
+    found: list[str] = []
+    for case in (case for case in read_cases(path.read_text()) if not case.invalid):
+        for dtype in (t for t in case.types if (t or "") in TYPES[path.parent.name]):
+            runs = Runs(case.source(dtype), metal)
+            for directive in (d for d in case.checks if d.applies(dtype or "any", "metal", "any")):
+                said = wrong(runs, directive, read_check(directive), ulps_of(case, path))
+                found += (f"line {directive.line} {dtype} {directive.kind}: {text}" for text in said)
+    assert not found
+
+
+def test_the_executor() -> None:
+    """Present where there is what it needs, never among those that run without being named."""
+    found, absent = executors.present_backends(["metal-emulated"])
+    assert [e.name for e in found] == ["metal-emulated"] or "cure: apt-get install" in absent["metal-emulated"]
+    assert "metal-emulated" not in {e.name for e in executors.present_backends()[0]}
+
+
+# ---- accesses -----------------------------------------------------------------------------------------------
+
+WIDE = """kernel k(x: u64[1], y: u64[1]) {{
+  bounds {{ %0: i32 = const 0 %1: i32 = shape y, 0 }} parallel %2: i32 in %0 .. %1 {{
+    %3: i32 = const 0 %4: u64 = load y[%2] %5: u64 = atomic {} x[%3], %4 }} }}"""
+
+
+@pytest.mark.parametrize(("op", "function"), [
+    ("add", np.add), ("bit_and", np.bitwise_and), ("bit_or", np.bitwise_or), ("bit_xor", np.bitwise_xor),
+])  # fmt: skip
+def test_64_bits_by_halves(metal: EmulatedMetal, op: str, function: np.ufunc) -> None:
+    """Carries from the lower half included, one of them out of the whole."""
+    y = np.random.default_rng(0).integers(0, 1 << 64, 300, np.uint64, endpoint=False)
+    y[:2] = 0xFFFFFFFF, 1
+    x = np.array([1 << 63 | 0xFFFFFFFF], np.uint64)
+    wanted = function.reduce(np.concatenate([x, y]))
+    metal.compile(parse_kernel(WIDE.format(op)), Options()).run({"x": x, "y": y}, {}, Sizes(), Draws())
+    assert x[0] == wanted
+
+
+def test_mistakes_in_accesses_are_found(metal: EmulatedMetal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lost carry, and a compare-and-swap that takes the weak form's failure for one of the comparison."""
+    lost = [line.replace(" + (old + low < old ? 1u : 0u)", "") for line in accesses.SPLIT["add"]]
+    monkeypatch.setitem(accesses.SPLIT, "add", lost)
+    with pytest.raises(AssertionError):
+        test_64_bits_by_halves(metal, "add", np.add)
+    once = lambda access: [line.replace("while (", "if (") for line in accesses._compare_exchange(access)]
+    monkeypatch.setitem(accesses.ACCESSES, "compare_exchange", once)
+    text = WIDE.format("cas").replace("u64", "u32").replace("x[%3], %4", "x[%3], %4 expected %6")
+    text = text.replace("%5: u32", "%6: u32 = load x[%3] %5: u32")
+    y, x = np.arange(1, 200, dtype=np.uint32), np.zeros(1, np.uint32)
+    metal.compile(parse_kernel(text), Options()).run({"x": x, "y": y}, {}, Sizes(), Draws())
+    assert x[0] in y  # the last iteration may fail, too
+
+
+def test_a_variable_without_a_first_value_is_found(metal: EmulatedMetal) -> None:
+    made = program(parse_kernel(SUM), Options())
+    text = library.source(made.entries)
+    library.compiled(text)
+    spoilt = re.sub(r"(float \w+) = 0\.0;", r"\1;", text, count=1)
+    assert spoilt != text
+    with pytest.raises(InternalError, match="may be used uninitialized|is used uninitialized"):
+        library.compiled(spoilt)
+
+
+SUM = """kernel k(x: f32[1]) { serial { %0: i32 = const 0 %1: i32 = shape x, 0 local v: f32
+  for %2: i32 in %0 .. %1 { %3: f32 = get v %4: f32 = load x[%2] %5: f32 = add %3, %4 set v, %5 }
+  %6: f32 = get v store x[%0], %6 } }"""
+
+
+def kernel_of(text: str) -> Kernel:
+    return parse_kernel(text)
