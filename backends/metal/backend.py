@@ -1,7 +1,7 @@
 """MetalBackend: kernels become Metal programs, which are checked but do not run: there is no launcher yet.
 
 Why: no machine with Metal has been at hand, and a launcher that nobody has run would be a guess. What one has to do is
-written down in docs/metal.md.
+written down in docs/metal.md, and done by what runs the texts on the host in tests (harness/emulated_metal).
 """
 from __future__ import annotations
 

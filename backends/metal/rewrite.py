@@ -8,6 +8,7 @@ follow the load; atomics through an address are refused or come out as text that
 of a function that writes memory stays where it is. The bodies here are placeholders that do write: translate.py puts
 those of accesses.py in their place.
 
+A signed remainder is spelt out, because SPIRV-Cross takes the remainder of its operands' types, which carry no sign.
 NoContraction goes, because it becomes a call of `fma(x, y, 0)`, which loses the sign of a zero; translate.py forbids
 contraction for the whole text. Variables of functions begin as zero, so none is read before it is written.
 """
@@ -103,6 +104,8 @@ class _Rewriting:
             return encode(name, *operands[:3], self._null(self.names.pointees[operands[0]]))
         if name == "ConvertUToPtr":
             return []
+        if name == "SRem":
+            return self._remainder(*operands)
         pointer = operands[0] if name == "Store" else operands[2] if name == "Load" or name in ATOMICS else 0
         if pointer not in self.names.addresses:
             return encode(name, *operands)
@@ -117,6 +120,12 @@ class _Rewriting:
         if t == "u64" and (what not in SPLIT or operands[1] in self.names.used):
             raise InternalError(f"{name} of 64 bits, whose old value is read", "avoid it in code for Metal")
         return self._call(access, operands[0], operands[1], address, *operands[-access.operands :])
+
+    def _remainder(self, t: int, made: int, x: int, y: int) -> list[int]:
+        """x - (x/y)·y, truncated."""
+        quotient, product = self.fresh(), self.fresh()
+        last = encode("ISub", t, made, x, product)
+        return encode("SDiv", t, quotient, x, y) + encode("IMul", t, product, quotient, y) + last
 
     def _call(self, access: Access, result: int, made: int, *args: int) -> list[int]:
         if access not in self.functions:
