@@ -184,7 +184,7 @@ def rewrite(words: Sequence[int]) -> tuple[tuple[int, ...], tuple[Access, ...]]:
     Raises InternalError for an atomic of 64 bits that Metal does not have.
     """
     r = _Rewriting(words)
-    start = next(at for at, (name, _) in enumerate(r.found) if name == "Function")
+    start = next((at for at, (name, _) in enumerate(r.found) if name == "Function"), len(r.found))
     body = [word for name, operands in r.found[start:] for word in r.body(name, operands)]
     first = [word for access, made in r.functions.items() for word in r.placeholder(access, made)]
     head = [*r.head(r.found[:start])]

@@ -95,6 +95,12 @@ def test_kernels_of_tests(path: Path, metal: EmulatedMetal) -> None:
     assert not found
 
 
+def test_a_kernel_without_tasks(metal: EmulatedMetal) -> None:
+    made = metal.compile(parse_kernel("kernel k() { }"), Options())
+    made.run({}, {}, Sizes(), Draws())
+    assert not made.program.entries
+
+
 def test_the_executor() -> None:
     """Present where there is what it needs, never among those that run without being named."""
     found, absent = executors.present_backends(["metal-emulated"])
