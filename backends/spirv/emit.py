@@ -33,6 +33,7 @@ class Features:
 
     subgroups: their threads add up, and number themselves; wide_subgroups: integers of 64 bits too.
     buffer_addresses: memory is reached by address; else by at most so many storage_buffers that descriptors bind.
+    lists: of the iterations that pass a gate, made where the launcher asks for one; only with addresses.
     loop_limit: the driver leaves all loops of a shader after some number of trips, and tells no one. shared_errors: the
     error record is that of the device, see `failer`; only with addresses.
     """
@@ -47,6 +48,7 @@ class Features:
     wide_subgroups: bool = False
     buffer_addresses: bool = True
     storage_buffers: int = 16
+    lists: bool = False
     loop_limit: bool = False
     shared_errors: bool = False
     modes: tuple[tuple[str, int], ...] = ()

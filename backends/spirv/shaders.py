@@ -1,12 +1,14 @@
-"""SHADERS: from a kernel to one module with two entry points for each parallel task, and one for each serial one.
+"""SHADERS: from a kernel to one module with up to three entry points for each parallel task, one for each serial one.
 
-`bounds_N` (one thread) stores begin and extent of each axis of task N in the argument block. `task_N` runs the task:
-each thread takes the iterations first, first + stride, ... of the box in row-major order, on the adstack row of its
-number. After an error has been recorded every shader does nothing.
+`bounds_N` (one thread) stores begin and extent of each axis of task N in the argument block. `select_N` lists the
+iterations that pass the gate of a task, if it has one (selection.py). `task_N` runs the task: each thread takes the
+iterations first, first + stride, ... of the box in row-major order, or of the list, on the adstack row of its number.
+After an error has been recorded every shader does nothing.
 """
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...compiler.ir import nodes as n
@@ -25,6 +27,7 @@ from .code import I32, I64, Code
 from .emit import Emitter, Features, ModuleState
 from .large import two_over_pi
 from .module import EntryPoint
+from .selection import Numbers, append, gated, lay_out_lists
 from .statements import lower_block
 from .sums import Kept
 
@@ -63,19 +66,35 @@ def generate(kernel: Kernel, options: Options, features: Features | None = None)
     """The module of a kernel of stage tasks, structured or adjoint. Raises Unsupported for declared limits."""
     limits.check(kernel, "vulkan")
     kernel = lower_exits(kernel)
-    m = ModuleState(kernel, options, features or Features())
+    m = _state(kernel, options, features or Features())
     entries: list[tuple[str, int | None]] = []
     for index, task in enumerate(kernel.tasks):
         if task.is_parallel:
             _bounds(m, index, task)
+            entries.append((f"bounds_{index}", None))
+            if index in m.layout.list_at:
+                _select(m, index, task)
+                entries.append((f"select_{index}", index))
             _parallel(m, index, task)
-            entries += ((f"bounds_{index}", None), (f"task_{index}", index))
+            entries.append((f"task_{index}", index))
         else:
             _serial(m, index, task)
             entries.append((f"task_{index}", None))
     tail = struct.pack(f"<{len(two_over_pi())}I", *two_over_pi()) if m.reduces else b""
     words, capabilities = tuple(m.module.words()), tuple(m.module.capabilities)
     return Shaders(kernel, words, m.layout, tuple(m.sites), tuple(entries), capabilities, tail, m.bindings)
+
+
+def _state(kernel: Kernel, options: Options, features: Features) -> ModuleState:
+    m = ModuleState(kernel, options, features)
+    lay_out_lists(m)
+    return m
+
+
+def layout_of(kernel: Kernel, options: Options, features: Features) -> tuple[Kernel, Layout]:
+    """(the kernel without exits, its argument block), as `generate` makes them."""
+    kernel = lower_exits(kernel)
+    return kernel, _state(kernel, options, features).layout
 
 
 def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:
@@ -152,31 +171,69 @@ def _serial(m: ModuleState, index: int, task: Task) -> None:
     _close(e, task.body)
 
 
+Box = list[tuple[ir.Value, ir.Value]]
+"""(begin, extent) of each axis."""
+
+
+def _box(e: Emitter) -> tuple[Box, ir.Value]:
+    """(the box of the task, its volume), read at the head."""
+    at, total = e.m.layout.boxes[e.task], e.word(1)
+    axes = range(len(e.m.kernel.tasks[e.task].indices))
+    box: Box = [(e.slot(at + 16 * axis), e.slot(at + 16 * axis + 8)) for axis in axes]
+    with e.b.at_head():
+        for _, extent in box:
+            total = e.b.mul(total, extent)
+    return box, total
+
+
+def _select(m: ModuleState, index: int, task: Task) -> None:
+    """Append the numbers of the iterations that pass the gate to the list."""
+    e = _open(m, f"select_{index}", index, LOCAL_SIZE)
+    gate, deciding = gated(task)
+    box, total = _box(e)
+
+    def each() -> None:
+        lower_block(e, deciding)
+        append(e, gate)
+
+    _over(e, box, total, deciding, lambda place: place, each)
+    _close(e)
+
+
 def _parallel(m: ModuleState, index: int, task: Task) -> None:
     e = _open(m, f"task_{index}", index, LOCAL_SIZE)
-    b, at = e.b, m.layout.boxes[index]
-    box = [(e.slot(at + 16 * axis), e.slot(at + 16 * axis + 8)) for axis in range(len(task.indices))]
+    box, volume = _box(e)
+    numbers, kept = Numbers(e, volume), Kept(e, task)
+    _over(
+        e, box, numbers.total, task.body, lambda place: numbers.number(e, place), lambda: lower_block(e, task.body)
+    )
+    kept.publish(e)
+    _close(e)
+
+
+def _over(
+    e: Emitter, box: Box, total: ir.Value, block: n.Block, number: Callable[[ir.Value], ir.Value],
+    each: Callable[[], None],
+) -> None:  # fmt: skip
+    """Write what is done `each` time for the iterations of this thread. block: what draws there. number: of the
+    iteration at a place.
+    """
+    b, task = e.b, e.m.kernel.tasks[e.task]
     with b.at_head():
         first, stride = _threads(e)
-        total: ir.Value = e.word(1)
-        for _, extent in box:
-            total = b.mul(total, extent)
-    kept = Kept(e, task)
     place = b.scalar(I64)
     place.set(first)
 
     def body() -> None:
-        e.iteration = place.get()
+        e.iteration = number(place.get())
         for value, (begin, _), step in zip(task.indices, box, _decoded(e, box)):
             e.values[value] = e.from_i64(b.add(begin, step), value.type)
-        _start(e, task.body)
-        lower_block(e, task.body)
+        _start(e, block)
+        each()
 
     b.loop(
         lambda: b.icmp_unsigned("<", place.get(), total), body, lambda: place.set(b.add(place.get(), stride))
     )
-    kept.publish(e)
-    _close(e)
 
 
 def _threads(e: Emitter) -> tuple[ir.Value, ir.Value]:
@@ -194,7 +251,7 @@ def _threads(e: Emitter) -> tuple[ir.Value, ir.Value]:
     return first, threads
 
 
-def _decoded(e: Emitter, box: list[tuple[ir.Value, ir.Value]]) -> list[ir.Value]:
+def _decoded(e: Emitter, box: Box) -> list[ir.Value]:
     """Place along each axis from the row-major number. A box that has iterations has no extent of 0."""
     places: list[ir.Value] = [e.iteration]
     for _, extent in reversed(box[1:]):

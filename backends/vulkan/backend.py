@@ -20,11 +20,12 @@ from ...compiler.ir.walk import results, walk_task
 from ..base import SLABS, Counters, Flight, Options, Probe, Sizes
 from ..cuda.heap import DeviceHeap
 from ..spirv.emit import Features
-from ..spirv.shaders import LOCAL_SIZE, generate
+from ..spirv.shaders import LOCAL_SIZE, generate, layout_of
+from . import policy
 from .access import HostAccess
 from .descriptors import DescriptorExecutable
 from .device import Absent, Device
-from .executable import VulkanExecutable
+from .executable import DISCRETE, VulkanExecutable
 from .mapped import is_own, mapped_zeros
 from .memory import Heap, Hidden, Pool
 from .queue import Queue
@@ -118,7 +119,9 @@ class VulkanBackend:
     @property
     def features(self) -> Features:
         """What the generator may use."""
-        return replace(self.device.card.features, shared_errors=self.device.addressed)
+        return replace(
+            self.device.card.features, shared_errors=self.device.addressed, lists=self.device.addressed
+        )
 
     def compile(self, kernel: Kernel, options: Options) -> VulkanExecutable | DescriptorExecutable:
         """Generate SPIR-V and make pipelines. Raises Unsupported for declared limits and for what the device lacks."""
@@ -200,9 +203,16 @@ class VulkanBackend:
             self._opened.queue.wait()
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
-        """A row for each thread; fewer where the number of iterations is known when it is launched."""
-        parallel = kernel.tasks[task].is_parallel
-        return Flight(most_threads(self.device) if parallel else 1)
+        """A row for each thread: what the policy gives, as far as iterations are counted."""
+        device, features = self.device, self.features
+        if not kernel.tasks[task].is_parallel:
+            return Flight(1)
+        if not features.buffer_addresses:
+            return Flight(most_threads(device))
+        kernel, layout = layout_of(kernel, options, features)
+        described = policy.described(device.card.kind == DISCRETE, device.memory_types[0][1])
+        found = policy.dispatches(kernel, layout, sizes, sizes.iterations, described, most_threads(device))
+        return Flight(found[task].rows)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Adstack memory by slab: bytes held now, and the most since the last reset."""

@@ -23,8 +23,8 @@ from ..llvm.errors import FAILED
 from ..llvm.layout import written
 from ..llvm.stack_sizes import capacity
 from ..prints import is_printing
-from ..spirv.shaders import LOCAL_SIZE, PROBE, Shaders
-from . import stacks
+from ..spirv.shaders import PROBE, Shaders
+from . import policy, stacks
 from .block import VulkanBlock, laid_out
 from .counts import iterations
 from .host_code import host_code, needed
@@ -33,6 +33,9 @@ from .ring import SLOTS, Ring, groups_at
 
 _LAUNCH = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 """Called with the interpreter's lock held: nothing else uses the queue meanwhile."""
+
+DISCRETE = 2
+"""The kind of a card that is no part of the processor."""
 
 _EFFORT = 0
 """Of the optimiser for host code, which is straight calls."""
@@ -89,6 +92,8 @@ class VulkanExecutable:
         self._load()
         counts_at = groups_at(shaders.layout.size, shaders.tail)
         code = host_code(shaders.kernel, self.layout, self._entries, counts_at, SLOTS, most, options)
+        card, memory = queue.device.card, queue.device.memory_types[0][1]
+        self._described = policy.described(card.kind == DISCRETE, memory)
         self._host = NativeCode(code, _EFFORT)
         self._launch: Callable[[int], int] = _LAUNCH(self._host.address)
 
@@ -180,33 +185,35 @@ class VulkanExecutable:
     ) -> None:
         """Reserve memory and write offsets, capacities and bases into the block, unless they stand there already."""
         self._reader.published = sizes
-        rows = self._rows(arrays, scalars, sizes)
-        key = heap.epoch, dict(sizes.capacities), dict(sizes.rows), rows
+        counts = self._counts(arrays, scalars, sizes)
+        key = heap.epoch, dict(sizes.capacities), dict(sizes.rows), dict(sizes.totals), counts
         if block.stacks_key == key:
             return
         block.stacks_key = None
         layout = self.layout
-        found, grew = stacks.reserve(self.shaders.kernel, layout, sizes, rows, heap)
+        dispatches = policy.dispatches(self.shaders.kernel, layout, sizes, counts, self._described, self.most)
+        rows = {task: one.rows for task, one in dispatches.items()}
+        rooms = {task: one.listed for task, one in dispatches.items()}
+        found, grew = stacks.reserve(self.shaders.kernel, layout, sizes, rows, heap, rooms)
         self.growths += grew
         for at, word in found.words:
             block.put(at, word)
         for task, threads in found.threads.items():
             if task in layout.threads_at:
                 block.put(layout.threads_at[task], threads)
+        for task, begin in found.lists.items():
+            block.put(layout.list_at[task], heap.base("integer", stacks.WIDEST) + begin)
         for at, word in stacks.slab_words(layout, lambda slab: heap.base(slab, stacks.WIDEST)):
             block.put(at, word)
         block.stacks_key = heap.epoch, *key[1:]
 
-    def _rows(self, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> dict[int, int]:
-        """Rows of each task with stacks: one for each iteration, as far as they are known, in whole groups."""
-        found, tasks = {}, self.shaders.kernel.tasks
+    def _counts(self, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> dict[int, int]:
+        """Iterations of parallel tasks with stacks, as far as they are known."""
+        found, tasks = dict(sizes.iterations), self.shaders.kernel.tasks
         for index in dict.fromkeys(task for task, _ in self.layout.rows):
-            found[index] = 1
-            if tasks[index].is_parallel:
-                count = sizes.iterations.get(index)
-                count = iterations(tasks[index], arrays, scalars) if count is None else count
-                groups = self.most if count is None else -(-count // LOCAL_SIZE) * LOCAL_SIZE
-                found[index] = min(self.most, max(groups, LOCAL_SIZE))
+            count = iterations(tasks[index], arrays, scalars) if tasks[index].is_parallel else None
+            if count is not None:
+                found[index] = count
         return found
 
     @property

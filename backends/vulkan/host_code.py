@@ -90,10 +90,11 @@ class _Launch:
         self.b = IRBuilder(function.append_basic_block("entry"))
         self.block = function.args[0]
         self._groups: dict[int, ir.Value] = {}
+        self._counts: dict[int, ir.Value] = {}
 
     def emit(self, entries: Entries, counts_at: int, slots: int) -> None:
         m, b = self.m, self.b
-        counts = [const(I64, 1) if task is None else self._groups_of(task) for _, task in entries]
+        counts = [self._groups_of_entry(name, task) for name, task in entries]
         if counts and all(task is not None for _, task in entries):
             self._leave_if_none(counts)
         ring = b.load(self._at(m.layout.driver_at), PTR)
@@ -145,14 +146,28 @@ class _Launch:
             self._groups[index] = self._counted(index)
         return self._groups[index]
 
+    def _groups_of_entry(self, name: str, task: int | None) -> ir.Value:
+        if task is None:
+            return const(I64, 1)
+        if not name.startswith("select_"):
+            return self._groups_of(task)
+        b = self.b
+        unwanted = b.icmp_unsigned("==", b.load(self._at(self.m.layout.room_at[task]), I64), const(I64, 0))
+        return b.select(unwanted, const(I64, 0), self._whole_groups(task, const(I64, self.most)))
+
     def _counted(self, index: int) -> ir.Value:
-        b, layout = self.b, self.m.layout
         held: ir.Value = const(I64, self.most)
-        if any(s.task == index for s in layout.stacks):
-            held = b.load(self._at(layout.threads_at[index]), I64)
+        if any(s.task == index for s in self.m.layout.stacks):
+            held = self.b.load(self._at(self.m.layout.threads_at[index]), I64)
+        return self._whole_groups(index, held)
+
+    def _whole_groups(self, index: int, most: ir.Value) -> ir.Value:
+        """Groups for all iterations of a task, with so many threads at most."""
+        b, size = self.b, const(I64, LOCAL_SIZE)
+        if index not in self._counts:
+            self._counts[index] = self._count(index)
         least = self.m.declare("llvm.umin.i64", I64, [I64, I64])
-        size = const(I64, LOCAL_SIZE)
-        count = b.call(least, [self._count(index), held])
+        count = b.call(least, [self._counts[index], most])
         return b.udiv(b.add(count, b.sub(size, const(I64, 1))), size)
 
     def _count(self, index: int) -> ir.Value:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Protocol
 
 from ...compiler.errors import DeviceError
@@ -18,6 +19,9 @@ from ..heap import HeapRefusal
 from ..llvm.layout import Layout
 from ..llvm.stack_sizes import capacity, refusal
 from ..spirv.shaders import LOCAL_SIZE
+
+ENTRY = 4
+"""Bytes of a number in a list."""
 
 WIDEST = 16
 """Bytes of the largest slot: every row has room for it, because a stack without slots is read at its offset."""
@@ -32,7 +36,8 @@ class Slabs(Protocol):
 
 @dataclass
 class Plan:
-    """Numbers of one launch: words by their place in the block, bytes by slab, threads of tasks with stacks.
+    """Numbers of one launch: words by their place in the block, bytes by slab, threads of tasks with stacks; by task,
+    where its list of iterations begins in the integer slab.
 
     by_task: bytes by task and slab. widest: bytes of the stack that takes most, its slots and its number.
     """
@@ -41,11 +46,15 @@ class Plan:
     words: list[tuple[int, int]] = field(default_factory=list)
     needs: dict[str, int] = field(default_factory=dict)
     by_task: dict[tuple[int, str], int] = field(default_factory=dict)
+    lists: dict[int, int] = field(default_factory=dict)
     widest: tuple[int, int, int] = (0, 0, -1)
 
 
-def plan(layout: Layout, sizes: Sizes, threads: Mapping[int, int]) -> Plan:
-    """Place every stack. threads: rows of each task with stacks."""
+NONE: Mapping[int, int] = MappingProxyType({})
+
+
+def plan(layout: Layout, sizes: Sizes, threads: Mapping[int, int], rooms: Mapping[int, int] = NONE) -> Plan:
+    """Place every stack. threads: rows of each task with stacks. rooms: numbers in the list of each task; 0: none."""
     out = Plan(threads)
     for task, slab in layout.rows:
         offset = 0
@@ -59,16 +68,29 @@ def plan(layout: Layout, sizes: Sizes, threads: Mapping[int, int]) -> Plan:
         if offset:
             out.by_task[task, slab] = threads[task] * max(offset, WIDEST)
             out.needs[slab] = max(out.needs.get(slab, 0), out.by_task[task, slab])
+    for task, at in layout.room_at.items():
+        _list(out, task, at, rooms.get(task, 0))
     return out
 
 
-def reserve(kernel: Kernel, layout: Layout, sizes: Sizes, threads: Mapping[int, int], heap: Slabs) -> tuple[Plan, bool]:
+def _list(out: Plan, task: int, room_at: int, room: int) -> None:
+    """Room for the list of a task behind all rows of the integer slab."""
+    out.words.append((room_at, room))
+    if room:
+        out.lists[task] = begin = -(-out.needs.get("integer", 0) // ENTRY) * ENTRY
+        out.needs["integer"] = begin + room * ENTRY
+
+
+def reserve(
+    kernel: Kernel, layout: Layout, sizes: Sizes, threads: Mapping[int, int], heap: Slabs,
+    rooms: Mapping[int, int] = NONE,
+) -> tuple[Plan, bool]:  # fmt: skip
     """(the plan for which there is memory, whether the heap grew): fewer threads where rows for all cannot be had.
 
     Raises DeviceError, with the stack that wants most, where there is none for one group of threads.
     """
     while True:
-        found = plan(layout, sizes, threads)
+        found = plan(layout, sizes, threads, rooms)
         try:
             return found, heap.reserve(found.needs)
         except HeapRefusal as problem:

@@ -1,0 +1,99 @@
+"""Lists of the iterations that pass a task's gate: `select_N` writes one, `task_N` runs over it where it is complete.
+
+Which tasks are gated is as on other GPUs (cuda/selection.py). Slots of the block, behind all others: the address of the
+list, of 32-bit numbers of iterations; how many it has room for, 0 where the launch makes none; and its length, 0 when
+the launch begins, which counts all that pass. The gate is decided again when the task runs over the list.
+"""
+from __future__ import annotations
+
+from ...compiler.ir.nodes import Block, Task
+from ..cuda.selection import gate_of
+from ..llvm import ir
+from ..llvm.layout import Layout, stack_allocas
+from ..llvm.masked.selection import Gate
+from . import access
+from . import opcodes as op
+from .code import I1, I32, I64
+from .emit import Emitter, ModuleState
+
+_REDUCE, _EXCLUSIVE_SCAN = 0, 2
+"""Group operations: the sum of all, and of those before."""
+
+
+def lay_out_lists(m: ModuleState) -> None:
+    """Assign the slots of tasks that may run over a list: those with adstacks, where the order may not show."""
+    layout = m.layout
+    if not m.features.lists or m.options.deterministic:
+        return
+    for index, task in enumerate(m.kernel.tasks):
+        if task.is_parallel and any(stack_allocas(task)) and gate_of(task) is not None:
+            _take(layout, index)
+
+
+def _take(layout: Layout, index: int) -> None:
+    layout.list_at[index], layout.room_at[index], layout.length_at[index] = (layout.size + 8 * k for k in range(3))
+    layout.size += 24
+
+
+def append(e: Emitter, gate: Gate) -> None:
+    """Put an iteration that passes at the next place of the list, if that has room."""
+    b, layout = e.b, e.m.layout
+    cond = e.operand(gate.cond)
+    with b.if_then(cond if gate.opens else b.xor(cond, b.const(I1, True))):
+        place = b.zext(_claim(e, e.slot_address(layout.length_at[e.task])), I64)
+        with b.if_then(b.icmp_unsigned("<", place, e.slot(layout.room_at[e.task]))):
+            at = b.add(e.slot(layout.list_at[e.task]), b.mul(place, e.word(4)))
+            access.store(b, b.trunc(e.iteration, I32), at)
+
+
+def _claim(e: Emitter, counter: ir.Value) -> ir.Value:
+    """The next number of a counter: by one atomic for all threads of a subgroup that ask together, if it can be."""
+    b, one = e.b, e.b.const(I32, 1)
+    if not e.m.features.subgroups:
+        return access.atomic(b, "AtomicIAdd", counter, one)
+    for capability in ("GroupNonUniform", "GroupNonUniformArithmetic", "GroupNonUniformBallot"):
+        b.module.require(capability)
+    scope, first = b.const(I32, op.SUBGROUP_SCOPE).id, b.scalar(I32)
+    rank = b.result_of(I32, "GroupNonUniformIAdd", scope, _EXCLUSIVE_SCAN, one.id)
+    count = b.result_of(I32, "GroupNonUniformIAdd", scope, _REDUCE, one.id)
+    first.set(b.const(I32, 0))
+    with b.if_then(b.result_of(I1, "GroupNonUniformElect", scope)):
+        first.set(access.atomic(b, "AtomicIAdd", counter, count))
+    told = b.result_of(I32, "GroupNonUniformBroadcastFirst", scope, first.get().id)
+    return b.add(told, rank)
+
+
+class Numbers:
+    """Where the iterations of a task come from. total: how many there are."""
+
+    def __init__(self, e: Emitter, volume: ir.Value) -> None:
+        self.total, self.complete = volume, None if e.task not in e.m.layout.list_at else self._complete(e)
+        if self.complete is not None:
+            with e.b.at_head():
+                self.total = e.b.select(self.complete, e.slot(e.m.layout.length_at[e.task]), volume)
+
+    def _complete(self, e: Emitter) -> ir.Value:
+        """Whether a list was made and has room for all that pass."""
+        b, layout = e.b, e.m.layout
+        room, length = e.slot(layout.room_at[e.task]), e.slot(layout.length_at[e.task])
+        with b.at_head():
+            made = b.icmp_unsigned("!=", room, e.word(0))
+            return b.and_(made, b.icmp_unsigned("<=", length, room))
+
+    def number(self, e: Emitter, place: ir.Value) -> ir.Value:
+        """The iteration at a place."""
+        if self.complete is None:
+            return place
+        b, found = e.b, e.b.scalar(I64)
+        found.set(place)
+        with b.if_then(self.complete):
+            at = b.add(e.slot(e.m.layout.list_at[e.task]), b.mul(place, e.word(4)))
+            found.set(b.zext(access.load(b, at, I32), I64))
+        return found.get()
+
+
+def gated(task: Task) -> tuple[Gate, Block]:
+    """(the gate of a task that has one, the statements it follows from)."""
+    found = gate_of(task)
+    assert found is not None and found.gate is not None
+    return found.gate, found.deciding

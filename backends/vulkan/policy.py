@@ -1,0 +1,41 @@
+"""How many threads and rows a task with adstacks gets, and whether it runs over a list: as cuda/policy.py decides.
+
+Vulkan does not tell the size of the second-level cache: a discrete card is taken to have much, any other device little.
+Rows come in whole workgroups, and a task has no more threads than the device is given.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ...compiler.ir.nodes import Kernel
+from ..base import Sizes
+from ..cuda.policy import Device, Dispatch
+from ..cuda.stacks import Placement
+from ..llvm.layout import Layout
+from ..spirv.shaders import LOCAL_SIZE
+
+CACHES = {True: 32 << 20, False: 4 << 20}
+"""Bytes of the second-level cache, by whether the device is a card of its own."""
+
+
+def described(is_discrete: bool, memory_bytes: int) -> Device:
+    """What the policy is told of a device."""
+    return Device(CACHES[is_discrete], memory_bytes)
+
+
+def dispatches(
+    kernel: Kernel, layout: Layout, sizes: Sizes, counts: Mapping[int, int], device: Device, most: int
+) -> dict[int, Dispatch]:  # fmt: skip
+    """How each task with adstacks runs. kernel: without exits. counts: iterations of tasks, where they are known.
+
+    A list holds numbers of 32 bits, so a task of more iterations has none.
+    """
+    listed = frozenset(task for task in layout.list_at if counts.get(task, 1 << 32) < 1 << 32)
+    placement = Placement(kernel, layout, device, listed)
+    found = placement.dispatches(replace(sizes, iterations=counts))
+    return {
+        task: replace(one, rows=min(most, -(-one.rows // LOCAL_SIZE) * LOCAL_SIZE))
+        if kernel.tasks[task].is_parallel else one
+        for task, one in found.items()
+    }  # fmt: skip

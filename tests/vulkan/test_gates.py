@@ -1,0 +1,150 @@
+"""Tasks behind gates: over the list of what passes where that is little, else over all; rows for what passes alone."""
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from stackgrad.backends.vulkan import executable
+from stackgrad.backends.vulkan import host_code as h
+from stackgrad.backends.vulkan.backend import VulkanBackend
+from stackgrad.backends.vulkan.block import VulkanBlock
+from stackgrad.backends.vulkan.executable import VulkanExecutable
+
+sys.path.append(str(Path(__file__).parent.parent / "runtime"))
+from gate_kernels import GATES, Data, slopes  # noqa: E402
+
+STEPS = 8
+
+
+@pytest.fixture
+def groups(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], dict[str, int]]]:
+    """Groups of each entry of the last launch from Python that had a task with a list."""
+    seen: list[tuple[VulkanExecutable, int]] = []
+    start = VulkanExecutable._start
+
+    def noted(self: VulkanExecutable, block: VulkanBlock) -> None:
+        slot = self._ring.words[h.R_NEXT]
+        start(self, block)
+        if self.layout.list_at:
+            seen.append((self, slot))
+
+    monkeypatch.setattr(executable.VulkanExecutable, "_start", noted)
+    sg.init(arch=sg.vulkan, default_fp=sg.f32)
+
+    def read() -> dict[str, int]:
+        made, slot = seen[-1]
+        ring = made._ring
+        at = ring.words[h.RING + h.SLOT * slot + h.S_HOST] - ring.piece.address
+        view = ring.piece.view[at + ring.counts_at :]
+        return {name: int.from_bytes(bytes(view[h.GROUPS * k : h.GROUPS * k + 4]), "little")
+                for k, (name, _) in enumerate(made._entries)}  # fmt: skip
+
+    yield read
+    sg.reset()
+
+
+def gated(chosen: np.ndarray, trips: np.ndarray) -> tuple[sg.Kernel, sg.Field, sg.Field, sg.Field]:
+    """A kernel that does nothing but behind its gate; the gate, input and output."""
+    gate, n = (sg.field(sg.i32, len(chosen)) for _ in range(2))
+    gate.from_numpy(chosen.astype(np.int32))
+    n.from_numpy(trips.astype(np.int32))
+    x, y = (sg.field(sg.f32, gate.shape, needs_grad=True) for _ in range(2))
+    x.from_numpy(np.linspace(0.1, 1.4, gate.shape[0], dtype=np.float32))
+
+    @sg.kernel
+    def k() -> None:
+        for i in gate:
+            if gate[i] > 0:
+                v = x[i]
+                for _ in range(n[i]):
+                    v = 1.25 * sg.sin(v)
+                y[i] = v
+
+    return k, gate, x, y
+
+
+def check(k: sg.Kernel, x: sg.Field, y: sg.Field, chosen: np.ndarray, trips: np.ndarray) -> None:
+    """Run both ways; the gradient is that of a closed form."""
+    k()
+    x.grad.fill(0)
+    y.grad.fill(1)
+    k.grad()
+    expected = np.where(chosen, slopes(x.to_numpy(), trips, chosen), 0)
+    np.testing.assert_allclose(x.grad.to_numpy(), expected, rtol=2e-4)
+
+
+def some(count: int, of: int, seed: int = 2) -> np.ndarray:
+    chosen = np.zeros(of, bool)
+    chosen[np.random.default_rng(seed).permutation(of)[:count]] = True
+    return chosen
+
+
+@pytest.mark.parametrize("passing", [0, 1, 150, 1000, 1001, 2000])
+def test_few_are_listed_and_many_run_in_place(groups: Callable[[], dict[str, int]], passing: int) -> None:
+    chosen, trips = some(passing, 2000), np.full(2000, STEPS)
+    k, _, x, y = gated(chosen, trips)
+    check(k, x, y, chosen, trips)
+    few = passing <= 1000
+    found = groups()
+    assert found["select_0"] == (32 if few else 0)
+    assert not 0 < passing <= 1000 or found["task_0"] == -(-passing // 64)
+    (use,) = sg.adstack_report().tasks
+    assert use.passing == passing and use.rows == (64 * found["task_0"] if passing else 0)
+
+
+def test_more_that_pass_than_have_room_run_over_all_iterations(groups: Callable[[], dict[str, int]]) -> None:
+    """Those that pass and push nothing are not counted."""
+    chosen, trips = np.ones(3000, bool), np.zeros(3000, int)
+    trips[::100] = STEPS
+    k, _, x, y = gated(chosen, trips)
+    check(k, x, y, chosen, trips)
+    assert groups()["select_0"] > 0 and sg.adstack_report().tasks[0].passing == 30
+
+
+def test_what_passes_is_found_at_each_launch(groups: Callable[[], dict[str, int]]) -> None:
+    """A gate that is opened changes the list, also in launches that stand ready."""
+    trips = np.full(200, STEPS)
+    k, gate, x, y = gated(np.zeros(200, bool), trips)
+    for size in (3, 3, 7, 60, 2):
+        chosen = some(size, 200, size)
+        gate.from_numpy(chosen.astype(np.int32))
+        for _ in range(3):
+            check(k, x, y, chosen, trips)
+
+
+@pytest.mark.parametrize("without", ["subgroups", "lists"])
+def test_without_features(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch, without: str,
+                          groups: Callable[[], dict[str, int]]) -> None:  # fmt: skip
+    """Places claimed one by one; no lists."""
+    fewer = replace(vulkan.features, **{without: False})
+    monkeypatch.setattr(VulkanBackend, "features", fewer)
+    chosen, trips = some(100, 1500), np.full(1500, STEPS)
+    k, _, x, y = gated(chosen, trips)
+    check(k, x, y, chosen, trips)
+    if without == "subgroups":
+        assert groups()["select_0"] == 24
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.__name__)
+def test_gradients_of_every_form_of_gate(vulkan: VulkanBackend, gate: Callable[[Data], Any]) -> None:
+    sg.init(arch=sg.vulkan, default_fp=sg.f64)
+    data = Data(sg.f64)
+    kernel = gate(data)
+    for count, every in ((1, 1), (1000, 20), (3, 2)):
+        trips = 1 + np.arange(count, dtype=np.int32) % 7
+        chosen = np.arange(count) % every == 0
+        data.fill(chosen, trips)
+        args = (data.live.to_numpy(),) if "gate" in kernel.__wrapped__.__code__.co_varnames[:1] else ()
+        kernel(*args)
+        data.x.grad.fill(0)
+        data.y.grad.fill(1)
+        kernel.grad(*args)
+        found, x = data.x.grad.to_numpy(), data.x.to_numpy()
+        np.testing.assert_allclose(found[:count], slopes(x[:count], trips, chosen), rtol=1e-12)
+    sg.reset()
