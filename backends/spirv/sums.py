@@ -11,6 +11,8 @@ the instruction does not say what NaN and -0.0 give (minima and maxima of reals)
 """
 from __future__ import annotations
 
+from itertools import islice
+
 from ...compiler.ir.nodes import Task
 from ...compiler.ir.types import Scalar
 from ..cuda.reductions import Sum, linear_index, neutral, sums
@@ -42,7 +44,8 @@ class Kept:
         self.sums: list[tuple[Sum, Variable]] = []
         if e.m.options.deterministic:
             return
-        for s in sums(task, e.m.options)[:MOST]:
+        meeting = (s for s in sums(task, e.m.options) if e.m.is_atomic(e.task, s.array))
+        for s in islice(meeting, MOST):
             t = memory_type(s.dtype)
             own = e.b.scalar(t)
             own.set(e.b.const(t, neutral(s.op, s.dtype)))
