@@ -17,6 +17,7 @@ from . import ir
 from .capacity import filled_for, room_for
 from .emit import Emitter
 from .errors import FAILED, report
+from .reach import first_is_apart
 from .types import I1, I32, I64, const
 
 CONTROL = (n.If, n.For, n.While, n.Scope, n.Break, n.Continue, n.Return)
@@ -36,6 +37,7 @@ class Frame:
 class Branching:
     """Scalar control flow of one function. `leave`: emits what a `return` does there. roomy: adstacks of which it is
     known that the pushes emitted now fit. filled: adstacks, with how many values they are known to have at least.
+    usual: trips are emitted that are known to be usual (real_ranges.py).
     """
 
     def __init__(self, e: Emitter, rows: Table[type[Stmt], Callable[..., None]], leave: Callable[[], None]) -> None:
@@ -45,6 +47,7 @@ class Branching:
         self.frames: list[Frame] = []
         self.roomy: frozenset[str] = frozenset()
         self.filled: dict[str, int] = {}
+        self.usual = False
 
     def block(self, body: Block) -> None:
         """Emit statements in order; what follows a jump is never reached and not emitted."""
@@ -131,25 +134,44 @@ def _for(e: Emitter, stmt: n.For) -> None:
 def _trips(e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value) -> None:
     b, flow = e.b, e.flow
     header, body, latch, done = (flow.append(f"for.{part}") for part in ("head", "body", "latch", "exit"))
-    before = b.block
     ran = _trip_counter(e, stmt.trips)
     word = _counter_type(e, stmt)
     limit = count if word is I64 else b.trunc(count, word)
+    apart = first_is_apart(e, stmt)
+    start = const(word, 0)
+    if apart:
+        first, second = flow.append("for.first"), flow.append("for.second")
+        b.cbranch(b.icmp_unsigned("==", limit, start), done, first)
+        b.position_at_end(first)
+        start = _start_trip(e, stmt, begin, count, start, ran)
+        _body(e, stmt, Frame(done, second), header)
+    before = second if apart else b.block
     flow.go(header)
     k = b.phi(word)
-    k.add_incoming(const(word, 0), before)
+    k.add_incoming(start, before)
     b.cbranch(b.icmp_unsigned("<", k, limit), body, done)
     b.position_at_end(body)
-    following = b.add(k, const(word, 1))
-    if ran is not None:
-        b.store(following if word is I64 else b.zext(following, I64), ran)
-    if word is I64:
-        place = b.sub(b.sub(count, k), const(I64, 1)) if stmt.descending else k
-        e.set_index(stmt.index, b.add(begin, b.mul(place, const(I64, stmt.step))))
+    following = _start_trip(e, stmt, begin, count, k, ran)
+    flow.usual, usual = apart, flow.usual
     _body(e, stmt, Frame(done, latch), header)
+    flow.usual = usual
     k.add_incoming(following, latch)
     b.position_at_end(done)
     _read_trips(e, stmt.trips, ran)
+
+
+def _start_trip(
+    e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value, k: ir.Value, ran: ir.Value | None
+) -> ir.Value:  # fmt: skip
+    """Count trip number k and set the index; gives the number of the next one."""
+    b = e.b
+    following = b.add(k, const(k.type, 1))
+    if ran is not None:
+        b.store(following if k.type is I64 else b.zext(following, I64), ran)
+    if k.type is I64:
+        place = b.sub(b.sub(count, k), const(I64, 1)) if stmt.descending else k
+        e.set_index(stmt.index, b.add(begin, b.mul(place, const(I64, stmt.step))))
+    return following
 
 
 def _counter_type(e: Emitter, stmt: n.For) -> ir.IntType:

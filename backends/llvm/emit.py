@@ -6,6 +6,7 @@ another way to branch can stand beside the present one.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from ...compiler.ir.nodes import Atomic, Kernel, Stmt, Store, Value
 from ...compiler.ir.types import Scalar
 from ...compiler.ir.walk import walk_task
 from ...compiler.passes.decisions import decisive_values
+from ...compiler.passes.real_ranges import RealRanges
 from ..base import Options
 from . import ir
 from .builder import IRBuilder
@@ -48,6 +50,7 @@ class Site:
 class ModuleState:
     """What all functions of a module share. exact: values that are not contracted.
 
+    ranges: where values lie, of tasks where that was asked for (reach.py).
     given: the layout of the block, that of a CPU if None. first_site: number of the first site, so that no two modules
     of a kernel give one number to different places.
     """
@@ -61,6 +64,7 @@ class ModuleState:
     exact: frozenset[Value] = field(init=False)
     sites: list[Site] = field(default_factory=list)
     first_site: int = 0
+    ranges: dict[int, RealRanges] = field(default_factory=dict)
     _sharing: dict[int, Sharing] = field(default_factory=dict)
     _written: dict[int, frozenset[str]] = field(default_factory=dict)
 
@@ -130,6 +134,7 @@ class ModuleState:
 
 class Arith:
     """Straight-line arithmetic: a builder `b` and the module `m`. alike: library functions give what lanes get.
+    reach: the largest magnitude of the operand of what is written.
 
     active: the lanes of vectors that count, if it is not all.
     """
@@ -141,6 +146,7 @@ class Arith:
         self.b = b
         self.flags: tuple[str, ...] = () if m.options.precise else ("contract",)
         self.alike = False
+        self.reach = math.inf
 
     def intrinsic(
         self, name: str, *args: ir.Value, result: ir.Type | None = None, by: Sequence[ir.Type] | None = None

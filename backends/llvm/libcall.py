@@ -41,7 +41,7 @@ def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
     t = args[0].type
     scalar = _function(e, name, element(t), len(args))
     if e.m.target.lean and t == F32 and name in LEAN and not e.m.options.precise:
-        return lean(e, name, scalar, args[0])
+        return lean(e, name, scalar, args[0], e.reach)
     if not isinstance(t, ir.VectorType) and not e.alike:
         return e.b.call(scalar, args)
     return inlined(e, name, scalar, args)

@@ -16,6 +16,7 @@ from .emit import Arith, Emitter
 from .libcall import LIBRARY
 from .ops import apply
 from .prints import record
+from .reach import reach_of
 from .types import I32, I64, PTR, VOID, const, memory_type, value_type
 
 LOWER: Table[type[Stmt], Callable[..., None]] = Table("lower", [c for c in STATEMENTS.values() if c not in CONTROL])
@@ -58,6 +59,7 @@ def _op(e: Emitter, stmt: n.Op) -> None:
         e.flow.trap_if(zero, e.m.site("division", e.task, stmt), const(I64, 0), const(I64, 0))
     flags, e.flags = e.flags, () if stmt.result in e.m.exact else e.flags
     e.alike = stmt.op in LIBRARY and stmt.result in e.m.deciding
+    e.reach = reach_of(e, stmt)
     e.values[stmt.result] = apply(e, stmt.op, types, *args)
     e.flags, e.alike = flags, False
 

@@ -1,12 +1,14 @@
 """sin and cos for GPUs: their errors, run on the host, and their code."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from lanes_support import evaluate
 from stackgrad.backends.base import Options
 from stackgrad.backends.cuda import ptx
-from stackgrad.backends.llvm.polynomials.lean import LEAN
+from stackgrad.backends.llvm.polynomials.lean import FORMS, LEAN, form_within
 from stackgrad.compiler.ir.ops import OPS
 from stackgrad.compiler.ir.parser import parse_kernel
 
@@ -14,8 +16,16 @@ each = pytest.mark.parametrize("name", sorted(LEAN))
 RIGHT = {"sin": np.sin, "cos": np.cos}
 
 
-def results(name: str, x: np.ndarray) -> np.ndarray:
-    return evaluate(name, x, lanes=0, fused=True, short=True)
+def results(name: str, x: np.ndarray, reach: float = math.inf) -> np.ndarray:
+    return evaluate(name, x, lanes=0, fused=True, short=True, reach=reach)
+
+
+def ulps(name: str, x: np.ndarray, got: np.ndarray) -> np.ndarray:
+    """Errors in units in the last place of the right results."""
+    want = RIGHT[name](x.astype(np.float64)).astype(np.longdouble)
+    found = np.abs(got - want) / np.spacing(np.abs(want).astype(np.float32))
+    found[want == 0] = np.where(got[want == 0] == 0, 0, np.inf)
+    return found
 
 
 def arguments(most: float) -> np.ndarray:
@@ -34,11 +44,38 @@ def arguments(most: float) -> np.ndarray:
 @pytest.mark.parametrize("most", [float(2**15), float(2**22), 3.4e38])
 def test_errors_are_within_those_of_the_table(name, most):
     x = arguments(most)
-    got, want = results(name, x), RIGHT[name](x.astype(np.float64)).astype(np.longdouble)
-    ulps = np.abs(got - want) / np.spacing(np.abs(want).astype(np.float32))
-    ulps[want == 0] = np.where(got[want == 0] == 0, 0, np.inf)
-    assert float(ulps.max()) <= OPS[name].ulps, x[ulps.argmax()]
+    got = results(name, x)
+    errors = ulps(name, x, got)
+    assert float(errors.max()) <= OPS[name].ulps, x[errors.argmax()]
     assert np.abs(got).max() <= 1
+
+
+ALL_FORMS = [(name, form) for name in sorted(FORMS) for form in FORMS[name]]
+
+
+@pytest.mark.parametrize("name, form", ALL_FORMS, ids=[f"{name} {form.name}" for name, form in ALL_FORMS])
+def test_forms_are_right_up_to_their_limits(name, form):
+    """Every 11th number of the upper octaves, all near the limit, and the small ones."""
+    top = np.float32(form.limit).view(np.int32)
+    assert np.float32(form.limit) <= form.limit
+    bits = np.concatenate([np.arange(top - (5 << 23), top, 11), np.arange(top - 4096, top + 1)])
+    x = np.concatenate([bits.astype(np.int32).view(np.float32), arguments(float(np.float32(form.limit)))])
+    x = np.concatenate([x, -x])
+    got = results(name, x, form.limit)
+    errors = ulps(name, x, got)
+    assert float(errors.max()) <= OPS[name].ulps, x[errors.argmax()]
+    assert np.abs(got).max() <= 1
+    ends = results(name, np.array([np.nan, 0.0, -0.0], np.float32), form.limit)
+    assert np.isnan(ends[0]) and (ends[1:] == RIGHT[name](0.0)).all()
+    assert name == "cos" or list(np.signbit(ends[1:])) == [False, True]
+
+
+def test_the_shortest_form_is_taken():
+    for name, forms in FORMS.items():
+        for form in forms:
+            assert form_within(name, form.limit) is form
+            assert form_within(name, form.limit * 1.001) is not form
+        assert form_within(name, math.inf) is None
 
 
 @each

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -27,7 +28,7 @@ ARITY = {"atan2": 2, "pow": 2, "fmod": 2}
 """Number of operands where it is not 1."""
 
 
-def module_text(name: str, double: bool, lanes: int, target: Target) -> str:
+def module_text(name: str, double: bool, lanes: int, target: Target, reach: float = math.inf) -> str:
     """`run(x..., out, count)` computes out[k] = name(x[k]...) in blocks of `lanes`, or one by one if that is 0."""
     m, arity = ModuleState(Kernel("none", (), ()), Options(), target), ARITY.get(name, 1)
     scalar, align = (F64, 8) if double else (F32, 4)
@@ -42,7 +43,7 @@ def module_text(name: str, double: bool, lanes: int, target: Target) -> str:
     args = [b._value(t, f"load {t.text}, {place}, align {align}") for place in places[:-1]]
     library = m.declare(LIBRARY[name]["libm"][double], scalar, [scalar] * arity, PURE)
     e = Arith(m, b)
-    out = lean(e, name, library, args[0]) if target.lean else inlined(e, name, library, args)
+    out = lean(e, name, library, args[0], reach) if target.lean else inlined(e, name, library, args)
     head.lines.append(f"  store {out}, {places[-1]}, align {align}")
     following = b.add(k, const(I64, max(lanes, 1)))
     k.add_incoming(const(I64, 0), entry)
@@ -54,10 +55,10 @@ def module_text(name: str, double: bool, lanes: int, target: Target) -> str:
 
 @cache
 def compiled(
-    name: str, double: bool, lanes: int, fused: bool, short: bool = False
+    name: str, double: bool, lanes: int, fused: bool, short: bool = False, reach: float = math.inf
 ) -> tuple[llvm.ExecutionEngine, Callable[..., None]]:  # fmt: skip
     """(engine, run): the code lives as long as the engine."""
-    text = module_text(name, double, lanes, replace(host_target(), fused=fused, lean=short))
+    text = module_text(name, double, lanes, replace(host_target(), fused=fused, lean=short), reach)
     with LOCK:
         module = parse(text, machine().triple, str(machine().target_data))
         optimise(module, machine())
@@ -70,14 +71,16 @@ def compiled(
 
 
 def evaluate(
-    name: str, *args: np.ndarray, lanes: int = 64, fused: bool | None = None, short: bool = False
+    name: str, *args: np.ndarray, lanes: int = 64, fused: bool | None = None, short: bool = False,
+    reach: float = math.inf,
 ) -> np.ndarray:
     """name(args) in blocks of lanes; operands are repeated to fill the last block. fused: what the CPU has if None.
-    short: by the code for GPUs (polynomials/lean.py), one by one.
+    short: by the code for GPUs (polynomials/lean.py), one by one; reach: made for arguments up to there.
     """
     count, block = len(args[0]), max(lanes, 1)
     filled = [np.resize(x, -(-count // block) * block) for x in args]
     out = np.empty_like(filled[0])
-    _, run = compiled(name, out.dtype == np.float64, lanes, host_target().fused if fused is None else fused, short)
+    fused = host_target().fused if fused is None else fused
+    _, run = compiled(name, out.dtype == np.float64, lanes, fused, short, reach)
     run(*[x.ctypes.data for x in filled], out.ctypes.data, len(out))
     return out[:count]

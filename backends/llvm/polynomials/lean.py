@@ -4,23 +4,55 @@
 
 The product with d keeps the sign of zero. No result is clamped: the coefficients are so chosen that among all numbers d
 up to pi/2 there is none whose result rounding carries beyond 1, which a test checks for every one near pi/2.
+
+Of arguments that are known to be small (compiler/passes/real_ranges.py) there is less to do; FORMS says what, from the
+least on. NaN may come anywhere, and is NaN.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from .. import ir
 from ..emit import Arith
 from ..types import F32, I1, const
 from .evaluate import constants, flip, horner, round_to_integer, scaled, sign_if_odd
-from .trigonometric import inside
+from .trigonometric import LIMITS, inside
 
 SINE = (1.0, -0.1666666716337204, 0.008333238773047924, -0.00019822371541522443, 2.6335701477364637e-06)
 """(sin d)/d in powers of d², for |d| up to 1.0024·pi/2."""
 
+ONE = 1.0 + 2.0**-10
+"""A little more than 1: sines of sines lie there, however they are rounded."""
+
+SHORT_SINE = (1.0, -0.1666661500930786, 0.008330230601131916, -0.00019312264339532703)
+"""(sin d)/d in powers of d², for |d| up to ONE."""
+
+SHORT_COSINE = (1.0, -0.5, 0.04166657477617264, -0.0013884658692404628, 2.4199100153055042e-05)
+"""cos d in powers of d², for |d| up to ONE."""
+
+HALF_PI = 1.5707962512969970703
+"""The largest number of f32 below pi/2 or so: half of the first part of pi."""
+
 
 def _half_wave(e: Arith, d: ir.Value) -> ir.Value:
     return e.b.fmul(d, horner(e, e.b.fmul(d, d), SINE))
+
+
+def _short_sine(e: Arith, d: ir.Value) -> ir.Value:
+    return e.b.fmul(d, horner(e, e.b.fmul(d, d), SHORT_SINE))
+
+
+def _short_cosine(e: Arith, d: ir.Value) -> ir.Value:
+    return horner(e, e.b.fmul(d, d), SHORT_COSINE)
+
+
+def _shifted(e: Arith, x: ir.Value) -> ir.Value:
+    """cos(x) = sin(pi/2 - |x|) for |x| up to pi."""
+    first, second, _ = constants("pi_whole", x)
+    d = e.b.fsub(e.const(x, first / 2), e.intrinsic("fabs", x))
+    return _half_wave(e, e.b.fadd(d, e.const(x, second / 2)))
 
 
 def _less_multiple(e: Arith, x: ir.Value, n: ir.Value) -> ir.Value:
@@ -42,11 +74,36 @@ def cos(e: Arith, x: ir.Value) -> ir.Value:
     return _half_wave(e, e.b.fneg(flip(e, d, sign_if_odd(e, total))))
 
 
-LEAN: dict[str, Callable[[Arith, ir.Value], ir.Value]] = {"sin": sin, "cos": cos}
+@dataclass(frozen=True)
+class Form:
+    """Code for arguments of this magnitude at most."""
+
+    name: str
+    limit: float
+    write: Callable[[Arith, ir.Value], ir.Value]
 
 
-def lean(e: Arith, name: str, scalar: ir.Function, x: ir.Value) -> ir.Value:
-    """The function of a scalar; `scalar` is the library's, which takes what is outside of the range."""
+NEAR = LIMITS[True]["f32"]
+
+FORMS: dict[str, tuple[Form, ...]] = {
+    "sin": (Form("short", ONE, _short_sine), Form("half", HALF_PI, _half_wave), Form("near", NEAR, sin)),
+    "cos": (Form("short", ONE, _short_cosine), Form("half", 2 * HALF_PI, _shifted), Form("near", NEAR, cos)),
+}
+"""By operation, shortest first. Beyond the last one is the library."""
+
+LEAN = frozenset(FORMS)
+
+
+def form_within(name: str, reach: float) -> Form | None:
+    """The shortest code for all arguments up to a magnitude; None if the library is needed for some."""
+    return next((form for form in FORMS[name] if reach <= form.limit), None)
+
+
+def lean(e: Arith, name: str, scalar: ir.Function, x: ir.Value, reach: float = math.inf) -> ir.Value:
+    """The function of a scalar up to `reach`; `scalar` is the library's, which takes what is outside of the range."""
+    form = form_within(name, reach)
+    if form is not None:
+        return form.write(e, x)
 
     def body(e: Arith, function: ir.Function) -> None:
         b, x = e.b, function.args[0]
@@ -56,7 +113,7 @@ def lean(e: Arith, name: str, scalar: ir.Function, x: ir.Value) -> ir.Value:
         b.position_at_end(far)
         b.ret(b.call(_outside(e, name, scalar), [x]))
         b.position_at_end(fast)
-        b.ret(LEAN[name](e, x))
+        b.ret(FORMS[name][-1].write(e, x))
 
     return e.b.call(e.m.helper(f"sg.{name}.lean", F32, [F32], body, ("nounwind", "alwaysinline")), [x])
 

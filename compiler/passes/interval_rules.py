@@ -1,0 +1,188 @@
+"""INTERVALS: where the result of an operation lies, from where its operands lie; one row per operation of OPS.
+
+An interval (low, high) is closed. A value of it lies inside, or is NaN; an infinite end means that the value may be
+infinite. Rows give the exact image, or more; `after` then adds what rounding may add, and makes an interval of what
+overflows or wraps.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ..ir.ops import OPS
+from ..ir.table import Table
+from ..ir.types import Scalar
+
+Interval = tuple[float, float]
+INFINITY = math.inf
+ALL: Interval = (-INFINITY, INFINITY)
+ZERO: Interval = (0.0, 0.0)
+TRUTH: Interval = (0.0, 1.0)
+
+Rule = Callable[..., Interval]
+"""rule(*operands): of the result before it is rounded."""
+
+INTERVALS: Table[str, Rule] = Table("intervals", OPS)
+
+LARGEST = {16: 65504.0, 32: 3.4e38, 64: 1.7e308}
+"""What is beyond may round to infinity, by the bits of a real."""
+
+SLACK = {16: 2.0**-8, 32: 2.0**-20, 64: 2.0**-40}
+"""More than any operation errs, in parts of the result, by the bits of a real."""
+
+TINY = {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}
+"""The least normal number: what is smaller may be taken for 0."""
+
+WHOLE = 2.0**53
+"""Integers beyond may be no floats."""
+
+EXACT = frozenset({"neg", "abs", "sgn", "floor", "ceil", "round", "min", "max", "select", "unique"})
+"""Operations that round nothing, of reals."""
+
+
+def union(a: Interval, b: Interval) -> Interval:
+    """The smallest interval that holds both."""
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def magnitude(a: Interval) -> float:
+    """The largest distance from 0."""
+    return max(abs(a[0]), abs(a[1]))
+
+
+def of_type(t: Scalar) -> Interval:
+    """Where any value of a type lies. Wide integers count as unknown: they are no exact ends."""
+    if t.is_bool:
+        return TRUTH
+    if t.is_real or t.bits > 32:
+        return ALL
+    return (-(2.0 ** (t.bits - 1)), 2.0 ** (t.bits - 1) - 1) if t.is_signed else (0.0, 2.0**t.bits - 1)
+
+
+def after(found: Interval, t: Scalar) -> Interval:
+    """Of a result of this type: rounded and perhaps infinite, or wrapped."""
+    low, high = found
+    if t.is_real:
+        slack, tiny, largest = SLACK[t.bits], TINY[t.bits], LARGEST[t.bits]
+        low, high = low - abs(low) * slack - tiny, high + abs(high) * slack + tiny
+        return low if low >= -largest else -INFINITY, high if high <= largest else INFINITY
+    least, most = of_type(t)
+    return found if max(least, -WHOLE) <= low and high <= min(most, WHOLE) else (least, most)
+
+
+def _finite(*operands: Interval) -> bool:
+    return all(math.isfinite(end) for a in operands for end in a)
+
+
+def _corners(f: Callable[[float, float], float], a: Interval, b: Interval) -> Interval:
+    """Of what grows or falls in each operand, whatever the other one is."""
+    if not _finite(a, b):
+        return ALL
+    ends = [f(x, y) for x in a for y in b]
+    return min(ends), max(ends)
+
+
+def _div(a: Interval, b: Interval) -> Interval:
+    return _corners(lambda x, y: x / y, a, b) if b[0] > 0 or b[1] < 0 else ALL
+
+
+def _inv(a: Interval) -> Interval:
+    return _div((1.0, 1.0), a)
+
+
+def _abs(a: Interval) -> Interval:
+    return (0.0 if a[0] <= 0 <= a[1] else min(abs(a[0]), abs(a[1]))), magnitude(a)
+
+
+def _sqrt(a: Interval) -> Interval:
+    return 0.0, math.sqrt(max(a[1], 0.0))
+
+
+def _rsqrt(a: Interval) -> Interval:
+    return _inv(_sqrt(a)) if a[0] > 0 else ALL
+
+
+def _exp(a: Interval) -> Interval:
+    return 0.0, math.exp(a[1]) if a[1] < 700 else INFINITY
+
+
+def _mod(a: Interval, b: Interval) -> Interval:
+    """The remainder has the sign of the divisor and is no longer, of whatever number."""
+    return min(b[0], 0.0), max(b[1], 0.0)
+
+
+def _steps(f: Callable[[float], float]) -> Rule:
+    return lambda a: (f(a[0]) if math.isfinite(a[0]) else a[0], f(a[1]) if math.isfinite(a[1]) else a[1])
+
+
+def _within(low: float, high: float) -> Rule:
+    """Whatever the operands are."""
+    return lambda *operands: (low, high)
+
+
+_anything = _within(*ALL)
+_truth = _within(*TRUTH)
+
+INTERVALS.update({
+    "neg": lambda a: (-a[1], -a[0]),
+    "abs": _abs,
+    "sgn": _within(-1.0, 1.0),
+    "floor": _steps(math.floor),
+    "ceil": _steps(math.ceil),
+    "round": _steps(round),
+    "sqrt": _sqrt,
+    "rsqrt": _rsqrt,
+    "inv": _inv,
+    "rcp": _inv,
+    "exp": _exp,
+    "log": _anything,
+    "sin": _within(-1.0, 1.0),
+    "cos": _within(-1.0, 1.0),
+    "tan": _anything,
+    "asin": _within(-math.pi / 2, math.pi / 2),
+    "acos": _within(0.0, math.pi),
+    "tanh": _within(-1.0, 1.0),
+    "frexp_mantissa": lambda a: (-1.0, 1.0) if _finite(a) else ALL,
+    "frexp_exponent": _anything,
+    "bit_not": _anything,
+    "logic_not": _truth,
+    "popcnt": _within(0.0, 64.0),
+    "clz": _within(0.0, 64.0),
+    "ffs": _within(0.0, 64.0),
+    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "mul": lambda a, b: _corners(lambda x, y: x * y, a, b),
+    "div": _div,
+    "floordiv": _anything,
+    "mod": _mod,
+    "pow": _anything,
+    "atan2": _within(-math.pi, math.pi),
+    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "bit_and": _anything,
+    "bit_or": _anything,
+    "bit_xor": _anything,
+    "unique": lambda a, b: a,
+    "bit_shl": _anything,
+    "bit_shr": _anything,
+    "bit_sar": _anything,
+    "cmp_lt": _truth,
+    "cmp_le": _truth,
+    "cmp_gt": _truth,
+    "cmp_ge": _truth,
+    "cmp_eq": _truth,
+    "cmp_ne": _truth,
+    "logical_and": _truth,
+    "logical_or": _truth,
+    "select": lambda c, a, b: union(a, b),
+})
+
+
+def converted(found: Interval, source: Scalar, target: Scalar) -> Interval:
+    """Of a cast. From reals to integers it truncates and saturates, and makes 0 of NaN."""
+    if target.is_bool:
+        return TRUTH
+    if not (source.is_real and target.is_int):
+        return after(found, target)
+    least, most = of_type(target)
+    return max(min(found[0], 0.0), least), min(max(found[1], 0.0), most)

@@ -1,0 +1,378 @@
+"""Where the values of a task lie, whatever its arrays and arguments hold: intervals, for reals above all.
+
+    v = x[i]                                  v: anything
+    for _ in range(n): v = sin(v)*0.95 + 0.01     v: anything in the first trip, [-0.95, 0.97] in every later one
+
+An abstract execution: statements change a state (the interval of each local), branches join, loops run until nothing
+changes. Invariant: a value that is no NaN lies in its interval in every execution of the task. Intervals of stacks
+hold what is pushed anywhere, and 0, which an empty one gives.
+
+Besides there are intervals of a *usual* trip, for code that makes the others apart: of an innermost loop every trip but
+the first; of one that takes history back every trip that finds in its stacks what usual trips pushed.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ..ir import nodes as n
+from ..ir.nodes import STATEMENTS, Block, Stmt, Task, Value
+from ..ir.table import Table
+from ..ir.walk import walk
+from .interval_rules import ALL, EXACT, INTERVALS, TRUTH, ZERO, Interval, after, converted, magnitude, of_type, union
+
+State = dict[str, Interval]
+"""Interval of each local; an array has one for all elements."""
+
+STEPS = (0.0, 1.0 + 2.0**-10, 1.5, 3.0, 6.0, 100.0, 2.0**15)
+"""Ends at which a loop whose intervals grow is tried next."""
+
+PATIENCE = 3
+"""Runs of a loop after which an end that still grows is taken for infinite."""
+
+
+@dataclass
+class RealRanges:
+    """always: of the values that are computed at all. usual: of those of innermost loops, in usual trips. stacks:
+    magnitudes of what usual trips push, where that is not all.
+    """
+
+    always: dict[Value, Interval] = field(default_factory=dict)
+    usual: dict[Value, Interval] = field(default_factory=dict)
+    stacks: dict[str, float] = field(default_factory=dict)
+
+    def reach(self, value: Value, usual: bool = False) -> float:
+        """The largest magnitude of a value; infinite if nothing is known."""
+        known = self.usual.get(value) if usual else None
+        return magnitude(known or self.always.get(value, ALL))
+
+
+def real_ranges(task: Task) -> RealRanges:
+    """The intervals of a task."""
+    analysis = _Analysis()
+    while True:
+        analysis.run(task)
+        if not analysis.outdated:
+            return analysis.found
+        analysis.again()
+
+
+def takes_back(loop: Stmt) -> bool:
+    """Whether a loop pops stacks: it reads what other loops have saved."""
+    return isinstance(loop, n.For) and any(isinstance(s, n.StackPop) for s in loop.body)
+
+
+def is_innermost(loop: n.For | n.While) -> bool:
+    """Whether no loop is in it."""
+    return not any(isinstance(s, (n.For, n.While)) for s in walk(loop.body))
+
+
+def _joined(states: list[State]) -> State | None:
+    """What holds in all of them; None, where control never comes, if there is none."""
+    if not states:
+        return None
+    first, *others = states
+    for other in others:
+        first = {name: union(one, other[name]) for name, one in first.items() if name in other}
+    return first
+
+
+def _step(end: float) -> float:
+    return next((s for s in STEPS if s >= end), math.inf)
+
+
+def _widened(old: Interval, new: Interval, runs: int) -> Interval:
+    """The new interval, whose ends that have grown lie at the next step."""
+    step = _step if runs < PATIENCE else lambda end: math.inf
+    low = old[0] if new[0] >= old[0] else -step(max(-new[0], 0.0)) if new[0] < 0 else 0.0
+    high = old[1] if new[1] <= old[1] else step(max(new[1], 0.0))
+    return low, high
+
+
+@dataclass
+class _Frame:
+    """States with which control leaves a loop or scope, and those with which it goes on to the next trip."""
+
+    exits: list[State] = field(default_factory=list)
+    latches: list[State] = field(default_factory=list)
+
+
+class _Analysis:
+    """pushed: what stacks hold. read: what they were taken to hold when they were read.
+
+    kind: of the trips being run, of an innermost loop: 'first', 'usual', or neither.
+    """
+
+    def __init__(self) -> None:
+        self.found = RealRanges()
+        self.values: dict[Value, Interval] = {}
+        self.pushed: dict[str, Interval] = {}
+        self.usual_pushes: dict[str, Interval] = {}
+        self.read: dict[str, Interval] = {}
+        self.runs = 0
+        self.again()
+
+    def again(self) -> None:
+        """Forget all but what stacks hold."""
+        self.found = RealRanges()
+        self.values, self.read, self.usual_pushes = {}, {}, {}
+        self.frames: list[_Frame] = []
+        self.kind = ""
+        self.assumed: frozenset[str] = frozenset()
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a stack was read that holds more than it did then."""
+        return any(union(content, self.pushed.get(stack, ZERO)) != content for stack, content in self.read.items())
+
+    def run(self, task: Task) -> None:
+        self.runs += 1
+        state = self.block(task.bounds, {})
+        for index, begin, end in zip(task.indices, task.begin, task.end):
+            self.define(index, (self.of(begin)[0], self.of(end)[1] - 1))
+        self.block(task.body, state or {})
+
+    # -- values ---------------------------------------------------------------------------------------------
+
+    def of(self, value: Value) -> Interval:
+        return self.values.get(value) or of_type(value.type)
+
+    def define(self, value: Value, interval: Interval) -> None:
+        """A value lies there in the trip being run."""
+        least, most = of_type(value.type)
+        interval = max(interval[0], least), min(interval[1], most)
+        if interval[0] > interval[1]:  # never computed
+            interval = least, most
+        self.values[value] = interval
+        for table in [self.found.always, *([self.found.usual] if self.kind == "usual" else [])]:
+            known = table.get(value)
+            table[value] = interval if known is None else union(known, interval)
+
+    # -- control --------------------------------------------------------------------------------------------
+
+    def block(self, body: Block, state: State) -> State | None:
+        """The state behind the block, None if control does not come there."""
+        current: State | None = dict(state)
+        for stmt in body:
+            if current is None:
+                return None
+            current = RANGES[type(stmt)](self, stmt, current)
+        return current
+
+    @contextmanager
+    def trips(self, kind: str, assumed: frozenset[str] = frozenset()) -> Iterator[None]:
+        """Trips of a kind are run inside."""
+        before = self.kind, self.assumed
+        self.kind, self.assumed = kind, assumed
+        yield
+        self.kind, self.assumed = before
+
+    def trip(self, loop: n.For | n.While, state: State) -> tuple[State | None, State | None, list[State]]:
+        """(state at the test, state at the next head, states with which it is left) of a trip."""
+        frame = _Frame()
+        self.frames.append(frame)
+        tested = self.block(loop.condition, state) if isinstance(loop, n.While) else state
+        behind = None if tested is None else self.block(loop.body, tested)
+        self.frames.pop()
+        latch = _joined([*frame.latches, *([] if behind is None else [behind])])
+        left = frame.exits + ([latch] if latch is not None and loop.stop else [])
+        return tested, latch, left
+
+    def settle(self, loop: n.For | n.While, state: State) -> list[State]:
+        """Run trips until nothing changes; gives the states with which the loop is left."""
+        runs = 0
+        while True:
+            tested, latch, left = self.trip(loop, state)
+            ends = [*left, *([] if tested is None else [tested])]
+            if latch is None:
+                return ends
+            grown = {name: union(old, latch[name]) for name, old in state.items() if name in latch}
+            if grown == state:
+                return ends
+            state = {name: _widened(old, grown[name], runs) for name, old in state.items() if name in grown}
+            runs += 1
+
+    def loop(self, loop: n.For | n.While, state: State) -> State | None:
+        if not is_innermost(loop):
+            with self.trips(""):
+                return _joined(self.settle(loop, state))
+        if takes_back(loop):
+            return self._loop_back(loop, state)
+        with self.trips("first"):
+            tested, latch, left = self.trip(loop, state)
+        ends = [*left, *([] if tested is None else [tested])]
+        if latch is not None:
+            with self.trips("usual"):
+                ends += self.settle(loop, latch)
+        return _joined(ends)
+
+    def _loop_back(self, loop: n.For | n.While, state: State) -> State | None:
+        stacks = frozenset(s.stack for s in loop.body if isinstance(s, n.StackPop))
+        some = frozenset(stack for stack in stacks if self._is_special(stack))
+        with self.trips(""):
+            ends = self.settle(loop, state)
+        with self.trips("usual", some):
+            self.settle(loop, state)
+        return _joined(ends)
+
+    # -- stacks ---------------------------------------------------------------------------------------------
+
+    def _is_special(self, stack: str) -> bool:
+        """Whether what usual trips push is known better than what all do; then that is noted."""
+        usual = self.usual_pushes.get(stack, ALL)
+        if stack not in self.pushed or magnitude(usual) > STEPS[-1] or magnitude(self.pushed[stack]) <= STEPS[-1]:
+            return False
+        self.found.stacks[stack] = _step(magnitude(usual))
+        return True
+
+    def push(self, stack: str, value: Value) -> None:
+        content = self.of(value)
+        self.pushed[stack] = union(self.pushed.get(stack, ZERO), content)
+        if value.type.is_real and (self.kind != "first" or magnitude(content) <= STEPS[-1]):
+            self.usual_pushes[stack] = union(self.usual_pushes.get(stack, ZERO), content)
+        if self.runs > PATIENCE:
+            self.pushed[stack] = ALL
+
+    def top(self, stack: str) -> Interval:
+        if stack in self.assumed:
+            most = self.found.stacks[stack]
+            return -most, most
+        self.read[stack] = self.pushed.setdefault(stack, ZERO)
+        return self.read[stack]
+
+
+# ---- statements ---------------------------------------------------------------------------------------------
+
+RANGES: Table[type[Stmt], Callable[..., State | None]] = Table("ranges", STATEMENTS.values())
+"""row(analysis, statement, state): the state behind it."""
+
+
+def _value(interval: Callable[..., Interval]) -> Callable[..., State]:
+    """The row of a statement that has a result and changes no local."""
+
+    def row(a: _Analysis, stmt: Stmt, state: State) -> State:
+        a.define(stmt.result, interval(a, stmt, state))  # type: ignore[attr-defined]
+        return state
+
+    return row
+
+
+def _unknown(a: _Analysis, stmt: n.Load, state: State) -> Interval:
+    return of_type(stmt.result.type)
+
+
+def _constant(a: _Analysis, stmt: n.Const, state: State) -> Interval:
+    number = float(stmt.value) if abs(stmt.value) < 2**53 else math.inf
+    return (number, number) if math.isfinite(number) else ALL
+
+
+def _op(a: _Analysis, stmt: n.Op, state: State) -> Interval:
+    found = INTERVALS[stmt.op](*map(a.of, stmt.args))
+    return found if stmt.op in EXACT and stmt.result.type.is_real else after(found, stmt.result.type)
+
+
+def _cast(a: _Analysis, stmt: n.Cast, state: State) -> Interval:
+    return converted(a.of(stmt.arg), stmt.arg.type, stmt.result.type)
+
+
+def _random(a: _Analysis, stmt: n.Random, state: State) -> Interval:
+    return TRUTH if stmt.result.type.is_real else of_type(stmt.result.type)
+
+
+def _nothing(a: _Analysis, stmt: Stmt, state: State) -> State:
+    return state
+
+
+def _declare(a: _Analysis, stmt: n.Local | n.LocalArray, state: State) -> State:
+    return {**state, stmt.var: ZERO}
+
+
+def _set(a: _Analysis, stmt: n.Set, state: State) -> State:
+    return {**state, stmt.var: a.of(stmt.value)}
+
+
+def _set_element(a: _Analysis, stmt: n.SetElement, state: State) -> State:
+    return {**state, stmt.var: union(state.get(stmt.var, ALL), a.of(stmt.value))}
+
+
+def _if(a: _Analysis, stmt: n.If, state: State) -> State | None:
+    ends = [a.block(stmt.then, state), a.block(stmt.orelse, state)]
+    return _joined([end for end in ends if end is not None])
+
+
+def _for(a: _Analysis, stmt: n.For, state: State) -> State | None:
+    begin, end = a.of(stmt.begin), a.of(stmt.end)
+    a.define(stmt.index, (begin[0], end[1] - 1) if stmt.step > 0 else (end[0] + 1, begin[1]))
+    left = a.loop(stmt, state)
+    if stmt.trips is not None:
+        a.define(stmt.trips, of_type(stmt.trips.type))
+    return left
+
+
+def _while(a: _Analysis, stmt: n.While, state: State) -> State | None:
+    left = a.loop(stmt, state)
+    if stmt.trips is not None:
+        a.define(stmt.trips, of_type(stmt.trips.type))
+    return left
+
+
+def _scope(a: _Analysis, stmt: n.Scope, state: State) -> State | None:
+    frame = _Frame()
+    a.frames.append(frame)
+    behind = a.block(stmt.body, state)
+    a.frames.pop()
+    return _joined([*frame.exits, *([] if behind is None else [behind])])
+
+
+def _break(a: _Analysis, stmt: n.Break, state: State) -> None:
+    a.frames[-stmt.depth].exits.append(state)
+
+
+def _continue(a: _Analysis, stmt: n.Continue, state: State) -> None:
+    a.frames[-stmt.depth].latches.append(state)
+
+
+def _return(a: _Analysis, stmt: n.Return, state: State) -> None:
+    return None
+
+
+def _push(a: _Analysis, stmt: n.StackPush, state: State) -> State:
+    a.push(stmt.stack, stmt.value)
+    return state
+
+
+RANGES.update({
+    n.Const: _value(_constant),
+    n.Arg: _value(_unknown),
+    n.Shape: _value(_unknown),
+    n.Op: _value(_op),
+    n.Cast: _value(_cast),
+    n.BitCast: _value(_unknown),
+    n.Random: _value(_random),
+    n.Load: _value(_unknown),
+    n.Store: _nothing,
+    n.Atomic: _value(_unknown),
+    n.Local: _declare,
+    n.Get: _value(lambda a, stmt, state: state.get(stmt.var, ALL)),
+    n.Set: _set,
+    n.LocalArray: _declare,
+    n.GetElement: _value(lambda a, stmt, state: state.get(stmt.var, ALL)),
+    n.SetElement: _set_element,
+    n.If: _if,
+    n.For: _for,
+    n.While: _while,
+    n.Scope: _scope,
+    n.Break: _break,
+    n.Continue: _continue,
+    n.Return: _return,
+    n.Assert: _nothing,
+    n.Print: _nothing,
+    n.StackAlloca: _nothing,
+    n.StackPush: _push,
+    n.StackPop: _nothing,
+    n.StackTop: _value(lambda a, stmt, state: a.top(stmt.stack)),
+    n.StackTopAdjoint: _value(_unknown),
+    n.StackAccumulate: _nothing,
+})

@@ -1,0 +1,134 @@
+"""Sines of arguments that are known to be small have shorter code, and only they; what comes first may be anything."""
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from on_emulator import runtime
+from stackgrad.backends.base import Options
+from stackgrad.backends.cuda.code import generate
+from stackgrad.compiler.driver import prepare_forward, prepare_reverse
+from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.kernels import trace_function
+
+FAST = Options(precise=False)
+STRANGE = [0.3, -0.9, 1.5, 3.0, -3.1415927, 1e3, -4e4, 1e6, -3e38, 0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 7.0]
+
+
+def sweep(step: Any, until: bool = False) -> Any:
+    """v = step(v), as often as a field says, of each element of x; x, trips and y are fields, and the kernel."""
+    x, y = (sg.field(sg.f32, len(STRANGE), needs_grad=True) for _ in range(2))
+    trips = sg.field(sg.i32, ())
+
+    def steps():
+        for i in x:
+            v = x[i]
+            for k in range(trips[None]):
+                v = step(v)
+                if sg.static(until) and k >= 3:
+                    break
+            y[i] = v
+
+    return x, trips, y, steps
+
+
+@sg.func
+def damped(v):
+    return sg.sin(v) * 0.95 + 0.01
+
+
+@sg.func
+def both(v):
+    return sg.cos(v) * 2.5 + sg.sin(v * 0.5)
+
+
+def right(step: str, trips: int) -> tuple[np.ndarray, np.ndarray]:
+    """Values and derivatives in f64."""
+    v, d = np.array(STRANGE, np.float32).astype(np.float64), np.ones(len(STRANGE))
+    with np.errstate(invalid="ignore"):
+        for _ in range(trips):
+            if step == "damped":
+                v, d = np.sin(v) * 0.95 + 0.01, d * 0.95 * np.cos(v)
+            else:
+                v, d = np.cos(v) * 2.5 + np.sin(v * 0.5), d * (np.cos(v * 0.5) * 0.5 - 2.5 * np.sin(v))
+    return v, d
+
+
+@pytest.mark.parametrize("until", [False, True])
+@pytest.mark.parametrize("name", ["damped", "both"])
+def test_every_first_argument_is_right(name: str, until: bool) -> None:
+    with runtime():
+        x, trips, y, steps = sweep({"damped": damped, "both": both}[name], until)
+        kernel = sg.kernel(steps)
+        for count in range(8):
+            x.from_numpy(np.array(STRANGE, np.float32))
+            trips[None] = count
+            kernel()
+            x.grad.fill(0)
+            y.grad.fill(1)
+            kernel.grad()
+            values, derivatives = right(name, min(count, 4) if until else count)
+            np.testing.assert_allclose(y.to_numpy(), values, rtol=2e-5, atol=2e-5)
+            np.testing.assert_allclose(x.grad.to_numpy(), derivatives, rtol=1e-4, atol=1e-4)
+
+
+# ---- what is generated --------------------------------------------------------------------------------------
+
+
+def traced(step: Any, until: bool = False) -> Kernel:
+    sg.init(arch=sg.cpu)
+    return trace_function(sweep(step, until)[3]).kernel
+
+
+def guards(kernel: Kernel, options: Options = FAST) -> int:
+    """Calls of sines that look at their argument first."""
+    return len(re.findall(r"call float @\"?sg\.(?:sin|cos)\.lean", generate(kernel, options).text))
+
+
+def test_one_trip_looks_at_its_arguments() -> None:
+    forward = prepare_forward(traced(damped)).kernel
+    assert guards(forward) == 1
+    assert generate(forward, FAST).text.count("for.first") > 0
+    assert guards(prepare_forward(traced(both)).kernel) == 2
+
+
+def test_debug_and_precise_code_is_what_it_was() -> None:
+    forward = prepare_forward(traced(damped)).kernel
+    for options in (Options(precise=True), Options(precise=False, debug=True)):
+        assert "for.first" not in generate(forward, options).text
+
+
+@sg.func
+def unbounded(v):
+    return v + sg.sin(v) * 0.1
+
+
+@sg.func
+def clamped(v):
+    return sg.sin(sg.max(sg.min(v, 1.0), -1.0))
+
+
+def test_only_where_it_is_known() -> None:
+    assert guards(prepare_forward(traced(unbounded)).kernel) == 1
+    assert "for.first" not in generate(prepare_forward(traced(unbounded)).kernel, FAST).text
+    assert guards(prepare_forward(traced(clamped)).kernel) == 0  # nor does it need another first trip
+    assert "for.first" not in generate(prepare_forward(traced(clamped)).kernel, FAST).text
+
+
+def test_control_hangs_on_the_same_bits_everywhere() -> None:
+    """A kernel and its gradient know different things of the values; what decides has one code."""
+
+    @sg.func
+    def decides(v):
+        w = sg.sin(v) * 0.95
+        if w > 0.5:
+            w = w * 0.5
+        return w
+
+    kernel = traced(decides)
+    assert guards(prepare_forward(kernel).kernel) == 1
+    assert "for.first" not in generate(prepare_forward(kernel).kernel, FAST).text
+    assert "sg.sin.lean" in generate(prepare_reverse(kernel).kernel, FAST).text
