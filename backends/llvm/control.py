@@ -138,7 +138,7 @@ def _trips(e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value) -> None:
     word = _counter_type(e, stmt)
     limit = count if word is I64 else b.trunc(count, word)
     apart = first_is_apart(e, stmt)
-    start = const(word, 0)
+    start: ir.Value = const(word, 0)
     if apart:
         first, second = flow.append("for.first"), flow.append("for.second")
         b.cbranch(b.icmp_unsigned("==", limit, start), done, first)

@@ -37,7 +37,7 @@ def _asks(task: Task) -> bool:
 
 def reach_of(e: Emitter, stmt: n.Op) -> float:
     """The largest magnitude of the argument of an operation, in the trips being written."""
-    return _reach(e, stmt, e.flow.usual)
+    return _reach(e, stmt, e.flow.usual) if e.m.target.lean else math.inf
 
 
 def _reach(e: Emitter, stmt: n.Op, usual: bool) -> float:
