@@ -6,8 +6,9 @@ slot depth + pending, and when all are equal again they go into the register. A 
 its adjoint. The address of slot k of a row is base + row·stride + offset + k·slot bytes where rows are contiguous, and
 base + offset·rows + (k·rows + row)·slot bytes where they are interleaved. The first push of a group to a depth compares
 it with the least capacity of the group, in every build, unless the loop around it has done so for all its trips
-(capacity.py); reads below an empty or void stack give 0 and touch slot 0,
-which always exists: the launcher gives a stack of capacity 0 the offset 0 and a base that holds at least one slot.
+(capacity.py, which also keeps addresses of slots in place of the depth there); reads below an empty or void stack give
+0 and touch slot 0, which always exists: the launcher gives a stack of capacity 0 the offset 0 and a base that holds at
+least one slot.
 """
 from __future__ import annotations
 
@@ -45,6 +46,11 @@ def _alloca(e: Emitter, stmt: n.StackAlloca) -> None:
 @LOWER.row(n.StackPush)
 def _push(e: Emitter, stmt: n.StackPush) -> None:
     s = state_of(e, stmt.stack)
+    cursor = e.flow.cursors.get(stmt.stack)
+    if cursor is not None:
+        e.flow.store(to_memory(e, e.operand(stmt.value), s.dtype.is_bool), cursor.address(e))
+        cursor.move(e, 1)
+        return
     group, level = s.group, s.group.pending[stmt.stack]
     if level not in group.checked and stmt.stack not in e.flow.roomy:
         depth = s.depth(e)
@@ -64,13 +70,22 @@ def _push(e: Emitter, stmt: n.StackPush) -> None:
 @LOWER.row(n.StackPop)
 def _pop(e: Emitter, stmt: n.StackPop) -> None:
     known = e.flow.filled.get(stmt.stack, 0)
-    state_of(e, stmt.stack).group.move(e, stmt.stack, -1, sure=known > 0)
+    cursor = e.flow.cursors.get(stmt.stack)
+    if cursor is not None:
+        cursor.move(e, -1)
+    else:
+        state_of(e, stmt.stack).group.move(e, stmt.stack, -1, sure=known > 0)
     if known:
         e.flow.filled = e.flow.filled | {stmt.stack: known - 1}
 
 
 def _read(e: Emitter, stmt: n.StackTop | n.StackTopAdjoint, part: int) -> None:
     s = state_of(e, stmt.stack)
+    cursor = e.flow.cursors.get(stmt.stack)
+    if cursor is not None:
+        content = e.flow.tops.get(stmt.stack) or e.flow.load(memory_type(s.dtype), cursor.address(e))
+        e.values[stmt.result] = from_memory(e, content, s.dtype.is_bool)
+        return
     number, filled = _top(e, s)
     content = e.flow.load(memory_type(s.dtype), _slot(e, s, number, part))
     value = from_memory(e, content, s.dtype.is_bool)

@@ -7,7 +7,8 @@ holds of a stack if every trip pushes the same number of values: all pushes in t
 body neither pops nor empties the stack, and nothing leaves the loop early. In any other place each push looks.
 
 On a GPU the same is done for pops: a loop whose trips pop as many values each is looked at once, and below the stack is
-taken to be filled up to the last pop of a trip.
+taken to be filled up to the last pop of a trip. Inside such loops nobody needs the depth but for the address of a slot:
+that is kept in a pointer that moves slot by slot (`Cursor`), and the depth is told its new value behind the loop.
 """
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from ...compiler.ir.nodes import Block
 from ...compiler.ir.walk import walk
 from . import ir
 from .emit import Emitter
-from .stack_state import state_of
+from .stack_state import Cursor, Group, state_of
 from .types import I64, const
 
 
@@ -58,10 +59,9 @@ def room_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
         s = state_of(e, push.stack)
         check_room(e, loop, push, trips, s.depth(e), s.group.capacity)
     e.flow.roomy = outer | set(found)
-    try:
+    with _cursors(e, {name: pushes(loop.body, name) for name in found if not _reads(loop.body, name)}, trips, 0):
         yield
-    finally:
-        e.flow.roomy = outer
+    e.flow.roomy = outer
 
 
 def check_room(
@@ -99,7 +99,43 @@ def filled_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
         depth, wanted = state_of(e, name).depth(e), e.b.mul(trips, const(I64, found[name]))
         e.flow.trap_if(e.b.icmp_unsigned(">", wanted, depth), e.m.site("empty", e.task, pops[name]), wanted, depth)
     e.flow.filled = outer | found
-    try:
+    early = {name: -count for name, count in found.items() if not _reads(_behind_pops(loop.body, name), name)}
+    with _cursors(e, early, trips, -1):
         yield
-    finally:
-        e.flow.filled = outer
+    e.flow.filled = outer
+
+
+# ---- addresses instead of depths ----------------------------------------------------------------------------
+
+
+def _reads(body: Block, stack: str) -> bool:
+    """Whether the block reads a stack."""
+    return any(isinstance(s, n.StackTop) and s.stack == stack for s in walk(body))
+
+
+def _behind_pops(body: Block, stack: str) -> Block:
+    """What stands behind the last pop of a stack that stands in a block itself."""
+    last = max(k for k, s in enumerate(body) if isinstance(s, n.StackPop) and s.stack == stack)
+    return body[last + 1 :]
+
+
+@contextmanager
+def _cursors(e: Emitter, changes: dict[str, int], trips: ir.Value, at: int) -> Iterator[None]:
+    """In a loop whose trips change the depths of these stacks so much: cursors at their depths + `at`. Stacks whose
+    slots have adjoints have none, nor has a group of stacks of which one needs its depth.
+    """
+    outer = e.flow.cursors
+    groups: dict[int, Group] = {}
+    if e.m.target.entries and not e.m.options.debug:
+        groups = {id(group): group for group in (state_of(e, name).group for name in changes)}
+        groups = {key: group for key, group in groups.items() if _all_move(e, group, changes)}
+    found = {name: Cursor.of(e, state_of(e, name), at) for group in groups.values() for name in group.pending}
+    e.flow.cursors = outer | found
+    yield
+    e.flow.cursors = outer
+    for group in groups.values():
+        group.jump(e, e.b.mul(trips, const(I64, changes[next(iter(group.pending))])))
+
+
+def _all_move(e: Emitter, group: Group, changes: dict[str, int]) -> bool:
+    return all(name in changes and not state_of(e, name).stack.alloca.adjoint for name in group.pending)

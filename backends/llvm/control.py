@@ -17,7 +17,9 @@ from . import ir
 from .capacity import filled_for, room_for
 from .emit import Emitter
 from .errors import FAILED, report
+from .pop_groups import PopGroups, trips_at_once
 from .reach import first_is_apart
+from .stack_state import Cursor
 from .types import I1, I32, I64, const
 
 CONTROL = (n.If, n.For, n.While, n.Scope, n.Break, n.Continue, n.Return)
@@ -37,7 +39,8 @@ class Frame:
 class Branching:
     """Scalar control flow of one function. `leave`: emits what a `return` does there. roomy: adstacks of which it is
     known that the pushes emitted now fit. filled: adstacks, with how many values they are known to have at least.
-    usual: trips are emitted that are known to be usual (real_ranges.py).
+    usual: trips are emitted that are known to be usual (real_ranges.py). cursors: of adstacks that are reached by them.
+    tops: contents of slots on top of some, read ahead.
     """
 
     def __init__(self, e: Emitter, rows: Table[type[Stmt], Callable[..., None]], leave: Callable[[], None]) -> None:
@@ -48,6 +51,8 @@ class Branching:
         self.roomy: frozenset[str] = frozenset()
         self.filled: dict[str, int] = {}
         self.usual = False
+        self.cursors: dict[str, Cursor] = {}
+        self.tops: dict[str, ir.Value] = {}
 
     def block(self, body: Block) -> None:
         """Emit statements in order; what follows a jump is never reached and not emitted."""
@@ -128,7 +133,11 @@ def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.Value, ir.Value]:
 def _for(e: Emitter, stmt: n.For) -> None:
     begin, count = trip_count(e, stmt)
     with room_for(e, stmt, count), filled_for(e, stmt, count):
-        _trips(e, stmt, begin, count)
+        groups = PopGroups.of(e, stmt, begin, count, _counter_type(e, stmt))
+        if groups:
+            groups.emit()
+        else:
+            _trips(e, stmt, begin, count)
 
 
 def _trips(e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value) -> None:
@@ -209,24 +218,6 @@ def _body(e: Emitter, stmt: n.For | n.While, frame: Frame, header: ir.Block) -> 
         e.b.branch(header, e.m.module.unrolled(count) if count > 1 else "")
     else:
         e.b.cbranch(e.b.load(e.locals[stmt.stop].address, I1), frame.exit, header)
-
-
-AT_ONCE = ((32, 4), (96, 2))
-"""(statements of a loop at most, trips at a time): what is read for one trip is on its way while the last one computes.
-Measured on an H100, by hand: the gradient of 64 sines takes 190 µs by single trips, 169 by two, 116 by four and 111 by
-eight. Loops that save history are left to the assembler: in fours, the gradient made here took 221 µs instead of 166.
-"""
-
-
-def trips_at_once(e: Emitter, stmt: n.For | n.While) -> int:
-    """Of an innermost loop that takes history back, on a GPU, which hides latency by loads in flight."""
-    if not e.m.target.entries or e.m.options.debug or isinstance(stmt, n.While):
-        return 1
-    body = list(walk(stmt.body))
-    reads = any(isinstance(inner, n.StackTop) for inner in stmt.body)
-    if not reads or any(isinstance(inner, (n.For, n.While, n.Break, n.Continue, n.Return)) for inner in body):
-        return 1
-    return next((count for size, count in AT_ONCE if len(body) <= size), 1)
 
 
 def _trip_counter(e: Emitter, trips: Value | None) -> ir.Value | None:

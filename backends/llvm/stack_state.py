@@ -8,7 +8,7 @@ from ...compiler.passes.lockstep import lockstep
 from . import ir
 from .emit import Emitter
 from .layout import Stack
-from .types import I8, I64, const
+from .types import I8, I64, const, memory_type
 
 
 @dataclass
@@ -36,6 +36,13 @@ class Group:
         self.known = e.b.block, depth
         self.checked.clear()
         self.pending = dict.fromkeys(self.pending, 0)
+
+    def jump(self, e: Emitter, change: ir.Value) -> None:
+        """All stacks have grown by so much."""
+        depth = e.b.add(self.depth(e), change)
+        e.flow.store(depth, self.register)
+        self.known = e.b.block, depth
+        self.checked.clear()
 
     def move(self, e: Emitter, stack: str, change: int, sure: bool = False) -> None:
         """A stack grows or shrinks by one. The depth does when all have; of an empty stack it stays 0.
@@ -67,6 +74,35 @@ class StackState:
     def depth(self, e: Emitter) -> ir.Value:
         """Number of its slots in use."""
         return e.b.add(self.group.depth(e), const(I64, self.group.pending[self.stack.alloca.stack]))
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Where a stack of equal steps is pushed or popped next: memory with an address, and the bytes of a step."""
+
+    place: ir.Value
+    space: ir.Type
+    step: ir.Value
+
+    @classmethod
+    def of(cls, e: Emitter, s: StackState, at: int) -> Cursor:
+        """At the depth of a stack + `at`."""
+        t = memory_type(s.dtype)
+        made = cls(e.alloca(s.base.type), s.base.type, e.entry.mul(s.pitch, const(I64, s.dtype.size)))
+        number = e.b.add(s.depth(e), const(I64, at))
+        e.flow.store(e.b.gep(s.base, e.b.mul(number, s.pitch), t), made.place)
+        return made
+
+    def address(self, e: Emitter) -> ir.Value:
+        return e.flow.load(self.space, self.place)
+
+    def moved(self, e: Emitter, address: ir.Value, change: int) -> ir.Value:
+        """The address of the slot above (1) or below (-1)."""
+        return e.b.gep(address, self.step if change > 0 else e.b.sub(const(I64, 0), self.step), I8)
+
+    def move(self, e: Emitter, change: int) -> None:
+        """Up or down by one."""
+        e.flow.store(self.moved(e, self.address(e), change), self.place)
 
 
 def state_of(e: Emitter, name: str) -> StackState:

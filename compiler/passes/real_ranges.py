@@ -13,7 +13,7 @@ the first; of one that takes history back every trip that finds in its stacks wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -35,13 +35,13 @@ PATIENCE = 3
 
 @dataclass
 class RealRanges:
-    """always: of the values that are computed at all. usual: of those of innermost loops, in usual trips. stacks:
-    magnitudes of what usual trips push, where that is not all.
+    """always: of the values that are computed at all. usual: of those of innermost loops, in usual trips. assumed: by
+    index of a loop that takes history back, the magnitudes up to which its usual trips find what is on top of stacks.
     """
 
     always: dict[Value, Interval] = field(default_factory=dict)
     usual: dict[Value, Interval] = field(default_factory=dict)
-    stacks: dict[str, float] = field(default_factory=dict)
+    assumed: dict[Value, dict[str, float]] = field(default_factory=dict)
 
     def reach(self, value: Value, usual: bool = False) -> float:
         """The largest magnitude of a value; infinite if nothing is known."""
@@ -120,7 +120,7 @@ class _Analysis:
         self.values, self.read, self.usual_pushes = {}, {}, {}
         self.frames: list[_Frame] = []
         self.kind = ""
-        self.assumed: frozenset[str] = frozenset()
+        self.assumed: Mapping[str, float] = {}
 
     @property
     def outdated(self) -> bool:
@@ -162,10 +162,10 @@ class _Analysis:
         return current
 
     @contextmanager
-    def trips(self, kind: str, assumed: frozenset[str] = frozenset()) -> Iterator[None]:
+    def trips(self, kind: str, assumed: Mapping[str, float] | None = None) -> Iterator[None]:
         """Trips of a kind are run inside."""
         before = self.kind, self.assumed
-        self.kind, self.assumed = kind, assumed
+        self.kind, self.assumed = kind, assumed or {}
         yield
         self.kind, self.assumed = before
 
@@ -198,7 +198,7 @@ class _Analysis:
         if not is_innermost(loop):
             with self.trips(""):
                 return _joined(self.settle(loop, state))
-        if takes_back(loop):
+        if isinstance(loop, n.For) and takes_back(loop):
             return self._loop_back(loop, state)
         with self.trips("first"):
             tested, latch, left = self.trip(loop, state)
@@ -208,24 +208,25 @@ class _Analysis:
                 ends += self.settle(loop, latch)
         return _joined(ends)
 
-    def _loop_back(self, loop: n.For | n.While, state: State) -> State | None:
-        stacks = frozenset(s.stack for s in loop.body if isinstance(s, n.StackPop))
-        some = frozenset(stack for stack in stacks if self._is_special(stack))
+    def _loop_back(self, loop: n.For, state: State) -> State | None:
+        stacks = dict.fromkeys(s.stack for s in loop.body if isinstance(s, n.StackPop))
+        assumed = self.found.assumed.setdefault(loop.index, {})
+        for stack, most in ((stack, self._special(stack)) for stack in stacks):
+            if most is not None:
+                assumed[stack] = min(most, assumed.get(stack, most))
         with self.trips(""):
             ends = self.settle(loop, state)
-        with self.trips("usual", some):
+        with self.trips("usual", assumed):
             self.settle(loop, state)
         return _joined(ends)
 
     # -- stacks ---------------------------------------------------------------------------------------------
 
-    def _is_special(self, stack: str) -> bool:
-        """Whether what usual trips push is known better than what all do; then that is noted."""
-        usual = self.usual_pushes.get(stack, ALL)
-        if stack not in self.pushed or magnitude(usual) > STEPS[-1] or magnitude(self.pushed[stack]) <= STEPS[-1]:
-            return False
-        self.found.stacks[stack] = _step(magnitude(usual))
-        return True
+    def _special(self, stack: str) -> float | None:
+        """Up to where usual trips have pushed, if that is known better than of all."""
+        usual = magnitude(self.usual_pushes.get(stack, ALL))
+        known = magnitude(self.pushed.get(stack, ZERO)) <= STEPS[-1]
+        return None if known or usual > STEPS[-1] else _step(usual)
 
     def push(self, stack: str, value: Value) -> None:
         content = self.of(value)
@@ -236,8 +237,8 @@ class _Analysis:
             self.pushed[stack] = ALL
 
     def top(self, stack: str) -> Interval:
-        if stack in self.assumed:
-            most = self.found.stacks[stack]
+        most = self.assumed.get(stack)
+        if most is not None:
             return -most, most
         self.read[stack] = self.pushed.setdefault(stack, ZERO)
         return self.read[stack]

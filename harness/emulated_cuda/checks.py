@@ -31,8 +31,10 @@ _ATOMIC = 1 << 32
 """A tag is the number of a launch, a bit for atomics (of readers: for several of them), and the thread + 1."""
 
 _ACCESS = re.compile(
-    r"^(\s*(?:%[\w.]+ = )?)(load|store|atomicrmw|cmpxchg)\b([^\n]*?)ptr addrspace\(1\) (%[\w.]+)([^\n]*)$"
+    r"^(\s*(?:%[\w.]+ = )?)(load|store|atomicrmw|cmpxchg)\b([^\n]*?)"
+    r"ptr addrspace\(1\) (%[\w.]+)(?![\w.]|, ptr)([^\n]*)$"
 )
+"""Not the store of an address in a variable of the thread."""
 _KINDS = {"load": 0, "store": 1, "atomicrmw": 2, "cmpxchg": 2}
 _FUNCTION = re.compile(r"^define [^\n]*?@\"?([\w.$]+)")
 

@@ -295,32 +295,35 @@ def test_a_gated_task_can_run_over_a_list(tmp_path: Path) -> None:
     assemble(text, tmp_path)
 
 
-def loops(text: str, entry: str) -> list[str]:
-    """The innermost loops of an entry point: from a label to the branch back to it."""
+def blocks(text: str, entry: str) -> list[str]:
+    """What stands between the labels of an entry point."""
     body = text[text.index(f".entry {entry}") :]
-    body = body[: body.index("\n}")]
-    found = []
-    for jump in re.finditer(r"@%p\d+ bra \t(\$L__BB\w+);", body):
-        start = body.find(f"\n{jump[1]}:")
-        if 0 <= start < jump.start() and body.count("\n$L", start + 1, jump.start()) <= 1:
-            found.append(body[start : jump.end()])
-    return found
+    return re.split(r"^\$L\w+:", body[: body.index("\n}")], flags=re.M)
 
 
-ACCESSES = ("st.global", "ld.global")
+def count(pattern: str, text: str) -> int:
+    return len(re.findall(pattern, text))
+
+
+ARITHMETIC = r"\b(?:fma|mul|add)(?:\.rn)?\.f32"
+DEAR = r"mul\.lo|mad|selp|(max|min)\.[su]|\.local|div|s64 \t%p"
 
 
 def test_loops_over_adstacks_are_tight() -> None:
-    """One access a step, at an address that one addition gives; a few instructions for the sine, no division of any
-    kind, no choice by depth: the loops looked at the room and at the depth before.
+    """An access a step, at an address that one addition gives; a few instructions for the sine, no division of any
+    kind, no choice by depth: the loops looked at the room and at the depth before, and at the arguments four at a time.
     """
-    found = loops(ptx(parse_kernel(GATED), options=Options(precise=False)), "gated_task_0")
-    for access in ACCESSES:
-        (loop,) = (one for one in found if access in one and one.count(access) == one.count(".global") and "f32" in one)
-        steps = loop.count(access)
-        assert loop.count("add.s64") <= 2 + steps
-        assert not re.search(r"mul\.lo|mad|selp|(max|min)\.[su]|\.local|div|setp\.[a-mo-z]\w*\.s64", loop)
-        assert 5 * steps <= len(re.findall(r"\b(?:fma|mul|add)(?:\.rn)?\.f32", loop)) <= 16 * steps
+    found = blocks(ptx(parse_kernel(GATED), options=Options(precise=False)), "gated_task_0")
+    pushes = [b for b in found if b.count("st.global") and count(ARITHMETIC, b) >= 5 and "ld.global" not in b]
+    assert len(pushes) == 1
+    steps = pushes[0].count("st.global")
+    assert count(ARITHMETIC, pushes[0]) <= 7 * steps and count("add.s64", pushes[0]) <= 1 + steps
+    (place,) = (k for k, b in enumerate(found) if b.count("ld.global") == 4)
+    reads, computes = found[place : place + 2]
+    assert count("add.s64", reads + computes) == 4 and ".global" not in computes
+    assert count(r"max\.f32", reads) == 3 and count(r"setp\.\w+\.f32", reads) == 1
+    assert count(ARITHMETIC, computes) <= 7 * 4
+    assert not count(DEAR, pushes[0] + reads + computes)
 
 
 def test_precise_sums_keep_subnormal_numbers() -> None:

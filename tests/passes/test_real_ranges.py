@@ -184,11 +184,22 @@ def test_stacks_hold_what_is_pushed_anywhere() -> None:
     assert reach(known, 41) == pytest.approx(1, rel=1e-5)
     odd = f"adstack_alloca s: f32 set v, %3 for %10: i32 in %5 .. %4 {{ {STEP} {SAVES} }} {BACK}"
     found = ranges(odd)
+    (assumed,) = found.assumed.values()
     assert found.reach(Value(41, f32)) == math.inf
-    assert found.stacks == {"s": pytest.approx(1, rel=0.01)}
-    assert found.reach(Value(41, f32), True) == found.stacks["s"]
+    assert found.reach(Value(41, f32), True) == assumed["s"] == pytest.approx(1, rel=0.01)
     always = odd.replace(SAVES, "adstack_push s, %3")
-    assert ranges(always).stacks == {} and reach(always, 41, True) == math.inf
+    assert not any(ranges(always).assumed.values()) and reach(always, 41, True) == math.inf
+
+
+def test_each_loop_assumes_what_was_pushed_before() -> None:
+    """What a later loop pushes does not weaken what an earlier one was found to assume."""
+    far = "for %50: i32 in %5 .. %4 { %51: f32 = get v adstack_push s, %51 set v, %7 }"
+    back = BACK.replace("%4", "%6").replace("%6 d", "%4 d")
+    body = f"adstack_alloca s: f32 set v, %3 for %10: i32 in %5 .. %4 {{ {STEP} {SAVES} }} {BACK} set v, %3 {far} {back}"
+    found = ranges(body)
+    first, second = (found.assumed[Value(number, i32)]["s"] for number in (40, 60))
+    assert first == pytest.approx(1, rel=0.01) and second == 3.0
+    assert found.reach(Value(41, f32), True) == first
 
 
 def test_pushes_that_stand_behind_the_reads_count() -> None:

@@ -1,0 +1,94 @@
+"""Loops that push, and loops that take back four trips at a time: any number of trips, any kind of slot, on the emulated
+driver as on the reference.
+"""
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from stackgrad.backends import registry
+from stackgrad.backends.base import Backend, Options
+from stackgrad.backends.cuda.code import generate
+from stackgrad.backends.launcher import Launcher
+from stackgrad.compiler.driver import prepare_forward
+from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.harness.emulated_cuda.backend import emulated
+
+FAST = Options(precise=False)
+
+HEAD = """kernel k(n: i32, m: i32, x: f32[1], out: f64[1]) {
+  bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
+    adstack_alloca s: f32 adstack_alloca t: T adstack_alloca u: u1
+    %3: f32 = load x[%2] %4: i32 = arg n %5: i32 = const 0 %6: f32 = const 0.5 %7: f64 = const 3.0
+    local v: f32 local sum: f64
+    set v, %3
+    for %10: i32 in %5 .. %4 {
+      %11: f32 = get v adstack_push s, %11
+      %12: f32 = sin %11 %13: f32 = mul %12, %6 set v, %13
+      %14: T = cast %13 adstack_push t, %14
+      %15: u1 = cmp_lt %13, %6 adstack_push u, %15
+    }
+"""
+TAIL = """ %90: f64 = get sum store out[%2], %90 } }"""
+
+READ = "%21: f32 = adstack_load_top s %22: T = adstack_load_top t %23: u1 = adstack_load_top u"
+POP = "adstack_pop s adstack_pop t adstack_pop u"
+ADD = """%24: f32 = cos %21 %25: f64 = cast %24 %26: f64 = cast %22 %27: f64 = add %25, %26 %28: f64 = select %23, %27, %7
+%29: f64 = get sum %30: f64 = mul %29, %7 %31: f64 = add %30, %28 set sum, %31"""
+
+GROUPED = {
+    "all at the head": f"for %20: i32 in %5 .. %4 descending {{ {READ} {POP} {ADD} }}",
+    "popped at the end": f"for %20: i32 in %5 .. %4 descending {{ {READ} {ADD} {POP} }}",
+    "a descending index": f"for %20: i32 in %5 .. %4 descending {{ {READ} {POP} {ADD} %32: f64 = cast %20 "
+    "%33: f64 = get sum %34: f64 = add %33, %32 set sum, %34 }",
+    "an ascending index": f"for %20: i32 in %5 .. %4 {{ {READ} {POP} {ADD} %32: f64 = cast %20 "
+    "%33: f64 = get sum %34: f64 = mul %33, %32 set sum, %34 }",
+    "reads under a condition": f"for %20: i32 in %5 .. %4 {{ {READ} if %23 {{ {ADD} %35: f32 = adstack_load_top s "
+    f"%36: f64 = cast %35 set sum, %36 }} {POP} }}",
+    "writes in each trip": f"for %20: i32 in %5 .. %4 {{ {READ} {POP} {ADD} store out[%2], %31 }}",
+    "fewer than there are": f"%19: i32 = floordiv %4, %18 for %20: i32 in %5 .. %19 {{ {READ} {POP} {ADD} }} "
+    f"{READ.replace('%2', '%4')} %50: f64 = cast %41 %51: f64 = get sum %52: f64 = add %51, %50 set sum, %52",
+}
+SINGLE = {
+    "two pops of a trip": f"for %20: i32 in %5 .. %19 {{ {READ} {POP} {ADD} {POP} }}",
+    "a read behind the pop": f"for %20: i32 in %5 .. %4 {{ {POP} {READ} {ADD} }}",
+}
+
+
+def kernel(loop: str, dtype: str) -> Kernel:
+    half = "%18: i32 = const 2 %19: i32 = floordiv %4, %18"
+    loop = loop.replace("%19: i32 = floordiv %4, %18 ", "")
+    return parse_kernel((HEAD + half + " " + loop + TAIL).replace("T", dtype))
+
+
+X = np.array([0.3, -0.9, 1.5, 3.0, 1e3, -4e4, 1e6, np.inf, np.nan, -0.0], np.float32)
+
+
+def run(source: Kernel, backend: Backend, n: int) -> np.ndarray:
+    out = np.zeros(len(X))
+    Launcher(prepare_forward(source), backend, FAST).run({"x": X.copy(), "out": out}, {"n": n, "m": n})
+    return out
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "i8", "i32", "i64"])
+@pytest.mark.parametrize("name", [*GROUPED, *SINGLE])
+def test_any_number_of_trips(name: str, dtype: str) -> None:
+    source = kernel({**GROUPED, **SINGLE}[name], dtype)
+    device, reference = emulated(), registry.get("cpu" if name in SINGLE else "reference")
+    for n in ([0, 3, 8] if dtype not in ("f32", "f16") else [0, 1, 2, 3, 4, 5, 7, 8, 9, 13]):
+        if n == 0 and name == "fewer than there are":
+            continue  # it reads an empty stack
+        np.testing.assert_allclose(run(source, device, n), run(source, reference, n), rtol=1e-5, atol=1e-6)
+
+
+def heads(source: Kernel, options: Options = FAST) -> int:
+    return len(re.findall(r"^pops\.head", generate(source, options).text, flags=re.M))
+
+
+@pytest.mark.parametrize("name", [*GROUPED, *SINGLE])
+def test_which_loops(name: str) -> None:
+    source = kernel({**GROUPED, **SINGLE}[name], "f32")
+    assert heads(source) == (name in GROUPED)
+    assert heads(source, Options(precise=False, debug=True)) == 0
