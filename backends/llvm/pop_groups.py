@@ -130,7 +130,7 @@ class PopGroups:
 
     # -- single trips ---------------------------------------------------------------------------------------
 
-    def _one_by_one(self, left: ir.Value, head: ir.Block, done: ir.Block) -> None:
+    def _one_by_one(self, left: ir.Phi, head: ir.Block, done: ir.Block) -> None:
         """As many trips as a group has, or all that are left if those are fewer; then back for the rest."""
         e, b = self.e, self.e.b
         few = b.icmp_unsigned("<", left, self._number(self.at_once))

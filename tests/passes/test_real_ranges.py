@@ -195,8 +195,8 @@ def test_each_loop_assumes_what_was_pushed_before() -> None:
     """What a later loop pushes does not weaken what an earlier one was found to assume."""
     far = "for %50: i32 in %5 .. %4 { %51: f32 = get v adstack_push s, %51 set v, %7 }"
     back = BACK.replace("%4", "%6").replace("%6 d", "%4 d")
-    body = f"adstack_alloca s: f32 set v, %3 for %10: i32 in %5 .. %4 {{ {STEP} {SAVES} }} {BACK} set v, %3 {far} {back}"
-    found = ranges(body)
+    head = f"adstack_alloca s: f32 set v, %3 for %10: i32 in %5 .. %4 {{ {STEP} {SAVES} }}"
+    found = ranges(f"{head} {BACK} set v, %3 {far} {back}")
     first, second = (found.assumed[Value(number, i32)]["s"] for number in (40, 60))
     assert first == pytest.approx(1, rel=0.01) and second == 3.0
     assert found.reach(Value(41, f32), True) == first
