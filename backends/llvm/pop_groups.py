@@ -15,33 +15,49 @@ from ...compiler.ir.walk import used_values, walk
 from . import ir
 from .capacity import pops_of_a_trip
 from .emit import Emitter
-from .reach import ranges_of, shortens
+from .reach import needs_library, ranges_of, shortens
 from .stack_state import state_of
 from .types import F32, I64, const, memory_type
 
 AT_ONCE = ((32, 4), (96, 2))
 """(statements of a loop at most, trips at a time): what is read for one trip is on its way while the last one computes.
 Measured on an H100, by hand: the gradient of 64 sines takes 190 µs by single trips, 169 by two, 116 by four and 111 by
-eight. Loops that save history are left to the assembler: in fours, the gradient made here took 221 µs instead of 166.
+eight.
+"""
+
+SAVED_AT_ONCE = ((16, 8), (32, 4))
+"""The same of a loop that saves history, and looks at no argument of a sine: else several trips are no faster than one
+(on an H100, the gradient of 64 sines by four took 221 µs instead of 166).
 """
 
 
 def trips_at_once(e: Emitter, stmt: n.For | n.While) -> int:
-    """Of an innermost loop that takes history back, on a GPU, which hides latency by loads in flight."""
+    """Of an innermost loop that takes history back or saves it, on a GPU, which hides latency by loads in flight."""
     if not e.m.target.entries or e.m.options.debug or isinstance(stmt, n.While):
         return 1
     body = list(walk(stmt.body))
-    reads = any(isinstance(inner, n.StackTop) for inner in stmt.body)
-    if not reads or any(isinstance(inner, (n.For, n.While, n.Break, n.Continue, n.Return)) for inner in body):
+    if any(isinstance(inner, (n.For, n.While, n.Break, n.Continue, n.Return)) for inner in body):
         return 1
-    return next((count for size, count in AT_ONCE if len(body) <= size), 1)
+    reads = any(isinstance(inner, n.StackTop) for inner in stmt.body)
+    if not reads and (not _saves(e, stmt) or needs_library(e, stmt)):
+        return 1
+    return next((count for size, count in (AT_ONCE if reads else SAVED_AT_ONCE) if len(body) <= size), 1)
+
+
+def _saves(e: Emitter, loop: n.For) -> bool:
+    """Whether trips push, and that by cursors."""
+    pushed = [s.stack for s in loop.body if isinstance(s, n.StackPush)]
+    return bool(pushed) and all(stack in e.flow.cursors for stack in pushed)
 
 
 def _suits(e: Emitter, loop: n.For) -> bool:
-    """Whether every trip pops one value of each stack that it pops, and all of them move by cursors."""
+    """Whether every trip pops one value of each stack that it pops, and all of them move by cursors. Nothing ends such
+    a loop early.
+    """
     found = pops_of_a_trip(loop)
     popped = {s.stack for s in walk(loop.body) if isinstance(s, n.StackPop)}
-    return popped == found.keys() and all(count == 1 and stack in e.flow.cursors for stack, count in found.items())
+    alike = popped == found.keys() and all(count == 1 for count in found.values())
+    return bool(found) and alike and loop.trips is None and all(stack in e.flow.cursors for stack in found)
 
 
 class PopGroups:
@@ -62,7 +78,7 @@ class PopGroups:
         cls, e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value, word: ir.IntType
     ) -> PopGroups | None:  # fmt: skip
         """The loop, if it is such a one."""
-        if trips_at_once(e, loop) == 1 or not _suits(e, loop):
+        if not _suits(e, loop) or trips_at_once(e, loop) == 1:
             return None
         return cls(e, loop, begin, count, word)
 

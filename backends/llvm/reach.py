@@ -46,6 +46,12 @@ def _reach(e: Emitter, stmt: n.Op, usual: bool) -> float:
     return ranges_of(e.m, e.task).reach(stmt.args[0], usual)
 
 
+def needs_library(e: Emitter, loop: n.For | n.While) -> bool:
+    """Whether the trips being written look at arguments, for the library takes those that are large."""
+    inside = (s for s in walk(loop.body) if isinstance(s, n.Op) and s.op in LEAN)
+    return any(form_within(s.op, _reach(e, s, e.flow.usual)) is None for s in inside)
+
+
 def shortens(e: Emitter, loop: n.For | n.While) -> bool:
     """Whether code of usual trips of a loop is shorter than that of any."""
     inside = [s for s in walk(loop.body) if isinstance(s, n.Op) and s.op in LEAN]

@@ -53,6 +53,9 @@ GROUPED = {
 }
 SINGLE = {
     "two pops of a trip": f"for %20: i32 in %5 .. %19 {{ {READ} {POP} {ADD} {POP} }}",
+    "an early end": f"local stop: u1 for %20: i32 in %5 .. %4 until stop {{ {READ} {ADD} set stop, %23 }}",
+    "counted trips": f"for %20: i32 in %5 .. %4 trips %60: i32 {{ {READ} {POP} {ADD} }} %61: f64 = cast %60 "
+    "%62: f64 = get sum %63: f64 = add %61, %62 set sum, %63",
     "a read behind the pop": f"for %20: i32 in %5 .. %4 {{ {POP} {READ} {ADD} }}",
 }
 
