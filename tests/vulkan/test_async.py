@@ -1,9 +1,14 @@
 """Launches that are not waited for: what the host sees, when errors surface, memory that is dropped, threads."""
 from __future__ import annotations
 
+import ctypes
 import gc
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +19,7 @@ from stackgrad.backends.vulkan import host_code as h
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.backends.vulkan.queue import Queue
 from stackgrad.backends.vulkan.ring import SLOTS
-from stackgrad.compiler.errors import AdstackOverflow, OutOfBounds
+from stackgrad.compiler.errors import AdstackOverflow, DeviceError, OutOfBounds
 
 COUNT, STEPS = 4096, 40
 
@@ -235,3 +240,79 @@ def test_an_array_that_others_see_is_written_when_the_launch_returns(queue: Queu
         before = seen.copy()
         sg.sync()
         np.testing.assert_array_equal(seen, before)
+
+
+@pytest.mark.parametrize(("code", "name"), [(-2, "VkErrorOutOfDeviceMemory"), (-4, "VkErrorDeviceLost")])
+def test_a_launch_that_the_driver_refuses(queue: Queue, code: int, name: str) -> None:
+    """From Python and from machine code; nothing is in flight then. A device that is lost takes no more launches."""
+    x = ndarray(np.ones(8))
+    for _ in range(5):
+        advance(x, 0.0)
+    before = x.to_numpy()
+    real, table = queue.table[h.SUBMIT], queue.table
+    refuse = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 4)(lambda *_: code)
+    try:
+        table[h.SUBMIT] = ctypes.cast(refuse, ctypes.c_void_p).value or 0
+        for again in (lambda: advance(x, 0.0), lambda: advance(np.ones(8), 0.0)):
+            with pytest.raises(DeviceError, match=f"launch of kernel advance: {name}"):
+                again()
+        table[h.SUBMIT] = real
+        assert table[h.CLOSED] == (code if name == "VkErrorDeviceLost" else 0)
+        if name == "VkErrorDeviceLost":
+            with pytest.raises(DeviceError, match=name):
+                advance(x, 0.0)
+    finally:
+        table[h.SUBMIT], table[h.CLOSED] = real, 0
+    np.testing.assert_array_equal(x.to_numpy(), before)
+    advance(x, 1.0)
+    assert x[0] == advanced(before, 1.0)[0]
+
+
+FORKED = """
+import os
+import stackgrad as sg
+sg.init(arch=sg.vulkan)
+x = sg.field(sg.f32, shape=100)
+
+@sg.kernel
+def add(c: sg.f32):
+    for i in x:
+        x[i] += c
+
+for _ in range(8):
+    add(1.0)
+child = os.fork()
+if child == 0:
+    try:
+        add(1.0)
+        os._exit(1)
+    except sg.DeviceError as error:
+        assert "forked" in str(error)
+    try:
+        sg.sync()
+        sg.init(arch=sg.vulkan)
+        y = sg.field(sg.f32, shape=3)
+
+        @sg.kernel
+        def two():
+            for i in y:
+                y[i] += 2.0
+
+        two()
+        os._exit(0 if y[1] == 2.0 else 2)
+    except BaseException as error:
+        print(error, flush=True)
+        os._exit(3)
+assert os.waitpid(child, 0)[1] == 0
+add(1.0)
+assert x[7] == 9.0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_launches_nothing_on_what_it_has_inherited(vulkan: VulkanBackend, tmp_path: Path) -> None:
+    """Nor waits for ever; it can start afresh."""
+    program = tmp_path / "program.py"
+    program.write_text(FORKED)
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
