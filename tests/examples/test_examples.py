@@ -11,7 +11,9 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 import stackgrad as sg
+from stackgrad.backends.registry import probe_all
 from stackgrad.harness.oracles.taylor import taylor_order
 
 FALLS = {
@@ -115,3 +117,20 @@ def test_gradient_of_the_whole_program(example):
     orders = {name: order(slope) for name, slope in slopes.items()}
     assert all(1.9 < found < 2.1 for found in orders.values()), orders
     assert 0.9 < order(1.01 * slopes["cpu"]) < 1.1
+
+
+def test_a_gpu_gives_the_same(example):
+    """Loss and gradient of the whole program on a Vulkan device, where there is one, beside those of the CPU."""
+    probe = probe_all()["vulkan"]
+    if not probe.available:
+        pytest.skip(f"{probe.reason}; {probe.cure}")
+    found = []
+    for arch in (sg.cpu, sg.vulkan):
+        x, run = program(example, arch)
+        x = x + np.random.default_rng(1).normal(0.0, size_of(STIR, example, 0.1), x.shape)
+        loss, gradient = run(x)
+        found.append((loss, gradient))
+        sg.reset()
+    (loss, gradient), (ours, other) = found
+    assert np.abs(gradient).max() > 0 and ours == pytest.approx(loss, rel=1e-9)
+    np.testing.assert_allclose(other, gradient, rtol=1e-7, atol=1e-9 * np.abs(gradient).max())
