@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.errors import StackgradError, Unsupported
+from ...compiler.errors import DeviceError, StackgradError, Unsupported
 from ...compiler.ir.nodes import Kernel, Stmt
 from ...compiler.ir.printer import print_statement
 from ...compiler.ir.walk import results, walk_task
 from ..base import SLABS, Counters, Flight, Options, Probe, Sizes
 from ..cuda.heap import DeviceHeap
 from ..spirv.emit import Features
-from ..spirv.shaders import LOCAL_SIZE, generate, layout_of
+from ..spirv.shaders import LOCAL_SIZE, Shaders, generate, layout_of
 from . import policy
 from .access import HostAccess
 from .descriptors import DescriptorExecutable
@@ -93,7 +93,7 @@ class VulkanBackend:
 
     @property
     def opened(self) -> Opened:
-        """The device and its queue, opened when they are first asked for. Absent, DeviceError, ImportError."""
+        """The device and its queue, opened when they are first asked for. Raises Absent, DeviceError."""
         with self._lock:
             if self._opened is None or self._opened.device.process != os.getpid():
                 self._opened = Opened(self.masked)
@@ -108,8 +108,6 @@ class VulkanBackend:
         """Available where a device opens that has 64-bit integers."""
         try:
             card = self.device.card
-        except ImportError:
-            return Probe(False, reason="the Python package `vulkan` is missing", cure="pip install vulkan")
         except Absent as absent:
             return Probe(False, reason=absent.reason, cure=absent.cure)
         except (StackgradError, OSError) as problem:
@@ -130,6 +128,15 @@ class VulkanBackend:
         lacking = [c for c in shaders.capabilities if c in CAPABILITIES and not getattr(features, CAPABILITIES[c])]
         if lacking:
             raise self._refused(kernel, lacking)
+        try:
+            return self._loaded(opened, kernel, shaders, options)
+        except DeviceError as problem:
+            raise DeviceError(f"kernel {kernel.name}: {problem}") from problem
+
+    def _loaded(
+        self, opened: Opened, kernel: Kernel, shaders: Shaders, options: Options
+    ) -> VulkanExecutable | DescriptorExecutable:
+        """What launches the shaders. Raises DeviceError."""
         most = most_threads(opened.device)
         if isinstance(opened.heap, Heap):
             return DescriptorExecutable(kernel, shaders, opened.device, opened.pool, opened.heap, most)

@@ -103,7 +103,7 @@ def reserve(
 def _give_back(recording: Recording, pool: Pool, own: Buffer) -> None:
     """What an executable held."""
     recording.destroy()
-    if recording.device.process == os.getpid():
+    if recording.device.process == os.getpid() and not recording.device.lost:
         pool.give(own)
 
 
@@ -171,7 +171,8 @@ class DescriptorExecutable:
                 if name in self._written:
                     staged.copy_out(name)
         finally:
-            staged.release()
+            if not self.device.lost:
+                staged.release()
 
     def _threads(self, arrays: Arrays, scalars: Scalars) -> dict[int, int]:
         """Threads of each parallel task: whole groups, for the iterations it has, as far as they are known."""

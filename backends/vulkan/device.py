@@ -55,13 +55,15 @@ class Absent(DeviceError):
 
 
 def _library() -> Any:
-    """The `vulkan` package. ImportError if it is not installed; Absent if it finds no loader."""
+    """The `vulkan` package. Absent if it is not installed, or finds no loader."""
     try:
         import vulkan
+    except ImportError as problem:
+        raise Absent("the Python package `vulkan` is missing", "pip install vulkan") from problem
     except OSError as problem:
         raise Absent(f"no Vulkan loader: {problem}", "apt-get install libvulkan1") from problem
     if not hasattr(vulkan, "VkApplicationInfo"):  # a folder of that name on the path of modules
-        raise ImportError(f"what is called `vulkan` here is not the package: {vulkan!r}", name="vulkan")
+        raise Absent(f"what is called `vulkan` here is not the package: {vulkan!r}", "pip install vulkan")
     return vulkan
 
 
@@ -74,12 +76,11 @@ def refusals(doing: str, device: Device | None = None) -> Iterator[None]:
     except vk.VkError as problem:
         if device is not None and isinstance(problem, vk.VkErrorDeviceLost):
             device.lost = True
-        raise DeviceError(f"Vulkan, {doing}: {_worded(problem)}") from problem
+        raise DeviceError(f"Vulkan, {doing}: {worded(type(problem).__name__)}") from problem
 
 
-def _worded(problem: Exception) -> str:
+def worded(name: str) -> str:
     """The name of an error, and what can be done where something can."""
-    name = type(problem).__name__
     return f"{name}; cure: {_CURES[name]}" if name in _CURES else name
 
 
@@ -199,7 +200,7 @@ def choose(cards: Sequence[Card], wanted: str = "") -> Card:
 
 
 class Device:
-    """An open device. Raises Absent if there is none, DeviceError if it does not open, ImportError for the package.
+    """An open device. Raises Absent if there is none, DeviceError if it does not open; it holds nothing then.
 
     masked: features that it is opened without.
     """
@@ -209,22 +210,38 @@ class Device:
         self.lock = threading.RLock()
         self.process = os.getpid()
         application = vk.VkApplicationInfo(pApplicationName="stackgrad", apiVersion=_API)
-        try:
-            self.instance = vk.vkCreateInstance(vk.VkInstanceCreateInfo(pApplicationInfo=application), None)
-            handles = list(vk.vkEnumeratePhysicalDevices(self.instance))
-        except vk.VkError as problem:
-            raise Absent(f"the Vulkan loader gives no device: {type(problem).__name__}", _CURE) from problem
-        wanted = os.environ.get(CHOICE, "") if wanted is None else wanted
-        self.card = choose([_card(vk, handle) for handle in handles], wanted).without(masked)
-        with refusals(f"opening {self.card.name}"):
-            self.family = self._compute_family()
-            self.handle = self._open()
-            self.queue = vk.vkGetDeviceQueue(self.handle, self.family, 0)
-            again = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT
-            info = vk.VkCommandPoolCreateInfo(queueFamilyIndex=self.family, flags=again)
-            self.commands = vk.vkCreateCommandPool(self.handle, info, None)
+        self.instance = self.handle = None
         self._set_layouts: dict[int, Any] = {}
         self.lost = False
+        try:
+            try:
+                self.instance = vk.vkCreateInstance(vk.VkInstanceCreateInfo(pApplicationInfo=application), None)
+                handles = list(vk.vkEnumeratePhysicalDevices(self.instance))
+            except vk.VkError as problem:
+                raise Absent(f"the Vulkan loader gives no device: {type(problem).__name__}", _CURE) from problem
+            wanted = os.environ.get(CHOICE, "") if wanted is None else wanted
+            self.card = choose([_card(vk, handle) for handle in handles], wanted).without(masked)
+            with refusals(f"opening {self.card.name}"):
+                self._open_queue()
+        except BaseException:
+            self._close()
+            raise
+
+    def _open_queue(self) -> None:
+        vk = self.vk
+        self.family = self._compute_family()
+        self.handle = self._open()
+        self.queue = vk.vkGetDeviceQueue(self.handle, self.family, 0)
+        again = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT
+        info = vk.VkCommandPoolCreateInfo(queueFamilyIndex=self.family, flags=again)
+        self.commands = vk.vkCreateCommandPool(self.handle, info, None)
+
+    def _close(self) -> None:
+        """Give back what was opened, before anything was made of it."""
+        if self.handle is not None:
+            self.vk.vkDestroyDevice(self.handle, None)
+        if self.instance is not None:
+            self.vk.vkDestroyInstance(self.instance, None)
 
     def _compute_family(self) -> int:
         families = self.vk.vkGetPhysicalDeviceQueueFamilyProperties(self.card.handle)

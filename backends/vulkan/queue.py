@@ -24,7 +24,7 @@ from ..prints import BYTES, Prints, after
 from ..words import address_of, words
 from . import host_code as h
 from .arena import Arena
-from .device import Device, refusals
+from .device import Device, refusals, worded
 
 Record = tuple[int, int, int]
 """Number of a site among those of its kernel, and the two numbers of its kind."""
@@ -169,7 +169,7 @@ class Queue:
         if code == _LOST:
             self.table[h.CLOSED] = code
         known = self.device.vk.exception_codes.get(code)
-        return DeviceError(f"Vulkan, {doing}: {known.__name__ if known else code}")
+        return DeviceError(f"Vulkan, {doing}: {worded(known.__name__) if known else code}")
 
     # -- what is dropped ------------------------------------------------------------------------------------
 

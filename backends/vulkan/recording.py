@@ -69,7 +69,11 @@ class Recording:
                 self._recorded = key
             vk.vkResetFences(device.handle, 1, self._fences)
             vk.vkQueueSubmit(device.queue, 1, self._submit, self._fences[0])
-            vk.vkWaitForFences(device.handle, 1, self._fences, vk.VK_TRUE, (1 << 64) - 1)
+            try:
+                vk.vkWaitForFences(device.handle, 1, self._fences, vk.VK_TRUE, (1 << 64) - 1)
+            except vk.VkError:
+                device.lost = True  # whatever the reason: what was submitted may run for ever
+                raise
 
     def _show(self, sets: Sets) -> None:
         """Write the descriptors."""
@@ -130,9 +134,11 @@ class Recording:
         vk.vkCmdDispatch(buffer, part.groups, 1, 1)
 
     def destroy(self) -> None:
-        """Give everything back, the pipelines too. A process that did not open the device leaves it alone."""
+        """Give everything back, the pipelines too. A process that did not open the device leaves it alone, and a device
+        that is lost may still use it.
+        """
         device, vk = self.device, self.device.vk
-        if device.process != os.getpid():
+        if device.process != os.getpid() or device.lost:
             return
         with device.lock:
             self._drop_sets()
