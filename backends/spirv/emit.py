@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...compiler.ir.nodes import Atomic, Kernel, Stmt, Value
-from ...compiler.ir.types import Scalar
+from ...compiler.ir.types import Scalar, f64
+from ...compiler.ir.walk import walk
 from ..base import Options
 from ..llvm import ir
 from ..llvm.emit import Site
@@ -69,6 +70,7 @@ class ModuleState:
     reduces: bool = False
     _helpers: dict[str, Code] = field(default_factory=dict)
     _plain: dict[int, frozenset[str]] = field(default_factory=dict)
+    _in_order: dict[int, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.layout = lay_out(self.kernel)
@@ -84,7 +86,8 @@ class ModuleState:
 
     def is_atomic(self, task: int, array: str) -> bool:
         """Whether updates of an array must be atomic: iterations run at once and may meet in an element."""
-        return self.kernel.tasks[task].is_parallel and array not in self.plain(task)
+        parallel = self.kernel.tasks[task].is_parallel
+        return parallel and array not in self.plain(task) and not self.in_order(task)
 
     def plain(self, task: int) -> frozenset[str]:
         """Arrays of a parallel task whose updates cannot meet."""
@@ -93,8 +96,24 @@ class ModuleState:
         return self._plain[task]
 
     def in_order(self, task: int) -> bool:
-        """Whether one thread does all of a parallel task: another order of updates would show, and must not."""
-        return self.options.deterministic and order_shows(self.kernel.tasks[task], self.plain(task))
+        """Whether one thread does all of a parallel task: another order of updates would show, and must not; or the
+        device has no atomic instructions for one of them.
+        """
+        if task not in self._in_order:
+            shows = self.options.deterministic and order_shows(self.kernel.tasks[task], self.plain(task))
+            self._in_order[task] = shows or (not self.features.int64_atomics and self._updates_wide(task))
+        return self._in_order[task]
+
+    def _updates_wide(self, task: int) -> bool:
+        """Whether updates of 64 bits may meet, other than sums that the device adds."""
+        for stmt in walk(self.kernel.tasks[task].body):
+            if isinstance(stmt, Atomic) and stmt.array not in self.plain(task):
+                temp = self.layout.temps.get(stmt.array)
+                t = temp[1] if temp is not None else self.layout.arrays[stmt.array].type.dtype
+                added = t == f64 and stmt.op == "add" and stmt.expected is None and self.features.float64_add
+                if t.bits == 64 and not added:
+                    return True
+        return False
 
     def helper(
         self, name: str, result: ir.Type, params: Sequence[ir.Type], body: Callable[[Arith, Code], None],

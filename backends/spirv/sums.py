@@ -42,7 +42,7 @@ class Kept:
 
     def __init__(self, e: Emitter, task: Task) -> None:
         self.sums: list[tuple[Sum, Variable]] = []
-        if e.m.options.deterministic:
+        if e.m.options.deterministic or e.m.in_order(e.task):
             return
         meeting = (s for s in sums(task, e.m.options) if e.m.is_atomic(e.task, s.array))
         for s in islice(meeting, MOST):

@@ -42,8 +42,8 @@ _RAW = {
 }  # fmt: skip
 """Features of kernels, and those of the driver that make one up."""
 
-_OTHERS = ("loop_limit", "modes")
-"""What can be masked beside them."""
+MASKABLE = (*_RAW, "modes")
+"""Names of what a device can be opened without."""
 
 
 class Absent(DeviceError):
@@ -109,7 +109,6 @@ class Card:
     storage_buffers: int = 4
     reach: int = 1 << 27
     alignment: int = 256
-    masked: tuple[str, ...] = ()
 
     @property
     def is_cpu(self) -> bool:
@@ -119,18 +118,17 @@ class Card:
     def features(self) -> Features:
         """What kernels may use."""
         found = {name: self.has.issuperset(raw) for name, raw in _RAW.items()}
-        limit = "llvmpipe" in self.name and "loop_limit" not in self.masked
+        limit = "llvmpipe" in self.name
         return Features(**found, storage_buffers=self.storage_buffers, loop_limit=limit, modes=self.modes)
 
     def without(self, masked: Sequence[str]) -> Card:
         """The card as if it lacked these features. Raises DeviceError for a name that is none."""
-        known = (*_RAW, *_OTHERS)
         for name in masked:
-            if name not in known:
-                raise DeviceError(f"there is no feature {name!r} to mask; there are: {', '.join(known)}")
+            if name not in MASKABLE:
+                raise DeviceError(f"there is no feature {name!r} to mask; there are: {', '.join(MASKABLE)}")
         gone = {_RAW[name][-1] for name in masked if name in _RAW}
         modes = () if "modes" in masked else self.modes
-        return replace(self, has=self.has - gone, modes=modes, masked=tuple(masked))
+        return replace(self, has=self.has - gone, modes=modes)
 
 
 def _fields(vk: Any, record: Any) -> set[str]:

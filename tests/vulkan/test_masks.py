@@ -1,0 +1,146 @@
+"""Every feature that can be masked: a device opened without it runs what the reference runs, or says why not."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from kir_test_support.directives import Check, read_cases, read_check
+from kir_test_support.running import memory
+from stackgrad.backends import registry
+from stackgrad.backends.base import Draws, Options
+from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.vulkan.backend import VulkanBackend
+from stackgrad.backends.vulkan.device import MASKABLE
+from stackgrad.compiler.driver import prepare_forward, prepare_reverse
+from stackgrad.compiler.errors import DeviceError, Unsupported
+from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.compiler.ir.printer import print_kernel
+from stackgrad.reference.launch import run as interpret
+
+STATEMENTS = Path(__file__).parent.parent / "statements"
+TYPES = {"float64": ("f64",), "int8": ("i8", "u8", "u1"), "int16": ("i16", "u16", "f16")}
+"""What a device without the feature cannot hold."""
+
+
+@pytest.fixture(scope="module", params=MASKABLE)
+def masked(request: pytest.FixtureRequest, vulkan: VulkanBackend) -> Iterator[VulkanBackend]:
+    """The device without one feature."""
+    made = VulkanBackend((request.param,))
+    yield made
+    made.reset()
+
+
+def checks(file: str) -> Iterator[tuple[Kernel, Check]]:
+    """Each kernel of a file with what it is run on, in the first of its types."""
+    for case in read_cases((STATEMENTS / f"{file}.kir").read_text()):
+        if not case.invalid:
+            kernel = parse_kernel(case.source(case.types[0]))
+            for directive in case.checks:
+                if directive.kind == "run" and directive.applies(case.types[0], "vulkan"):
+                    yield kernel, read_check(directive)
+
+
+def test_the_device_is_opened_without_it(masked: VulkanBackend) -> None:
+    feature = masked.masked[0]
+    assert not getattr(masked.features, feature)
+
+
+@pytest.mark.parametrize("file", ["atomic", "adstack", "task"])
+def test_statements(masked: VulkanBackend, file: str) -> None:
+    """As on the reference; what is refused holds a type that the device lacks."""
+    ran = 0
+    for kernel, check in checks(file):
+        ours, scalars = memory(kernel, check)
+        theirs, draws = {name: array.copy() for name, array in ours.items()}, Draws(*check.draws)
+        lowered = prepare_forward(kernel)
+        try:
+            Launcher(lowered, masked, Options(precise=True)).run(ours, scalars, draws)
+        except Unsupported as error:
+            lacking = masked.masked[0]
+            assert "has no " in str(error) and any(t in print_kernel(lowered.kernel) for t in TYPES.get(lacking, ()))
+            continue
+        except DeviceError as error:  # one thread does all, which is more than lavapipe lets it
+            assert masked.masked == ("int64_atomics",) and masked.features.loop_limit and "65,535 trips" in str(error)
+            continue
+        interpret(lowered.kernel, theirs, scalars, draws=draws)
+        for name, array in ours.items():
+            np.testing.assert_array_equal(array, theirs[name], f"{kernel.name}: {name}")
+        ran += 1
+    assert ran > 5
+
+
+SWEEP = """kernel sweep(x: f32[1] grad, n: i32[1], y: f32[1] grad) {
+  bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
+    %3: f32 = load x[%2] %4: i32 = load n[%2] %5: i32 = const 0 %20: i32 = const 3
+    local v: f32 set v, %3
+    for %6: i32 in %5 .. %4 {
+      %7: f32 = get v %8: f32 = const 0.3 %9: u1 = cmp_gt %7, %8
+      if %9 { %10: f32 = mul %7, %8 %11: f32 = exp %10 %12: f32 = sub %11, %7 set v, %12 }
+      else { %13: f32 = mul %7, %7 %14: f32 = add %13, %8 set v, %14 }
+    }
+    %15: f32 = get v %16: i32 = mod %2, %20 %17: f32 = atomic add y[%16], %15 } }"""
+
+
+@pytest.mark.parametrize("lowering", ["classic", "lean"])
+def test_gradients(masked: VulkanBackend, lowering: str) -> None:
+    """Of f32, which asks for no feature: histories of a loop, and sums of many threads."""
+    lowered = prepare_reverse(parse_kernel(SWEEP), lowering)
+    found = []
+    for _ in range(2):
+        found.append({"x": np.linspace(-1, 1, 3000, dtype=np.float32), "x.grad": np.zeros(3000, np.float32),
+                      "n": (np.arange(3000) % 6).astype(np.int32), "y": np.zeros(3, np.float32),
+                      "y.grad": np.array([1, 2, 3], np.float32)})  # fmt: skip
+    launcher = Launcher(lowered, masked, Options())
+    if masked.masked == ("int8",) and lowering == "classic":  # it keeps conditions, a byte each
+        with pytest.raises(Unsupported, match="has no Int8, .*: u1 = cmp_gt"):
+            launcher.run(found[0], {})
+        return
+    launcher.run(found[0], {})
+    interpret(lowered.kernel, found[1], {})
+    assert np.abs(found[1]["x.grad"]).max() > 1
+    np.testing.assert_allclose(found[0]["x.grad"], found[1]["x.grad"], rtol=1e-5)
+
+
+def test_programs(masked: VulkanBackend) -> None:
+    """Fields and gradients of a user's program."""
+    before = registry.get("vulkan")
+    registry.put("vulkan", masked)
+    try:
+        sg.init(arch=sg.vulkan)
+        x, y = sg.field(sg.f32, shape=500, needs_grad=True), sg.field(sg.f32, shape=(), needs_grad=True)
+
+        @sg.kernel
+        def norm():
+            for i in x:
+                v = x[i]
+                for _ in range(i % 4):
+                    v = v * x[i]
+                y[None] += v
+
+        x.from_numpy(np.linspace(0.5, 1.5, 500, dtype=np.float32))
+        y.grad[None] = 1.0
+        norm()
+        norm.grad()
+        power, values = np.arange(500) % 4 + 1, np.linspace(0.5, 1.5, 500)
+        np.testing.assert_allclose(y[None], (values**power).sum(), rtol=1e-5)
+        np.testing.assert_allclose(x.grad.to_numpy(), power * values ** (power - 1), rtol=1e-5)
+    finally:
+        registry.put("vulkan", before)
+        sg.init(arch=sg.cpu)
+
+
+def test_several_at_once(vulkan: VulkanBackend) -> None:
+    """Everything that this test does not need is left out."""
+    backend = VulkanBackend(MASKABLE)
+    arrays = {"x": np.ones(3000, np.float32), "n": np.zeros(3000, np.int32), "y": np.zeros(3, np.float32)}
+    Launcher(prepare_forward(parse_kernel(SWEEP)), backend, Options()).run(arrays, {})
+    assert arrays["y"].tolist() == [1000.0] * 3
+
+
+def test_what_is_no_feature_is_refused() -> None:
+    with pytest.raises(DeviceError, match="there is no feature 'float128' to mask; there are: int8, int16, float64"):
+        VulkanBackend(("float128",)).compile(parse_kernel(SWEEP), Options())
