@@ -298,6 +298,14 @@ class Device:
         return [(k, found.memoryHeaps[t.heapIndex].size) for k, t in fit]
 
     @cached_property
+    def cached_types(self) -> list[int]:
+        """Numbers of those types of `memory_types` that the host reads fast."""
+        vk = self.vk
+        found = vk.vkGetPhysicalDeviceMemoryProperties(self.card.handle)
+        cached = vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT
+        return [k for k, _ in self.memory_types if found.memoryTypes[k].propertyFlags & cached]
+
+    @cached_property
     def local_types(self) -> list[int]:
         """Numbers of the types of memory for what the device alone touches, best first."""
         vk = self.vk

@@ -26,14 +26,18 @@ class Buffer:
     """Bytes of device memory. view: its bytes, as the host sees them, unless it is hidden. Raises DeviceError, with the
     size.
 
-    hidden: the host never looks at it, so that it may lie where only the device reaches.
+    hidden: the host never looks at it, so that it may lie where only the device reaches. kinds: types of memory to
+    take, in this order; None for all that fit. kind: that it has.
     """
 
-    def __init__(self, device: Device, size: int, hidden: bool = False) -> None:
+    def __init__(self, device: Device, size: int, hidden: bool = False, kinds: Sequence[int] | None = None) -> None:
         self.device, self.size, self.hidden = device, size, hidden
+        self._kinds = kinds
+        self.kind = -1
         vk = device.vk
         indirect, addressed = vk.VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT, _ADDRESSED if device.addressed else 0
-        usage = vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | indirect | addressed
+        copied = vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
+        usage = vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | copied | indirect | addressed
         self._memory: Any = None
         with refusals(f"a buffer of {size} bytes"):
             info = vk.VkBufferCreateInfo(size=size, usage=usage, sharingMode=vk.VK_SHARING_MODE_EXCLUSIVE)
@@ -52,7 +56,9 @@ class Buffer:
     def _bind(self) -> None:
         device, vk = self.device, self.device.vk
         needs = vk.vkGetBufferMemoryRequirements(device.handle, self._handle)
-        kinds = device.local_types if self.hidden else [k for k, _ in device.memory_types]
+        kinds = self._kinds
+        if kinds is None:
+            kinds = device.local_types if self.hidden else [k for k, _ in device.memory_types]
         self._memory = self._allocate(needs.size, [k for k in kinds if needs.memoryTypeBits >> k & 1])
         vk.vkBindBufferMemory(device.handle, self._handle, self._memory, 0)
         if not self.hidden:
@@ -73,6 +79,7 @@ class Buffer:
         for place, kind in enumerate(kinds, 1):
             info = vk.VkMemoryAllocateInfo(pNext=flags, allocationSize=size, memoryTypeIndex=kind)
             try:
+                self.kind = kind
                 return vk.vkAllocateMemory(device.handle, info, None)
             except vk.VkErrorOutOfDeviceMemory:
                 if place == len(kinds):

@@ -102,6 +102,11 @@ class Ring:
         """The value of the timeline from which on the next slot is free."""
         return self.words[RING + SLOT * self.words[R_NEXT] + S_VALUE]
 
+    @property
+    def next_buffer(self) -> Any:
+        """The command buffer of the next slot."""
+        return self._buffers[self.words[R_NEXT]]
+
     def release(self) -> None:
         """Give everything back. No launch may use it."""
         device, vk = self.queue.device, self.queue.device.vk
