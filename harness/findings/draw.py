@@ -99,6 +99,13 @@ def stores_once(program: Program) -> bool:
     return all(_names(t) & set(s.indices) for t, s in loops)
 
 
+def _targets(node: object) -> tuple[m.Expr, ...]:
+    """Places that a node changes."""
+    if isinstance(node, m.Assign):
+        return node.targets
+    return (node.target,) if isinstance(node, (m.Augment, m.AtomicCall)) else ()
+
+
 def _names(place: m.Expr) -> set[str]:
     return {n.name for n in walk(place) if isinstance(n, m.Name)}
 
@@ -152,10 +159,14 @@ def _in_double(node: Any) -> Any:
 
 
 def with_arguments(program: Program) -> Program:
-    """All memory as arrays given to the kernel, but for what functions use; a single number is one of one element."""
+    """All memory as arrays given to the kernel, but for what functions use, and vectors of which single entries are
+    changed, which peers do not take so; a single number is an array of one element.
+    """
     inside = {n.field for f in program.kernel.functions for n in walk_program(_alone(program, f))
               if isinstance(n, (m.Element, m.Extent, m.Over))}  # fmt: skip
     given = {f.name for f in program.fields if f.name not in inside and not f.offset and not f.dtype.is_bool}
+    given -= {r.field for n in walk_program(program) for t in _targets(n)
+              if isinstance(r := m.root(t), m.Element) and r is not t}  # fmt: skip
     single = {f.name for f in program.fields if f.name in given and not f.shape}
 
     def placed(node: object) -> object:

@@ -38,13 +38,19 @@ FUNCTIONS = 0.25
 MOST = 4
 """Trips of a loop, at most."""
 
+PLAIN_BOUNDS = 0.85
+"""Share of serial loops whose bounds are sums of names, numbers and elements: peers bound what they save by these, and
+refuse what they cannot bound.
+"""
+
 
 class KernelsForPeers(Kernels):
-    """Draws programs of the smooth profile."""
+    """Draws programs of the smooth profile. bounding: whether a bound of the plain kind is being drawn."""
 
     rich_share = 0.0
     vectorial_share = 0.3
     extents = (2, 3, 2, 4, 1, 2, 3, 4, 5)
+    bounding = False
 
     def __init__(self, draw: Draw) -> None:
         super().__init__(draw, SMOOTH)
@@ -135,8 +141,10 @@ class KernelsForPeers(Kernels):
             self._up_to(self._triangular), self._up_to(self._triangular), self._up_to(self._empty),
             self._falling, self._falling, self._below_zero,
         ]  # fmt: skip
+        self.bounding = self.draw.boolean(PLAIN_BOUNDS)
         with self.only_reading():
             domain, least, most = self.draw.choice(kinds)()
+        self.bounding = False
         return domain, {self.fresh("j"): Whole(i32, least, max(most, least))}
 
     def _up_to(self, kind: Callable[[], tuple[m.Range, int]]) -> Callable[[], tuple[m.Range, int, int]]:
@@ -148,21 +156,45 @@ class KernelsForPeers(Kernels):
         return made
 
     def _least(self, e: Expr) -> int:
-        """The least value of the begin of a range: of a name, if it is known."""
-        found = self.names.ints.get(e.name) if isinstance(e, m.Name) else None
-        return found.low if found else 0
+        """What the begin of a range is at the least, as far as names tell."""
+        if isinstance(e, m.Name) and e.name in self.names.ints:
+            return self.names.ints[e.name].low
+        return min((self.names.ints[n].low for n in self.names.indices), default=0)
 
-    def _count(self) -> tuple[Expr, Whole]:
-        """A small integer: an index around, an element of an input, or anything."""
-        kind = self.draw.choice(("index", "index", "data", "data", "any"))
-        if kind == "index" and self.names.indices:
-            name = self.draw.choice(self.names.indices)
+    def _count(self, most: int = MOST) -> tuple[Expr, Whole]:
+        """A small integer: an index around, an element of an input, an argument, or one of the text."""
+        kind = self.draw.choice(("index", "index", "data", "data", "argument"))
+        names = [n for n in self.names.indices if self.names.ints[n].high <= most]
+        if kind == "index" and names:
+            name = self.draw.choice(names)
             return m.Name(name), self.names.ints[name]
-        found = [a for a in self.readable(real=False) if a.content and a.content[1] <= MOST]
-        if kind != "any" and found:
+        found = [a for a in self.readable(real=False) if a.content and a.content[1] <= most]
+        if kind != "argument" and found:
             array = self.draw.choice(found)
             return m.Element(array.name, self.place(array)), Whole(i32, *(array.content or (0, 0)))
-        return self.trips(MOST), Whole(i32, 0, MOST)
+        if most < MOST or self.in_function:
+            number = self.draw.integer(1, most)
+            return Number(number), Whole(i32, number, number)
+        self.arguments.setdefault("count", Whole(i32, 0, MOST))
+        return m.Name("count"), Whole(i32, 0, MOST)
+
+    def trips(self, most: int = MOST) -> Expr:
+        """Of a plain bound: a number of the text, or what may be negative only where an index is."""
+        if not self.bounding:
+            return super().trips(most)
+        return Number(self.draw.integer(1, most)) if self.draw.boolean(0.35) else self._count(most)[0]
+
+    def place(self, array: Array) -> tuple[Expr, ...]:
+        """In a plain bound: an index around, or a number."""
+        if not self.bounding:
+            return super().place(array)
+        return tuple(self._plain_index(self.extent(axis)) for axis in array.axes)
+
+    def _plain_index(self, extent: int) -> Expr:
+        known = [n for n in self.names.indices if self.names.ints[n].low >= 0 and self.names.ints[n].high < extent]
+        if known and self.draw.boolean(0.7):
+            return m.Name(self.draw.choice(known))
+        return Number(self.draw.integer(0, extent - 1))
 
     def _falling(self) -> tuple[m.Range, int, int]:
         """As many iterations less as a number is greater."""

@@ -1,17 +1,23 @@
 """What is drawn for peers: valid here, sayable there, and no more than peers differentiate."""
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from findings_support import V, X, Y, assign, loop, program, sine
+from stackgrad.backends.base import Draws, Sizes
 from stackgrad.compiler.ir.types import f32, f64
 from stackgrad.harness.findings.draw import in_common, in_double, sample_for_peers, stores_once, takes, with_arguments
+from stackgrad.harness.findings.traits import traits
+from stackgrad.harness.fuzz.lowerings import Lowerings
+from stackgrad.harness.fuzz.standard import FUEL
 from stackgrad.harness.model import load, render_source
 from stackgrad.harness.model import nodes as m
 from stackgrad.harness.model.walk import walk_program
 from stackgrad.harness.peers import PEERS
+from stackgrad.reference.launch import run
 
 SEEDS = range(40)
 
@@ -23,6 +29,31 @@ def test_programs_trace_here_and_can_be_said_there(seed: int) -> None:
     assert load(drawn)[0].tasks
     for peer in PEERS:
         compile(render_source(drawn, peer), peer, "exec")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_programs_run_to_their_end(seed: int) -> None:
+    kernel, arrays, scalars = load(sample_for_peers(seed, PEERS))
+    run(Lowerings(kernel).plain.kernel, arrays, scalars, Sizes(), Draws(), fuel=FUEL)
+
+
+def test_what_gradients_depend_on_is_drawn_often() -> None:
+    wanted = {
+        "a value from before a loop": 0.12, "a bound by a difference": 0.08, "a loop that begins elsewhere": 0.12,
+        "a serial loop at the top": 0.04, "a vector changed in a loop": 0.15, "an entry at a dynamic index": 0.08,
+        "an atomic min or max": 0.02, "a bound read from memory": 0.2,
+    }  # fmt: skip
+    met = Counter(t for seed in range(300) for t in traits(sample_for_peers(seed, PEERS)))
+    assert {name: met[name] / 300 for name in wanted if met[name] < 300 * wanted[name]} == {}
+
+
+def test_entries_of_vectors_are_changed_in_fields() -> None:
+    target = m.Part(m.Element("y", (m.Name("i"),)), (m.Number(0),))
+    whole = program(m.Augment(target, "+", X))
+    inputs = replace(whole.inputs, arrays=(("x", (0.5, 1.0)), ("y", (0.0,) * 4)), seeds=(("y", (1.0,) * 4),))
+    fields = (whole.field("x"), replace(whole.field("y"), element=(2,)))
+    made = with_arguments(replace(whole, fields=fields, inputs=inputs))
+    assert made.field("x").argument and not made.field("y").argument
 
 
 def test_no_two_seeds_draw_the_same() -> None:
