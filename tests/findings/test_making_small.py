@@ -31,7 +31,7 @@ def wrong_on(trait: str) -> Callable[[Job], Result]:
         assert job.program is not None
         try:
             load(job.program)
-        except StackgradError:
+        except (StackgradError, SyntaxError):  # an edit may leave no text
             return Result((Judged("load", "frontend", "the compiler", "unsupported"),))
         wrong = trait in traits(job.program) and any(any(s) for _, s in job.program.inputs.seeds)
         return Result((Judged("reverse", PEER, "lean", "disagree" if wrong else "ok", "x.grad: 1 against 2"),))
