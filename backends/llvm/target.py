@@ -11,7 +11,8 @@ class Target:
 
     concurrent: iterations run at once, so atomics must be atomic. interleaved: adstack slots of neighbouring rows
     are neighbours in memory (slot-major), rather than each row being contiguous. native_half: the machine converts
-    between f16 and f32 itself. fused: it multiplies and adds in one rounding. entries: one entry point per task (GPUs)
+    between f16 and f32 itself. fused: it multiplies and adds in one rounding. contracts: it has an
+    instruction for that, of one rounding or two. entries: one entry point per task (GPUs)
     instead of one for the kernel. lean: instructions count more than the last ulp (polynomials/lean.py). flushes: its
     atomic addition of f32 takes subnormal numbers for zeros. clock: which counter tells how long a task took; none if
     empty. doubles: it computes in f64. vector_masks: it loads and stores those lanes of a vector that a mask selects,
@@ -25,6 +26,7 @@ class Target:
     interleaved: bool = False
     native_half: bool = True
     fused: bool = False
+    contracts: bool = False
     entries: bool = False
     clock: str = ""
     lean: bool = False

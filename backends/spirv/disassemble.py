@@ -21,7 +21,8 @@ _DECORATIONS = {op.BLOCK: "Block", op.ARRAY_STRIDE: "ArrayStride", op.BUILT_IN: 
                 op.BINDING: "Binding", op.DESCRIPTOR_SET: "DescriptorSet", op.OFFSET: "Offset",
                 op.NO_CONTRACTION: "NoContraction"}  # fmt: skip
 _BUILT_INS = {op.NUM_WORKGROUPS: "NumWorkgroups", op.GLOBAL_INVOCATION_ID: "GlobalInvocationId"}
-_GLSL = {2: "RoundEven", 3: "Trunc", 4: "FAbs", 8: "Floor", 9: "Ceil", 31: "Sqrt", 73: "FindILsb", 75: "FindUMsb"}
+_GLSL = {2: "RoundEven", 3: "Trunc", 4: "FAbs", 8: "Floor", 9: "Ceil", 31: "Sqrt", 50: "Fma", 73: "FindILsb",
+         75: "FindUMsb"}  # fmt: skip
 
 _UNTYPED = frozenset({
     "ExtInstImport", "TypeVoid", "TypeBool", "TypeInt", "TypeFloat", "TypeVector", "TypeArray", "TypeStruct",

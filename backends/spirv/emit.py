@@ -77,7 +77,9 @@ class ModuleState:
         addresses = self.features.buffer_addresses
         self.module = Module(self.features.modes, addresses)
         self.bindings = None if addresses else assign(self.kernel, self.layout, self.features.storage_buffers)
-        self.target = replace(TARGET, doubles=self.features.float64)
+        self.target = replace(
+            TARGET, doubles=self.features.float64, contracts=not self.options.precise
+        )
 
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
         """Enter a place in the site table; gives its number."""

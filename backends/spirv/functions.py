@@ -1,6 +1,7 @@
 """Mathematical functions of f32 and f64 as functions of the module: what a library is to other targets.
 
-The polynomials are those of the LLVM generator, here without fused multiply-add. What they leave to a library is
+The polynomials are those of the LLVM generator; a product and a sum are one instruction in default builds, which the
+device may round once or twice. What they leave to a library is
 written out: sin, cos and tan of large arguments (large.py), and the remainder, which divides integers. A large f32
 argument goes by way of f64, where the polynomials reach further, if the device has f64.
 """
@@ -17,6 +18,7 @@ from ..llvm.types import F32, F64
 from . import large
 from .code import I32, I64, Code
 from .emit import Arith
+from .lean import LEAN
 
 _ARITY = {"pow": 2, "atan2": 2, "fmod": 2}
 
@@ -24,7 +26,7 @@ _ARITY = {"pow": 2, "atan2": 2, "fmod": 2}
 def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
     """The function of f32 or f64 arguments."""
     t = args[0].type
-    body = fmod if name == "fmod" else _by_polynomial(name)
+    body = fmod if name == "fmod" else _by_polynomial(name, t)
     return e.b.call(e.m.helper(f"sg.{name}.{t.name}", t, [t] * len(args), body), args)
 
 
@@ -37,7 +39,7 @@ def libcall(name: str) -> Callable[..., ir.Value]:
     return row
 
 
-def _by_polynomial(name: str) -> Callable[[Arith, Code], None]:
+def _by_polynomial(name: str, t: ir.Type) -> Callable[[Arith, Code], None]:
     inlined: Any = INLINED[name]
 
     def body(e: Arith, function: Code) -> None:
@@ -45,11 +47,10 @@ def _by_polynomial(name: str) -> Callable[[Arith, Code], None]:
         if inlined.inside is None:
             function.ret(inlined.write(e, *args))
             return
+        write = LEAN[name] if t == F32 and name in LEAN and not e.m.options.precise else inlined.write
         within = inlined.inside(e, *args)
-        out = function.scalar(args[0].type)
-        function.if_else(
-            within, lambda: out.set(inlined.write(e, *args)), lambda: out.set(_of_large(e, name, args[0]))
-        )
+        out = function.scalar(t)
+        function.if_else(within, lambda: out.set(write(e, *args)), lambda: out.set(_of_large(e, name, args[0])))
         function.ret(out.get())
 
     return body

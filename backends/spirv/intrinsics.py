@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def _glsl(name: str) -> Callable[..., Value]:
-    def write(e: Arith, x: ir.Value) -> Value:
-        return e.b.glsl(name, x.type, x)
+    def write(e: Arith, *args: ir.Value) -> Value:
+        return e.b.glsl(name, args[0].type, *args)
 
     return write
 
@@ -125,7 +125,7 @@ def _saturated(signed: bool) -> Callable[..., Value]:
 
 
 INTRINSICS: dict[str, Callable[..., Value]] = {
-    **{name: _glsl(name) for name in ("fabs", "floor", "ceil", "trunc", "roundeven", "sqrt")},
+    **{name: _glsl(name) for name in ("fabs", "floor", "ceil", "trunc", "roundeven", "sqrt", "fma")},
     "copysign": _copysign,
     "minimum": _extreme("<", "or_"),
     "maximum": _extreme(">", "and_"),

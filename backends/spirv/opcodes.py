@@ -65,5 +65,6 @@ ALIGNED = 2
 DEVICE_SCOPE, SUBGROUP_SCOPE, RELAXED = 1, 3, 0
 """Scopes, and the semantics of atomics."""
 
-GLSL = {"roundeven": 2, "trunc": 3, "fabs": 4, "floor": 8, "ceil": 9, "sqrt": 31, "FindILsb": 73, "FindUMsb": 75}
+GLSL = {"roundeven": 2, "trunc": 3, "fabs": 4, "floor": 8, "ceil": 9, "sqrt": 31, "fma": 50, "FindILsb": 73,
+        "FindUMsb": 75}  # fmt: skip
 """Instructions of GLSL.std.450, those on reals by the names of LLVM's intrinsics."""

@@ -24,7 +24,7 @@ from . import access, adstack, control, memory, prints
 from . import opcodes as op
 from .bindings import Bindings
 from .code import I32, I64, Code
-from .emit import Emitter, Features, ModuleState
+from .emit import Arith, Emitter, Features, ModuleState
 from .large import two_over_pi
 from .module import EntryPoint
 from .selection import Numbers, append, gated, lay_out_lists
@@ -253,7 +253,22 @@ def _threads(e: Emitter) -> tuple[ir.Value, ir.Value]:
 
 def _decoded(e: Emitter, box: Box) -> list[ir.Value]:
     """Place along each axis from the row-major number. A box that has iterations has no extent of 0."""
+    b = e.b
     places: list[ir.Value] = [e.iteration]
     for _, extent in reversed(box[1:]):
-        places[0:1] = [e.b.udiv(places[0], extent), e.b.urem(places[0], extent)]
+        whole = b.call(e.m.helper("sg.quotient", I64, [I64, I64], _quotient), [places[0], extent])
+        places[0:1] = [whole, b.sub(places[0], b.mul(whole, extent))]
     return places
+
+
+def _quotient(e: Arith, function: Code) -> None:
+    """Of 64-bit numbers, which mostly fit 32 bits: devices divide those in a tenth of the instructions."""
+    b, (x, y) = function, function.args
+    out = b.scalar(I64)
+    small = b.icmp_unsigned("==", b.lshr(b.or_(x, y), e.word(32)), e.word(0))
+    b.if_else(
+        small,
+        lambda: out.set(b.zext(b.udiv(b.trunc(x, I32), b.trunc(y, I32)), I64)),
+        lambda: out.set(b.udiv(x, y)),
+    )
+    b.ret(out.get())

@@ -64,7 +64,7 @@ def constants(name: str, x: ir.Value) -> tuple[float, ...]:
 
 def mad(e: Arith, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
     """x·y + z."""
-    if e.m.target.fused:
+    if e.m.target.fused or e.m.target.contracts:
         return e.intrinsic("fma", x, y, z)
     return e.b.fadd(e.b.fmul(x, y), z)
 

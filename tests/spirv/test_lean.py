@@ -1,0 +1,75 @@
+"""sin and cos of default builds, on machines that round a product and a sum once, and on others."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from stackgrad.backends.base import Options
+from stackgrad.backends.llvm.polynomials.coefficients import CONSTANTS
+from stackgrad.backends.llvm.polynomials.trigonometric import LIMITS
+from stackgrad.backends.spirv.disassemble import instructions
+from stackgrad.backends.spirv.lean import SINE
+from stackgrad.backends.spirv.shaders import generate
+from stackgrad.compiler.ir.ops import OPS
+from stackgrad.compiler.ir.parser import parse_kernel
+
+F = np.float32
+BIG = F(1.5 * 2**23)
+RIGHT = {"sin": np.sin, "cos": np.cos}
+Mad = Callable[[np.ndarray, np.ndarray | np.float32, np.ndarray | np.float32], np.ndarray]
+
+
+def twice(x: np.ndarray, y: np.ndarray | np.float32, z: np.ndarray | np.float32) -> np.ndarray:
+    return x * y + z
+
+
+def once(x: np.ndarray, y: np.ndarray | np.float32, z: np.ndarray | np.float32) -> np.ndarray:
+    """The product of two f32 is exact in f64."""
+    return (x.astype(np.float64) * np.float64(y) + np.float64(z)).astype(F)
+
+
+def half_wave(d: np.ndarray, mad: Mad) -> np.ndarray:
+    square, total = d * d, np.full_like(d, F(SINE[-1]))
+    for c in SINE[-2::-1]:
+        total = mad(total, square, F(c))
+    return d * total
+
+
+def computed(name: str, x: np.ndarray, mad: Mad) -> np.ndarray:
+    """What the code computes: the steps of backends/spirv/lean.py."""
+    inverse, half = F(CONSTANTS["inverse_pi"]["f32"][0]), F(0.5)
+    total = mad(x, inverse, BIG) if name == "sin" else mad(x, inverse, -half) + BIG
+    n, odd = total - BIG, total.view(np.uint32) << 31
+    for part in CONSTANTS["pi_short"]["f32"]:
+        x = mad(n if name == "sin" else n + half, F(-part), x)
+    d = (x.view(np.uint32) ^ odd).view(F)
+    return half_wave(d if name == "sin" else -d, mad)
+
+
+@pytest.mark.parametrize("mad", [once, twice], ids=["once", "twice"])
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_errors_are_within_those_of_the_table(name: str, mad: Mad) -> None:
+    most, rng = LIMITS[False]["f32"], np.random.default_rng(8)
+    near = np.arange(-81, 82) * np.pi / 2
+    x = np.concatenate([rng.uniform(-most, most, 1 << 18), rng.uniform(-7, 7, 1 << 18), near]).astype(F)
+    got, want = computed(name, x, mad), RIGHT[name](x.astype(np.float64))
+    ulps = np.abs(got - want) / np.spacing(np.abs(want).astype(F))
+    assert float(ulps.max()) <= OPS[name].ulps, x[ulps.argmax()]
+
+
+@pytest.mark.parametrize("mad", [once, twice], ids=["once", "twice"])
+def test_no_result_is_beyond_1(mad: Mad) -> None:
+    """Every number of the end of the range, where alone it could be."""
+    low, high = F(1.53).view(np.uint32), F(1.0024 * math.pi / 2).view(np.uint32)
+    assert half_wave(np.arange(low, high + 1, dtype=np.uint32).view(F), mad).max() == 1
+
+
+@pytest.mark.parametrize(("precise", "fused"), [(False, True), (True, False)])
+def test_products_and_sums_are_one_instruction_in_default_builds(precise: bool, fused: bool) -> None:
+    kernel = parse_kernel("""kernel k(x: f32[1]) { serial {
+      %0: i32 = const 0 %1: f32 = load x[%0] %2: f32 = sin %1 store x[%0], %2 } }""")
+    found = [(name, operands) for name, operands in instructions(generate(kernel, Options(precise=precise)).words)]
+    multiply_adds = sum(name == "ExtInst" and operands[3] == 50 for name, operands in found)
+    assert bool(multiply_adds) == fused
