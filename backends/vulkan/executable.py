@@ -7,10 +7,12 @@ others may touch without asking, and one of a debug build.
 from __future__ import annotations
 
 import ctypes
+import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from weakref import finalize
 
 from ...compiler.errors import AdstackOverflow, DeviceError, StackgradError
@@ -28,6 +30,7 @@ from . import policy, stacks
 from .block import VulkanBlock, laid_out
 from .counts import iterations
 from .host_code import host_code, needed
+from .laps import Laps, valid_bits
 from .queue import Queue, Record
 from .ring import SLOTS, Ring, groups_at
 
@@ -105,7 +108,8 @@ class VulkanExecutable:
         self._printer = printer = queue.prints.claim(shaders.kernel, shaders.sites) if self.calls_back else 0
         self._starting = queue.prints.lock if printer else nullcontext()
 
-        rings: list[Ring] = []
+        self._rings: list[Ring] = []
+        rings, self._timing = self._rings, threading.RLock()
 
         def give_back() -> None:
             for ring in rings:
@@ -116,8 +120,8 @@ class VulkanExecutable:
             device.destroy(layout, pipelines)
 
         try:
-            made = [pipelines[name] for name in names]
-            self._ring = Ring(queue, layout, made, shaders.layout.size, shaders.tail)
+            self._pipelines = layout, [pipelines[name] for name in names]
+            self._ring = Ring(queue, *self._pipelines, shaders.layout.size, shaders.tail)
         except BaseException:
             give_back()
             raise
@@ -133,38 +137,67 @@ class VulkanExecutable:
         that refuses, before anything runs; what goes wrong on the device at the next wait, which is now if an array is
         foreign or the build a debug build.
         """
-        self.queue.tidy()
+        block = self._claim_block()
         try:
-            block = self._idle.pop()
-        except IndexError:
-            block = self.new_block()
-        try:
-            block.bind(arrays, scalars, draws)
-            if block.foreign:
-                with block.staged():
-                    self._run(block, arrays, scalars, sizes)
-                    self.queue.finish()
-                self.queue.wait()
-            else:
-                self._run(block, arrays, scalars, sizes)
-                if block.is_shared or (self.options.debug and DEBUG_WAITS):
-                    self.queue.wait()
+            self._run_bound(block, arrays, scalars, sizes, draws)
         finally:
             self._idle.append(block)
+
+    def _claim_block(self) -> VulkanBlock:
+        self.queue.tidy()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self.new_block()
+
+    def _run_bound(
+        self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
+    ) -> None:
+        block.bind(arrays, scalars, draws)
+        if block.foreign:
+            with block.staged():
+                self._run(block, arrays, scalars, sizes)
+                self.queue.finish()
+            self.queue.wait()
+        else:
+            self._run(block, arrays, scalars, sizes)
+            if block.is_shared or (self.options.debug and DEBUG_WAITS):
+                self.queue.wait()
 
     def run_timed(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
     ) -> tuple[float, list[float] | None]:
-        """Launch once and wait, for a profile. Gives the seconds waited for launches before; tasks are not told apart.
+        """Launch once and wait, for a profile. Gives the seconds waited for launches before, and those of each task.
 
         Raises what `run` raises, and what went wrong on the device.
         """
         begin = time.perf_counter()
         self.queue.settle()
         aside = time.perf_counter() - begin
-        self.run(arrays, scalars, sizes, draws)
-        self.queue.settle()
-        return aside, None
+        if not valid_bits(self.queue.device):
+            self.run(arrays, scalars, sizes, draws)
+            self.queue.settle()
+            return aside, None
+        block = self._claim_block()
+        with self._timing:
+            laps = self._laps
+            block.put(self.layout.driver_at, laps.address)
+            slot = laps.next
+            try:
+                self._run_bound(block, arrays, scalars, sizes, draws)
+                self.queue.settle()
+                return aside, laps.by_task(slot, len(self.kernel.tasks))
+            finally:
+                block.put(self.layout.driver_at, self._ring.address)
+                self._idle.append(block)
+
+    @cached_property
+    def _laps(self) -> Laps:
+        """The ring of profiles."""
+        tasks = [int(name.rpartition("_")[2]) for name, _ in self._entries]
+        made = Laps(self.queue, *self._pipelines, self.shaders.layout.size, self.shaders.tail, tasks)
+        self._rings.append(made)
+        return made
 
     def _run(self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> None:
         if not self.layout.stacks:

@@ -87,10 +87,15 @@ class Ring:
             vk.vkCmdPushConstants(buffer, layout, vk.VK_SHADER_STAGE_COMPUTE_BIT, 0, 8, address)
             for place, pipeline in enumerate(pipelines):
                 vk.vkCmdPipelineBarrier(buffer, compute, compute, 0, 1, [between], 0, None, 0, None)
+                self._mark(number, place)
                 vk.vkCmdBindPipeline(buffer, vk.VK_PIPELINE_BIND_POINT_COMPUTE, pipeline)
                 vk.vkCmdDispatchIndirect(buffer, memory.handle, offset + self.counts_at + GROUPS * place)
             vk.vkCmdPipelineBarrier(buffer, compute, host, 0, 1, [after], 0, None, 0, None)
+            self._mark(number, len(pipelines))
             vk.vkEndCommandBuffer(buffer)
+
+    def _mark(self, number: int, place: int) -> None:
+        """Before the entry of this place, and behind the last, in the command buffer of a slot: nothing."""
 
     @property
     def address(self) -> int:

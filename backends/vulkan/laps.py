@@ -1,0 +1,77 @@
+"""LAPS: how long each task of a launch takes, by time stamps between the dispatches.
+
+A profile launches by a ring of its own, whose command buffers write a stamp before each entry and behind the last.
+Other launches pay nothing.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...compiler.errors import DeviceError
+from .device import Device, refusals
+from .host_code import R_NEXT
+from .queue import Queue
+from .ring import SLOTS, Ring
+
+
+class Laps(Ring):
+    """A ring that takes times. entries: the task of each."""
+
+    def __init__(
+        self, queue: Queue, layout: Any, pipelines: Sequence[Any], size: int, tail: bytes, tasks: Sequence[int]
+    ) -> None:
+        device, vk = queue.device, queue.device.vk
+        self._tasks, self._stamps = tasks, len(pipelines) + 1
+        info = vk.VkQueryPoolCreateInfo(queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=SLOTS * self._stamps)
+        with refusals("making time stamps"):
+            self._pool = vk.vkCreateQueryPool(device.handle, info, None)
+        super().__init__(queue, layout, pipelines, size, tail)
+
+    def _mark(self, number: int, place: int) -> None:
+        vk, buffer, first = self.queue.device.vk, self._buffers[number], number * self._stamps
+        if not place:
+            vk.vkCmdResetQueryPool(buffer, self._pool, first, self._stamps)
+        vk.vkCmdWriteTimestamp(buffer, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, self._pool, first + place)
+
+    @property
+    def next(self) -> int:
+        """Number of the next slot."""
+        return self.words[R_NEXT]
+
+    def by_task(self, number: int, count: int) -> list[float]:
+        """Seconds of each of so many tasks in the last launch of a slot, which is over. Raises DeviceError."""
+        found = [0.0] * count
+        if number != self.next:  # else there was nothing to do, and nothing was submitted
+            stamps = self._read(number)
+            period = tick(self.queue.device)
+            for task, begin, end in zip(self._tasks, stamps, stamps[1:]):
+                found[task] += (end - begin) * period
+        return found
+
+    def _read(self, number: int) -> list[int]:
+        device, vk = self.queue.device, self.queue.device.vk
+        count, content = self._stamps, vk.ffi.new("uint64_t[]", self._stamps)
+        flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
+        code = vk.lib.vkGetQueryPoolResults(
+            device.handle, self._pool, number * count, count, 8 * count, content, 8, flags
+        )
+        if code != vk.VK_SUCCESS:
+            raise DeviceError(f"Vulkan, reading time stamps: {code}")
+        bits = valid_bits(device)
+        return [stamp & ((1 << bits) - 1) for stamp in content]
+
+    def release(self) -> None:
+        super().release()
+        self.queue.device.vk.vkDestroyQueryPool(self.queue.device.handle, self._pool, None)
+
+
+def valid_bits(device: Device) -> int:
+    """Bits of a time stamp; 0 if the device takes none."""
+    families = device.vk.vkGetPhysicalDeviceQueueFamilyProperties(device.card.handle)
+    return int(families[device.family].timestampValidBits)
+
+
+def tick(device: Device) -> float:
+    """Seconds between two numbers of a time stamp."""
+    return float(device.vk.vkGetPhysicalDeviceProperties(device.card.handle).limits.timestampPeriod) * 1e-9
