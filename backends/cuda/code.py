@@ -34,8 +34,9 @@ from ..llvm.function import bounds_function, task_function, volume
 from ..llvm.layout import Layout, State, lay_out_for_device, stack_allocas
 from ..llvm.sharing import order_shows
 from ..llvm.target import NVPTX
-from ..llvm.types import I8, I32, I64, PTR, VOID, const, pointer
+from ..llvm.types import I1, I8, I32, I64, PTR, VOID, const, pointer
 from . import warp
+from .own_index import own_arrays
 from .reductions import PARTIALS, Finish, Private, sums
 from .selection import gate_of, select_function
 
@@ -302,12 +303,38 @@ class _Entries:
     def _run(self, entry: _Entry) -> None:
         thread, threads = self._threads(entry)
         b, box = entry.b, self._box(entry)
-        count = volume(b, box, 0, self.axes)
-        additions = Private(self.sums)
+        call = [entry.block, box, thread, volume(b, box, 0, self.axes), threads, thread]
+        own = frozenset() if self.m.options.debug else own_arrays(self.task)
+        if own:
+            linear, other, done = (b.function.append_basic_block(name) for name in ("linear", "other", "ran"))
+            b.cbranch(self._is_linear(entry, box, own), linear, other)
+            b.position_at_end(linear)
+            b.call(self._over_all("linear", own), call)
+            b.branch(done)
+            b.position_at_end(other)
+        b.call(self._over_all(TASK, frozenset()), call)
+        if own:
+            b.branch(done)
+            b.position_at_end(done)
+
+    def _over_all(self, name: str, numbered: frozenset[str]) -> ir.Function:
+        """The task over iterations in strides of the grid."""
+        additions = Private(self.sums, numbered)
         additions.copies = _copies(self.m, self.task)
         additions.late = _may_write_late(self.task)
-        run = task_function(self.m, self.index, self.task, additions=additions)
-        b.call(run, [entry.block, box, thread, count, threads, thread])
+        return task_function(self.m, self.index, self.task, name=name, additions=additions)
+
+    def _is_linear(self, entry: _Entry, box: ir.Value, own: frozenset[str]) -> ir.Value:
+        """Whether the box begins at 0, and the arrays have its extents, but for the first, which numbers nothing."""
+        b = entry.b
+        is_so: ir.Value = const(I1, True)
+        for axis in range(self.axes):
+            begin, extent = self._word(b, box, 2 * axis), self._word(b, box, 2 * axis + 1)
+            is_so = b.and_(is_so, b.icmp_unsigned("==", begin, const(I64, 0)))
+            for name in sorted(own) if axis else ():
+                at = self.m.layout.arrays[name].shape_at + 8 * axis
+                is_so = b.and_(is_so, b.icmp_unsigned("==", self._word(b, entry.block, at // 8), extent))
+        return is_so
 
     def _select(self, entry: _Entry) -> None:
         b, box = entry.b, self._box(entry)

@@ -96,13 +96,14 @@ def neutral(op: str, t: Scalar) -> float | int:
 
 
 class Private(Additions):
-    """The code of a task with such sums."""
+    """The code of a task with such sums. numbered: see own_index.py."""
 
-    def __init__(self, found: tuple[Sum, ...]) -> None:
-        self.sums = found
+    def __init__(self, found: tuple[Sum, ...], numbered: frozenset[str] = frozenset()) -> None:
+        self.sums, self.numbered = found, numbered
         self.cells: list[ir.Value] = []
 
     def begin(self, e: Emitter) -> None:
+        e.numbered = self.numbered
         for s in self.sums:
             t = memory_type(s.dtype)
             cell = e.alloca(t)

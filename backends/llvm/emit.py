@@ -185,7 +185,8 @@ class Emitter(Arith):
     values: LLVM value by IR value. locals: stack memory by name. Loads from the argument block stand in the entry
     block, once each: the block does not change during a launch. box: where begins and extents of the task's axes are,
     if not in the block. private: what this thread keeps of updates that it makes at the end of the task. late: where
-    writes to memory are put off, what makes them.
+    writes to memory are put off, what makes them. numbered: arrays of which the element at the task's own indices has
+    the number of the iteration.
     """
 
     flow: Branching
@@ -206,6 +207,7 @@ class Emitter(Arith):
         self.stacks: dict[str, StackState] = {}
         self.private: dict[Atomic, ir.Value] = {}
         self.late: list[Callable[[], object]] | None = None
+        self.numbered: frozenset[str] = frozenset()
         self.index_numbers: dict[Value, ir.Value] = {}
         self._slots: dict[tuple[int, ir.Type], ir.Value] = {}
 

@@ -27,8 +27,11 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
     if e.m.options.debug:
         _check(e, stmt, indices, extents)
     linear: ir.Value = const(I64, 0)
-    for axis, index in enumerate(indices):
-        linear = e.b.add(e.b.mul(linear, extents[axis]), index) if axis else index
+    if stmt.array in e.numbered and stmt.indices == e.m.kernel.tasks[e.task].indices:
+        linear = e.iteration
+    else:
+        for axis, index in enumerate(indices):
+            linear = e.b.add(e.b.mul(linear, extents[axis]), index) if axis else index
     base = e.slot_address(array.address_at)
     return e.b.gep(base, linear, memory_type(array.type.dtype)), array.type.dtype
 
