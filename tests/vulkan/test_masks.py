@@ -1,6 +1,9 @@
 """Every feature that can be masked: a device opened without it runs what the reference runs, or says why not."""
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +15,7 @@ from kir_test_support.running import memory
 from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options
 from stackgrad.backends.launcher import Launcher
-from stackgrad.backends.vulkan.backend import VulkanBackend
+from stackgrad.backends.vulkan.backend import MASK, VulkanBackend
 from stackgrad.backends.vulkan.device import MASKABLE
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import DeviceError, Unsupported
@@ -144,3 +147,50 @@ def test_several_at_once(vulkan: VulkanBackend) -> None:
 def test_what_is_no_feature_is_refused() -> None:
     with pytest.raises(DeviceError, match="there is no feature 'float128' to mask; there are: int8, int16, float64"):
         VulkanBackend(("float128",)).compile(parse_kernel(SWEEP), Options())
+
+
+# ---- the validation layer -------------------------------------------------------------------------------------------
+
+LAYER = "VK_LAYER_KHRONOS_validation"
+PROGRAM = """
+from dataclasses import replace
+import numpy as np
+import stackgrad as sg
+from stackgrad.backends import registry
+sg.init(arch=sg.vulkan)
+x = sg.field(sg.f32, shape=300, needs_grad=True)
+n, counted = sg.field(sg.i32, shape=300), sg.field(sg.i64, shape=2)
+y = sg.field(sg.f32, shape=(), needs_grad=True)
+device = registry.get("vulkan").device
+device.card = replace(device.card, reach=1 << 11)
+
+@sg.kernel
+def sweep():
+    for i in x:
+        v = x[i]
+        for _ in range(n[i]):
+            v = sg.exp(-v) if v > 0.2 else v * 1.01
+        y[None] += v
+        counted[i % 2] += i
+
+n.from_numpy(np.arange(300, dtype=np.int32) % 5)
+for _ in range(2):
+    sweep()
+    y.grad[None] = 1.0
+    sweep.grad()
+assert counted.to_numpy().sum() == 300 * 299, counted.to_numpy()
+sg.reset()
+print("done")
+"""
+
+
+@pytest.mark.parametrize("without", ["buffer_addresses", "int64_atomics,subgroups", "float32_add,float64,modes"])
+def test_the_validation_layer_is_silent(vulkan: VulkanBackend, tmp_path: Path, without: str) -> None:
+    """A device opened without a feature is not asked for it; windows of descriptors lie in their buffers."""
+    if LAYER not in {layer.layerName for layer in vulkan.device.vk.vkEnumerateInstanceLayerProperties()}:
+        pytest.skip(f"no {LAYER}; cure: apt-get install vulkan-validationlayers")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    environment = {**os.environ, "VK_INSTANCE_LAYERS": LAYER, MASK: without}
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0 and (done.stdout + done.stderr).strip() == "done", done.stdout + done.stderr
