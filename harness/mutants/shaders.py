@@ -7,6 +7,7 @@ from typing import Any
 from ...backends.llvm import ir
 from ...backends.llvm.layout import Layout
 from ...backends.spirv import access, adstack, emit
+from ...backends.spirv.body import Body
 from ...backends.spirv.code import I1, Code
 from ...backends.spirv.emit import ModuleState
 from ...backends.vulkan import stacks
@@ -62,6 +63,16 @@ def _reports_by_all() -> Plant:
     return patched(emit, "failer", wrong)
 
 
+def _all_elected() -> Plant:
+    right = Body.result_of
+
+    def wrong(self: Any, t: ir.Type, name: str, *operands: int) -> Any:
+        made = right(self, t, name, *operands)
+        return self.const(I1, True) if name == "GroupNonUniformElect" else made
+
+    return patched(Body, "result_of", wrong)
+
+
 def _mutant(name: str, description: str, rule: str, plant: Callable[[], Plant], shows: str = "values") -> Mutant:
     return Mutant(name, description, rule, plant, shows, VULKAN)
 
@@ -78,6 +89,10 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "shader-updates-plain", "Threads update one element by a load and a store.",
         "updates that threads may make of one element at once are atomic", _plain_updates,
+    ),
+    _mutant(
+        "shader-all-elected", "Every thread of a subgroup makes the update that one must make for all.",
+        "what a subgroup adds up is added to the element once", _all_elected,
     ),
     _mutant(
         "shader-empty-top", "A read of an empty adstack gives what its first slot held.",

@@ -139,6 +139,7 @@ WITNESSES: dict[str, Callable[[Backend], bool]] = {
     "shader-slots-overlap": lambda b: is_wrong(b, HISTORY),
     "shader-barrier-missing": lambda b: is_wrong(b, TWO_TASKS),
     "shader-updates-plain": lambda b: is_wrong(b, SUM, total=True),
+    "shader-all-elected": lambda b: is_wrong(b, SUM, total=True),
     "shader-empty-top": lambda b: is_wrong_on_stacks(b, EMPTY),
     "shader-report-unclaimed": lambda b: is_wrong_on_stacks(b, OVERFLOW),
 }
