@@ -264,11 +264,16 @@ class Device:
         self.launched()  # the bytes have left the host, and may not have arrived
 
     def _raise_after(self, text: Text) -> None:
-        """Show what was printed, then raise what went wrong on the device, else what the stream of the user raised."""
+        """Show what was printed, then raise what went wrong on the device, else what the stream of the user raised.
+
+        What that launches is over when this returns; what it prints comes at the next wait.
+        """
         try:
             text.show()
         finally:
             self.raise_errors()
+        if text.lines and self.is_pending:
+            self.driver.wait_all()
 
     def raise_errors(self) -> None:
         """Raise the first error that stands in a record; what was launched behind it has not run."""

@@ -123,6 +123,8 @@ class Queue:
         finally:
             if error is not None:
                 raise error
+        if text.lines:  # which a stream of the user's may have taken for a reason to launch
+            self.finish()
 
     def settle(self) -> None:
         """Wait if anything may be in flight, also while another thread waits for it."""

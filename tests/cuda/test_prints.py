@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import stackgrad as sg
 from on_emulator import runtime
@@ -169,6 +170,32 @@ def test_what_the_stream_raises(monkeypatch: pytest.MonkeyPatch, capsys: Capture
         loud(0)
         sg.sync()
         assert capsys.readouterr().out.startswith("begin 0\n")
+
+
+def test_a_stream_that_launches(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    """What it launches is over too before the host touches memory."""
+    with runtime():
+        x, loud = kernels()
+
+        @sg.kernel
+        def step():
+            for i in range(40):
+                x[i] = 7.0
+
+        class Out:
+            def write(self, text: str) -> int:
+                step()
+                return len(text)
+
+            def flush(self) -> None:
+                """Nothing is kept."""
+
+        step()
+        sg.sync()
+        loud(4)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", Out())
+            assert np.array(x.memory).tolist() == [7.0] * 40
 
 
 def test_threads_lose_nothing(capsys: Capture) -> None:
