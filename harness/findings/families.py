@@ -5,6 +5,7 @@ Invariant: a family is represented by its smallest program.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from ..fuzz.reduce import sign_of_judged, size
 from ..fuzz.statistics import Finding
@@ -62,6 +63,7 @@ def lines_of(program: Program) -> int:
     return len([line for line in text if line.strip() and not line.startswith("@")])
 
 
+@lru_cache(2048)
 def calls_of(program: Program) -> frozenset[str]:
     """The functions that a program calls."""
     return frozenset(n.function for n in walk_program(program) if isinstance(n, m.Call))

@@ -42,6 +42,9 @@ NEVER = 10
 MOST_PENDING = 200
 """Findings that wait; what comes when so many do is counted and dropped."""
 
+IDLE = 0.5
+"""Seconds until the next look for a finding to make small, where none waits."""
+
 CANDIDATES = 4
 """Programs of which the most unusual one is asked."""
 
@@ -143,9 +146,10 @@ class Hunt:
             self.statistics.findings.append(finding)
 
     def next(self) -> Finding | None:
-        """The finding to make small now: of gradients before others, small first; few of those that are known."""
+        """The finding to make small now: of gradients before others, small first; few of those that are known, last."""
         with self.lock:
-            new = [f for f in self.pending if not self._known(f) or RandomDraw(f"small {f.seed}").boolean(AGAIN)]
+            new = [f for f in self.pending if not self._known(f)]
+            new = new or [f for f in self.pending if RandomDraw(f"small {f.seed}").boolean(AGAIN)]
             if not new:
                 return None
             chosen = min(new, key=_urgency)
@@ -238,7 +242,7 @@ def _reduce_all(found: Hunt, deadline: float, ended: threading.Event, setup: Set
             if finding is None:
                 if ended.is_set():
                     return
-                time.sleep(0.05)
+                ended.wait(IDLE)
                 continue
             small = small_finding(finding, worker.run, min(BUDGET, deadline - time.monotonic()))
             if small is not None and _worth_more(finding, small) and time.monotonic() < deadline:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import lru_cache
 
 from ..model import Program
 from ..model import nodes as m
@@ -240,6 +241,7 @@ TRAITS: dict[str, Predicate] = {
 """By name, most telling first."""
 
 
+@lru_cache(2048)
 def traits(program: Program) -> frozenset[str]:
     """Names of the traits that a program has; of one without any, its operations."""
     facts = Facts(program)

@@ -133,3 +133,19 @@ def test_what_is_new_is_made_small_and_what_is_known_is_left() -> None:
     first = state.next()
     assert first is not None and first.program == carried and state.next() is None
     assert [f.program for f in state.pending] == [MINUS]
+
+
+def test_of_what_is_known_a_few_are_made_small_when_nothing_else_waits() -> None:
+    state = Hunt(("stackgrad",), Statistics())
+    known = family_of(MINUS).finding
+    state.families.add(known)
+    for seed in range(40):
+        state.enter(replace(known, seed=seed))
+    carried = program(assign(V, X), loop(assign(V, sine(V))), assign(Y, V))
+    state.enter(family_of(carried).finding)
+    first = state.next()
+    assert first is not None and first.program == carried
+    taken = 0
+    while state.next() is not None:
+        taken += 1
+    assert 0 < taken < 20 and len(state.pending) == 40 - taken
