@@ -79,8 +79,8 @@ def _slopes_shared() -> Plant:
         made, slopes, first_id = right(task, activity, first_id)
         for block in Structure(made).blocks.values():
             first: dict[tuple[str, int], Value] = {}
-            for stmt in block:
-                for k in range(len(stmt.args)) if isinstance(stmt, n.Op) else ():
+            for stmt in (s for s in block if isinstance(s, n.Op)):
+                for k in range(len(stmt.args)):
                     if (stmt.result, k) in slopes:
                         slopes[stmt.result, k] = first.setdefault((stmt.op, k), slopes[stmt.result, k])
         return made, slopes, first_id
