@@ -18,13 +18,17 @@ SINE = (1.0, -0.1666666716337204, 0.008333236910402775, -0.00019822383183054626,
 """(sin d)/d in powers of d², for |d| up to 1.0024·pi/2."""
 
 
+PARTS = 3
+"""Of pi: below the limit no number comes so close to a multiple that the next part would show."""
+
+
 def _half_wave(e: Any, d: ir.Value) -> ir.Value:
     found: ir.Value = e.b.fmul(d, horner(e, e.b.fmul(d, d), SINE))
     return found
 
 
 def _less_multiple(e: Any, x: ir.Value, n: ir.Value) -> ir.Value:
-    for part in constants("pi_short", x):
+    for part in constants("pi_short", x)[:PARTS]:
         x = scaled(e, n, -part, x)
     return x
 
