@@ -1,10 +1,10 @@
-"""sin and cos of f32 in default builds: as polynomials/lean.py, for devices of which it is not known whether they fuse.
+"""sin and cos of f32 in default builds: what every device can be spared of the code for lanes.
 
-    n = the integer nearest to x/pi (- 1/2), d = x - n·pi (- pi/2), result = ±d·(1 + d²·p(d²))
+    n = the integer nearest to x/pi (- 1/2), d = x - n·pi (- pi/2), result = ±(d + d³·p(d²))
 
-The parts of pi have so few digits that their products are exact. No result is clamped: the coefficients are such that
-there is no d whose result rounding carries beyond 1, in one rounding a step as in two. Errors stay below 3.9 ulps; the
-table allows 4.
+The polynomial is that of polynomials/trigonometric.py, and so are the parts of pi, whose products are exact. No result
+is clamped: a test looks at every d whose result could be carried beyond 1, and finds none, in one rounding of a product
+and a sum as in two.
 """
 from __future__ import annotations
 
@@ -12,19 +12,16 @@ from collections.abc import Callable
 from typing import Any
 
 from ..llvm import ir
-from ..llvm.polynomials.evaluate import constants, flip, horner, round_to_integer, scaled, sign_if_odd
-
-SINE = (1.0, -0.1666666716337204, 0.008333236910402775, -0.00019822383183054626, 2.6335608254157705e-06)
-"""(sin d)/d in powers of d², for |d| up to 1.0024·pi/2."""
-
+from ..llvm.polynomials.evaluate import constants, flip, mad, polynomial, round_to_integer, scaled, sign_if_odd
 
 PARTS = 3
 """Of pi: below the limit no number comes so close to a multiple that the next part would show."""
 
 
 def _half_wave(e: Any, d: ir.Value) -> ir.Value:
-    found: ir.Value = e.b.fmul(d, horner(e, e.b.fmul(d, d), SINE))
-    return found
+    """sin(d) for |d| <= pi/2, but +0.0 for -0.0."""
+    square = e.b.fmul(d, d)
+    return mad(e, e.b.fmul(d, square), polynomial(e, "sin_half", square, skip=1), d)
 
 
 def _less_multiple(e: Any, x: ir.Value, n: ir.Value) -> ir.Value:
@@ -36,7 +33,9 @@ def _less_multiple(e: Any, x: ir.Value, n: ir.Value) -> ir.Value:
 def sin(e: Any, x: ir.Value) -> ir.Value:
     """sin(x) = sin((-1)^n·(x - n·pi))."""
     n, total = round_to_integer(e, x, constants("inverse_pi", x)[0])
-    return _half_wave(e, flip(e, _less_multiple(e, x, n), sign_if_odd(e, total)))
+    d = flip(e, _less_multiple(e, x, n), sign_if_odd(e, total))
+    found: ir.Value = e.intrinsic("copysign", _half_wave(e, d), d)
+    return found
 
 
 def cos(e: Any, x: ir.Value) -> ir.Value:
