@@ -8,9 +8,11 @@ follow the load; atomics through an address are refused or come out as text that
 of a function that writes memory stays where it is. The bodies here are placeholders that do write: translate.py puts
 those of accesses.py in their place.
 
-A signed remainder is spelt out, because SPIRV-Cross takes the remainder of its operands' types, which carry no sign.
-NoContraction goes, because it becomes a call of `fma(x, y, 0)`, which loses the sign of a zero; translate.py forbids
-contraction for the whole text. Variables of functions begin as zero, so none is read before it is written.
+What a function of the generator gives goes by way of a variable, for the same reason: SPIRV-Cross writes the call where
+its result is used, behind stores to variables that its arguments read. A signed remainder is spelt out, because
+SPIRV-Cross takes the remainder of its operands' types, which carry no sign. NoContraction goes, because it becomes a
+call of `fma(x, y, 0)`, which loses the sign of a zero; translate.py forbids contraction for the whole text. Variables
+begin as zero, so none is read before it is written.
 """
 from __future__ import annotations
 
@@ -30,13 +32,15 @@ Instruction = tuple[str, list[int]]
 class Names:
     """What a module declares: ids of types by name, of pointers into memory by id of what they point to, and others.
 
-    pointees: by pointer type. addresses: by pointer, its type's pointee and what was converted.
+    pointees: by pointer type. own: pointers to variables of functions. addresses: by pointer, its type's pointee and
+    what was converted.
     """
 
     types: dict[str, int] = field(default_factory=dict)
     type_names: dict[int, str] = field(default_factory=dict)
     pointers: dict[int, int] = field(default_factory=dict)
     pointees: dict[int, int] = field(default_factory=dict)
+    own: dict[int, int] = field(default_factory=dict)
     signatures: dict[tuple[int, ...], int] = field(default_factory=dict)
     nulls: dict[int, int] = field(default_factory=dict)
     addresses: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -50,8 +54,8 @@ class Names:
             self.types[text], self.type_names[operands[0]] = operands[0], text
         elif name == "TypePointer":
             self.pointees[operands[0]] = operands[2]
-            if operands[1] == op.PHYSICAL:
-                self.pointers[operands[2]] = operands[0]
+            if operands[1] in (op.PHYSICAL, op.FUNCTION):
+                (self.pointers if operands[1] == op.PHYSICAL else self.own)[operands[2]] = operands[0]
         elif name == "TypeFunction":
             self.signatures[tuple(operands[1:])] = operands[0]
         elif name == "ConstantNull":
@@ -90,6 +94,7 @@ class _Rewriting:
         self.bound = words[3]
         self.functions: dict[Access, int] = {}
         self.globals: list[int] = []
+        self.variables: list[int] = []
 
     def fresh(self) -> int:
         """An id that nothing else has."""
@@ -97,6 +102,20 @@ class _Rewriting:
         return self.bound - 1
 
     # -- bodies ---------------------------------------------------------------------------------------------
+
+    def bodies(self, found: Sequence[Instruction]) -> list[int]:
+        """Functions, with their new variables at the begin of the first block."""
+        out: list[int] = []
+        begin = 0
+        for name, operands in found:
+            out += self.body(name, operands)
+            if name == "Function":
+                begin, self.variables = 0, []
+            elif name == "Label" and not begin:
+                begin = len(out)
+            elif name == "FunctionEnd":
+                out[begin:begin] = self.variables
+        return out
 
     def body(self, name: str, operands: list[int]) -> list[int]:
         """An instruction of a function."""
@@ -106,6 +125,8 @@ class _Rewriting:
             return []
         if name == "SRem":
             return self._remainder(*operands)
+        if name == "FunctionCall" and operands[0] != self.names.types["void"]:
+            return self._kept(*operands)
         pointer = operands[0] if name == "Store" else operands[2] if name == "Load" or name in ATOMICS else 0
         if pointer not in self.names.addresses:
             return encode(name, *operands)
@@ -120,6 +141,16 @@ class _Rewriting:
         if t == "u64" and (what not in SPLIT or operands[1] in self.names.used):
             raise InternalError(f"{name} of 64 bits, whose old value is read", "avoid it in code for Metal")
         return self._call(access, operands[0], operands[1], address, *operands[-access.operands :])
+
+    def _kept(self, t: int, made: int, *call: int) -> list[int]:
+        """A call whose result is read from a variable."""
+        if t not in self.names.own:
+            self.names.own[t] = self.fresh()
+            self.globals += encode("TypePointer", self.names.own[t], op.FUNCTION, t)
+        variable, result = self.fresh(), self.fresh()
+        self.variables += encode("Variable", self.names.own[t], variable, op.FUNCTION, self._null(t))
+        called = encode("FunctionCall", t, result, *call) + encode("Store", variable, result)
+        return called + encode("Load", t, made, variable)
 
     def _remainder(self, t: int, made: int, x: int, y: int) -> list[int]:
         """x - (x/y)·y, truncated."""
@@ -185,7 +216,7 @@ def rewrite(words: Sequence[int]) -> tuple[tuple[int, ...], tuple[Access, ...]]:
     """
     r = _Rewriting(words)
     start = next((at for at, (name, _) in enumerate(r.found) if name == "Function"), len(r.found))
-    body = [word for name, operands in r.found[start:] for word in r.body(name, operands)]
+    body = r.bodies(r.found[start:])
     first = [word for access, made in r.functions.items() for word in r.placeholder(access, made)]
     head = [*r.head(r.found[:start])]
     return (*words[:3], r.bound, 0, *head, *r.globals, *first, *body), tuple(r.functions)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.launcher import Launcher
 from stackgrad.backends.metal import accesses
 from stackgrad.backends.metal.program import program
+from stackgrad.cli.programs import run_program
 from stackgrad.compiler.driver import Lowered, prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import InternalError, StackgradError, Unsupported
 from stackgrad.compiler.ir.ops import OPS
@@ -20,6 +22,7 @@ from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.harness import executors
 from stackgrad.harness.emulated_metal import library
 from stackgrad.harness.emulated_metal.backend import EmulatedMetal, emulated
+from stackgrad.harness.launch import with_gradient
 
 TESTS = Path(__file__).parents[1]
 TYPES = {"ops": ("", "f32", "i32", "u64"), "statements": ("", "f16", "f32", "i8", "i64"), "ad": ("", "f32")}
@@ -93,6 +96,23 @@ def test_kernels_of_tests(path: Path, metal: EmulatedMetal) -> None:
                 said = wrong(runs, directive, read_check(directive), ulps_of(case, path))
                 found += (f"line {directive.line} {dtype} {directive.kind}: {text}" for text in said)
     assert not found
+
+
+EXCHANGE = """kernel k(x: f32[1], y: f32[1]) {
+  bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
+    local a: f32 local b: f32 %3: f32 = load x[%2] set a, %3 %4: i32 = const 0 %5: i32 = const 3
+    for %6: i32 in %4 .. %5 { %7: f32 = get a %8: f32 = get b %9: f32 = tanh %7 %10: f32 = exp %8
+      %11: f32 = add %9, %10 %12: f32 = sub %9, %10 set a, %12 set b, %11 }
+    %13: f32 = get a %14: f32 = get b store x[%2], %13 store y[%2], %14 } }"""
+
+
+def test_calls_stay_before_stores_that_follow(metal: EmulatedMetal) -> None:
+    """Functions of variables that are overwritten before the results are used."""
+    arrays = {"x": np.linspace(-2, 2, 9, dtype=np.float32), "y": np.zeros(9, np.float32)}
+    ours = executors.LaunchExecutor("metal-emulated", metal)
+    found, wanted = (e.forward(parse_kernel(EXCHANGE), arrays, {}, Draws()) for e in (ours, executors.reference()))
+    for name in arrays:
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5)
 
 
 def test_a_kernel_without_tasks(metal: EmulatedMetal) -> None:
@@ -173,3 +193,26 @@ SUM = """kernel k(x: f32[1]) { serial { %0: i32 = const 0 %1: i32 = shape x, 0 l
   for %2: i32 in %0 .. %1 { %3: f32 = get v %4: f32 = load x[%2] %5: f32 = add %3, %4 set v, %5 }
   %6: f32 = get v store x[%0], %6 } }"""
 
+
+
+# ---- programs -----------------------------------------------------------------------------------------------
+
+
+def test_a_program(metal: EmulatedMetal) -> None:
+    """What an example launches, forward and reverse, gives what the reference gives, but for the order of sums."""
+    path = TESTS.parent / "examples" / "mpm_throw.py"
+    ran = run_program(path, limit=1, stdout=sys.stderr)
+    ours, reference = executors.LaunchExecutor("metal-emulated", metal), executors.reference()
+    seen = 0
+    for launch in (launch for launch in ran.launches if launch.kind == "forward"):
+        before = {name: a for name, a in launch.before.items() if not name.endswith(".grad")}
+        given = (launch.scalars, launch.draws)
+        after, wanted = (e.forward(launch.kernel, before, *given) for e in (ours, reference))
+        seeds = {name: np.ones_like(after[name]) for name in with_gradient(launch.kernel)}
+        grads = [e.gradient(launch.kernel, before, wanted, *given, seeds) for e in (ours, reference)]
+        for found, expected in ((after, wanted), grads):
+            for name, array in expected.items():
+                scale = 1e-6 + float(np.abs(array).max(initial=0.0))
+                np.testing.assert_allclose(found[name], array, rtol=0, atol=1e-4 * scale, err_msg=name)
+        seen += 1
+    assert ran.error is None and seen > 3
