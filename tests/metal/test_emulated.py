@@ -101,13 +101,13 @@ def test_kernels_of_tests(path: Path, metal: EmulatedMetal) -> None:
 EXCHANGE = """kernel k(x: f32[1], y: f32[1]) {
   bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
     local a: f32 local b: f32 %3: f32 = load x[%2] set a, %3 %4: i32 = const 0 %5: i32 = const 3
-    for %6: i32 in %4 .. %5 { %7: f32 = get a %8: f32 = get b %9: f32 = tanh %7 %10: f32 = exp %8
-      %11: f32 = add %9, %10 %12: f32 = sub %9, %10 set a, %12 set b, %11 }
+    for %6: i32 in %4 .. %5 { %7: f32 = get a %8: f32 = get b %15: f32 = neg %8 %16: f32 = neg %7
+      %9: f32 = exp %15 %10: f32 = tanh %16 set a, %9 set b, %10 }
     %13: f32 = get a %14: f32 = get b store x[%2], %13 store y[%2], %14 } }"""
 
 
 def test_calls_stay_before_stores_that_follow(metal: EmulatedMetal) -> None:
-    """Functions of variables that are overwritten before the results are used."""
+    """Functions of expressions of variables that are overwritten before the results are used."""
     arrays = {"x": np.linspace(-2, 2, 9, dtype=np.float32), "y": np.zeros(9, np.float32)}
     ours = executors.LaunchExecutor("metal-emulated", metal)
     found, wanted = (e.forward(parse_kernel(EXCHANGE), arrays, {}, Draws()) for e in (ours, executors.reference()))
