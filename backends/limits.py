@@ -58,7 +58,6 @@ LIMITS = (
     Limit("metal", "print", _print, "print is not available in GPU code", "print on the cpu or reference backend",
           _PRINT_EXAMPLE),
     Limit("metal", "f64", metal.find_float64, metal.FLOAT64, metal.FLOAT64_CURE, metal.FLOAT64_EXAMPLE),
-    Limit("metal", "atomics of 64 bits", metal.find_wide_atomic, metal.WIDE, metal.WIDE_CURE, metal.WIDE_EXAMPLE),
 )  # fmt: skip
 
 

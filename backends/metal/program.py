@@ -4,7 +4,7 @@ The generator is that of Vulkan, with buffer addresses, which Metal 3 has, and w
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...compiler.errors import DeviceError, InternalError
 from ...compiler.ir.nodes import Kernel
@@ -15,11 +15,12 @@ from ..spirv.disassemble import disassemble
 from ..spirv.emit import Features
 from ..spirv.shaders import LOCAL_SIZE, Shaders, generate
 from .arguments import Argument, Slot, arguments, slots
+from .refusals import find_wide_atomic
 from .rewrite import rewrite
 from .translate import Absent, translate
 
-FEATURES = Features(float64=False, int64_atomics=False)
-"""Metal 3: integers of 8 to 64 bits, f32, atomic sums of f32."""
+FEATURES = Features(float64=False)
+"""Metal 3: integers of 8 to 64 bits, f32, atomic sums of f32, and of 64 bits the atomics of accesses.py."""
 
 _FOREIGN = frozenset({"Float64", "AtomicFloat64AddEXT"})
 
@@ -63,7 +64,8 @@ def program(kernel: Kernel, options: Options) -> Program:
     Raises Unsupported, with statement and line, for what Metal does not have; Absent without SPIRV-Cross.
     """
     limits.check(kernel, "metal")
-    shaders = generate(kernel, options, FEATURES)
+    wide = any(find_wide_atomic(task) is not None for task in kernel.tasks)
+    shaders = generate(kernel, options, replace(FEATURES, int64_atomics=not wide))
     words, accesses = rewrite(shaders.words)
     code = b"".join(word.to_bytes(4, "little") for word in words)
     if foreign := _FOREIGN & {*shaders.capabilities}:

@@ -1,4 +1,7 @@
-"""What Metal does not have, found in the statements of a task: f64, and most atomics of 64 bits."""
+"""What Metal does not have, found in the statements of a task: f64, and most atomics of 64 bits.
+
+The former is refused. A kernel with the latter has the tasks that need them done by one thread each.
+"""
 from __future__ import annotations
 
 from ...compiler.ir.nodes import Atomic, LocalArray, Stmt, Task
@@ -12,13 +15,6 @@ _HALVES = frozenset({"add", "bit_and", "bit_or", "bit_xor"})
 FLOAT64 = "Metal has no f64"
 FLOAT64_CURE = "use f32, or the cpu backend"
 FLOAT64_EXAMPLE = "kernel k(x: f64[1]) { serial { %0: i32 = const 0 %1: f64 = load x[%0] } }"
-
-WIDE = "Metal has no such atomic of 64 bits"
-WIDE_CURE = "use i32 or u32, or leave the old value of a sum unread, or the cpu backend"
-WIDE_EXAMPLE = """kernel k(x: i64[1]) {
-  bounds { %0: i32 = const 0 %1: i32 = const 9 } parallel %2: i32 in %0 .. %1 {
-    %3: i32 = const 0 %4: i64 = const 7 %5: i64 = atomic exchange x[%3], %4
-  } }"""
 
 
 def find_float64(task: Task) -> Stmt | None:

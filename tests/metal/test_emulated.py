@@ -148,6 +148,15 @@ def test_64_bits_by_halves(metal: EmulatedMetal, op: str, function: np.ufunc) ->
     assert x[0] == wanted
 
 
+@pytest.mark.parametrize(("op", "wanted"), [("max", 2**63 + 299), ("min", 7), ("exchange", 2**63 + 299)])
+def test_other_updates_of_64_bits_are_made_in_order(metal: EmulatedMetal, op: str, wanted: int) -> None:
+    """By one thread."""
+    x, y = np.array([7], np.uint64), np.arange(300, dtype=np.uint64) + np.uint64(1 << 63)
+    made = metal.compile(parse_kernel(WIDE.format(op)), Options())
+    made.run({"x": x, "y": y}, {}, Sizes(), Draws())
+    assert x[0] == wanted and "atomic_" not in made.program.entries[-1].text
+
+
 def test_a_lost_carry_is_found(metal: EmulatedMetal, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = [line.replace(" + (old + low < old ? 1u : 0u)", "") for line in accesses.SPLIT["add"]]
     monkeypatch.setitem(accesses.SPLIT, "add", lost)

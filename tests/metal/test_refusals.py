@@ -24,11 +24,6 @@ def atomic(statement: str, dtype: str = "i64") -> str:
     ("kernel k(x: f64[1]) { serial { %0: i32 = const 0 %1: f64 = load x[%0] store x[%0], %1 } }",
      "%1: f64 = load x[%0]", "Metal has no f64"),
     ("kernel k() { serial { local_array a: f64[3] } }", "local_array a: f64[3]", "Metal has no f64"),
-    (atomic("%4: i64 = atomic add x[%9], %3 store y[%2], %4"), "%4: i64 = atomic add x[%9], %3",
-     "Metal has no such atomic of 64 bits"),
-    (atomic("%4: i64 = atomic max x[%9], %3"), "%4: i64 = atomic max x[%9], %3", "no such atomic of 64 bits"),
-    (atomic("%4: u64 = atomic cas x[%9], %3 expected %3", "u64"), "%4: u64 = atomic cas x[%9], %3 expected %3",
-     "no such atomic of 64 bits"),
     ('kernel k() { serial { print "hello" } }', 'print "hello"', "print is not available in GPU code"),
 ])  # fmt: skip
 def test_refused(text: str, statement: str, reason: str) -> None:
