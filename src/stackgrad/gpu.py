@@ -1,6 +1,6 @@
 """`sg.cuda`: the name of the architecture, and what a program says to the GPU: on which stream launches go.
 
-On an architecture whose launches are over when they return there are no streams, and saying so changes nothing.
+On an architecture without streams saying so changes nothing.
 """
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ cuda = Cuda("cuda")
 
 
 def device_of_runtime() -> Any:
-    """The GPU that the runtime launches on, None if launches are over when they return."""
-    return None if RUNTIME.remote is None else getattr(RUNTIME.remote, "device", None)
+    """The GPU that the runtime launches on, None if it has no streams."""
+    found = None if RUNTIME.remote is None else getattr(RUNTIME.remote, "device", None)
+    return found if hasattr(found, "stream") else None
 
 
 def handle_of(stream: Any) -> int:

@@ -316,3 +316,17 @@ def test_a_forked_process_launches_nothing_on_what_it_has_inherited(vulkan: Vulk
     program.write_text(FORKED)
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_there_are_no_streams(queue: Queue) -> None:
+    """Naming one changes nothing; a graph runs what it was given. Asking for an interface of CUDA marks nothing."""
+    x, ran, expected = ndarray(np.ones(8)), [], advanced(np.ones(1), 1.0)
+    with sg.cuda.stream(7):
+        advance(x, 1.0)
+    graph = sg.graph(lambda: (ran.append(1), advance(x, 0.5)))
+    graph()
+    graph()
+    for _ in ran:
+        expected = advanced(expected, 0.5)
+    assert len(ran) >= 2 and sg.cuda.current_stream == 0 and x[3] == expected[0]
+    assert not hasattr(x, "__cuda_array_interface__") and not x.exported

@@ -64,8 +64,9 @@ class Exchange:
         found = None if remote is None else self.in_place()
         if remote is None or found is None or not remote.is_own(found):
             raise AttributeError("__cuda_array_interface__: the memory is not on a GPU")
+        made = remote.interface(found)
         self.mark_exported()
-        return remote.interface(found)
+        return made
 
     def in_place(self) -> np.ndarray:
         """The memory itself, which launches may be writing just now."""
