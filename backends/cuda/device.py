@@ -117,6 +117,7 @@ class Device:
         self.records = Records(driver)
         self._prints: Prints | None = None
         self._is_mixed = False
+        self._waits = 0
         self._trash: list[tuple[Callable[[], None], int]] = []
 
     @property
@@ -213,7 +214,7 @@ class Device:
     @property
     def is_pending(self) -> bool:
         """Whether launches may be in flight."""
-        return self.table[PENDING] != 0
+        return self.table[PENDING] != 0 or self._waits > 0
 
     def launched(self) -> None:
         """Something was given to the device by other means than host code."""
@@ -232,13 +233,23 @@ class Device:
         self.table[PENDING] = 0  # before: what is launched meanwhile sets it again
         self.counters.waits += 1
         self._is_mixed = False
-        _, text = after(self._prints, self.driver.wait_all)
+        with self._waiting():
+            _, text = after(self._prints, self.driver.wait_all)
         self._empty()
         self._raise_after(text)
 
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Inside, launches may be in flight of which the word says nothing: another thread must wait for them too."""
+        self._waits += 1
+        try:
+            yield
+        finally:
+            self._waits -= 1
+
     def settle(self) -> None:
-        """Wait if anything may be in flight."""
-        if self.table[PENDING]:
+        """Wait if anything may be in flight, also while another thread waits for it."""
+        if self.is_pending:
             self.wait()
 
     def read(self, to: int, source: int, size: int) -> None:
@@ -251,7 +262,8 @@ class Device:
         if not was_pending:
             self.driver.copy_out(to, source, size)
             return
-        _, text = after(self._prints, partial(self.driver.copy_out, to, source, size))
+        with self._waiting():
+            _, text = after(self._prints, partial(self.driver.copy_out, to, source, size))
         self._empty()
         self._raise_after(text)
 

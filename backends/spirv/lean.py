@@ -39,10 +39,12 @@ def sin(e: Any, x: ir.Value) -> ir.Value:
 
 
 def cos(e: Any, x: ir.Value) -> ir.Value:
-    """cos(x) = sin((-1)^n·((n + 1/2)·pi - x)); the difference is never 0."""
+    """cos(x) = sin((-1)^n·((n + 1/2)·pi - x)); the difference is never 0. cos(0) is 1: the polynomial gives less."""
     n, total = round_to_integer(e, x, constants("inverse_pi", x)[0], -0.5)
     d = _less_multiple(e, x, e.b.fadd(n, e.const(n, 0.5)))
-    return _half_wave(e, e.b.fneg(flip(e, d, sign_if_odd(e, total))))
+    found = _half_wave(e, e.b.fneg(flip(e, d, sign_if_odd(e, total))))
+    at_zero: ir.Value = e.b.select(e.b.fcmp_ordered("==", x, e.const(x, 0.0)), e.const(x, 1.0), found)
+    return at_zero
 
 
 LEAN: dict[str, Callable[[Any, ir.Value], ir.Value]] = {"sin": sin, "cos": cos}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).with_name("overflowing.py")
-LINE = 1 + next(k for k, line in enumerate(PROGRAM.read_text().splitlines()) if "for _ in range(n[None])" in line)
+LINE = 1 + next(k for k, line in enumerate(PROGRAM.read_text().splitlines()) if "speed = sg.sin(speed)" in line)
 
 
 def messages(folder: Path, threads: int) -> tuple[str, str]:

@@ -127,3 +127,12 @@ def test_what_a_device_lacks_is_named(vulkan: VulkanBackend, feature: str, text:
 def test_an_unknown_feature_is_refused(vulkan: VulkanBackend) -> None:
     with pytest.raises(DeviceError, match="no feature 'float128' to mask; there are: int8, int16, float64"):
         VulkanBackend(("float128",)).compile(parse_kernel(SUM), Options())
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("precise", [False, True])
+def test_the_cosine_of_zero_is_one(vulkan: VulkanBackend, dtype: str, precise: bool) -> None:
+    text = SUM.replace("f32", dtype).replace("exp", "cos")
+    arrays = {"x": np.array([0.0, -0.0], dtype.replace("f", "float")), "y": np.zeros(1, dtype.replace("f", "float"))}
+    vulkan.compile(parse_kernel(text), Options(precise=precise)).run(arrays, {}, Sizes(), Draws())
+    assert arrays["y"][0] == 2.0
