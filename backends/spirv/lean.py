@@ -13,6 +13,7 @@ from typing import Any
 
 from ..llvm import ir
 from ..llvm.polynomials.evaluate import constants, flip, mad, polynomial, round_to_integer, scaled, sign_if_odd
+from ..llvm.polynomials.trigonometric import one_at_zero
 
 PARTS = 3
 """Of pi: below the limit no number comes so close to a multiple that the next part would show."""
@@ -39,12 +40,10 @@ def sin(e: Any, x: ir.Value) -> ir.Value:
 
 
 def cos(e: Any, x: ir.Value) -> ir.Value:
-    """cos(x) = sin((-1)^n·((n + 1/2)·pi - x)); the difference is never 0. cos(0) is 1: the polynomial gives less."""
+    """cos(x) = sin((-1)^n·((n + 1/2)·pi - x)); the difference is never 0."""
     n, total = round_to_integer(e, x, constants("inverse_pi", x)[0], -0.5)
     d = _less_multiple(e, x, e.b.fadd(n, e.const(n, 0.5)))
-    found = _half_wave(e, e.b.fneg(flip(e, d, sign_if_odd(e, total))))
-    at_zero: ir.Value = e.b.select(e.b.fcmp_ordered("==", x, e.const(x, 0.0)), e.const(x, 1.0), found)
-    return at_zero
+    return one_at_zero(e, x, _half_wave(e, e.b.fneg(flip(e, d, sign_if_odd(e, total)))))
 
 
 LEAN: dict[str, Callable[[Any, ir.Value], ir.Value]] = {"sin": sin, "cos": cos}

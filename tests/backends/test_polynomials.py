@@ -112,6 +112,13 @@ def test_edges_are_those_of_the_reference(name: str) -> None:
         assert np.all(errors(evaluate(name, *args), want) <= BOUNDS[name] + 0.75)
 
 
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "unfused"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])
+def test_the_cosine_of_zero_is_one(dtype: type, fused: bool) -> None:
+    zeros = np.array([0.0, -0.0] * 16, dtype)
+    assert np.all(evaluate("cos", zeros, lanes=16, fused=fused) == 1)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])
 @pytest.mark.parametrize("name", INLINED)
 def test_no_lane_depends_on_others(name: str, dtype: type) -> None:

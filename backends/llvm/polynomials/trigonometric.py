@@ -44,7 +44,14 @@ def cos(e: Arith, x: ir.Value) -> ir.Value:
     """cos(x) = sin((-1)^n·((n + 1/2)·pi - x)), n the integer nearest to x/pi - 1/2. The difference is never 0."""
     n, total = round_to_integer(e, x, constants("inverse_pi", x)[0], -0.5)
     d = _less_multiple(e, x, e.b.fadd(n, e.const(n, 0.5)), 1)
-    return _half_wave(e, e.b.fneg(flip(e, d, sign_if_odd(e, total))))
+    return one_at_zero(e, x, _half_wave(e, e.b.fneg(flip(e, d, sign_if_odd(e, total)))))
+
+
+def one_at_zero(e: Arith, x: ir.Value, found: ir.Value) -> ir.Value:
+    """cos(0) is 1. That of f64 is; rounding leaves that of f32 below."""
+    if kind(x) == "f64":
+        return found
+    return e.b.select(e.b.fcmp_ordered("==", x, e.const(x, 0.0)), e.const(x, 1.0), found)
 
 
 def tan(e: Arith, x: ir.Value) -> ir.Value:
