@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel, Task
@@ -65,7 +65,7 @@ class Shaders:
 def generate(kernel: Kernel, options: Options, features: Features | None = None) -> Shaders:
     """The module of a kernel of stage tasks, structured or adjoint. Raises Unsupported for declared limits."""
     limits.check(kernel, "vulkan")
-    kernel = lower_exits(kernel)
+    kernel = _with_a_task(lower_exits(kernel))
     m = _state(kernel, options, features or Features())
     entries: list[tuple[str, int | None]] = []
     for index, task in enumerate(kernel.tasks):
@@ -85,6 +85,11 @@ def generate(kernel: Kernel, options: Options, features: Features | None = None)
     return Shaders(kernel, words, m.layout, tuple(m.sites), tuple(entries), capabilities, tail, m.bindings)
 
 
+def _with_a_task(kernel: Kernel) -> Kernel:
+    """A module needs an entry point: a kernel without tasks gets an empty serial one."""
+    return kernel if kernel.tasks else replace(kernel, tasks=(Task(()),))
+
+
 def _state(kernel: Kernel, options: Options, features: Features) -> ModuleState:
     m = ModuleState(kernel, options, features)
     lay_out_lists(m)
@@ -93,7 +98,7 @@ def _state(kernel: Kernel, options: Options, features: Features) -> ModuleState:
 
 def layout_of(kernel: Kernel, options: Options, features: Features) -> tuple[Kernel, Layout]:
     """(the kernel without exits, its argument block), as `generate` makes them."""
-    kernel = lower_exits(kernel)
+    kernel = _with_a_task(lower_exits(kernel))
     return kernel, _state(kernel, options, features).layout
 
 

@@ -48,6 +48,13 @@ def test_forward(folder: str, features: Features, validate: Validate) -> None:
     assert not {name: said for name, said in wrong.items() if said}
 
 
+def test_without_tasks(validate: Validate) -> None:
+    """A module has an entry point, whatever the kernel."""
+    shaders = generate(parse_kernel("kernel k() { }"), Options())
+    assert [name for name, _ in shaders.entries] == ["task_0"]
+    assert not validate(shaders)
+
+
 def test_without_features(validate: Validate) -> None:
     """Fallbacks of devices that have less."""
     wrong = {name: judged(text, validate, Options(), LEAST) for name, text in kernel_texts("statements", False)}
