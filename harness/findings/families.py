@@ -4,6 +4,7 @@ Invariant: a family is represented by its smallest program.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -18,6 +19,9 @@ from .traits import TRAITS, traits
 
 LINES = 10
 """A kernel of more lines is not made small enough to be shown to anybody."""
+
+
+Foretell = Callable[[frozenset[str]], bool]
 
 
 @dataclass(frozen=True)
@@ -108,15 +112,16 @@ class Families:
             return self.known[signature]
         return family if family.add(finding) else None
 
-    def covers(self, peer: str, program: Program) -> bool:
+    def covers(self, peer: str, program: Program, foretell: Foretell = lambda _: True) -> bool:
         """Whether a program has all traits of a known wrong gradient of the peer, and calls all that one of its
-        findings calls, so that it would show nothing new if it failed.
+        findings calls, so that it would show nothing new if it failed. foretell: whether these traits say that it will.
         """
         found, called = traits(program), calls_of(program)
         return any(
             s.peer == peer and s.is_wrong_gradient and s.traits <= found and any(c <= called for c in family.calls)
+            and foretell(s.traits)
             for s, family in self.known.items()
-        )
+        )  # fmt: skip
 
     @property
     def wrong_gradients(self) -> list[Family]:

@@ -56,12 +56,14 @@ Sample = Callable[[int, tuple[str, ...]], Program]
 class Counts:
     """Of one peer. asked: kernels. verdicts: of their gradients. ends: kinds of those that ended with an exception.
     without: pairs of traits of kernels whose gradient it did not give, and how often so far; 0 from when it gave one.
+    judged: traits of kernels whose gradient it gave, and whether that was wrong, with their numbers.
     """
 
     asked: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     without: dict[frozenset[str], int] = field(default_factory=dict)
+    judged: Counter[tuple[frozenset[str], bool]] = field(default_factory=Counter)
 
     def learn(self, pairs: list[frozenset[str]], gave: bool) -> None:
         """Remember whether a gradient was given."""
@@ -72,6 +74,13 @@ class Counts:
     def gives(self, pairs: list[frozenset[str]]) -> bool:
         """Whether the peer may give a gradient of a kernel with these pairs of traits, as far as is known."""
         return all(self.without.get(pair, 0) < NEVER for pair in pairs)
+
+    def foretell(self, found: frozenset[str]) -> bool:
+        """Whether most gradients of kernels with these traits were wrong; so it is taken to be before any was judged.
+        Traits that most kernels have say little of why one fails.
+        """
+        wrong, right = (sum(n for (t, w), n in self.judged.items() if found <= t and w == way) for way in (True, False))
+        return wrong >= right
 
     @property
     def wrong(self) -> int:
@@ -117,8 +126,11 @@ class Hunt:
         """The peers that are worth asking."""
         pairs = _pairs(traits(program))
         with self.lock:
-            known = {p for p in self.peers if self.families.covers(p, program) or not self.counts[p].gives(pairs)}
+            known = {p for p in self.peers if self._covered(p, program) or not self.counts[p].gives(pairs)}
         return tuple(p for p in self.peers if p not in known or source.boolean(AGAIN))
+
+    def _covered(self, peer: str, program: Program) -> bool:
+        return self.families.covers(peer, program, self.counts.get(peer, Counts()).foretell)
 
     def count(self, program: Program, judged: tuple[Judged, ...]) -> None:
         """Enter what the peers made of a program."""
@@ -131,6 +143,8 @@ class Hunt:
                 found = "wrong" if way == "value" else "ended" if way else j.verdict
                 counts.verdicts[found] += 1
                 counts.learn(pairs, found not in ("ended", "unsupported"))
+                if found in ("wrong", "ok"):
+                    counts.judged[traits(program), found == "wrong"] += 1
                 counts.ends.update([way] if way not in ("", "value") else [])
 
     def enter(self, finding: Finding) -> None:
@@ -163,7 +177,7 @@ class Hunt:
             return True
         if not signature.is_wrong_gradient:
             return any((s.peer, s.way) == (signature.peer, signature.way) for s in self.families.known)
-        return self.families.covers(signature.peer, finding.program)
+        return self._covered(signature.peer, finding.program)
 
 
 def _urgency(finding: Finding) -> tuple[bool, tuple[float, ...]]:

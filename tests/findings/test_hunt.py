@@ -15,6 +15,7 @@ from stackgrad.harness.findings.families import Families, Family
 from stackgrad.harness.findings.hunt import NEVER, Counts, Hunt, hunt, plan_for_peers
 from stackgrad.harness.findings.script import can_be_written, script
 from stackgrad.harness.findings.store import name_of, write
+from stackgrad.harness.findings.traits import traits
 from stackgrad.harness.fuzz.result import Judged
 from stackgrad.harness.fuzz.statistics import Finding, Statistics
 from stackgrad.harness.model import Program
@@ -122,6 +123,19 @@ def test_what_a_peer_once_gave_is_asked() -> None:
     for _ in range(2 * NEVER):
         counts.learn(pairs, False)
     assert counts.gives(pairs)
+
+
+def test_traits_of_kernels_that_are_mostly_right_foretell_nothing() -> None:
+    counts, carried, serial = Counts(), frozenset({"carried"}), frozenset({"serial"})
+    assert counts.foretell(carried)
+    counts.judged.update([(carried, False)] * 3 + [(carried | serial, True)] * 2)
+    assert not counts.foretell(carried) and counts.foretell(serial)
+    state = Hunt(("stackgrad",), Statistics(), counts={"stackgrad": Counts()})
+    state.families.add(family_of(MINUS).finding)
+    state.enter(family_of(MINUS).finding)
+    assert state.next() is None
+    state.counts["stackgrad"].judged.update([(traits(MINUS), False)] * 2 + [(traits(MINUS), True)])
+    assert state.next() is not None, "that it has traits of a known family does not say that it fails for that reason"
 
 
 def test_what_is_new_is_made_small_and_what_is_known_is_left() -> None:
