@@ -22,6 +22,7 @@ RECURRENCE = """
             y[i] = v
 """
 LINEAR = RECURRENCE.replace("sg.sin(v)", "v")
+SQUARE = RECURRENCE.replace("sg.sin(v)", "v * v")
 TAPE = """
     with sg.ad.Tape(loss):
         power()
@@ -32,15 +33,21 @@ def lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines()]
 
 
+def test_a_value_that_its_loop_changes(command: Any, write: Any) -> None:
+    told = lines(command("explain", write(HEAD + SQUARE + TAPE)).out)
+    assert "v: f32 line 12, depth 7, 28 bytes a row" in told
+    assert "saved because the loop (line 12) changes it in every iteration" in told
+
+
 def test_a_recurrence(command: Any, write: Any) -> None:
     """4 n bytes a row in f32, n the most trips of an iteration; rows of those that loop at all."""
     found = command("explain", write(HEAD + RECURRENCE + TAPE))
     assert found.status == 0, found.err
     told = lines(found.out)
     assert told[0].startswith("power (") and told[0].endswith("1 adstack, 28 bytes a row")
-    assert "v: f32 line 12, depth 7, 28 bytes a row" in told
+    assert "v: f32 line 13, depth 7, 28 bytes a row" in told
     assert "read by the derivative of 'sin' (line 13)" in told
-    assert "saved because the loop (line 12) changes it in every iteration" in told
+    assert "saved because it takes the place of 'v', of which it would be made again: as many bytes" in told
     assert "real slab: 28 bytes a row, 3 rows" in told
     assert "as deep as max($i in 0 .. 4: n[$i])" in told
 

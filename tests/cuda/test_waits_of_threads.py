@@ -20,20 +20,22 @@ def test_a_second_thread_waits_too(way: str, monkeypatch: pytest.MonkeyPatch) ->
     name = "wait_all" if way == "wait" else "copy_out"
     real, seen = getattr(device.driver, name), []
 
+    second = threading.Thread(target=lambda: (device.settle(), seen.append(device.counters.waits)))
+
     def slow(*args: object) -> None:
         """The first thread stands in the driver; meanwhile another one settles."""
         monkeypatch.setattr(device.driver, name, real)
-        before = device.counters.waits
-        second = threading.Thread(target=lambda: (device.settle(), seen.append(device.counters.waits - before)))
         second.start()
-        second.join(10)
+        second.join(0.3)  # where kernels have printed it stands behind the first thread until that is done
         real(*args)
 
     device.wait()
     device.launched()
     monkeypatch.setattr(device.driver, name, slow)
+    before = device.counters.waits
     WAYS[way](device)
-    assert seen == [1]
+    second.join()
+    assert seen == [before + (2 if way == "wait" else 1)]
     before = device.counters.waits
     device.settle()
     assert device.counters.waits == before, "nothing is in flight any more"

@@ -182,9 +182,9 @@ class _Playing:
     def __init__(self, wrong: bool) -> None:
         self.wrong = wrong
 
-    def begin(self, program: m.Program) -> Callable[[], Answer]:
+    def begin(self, program: m.Program, alone: bool) -> Callable[[], Answer]:
         with Peer("stackgrad") as peer:
-            found = peer.run(program)
+            found = peer.begin(program, alone)()
         if self.wrong and isinstance(found.gradient, Ok):
             off = {name: array + 1 for name, array in found.gradient.arrays.items()}
             found = Answer(found.forward, Ok(off))
