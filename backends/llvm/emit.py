@@ -50,7 +50,8 @@ class Site:
 class ModuleState:
     """What all functions of a module share. exact: values that are not contracted.
 
-    ranges: where values lie, of tasks where that was asked for (reach.py).
+    ranges: where values lie, of tasks where that was asked for (reach.py). partners: likewise, sines and cosines of one
+    argument (pairs.py).
     given: the layout of the block, that of a CPU if None. first_site: number of the first site, so that no two modules
     of a kernel give one number to different places.
     """
@@ -65,6 +66,7 @@ class ModuleState:
     sites: list[Site] = field(default_factory=list)
     first_site: int = 0
     ranges: dict[int, RealRanges] = field(default_factory=dict)
+    partners: dict[int, dict[Value, Value]] = field(default_factory=dict)
     _sharing: dict[int, Sharing] = field(default_factory=dict)
     _written: dict[int, frozenset[str]] = field(default_factory=dict)
 
@@ -184,9 +186,9 @@ class Emitter(Arith):
 
     values: LLVM value by IR value. locals: stack memory by name. Loads from the argument block stand in the entry
     block, once each: the block does not change during a launch. box: where begins and extents of the task's axes are,
-    if not in the block. private: what this thread keeps of updates that it makes at the end of the task. late: where
-    writes to memory are put off, what makes them. numbered: arrays of which the element at the task's own indices has
-    the number of the iteration.
+    if not in the block. partners: results of operations to come. private: what this thread keeps of updates that it
+    makes at the end of the task. late: where writes to memory are put off, what makes them. numbered: arrays of which
+    the element at the task's own indices has the number of the iteration.
     """
 
     flow: Branching
@@ -206,6 +208,7 @@ class Emitter(Arith):
         self.row: ir.Value = const(I64, 0)
         self.stacks: dict[str, StackState] = {}
         self.private: dict[Atomic, ir.Value] = {}
+        self.partners: dict[Value, ir.Value] = {}
         self.late: list[Callable[[], object]] | None = None
         self.numbered: frozenset[str] = frozenset()
         self.index_numbers: dict[Value, ir.Value] = {}

@@ -12,7 +12,7 @@ from ...compiler.ir.types import Scalar
 from . import ir
 from .emit import PURE, Arith
 from .polynomials import inlined
-from .polynomials.lean import LEAN, lean
+from .polynomials.lean import LEAN, lean, pair
 from .types import F32, element
 
 LIBRARY: dict[str, dict[str, tuple[str, str]]] = {
@@ -45,6 +45,11 @@ def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
     if not isinstance(t, ir.VectorType) and not e.alike:
         return e.b.call(scalar, args)
     return inlined(e, name, scalar, args)
+
+
+def sine_and_cosine(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Both of an f32, where `pays_together` says so."""
+    return pair(e, x, e.reach, (_function(e, "sin", F32, 1), _function(e, "cos", F32, 1)))
 
 
 def _function(e: Arith, name: str, t: ir.Type, arity: int) -> ir.Function:

@@ -15,6 +15,7 @@ from .control import CONTROL
 from .emit import Arith, Emitter
 from .libcall import LIBRARY
 from .ops import apply
+from .pairs import taken
 from .prints import record
 from .reach import reach_of
 from .types import I32, I64, PTR, VOID, const, memory_type, value_type
@@ -60,7 +61,7 @@ def _op(e: Emitter, stmt: n.Op) -> None:
     flags, e.flags = e.flags, () if stmt.result in e.m.exact else e.flags
     e.alike = stmt.op in LIBRARY and stmt.result in e.m.deciding
     e.reach = reach_of(e, stmt)
-    e.values[stmt.result] = apply(e, stmt.op, types, *args)
+    e.values[stmt.result] = taken(e, stmt) or apply(e, stmt.op, types, *args)
     e.flags, e.alike = flags, False
 
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from lanes_support import evaluate
+from lanes_support import TOGETHER, evaluate
 from stackgrad.backends.base import Options
 from stackgrad.backends.cuda import ptx
 from stackgrad.backends.llvm.polynomials.lean import FORMS, LEAN, form_within
@@ -66,6 +66,20 @@ def test_forms_are_right_up_to_their_limits(name, form):
     assert float(errors.max()) <= OPS[name].ulps, x[errors.argmax()]
     assert np.abs(got).max() <= 1
     ends = results(name, np.array([np.nan, 0.0, -0.0], np.float32), form.limit)
+    assert np.isnan(ends[0]) and (ends[1:] == RIGHT[name](0.0)).all()
+    assert name == "cos" or list(np.signbit(ends[1:])) == [False, True]
+
+
+@pytest.mark.parametrize("together", TOGETHER)
+@pytest.mark.parametrize("most, reach", [(float(2**15), float(2**15)), (float(2**15), math.inf), (3.4e38, math.inf)])
+def test_both_together_are_as_right(together, most, reach):
+    name = together.split()[0]
+    x = arguments(most)
+    got = results(together, x, reach)
+    errors = ulps(name, x, got)
+    assert float(errors.max()) <= OPS[name].ulps, x[errors.argmax()]
+    assert np.abs(got).max() <= 1
+    ends = results(together, np.array([np.nan, 0.0, -0.0], np.float32), reach)
     assert np.isnan(ends[0]) and (ends[1:] == RIGHT[name](0.0)).all()
     assert name == "cos" or list(np.signbit(ends[1:])) == [False, True]
 

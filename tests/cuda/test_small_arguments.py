@@ -132,3 +132,59 @@ def test_control_hangs_on_the_same_bits_everywhere() -> None:
     assert guards(prepare_forward(kernel).kernel) == 1
     assert "for.first" not in generate(prepare_forward(kernel).kernel, FAST).text
     assert "sg.sin.lean" in generate(prepare_reverse(kernel).kernel, FAST).text
+
+
+# ---- sines beside cosines -----------------------------------------------------------------------------------
+
+
+@sg.func
+def swings(v):
+    return v + sg.sin(v) * 0.1
+
+
+def test_the_cosine_that_a_gradient_saves_is_computed_with_the_sine() -> None:
+    """One look at the argument for both, also where the library is asked."""
+    text = generate(prepare_reverse(traced(swings)).kernel, FAST).text
+    assert len(re.findall(r"call float @\"?sg\.(?:sin|cos)\.outside", text)) == 2
+    assert "sg.sin.lean" not in text and "sg.cos.lean" not in text
+    precise = generate(prepare_reverse(traced(swings)).kernel, Options(precise=True)).text
+    assert "outside" not in precise
+
+
+def test_both_in_one_loop_are_right_for_every_argument() -> None:
+    with runtime():
+        x, trips, y, steps = sweep(swings)
+        kernel = sg.kernel(steps)
+        for count in range(6):
+            x.from_numpy(np.array(STRANGE, np.float32))
+            trips[None] = count
+            kernel()
+            x.grad.fill(0)
+            y.grad.fill(1)
+            kernel.grad()
+            v, d = np.array(STRANGE, np.float32), np.ones(len(STRANGE))
+            with np.errstate(invalid="ignore"):
+                for _ in range(count):
+                    d = d * (1 + 0.1 * np.cos(v.astype(np.float64)))
+                    v = (v + np.sin(v.astype(np.float64)) * 0.1).astype(np.float32)
+            small = ~(np.abs(v) > 1e3)  # a rounding of large numbers is a large step of the sine
+            np.testing.assert_allclose(y.to_numpy()[small], v[small], rtol=2e-5, atol=2e-5)
+            np.testing.assert_allclose(x.grad.to_numpy()[small], d[small], rtol=1e-4, atol=1e-4)
+
+
+def test_what_decides_is_computed_alone() -> None:
+    @sg.func
+    def turns(v):
+        w = sg.sin(v) - sg.cos(v)
+        if w > 0.5:
+            w = w - 2.0
+        return w + v
+
+    @sg.func
+    def free(v):
+        return v + sg.sin(v) - sg.cos(v)
+
+    for step, together in ((turns, 0), (free, 1)):
+        text = generate(prepare_forward(traced(step)).kernel, FAST).text
+        assert len(re.findall(r"^both[.\d]*:", text, flags=re.M)) == together
+        assert ("sg.sin.lean" in text) != together

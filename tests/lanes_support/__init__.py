@@ -18,7 +18,7 @@ from stackgrad.backends.llvm.emit import PURE, Arith, ModuleState
 from stackgrad.backends.llvm.libcall import LIBRARY
 from stackgrad.backends.llvm.optimise import optimise, parse
 from stackgrad.backends.llvm.polynomials import inlined
-from stackgrad.backends.llvm.polynomials.lean import lean
+from stackgrad.backends.llvm.polynomials.lean import lean, pair
 from stackgrad.backends.llvm.target import Target
 from stackgrad.backends.llvm.types import F32, F64, I64, PTR, VOID, const
 from stackgrad.compiler.ir.nodes import Kernel
@@ -26,6 +26,9 @@ from stackgrad.compiler.ir.nodes import Kernel
 WIDE = ("nounwind", '"prefer-vector-width"="512"', '"min-legal-vector-width"="512"')
 ARITY = {"atan2": 2, "pow": 2, "fmod": 2}
 """Number of operands where it is not 1."""
+
+TOGETHER = ("sin beside cos", "cos beside sin")
+"""Names of what code for both gives."""
 
 
 def module_text(name: str, double: bool, lanes: int, target: Target, reach: float = math.inf) -> str:
@@ -41,13 +44,17 @@ def module_text(name: str, double: bool, lanes: int, target: Target, reach: floa
     k = b.phi(I64)
     places = [b.gep(place, k, scalar) for place in function.args[: arity + 1]]
     args = [b._value(t, f"load {t.text}, {place}, align {align}") for place in places[:-1]]
-    library = m.declare(LIBRARY[name]["libm"][double], scalar, [scalar] * arity, PURE)
+    library = m.declare(LIBRARY[name.split()[0]]["libm"][double], scalar, [scalar] * arity, PURE)
     e = Arith(m, b)
-    out = lean(e, name, library, args[0], reach) if target.lean else inlined(e, name, library, args)
-    head.lines.append(f"  store {out}, {places[-1]}, align {align}")
+    if name in TOGETHER:
+        both = [m.declare(LIBRARY[one]["libm"][0], F32, [F32], PURE) for one in ("sin", "cos")]
+        out = pair(e, args[0], reach, (both[0], both[1]))[TOGETHER.index(name)]
+    else:
+        out = lean(e, name, library, args[0], reach) if target.lean else inlined(e, name, library, args)
+    b.block.lines.append(f"  store {out}, {places[-1]}, align {align}")
     following = b.add(k, const(I64, max(lanes, 1)))
     k.add_incoming(const(I64, 0), entry)
-    k.add_incoming(following, head)
+    k.add_incoming(following, b.block)
     b.cbranch(b.icmp_unsigned("<", following, function.args[-1]), head, done)
     IRBuilder(done).ret_void()
     return str(m.module)

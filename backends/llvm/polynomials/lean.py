@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from .. import ir
 from ..emit import Arith
 from ..types import F32, I1, const
-from .evaluate import constants, flip, horner, round_to_integer, scaled, sign_if_odd
+from .evaluate import bits, constants, flip, horner, polynomial, round_to_integer, scaled, sign_if_odd
 from .trigonometric import LIMITS, inside
 
 SINE = (1.0, -0.1666666716337204, 0.008333238773047924, -0.00019822371541522443, 2.6335701477364637e-06)
@@ -116,6 +116,51 @@ def lean(e: Arith, name: str, scalar: ir.Function, x: ir.Value, reach: float = m
         b.ret(FORMS[name][-1].write(e, x))
 
     return e.b.call(e.m.helper(f"sg.{name}.lean", F32, [F32], body, ("nounwind", "alwaysinline")), [x])
+
+
+def pays_together(reach: float) -> bool:
+    """Whether sin and cos of one argument are better computed by `pair`: short code shares what it can as it is."""
+    return form_within("cos", reach) in (None, FORMS["cos"][-1])
+
+
+def pair(e: Arith, x: ir.Value, reach: float, libraries: tuple[ir.Function, ir.Function]) -> tuple[ir.Value, ir.Value]:
+    """(sin, cos) of a scalar up to `reach`: one reduction, one look at the argument. The open block may be another one
+    behind it. libraries: the functions of what is outside of the range.
+    """
+    if form_within("sin", reach) is not None:
+        return _quarter_waves(e, x)
+    b = e.b
+    fast, far, done = (b.function.append_basic_block(name) for name in ("inside", "outside", "both"))
+    b.cbranch(b.xor(inside(e, x), const(I1, True)), far, fast, unlikely=True)
+    b.position_at_end(far)
+    library = [b.call(_outside(e, name, known), [x]) for name, known in zip(("sin", "cos"), libraries)]
+    b.branch(done)
+    b.position_at_end(fast)
+    own = _quarter_waves(e, x)
+    b.branch(done)
+    b.position_at_end(done)
+    found = (b.phi(F32), b.phi(F32))
+    for phi, one, other in zip(found, own, library):
+        phi.add_incoming(one, fast)
+        phi.add_incoming(other, far)
+    return found
+
+
+def _quarter_waves(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """n = the integer nearest to 2x/pi, d = x - n·pi/2; sin and cos of x are ± those of d, exchanged where n is odd."""
+    b = e.b
+    n, total = round_to_integer(e, x, 2 * constants("inverse_pi", x)[0])
+    d = x
+    for part in constants("pi_whole", x):
+        d = scaled(e, n, -part / 2, d)
+    square = b.fmul(d, d)
+    s, c = b.fmul(d, polynomial(e, "sin_quarter", square)), polynomial(e, "cos_quarter", square)
+    word = bits(e, total)
+    sign = sign_if_odd(e, total)
+    odd = b.icmp_unsigned("!=", sign, e.const(sign, 0))
+    half = b.and_(b.shl(word, e.const(word, 30)), e.const(word, 1 << 31))  # of n/2
+    sine, cosine = b.select(odd, c, s), b.select(odd, s, c)
+    return flip(e, sine, half), flip(e, cosine, b.xor(half, sign))
 
 
 def _outside(e: Arith, name: str, scalar: ir.Function) -> ir.Function:

@@ -1,0 +1,61 @@
+"""sin and cos of one argument, computed together on GPUs: what a gradient asks for beside the sine itself.
+
+    %3 = sin %2;  ..;  %7 = cos %2      →      %3, %7 = both of %2;  ..
+
+Both stand in one block, so where the first is computed the other one is not far. Values on whose last bit control hangs
+are left alone, as they are where arguments are small (reach.py).
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Block, Task, Value
+from ...compiler.ir.types import f32
+from ...compiler.ir.walk import blocks, walk
+from . import ir
+from .emit import Emitter, ModuleState
+from .libcall import sine_and_cosine
+from .polynomials.lean import LEAN, pays_together
+
+
+def partners(m: ModuleState, task: int) -> dict[Value, Value]:
+    """The result of the other one, by the result of the one that comes first; of one task."""
+    if task not in m.partners:
+        wanted = m.target.lean and not m.options.precise
+        m.partners[task] = dict(_found(m, m.kernel.tasks[task])) if wanted else {}
+    return m.partners[task]
+
+
+def _found(m: ModuleState, task: Task) -> Iterator[tuple[Value, Value]]:
+    nested = [block for stmt in walk(task.body) for block in blocks(stmt)]
+    for body in (task.body, *nested):
+        yield from _in_block(m, body)
+
+
+def _in_block(m: ModuleState, body: Block) -> Iterator[tuple[Value, Value]]:
+    first: dict[Value, n.Op] = {}
+    for stmt in body:
+        if not isinstance(stmt, n.Op) or stmt.op not in LEAN or stmt.result.type != f32 or stmt.result in m.exact:
+            continue
+        other = first.setdefault(stmt.args[0], stmt)
+        if other.op != stmt.op:
+            yield other.result, stmt.result
+
+
+def taken(e: Emitter, stmt: n.Op) -> ir.Value | None:
+    """The result of a sine or cosine that is computed with the other one, here or where that stood."""
+    if stmt.op not in LEAN or not e.m.target.lean:
+        return None
+    known = e.partners.pop(stmt.result, None)
+    if known is not None:
+        return known
+    other = partners(e.m, e.task).get(stmt.result)
+    if other is None:
+        return None
+    if not pays_together(e.reach):
+        e.partners.pop(other, None)  # of a copy of this code that never came to it
+        return None
+    sine, cosine = sine_and_cosine(e, e.operand(stmt.args[0]))
+    own, e.partners[other] = (sine, cosine) if stmt.op == "sin" else (cosine, sine)
+    return own
