@@ -61,6 +61,7 @@ def test_ctrl_c_is_raised_when_the_launch_is_over(tmp_path: Any) -> None:
     """The launch goes to its end; then KeyboardInterrupt is raised, and what follows launches as ever."""
     run = _python("""
         recurrence(1)
+        recurrence(300)  # all code is made: what is interrupted below is a launch
         print("ready", flush=True)
         try:
             while True:
