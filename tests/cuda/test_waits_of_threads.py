@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -25,8 +26,10 @@ def test_a_second_thread_waits_too(way: str, monkeypatch: pytest.MonkeyPatch) ->
     def slow(*args: object) -> None:
         """The first thread stands in the driver; meanwhile another one settles."""
         monkeypatch.setattr(device.driver, name, real)
+        waits = device.counters.waits
         second.start()
-        second.join(0.3)  # where kernels have printed it stands behind the first thread until that is done
+        while second.is_alive() and device.counters.waits == waits:
+            time.sleep(0.01)  # until it waits: where kernels have printed, behind the first thread
         real(*args)
 
     device.wait()
