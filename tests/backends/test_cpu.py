@@ -284,13 +284,14 @@ def test_threads_may_launch_at_once(bench: Any) -> None:
 
 def test_the_gil_is_released() -> None:
     """Python runs while a kernel spins until another thread stops it."""
-    text = """kernel k(flag: i32[1]) {
+    text = """kernel k(flag: i32[1], zero: i32[1]) {
       serial {
         %0: i32 = const 0
         %1: i32 = const 1000000000
+        %5: i32 = load zero[%0]
         local stop: u1
         for %2: i32 in %0 .. %1 until stop {
-          %3: i32 = atomic add flag[%0], %0
+          %3: i32 = atomic add flag[%0], %5
           %4: u1 = cmp_ne %3, %0
           set stop, %4
         }
@@ -298,7 +299,7 @@ def test_the_gil_is_released() -> None:
     }"""
     executable = CpuBackend(replace(CPU, concurrent=True)).compile(parse_kernel(text), Options())
     flag = np.zeros(1, np.int32)
-    runner = threading.Thread(target=executable.run, args=({"flag": flag}, {}, Sizes(), Draws()))
+    runner = threading.Thread(target=executable.run, args=({"flag": flag, "zero": np.zeros(1, np.int32)}, {}, Sizes(), Draws()))
     runner.start()
     assert runner.is_alive()
     flag[0] = 1
