@@ -299,7 +299,8 @@ def test_the_gil_is_released() -> None:
     }"""
     executable = CpuBackend(replace(CPU, concurrent=True)).compile(parse_kernel(text), Options())
     flag = np.zeros(1, np.int32)
-    runner = threading.Thread(target=executable.run, args=({"flag": flag, "zero": np.zeros(1, np.int32)}, {}, Sizes(), Draws()))
+    arrays = {"flag": flag, "zero": np.zeros(1, np.int32)}
+    runner = threading.Thread(target=executable.run, args=(arrays, {}, Sizes(), Draws()))
     runner.start()
     assert runner.is_alive()
     flag[0] = 1
