@@ -19,13 +19,13 @@ from ..cpu.block import Block
 from ..heap import HeapRefusal
 from ..llvm.layout import Layout, Stack
 from ..llvm.stack_sizes import capacity, refusal, total
+from ..llvm.void_stacks import void_places
 from .heap import DeviceHeap
 from .policy import WARP, Demand, Device, Dispatch, dispatch, halved
 from .selection import gate_of
 
 WIDEST = 16
-"""Bytes of the largest slot. A stack without slots is read at offset 0: there is room for its slot in every row, and
-where there are no rows all threads read one."""
+"""Bytes of the largest slot. Where there are no rows all threads read one slot."""
 
 ENTRY = 4
 """Bytes of a number in a list."""
@@ -128,20 +128,26 @@ def plan(layout: Layout, sizes: Sizes, dispatches: Mapping[int, Dispatch]) -> Pl
 def _place(out: Plan, stacks: list[Stack], sizes: Sizes, rows: int) -> int:
     """Stacks of a task one after another in a row of a slab; gives its bytes.
 
-    Where there is a whole number of warps any offset is aligned. A stack without slots is read in the first ones of
-    the row, so that has the bytes of its slot if any stack has some.
+    Where there is a whole number of warps any offset is aligned.
     """
-    offset, least = 0, 0
+    offset, placed = 0, dict[int, int]()
+    void: list[Stack] = []
     for stack in stacks:
         slots, size = capacity(stack, sizes), stack.slot_bytes
+        if not slots:
+            void.append(stack)
+            continue
         if rows % WARP:
             offset = _round(offset, min(stack.alloca.dtype.size, 8))
-        out.words += ((stack.capacity_at, slots), (stack.offset_at, offset if slots else 0))
+        placed.setdefault(size, offset)
+        out.words += ((stack.capacity_at, slots), (stack.offset_at, offset))
         offset += slots * size
-        least = max(least, 0 if slots else size)
         if slots * size * rows > out.widest[0]:
             out.widest = slots * size * rows, stack.index
-    return max(offset, least) if offset else 0
+    places, end = void_places([s.slot_bytes for s in void], placed, offset)
+    for stack in void:
+        out.words += ((stack.capacity_at, 0), (stack.offset_at, places[stack.slot_bytes]))
+    return end
 
 
 def _list(out: Plan, layout: Layout, task: int, begin: int) -> None:

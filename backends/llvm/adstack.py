@@ -6,9 +6,8 @@ slot depth + pending, and when all are equal again they go into the register. A 
 its adjoint. The address of slot k of a row is base + row·stride + offset + k·slot bytes where rows are contiguous, and
 base + offset·rows + (k·rows + row)·slot bytes where they are interleaved. The first push of a group to a depth compares
 it with the least capacity of the group, in every build, unless the loop around it has done so for all its trips
-(capacity.py, which also keeps addresses of slots in place of the depth there); reads below an empty or void stack give
-0 and touch slot 0, which always exists: the launcher gives a stack of capacity 0 the offset 0 and a base that holds at
-least one slot.
+(capacity.py, which also keeps addresses of slots in place of the depth there). A read below an empty stack gives 0 and
+touches slot 0, which is the row's own also where the stack has no slots (void_stacks.py); nothing is written there.
 """
 from __future__ import annotations
 
@@ -105,8 +104,9 @@ def _load_top_adjoint(e: Emitter, stmt: n.StackTopAdjoint) -> None:
 @LOWER.row(n.StackAccumulate)
 def _accumulate(e: Emitter, stmt: n.StackAccumulate) -> None:
     s = state_of(e, stmt.stack)
+    value = e.operand(stmt.value)
     number, filled = _top(e, s)
-    place = _slot(e, s, number, 1)
-    old = e.flow.load(memory_type(s.dtype), place)
-    new = apply(e, "add", (s.dtype, s.dtype), old, e.operand(stmt.value))
-    e.flow.store(e.b.select(filled, new, old), place)
+    with e.b.if_then(filled):
+        place = _slot(e, s, number, 1)
+        old = e.flow.load(memory_type(s.dtype), place)
+        e.flow.store(apply(e, "add", (s.dtype, s.dtype), old, value), place)

@@ -2,8 +2,8 @@
 
 Slot k of a row lies at base + offset·rows + (k·rows + row)·slot bytes: neighbouring threads touch neighbouring
 addresses. Addresses have 64 bits, so no heap is too large for them. A push at capacity is an overflow in every build,
-looked for once for a whole loop where its trips push alike (room.py); reads below an empty or void stack give 0 and
-touch slot 0, which always exists.
+looked for once for a whole loop where its trips push alike (room.py). A read below an empty stack gives 0 and touches
+slot 0, which is the row's own also where the stack has no slots (llvm/void_stacks.py); nothing is written there.
 """
 from __future__ import annotations
 
@@ -92,8 +92,9 @@ def _load_top_adjoint(e: Emitter, stmt: n.StackTopAdjoint) -> None:
 @LOWER.row(n.StackAccumulate)
 def _accumulate(e: Emitter, stmt: n.StackAccumulate) -> None:
     s = state_of(e, stmt.stack)
+    value = e.operand(stmt.value)
     place, filled = _top(e, s)
-    at = _slot(e, s, place, 1)
-    old = access.load(e.b, at, memory_type(s.dtype))
-    new = apply(e, "add", (s.dtype, s.dtype), old, e.operand(stmt.value))
-    access.store(e.b, e.b.select(filled, new, old), at)
+    with e.b.if_then(filled):
+        at = _slot(e, s, place, 1)
+        old = access.load(e.b, at, memory_type(s.dtype))
+        access.store(e.b, apply(e, "add", (s.dtype, s.dtype), old, value), at)

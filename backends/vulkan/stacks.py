@@ -16,15 +16,16 @@ from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel
 from ..base import Sizes
 from ..heap import HeapRefusal
-from ..llvm.layout import Layout
+from ..llvm.layout import Layout, Stack
 from ..llvm.stack_sizes import capacity, refusal
+from ..llvm.void_stacks import void_places
 from ..spirv.shaders import LOCAL_SIZE
 
 ENTRY = 4
 """Bytes of a number in a list."""
 
 WIDEST = 16
-"""Bytes of the largest slot: every row has room for it, because a stack without slots is read at its offset."""
+"""Bytes of the largest slot. Where there are no rows all threads read one slot."""
 
 
 class Slabs(Protocol):
@@ -57,20 +58,32 @@ def plan(layout: Layout, sizes: Sizes, threads: Mapping[int, int], rooms: Mappin
     """Place every stack. threads: rows of each task with stacks. rooms: numbers in the list of each task; 0: none."""
     out = Plan(threads)
     for task, slab in layout.rows:
-        offset = 0
-        for stack in (s for s in layout.stacks if (s.task, s.slab) == (task, slab)):
-            slots, size = capacity(stack, sizes), stack.slot_bytes
-            offset = -(-offset // size) * size
-            out.words += ((stack.capacity_at, slots), (stack.offset_at, offset if slots else 0))
-            offset += slots * size
-            out.widest = max(out.widest, (slots * size * threads[task], slots, stack.index))
-        out.words += ((layout.rows[task, slab], threads[task] if offset else 0), (layout.strides[task, slab], offset))
-        if offset:
-            out.by_task[task, slab] = threads[task] * max(offset, WIDEST)
+        row = _place(out, [s for s in layout.stacks if (s.task, s.slab) == (task, slab)], sizes, threads[task])
+        out.words += ((layout.rows[task, slab], threads[task] if row else 0), (layout.strides[task, slab], row))
+        if row:
+            out.by_task[task, slab] = threads[task] * row
             out.needs[slab] = max(out.needs.get(slab, 0), out.by_task[task, slab])
     for task, at in layout.room_at.items():
         _list(out, task, at, rooms.get(task, 0))
     return out
+
+
+def _place(out: Plan, stacks: list[Stack], sizes: Sizes, rows: int) -> int:
+    """Stacks of a task one after another in a row of a slab; gives its bytes."""
+    offset, placed = 0, dict[int, int]()
+    slots = {s.index: capacity(s, sizes) for s in stacks}
+    for stack in (s for s in stacks if slots[s.index]):
+        held, size = slots[stack.index], stack.slot_bytes
+        offset = -(-offset // size) * size
+        placed.setdefault(size, offset)
+        out.words += ((stack.capacity_at, held), (stack.offset_at, offset))
+        offset += held * size
+        out.widest = max(out.widest, (held * size * rows, held, stack.index))
+    void = [s for s in stacks if not slots[s.index]]
+    places, end = void_places([s.slot_bytes for s in void], placed, offset)
+    for stack in void:
+        out.words += ((stack.capacity_at, 0), (stack.offset_at, places[stack.slot_bytes]))
+    return end
 
 
 def _list(out: Plan, task: int, room_at: int, room: int) -> None:

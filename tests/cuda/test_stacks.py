@@ -198,7 +198,7 @@ def test_what_no_device_has_is_refused_with_its_numbers(kernel: Kernel) -> None:
     with pytest.raises(DeviceError) as caught:
         bound(kernel, memory, few(1_000_000, 1000), 1000)
     text = str(caught.value)
-    assert "kernel k, task 0: the adstacks need 4000000 bytes of real slots" in text
+    assert "kernel k, task 0: the adstacks need 4000016 bytes of real slots" in text
     assert "the device has 1048576 of 1048576 bytes left; nothing was run" in text
     assert "4000000 bytes, for the history of v: 1000000 slots of 4 bytes" in text and "cure: " in text
     assert not memory.held
