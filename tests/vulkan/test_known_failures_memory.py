@@ -12,18 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
-from known_support import fields, near, runtime
+from known_support import Recorded, fields, recorded
 
 Whole: Any = sg.types.ndarray(sg.i32, 1)
 Real: Any = sg.types.ndarray(sg.f64, 1)
-__all__ = ["runtime"]
-pytestmark = pytest.mark.usefixtures("runtime")
+__all__ = ["recorded"]
 
 
 # ---- bounds ---------------------------------------------------------------------------------------------------
 
 
-def test_bounds_read_from_arrays_and_fields() -> None:
+def test_bounds_read_from_arrays_and_fields(recorded: Recorded) -> None:
     """Of a loop over iterations, and of two loops inside: a field of numbers, an ndarray and a NumPy array."""
     n = 140
     x, y = fields(n, n)
@@ -55,11 +54,11 @@ def test_bounds_read_from_arrays_and_fields() -> None:
         runs = step < total
         slope = np.where(runs, slope * 0.75 * np.cos(value), slope)
         value = np.where(runs, 0.75 * np.sin(value) + 0.125, value)
-    near(y.to_numpy(), np.where(runs_at_all, value, 0))
-    near(x.grad.to_numpy(), np.where(runs_at_all, slope, 0))
+    recorded.near("y", np.where(runs_at_all, value, 0))
+    recorded.near("x.grad", np.where(runs_at_all, slope, 0))
 
 
-def test_bounds_that_change_between_launches() -> None:
+def test_bounds_that_change_between_launches(recorded: Recorded) -> None:
     """Stacks are sized for what the bounds are at each launch, not for what they were at the first."""
     x, y = fields(70, 70)
     trips = sg.field(sg.i32, shape=())
@@ -80,13 +79,13 @@ def test_bounds_that_change_between_launches() -> None:
         y.grad.fill(1.0)
         powers()
         powers.grad()
-        near(x.grad.to_numpy(), (count + 1) * at**count)
+        recorded.near("x.grad", (count + 1) * at**count)
 
 
 # ---- gradients of ndarrays ------------------------------------------------------------------------------------
 
 
-def test_gradients_of_ndarrays_whatever_is_done_to_their_content() -> None:
+def test_gradients_of_ndarrays_whatever_is_done_to_their_content(recorded: Recorded) -> None:
     """One array is only read, one only written, one read and written; none of their gradients is lost on the way."""
     n = 300
     source, both, target = (sg.ndarray(sg.f64, (n,), needs_grad=True) for _ in range(3))
@@ -106,9 +105,9 @@ def test_gradients_of_ndarrays_whatever_is_done_to_their_content() -> None:
     source.grad.from_numpy(np.full(n, 0.5))
     chain(source, both, target)
     chain.grad(source, both, target)
-    near(both.to_numpy(), 7 + at * at)
-    near(source.grad.to_numpy(), 0.5 + 2 * at * left + 5.0 * right[::-1])
-    near(both.grad.to_numpy(), left)
+    recorded.near("b", 7 + at * at)
+    recorded.near("a.grad", 0.5 + 2 * at * left + 5.0 * right[::-1])
+    recorded.near("b.grad", left)
     assert not target.grad.to_numpy().any(), "what was stored over has no adjoint left"
 
 
@@ -128,7 +127,7 @@ DEEP = """kernel deep(x: f64[1], n: i32[1]) {
 }"""
 
 
-def test_a_caught_overflow_is_followed_by_a_right_launch() -> None:
+def test_a_caught_overflow_is_followed_by_a_right_launch(recorded: Recorded) -> None:
     """Of the same kernel and of another one, three times over; the message says which stack."""
     deep = sg.kernel_from_text(DEEP)
     x, y = fields(100, 100)
@@ -145,13 +144,13 @@ def test_a_caught_overflow_is_followed_by_a_right_launch() -> None:
         at = np.linspace(0, 1, 100)
         deep(x=at, n=np.arange(100, dtype=np.int32) % 3)
         sg.sync()
-        near(at, np.linspace(0, 1, 100))
+        np.testing.assert_array_equal(at, np.linspace(0, 1, 100))
         x.from_numpy(np.linspace(1, 2, 100))
         y.grad.fill(1.0)
         x.grad.fill(0.0)
         square()
         square.grad()
-        near(x.grad.to_numpy(), 2 * np.linspace(1, 2, 100))
+        recorded.near("x.grad", 2 * np.linspace(1, 2, 100))
 
 
 UNCAUGHT = """
@@ -170,7 +169,7 @@ print("never")
 """
 
 
-def test_a_process_exits_after_an_overflow_that_nobody_catches() -> None:
+def test_a_process_exits_after_an_overflow_that_nobody_catches(recorded: Recorded) -> None:
     """With the message, status 1, and neither a hang nor a signal while the device is closed."""
     done = subprocess.run([sys.executable, "-c", UNCAUGHT, DEEP], capture_output=True, text=True, timeout=120)
     assert done.stdout.split("\n") == ["one is right", ""]
