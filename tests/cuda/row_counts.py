@@ -1,0 +1,113 @@
+"""What rows of a GPU take, by the order of iterations and the length of rows (docs/decisions/ragged_rows_on_gpus.md).
+
+    python tests/cuda/row_counts.py            prints the table
+
+A row of 32 neighbouring threads is as long as the deepest of what they run, one iteration after the other.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from stackgrad.backends.cuda.policy import WARP, Demand, Device, dispatch, fill
+
+H100 = Device(50 << 20, 80 << 30)
+SLOT = 4
+COUNT = 100_000
+
+Depths = np.ndarray
+
+
+def _shuffled(depths: Depths) -> Depths:
+    return np.random.default_rng(0).permutation(depths)
+
+
+def _power(mean: float, top: int) -> Depths:
+    """1 .. top, where P(depth > d) falls with a power of d, chosen so that the mean is as asked for."""
+    at = (np.arange(COUNT) + 0.5) / COUNT
+    low, high = 0.1, 8.0
+    for _ in range(60):
+        power = (low + high) / 2
+        depths = np.floor((1 - at * (1 - float(top) ** -power)) ** (-1 / power))
+        low, high = (power, high) if depths.mean() > mean else (low, power)
+    return np.append(depths[:-1], top).astype(np.int64)
+
+
+def _geometric(mean: float, top: int) -> Depths:
+    at = (np.arange(COUNT) + 0.5) / COUNT
+    return np.append(np.ceil(np.log1p(-at) / np.log1p(-1 / mean))[:-1], top).astype(np.int64)
+
+
+def _two(deep: int, top: int) -> Depths:
+    return np.where(np.arange(COUNT) < deep, top, 1)
+
+
+DISTRIBUTIONS: dict[str, Callable[[], Depths]] = {
+    "all 1000": lambda: np.full(COUNT, 1000),
+    "1 to 1000, evenly": lambda: np.arange(COUNT) % 1000 + 1,
+    "geometric, mean 10, one of 1000": lambda: _geometric(10, 1000),
+    "power law 1 to 1000, mean 10": lambda: _power(10, 1000),
+    "one in ten 1000, the others 1": lambda: _two(COUNT // 10, 1000),
+    "one in a thousand 1000, the others 1": lambda: _two(COUNT // 1000, 1000),
+    "power law 1 to 100,000, mean 100": lambda: _power(100, 100_000),
+}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Bytes: of all pushes, of uniform rows as the policy has them, of rows a warp long in this order and sorted by
+    depth. Steps that all warps make together: as it is, and sorted.
+    """
+
+    content: int
+    rows: int
+    uniform: int
+    ragged: int
+    sorted: int
+    steps: int
+    sorted_steps: int
+
+    def line(self, name: str) -> str:
+        """A row of the table."""
+        sizes = (self.content, self.uniform, self.ragged, self.sorted)
+        steps = (self.steps, self.sorted_steps)
+        cells = [f"{self.rows:,}", *(f"{size / 1e6:,.1f}" for size in sizes), *(f"{k / 1e3:,.0f}" for k in steps)]
+        return f"| {name} | " + " | ".join(cells) + " |"
+
+
+def counted(depths: Depths) -> Counts:
+    """Of one task with one stack of 4-byte slots."""
+    deepest, content = int(depths.max()) * SLOT, int(depths.sum()) * SLOT
+    rows = dispatch(Demand(deepest, len(depths), content, len(depths)), H100).rows
+    most = min(fill(deepest, H100), -(-len(depths) // WARP) * WARP)
+    ordered = -np.sort(-depths)
+    return Counts(
+        content, rows, rows * deepest, _ragged(depths, most), _ragged(ordered, most), _steps(depths, rows),
+        _steps(ordered, most),
+    )  # fmt: skip
+
+
+def _trips(depths: Depths, threads: int) -> np.ndarray:
+    """[round, warp]: the deepest of what the lanes of a warp run in a round."""
+    padded = np.zeros(-(-len(depths) // threads) * threads, np.int64)
+    padded[: len(depths)] = depths
+    return padded.reshape(-1, threads // WARP, WARP).max(2)
+
+
+def _ragged(depths: Depths, threads: int) -> int:
+    """Bytes of rows that are as long as what their warp runs."""
+    return int(_trips(depths, threads).max(0).sum()) * WARP * SLOT
+
+
+def _steps(depths: Depths, threads: int) -> int:
+    return int(_trips(depths, threads).sum())
+
+
+def table() -> list[str]:
+    """The rows, one a distribution."""
+    return [counted(_shuffled(depths())).line(name) for name, depths in DISTRIBUTIONS.items()]
+
+
+if __name__ == "__main__":
+    print("\n".join(table()))
