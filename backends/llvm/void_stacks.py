@@ -4,9 +4,9 @@ A read below an empty stack is discarded, but it is made, at slot 0. With the ad
 
     slab + offset · rows + (k · rows + row) · slot
 
-slot 0 of a stack that has none lies at offset · rows + row · slot. At the offset of a stack whose slots are as large that
-is the row's own. At the offset of any other one it would belong to another row, and be read while that one's thread
-writes there: then the row is longer by a slot that nobody writes.
+slot 0 of a stack that has none lies at offset · rows + row · slot. At the offset of a stack whose slots are as large
+that is the row's own. At the offset of any other one it would belong to another row, and be read while that one's
+thread writes there: then the row is longer by a slot that nobody writes.
 """
 from __future__ import annotations
 
