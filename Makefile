@@ -26,11 +26,12 @@ BENCH_ARGS ?= --quick
 help:
 	@sed -n '/^#   /s/^#   //p' Makefile
 
-# The suite runs even if a linter complains, so that one run shows everything; either fails the target.
+# The suite runs even if a linter complains, so that one run shows everything; either fails the target. A test that
+# hangs fails after ten minutes, with what each thread was doing.
 test: $(DEV)
 	@status=0; \
 	BIN=$(BIN) ci/check.sh || status=1; \
-	$(BIN)/python -m pytest -n auto || status=1; \
+	$(BIN)/python -m pytest -n auto --timeout 600 --timeout-method thread || status=1; \
 	exit $$status
 
 lint: $(DEV)

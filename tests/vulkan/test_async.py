@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -200,28 +201,29 @@ def test_threads_take_turns_with_the_queue(queue: Queue) -> None:
         assert set(x.to_numpy().tolist()) == {expected[0]}
 
 
-def test_two_threads_wait_for_the_same_launches(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second one does not go on because the first has begun to."""
+@pytest.mark.parametrize("printed", [False, True])
+def test_two_threads_wait_for_the_same_launches(printed: bool, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one does not go on because the first has begun to; where kernels have printed it stands behind it."""
+    monkeypatch.setattr(queue, "_prints", queue.prints if printed else None)
     x = ndarray(np.ones(COUNT))
     expected = np.ones(1)
     for k in range(6):
         advance(x, float(k))
         expected = advanced(expected, float(k))
     found: list[np.ndarray] = []
-    finish = queue.finish
-
-    def second() -> None:
-        found.append(x.to_numpy())
+    finish, second = queue.finish, threading.Thread(target=lambda: found.append(x.to_numpy()))
 
     def first() -> None:
         monkeypatch.setattr(queue, "finish", finish)
-        thread = threading.Thread(target=second)
-        thread.start()
-        thread.join()
+        waits = queue.counters.waits
+        second.start()
+        while second.is_alive() and queue.counters.waits == waits:
+            time.sleep(0.001)
         finish()
 
     monkeypatch.setattr(queue, "finish", first)
     sg.sync()
+    second.join()
     assert set(found[0].tolist()) == {expected[0]}
 
 
