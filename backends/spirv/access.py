@@ -23,7 +23,7 @@ def pointer(code: Code, address: ir.Value, t: ir.Type) -> int:
         m.require(_STORAGE[size_of(t)])
     place, made = code.value(address), m.fresh()
     if m.physical:
-        code.emit("ConvertUToPtr", m.pointer(op.PHYSICAL, m.type(t)), made, place.id)
+        code.emit("Bitcast" if m.paired else "ConvertUToPtr", m.pointer(op.PHYSICAL, m.type(t)), made, place.id)
         return made
     assert place.root is not None, "an address in no buffer"
     buffer, zero = m.storage_buffer(place.root, t, size_of(t)), code.const(I32, 0).id

@@ -63,15 +63,19 @@ class Body:
         self.emit(name, self.module.type(t), made.id, *operands)
         return made
 
-    def pure(self, t: ir.Type, name: str, *operands: ir.Value | int) -> Value:
-        """The result of an instruction without effects; literal operands are numbers."""
+    def pure(self, t: ir.Type, name: str, *operands: ir.Value | int, of: int | None = None) -> Value:
+        """The result of an instruction without effects; literal operands are numbers. of: the id of its type, where
+        that is no type of values.
+        """
         ids = [x if isinstance(x, int) else self.value(x).id for x in operands]
         key = (t, name, *ids)
         known = self._known_at_head.get(key)
         if known is None and not self._at_head:
             known = next((scope[key] for scope in reversed(self._known) if key in scope), None)
         if known is None:
-            known = self.result_of(t, name, *ids)
+            known = self.result_of(t, name, *ids) if of is None else Value(t, self.module.fresh())
+            if of is not None:
+                self.emit(name, of, known.id, *ids)
             (self._known_at_head if self._at_head else self._known[-1])[key] = known
         return known
 

@@ -33,7 +33,7 @@ def _real(name: str) -> Callable[..., Value]:
 
 def _plain(name: str) -> Callable[..., Value]:
     def emit(self: Code, x: ir.Value, y: ir.Value) -> Value:
-        return self.pure(x.type, name, x, y)
+        return self.binary(name, x, y)
 
     return emit
 
@@ -55,7 +55,7 @@ def _folding(
             return w
         if absorbing is not None and absorbing in (p, q):
             return v if p == absorbing else w
-        return self.pure(x.type, _LOGICAL.get(name, name) if x.type == I1 else name, v, w)
+        return self.binary(_LOGICAL.get(name, name) if x.type == I1 else name, v, w)
 
     return emit
 
@@ -74,7 +74,7 @@ def _count(name: str) -> Callable[..., Value]:
 
     def emit(self: Code, x: ir.Value, count: ir.Value) -> Value:
         v, w = self.value(x), self.value(count)
-        return v if w.number == 0 else self.pure(x.type, name, v, w)
+        return v if w.number == 0 else self.binary(name, v, w)
 
     return emit
 
@@ -93,6 +93,16 @@ class Code(Body):
     udiv, urem, sdiv, srem = map(_plain, ("UDiv", "UMod", "SDiv", "SRem"))
     shl, lshr, ashr = map(_count, ("ShiftLeftLogical", "ShiftRightLogical", "ShiftRightArithmetic"))
     fadd, fsub, fmul, fdiv = map(_real, ("FAdd", "FSub", "FMul", "FDiv"))
+
+    def binary(self, name: str, x: ir.Value, y: ir.Value) -> Value:
+        """An instruction on two integers or truth values, that does not fold."""
+        return self.pure(x.type, name, x, y)
+
+    def widened_product(self, x: ir.Value, y: ir.Value) -> tuple[Value, Value]:
+        """(lower, upper) word of the product of two integers of 32 bits without sign."""
+        both = self.pure(I32, "UMulExtended", x, y, of=self.module.two_words)
+        low, high = (self.pure(I32, "CompositeExtract", both, k) for k in range(2))
+        return low, high
 
     def fneg(self, x: ir.Value) -> Value:
         return self.exact(x.type, "FNegate", x)
@@ -139,6 +149,10 @@ class Code(Body):
         """Narrow integers go by way of 32 bits, from where every device converts."""
         if isinstance(x.type, ir.IntType) and x.type.width < 32:
             x = self._resized(widen, x, I32)
+        return self.exact(to, name, x)
+
+    def to_whole(self, name: str, x: ir.Value, to: ir.Type) -> Value:
+        """A real, within the range of the type, truncated toward zero."""
         return self.exact(to, name, x)
 
     def bitcast(self, x: ir.Value, to: ir.Type) -> Value:

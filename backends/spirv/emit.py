@@ -23,6 +23,7 @@ from .bindings import BLOCK, Bindings, assign
 from .code import I1, I64, Code
 from .module import Module
 from .module import Value as Result
+from .pairs import PairedCode
 from .variables import LocalArray, Variable
 
 TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=False)
@@ -31,6 +32,8 @@ TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=
 @dataclass(frozen=True)
 class Features:
     """What a device has that kernels may use. modes: float controls, see `Module`.
+
+    int64: integers of 64 bits; without them they are pairs of words, see pairs.py.
 
     subgroups: their threads add up, and number themselves; wide_subgroups: integers of 64 bits too.
     buffer_addresses: memory is reached by address; else by at most so many storage_buffers that descriptors bind.
@@ -42,6 +45,7 @@ class Features:
     int8: bool = True
     int16: bool = True
     float64: bool = True
+    int64: bool = True
     int64_atomics: bool = True
     float32_add: bool = True
     float64_add: bool = False
@@ -75,11 +79,15 @@ class ModuleState:
     def __post_init__(self) -> None:
         self.layout = lay_out(self.kernel)
         addresses = self.features.buffer_addresses
-        self.module = Module(self.features.modes, addresses)
+        self.module = Module(self.features.modes, addresses, not self.features.int64)
         self.bindings = None if addresses else assign(self.kernel, self.layout, self.features.storage_buffers)
         self.target = replace(
             TARGET, doubles=self.features.float64, contracts=not self.options.precise
         )
+
+    def code(self, name: str, result: ir.Type, params: Sequence[ir.Type]) -> Code:
+        """A function to be written."""
+        return (Code if self.features.int64 else PairedCode)(self.module, name, result, params)
 
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
         """Enter a place in the site table; gives its number."""
@@ -124,7 +132,7 @@ class ModuleState:
         """A function of the module, written by `body` the first time it is asked for. attributes: of no use here."""
         known = self._helpers.get(name)
         if known is None:
-            known = self._helpers[name] = Code(self.module, name, result, params)
+            known = self._helpers[name] = self.code(name, result, params)
             body(Arith(self, known), known)
             known.close()
         return known

@@ -114,7 +114,7 @@ def _saturated(signed: bool) -> Callable[..., Value]:
         inside = b.and_(b.fcmp_ordered(">=", x, e.const(x, least)), b.fcmp_ordered("<", x, e.const(x, limit)))
         safe = b.select(inside, x, e.const(x, 0.0))
         wide = result if width >= 32 else I32
-        whole = b.exact(wide, "ConvertFToS" if signed else "ConvertFToU", safe)
+        whole = b.to_whole("ConvertFToS" if signed else "ConvertFToU", safe, wide)
         found = whole if width >= 32 else b.trunc(whole, result)
         most = (1 << (width - signed)) - 1
         found = b.select(b.fcmp_ordered(">=", x, e.const(x, limit)), b.const(result, most), found)

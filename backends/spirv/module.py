@@ -6,10 +6,14 @@ sign, as in LLVM: the instruction decides. A half is an integer of 16 bits, beca
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 from ..llvm import ir
 from . import opcodes as op
+
+T = TypeVar("T")
 
 _INTEGER_CAPABILITIES = {8: "Int8", 16: "Int16", 64: "Int64"}
 _WIDTHS = {"f16": 16, "f32": 32, "f64": 64}
@@ -67,11 +71,13 @@ class EntryPoint:
 class Module:
     """modes: float controls that the device has, by name, with the widths: ("RoundingModeRTE", 32).
 
-    physical: memory is reached by address; else by storage buffers that descriptors bind.
+    physical: memory is reached by address; else by storage buffers that descriptors bind. paired: integers of 64 bits
+    are pairs of words, see pairs.py.
     """
 
     modes: tuple[tuple[str, int], ...] = ()
     physical: bool = True
+    paired: bool = False
     capabilities: dict[str, None] = field(default_factory=lambda: {"Shader": None})
     decorations: list[int] = field(default_factory=list)
     names: list[int] = field(default_factory=list)
@@ -80,6 +86,7 @@ class Module:
     entries: list[EntryPoint] = field(default_factory=list)
     interface: dict[str, int] = field(default_factory=dict)
     bound: int = 1
+    _helpers: dict[str, object] = field(default_factory=dict)
     _known: dict[object, int] = field(default_factory=dict)
     _floats: set[int] = field(default_factory=set)
 
@@ -121,6 +128,8 @@ class Module:
         if t == ir.VOID:
             return self._declared(t, "TypeVoid")
         width = t.width if isinstance(t, ir.IntType) else _WIDTHS[t.name]
+        if self.paired and isinstance(t, ir.IntType) and width == 64:
+            return self._declared("pair", "TypeVector", self.type(ir.IntType(32)), 2)
         if isinstance(t, ir.IntType) or width == 16:
             if width in _INTEGER_CAPABILITIES:
                 self.require(_INTEGER_CAPABILITIES[width])
@@ -154,12 +163,18 @@ class Module:
             return self._constant(t, int(truth), (t, truth), "ConstantTrue" if truth else "ConstantFalse")
         if isinstance(t, ir.IntType):
             pattern = int(number) & ((1 << t.width) - 1)
+            if self.paired and t.width == 64:
+                return self._pair(t, pattern)
             return self._constant(t, pattern, ("constant", id_of_type, pattern), "Constant", *_words(pattern, t.width))
         data = struct.pack(_FORMS[t.name], number)
         pattern = int.from_bytes(data, "little")
         key = "constant", id_of_type, pattern
         made = self._constant(t, pattern, key, "Constant", *_words(pattern, _WIDTHS[t.name]))
         return Value(t, made.id)
+
+    def _pair(self, t: ir.IntType, pattern: int) -> Value:
+        words = [self.constant(ir.IntType(32), word).id for word in _words(pattern, 64)]
+        return self._constant(t, pattern, ("pair", pattern), "ConstantComposite", *words)
 
     def _constant(self, t: ir.Type, number: int, key: object, name: str, *words: int) -> Value:
         known = self._known.get(key)
@@ -178,6 +193,18 @@ class Module:
             known = self._known[key] = self.fresh()
             self.globals += encode(name, id_of_type, known, *words)
         return known
+
+    @property
+    def two_words(self) -> int:
+        """The id of the type of a product with its upper word."""
+        word = self.type(ir.IntType(32))
+        return self._declared("two words", "TypeStruct", word, word)
+
+    def helper(self, name: str, make: Callable[[], T]) -> T:
+        """A function of the module, made the first time it is asked for."""
+        if name not in self._helpers:
+            self._helpers[name] = make()
+        return cast(T, self._helpers[name])
 
     # -- what a shader is given -----------------------------------------------------------------------------
 

@@ -104,7 +104,7 @@ def layout_of(kernel: Kernel, options: Options, features: Features) -> tuple[Ker
 
 def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:
     """A shader that has looked whether an error stands in the block."""
-    code = Code(m.module, name, ir.VOID, ())
+    code = m.code(name, ir.VOID, ())
     m.module.entries.append(EntryPoint(code.id, name, local_size))
     e = Emitter(m, code, task)
     record: ir.Value = e.slot_address(m.layout.error_at)

@@ -105,7 +105,7 @@ class VulkanBackend:
         return self.opened.device
 
     def probe(self) -> Probe:
-        """Available where a device opens that has 64-bit integers."""
+        """Available where a device opens."""
         try:
             card = self.device.card
         except Absent as absent:

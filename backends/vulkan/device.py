@@ -24,7 +24,6 @@ _API = 1 << 22 | 2 << 12
 _KINDS = {2: 0, 1: 1, 3: 2, 4: 3}
 """Discrete, integrated, virtual, CPU: in this order."""
 
-_NEEDED = {"shaderInt64": "64-bit integers in shaders"}
 _PREFIXES = ("shader", "buffer", "storage", "timeline")
 _MODES = ("SignedZeroInfNanPreserve", "DenormPreserve", "RoundingModeRTE")
 _MOST_BUFFERS = 64
@@ -35,10 +34,11 @@ _CURE = "install a Vulkan driver (`apt-get install mesa-vulkan-drivers` brings l
 
 _RAW = {
     "int8": ("shaderInt8", "storageBuffer8BitAccess"), "int16": ("shaderInt16", "storageBuffer16BitAccess"),
-    "float64": ("shaderFloat64",), "int64_atomics": ("shaderBufferInt64Atomics",),
+    "float64": ("shaderFloat64",), "int64": ("shaderInt64",),
+    "int64_atomics": ("shaderInt64", "shaderBufferInt64Atomics"),
     "float32_add": ("shaderBufferFloat32AtomicAdd",), "float64_add": ("shaderBufferFloat64AtomicAdd",),
     "buffer_addresses": ("bufferDeviceAddress",), "subgroups": ("subgroups",),
-    "wide_subgroups": ("subgroups", "shaderSubgroupExtendedTypes"),
+    "wide_subgroups": ("shaderInt64", "subgroups", "shaderSubgroupExtendedTypes"),
 }  # fmt: skip
 """Features of kernels, and those of the driver that make one up."""
 
@@ -127,6 +127,8 @@ class Card:
             if name not in MASKABLE:
                 raise DeviceError(f"there is no feature {name!r} to mask; there are: {', '.join(MASKABLE)}")
         gone = {_RAW[name][-1] for name in masked if name in _RAW}
+        if "shaderInt64" in gone:
+            gone.add("shaderBufferInt64Atomics")
         modes = () if "modes" in masked else self.modes
         return replace(self, has=self.has - gone, modes=modes)
 
@@ -154,10 +156,9 @@ def _card(vk: Any, handle: Any) -> Card:
     if "VK_EXT_shader_atomic_float" in extensions:
         has |= _fields(vk, sums)
     has |= _subgroups(vk, handle)
-    missing = tuple(text for name, text in _NEEDED.items() if name not in has)
     kind, limits = properties.deviceType, properties.limits
     return Card(
-        handle, properties.deviceName, kind, text, frozenset(has), _modes(vk, handle), missing,
+        handle, properties.deviceName, kind, text, frozenset(has), _modes(vk, handle), (),
         min(limits.maxPerStageDescriptorStorageBuffers, limits.maxDescriptorSetStorageBuffers, _MOST_BUFFERS),
         limits.maxStorageBufferRange, limits.minStorageBufferOffsetAlignment,
     )  # fmt: skip

@@ -24,6 +24,8 @@ FULL = Features(float64_add=True, modes=tuple(
 LEAST = Features(float32_add=False)
 BOUND = replace(FULL, buffer_addresses=False)
 """A device that reaches memory by descriptors alone."""
+PAIRED = replace(FULL, int64=False, int64_atomics=False)
+"""A device whose integers of 64 bits are pairs of words."""
 
 
 def judged(text: str, validate: Validate, options: Options, features: Features) -> str:
@@ -38,8 +40,10 @@ def judged_kernel(kernel: Kernel, validate: Validate, options: Options, features
         return ""
 
 
-@pytest.mark.parametrize(("folder", "features"), [("ops", FULL), ("statements", FULL), ("ad", FULL),
-                                                  ("statements", BOUND), ("ad", BOUND)])  # fmt: skip
+@pytest.mark.parametrize(("folder", "features"), [
+    ("ops", FULL), ("statements", FULL), ("ad", FULL), ("statements", BOUND), ("ad", BOUND), ("ops", PAIRED),
+    ("ad", replace(PAIRED, buffer_addresses=False)),
+])  # fmt: skip
 def test_forward(folder: str, features: Features, validate: Validate) -> None:
     """Debug builds have all that release builds have, and the traps."""
     texts = list(kernel_texts(folder, every_type=folder == "ops"))
@@ -61,7 +65,8 @@ def test_without_features(validate: Validate) -> None:
     assert not {name: said for name, said in wrong.items() if said}
 
 
-@pytest.mark.parametrize(("lowering", "features"), [("classic", FULL), ("lean", FULL), ("classic", BOUND)])
+@pytest.mark.parametrize(("lowering", "features"), [("classic", FULL), ("lean", FULL), ("classic", BOUND),
+                                                    ("lean", PAIRED)])  # fmt: skip
 def test_reverse(lowering: str, features: Features, validate: Validate) -> None:
     seen = 0
     for name, text in [*kernel_texts("ad", False), *kernel_texts("statements", False)]:
@@ -75,7 +80,24 @@ def test_reverse(lowering: str, features: Features, validate: Validate) -> None:
     assert seen > 20
 
 
-@pytest.mark.parametrize("features", [FULL, BOUND])
+@pytest.mark.parametrize("subgroups", [False, True])
+@pytest.mark.parametrize("addresses", [False, True])
+def test_pairs_of_words(addresses: bool, subgroups: bool, validate: Validate) -> None:
+    """No statement declares integers of 64 bits where there are none, and each is as valid."""
+    features = replace(PAIRED, buffer_addresses=addresses, subgroups=subgroups, lists=addresses)
+    seen = 0
+    for name, text in kernel_texts("statements", False):
+        try:
+            made = generate(parse_kernel(text), Options(debug=subgroups), features)
+        except Unsupported:
+            continue
+        seen += 1
+        assert not {"Int64", "Int64Atomics"} & set(made.capabilities), name
+        assert "OpTypeInt 64" not in disassemble(made.words) and not validate(made), name
+    assert seen > 20
+
+
+@pytest.mark.parametrize("features", [FULL, BOUND, PAIRED])
 def test_text_form(features: Features, assemble: Callable[[str], bytes], validate: Validate) -> None:
     """What the disassembler writes is read by the assembler, and stands for as many of the same instructions."""
     for name, text in kernel_texts("statements", False):

@@ -1,0 +1,249 @@
+"""Integers of 64 bits on devices that have none: pairs of words, lower one first.
+
+A value of type I64 is a vector of two integers of 32 bits, in registers, variables and memory alike, so an address in
+the argument block and an element of an i64 array are read as on other devices. Everything here is a rewriting of one
+instruction on such values; the rows of operations and statements know nothing of it. Atomics of 64 bits there are
+none: one thread does all iterations of a task that would need them, as on devices that lack those alone.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..llvm import ir
+from .code import I1, I32, I64, Code
+from .module import Module, Value
+
+STEPS = 8
+"""Binary places of a quotient that one trip of the division finds: some drivers leave long loops."""
+
+Pair = tuple[Value, Value]
+"""(lower, upper) word."""
+
+
+class PairedCode(Code):
+    """A function in which I64 is a pair."""
+
+    def __init__(self, module: Module, name: str, result: ir.Type, params: Sequence[ir.Type]) -> None:
+        super().__init__(module, name, result, params)
+        self._made: dict[int, Pair] = {}
+
+    def pair(self, low: ir.Value, high: ir.Value) -> Value:
+        """The integer of these words."""
+        v, w = self.value(low), self.value(high)
+        if v.number is not None and w.number is not None:
+            return self.const(I64, int(w.number) << 32 | int(v.number))
+        made = self.pure(I64, "CompositeConstruct", v, w)
+        self._made[made.id] = v, w
+        return made
+
+    def parts(self, x: ir.Value) -> Pair:
+        """Its words."""
+        v = self.value(x)
+        if v.number is not None:
+            return self.const(I32, int(v.number) & 0xFFFFFFFF), self.const(I32, int(v.number) >> 32)
+        if v.id in self._made:
+            return self._made[v.id]
+        low, high = (self.pure(I32, "CompositeExtract", v, k) for k in range(2))
+        return low, high
+
+    # -- arithmetic -----------------------------------------------------------------------------------------
+
+    def binary(self, name: str, x: ir.Value, y: ir.Value) -> Value:
+        if x.type != I64:
+            return super().binary(name, x, y)
+        return _PAIRED[name](self, self.value(x), self.value(y))
+
+    def negated(self, x: ir.Value) -> Value:
+        """0 - x."""
+        return self.sub(self.const(I64, 0), x)
+
+    def is_negative(self, x: ir.Value) -> Value:
+        """By the highest bit."""
+        return self.icmp_signed("<", self.parts(x)[1], self.const(I32, 0))
+
+    def magnitude(self, x: ir.Value) -> Value:
+        """|x|, as an integer without sign."""
+        return self.select(self.is_negative(x), self.negated(x), x)
+
+    # -- comparisons ----------------------------------------------------------------------------------------
+
+    def _compared(self, sign: str, kind: str, v: Value, w: Value) -> Value:
+        if v.type != I64:
+            return super()._compared(sign, kind, v, w)
+        (a, b), (c, d) = self.parts(v), self.parts(w)
+        same = self._icmp("==", "U", b, d)
+        if sign in ("==", "!="):
+            equal = self.and_(self._icmp("==", "U", a, c), same)
+            return equal if sign == "==" else self.xor(equal, self.const(I1, True))
+        above = self._icmp(sign[0], kind, b, d)
+        return self.or_(above, self.and_(same, self._icmp(sign, "U", a, c)))
+
+    # -- conversions ----------------------------------------------------------------------------------------
+
+    def _resized(self, name: str, x: ir.Value, to: ir.Type) -> Value:
+        v = self.value(x)
+        if v.number is not None or v.type in (I1, to) or I64 not in (v.type, to):
+            return super()._resized(name, v, to)
+        if v.type == I64:
+            return super()._resized("UConvert", self.parts(v)[0], to)
+        low = super()._resized(name, v, I32)
+        return self.pair(low, self.ashr(low, self.const(I32, 31)) if name == "SConvert" else self.const(I32, 0))
+
+    def _to_real(self, name: str, widen: str, x: ir.Value, to: ir.Type) -> Value:
+        if x.type != I64:
+            return super()._to_real(name, widen, x, to)
+        if name == "ConvertUToF":
+            return self._rounded(x, to)
+        found = self._rounded(self.magnitude(x), to)
+        return self.select(self.is_negative(x), self.fneg(found), found)
+
+    def _rounded(self, x: ir.Value, to: ir.Type) -> Value:
+        """The nearest real: of the 32 highest bits, the lowest of which stands for all below too where there are few
+        digits; two words in f64, whose sum is rounded once.
+        """
+        if to.name == "f64":
+            low, high = (self.exact(to, "ConvertUToF", word) for word in self.parts(x))
+            return self.fadd(self.fmul(high, self.const(to, 2.0**32)), low)
+        zeros = self._leading_zeros(x)
+        low, high = self.parts(self.shl(x, self.pair(self.and_(zeros, self.const(I32, 63)), self.const(I32, 0))))
+        rest = self.zext(self.icmp_unsigned("!=", low, self.const(I32, 0)), I32)
+        scale = self.shl(self.sub(self.const(I32, 127 + 32), zeros), self.const(I32, 23))
+        return self.fmul(self.exact(to, "ConvertUToF", self.or_(high, rest)), self.bitcast(scale, to))
+
+    def _leading_zeros(self, x: ir.Value) -> Value:
+        """The highest set bit of a word is number -1 where there is none."""
+        low, high = (self.pure(I32, "ExtInst", self.module.glsl, 75, word) for word in self.parts(x))
+        none = self.icmp_unsigned("==", high, self.const(I32, -1))
+        return self.sub(self.const(I32, 31), self.select(none, self.sub(low, self.const(I32, 32)), high))
+
+    def to_whole(self, name: str, x: ir.Value, to: ir.Type) -> Value:
+        if to != I64:
+            return super().to_whole(name, x, to)
+        zero, unit = self.const(x.type, 0.0), self.const(x.type, 2.0**32)
+        negative = self.fcmp_ordered("<", x, zero)
+        size = self.select(negative, self.fneg(x), x)
+        upper = self.glsl("trunc", x.type, self.fmul(size, self.const(x.type, 2.0**-32)))
+        lower = self.fsub(size, self.fmul(upper, unit))
+        found = self.pair(*(self.exact(I32, "ConvertFToU", part) for part in (lower, upper)))
+        return self.select(negative, self.negated(found), found) if name == "ConvertFToS" else found
+
+
+# ---- one instruction each -------------------------------------------------------------------------------------
+
+
+def _add(b: PairedCode, x: Value, y: Value) -> Value:
+    (p, q), (r, s) = b.parts(x), b.parts(y)
+    low = b.add(p, r)
+    carry = b.zext(b.icmp_unsigned("<", low, p), I32)
+    return b.pair(low, b.add(b.add(q, s), carry))
+
+
+def _sub(b: PairedCode, x: Value, y: Value) -> Value:
+    (p, q), (r, s) = b.parts(x), b.parts(y)
+    borrow = b.zext(b.icmp_unsigned("<", p, r), I32)
+    return b.pair(b.sub(p, r), b.sub(b.sub(q, s), borrow))
+
+
+def _mul(b: PairedCode, x: Value, y: Value) -> Value:
+    (p, q), (r, s) = b.parts(x), b.parts(y)
+    low, high = b.widened_product(p, r)
+    return b.pair(low, b.add(high, b.add(b.mul(p, s), b.mul(q, r))))
+
+
+def _by_words(name: str) -> Callable[[PairedCode, Value, Value], Value]:
+    def write(b: PairedCode, x: Value, y: Value) -> Value:
+        return b.pair(*(getattr(b, name)(p, q) for p, q in zip(b.parts(x), b.parts(y))))
+
+    return write
+
+
+def _places(b: PairedCode, count: Value) -> tuple[Value, Value, Value]:
+    """(places within a word, 31 less those, condition 'a whole word more')."""
+    n = b.parts(count)[0]
+    k = b.and_(n, b.const(I32, 31))
+    return k, b.sub(b.const(I32, 31), k), b.icmp_unsigned(">=", n, b.const(I32, 32))
+
+
+def _shl(b: PairedCode, x: Value, count: Value) -> Value:
+    low, high = b.parts(x)
+    k, other, far = _places(b, count)
+    crossing = b.lshr(b.lshr(low, b.const(I32, 1)), other)
+    near, moved = b.or_(b.shl(high, k), crossing), b.shl(low, k)
+    return b.pair(b.select(far, b.const(I32, 0), moved), b.select(far, moved, near))
+
+
+def _shifted_down(name: str) -> Callable[[PairedCode, Value, Value], Value]:
+    def write(b: PairedCode, x: Value, count: Value) -> Value:
+        low, high = b.parts(x)
+        k, other, far = _places(b, count)
+        crossing = b.shl(b.shl(high, b.const(I32, 1)), other)
+        near, moved = b.or_(b.lshr(low, k), crossing), getattr(b, name)(high, k)
+        rest = b.ashr(high, b.const(I32, 31)) if name == "ashr" else b.const(I32, 0)
+        return b.pair(b.select(far, moved, near), b.select(far, rest, moved))
+
+    return write
+
+
+# ---- division -------------------------------------------------------------------------------------------------
+
+
+def _divided(name: str) -> Callable[[PairedCode, Value, Value], Value]:
+    def write(b: PairedCode, x: Value, y: Value) -> Value:
+        return b.call(b.module.helper(f"sg.pairs.{name}", lambda: _division(b.module, name)), [x, y])
+
+    return write
+
+
+def _division(module: Module, name: str) -> Code:
+    """x / y or x % y without signs; of two words where both have no more, else place by place."""
+    b = PairedCode(module, f"sg.pairs.{name}", I64, [I64, I64])
+    x, y = b.args
+    (p, upper), (q, above) = b.parts(x), b.parts(y)
+    out, small = b.scalar(I64), b.icmp_unsigned("==", b.or_(upper, above), b.const(I32, 0))
+    b.if_else(small, lambda: out.set(b.zext(getattr(b, name)(p, q), I64)), lambda: out.set(_long(b, x, y, name)))
+    b.ret(out.get())
+    b.close()
+    return b
+
+
+def _long(b: PairedCode, x: Value, y: Value, name: str) -> Value:
+    """The dividend moves out at the upper end while the quotient moves in at the lower one."""
+    one, top = b.const(I64, 1), b.const(I64, 63)
+    rest, left, done = b.scalar(I64), b.scalar(I64), b.scalar(I32)
+    rest.set(b.const(I64, 0))
+    left.set(x)
+    done.set(b.const(I32, 0))
+
+    def places() -> None:
+        for _ in range(STEPS):
+            before, digits = rest.get(), left.get()
+            grown = b.or_(b.shl(before, one), b.lshr(digits, top))
+            fits = b.or_(b.is_negative(before), b.icmp_unsigned(">=", grown, y))
+            rest.set(b.select(fits, b.sub(grown, y), grown))
+            left.set(b.or_(b.shl(digits, one), b.zext(fits, I64)))
+
+    b.loop(
+        lambda: b.icmp_unsigned("<", done.get(), b.const(I32, 64)), places,
+        lambda: done.set(b.add(done.get(), b.const(I32, STEPS))),
+    )  # fmt: skip
+    return left.get() if name == "udiv" else rest.get()
+
+
+def _signed_quotient(b: PairedCode, x: Value, y: Value) -> Value:
+    found = b.udiv(b.magnitude(x), b.magnitude(y))
+    return b.select(b.is_negative(b.xor(x, y)), b.negated(found), found)
+
+
+def _signed_rest(b: PairedCode, x: Value, y: Value) -> Value:
+    """With the sign of x."""
+    found = b.urem(b.magnitude(x), b.magnitude(y))
+    return b.select(b.is_negative(x), b.negated(found), found)
+
+
+_PAIRED: dict[str, Callable[[PairedCode, Value, Value], Value]] = {
+    "IAdd": _add, "ISub": _sub, "IMul": _mul,
+    "BitwiseAnd": _by_words("and_"), "BitwiseOr": _by_words("or_"), "BitwiseXor": _by_words("xor"),
+    "ShiftLeftLogical": _shl, "ShiftRightLogical": _shifted_down("lshr"), "ShiftRightArithmetic": _shifted_down("ashr"),
+    "UDiv": _divided("udiv"), "UMod": _divided("urem"), "SDiv": _signed_quotient, "SRem": _signed_rest,
+}  # fmt: skip
+"""Instructions on integers, by their names."""
