@@ -5,11 +5,11 @@ they are below CAPACITY and what all threads that run at once claim.
 """
 from __future__ import annotations
 
-from ...compiler.errors import Unsupported
 from ...compiler.ir import nodes as n
 from ..llvm import ir
 from ..prints import CAPACITY, HEAD, HEADER
 from . import access
+from .bindings import BLOCK
 from .code import I32, I64, Code
 from .emit import Arith, Emitter
 from .statements import LOWER, to_memory
@@ -17,19 +17,22 @@ from .statements import LOWER, to_memory
 
 @LOWER.row(n.Print)
 def _print(e: Emitter, stmt: n.Print) -> None:
-    b, layout, kernel = e.b, e.m.layout, e.m.kernel
-    if e.m.bindings is not None:
-        reason = f"kernel {kernel.name}: print needs buffer addresses, which this device does not have"
-        raise Unsupported(reason, "print on another device, or on the cpu backend", kernel.span(stmt.loc))
+    b, layout = e.b, e.m.layout
     words = HEAD + len(stmt.args)
     claim = e.m.helper("sg.print", I64, [I64] * 5, _claim)
     head = e.word(words << 32 | e.m.site("print", e.task, stmt) + 1)
     first = e.slot_address(layout.first_print_at)
-    place = b.call(claim, [e.slot(layout.print_at), first, e.slot(layout.printer_at), head, e.iteration])
+    place: ir.Value = b.call(claim, [e.slot(layout.print_at), first, e.slot(layout.printer_at), head, e.iteration])
     with b.if_then(b.icmp_unsigned("!=", place, e.word(0))):
+        place = access.rooted(place, _root(e))
         for at, value in enumerate(stmt.args, HEAD):
             content = to_memory(e, e.operand(value), value.type.is_bool)
             access.store(b, _widened(e, content), b.add(place, e.word(8 * at)))
+
+
+def _root(e: Arith) -> int | None:
+    """The storage buffer of records, where there are such."""
+    return None if e.m.bindings is None else e.m.bindings.prints
 
 
 def _widened(e: Emitter, value: ir.Value) -> ir.Value:
@@ -40,7 +43,8 @@ def _widened(e: Emitter, value: ir.Value) -> ir.Value:
 
 def _claim(e: Arith, b: Code) -> None:
     """sg.print(buffer, first, printer, head, iteration): address of a record, 0 if there is no room."""
-    buffer, first, printer, head, iteration = b.args
+    buffer, first = access.rooted(b.args[0], _root(e)), access.rooted(b.args[1], BLOCK if e.m.bindings else None)
+    printer, head, iteration = b.args[2:]
     words, most = b.trunc(b.lshr(head, e.word(32)), I32), b.const(I32, CAPACITY)
     claimed = access.atomic(b, "AtomicOr", buffer, b.const(I32, 0))
     with b.if_then(b.icmp_unsigned("<", claimed, most)):

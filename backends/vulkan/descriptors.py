@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from weakref import finalize
 
+import numpy as np
+
 from ...compiler.errors import AdstackOverflow, DeviceError, StackgradError
 from ...compiler.ir.nodes import Kernel
 from ..base import Arrays, Draws, Scalars, Sizes
@@ -22,6 +24,7 @@ from ..cpu.report import exception
 from ..heap import HeapRefusal
 from ..llvm.layout import written
 from ..llvm.stack_sizes import capacity, refusal
+from ..prints import BYTES, NOTHING, Prints
 from ..spirv.bindings import BLOCK, Bindings
 from ..spirv.shaders import LOCAL_SIZE, PROBE, Shaders
 from . import stacks
@@ -100,11 +103,22 @@ def reserve(
             wanted = fewer
 
 
-def _give_back(recording: Recording, pool: Pool, own: Buffer) -> None:
+class Printer:
+    """What a kernel prints to. binding: its storage buffer. number: of the kernel in its records."""
+
+    def __init__(self, binding: int, shaders: Shaders, pool: Pool) -> None:
+        self.binding, self.buffer = binding, pool.take(BYTES)
+        address: int = np.frombuffer(self.buffer.view, np.uint8).__array_interface__["data"][0]
+        self.prints = Prints(address)
+        self.number = self.prints.claim(shaders.kernel, shaders.sites)
+
+
+def _give_back(recording: Recording, pool: Pool, own: list[Buffer]) -> None:
     """What an executable held."""
     recording.destroy()
     if recording.device.process == os.getpid() and not recording.device.lost:
-        pool.give(own)
+        for buffer in own:
+            pool.give(buffer)
 
 
 @dataclass
@@ -129,7 +143,11 @@ class DescriptorExecutable:
         size, tail = self.shaders.layout.size, self.shaders.tail
         self._own = self.pool.take(size + len(tail))
         self._own.view[size : size + len(tail)] = tail
-        finalize(self, _give_back, self._recording, self.pool, self._own).atexit = False
+        held, binding = [self._own], self._bindings.prints
+        self._printer = None if binding is None else Printer(binding, self.shaders, self.pool)
+        if self._printer is not None:
+            held.append(self._printer.buffer)
+        finalize(self, _give_back, self._recording, self.pool, held).atexit = False
 
     @property
     def _bindings(self) -> Bindings:
@@ -143,19 +161,31 @@ class DescriptorExecutable:
         Raises KernelTypeError for arguments that do not fit and DeviceError for memory that cannot be had or reached,
         both before anything runs; OutOfBounds, KernelAssertionError, DivisionByZero and AdstackOverflow afterwards.
         """
-        layout, block = self.shaders.layout, self._block
         with self.device.lock:
-            if layout.temps:
-                begin = layout.temps_at
-                block.view[begin : begin + 8 * len(layout.temps)] = bytes(8 * len(layout.temps))
-            block.bind(arrays, scalars, draws)
-            block.put(layout.request_at, PROBE)
-            threads, parts = self._threads(arrays, scalars), None
-            if layout.stacks:
-                threads, parts = self._place_stacks(sizes, threads)
-            self._run_staged({name: arrays[name] for name in layout.arrays}, threads, parts)
-            if block.word(layout.error_at):
-                raise self._error(sizes)
+            error = self._run(arrays, scalars, sizes, draws)
+            text = NOTHING if self._printer is None else self._printer.prints.take()
+        try:
+            text.show()
+        finally:
+            if error is not None:
+                raise error
+
+    def _run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> StackgradError | None:
+        """Launch and wait; gives what went wrong in it."""
+        layout, block = self.shaders.layout, self._block
+        if layout.temps:
+            begin = layout.temps_at
+            block.view[begin : begin + 8 * len(layout.temps)] = bytes(8 * len(layout.temps))
+        block.bind(arrays, scalars, draws)
+        block.put(layout.request_at, PROBE)
+        if self._printer is not None:
+            block.put(layout.printer_at, self._printer.number)
+            block.put(layout.first_print_at, 0)
+        threads, parts = self._threads(arrays, scalars), None
+        if layout.stacks:
+            threads, parts = self._place_stacks(sizes, threads)
+        self._run_staged({name: arrays[name] for name in layout.arrays}, threads, parts)
+        return self._error(sizes) if block.word(layout.error_at) else None
 
     def _run_staged(self, arrays: Arrays, threads: dict[int, int], parts: Split | None) -> None:
         layout, block, own = self.shaders.layout, self._block, self._own
@@ -196,6 +226,8 @@ class DescriptorExecutable:
     def _sets(self, arrays: Mapping[int, Window], parts: Split | None) -> list[dict[int, Window]]:
         """What each descriptor set shows, by binding."""
         common = {BLOCK: Window(self._own, 0, self._own.size), **arrays}
+        if self._printer is not None:
+            common[self._printer.binding] = Window(self._printer.buffer, 0, BYTES)
         out = []
         for part in range(parts.parts if parts else 1):
             shown = dict(common)

@@ -6,16 +6,24 @@ from collections.abc import Iterator
 
 import pytest
 import stackgrad as sg
+from stackgrad.backends import registry
 from stackgrad.backends.prints import CAPACITY, HEAD
 from stackgrad.backends.vulkan.backend import VulkanBackend
 
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(autouse=True)
-def runtime(vulkan: VulkanBackend) -> Iterator[None]:
+MASKS = {"addresses": (), "descriptors": ("buffer_addresses",), "pairs": ("buffer_addresses", "int64", "subgroups")}
+
+
+@pytest.fixture(autouse=True, params=MASKS)
+def runtime(request: pytest.FixtureRequest, vulkan: VulkanBackend) -> Iterator[None]:
+    """`sg.vulkan` is a device without some features."""
+    masked = MASKS[request.param]
+    registry.put("vulkan", VulkanBackend(masked) if masked else vulkan)
     yield
     sg.reset()
+    registry.put("vulkan", vulkan)
 
 
 def run(arch: object, *sizes: int) -> None:
