@@ -14,14 +14,16 @@ from ..compiler.sizing.post_order import KeptSizes
 class Marking(Protocol):
     """What decides whether a kernel is right on these arrays, see the compiler's `marks`: a kernel that fills arrays.
 
-    kernel: takes `$marks0`.. of shape (PLANES, *shape of the marked array), and `$conflicts`, a row of `width` for each
-    of `reads`; any number left there is a conflict.
+    kernel: takes `names`, of shape (*shape of the marked array, PLANES), and `$conflicts`, a row of `width` for each of
+    `reads`; any number left there is a conflict.
     """
 
     @property
     def kernel(self) -> Kernel: ...
     @property
     def marked(self) -> tuple[str, ...]: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
     @property
     def reads(self) -> Sequence[object]: ...
     @property

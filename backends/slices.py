@@ -18,8 +18,8 @@ DEPTHS, ROWS, TOTALS = "$depths", "$rows", "$totals"
 """Arrays that the counting kernel fills: the depth of each stack in order of text; three rows a task, as SLABS; the sum
 of the depths of each stack over all iterations."""
 
-MARKS, CONFLICTS, PLANES = "$marks", "$conflicts", 3
-"""Arrays that a marking kernel fills."""
+CONFLICTS, PLANES = "$conflicts", 3
+"""What a marking kernel fills beside the marks; numbers for each element of a marked array."""
 
 NO_SIZES = Sizes()
 NO_DRAWS = Draws()
@@ -66,18 +66,17 @@ class Marks(Slice):
     """The marking kernel of a launcher."""
 
     def __init__(self, marking: Marking, backend: Backend, options: Options) -> None:
-        names = (CONFLICTS, *(f"{MARKS}{k}" for k in range(len(marking.marked))))
-        super().__init__(marking.kernel, frozenset(names), backend, options)
+        super().__init__(marking.kernel, frozenset((CONFLICTS, *marking.names)), backend, options)
         self.marking = marking
         self.shapes = tuple(sorted({*self.shapes, *marking.marked}))
 
     def look(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> None:
         """Run the marking kernel on arrays of marks of this launch. Raises what they say."""
         self.marking.check_sizes({name: arrays[name].size for name in self.marking.marked})
-        marks = [np.zeros((PLANES, *arrays[name].shape), np.int64) for name in self.marking.marked]
+        marks = [np.zeros((*arrays[name].shape, PLANES), np.int64) for name in self.marking.marked]
         conflicts = np.zeros((len(self.marking.reads), self.marking.width), np.int64)
         memory = {name: arrays[name] for name in self.params}
-        memory |= {f"{MARKS}{k}": found for k, found in enumerate(marks)}
+        memory |= dict(zip(self.marking.names, marks))
         execute(self.compile(), {**memory, CONFLICTS: conflicts}, scalars, NO_SIZES, draws)
         if conflicts.any():
             raise self.marking.refusal(marks, conflicts)

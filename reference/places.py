@@ -5,6 +5,7 @@ import numpy as np
 
 from ..compiler.errors import AdstackOverflow, OutOfBounds
 from ..compiler.ir import nodes as n
+from ..compiler.ir.names import shown
 from . import atomics
 from .frame import Frame, Vector, number
 from .machine import RUN, Machine, at
@@ -30,7 +31,7 @@ def _check_index(m: Machine, s: n.Stmt, f: Frame, name: str, axis: int, index: V
         bad = (index < 0) | (index > extent - 1 if extent else True)
         where = f" of axis {axis}" if axis >= 0 else ""
         m.check(OutOfBounds, s, f, bad, lambda p: (
-            f"index {at(index, p)}{where} is outside `{name}`, whose extent there is {extent}"
+            f"index {at(index, p)}{where} is outside `{shown(name)}`, whose extent there is {extent}"
         ))  # fmt: skip
 
 

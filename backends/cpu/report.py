@@ -14,6 +14,7 @@ from ...compiler.errors import (
     StackgradError,
 )
 from ...compiler.ir import nodes as n
+from ...compiler.ir.names import shown
 from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.printer import print_statement
 from ...compiler.ir.walk import walk
@@ -42,7 +43,7 @@ _Wording = tuple[type[StackgradError], str, str]
 
 
 def _index(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
-    array, value = site.stmt.array, site.stmt.indices[site.axis]  # type: ignore[attr-defined]
+    array, value = shown(site.stmt.array), site.stmt.indices[site.axis]  # type: ignore[attr-defined]
     reason = f"index {_number(value, first)} is outside axis {site.axis} of {array}, which has {second} elements"
     return OutOfBounds, reason, "check the loop bounds and index arithmetic"
 

@@ -1,13 +1,14 @@
 """Marks: pairs of accesses that only a launch can tell apart, decided before the gradient runs.
 
-    x[p[i]] = f(x[q[i]])   →   task 1: atomic max $marks0[0, p[i]], when;  atomic max $marks0[1, p[i]], FIRST - when
+    x[p[i]] = f(x[q[i]])   →   task 1: atomic max $x.marks0[p[i], 0], when;  atomic max $x.marks0[p[i], 1], FIRST - when
                                task 2: if the marks of q[i] are of another iteration: atomic max $conflicts[0, 0], ..
 
 The marking kernel is the slice of a kernel that computes the indices of the accesses in question, an ordinary kernel
 that every backend runs. Its tasks are, for each task and array with such a pair: what the writes touch, with the
 number of the iteration and of the access within it, the greatest in plane 0, the least (as a difference from FIRST) in
-plane 1, what later tasks touch in plane 2; then the reads, each of which looks at the marks of its element. With
-no conflict, the order in which iterations run decides nothing, and memory holds what the reads found.
+plane 1, what later tasks touch in plane 2; then the reads, each of which looks at the marks of its element. Planes are
+the last axis. With no conflict, the order in which iterations run decides nothing, and memory holds what the reads
+found.
 
 It runs with memory as the kernel left it, so none of its own loads may be at risk; else there are no marks.
 """
@@ -20,6 +21,7 @@ from typing import Any
 from ..errors import ClaimError, Diagnostic, NotDifferentiable, Span
 from ..ir import nodes as n
 from ..ir.build import Builder
+from ..ir.names import added
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
 from ..ir.types import ArrayType, i64
 from ..ir.walk import next_id, walk, walk_kernel
@@ -28,7 +30,7 @@ from ..passes.dead_code import remove_dead_code
 from .copier import Copier
 from .risk import Access, Pair, Risk, Write
 
-MARKS, CONFLICTS = "$marks", "$conflicts"
+CONFLICTS = "$conflicts"
 PLANES = 3
 HAND_CALLED = (
     "take the gradient under sg.ad.Tape, which keeps what the kernel overwrites; or store to another field:"
@@ -89,7 +91,7 @@ class Marking:
             raise NotDifferentiable(large)
 
     def refusal(self, marks: Sequence[Any], conflicts: Any) -> NotDifferentiable:
-        """What the filled arrays say. marks: an array (planes, *shape) for each of `marked`. conflicts: not all 0."""
+        """What the filled arrays say. marks: an array (*shape, planes) for each of `marked`. conflicts: not all 0."""
         rows = [(r, conflicts[k].tolist()) for k, r in enumerate(self.reads)]
         beyond = {
             1: f"this parallel loop has more than {ITERATIONS} iterations",
@@ -100,6 +102,11 @@ class Marking:
             return NotDifferentiable(excess)
         kind = ClaimError if all(r.stated for r, row in rows if row[0]) else NotDifferentiable
         return kind([_describe(r, row, marks[r.marks]) for r, row in rows if row[0]])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameter for each array of marks."""
+        return tuple(_name(array, k) for k, array in enumerate(self.marked))
 
     @property
     def width(self) -> int:
@@ -135,6 +142,10 @@ def stated_claims(kernel: Kernel) -> Iterator[Claim]:
                     yield Claim(Pair(a, b, t, t, across=True), inside=False, across=True, stated=True)
 
 
+def _name(array: str, number: int) -> str:
+    return added(array, f"marks{number}")
+
+
 def _excess(read: Read, what: str) -> Diagnostic:
     """More of something than fits into a mark."""
     return Diagnostic(
@@ -149,10 +160,10 @@ def _describe(read: Read, row: list[int], marks: Any) -> Diagnostic:
     where = FIRST - conflict
     mine, flat = where >> BITS, where & ((1 << BITS) - 1)
     element: list[int] = []
-    for extent in reversed(marks.shape[1:]):
+    for extent in reversed(marks.shape[:-1]):
         element.insert(0, flat % extent)
         flat //= extent
-    last, first = int(marks[(0, *element)]), FIRST - int(marks[(1, *element)])
+    last, first = int(marks[(*element, 0)]), FIRST - int(marks[(*element, 1)])
     other = next((w >> BITS for w in (last, first) if w >> BITS != mine), mine) if row[0] > FIRST else None
     lines = sorted({w.line for w in read.writes if w})
     place = f" (line {', '.join(map(str, lines))})" if lines else ""
@@ -239,7 +250,8 @@ class _Maker:
     def kernel(self) -> Kernel:
         """All tasks, without what marks and looks do not need."""
         types = self.source.array_types()
-        marks = [Param(f"{MARKS}{k}", ArrayType(i64, types[a].ndim + 1)) for k, a in enumerate(self.marked)]
+        names = [_name(a, k) for k, a in enumerate(self.marked)]
+        marks = [Param(name, ArrayType(i64, types[a].ndim + 1)) for name, a in zip(names, self.marked)]
         outputs = (*marks, Param(CONFLICTS, ArrayType(i64, 2)))
         made = replace(
             self.source, name=f"{self.source.name}.marks", params=self.source.params + outputs, tasks=tuple(self.tasks)
@@ -273,7 +285,7 @@ class _Marks(Copier):
     ) -> None:  # fmt: skip
         count = len(maker.tasks)
         super().__init__(maker.next_id, {}, maker.at_risk, f"marks{count}.")
-        self.marks = f"{MARKS}{number}"
+        self.marks = _name(maker.marked[number], number)
         self.place = task
         self.numbered = numbered
         self.writes = writes
@@ -340,13 +352,13 @@ class _Marks(Copier):
     def _mark(self, b: Builder, indices: Sequence[Value], when: Value) -> None:
         planes = [b.const(k, i64) for k in range(PLANES)]
         if self.place is None:  # in a later task
-            b.atomic("max", self.marks, (planes[2], *indices), b.const(1, i64))
+            b.atomic("max", self.marks, (*indices, planes[2]), b.const(1, i64))
             return
-        b.atomic("max", self.marks, (planes[0], *indices), when)
-        b.atomic("max", self.marks, (planes[1], *indices), b.op("sub", b.const(FIRST, i64), when))
+        b.atomic("max", self.marks, (*indices, planes[0]), when)
+        b.atomic("max", self.marks, (*indices, planes[1]), b.op("sub", b.const(FIRST, i64), when))
 
     def _look(self, b: Builder, indices: Sequence[Value], when: Value, row: _Row) -> None:
-        last, least, later = (b.load(self.marks, (b.const(k, i64), *indices), i64) for k in range(PLANES))
+        last, least, later = (b.load(self.marks, (*indices, b.const(k, i64)), i64) for k in range(PLANES))
         bits, zero = b.const(BITS, i64), b.const(0, i64)
         first = b.op("sub", b.const(FIRST, i64), least)
         assert self.iteration is not None
@@ -371,7 +383,7 @@ class _Marks(Copier):
         """
         element = b.const(0, i64)
         for axis, index in enumerate(indices):
-            element = b.op("add", b.op("mul", element, b.shape(self.marks, axis + 1, i64)), index)
+            element = b.op("add", b.op("mul", element, b.shape(self.marks, axis, i64)), index)
         assert self.iteration is not None
         where = b.op("add", b.op("bit_shl", self.iteration, b.const(BITS, i64)), element)
         at = b.const(row.number, i64)

@@ -219,6 +219,24 @@ def halves_in_loops():
     return run
 
 
+def test_an_index_outside_is_one_of_the_marked_array():
+    """Looked at by the marking kernel first, whose own arrays no user has seen."""
+    sg.init(arch=sg.session.RUNTIME.settings.arch, default_fp=sg.f64, debug=True)
+    x, y = sg.field(sg.f64, (2, 5), needs_grad=True), sg.field(sg.f64, 5, needs_grad=True)
+    p, q = ints(0, 1, 7, 3, 4), ints(1, 1, 1, 1, 1)
+
+    @sg.kernel
+    def run(n: sg.i32):
+        for i in range(n):
+            x[q[i], p[i]] = sg.sin(x[0, p[i]]) * y[i]
+
+    with pytest.raises(sg.OutOfBounds, match=r"index 7 .*outside") as caught:
+        run.grad(5)
+    words = str(caught.value)
+    assert "outside axis 1 of x," in words or "of axis 1 is outside `x`" in words, words
+    assert "test_marks.py:" in words
+
+
 @pytest.mark.parametrize(
     ("limit", "program", "least", "reason"),
     [
