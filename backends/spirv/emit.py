@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ...compiler.ir.nodes import Atomic, Kernel, Stmt, Value
 from ...compiler.ir.types import Scalar, f64
@@ -37,7 +38,7 @@ class Features:
 
     subgroups: their threads add up, and number themselves; wide_subgroups: integers of 64 bits too.
     buffer_addresses: memory is reached by address; else by at most so many storage_buffers that descriptors bind.
-    lists: of the iterations that pass a gate, made where the launcher asks for one; only with addresses.
+    lists: of the iterations that pass a gate, made where the launcher asks for one.
     loop_limit: the driver leaves all loops of a shader after some number of trips, and tells no one. shared_errors: the
     error record is that of the device, see `failer`; only with addresses.
     """
@@ -68,7 +69,6 @@ class ModuleState:
     features: Features
     layout: Layout = field(init=False)
     module: Module = field(init=False)
-    bindings: Bindings | None = field(init=False)
     sites: list[Site] = field(default_factory=list)
     target: Target = TARGET
     reduces: bool = False
@@ -80,10 +80,16 @@ class ModuleState:
         self.layout = lay_out(self.kernel)
         addresses = self.features.buffer_addresses
         self.module = Module(self.features.modes, addresses, not self.features.int64)
-        self.bindings = None if addresses else assign(self.kernel, self.layout, self.features.storage_buffers)
         self.target = replace(
             TARGET, doubles=self.features.float64, contracts=not self.options.precise
         )
+
+    @cached_property
+    def bindings(self) -> Bindings | None:
+        """Of a device without buffer addresses, when the argument block is laid out."""
+        if self.features.buffer_addresses:
+            return None
+        return assign(self.kernel, self.layout, self.features.storage_buffers)
 
     def code(self, name: str, result: ir.Type, params: Sequence[ir.Type]) -> Code:
         """A function to be written."""

@@ -42,8 +42,14 @@ def append(e: Emitter, gate: Gate) -> None:
     with b.if_then(cond if gate.opens else b.xor(cond, b.const(I1, True))):
         place = b.zext(_claim(e, e.slot_address(layout.length_at[e.task])), I64)
         with b.if_then(b.icmp_unsigned("<", place, e.slot(layout.room_at[e.task]))):
-            at = b.add(e.slot(layout.list_at[e.task]), b.mul(place, e.word(4)))
+            at = b.add(_list(e), b.mul(place, e.word(4)))
             access.store(b, b.trunc(e.iteration, I32), at)
+
+
+def _list(e: Emitter) -> ir.Value:
+    """Address of the list."""
+    bindings = e.m.bindings
+    return access.rooted(e.slot(e.m.layout.list_at[e.task]), bindings.lists if bindings else None)
 
 
 def _claim(e: Emitter, counter: ir.Value) -> ir.Value:
@@ -87,7 +93,7 @@ class Numbers:
         b, found = e.b, e.b.scalar(I64)
         found.set(place)
         with b.if_then(self.complete):
-            at = b.add(e.slot(e.m.layout.list_at[e.task]), b.mul(place, e.word(4)))
+            at = b.add(_list(e), b.mul(place, e.word(4)))
             found.set(b.zext(access.load(b, at, I32), I64))
         return found.get()
 

@@ -25,7 +25,7 @@ from . import policy
 from .access import HostAccess
 from .descriptors import DescriptorExecutable
 from .device import Absent, Device
-from .executable import DISCRETE, VulkanExecutable
+from .executable import VulkanExecutable
 from .mapped import is_own, mapped_zeros
 from .memory import Heap, Hidden, Pool
 from .queue import Queue
@@ -117,9 +117,7 @@ class VulkanBackend:
     @property
     def features(self) -> Features:
         """What the generator may use."""
-        return replace(
-            self.device.card.features, shared_errors=self.device.addressed, lists=self.device.addressed
-        )
+        return replace(self.device.card.features, shared_errors=self.device.addressed, lists=True)
 
     def compile(self, kernel: Kernel, options: Options) -> VulkanExecutable | DescriptorExecutable:
         """Generate SPIR-V and make pipelines. Raises Unsupported for declared limits and for what the device lacks."""
@@ -214,11 +212,9 @@ class VulkanBackend:
         device, features = self.device, self.features
         if not kernel.tasks[task].is_parallel:
             return Flight(1)
-        if not features.buffer_addresses:
-            return Flight(most_threads(device))
         kernel, layout = layout_of(kernel, options, features)
-        described = policy.described(device.card.kind == DISCRETE, device.memory_types[0][1])
-        found = policy.dispatches(kernel, layout, sizes, sizes.iterations, described, most_threads(device))
+        limits = policy.description(device)
+        found = policy.dispatches(kernel, layout, sizes, sizes.iterations, limits, most_threads(device))
         return Flight(found[task].rows)
 
     def heap_report(self) -> dict[str, dict[str, int]]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Task, Value
+from ...compiler.ir.nodes import Kernel, Task, Value
 from ...compiler.ir.types import Scalar
-from ..base import Arrays, Scalars
+from ..base import Arrays, Scalars, Sizes
+from ..llvm.layout import Layout
 
 _OPS: dict[str, Callable[..., int]] = {
     "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "min": min, "max": max,
@@ -33,6 +34,17 @@ def iterations(task: Task, arrays: Arrays, scalars: Scalars) -> int | None:
             return None
         total *= max(0, known[end] - known[begin])
     return total
+
+
+def known(kernel: Kernel, layout: Layout, sizes: Sizes, arrays: Arrays, scalars: Scalars) -> dict[int, int]:
+    """Iterations of parallel tasks with stacks, as far as they are known. sizes: where some were counted."""
+    found = dict(sizes.iterations)
+    for index in dict.fromkeys(task for task, _ in layout.rows):
+        task = kernel.tasks[index]
+        count = iterations(task, arrays, scalars) if task.is_parallel else None
+        if count is not None:
+            found[index] = count
+    return found
 
 
 def _value(stmt: n.Stmt, known: dict[Value, int], arrays: Arrays, scalars: Scalars) -> int | None:

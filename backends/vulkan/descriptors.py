@@ -27,8 +27,8 @@ from ..llvm.stack_sizes import capacity, refusal
 from ..prints import BYTES, NOTHING, Prints
 from ..spirv.bindings import BLOCK, Bindings
 from ..spirv.shaders import LOCAL_SIZE, PROBE, Shaders
-from . import stacks
-from .counts import iterations
+from . import policy, stacks
+from .counts import iterations, known
 from .device import Card, Device
 from .executable import LOOPS
 from .memory import Buffer, Heap, Pool
@@ -113,11 +113,11 @@ class Printer:
         self.number = self.prints.claim(shaders.kernel, shaders.sites)
 
 
-def _give_back(recording: Recording, pool: Pool, own: list[Buffer]) -> None:
+def _give_back(recording: Recording, pool: Pool, own: list[Buffer], lists: list[Buffer]) -> None:
     """What an executable held."""
     recording.destroy()
     if recording.device.process == os.getpid() and not recording.device.lost:
-        for buffer in own:
+        for buffer in (*own, *lists):
             pool.give(buffer)
 
 
@@ -143,11 +143,13 @@ class DescriptorExecutable:
         size, tail = self.shaders.layout.size, self.shaders.tail
         self._own = self.pool.take(size + len(tail))
         self._own.view[size : size + len(tail)] = tail
+        self._lists: list[Buffer] = []
+        self._listed: dict[int, int] = {}
         held, binding = [self._own], self._bindings.prints
         self._printer = None if binding is None else Printer(binding, self.shaders, self.pool)
         if self._printer is not None:
             held.append(self._printer.buffer)
-        finalize(self, _give_back, self._recording, self.pool, held).atexit = False
+        finalize(self, _give_back, self._recording, self.pool, held, self._lists).atexit = False
 
     @property
     def _bindings(self) -> Bindings:
@@ -181,13 +183,15 @@ class DescriptorExecutable:
         if self._printer is not None:
             block.put(layout.printer_at, self._printer.number)
             block.put(layout.first_print_at, 0)
-        threads, parts = self._threads(arrays, scalars), None
+        threads, split = self._threads(arrays, scalars), None
+        selecting = dict(threads)
         if layout.stacks:
-            threads, parts = self._place_stacks(sizes, threads)
-        self._run_staged({name: arrays[name] for name in layout.arrays}, threads, parts)
+            threads, split = self._place_stacks(arrays, scalars, sizes, threads)
+        steps = self._steps(threads, selecting, split)
+        self._run_staged({name: arrays[name] for name in layout.arrays}, steps, split)
         return self._error(sizes) if block.word(layout.error_at) else None
 
-    def _run_staged(self, arrays: Arrays, threads: dict[int, int], parts: Split | None) -> None:
+    def _run_staged(self, arrays: Arrays, steps: list[list[Part]], parts: Split | None) -> None:
         layout, block, own = self.shaders.layout, self._block, self._own
         staged = Windows(self.pool, self.device.card, arrays, self._bindings.arrays)
         try:
@@ -195,7 +199,7 @@ class DescriptorExecutable:
                 block.put(array.address_at, staged.address(name))
             staged.copy_in()
             own.view[: layout.size] = block.view
-            self._recording.run(self._sets(staged.windows, parts), self._parts(threads, parts))
+            self._recording.run(self._sets(staged.windows, parts), steps)
             block.view[:] = own.view[: layout.size]
             for name in layout.arrays:
                 if name in self._written:
@@ -213,21 +217,42 @@ class DescriptorExecutable:
                 found[index] = self.most if count is None else min(self.most, -(-count // LOCAL_SIZE) * LOCAL_SIZE)
         return found
 
-    def _place_stacks(self, sizes: Sizes, threads: dict[int, int]) -> tuple[dict[int, int], Split]:
+    def _place_stacks(
+        self, arrays: Arrays, scalars: Scalars, sizes: Sizes, threads: dict[int, int]
+    ) -> tuple[dict[int, int], Split]:
         """Reserve memory and write places into the block; gives threads, of which rows may allow fewer."""
-        layout, block = self.shaders.layout, self._block
-        rows = {task: threads.get(task, 1) for task, _ in layout.rows}
+        layout, block, kernel = self.shaders.layout, self._block, self.shaders.kernel
+        counts, limits = known(kernel, layout, sizes, arrays, scalars), policy.description(self.device)
+        wanted = policy.dispatches(kernel, layout, sizes, counts, limits, self.most)
+        rows = {task: min(threads.get(task, 1), one.rows) for task, one in wanted.items()}
         found, allowed, grew = reserve(self.shaders, sizes, rows, self.heap)
         self.growths += grew
         for at, word in (*found.plan.words, *((at, 0) for at in layout.slabs.values())):
             block.put(at, word)
+        self._place_lists({task: one.listed for task, one in wanted.items()})
         return threads | {task: k for task, k in allowed.items() if task in threads}, found
+
+    def _place_lists(self, rooms: Mapping[int, int]) -> None:
+        """Lists of tasks, which run one after another, lie at the begin of one buffer."""
+        layout, block, most = self.shaders.layout, self._block, self.device.card.reach // stacks.ENTRY
+        self._listed = {task: rooms[task] if rooms[task] <= most else 0 for task in layout.list_at}
+        for task, room in self._listed.items():
+            for at, word in ((layout.list_at, 0), (layout.room_at, room), (layout.length_at, 0)):
+                block.put(at[task], word)
+        need = max(self._listed.values(), default=0) * stacks.ENTRY
+        if self._bindings.lists is not None and (not self._lists or self._lists[0].size < need):
+            for old in self._lists:
+                self.pool.give(old)
+            self._lists[:] = [self.pool.take(max(need, 1))]
 
     def _sets(self, arrays: Mapping[int, Window], parts: Split | None) -> list[dict[int, Window]]:
         """What each descriptor set shows, by binding."""
         common = {BLOCK: Window(self._own, 0, self._own.size), **arrays}
         if self._printer is not None:
             common[self._printer.binding] = Window(self._printer.buffer, 0, BYTES)
+        if self._bindings.lists is not None:
+            room = min(self._lists[0].size, self.device.card.reach)
+            common[self._bindings.lists] = Window(self._lists[0], 0, room)
         out = []
         for part in range(parts.parts if parts else 1):
             shown = dict(common)
@@ -237,12 +262,19 @@ class DescriptorExecutable:
             out.append(shown)
         return out
 
-    def _parts(self, threads: dict[int, int], parts: Split | None) -> list[list[Part]]:
-        """What is dispatched side by side, one after another, without tasks that have no iterations."""
+    def _steps(
+        self, threads: Mapping[int, int], selecting: Mapping[int, int], parts: Split | None
+    ) -> list[list[Part]]:  # fmt: skip
+        """What is dispatched side by side, one after another, without tasks that have no iterations. selecting: threads
+        that make the list of a task.
+        """
         out = []
         for name, task in self.shaders.entries:
             if task is None:
                 out.append([Part(name, 1, 0, 0, 1)])
+            elif name.startswith("select"):
+                if self._listed.get(task) and selecting[task]:
+                    out.append(list(_in_parts(name, selecting[task], selecting[task])))
             elif threads[task]:
                 rows = parts.rows.get(task) if parts else None
                 out.append(list(_in_parts(name, threads[task], rows or threads[task])))

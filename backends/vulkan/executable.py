@@ -28,7 +28,7 @@ from ..prints import is_printing
 from ..spirv.shaders import PROBE, Shaders
 from . import policy, stacks
 from .block import VulkanBlock, laid_out
-from .counts import iterations
+from .counts import known
 from .host_code import host_code, needed
 from .laps import Laps, valid_bits
 from .queue import Queue, Record
@@ -36,9 +36,6 @@ from .ring import SLOTS, Ring, groups_at
 
 _LAUNCH = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 """Called with the interpreter's lock held: nothing else uses the queue meanwhile."""
-
-DISCRETE = 2
-"""The kind of a card that is no part of the processor."""
 
 _EFFORT = 0
 """Of the optimiser for host code, which is straight calls."""
@@ -95,8 +92,7 @@ class VulkanExecutable:
         self._load()
         counts_at = groups_at(shaders.layout.size, shaders.tail)
         code = host_code(shaders.kernel, self.layout, self._entries, counts_at, SLOTS, most, options)
-        card, memory = queue.device.card, queue.device.memory_types[0][1]
-        self._described = policy.described(card.kind == DISCRETE, memory)
+        self._described = policy.description(queue.device)
         self._host = NativeCode(code, _EFFORT)
         self._launch: Callable[[int], int] = _LAUNCH(self._host.address)
 
@@ -218,7 +214,7 @@ class VulkanExecutable:
     ) -> None:
         """Reserve memory and write offsets, capacities and bases into the block, unless they stand there already."""
         self._reader.published = sizes
-        counts = self._counts(arrays, scalars, sizes)
+        counts = known(self.shaders.kernel, self.layout, sizes, arrays, scalars)
         key = heap.epoch, dict(sizes.capacities), dict(sizes.rows), dict(sizes.totals), counts
         if block.stacks_key == key:
             return
@@ -239,15 +235,6 @@ class VulkanExecutable:
         for at, word in stacks.slab_words(layout, lambda slab: heap.base(slab, stacks.WIDEST)):
             block.put(at, word)
         block.stacks_key = heap.epoch, *key[1:]
-
-    def _counts(self, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> dict[int, int]:
-        """Iterations of parallel tasks with stacks, as far as they are known."""
-        found, tasks = dict(sizes.iterations), self.shaders.kernel.tasks
-        for index in dict.fromkeys(task for task, _ in self.layout.rows):
-            count = iterations(tasks[index], arrays, scalars) if tasks[index].is_parallel else None
-            if count is not None:
-                found[index] = count
-        return found
 
     @property
     def calls_back(self) -> bool:

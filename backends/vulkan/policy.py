@@ -14,6 +14,10 @@ from ..cuda.policy import Device, Dispatch
 from ..cuda.stacks import Placement
 from ..llvm.layout import Layout
 from ..spirv.shaders import LOCAL_SIZE
+from . import device as vulkan
+
+DISCRETE = 2
+"""The kind of a card that is no part of the processor."""
 
 CACHES = {True: 32 << 20, False: 4 << 20}
 """Bytes of the second-level cache, by whether the device is a card of its own."""
@@ -22,6 +26,11 @@ CACHES = {True: 32 << 20, False: 4 << 20}
 def described(is_discrete: bool, memory_bytes: int) -> Device:
     """What the policy is told of a device."""
     return Device(CACHES[is_discrete], memory_bytes)
+
+
+def description(device: vulkan.Device) -> Device:
+    """Of an open device."""
+    return described(device.card.kind == DISCRETE, device.memory_types[0][1])
 
 
 def dispatches(

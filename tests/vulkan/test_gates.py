@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
+from stackgrad.backends import registry
 from stackgrad.backends.vulkan import executable
 from stackgrad.backends.vulkan import host_code as h
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.backends.vulkan.block import VulkanBlock
 from stackgrad.backends.vulkan.executable import VulkanExecutable
+from stackgrad.backends.vulkan.recording import Recording
 
 sys.path.append(str(Path(__file__).parent.parent / "runtime"))
 from gate_kernels import GATES, Data, slopes  # noqa: E402
@@ -129,6 +131,74 @@ def test_without_features(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch
     check(k, x, y, chosen, trips)
     if without == "subgroups":
         assert groups()["select_0"] == 24
+
+
+# ---- without buffer addresses -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[(), ("int64", "subgroups")], ids=["words", "pairs"])
+def bound(request: pytest.FixtureRequest, vulkan: VulkanBackend) -> Iterator[VulkanBackend]:
+    """`sg.vulkan` is the device without addresses."""
+    made = VulkanBackend(("buffer_addresses", *request.param))
+    registry.put("vulkan", made)
+    sg.init(arch=sg.vulkan, default_fp=sg.f32)
+    yield made
+    sg.reset()
+    registry.put("vulkan", vulkan)
+
+
+@pytest.fixture
+def dispatched(bound: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, int]]:
+    """Groups of each entry of the last launch that had a task with a list, all parts together."""
+    seen: list[dict[str, int]] = []
+    send = Recording.run
+
+    def noted(self: Recording, sets: Any, steps: Any) -> None:
+        send(self, sets, steps)
+        if any(name.startswith("select") for name in self.pipelines):
+            seen.append({step[0].entry: sum(part.groups for part in step) for step in steps if step})
+
+    monkeypatch.setattr(Recording, "run", noted)
+    return lambda: seen[-1]
+
+
+@pytest.mark.parametrize("passing", [0, 150, 1000, 1001])
+def test_lists_are_bound(dispatched: Callable[[], dict[str, int]], passing: int) -> None:
+    """As on other devices: rows and threads for what passes alone."""
+    chosen, trips = some(passing, 2000), np.full(2000, STEPS)
+    k, _, x, y = gated(chosen, trips)
+    check(k, x, y, chosen, trips)
+    found, few = dispatched(), passing <= 1000
+    assert found.get("select_0") == (32 if few else None)
+    assert not 0 < passing <= 1000 or found["task_0"] == -(-passing // 64)
+    (use,) = sg.adstack_report().tasks
+    assert use.rows == (64 * found["task_0"] if passing else 0)
+
+
+def test_a_list_and_stacks_in_parts(
+    bound: VulkanBackend, dispatched: Callable[[], dict[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """Each part takes its places of the one list; no slot lies beyond what a shader reaches."""
+    monkeypatch.setattr(bound.device, "card", replace(bound.device.card, reach=1 << 14))
+    steps = 20
+    chosen, trips = some(700, 3000), np.full(3000, steps)
+    k, _, x, y = gated(chosen, trips)
+    check(k, x, y, chosen, trips)
+    assert dispatched()["task_0"] == 11 and bound.heap_report()["real"]["current"] >= 700 * 4 * steps > 1 << 14
+
+
+def test_lists_of_many_launches(bound: VulkanBackend) -> None:
+    """Each begins with an empty list, and one that has too little room is given up."""
+    trips = np.full(1000, STEPS)
+    trips[100:] = 0
+    k, gate, x, y = gated(np.ones(1000, bool), trips)
+    for size in (3, 3, 40, 40, 1000, 0, 1000, 5):
+        chosen = some(size, 1000, size)
+        gate.from_numpy(chosen.astype(np.int32))
+        check(k, x, y, chosen, trips)
+
+
+# ---- forms of gates -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.__name__)
