@@ -11,6 +11,7 @@ from ..cuda.selection import gate_of
 from ..llvm import ir
 from ..llvm.layout import Layout, stack_allocas
 from ..llvm.masked.selection import Gate
+from ..prints import is_printing
 from . import access
 from . import opcodes as op
 from .code import I1, I32, I64
@@ -23,11 +24,17 @@ _REDUCE, _EXCLUSIVE_SCAN = 0, 2
 def lay_out_lists(m: ModuleState) -> None:
     """Assign the slots of tasks that may run over a list: those with adstacks, where the order may not show."""
     layout = m.layout
-    if not m.features.lists or m.options.deterministic:
+    if not m.features.lists or m.options.deterministic or not _can_bind(m):
         return
     for index, task in enumerate(m.kernel.tasks):
         if task.is_parallel and any(stack_allocas(task)) and gate_of(task) is not None:
             _take(layout, index)
+
+
+def _can_bind(m: ModuleState) -> bool:
+    """Whether a list can have a storage buffer of its own, where that is how memory is reached."""
+    others = 1 + len(m.layout.slabs) + is_printing(m.kernel) + bool(m.layout.arrays)
+    return m.features.buffer_addresses or m.features.storage_buffers > others
 
 
 def _take(layout: Layout, index: int) -> None:

@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.backends import registry
+from stackgrad.backends.base import Options
+from stackgrad.backends.spirv.shaders import generate
 from stackgrad.backends.vulkan import executable
 from stackgrad.backends.vulkan import host_code as h
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.backends.vulkan.block import VulkanBlock
 from stackgrad.backends.vulkan.executable import VulkanExecutable
 from stackgrad.backends.vulkan.recording import Recording
+from stackgrad.compiler.driver import prepare_reverse
 
 sys.path.append(str(Path(__file__).parent.parent / "runtime"))
 from gate_kernels import GATES, Data, slopes  # noqa: E402
@@ -212,6 +215,20 @@ def test_lists_of_many_launches(bound: VulkanBackend) -> None:
         k.grad()
         expected = np.where(chosen, slopes(x.to_numpy(), trips, chosen), 0)
         np.testing.assert_allclose(x.grad.to_numpy(), expected, rtol=2e-4)
+
+
+def test_a_device_with_few_storage_buffers_makes_no_list(bound: VulkanBackend) -> None:
+    """It has one for each slab, and one for all arrays, before one for lists."""
+    k, *_ = gated(np.ones(9, bool), np.ones(9, int))
+    kernel = prepare_reverse(k.ir()).kernel
+
+    def bindings(most: int) -> Any:
+        features = replace(bound.features, storage_buffers=most, lists=True)
+        return generate(kernel, Options(), features).bindings
+
+    need = 3 + len(bindings(16).slabs)
+    assert bindings(16).lists is not None and bindings(need).lists is not None
+    assert bindings(need - 1).lists is None and bindings(need - 1).count == need - 1
 
 
 # ---- forms of gates -----------------------------------------------------------------------------------------------
