@@ -12,16 +12,19 @@ import pytest
 import stackgrad as sg
 from kir_test_support.directives import Check, read_cases, read_check
 from kir_test_support.running import memory
+from recorded_support import bounded, verdicts
 from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options
 from stackgrad.backends.launcher import Launcher
 from stackgrad.backends.vulkan.backend import MASK, VulkanBackend
 from stackgrad.backends.vulkan.device import MASKABLE
+from stackgrad.capture import capture
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import DeviceError, Unsupported
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.printer import print_kernel
+from stackgrad.harness.bounds import run_bounded
 from stackgrad.reference.launch import run as interpret
 
 STATEMENTS = Path(__file__).parent.parent / "statements"
@@ -93,20 +96,18 @@ SWEEP = """kernel sweep(x: f32[1] grad, n: i32[1], y: f32[1] grad) {
 def test_gradients(masked: VulkanBackend, lowering: str) -> None:
     """Of f32, which asks for no feature: histories of a loop, and sums of many threads."""
     lowered = prepare_reverse(parse_kernel(SWEEP), lowering)
-    found = []
-    for _ in range(2):
-        found.append({"x": np.linspace(-1, 1, 3000, dtype=np.float32), "x.grad": np.zeros(3000, np.float32),
-                      "n": (np.arange(3000) % 6).astype(np.int32), "y": np.zeros(3, np.float32),
-                      "y.grad": np.array([1, 2, 3], np.float32)})  # fmt: skip
+    arrays = {"x": np.linspace(-1, 1, 3000, dtype=np.float32), "x.grad": np.zeros(3000, np.float32),
+              "n": (np.arange(3000) % 6).astype(np.int32), "y": np.zeros(3, np.float32),
+              "y.grad": np.array([1, 2, 3], np.float32)}  # fmt: skip
+    known = run_bounded(lowered.kernel, arrays, {}, precise=False)
     launcher = Launcher(lowered, masked, Options())
     if masked.masked == ("int8",) and lowering == "classic":  # it keeps conditions, a byte each
         with pytest.raises(Unsupported, match="has no Int8, .*: u1 = cmp_gt"):
-            launcher.run(found[0], {})
+            launcher.run(arrays, {})
         return
-    launcher.run(found[0], {})
-    interpret(lowered.kernel, found[1], {})
-    assert np.abs(found[1]["x.grad"]).max() > 1
-    np.testing.assert_allclose(found[0]["x.grad"], found[1]["x.grad"], rtol=1e-5)
+    launcher.run(arrays, {})
+    assert np.abs(known.arrays["x.grad"]).max() > 1
+    assert verdicts(known, arrays)["x.grad"].state == "agree"
 
 
 def test_programs(masked: VulkanBackend) -> None:
@@ -127,11 +128,15 @@ def test_programs(masked: VulkanBackend) -> None:
 
         x.from_numpy(np.linspace(0.5, 1.5, 500, dtype=np.float32))
         y.grad[None] = 1.0
-        norm()
-        norm.grad()
-        power, values = np.arange(500) % 4 + 1, np.linspace(0.5, 1.5, 500)
-        np.testing.assert_allclose(y[None], (values**power).sum(), rtol=1e-5)
-        np.testing.assert_allclose(x.grad.to_numpy(), power * values ** (power - 1), rtol=1e-5)
+        with capture() as recorded:
+            norm()
+            norm.grad()
+        power, values = np.arange(500) % 4 + 1, x.to_numpy().astype(np.float64)
+        forms = {"y": (values**power).sum().reshape(()), "x.grad": power * values ** (power - 1)}
+        for launch, name in zip(recorded.launches, forms):
+            known = bounded(launch)
+            assert verdicts(known, launch.after)[name].state == "agree"
+            assert verdicts(known, forms, twice=True)[name].state == "agree"
     finally:
         registry.put("vulkan", before)
         sg.init(arch=sg.cpu)
