@@ -9,7 +9,8 @@ from typing import Any
 @dataclass(frozen=True)
 class Spec:
     """seed: of the first case. size: cases of a unit. backends, peers: compared with the reference, by name. profile:
-    kind of programs, empty for a mixture. mutant: a known mistake that is planted, by name.
+    kind of programs, empty for a mixture. mutant: a known mistake that is planted, by name. thorough: backends run the
+    gradient of every case.
     """
 
     seed: int
@@ -18,6 +19,7 @@ class Spec:
     peers: tuple[str, ...] = ()
     profile: str = ""
     mutant: str = ""
+    thorough: bool = False
 
     def first(self, unit: int) -> int:
         """The seed of the first case of a unit."""

@@ -24,7 +24,10 @@ class UnitError(RuntimeError):
 def run(spec: Spec, unit: int) -> Plain:
     """The statistics of a unit, as plain data. Programs that crash are findings."""
     draw = partial(sample, profile=spec.profile or None)
-    found = fuzz(None, spec.size, spec.first(unit), spec.backends, 1, draw, mutant=spec.mutant, peers=spec.peers)
+    found = fuzz(
+        None, spec.size, spec.first(unit), spec.backends, 1, draw, mutant=spec.mutant, peers=spec.peers,
+        thorough=spec.thorough,
+    )  # fmt: skip
     return {"unit": unit, "ended": time.time(), **to_plain(found)}
 
 

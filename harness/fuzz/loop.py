@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from multiprocessing.connection import wait
 
 from .guide import TRACKS, Sampler, Tracks, choose
-from .plan import BACKENDS, plan_for
+from .plan import BACKENDS
 from .result import Result
 from .statistics import Finding, Statistics
 from .worker import Crash, Job, Runner, Setup, Worker
@@ -33,6 +33,7 @@ def fuzz(
     hang: float = HANG,
     mutant: str = "",
     peers: tuple[str, ...] = (),
+    thorough: bool = False,
     progress: Progress = lambda statistics: None,
     stop: Callable[[Statistics], bool] = lambda statistics: False,
 ) -> Statistics:
@@ -40,7 +41,7 @@ def fuzz(
 
     seed: of the first case; None draws one. processes: 0 runs in this process, where a crash is not survived.
     mutant: a mistake to plant in the processes, by name; in this process, plant it yourself. peers: other systems to
-    compare with, by name, all installed.
+    compare with, by name, all installed. thorough: backends run the gradient of every case.
     progress: called after every case. stop: whether enough is found.
     """
     if seconds is None and cases is None:
@@ -49,7 +50,7 @@ def fuzz(
     statistics = Statistics(first)
     begin = time.monotonic()
     seeds = iter(range(first, first + cases)) if cases is not None else itertools.count(first)
-    setup = Setup(tuple(backends), sample, mutant, tuple(peers))
+    setup = Setup(tuple(backends), sample, mutant, tuple(peers), thorough)
     results = _pooled(setup, processes, Tracks(seeds), hang) if processes else _alone(setup, Tracks(seeds))
     try:
         for job, found in results:
@@ -70,7 +71,7 @@ def _count(statistics: Statistics, setup: Setup, job: Job, found: Result | Crash
         statistics.add(found)
     if isinstance(found, Crash) or found.disagreements:
         judged, crash = ((), found.reason) if isinstance(found, Crash) else (found.judged, "")
-        program, plan = choose(setup.sample, job.seed, job.reached)[0], plan_for(job.seed, setup.backends, setup.peers)
+        program, plan = choose(setup.sample, job.seed, job.reached)[0], setup.plan(job.seed)
         if isinstance(found, Result) and found.retried:
             from .retry import calmer, short
 

@@ -131,8 +131,8 @@ class Plan:
         )
 
 
-def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) -> Plan:
-    """The plan of the case with this seed."""
+def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = (), thorough: bool = False) -> Plan:
+    """The plan of the case with this seed. thorough: backends run the gradient of every case."""
     source = random.Random(f"plan {seed}")
     drawn = {name: source.random() < share for name, share in SHARES.items()}
     code = source.random()
@@ -145,7 +145,7 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = ()) 
         check=drawn["check"],
         counts=drawn["counts"],
         forward=drawn["forward"],
-        reverse=drawn["reverse"] or "cpu" not in backends,
+        reverse=drawn["reverse"] or thorough or "cpu" not in backends,
         classic=drawn["classic"],
         effort=2 if drawn["effort"] else 0,
         twins=drawn["twins"],

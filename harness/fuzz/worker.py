@@ -27,13 +27,18 @@ from .retry import settle
 class Setup:
     """What a worker needs to know. backends: by name, all of which can run here. sample: a program from a seed; a
     function of a module that the worker can import too. mutant: a mistake to plant in the worker's compiler, by name.
-    peers: other systems by name, all installed.
+    peers: other systems by name, all installed. thorough: see `plan_for`.
     """
 
     backends: tuple[str, ...] = BACKENDS
     sample: Sampler = draw
     mutant: str = ""
     peers: tuple[str, ...] = ()
+    thorough: bool = False
+
+    def plan(self, seed: int) -> Plan:
+        """Of the case with this seed."""
+        return plan_for(seed, self.backends, self.peers, self.thorough)
 
 
 @dataclass(frozen=True)
@@ -59,9 +64,8 @@ class Runner:
         """The result of a job: a case that decides nothing for want of digits is run again in double precision."""
         if job.program is not None:
             return run_case(job.program, job.plan, self.panel)
-        plan = plan_for(job.seed, self.setup.backends, self.setup.peers)
         program, found = choose(self.setup.sample, job.seed, job.reached)
-        return replace(settle(program, plan, self.panel), shapes=found)
+        return replace(settle(program, self.setup.plan(job.seed), self.panel), shapes=found)
 
 
 def _serve(connection: Connection, setup: Setup) -> None:

@@ -9,6 +9,7 @@ import pytest
 from fuzz_support import loop_program, wrong_backend, wrong_derivative
 from stackgrad.compiler.ir.types import f64, i32
 from stackgrad.harness.fuzz.case import Panel, run_case
+from stackgrad.harness.fuzz.loop import fuzz
 from stackgrad.harness.fuzz.plan import BACKENDS, SHARES, Plan, plan_for
 from stackgrad.harness.fuzz.result import Judged, Result
 from stackgrad.harness.fuzz.retry import calmer, short
@@ -144,6 +145,15 @@ _FIELDS = {"pair": "launches"}
 def test_a_backend_that_is_asked_alone_runs_every_gradient() -> None:
     assert all(plan_for(seed, ("other",)).reverse for seed in range(50))
     assert not all(plan_for(seed, ("cpu", "other")).reverse for seed in range(50))
+
+
+def test_a_thorough_run_has_every_gradient_on_the_backends_and_is_else_the_same() -> None:
+    for seed in range(50):
+        plan = plan_for(seed, BACKENDS, thorough=True)
+        assert plan == replace(plan_for(seed, BACKENDS), reverse=True)
+    found = fuzz(None, 8, 3, ("cpu",), 0, thorough=True)
+    ran = sum(n for (direction, name, _), n in found.comparisons.items() if (direction, name) == ("reverse", "cpu"))
+    assert ran >= found.differentiated > 4
 
 
 def test_operations_and_extremes_always_run_natively(runner: Runner) -> None:

@@ -102,6 +102,9 @@ def build_parser() -> argparse.ArgumentParser:
 _BACKENDS = "compare these backends (default: all that can run here)"
 
 
+_THOROUGH = "backends run the gradient of every case, not of three in ten"
+
+
 _PROFILES = ("smooth", "wild", "operations")
 
 
@@ -122,6 +125,7 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--findings", metavar="DIR", help="with --peers: where scripts of what was found are kept")
     parser.add_argument("--processes", type=_positive, default=1, metavar="P", help="cases at a time (default 1)")
     parser.add_argument("--profile", choices=_PROFILES, help="kind of programs (default: a mixture)")
+    parser.add_argument("--thorough", action="store_true", help=_THOROUGH)
     parser.add_argument("--corpus", default="fuzz-corpus", metavar="DIR", help="where findings are kept")
     parser.add_argument("--spirv-val", action="store_true", help="judge every module of the backend vulkan")
     parser.add_argument(
@@ -145,6 +149,7 @@ def _campaign(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backends", metavar="A,B", help=_BACKENDS)
     parser.add_argument("--peers", metavar="A,B", help="compare these other systems too: quadrants, taichi")
     parser.add_argument("--profile", choices=_PROFILES, help="kind of programs (default: a mixture)")
+    parser.add_argument("--thorough", action="store_true", help=_THOROUGH)
 
 
 def _cache(parser: argparse.ArgumentParser) -> None:

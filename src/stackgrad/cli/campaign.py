@@ -43,7 +43,8 @@ def _opened(given: argparse.Namespace) -> Store:
             return Store(folder)
         seed = random.SystemRandom().randrange(1 << 40) if given.seed is None else given.seed
         backends, peers = wanted_backends(given.backends), wanted_peers(given.peers)
-        return Store(folder, Spec(seed, given.unit, backends, peers, given.profile or "", _mutant(given.mutant)))
+        kind = given.profile or ""
+        return Store(folder, Spec(seed, given.unit, backends, peers, kind, _mutant(given.mutant), given.thorough))
     except ValueError as error:
         raise CommandError(str(error)) from None
 

@@ -62,7 +62,8 @@ def run(given: argparse.Namespace) -> int:
     with Status() as status:
         sample = partial(draw, profile=given.profile)
         found = fuzz(
-            seconds, given.cases, given.seed, backends, given.processes, sample, progress=status.show
+            seconds, given.cases, given.seed, backends, given.processes, sample, progress=status.show,
+            thorough=given.thorough,
         )
     print(table(found))
     for finding in kept(found.findings, backends):
