@@ -57,8 +57,10 @@ class Here:
 def test_spec_is_text_and_rejects_anything_else():
     assert specs.from_json(SPEC.to_json()) == SPEC
     assert SPEC.first(2) == 9006
-    with pytest.raises(ValueError, match="described by"):
-        specs.from_json('{"seed": 1}')
+    assert specs.from_json('{"seed": 1, "size": 5}') == specs.Spec(1, 5), "as written before there was more to say"
+    for other in ('{"size": 5}', '{"seed": 1, "colour": 2}', "[]"):
+        with pytest.raises(ValueError, match="described by"):
+            specs.from_json(other)
 
 
 def test_statistics_survive_being_plain(found):
