@@ -66,6 +66,15 @@ def test_nothing_to_bisect_or_reduce(command, cured: Path) -> None:
         assert (found.status, found.out) == (0, f"{entry} passes\n")
 
 
+def test_every_finding_is_told_also_where_one_stands_for_several(capsys: pytest.CaptureFixture[str]) -> None:
+    from stackgrad.cli.fuzz import kept
+
+    findings = [Finding(program(), Plan(), crash="hung", seed=seed) for seed in (11, 12)]
+    assert len(kept(findings, ("cpu",), seconds=0.1)) == 1
+    told = capsys.readouterr().out
+    assert "seed 11: crash: hung" in told and "seed 12: crash: hung" in told
+
+
 def test_misuse_is_explained(command, tmp_path: Path) -> None:
     for name in ("replay", "reduce", "bisect"):
         found = command(name, str(tmp_path), "--backends", "cpu")

@@ -102,6 +102,8 @@ def kept(
     """
     if not findings:
         return []
+    for finding in findings:  # also of those of which only one is kept
+        print(f"seed {finding.seed}: {finding.title}")
     print(f"reducing {min(len(findings), MOST_REDUCED)} of {len(findings)} findings", flush=True)
     with Worker(Setup(backends, mutant=mutant), HANG) as worker:
         small = [reduce(f, worker.run, seconds) for f in findings[:MOST_REDUCED]]
