@@ -63,12 +63,17 @@ def _calm(node: Any, widen: bool) -> Any:
 
 
 def _small(program: Program, inputs: m.Inputs) -> m.Inputs:
-    """Integers that may be numbers of trips; indices only become smaller."""
+    """Integers that may be numbers of trips; indices only become smaller. A permutation stays one: iterations that write
+    where it says must not meet.
+    """
     whole = {f.name for f in program.fields if f.dtype.is_int}
     whole |= {p.name for p in program.arguments if p.dtype and p.dtype.is_int}
 
     def less(name: str, value: Any) -> Any:
         return min(value, FEW) if name in whole else value
 
-    arrays = tuple((name, tuple(less(name, v) for v in content)) for name, content in inputs.arrays)
+    def content(name: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        return given if set(given) == set(range(len(given))) else tuple(less(name, v) for v in given)
+
+    arrays = tuple((name, content(name, given)) for name, given in inputs.arrays)
     return replace(inputs, arrays=arrays, scalars=tuple((name, less(name, v)) for name, v in inputs.scalars))

@@ -119,6 +119,14 @@ def test_a_calmer_program_is_shorter_and_double() -> None:
     assert calm.arrays()["x"].dtype == np.float64
 
 
+def test_a_calmer_program_keeps_permutations() -> None:
+    """Iterations that write to the elements of a permutation would meet at the least of them."""
+    program = replace(loop_program(), inputs=replace(loop_program().inputs, arrays=(("n", (2, 0, 3, 1)),)))
+    assert calmer(program).arrays()["n"].tolist() == [2, 0, 3, 1]
+    program = replace(program, inputs=replace(program.inputs, arrays=(("n", (5, 0, 3, 5)),)))
+    assert calmer(program).arrays()["n"].tolist() == [2, 0, 2, 2]
+
+
 def test_a_calmer_program_keeps_the_types_whose_bits_it_reads() -> None:
     bits = m.Assign((m.Name("k"),), (m.BitCast(m.Element("x", (m.Number(0),)), i32),))
     program = loop_program()
