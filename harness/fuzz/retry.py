@@ -63,8 +63,8 @@ def _calm(node: Any, widen: bool) -> Any:
 
 
 def _small(program: Program, inputs: m.Inputs) -> m.Inputs:
-    """Integers that may be numbers of trips; indices only become smaller. A permutation stays one: iterations that write
-    where it says must not meet.
+    """Integers that may be numbers of trips; indices only become smaller. A permutation stays one: iterations that
+    write where it says must not meet.
     """
     whole = {f.name for f in program.fields if f.dtype.is_int}
     whole |= {p.name for p in program.arguments if p.dtype and p.dtype.is_int}
