@@ -40,7 +40,7 @@ from . import warp
 from .host_code import HINT_AT, HINTS, is_countable
 from .own_index import own_arrays
 from .reductions import PARTIALS, Finish, Private, sums
-from .selection import gate_of, length_of, select_function
+from .selection import gate_of, select_function
 from .sparse import costs_of
 
 ZERO, BOUNDS, SELECT, LISTED, TASK, FINISH = "zero", "bounds", "select", "listed", "task", "finish"
@@ -199,7 +199,7 @@ class Listed(Private):
     def begin(self, e: Emitter) -> None:
         super().begin(e)
         layout = e.m.layout
-        length = length_of(e.b, layout, e.task, e.b.load(e.temp(layout.length_at[e.task]), I64))
+        length = e.b.load(e.temp(layout.length_at[e.task]), I64)
         self.complete = e.b.icmp_unsigned("<=", length, e.slot(layout.room_at[e.task]))
 
     def number(self, e: Emitter, place: ir.Value) -> ir.Value:
@@ -353,13 +353,12 @@ class _Entries:
         """Over the numbers in the list, unless more pass than it has room for: then over all iterations."""
         thread, threads = self._threads(entry)
         b, box, layout = entry.b, self._box(entry), self.m.layout
-        word = b.load(entry.state(layout.length_at[self.index]), I64)
-        length = length_of(b, layout, self.index, word)
+        length = b.load(entry.state(layout.length_at[self.index]), I64)
         room = b.load(b.gep(entry.block, const(I64, layout.room_at[self.index]), I8, inbounds=True), I64)
         if self.index in layout.hints:
             with b.if_then(b.icmp_unsigned("==", thread, const(I64, 0))):
                 at = const(I64, 8 * (HINT_AT + layout.hints[self.index]))
-                b.store(b.add(word, const(I64, 1)), b.gep(entry.address(layout.errors_at), at, I8))
+                b.store(b.add(length, const(I64, 1)), b.gep(entry.address(layout.errors_at), at, I8))
         complete = b.icmp_unsigned("<=", length, room)
         count = b.select(complete, length, volume(b, box, 0, self.axes))
         run = task_function(self.m, self.index, self.task, name=LISTED, additions=Listed(self.sums))

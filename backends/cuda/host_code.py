@@ -26,7 +26,6 @@ from ..llvm.target import CPU
 from ..llvm.types import I8, I32, I64, PTR, const
 from .policy import WARP
 from .sparse import PROBE, START, costs_of
-from .warp import ASKED
 
 LAUNCH_KERNEL, MEMSET, RECORD, STREAM, PENDING, MOST, TABLE = range(7)
 """Words of the driver's table: addresses of three functions; the current stream; whether launches may be in flight;
@@ -199,10 +198,10 @@ class _Launch:
         b.store(b.add(launches, const(I64, 1)), self._at(layout.probes_at[index]))
         due = b.icmp_unsigned("==", b.urem(launches, const(I64, PROBE)), const(I64, PROBE - 1))
         unknown = b.or_(b.icmp_unsigned("==", told, const(I64, 0)), due)
-        passing = b.sub(b.and_(told, const(I64, (1 << ASKED) - 1)), const(I64, 1))
+        passing = b.sub(told, const(I64, 1))
         all_bodies = b.mul(count, const(I64, costs.body))
         scanned = b.add(b.mul(count, const(I64, costs.scan)), const(I64, START))
-        lanes = self._least(b.mul(b.lshr(told, const(I64, ASKED)), const(I64, WARP)), count)
+        lanes = self._least(b.mul(passing, const(I64, WARP)), count)
         in_place = b.mul(lanes, const(I64, costs.body))
         by_list = b.add(b.mul(passing, const(I64, costs.body)), scanned)
         fits = b.icmp_unsigned("<=", passing, self._slot(layout.room_at[index]))

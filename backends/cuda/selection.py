@@ -8,10 +8,8 @@ from dataclasses import replace
 
 from ...compiler.ir.nodes import Task
 from ..llvm import ir
-from ..llvm.builder import IRBuilder
 from ..llvm.emit import Emitter, ModuleState
 from ..llvm.function import Additions, task_function
-from ..llvm.layout import Layout
 from ..llvm.masked.selection import Gate, Selection, selection
 from ..llvm.types import I1, I32, I64, const
 from . import warp
@@ -34,14 +32,8 @@ WIDEST = 1 << 32
 """Numbers that an entry of a list can hold."""
 
 
-def length_of(b: IRBuilder, layout: Layout, task: int, word: ir.Value) -> ir.Value:
-    """How many iterations have passed, from the word of the length."""
-    return b.and_(word, const(I64, (1 << warp.ASKED) - 1)) if task in layout.hints else word
-
-
 class _Append(Additions):
-    """Puts an iteration that passes at the next place of the list, if that has room; the length counts all, and
-    where it is told to the host (sparse.py) the warps in which some pass, too.
+    """Puts an iteration that passes at the next place of the list, if that has room; the length counts all.
 
     A number that no entry can hold makes the length one that no list has room for, so that the task runs over all.
     """
@@ -54,7 +46,7 @@ class _Append(Additions):
         cond = e.operand(self.gate.cond)
         with b.if_then(cond if self.gate.opens else b.xor(cond, const(I1, True))):
             length = e.temp(layout.length_at[e.task])
-            place = warp.claim(e.m, b, length, counts_atomics=e.task in layout.hints)
+            place = warp.claim(e.m, b, length)
             with b.if_then(b.icmp_unsigned(">=", e.iteration, const(I64, WIDEST))):
                 b.atomic_rmw("add", length, const(I64, WIDEST), "monotonic")
             with b.if_then(b.icmp_unsigned("<", place, e.slot(layout.room_at[e.task]))):

@@ -4,9 +4,9 @@
 
 In place a warp works as long as one of its lanes does, so where passing iterations lie scattered, nearly all warps work
 although few iterations pass. How many pass is not known before a launch without waiting for it, so each launch over a
-list tells how many it found, and in how many warps, by a word in memory of the host, and later ones decide by that:
+list tells how many it found, by a word in memory of the host, and later ones decide by that:
 
-    in place    min(32 · warps, iterations) · body
+    in place    min(32 · passing, iterations) · body
     by list     passing · body + iterations · scan + one more entry
 
 in additions of one lane. The first launch makes a list if that could be worth it, and so does one in PROBE afterwards.

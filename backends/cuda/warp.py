@@ -33,25 +33,13 @@ def threads(m: ModuleState, b: IRBuilder) -> ir.Value:
     return b.mul(_wide(m, b, "nctaid.x"), _wide(m, b, "ntid.x"))
 
 
-ASKED = 36
-"""Where in a counter stands how many atomics were made, if that is counted, too."""
+def claim(m: ModuleState, b: IRBuilder, cell: ir.Value) -> ir.Value:
+    """The next number of a counter, by one atomic for all lanes that ask together. cell: address of an i64."""
+    function = m.helper("sg.warp.claim", I64, [pointer(NVPTX.space)], _claim, ("nounwind", "convergent", "noinline"))
+    return b.call(function, [cell])
 
 
-def claim(m: ModuleState, b: IRBuilder, cell: ir.Value, counts_atomics: bool = False) -> ir.Value:
-    """The next number of a counter below 2^32, by one atomic for all lanes that ask together. cell: address of an i64.
-
-    counts_atomics: the bits from ASKED on count them; lanes that ask together are one, so these are warps that asked.
-    """
-    name = "sg.warp.claim.asked" if counts_atomics else "sg.warp.claim"
-    once = 1 << ASKED if counts_atomics else 0
-
-    def body(e: Arith, function: ir.Function) -> None:
-        _claim(e, function, once)
-
-    return b.call(m.helper(name, I64, [pointer(NVPTX.space)], body, ("nounwind", "convergent", "noinline")), [cell])
-
-
-def _claim(e: Arith, function: ir.Function, once: int) -> None:
+def _claim(e: Arith, function: ir.Function) -> None:
     """Lanes number themselves below the first one, which adds their number to the counter and tells the sum before."""
     b, m, (cell,) = e.b, e.m, function.args
     active = b.call(m.declare("llvm.nvvm.activemask", I32, []), [])
@@ -62,8 +50,7 @@ def _claim(e: Arith, function: ir.Function, once: int) -> None:
     adds, all_know = function.append_basic_block("first"), function.append_basic_block("all")
     b.cbranch(b.icmp_unsigned("==", rank, const(I32, 0)), adds, all_know)
     b.position_at_end(adds)
-    added = b.zext(e.intrinsic("ctpop", active), I64)
-    found = b.atomic_rmw("add", cell, b.add(added, const(I64, once)) if once else added, "monotonic")
+    found = b.atomic_rmw("add", cell, b.zext(e.intrinsic("ctpop", active), I64), "monotonic")
     told = b.trunc(found, I32)
     b.branch(all_know)
     b.position_at_end(all_know)

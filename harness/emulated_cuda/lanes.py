@@ -3,8 +3,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...backends.cuda.warp import ASKED
-
 Body = Callable[[str, str, list[str]], str]
 """(name, type of the result, types of the parameters %a0, %a1, ...) -> the lines of the function."""
 
@@ -32,15 +30,8 @@ def _zero(name: str, result: str, types: list[str]) -> str:
 
 
 def _claim(name: str, result: str, types: list[str]) -> str:
-    """The next number of a counter; the lane is a warp that asks."""
-    if not name.endswith(".asked"):
-        return f"  %v = atomicrmw add {types[0]} %a0, {result} 1 monotonic\n  ret {result} %v"
-    lines = [
-        f"  %v = atomicrmw add {types[0]} %a0, {result} {1 + (1 << ASKED)} monotonic",
-        f"  %n = and {result} %v, {(1 << ASKED) - 1}",
-        f"  ret {result} %n",
-    ]
-    return "\n".join(lines)
+    """The next number of a counter."""
+    return f"  %v = atomicrmw add {types[0]} %a0, {result} 1 monotonic\n  ret {result} %v"
 
 
 ONE_LANE: dict[str, Body] = {

@@ -1,7 +1,6 @@
 """Gated tasks without adstacks: over the list of what passes where that is estimated to pay, by what passed before."""
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +10,8 @@ import stackgrad as sg
 from on_emulator import left, runtime
 from stackgrad.backends.base import Options
 from stackgrad.backends.cuda.code import layout_of
-from stackgrad.backends.cuda.host_code import HINT_AT, HINTS
+from stackgrad.backends.cuda.host_code import HINTS
 from stackgrad.backends.cuda.sparse import DEAREST, PROBE, SCAN, START, TRIPS, Costs, costs_of
-from stackgrad.backends.cuda.warp import ASKED
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 
@@ -98,21 +96,6 @@ def _forward(kernel: Any) -> Kernel:
     forward, _ = program.launchers
     assert forward is not None
     return forward.kernel  # type: ignore[no-any-return]
-
-
-@pytest.mark.parametrize(("warps", "pays"), [(10, False), (13, False), (25, True), (320, True)])
-def test_passing_neighbours_need_no_list(warps: int, pays: bool) -> None:
-    """Of 320 that pass in 10 warps no lane waits; in 25 warps 480 lanes do."""
-    with runtime(default_fp=sg.f32) as (backend, driver):
-        g = Gated()
-        chosen = g.open(320)
-        entries(driver, g.kernel)
-        (record,) = backend.device.records.readers
-        word = ctypes.c_int64.from_address(record + 8 * HINT_AT)
-        assert word.value == 321 + (320 << ASKED), "lanes are warps here"
-        word.value = 321 + (warps << ASKED)
-        assert entries(driver, g.kernel) == (LIST if pays else PLACE)
-        g.check(chosen)
 
 
 def test_what_changes_is_found_after_some_launches() -> None:
