@@ -4,7 +4,7 @@ The answer decides how a task is run, never what it computes, so there need not 
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from ..compiler.ir import nodes as n
 from ..compiler.ir.build import normal_constant
@@ -30,25 +30,17 @@ _WHOLE: Mapping[str, Callable[..., int]] = {
 
 
 def iterations(
-    kernel: Kernel, shapes: Mapping[str, tuple[int, ...]], scalars: Scalars, element: Element,
-    among: Iterable[int] | None = None,
-) -> dict[int, int]:  # fmt: skip
-    """Those of some parallel tasks, as far as they can be told. among: None for all that have stacks."""
+    kernel: Kernel, shapes: Mapping[str, tuple[int, ...]], scalars: Scalars, element: Element
+) -> dict[int, int]:
+    """Those of the parallel tasks with stacks, as far as they can be told."""
     found = {}
-    for index in _with_stacks(kernel) if among is None else among:
-        try:
-            found[index] = _count(kernel, kernel.tasks[index], shapes, scalars, element)
-        except _Unknown:
-            continue
+    for index, task in enumerate(kernel.tasks):
+        if task.is_parallel and any(isinstance(s, StackAlloca) for s in walk_task(task)):
+            try:
+                found[index] = _count(kernel, task, shapes, scalars, element)
+            except _Unknown:
+                continue
     return found
-
-
-def _with_stacks(kernel: Kernel) -> list[int]:
-    return [
-        index
-        for index, task in enumerate(kernel.tasks)
-        if task.is_parallel and any(isinstance(s, StackAlloca) for s in walk_task(task))
-    ]
 
 
 class _Unknown(Exception):

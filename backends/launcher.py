@@ -274,11 +274,6 @@ class Launcher:
         """How often a launch made the adstack heap larger."""
         return 0 if self._executable is None else self._executable.growths
 
-    @property
-    def listings(self) -> int:
-        """How often a task was run over a list of the iterations that pass its gate."""
-        return getattr(self._executable, "listings", 0)
-
     def usage(self) -> list[SlabUse]:
         """What the last launch needed, by task and slab; empty if the kernel has no adstacks."""
         standing = self._standing.get(self.stats.words[LAST])

@@ -5,9 +5,8 @@ under way, that of its copy on the device; never an address of plain host memory
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 import numpy as np
 
@@ -16,11 +15,6 @@ from ..llvm.layout import Layout
 from .borrowed import Borrowed, lender_of
 from .device import Device
 from .memory import Buffers, owner_of
-
-
-def _list_bytes(entries: int) -> int:
-    """Of 32-bit numbers, to whole words."""
-    return 8 * -(-entries // 2)
 
 
 class DeviceBlock(Block):
@@ -58,26 +52,14 @@ class DeviceBlock(Block):
         arrays = [bound.held() for bound in self.borrowed.values() if bound.held is not None]
         return [lender for array in arrays if array is not None and (lender := lender_of(array)) is not None]
 
-    def prepare(self, rooms: Mapping[int, int]) -> None:
-        """Have a state on the device for launches on the current stream: those of one stream take turns with it.
-
-        rooms: entries of the lists of tasks without adstacks, which lie behind it.
-        """
-        layout, stream = self.layout, self.device.stream
-        size = layout.state_size + sum(map(_list_bytes, rooms.values()))
+    def prepare(self) -> None:
+        """Have a state on the device for launches on the current stream: those of one stream take turns with it."""
+        size, stream = self.layout.state_size, self.device.stream
         if not size:
             return
-        held = self._states.get(stream)
-        if held is None or held[1] < size:
-            if held is not None:
-                self.device.drop(partial(self.buffers.give, *held), held[1])
-            self._states[stream] = held = self.buffers.take(size)
-        self.put(layout.state_at, held[0])
-        begin = held[0] + layout.state_size
-        for task, room in rooms.items():
-            self.put(layout.list_at[task], begin)
-            self.put(layout.room_at[task], room)
-            begin += _list_bytes(room)
+        if stream not in self._states:
+            self._states[stream] = self.buffers.take(size)
+        self.put(self.layout.state_at, self._states[stream][0])
 
     @contextmanager
     def staged(self) -> Iterator[None]:

@@ -32,16 +32,13 @@ from ..llvm.emit import Emitter, ModuleState, Site
 from ..llvm.errors import RETURNED
 from ..llvm.function import bounds_function, task_function, volume
 from ..llvm.layout import Layout, State, lay_out_for_device, stack_allocas
-from ..llvm.masked.function import lowered
 from ..llvm.sharing import order_shows
 from ..llvm.target import NVPTX
 from ..llvm.types import I1, I8, I32, I64, PTR, VOID, const, pointer
 from . import warp
-from .host_code import HINT_AT, HINTS, is_countable
 from .own_index import own_arrays
 from .reductions import PARTIALS, Finish, Private, sums
 from .selection import gate_of, select_function
-from .sparse import costs_of
 
 ZERO, BOUNDS, SELECT, LISTED, TASK, FINISH = "zero", "bounds", "select", "listed", "task", "finish"
 
@@ -95,9 +92,6 @@ def generate(kernel: Kernel, options: Options) -> DeviceCode:
 def layout_of(kernel: Kernel, options: Options) -> Layout:
     """The block and the state of a kernel compiled with these options."""
     tasks = {k: _state(task, options) for k, task in enumerate(kernel.tasks) if task.is_parallel}
-    if not (options.deterministic or options.debug):
-        sparse = [k for k in tasks if is_countable(kernel.tasks[k]) and costs_of(kernel, k) is not None]
-        tasks.update({k: replace(tasks[k], listed=True, hint=hint) for hint, k in enumerate(sparse[:HINTS])})
     return lay_out_for_device(kernel, tasks, lists=not options.deterministic)
 
 
@@ -345,8 +339,7 @@ class _Entries:
     def _select(self, entry: _Entry) -> None:
         b, box = entry.b, self._box(entry)
         thread, threads = warp.thread(self.m, b), warp.threads(self.m, b)
-        hinted = self.index in self.m.layout.hints
-        run = select_function(self.m, self.index, lowered(self.m.kernel, self.index) if hinted else self.task)
+        run = select_function(self.m, self.index, self.task)
         b.call(run, [entry.block, box, thread, volume(b, box, 0, self.axes), threads, thread])
 
     def _run_listed(self, entry: _Entry) -> None:
@@ -355,10 +348,6 @@ class _Entries:
         b, box, layout = entry.b, self._box(entry), self.m.layout
         length = b.load(entry.state(layout.length_at[self.index]), I64)
         room = b.load(b.gep(entry.block, const(I64, layout.room_at[self.index]), I8, inbounds=True), I64)
-        if self.index in layout.hints:
-            with b.if_then(b.icmp_unsigned("==", thread, const(I64, 0))):
-                at = const(I64, 8 * (HINT_AT + layout.hints[self.index]))
-                b.store(b.add(length, const(I64, 1)), b.gep(entry.address(layout.errors_at), at, I8))
         complete = b.icmp_unsigned("<=", length, room)
         count = b.select(complete, length, volume(b, box, 0, self.axes))
         run = task_function(self.m, self.index, self.task, name=LISTED, additions=Listed(self.sums))

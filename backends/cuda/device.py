@@ -24,9 +24,9 @@ from ..base import Counters
 from ..prints import BYTES, NOTHING, Prints, Text, after
 from ..words import address_of, words
 from .driver import LAUNCH_KERNEL, MEMSET, RECORD, Driver, DriverError
-from .host_code import HINT_AT, HINTS, MOST, PENDING, STREAM, TABLE
 from .host_code import LAUNCH_KERNEL as LAUNCH_WORD
 from .host_code import MEMSET as MEMSET_WORD
+from .host_code import MOST, PENDING, STREAM, TABLE
 from .host_code import RECORD as RECORD_WORD
 
 Record = tuple[int, int, int]
@@ -35,14 +35,12 @@ Record = tuple[int, int, int]
 RESIDENT = 2048
 """Threads that a multiprocessor holds at once."""
 
-_RECORD_WORDS, _RECORDS = HINT_AT + HINTS, 512
+_RECORD_WORDS, _RECORDS = 4, 512
 _MOST_TRASH, _MOST_TRASH_BYTES = 512, 64 << 20
 
 
 class Records:
-    """Records in pinned memory, one for each executable: of an error site + 1, first, second; then HINTS words in which
-    launches tell how many iterations of a task have passed its gate, and one (sparse.py).
-    """
+    """Error records in pinned memory, one for each executable: site + 1, first, second."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -55,7 +53,6 @@ class Records:
         if not self._free:
             self._grow()
         address = self._free.pop()
-        ctypes.memset(address, 0, 8 * _RECORD_WORDS)
         self.readers[address] = reader
         return address
 

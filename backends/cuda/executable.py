@@ -18,12 +18,10 @@ from ...compiler.ir.nodes import Kernel
 from ..base import Arrays, Draws, Scalars, Sizes
 from ..cpu.jit import NativeCode
 from ..cpu.report import exception
-from ..extents import Number, iterations
 from ..llvm.errors import FAILED
 from ..llvm.layout import written
 from ..llvm.stack_sizes import capacity
 from ..prints import is_printing
-from ..words import address_of, words
 from . import policy, stacks
 from .block import DeviceBlock
 from .borrowed import ordered
@@ -34,8 +32,6 @@ from .heap import DeviceHeap
 from .host_code import host_code
 from .laps import Laps, laps
 from .memory import Buffers
-from .selection import WIDEST
-from .sparse import costs_of
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
@@ -49,11 +45,6 @@ DEBUG_WAITS = True
 """Launches of debug builds are waited for, so that an error is raised by the launch that made it. Tests of what
 surfaces late set it to False: debug builds find most errors.
 """
-
-
-def _no_element(name: str, place: tuple[int, ...]) -> Number:
-    """Tasks that the host can count read none."""
-    raise AssertionError(f"{name}[{place}] decides a count")
 
 
 @dataclass
@@ -113,8 +104,6 @@ class CudaExecutable:
         self._written = written(self.kernel)
         self._idle: list[DeviceBlock] = []
         self._reader = Reader(code, heap.renew)
-        self._listings = words((0,))
-        self._sparse = {task: costs for task in self.layout.hints if (costs := costs_of(self.kernel, task))}
         self._placement = stacks.place(self.kernel, self.layout, limits_of(device.driver))
         self._load()
         names = {(entry.kind, entry.task): entry.name for entry in code.entries if entry.name}
@@ -153,12 +142,11 @@ class CudaExecutable:
         try:
             block.bind(arrays, scalars, draws)
             block.put(self.layout.laps_at, timed.address if timed else 0)
-            rooms = self._rooms(arrays, scalars)
             with ordered(self.device, block.lenders()) if block.borrowed else nullcontext():
                 if block.foreign:
-                    self._run_staged(block, sizes, rooms)
+                    self._run_staged(block, sizes)
                 else:
-                    self._run(block, sizes, rooms)
+                    self._run(block, sizes)
             if block.is_shared:
                 self.device.wait()
         finally:
@@ -181,7 +169,7 @@ class CudaExecutable:
             self.device.settle()
             return aside, timed.by_task()
 
-    def _run_staged(self, block: DeviceBlock, sizes: Sizes, rooms: dict[int, int]) -> None:
+    def _run_staged(self, block: DeviceBlock, sizes: Sizes) -> None:
         if self.device.is_capturing:
             names = ", ".join(block.foreign)
             raise Unsupported(
@@ -189,20 +177,12 @@ class CudaExecutable:
                 "give fields, ndarrays, or arrays of the GPU",
             )
         with block.staged():
-            self._run(block, sizes, rooms)
+            self._run(block, sizes)
             self.device.driver.wait()
         self.device.wait()
 
-    def _rooms(self, arrays: Arrays, scalars: Scalars) -> dict[int, int]:
-        """Entries of the lists of tasks without adstacks in this launch."""
-        if not self._sparse:
-            return {}
-        shapes = {name: array.shape for name, array in arrays.items()}
-        counts = iterations(self.kernel, shapes, scalars, _no_element, self._sparse)
-        return {task: costs.room(min(counts.get(task, 0), WIDEST)) for task, costs in self._sparse.items()}
-
-    def _run(self, block: DeviceBlock, sizes: Sizes, rooms: dict[int, int]) -> None:
-        block.prepare(rooms)
+    def _run(self, block: DeviceBlock, sizes: Sizes) -> None:
+        block.prepare()
         if not self.layout.stacks:
             self._start(block)
             return
@@ -240,11 +220,6 @@ class CudaExecutable:
         return self._placement.growths
 
     @property
-    def listings(self) -> int:
-        """How often a task was run over a list of the iterations that pass its gate."""
-        return self._listings[0]
-
-    @property
     def address(self) -> int:
         """Of the machine code `launch(block)`. It may be called while the executable lives."""
         return self._host.address
@@ -265,7 +240,7 @@ class CudaExecutable:
         block.bind(arrays, scalars, Draws())
         if block.foreign or block.borrowed or block.is_shared or self.device.is_capturing:
             return False
-        block.prepare(self._rooms(arrays, scalars))
+        block.prepare()
         if self.layout.stacks:
             with self.heap.claimed() as heap:
                 if heap is not self.heap:
@@ -284,7 +259,6 @@ class CudaExecutable:
             block.put(layout.printer_at, self._loaded.printer)
         for key, function in self._functions.items():
             block.put(layout.functions[key], function)
-        block.put(layout.listings_at, address_of(self._listings))
         self._loaded.blocks.append(block)
         return block
 

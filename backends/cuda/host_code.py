@@ -25,14 +25,10 @@ from ..llvm.module import Generated
 from ..llvm.target import CPU
 from ..llvm.types import I8, I32, I64, PTR, const
 from .policy import WARP
-from .sparse import PROBE, START, costs_of
 
 LAUNCH_KERNEL, MEMSET, RECORD, STREAM, PENDING, MOST, TABLE = range(7)
 """Words of the driver's table: addresses of three functions; the current stream; whether launches may be in flight;
 most threads that are worth starting for a task without adstacks."""
-
-HINT_AT, HINTS = 3, 5
-"""Words of the record of an executable that tell how many iterations have passed a gate: the first, and how many."""
 
 Entries = Mapping[tuple[str, int], str]
 """Names of entry points by kind and task; see layout.ENTRIES."""
@@ -149,8 +145,7 @@ class _Launch:
             held = self._slot(layout.threads_at[index])
             width = self._fitting(held)
         if index in layout.list_at:
-            wanted = self._listed(index, count)
-            self._choose(index, wanted, self._least(count, most), self._least(count, held), width)
+            self._choose(index, self._least(count, most), self._least(count, held), width)
         else:
             self._start("task", index, self._least(count, held), width)
         self._start("finish", index, one)
@@ -162,17 +157,13 @@ class _Launch:
         narrow = self._least(rows, const(I64, WARP))
         return b.select(b.icmp_unsigned("==", rest, const(I64, 0)), const(I64, self.width), narrow)
 
-    def _choose(
-        self, index: int, wanted: ir.Value, all_threads: ir.Value, threads: ir.Value, width: ir.Value
-    ) -> None:  # fmt: skip
+    def _choose(self, index: int, all_threads: ir.Value, threads: ir.Value, width: ir.Value) -> None:
         """Over the list of the iterations that pass, where this launch has one; else over all."""
         b = self.b
         listed, plain, done = (self.function.append_basic_block(name) for name in ("listed", "plain", "chosen"))
         room = self._slot(self.m.layout.room_at[index])
-        b.cbranch(wanted, listed, plain)
+        b.cbranch(b.icmp_unsigned("!=", room, const(I64, 0)), listed, plain)
         b.position_at_end(listed)
-        listings = b.inttoptr(self._slot(self.m.layout.listings_at), PTR)
-        b.store(b.add(b.load(listings, I64), const(I64, 1)), listings)
         self._start("select", index, all_threads)
         self._start("listed", index, self._least(threads, room), width)
         b.branch(done)
@@ -180,34 +171,6 @@ class _Launch:
         self._start("task", index, threads, width)
         b.branch(done)
         b.position_at_end(done)
-
-    def _listed(self, index: int, count: ir.Value) -> ir.Value:
-        """Whether this launch runs the task over a list."""
-        has_room = self.b.icmp_unsigned("!=", self._slot(self.m.layout.room_at[index]), const(I64, 0))
-        if index not in self.m.layout.hints:
-            return has_room
-        return self.b.and_(has_room, self._pays(index, count))
-
-    def _pays(self, index: int, count: ir.Value) -> ir.Value:
-        """Whether a list is estimated to be worth it, by what passed before; see sparse.py."""
-        b, layout, costs = self.b, self.m.layout, costs_of(self.m.kernel, index)
-        assert costs is not None
-        record = b.inttoptr(self._slot(layout.errors_at), PTR)
-        told = b.load(b.gep(record, const(I64, HINT_AT + layout.hints[index]), I64), I64)
-        launches = self._slot(layout.probes_at[index])
-        b.store(b.add(launches, const(I64, 1)), self._at(layout.probes_at[index]))
-        due = b.icmp_unsigned("==", b.urem(launches, const(I64, PROBE)), const(I64, PROBE - 1))
-        unknown = b.or_(b.icmp_unsigned("==", told, const(I64, 0)), due)
-        passing = b.sub(told, const(I64, 1))
-        all_bodies = b.mul(count, const(I64, costs.body))
-        scanned = b.add(b.mul(count, const(I64, costs.scan)), const(I64, START))
-        lanes = self._least(b.mul(passing, const(I64, WARP)), count)
-        in_place = b.mul(lanes, const(I64, costs.body))
-        by_list = b.add(b.mul(passing, const(I64, costs.body)), scanned)
-        fits = b.icmp_unsigned("<=", passing, self._slot(layout.room_at[index]))
-        pays = b.and_(b.icmp_unsigned("<", by_list, in_place), fits)
-        found = b.select(unknown, b.icmp_unsigned("<", scanned, all_bodies), pays)
-        return b.and_(found, b.icmp_unsigned("<=", count, const(I64, 1 << 32)))
 
     def _count(self, index: int, task: Task) -> ir.Value:
         """Iterations of a task; very many if the host cannot tell, or fails: the device tells of that."""

@@ -75,9 +75,8 @@ class Placement:
 
 def place(kernel: Kernel, layout: Layout, device: Device) -> Placement:
     """The placement of a kernel on a device."""
-    with_stacks = {stack.task for stack in layout.stacks}
-    gated = (k for k in layout.list_at if k in with_stacks and gate_of(kernel.tasks[k]) is not None)
-    return Placement(kernel, layout, device, frozenset(gated))
+    parallel = (k for k in layout.list_at if gate_of(kernel.tasks[k]) is not None)
+    return Placement(kernel, layout, device, frozenset(parallel))
 
 
 def rows_in_flight(kernel: Kernel, layout: Layout, task: int, sizes: Sizes, device: Device) -> Flight:
@@ -121,7 +120,7 @@ def plan(layout: Layout, sizes: Sizes, dispatches: Mapping[int, Dispatch]) -> Pl
     for task, at in layout.threads_at.items():
         if task in dispatches:
             out.words.append((at, dispatches[task].rows))
-    for task in (k for k in layout.list_at if k in dispatches):
+    for task in layout.list_at:
         _list(out, layout, task, ends.get(task, 0))
     return out
 

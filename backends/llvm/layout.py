@@ -70,9 +70,7 @@ class Layout:
 
     On a GPU: state_at, errors_at, halted_at, addresses of the state, of the error record and of the word that stops
     everything after an error; of parallel tasks with adstacks list_at, address of the list of 32-bit numbers of
-    iterations that pass a gate, and room_at, how many it has room for (0: the task runs over all iterations); the same
-    of the tasks of hints, which have no adstacks, each with the number of the word of the record in which a launch
-    tells how many passed, and probes_at, a counter of its launches; listings_at, address of a counter of all lists;
+    iterations that pass a gate, and room_at, how many it has room for (0: the task runs over all iterations);
     functions, by kind of entry point and task; driver_at, driver_error_at, for the code that launches them. In the
     state, from its begin: temps, boxes (of tasks whose bounds are computed first), returned_at, length_at (of lists),
     partials (of sums over blocks); state_size bytes, zero before the first task.
@@ -111,9 +109,6 @@ class Layout:
     driver_error_at: int = 0
     list_at: dict[int, int] = field(default_factory=dict)
     room_at: dict[int, int] = field(default_factory=dict)
-    hints: dict[int, int] = field(default_factory=dict)
-    probes_at: dict[int, int] = field(default_factory=dict)
-    listings_at: int = 0
     functions: dict[tuple[str, int], int] = field(default_factory=dict)
     state_size: int = 0
     returned_at: int = -1
@@ -156,13 +151,12 @@ ENTRIES = ("bounds", "select", "listed", "task", "finish")
 @dataclass(frozen=True)
 class State:
     """What the device keeps of a task beside temporaries. stored: its box. listed: the length of a list of its
-    iterations. hint: the word in which that is told, of a task without adstacks. partials: words for partial sums.
+    iterations. partials: words for partial sums.
     """
 
     stored: bool = False
     listed: bool = False
     partials: int = 0
-    hint: int | None = None
 
 
 def lay_out_for_device(
@@ -172,9 +166,6 @@ def lay_out_for_device(
     out, take = Layout(device=True, lists=lists), _Counter()
     out.state_at, out.errors_at, out.halted_at, out.draws_at = (take(1) for _ in range(4))
     _stacks(kernel, out, take)
-    out.hints = {index: state.hint for index, state in tasks.items() if state.hint is not None}
-    for index in out.hints:
-        out.list_at[index], out.room_at[index] = take(1), take(1)
     _parameters(kernel, out, take)
     if is_printing(kernel):
         out.print_at, out.printer_at = take(1), take(1)
@@ -189,8 +180,7 @@ def _for_host(kernel: Kernel, out: Layout, take: _Counter) -> None:
     """Slots that only the host reads."""
     out.driver_at, out.driver_error_at = take(1), take(1)
     out.error_at = take(4)
-    out.status_at, out.laps_at, out.listings_at = take(1), take(1), take(1)
-    out.probes_at = {index: take(1) for index in out.hints}
+    out.status_at, out.laps_at = take(1), take(1)
     for index, task in enumerate(kernel.tasks):
         out.functions.update({(kind, index): take(1) for kind in ENTRIES})
         if task.is_parallel and index not in out.threads_at:

@@ -15,9 +15,8 @@ class KernelStats:
     launches, grad_launches: forward and reverse. countings: runs of the counting kernel. evaluations: launches whose
     adstack sizes were found by their expressions. cache_hits: launches whose sizes were known. growths: launches that
     made the adstack heap larger. waits, readbacks: for a device, and of elements from it, before launches could be
-    made: none where nothing that decides a size has changed. listings: on a GPU, tasks that ran over a list of the
-    iterations that pass their gate. compile_seconds: code generation, all directions. bytes: adstack memory by slab
-    that the last gradient needed; its tasks run one after another and share a slab.
+    made: none where nothing that decides a size has changed. compile_seconds: code generation, all directions. bytes:
+    adstack memory by slab that the last gradient needed; its tasks run one after another and share a slab.
     """
 
     launches: int = 0
@@ -28,7 +27,6 @@ class KernelStats:
     growths: int = 0
     waits: int = 0
     readbacks: int = 0
-    listings: int = 0
     compile_seconds: float = 0.0
     bytes: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(SLABS, 0))
 
@@ -56,7 +54,6 @@ def stats_of(programs: Iterable[Program]) -> KernelStats:
         growths=sum(launcher.growths for launcher in (*forward, *reverse)),
         waits=sum(launcher.stats.waits for launcher in (*forward, *reverse)),
         readbacks=sum(launcher.stats.readbacks for launcher in (*forward, *reverse)),
-        listings=sum(launcher.listings for launcher in (*forward, *reverse)),
         compile_seconds=sum(launcher.stats.compile_seconds for launcher in (*forward, *reverse)),
         bytes=need,
     )

@@ -112,23 +112,6 @@ def test_adstacks(tmp_path: Path) -> None:
     assemble(text, tmp_path)
 
 
-def test_lists_without_adstacks(tmp_path: Path) -> None:
-    """How many have passed goes to the record of the kernel, in memory of the host."""
-    kernel = parse_kernel("""kernel k(g: i32[1], x: f32[1]) {
-      bounds { %0: i32 = const 0 %1: i32 = shape g, 0 } parallel %2: i32 in %0 .. %1 {
-        %3: i32 = load g[%2]
-        %4: i32 = const 0
-        %5: u1 = cmp_gt %3, %4
-        %6: i32 = const 100
-        %7: f32 = const 1.0
-        if %5 { for %8: i32 in %4 .. %6 { %9: f32 = atomic add x[%2], %7 } }
-      }
-    }""")
-    text = ptx(kernel)
-    assert entries(text) == ["k_select_0", "k_listed_0", "k_task_0"]
-    assemble(text, tmp_path)
-
-
 def test_arguments_stay_parameters() -> None:
     """No thread copies the argument block, or anything else, to local memory: slots are kernel parameters."""
     text = ptx(parse_kernel(ADSTACK.replace("cos", "exp")))

@@ -35,5 +35,5 @@ def left(backend: CudaBackend, driver: EmulatedDriver) -> list[tuple[str, int]]:
     """What is held on the device when nobody names arrays and kernels any more, but for its own."""
     gc.collect()
     backend.reset()
-    own = {("device", 64), ("pinned", 32768)}
+    own = {("device", 64), ("pinned", 16384)}
     return [(leak.kind, leak.bytes) for leak in driver.leaks() if (leak.kind, leak.bytes) not in own]
