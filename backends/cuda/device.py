@@ -21,7 +21,7 @@ import numpy as np
 
 from ...compiler.errors import StackgradError, Unsupported
 from ..base import Counters
-from ..prints import BYTES, NOTHING, Prints, Text, after
+from ..prints import BYTES, Prints, Text, after
 from ..words import address_of, words
 from .driver import LAUNCH_KERNEL, MEMSET, RECORD, Driver, DriverError
 from .host_code import LAUNCH_KERNEL as LAUNCH_WORD
@@ -233,10 +233,23 @@ class Device:
         self.table[PENDING] = 0  # before: what is launched meanwhile sets it again
         self.counters.waits += 1
         self._is_mixed = False
-        with self._waiting():
-            _, text = after(self._prints, self.driver.wait_all)
-        self._empty()
-        self._raise_after(text)
+        self._raise_after(self._over(self.driver.wait_all))
+
+    def _over(self, finish: Callable[[], object]) -> Text:
+        """Do what leaves nothing in flight; gives what was printed. What was dropped before goes; what is dropped
+        meanwhile may be of launches that another thread made behind, and stays as long as there are any.
+        """
+        dropped, self._trash = self._trash, []
+        try:
+            with self._waiting():
+                _, text = after(self._prints, finish)
+            while dropped:
+                dropped.pop()[0]()
+        finally:
+            self._trash[:0] = dropped
+        while self._trash and not self.is_pending:
+            self._trash.pop()[0]()
+        return text
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
@@ -262,10 +275,7 @@ class Device:
         if not was_pending:
             self.driver.copy_out(to, source, size)
             return
-        with self._waiting():
-            _, text = after(self._prints, partial(self.driver.copy_out, to, source, size))
-        self._empty()
-        self._raise_after(text)
+        self._raise_after(self._over(partial(self.driver.copy_out, to, source, size)))
 
     def write(self, to: int, source: int, size: int) -> None:
         """Copy from the host to the device, behind all launches."""
@@ -312,20 +322,13 @@ class Device:
         much = len(self._trash) > _MOST_TRASH or sum(size for _, size in self._trash) > _MOST_TRASH_BYTES
         if self.is_pending and not much:
             return
-        _, text = after(self._prints, self.driver.wait_all) if self.is_pending else (None, NOTHING)
-        self._empty()
-        text.show()
-
-    def _empty(self) -> None:
-        while self._trash:
-            give_back, _ = self._trash.pop()
-            give_back()
+        finish = self.driver.wait_all if self.is_pending else _nothing
+        self._over(finish).show()
 
     def close(self) -> None:
         """Wait, and give everything back; what went wrong is dropped, what was printed shown."""
-        _, text = after(self._prints, self.driver.wait_all)
         self.table[PENDING] = 0
-        self._empty()
+        text = self._over(self.driver.wait_all)
         self.records.take()
         self.driver.zero(self.halted, 64)
         text.show()
@@ -337,6 +340,10 @@ def _show_rest(device: weakref.ref[Device], process: int) -> None:
     if own is not None and process == os.getpid():
         with suppress(DriverError):
             after(own._prints, own.driver.wait_all)[1].show()
+
+
+def _nothing() -> None:
+    """What there is to wait for where nothing is in flight."""
 
 
 def _forget(thing: object) -> None:

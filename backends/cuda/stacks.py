@@ -19,7 +19,7 @@ from ..cpu.block import Block
 from ..heap import HeapRefusal
 from ..llvm.layout import Layout, Stack
 from ..llvm.stack_sizes import capacity, refusal, total
-from ..llvm.void_stacks import void_places
+from ..llvm.void_stacks import ALIGN, void_places
 from .heap import DeviceHeap
 from .policy import WARP, Demand, Device, Dispatch, dispatch, halved
 from .selection import gate_of
@@ -128,7 +128,8 @@ def plan(layout: Layout, sizes: Sizes, dispatches: Mapping[int, Dispatch]) -> Pl
 def _place(out: Plan, stacks: list[Stack], sizes: Sizes, rows: int) -> int:
     """Stacks of a task one after another in a row of a slab; gives its bytes.
 
-    Where there is a whole number of warps any offset is aligned.
+    Where there is a whole number of warps any offset is aligned; else each is as its slots are large, since a stack
+    without slots, of any type, may be read there.
     """
     offset, placed = 0, dict[int, int]()
     void: list[Stack] = []
@@ -138,7 +139,7 @@ def _place(out: Plan, stacks: list[Stack], sizes: Sizes, rows: int) -> int:
             void.append(stack)
             continue
         if rows % WARP:
-            offset = _round(offset, min(stack.alloca.dtype.size, 8))
+            offset = _round(offset, min(size, ALIGN))
         placed.setdefault(size, offset)
         out.words += ((stack.capacity_at, slots), (stack.offset_at, offset))
         offset += slots * size

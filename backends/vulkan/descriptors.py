@@ -241,9 +241,10 @@ class DescriptorExecutable:
                 block.put(at[task], word)
         need = max(self._listed.values(), default=0) * stacks.ENTRY
         if self._bindings.lists is not None and (not self._lists or self._lists[0].size < need):
+            wider = self.pool.take(max(need, 1))  # before the old one goes: this may fail, and launches go on with that
             for old in self._lists:
                 self.pool.give(old)
-            self._lists[:] = [self.pool.take(max(need, 1))]
+            self._lists[:] = [wider]
 
     def _sets(self, arrays: Mapping[int, Window], parts: Split | None) -> list[dict[int, Window]]:
         """What each descriptor set shows, by binding."""

@@ -34,6 +34,7 @@ NOT_ON_A_DEVICE: dict[str, str] = {
     "runtime/test_launch_fast_ends.py::test_reference_counts_stay": "counts what a queue of launches holds",
     "runtime/test_launch_fast_ends.py::test_long_launches_are_left_to_python": "no launch takes long for the host",
     "runtime/test_kernels.py::test_the_default_arch_runs_tape_and_count_alike": "asks for the name of the CPU",
+    "kernels/test_arrays.py::test_torch_tensors_that_do_not_fit": "a tensor of the GPU fits there",
     "ad/test_marks.py::test_a_claim_that_does_not_hold": "starts a debug runtime on the CPU alone",
     "ad/test_marks.py::test_one_part_of_a_claim_is_not_enough": "a device names either of two iterations",
     "ad_api/test_unseen_writes.py::test_an_input_between_two_uses": "writes through a view without sg.sync()",

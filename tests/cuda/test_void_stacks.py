@@ -57,7 +57,7 @@ TYPES = ("i8", "i16", "i32", "i64", "f16", "f32", "f64", "u1", "f16 adjoint", "f
 def test_every_slot_that_is_read_is_the_rows_own(words: WORDS, rows: int) -> None:
     """For every pair of widths, and which of the two has slots."""
     for first, second in itertools.product(TYPES, repeat=2):
-        layout = lay_out_for_device(parse_kernel(_two(first, second)))
+        layout = lay_out_for_device(parse_kernel(_with(first, second)))
         for depths in ((0, 3), (3, 0), (0, 0), (1, 2)):
             block = Block(layout, "k", set())
             for at, word in words(layout, Sizes(dict(zip("ab", depths))), rows):
@@ -72,10 +72,27 @@ def test_every_slot_that_is_read_is_the_rows_own(words: WORDS, rows: int) -> Non
                         assert owners.setdefault((stack.slab, byte), row) == row, (first, second, depths)
 
 
-def _two(first: str, second: str) -> str:
+REALS = ("f16", "f16 adjoint", "f32", "f32 adjoint", "f64", "f64 adjoint")
+
+
+@pytest.mark.parametrize("words", [_of_cuda, _of_vulkan])
+@pytest.mark.parametrize("rows", [1, 3, 16, 64])
+def test_what_is_read_is_aligned_as_its_type_asks(words: WORDS, rows: int) -> None:
+    """Also where slots as large as its own are those of a smaller type."""
+    for types in itertools.product(REALS, repeat=3):
+        layout = lay_out_for_device(parse_kernel(_with(*types)))
+        block = Block(layout, "k", set())
+        for at, word in words(layout, Sizes({"a": 1, "b": 1, "c": 0}), rows):
+            block.put(at, word)
+        for stack in layout.stacks:
+            first = block.word(stack.offset_at) * block.word(layout.rows[0, stack.slab])
+            assert first % stack.alloca.dtype.size == 0, types
+
+
+def _with(*types: str) -> str:
     declared = [
         f"adstack_alloca {name}: {t.split()[0]}{' adjoint' if 'adjoint' in t else ''}"
-        for name, t in (("a", first), ("b", second))
+        for name, t in zip("abc", types)
     ]
     return f"""kernel k(n: i32) {{
       bounds {{ %0: i32 = const 0 %1: i32 = arg n }} parallel %2: i32 in %0 .. %1 {{ {" ".join(declared)} }}

@@ -42,3 +42,34 @@ def test_a_second_thread_waits_too(way: str, monkeypatch: pytest.MonkeyPatch) ->
     before = device.counters.waits
     device.settle()
     assert device.counters.waits == before, "nothing is in flight any more"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_another_thread_drops_meanwhile_is_kept_for_its_launches(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It launches and drops when the driver has ended the wait, and before the first thread goes on."""
+    device = emulated("cuda-emulated").device
+    name, gone = "wait_all" if way == "wait" else "copy_out", list[str]()
+    real = getattr(device.driver, name)
+
+    def late(*args: object) -> None:
+        real(*args)
+        monkeypatch.setattr(device.driver, name, real)
+        device.launched()
+        device.drop(lambda: gone.append("late"))
+
+    device.wait()
+    device.launched()
+    device.drop(lambda: (gone.append("early"), device.drop(lambda: gone.append("of early"))))
+    monkeypatch.setattr(device.driver, name, late)
+    WAYS[way](device)
+    assert gone == ["early"]
+    device.wait()
+    assert sorted(gone) == ["early", "late", "of early"]
+
+
+def test_what_is_dropped_goes_at_once_where_nothing_is_in_flight() -> None:
+    device, gone = emulated("cuda-emulated").device, list[str]()
+    device.wait()
+    device.drop(lambda: (gone.append("one"), device.drop(lambda: gone.append("another"))))
+    device.tidy()
+    assert gone == ["one", "another"]

@@ -254,3 +254,49 @@ def test_parts_that_count_from_0_are_found(bound: VulkanBackend, monkeypatch: py
     chunk = access.chunk
     monkeypatch.setattr(access, "chunk", lambda code: (code.const(access.I64, 0), chunk(code)[1]))
     assert not agrees(bound, ROW.replace("CAPACITY", "100"), rows(500))
+
+
+GATED = """kernel gated(g: i32[1], y: f32[1]) {
+  bounds { %0: i32 = const 0 %1: i32 = shape g, 0 } parallel %2: i32 in %0 .. %1 {
+    adstack_alloca s: f32
+    %3: i32 = load g[%2] %4: i32 = const 0 %5: u1 = cmp_gt %3, %4
+    if %5 {
+      %6: f32 = const 1.0
+      for %7: i32 in %4 .. %3 { adstack_push s, %6 }
+      %8: f32 = adstack_load_top s
+      store y[%2], %8
+    }
+  }
+}"""
+
+
+def test_a_list_that_cannot_grow_stays_where_it_was(bound: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call is refused; no buffer is then both in use and to be had, and the next call is right."""
+    executable = bound.compile(parse_kernel(GATED), Options())
+
+    def launch(passing: int) -> np.ndarray:
+        gate, y = np.zeros(200_000, np.int32), np.zeros(200_000, np.float32)
+        gate[:passing] = 1
+        sizes = Sizes({"s": 1}, rows={(0, "real"): passing}, totals={"s": passing}, iterations={0: gate.size})
+        executable.run({"g": gate, "y": y}, {}, sizes, Draws())
+        return y
+
+    assert launch(5).sum() == 5
+    (old,) = executable._lists
+    place, take = executable._place_lists, executable.pool.take
+
+    def refused(rooms: Any) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(executable.pool, "take", _none_left)
+            place(rooms)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(executable, "_place_lists", refused)
+        with pytest.raises(DeviceError, match="no memory is left"):
+            launch(90_000)
+    assert executable._lists == [old] and take(old.size) is not old
+    assert launch(90_000).sum() == 90_000
+
+
+def _none_left(size: int) -> Any:
+    raise DeviceError("no memory is left")
