@@ -45,7 +45,7 @@ def test_a_second_thread_waits_too(way: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_another_thread_drops_meanwhile_is_kept_for_its_launches(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_thread_drops_meanwhile_is_kept(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It launches and drops when the driver has ended the wait, and before the first thread goes on."""
     device = emulated("cuda-emulated").device
     name, gone = "wait_all" if way == "wait" else "copy_out", list[str]()
