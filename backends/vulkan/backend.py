@@ -33,8 +33,8 @@ from .queue import Queue
 MASK = "STACKGRAD_VULKAN_MASK"
 """Names of features, with commas between."""
 
-GROUPS = {True: 32, False: 1024}
-"""Most groups of a task, by whether the device is a CPU: 1,024 groups of 64 threads fill any GPU."""
+GROUPS = {True: 32, False: 4096}
+"""Most groups of a task, by whether the device is a CPU: 4,096 groups of 64 threads fill any GPU."""
 
 CAPABILITIES = {"Float64": "float64", "Int8": "int8", "Int16": "int16", "Int64Atomics": "int64_atomics",
                 "StorageBuffer8BitAccess": "int8", "StorageBuffer16BitAccess": "int16"}  # fmt: skip

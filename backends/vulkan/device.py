@@ -198,6 +198,19 @@ def choose(cards: Sequence[Card], wanted: str = "") -> Card:
     return found[0]
 
 
+_GRAPHICS, _COMPUTE = 1, 2
+"""VK_QUEUE_GRAPHICS_BIT, VK_QUEUE_COMPUTE_BIT."""
+
+
+def compute_family(flags: Sequence[int]) -> int | None:
+    """The family of queues to use, by the flags of each: of shaders alone if there is one, else the first with shaders.
+
+    A queue that draws too takes half as long again for each submission (docs/decisions/launches_on_vulkan.md).
+    """
+    fit = [k for k, has in enumerate(flags) if has & _COMPUTE]
+    return min(fit, key=lambda k: (flags[k] & _GRAPHICS, k), default=None)
+
+
 class Device:
     """An open device. Raises Absent if there is none, DeviceError if it does not open; it holds nothing then.
 
@@ -244,8 +257,7 @@ class Device:
 
     def _compute_family(self) -> int:
         families = self.vk.vkGetPhysicalDeviceQueueFamilyProperties(self.card.handle)
-        compute = self.vk.VK_QUEUE_COMPUTE_BIT
-        found = next((k for k, family in enumerate(families) if family.queueFlags & compute), None)
+        found = compute_family([family.queueFlags for family in families])
         if found is None:
             raise Absent(f"{self.card.name} has no queue for compute shaders", "use another device or backend")
         return found

@@ -7,7 +7,8 @@ not wait. Memory is what the adstacks hold after the work has run.
 import ctypes
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -241,22 +242,42 @@ def _seconds(ti: Any, call: Callable[[], Any], number: int = 20) -> float:
 
 
 def _copy_bandwidth(size: int) -> float:
-    """Bytes a second, read and written, of a copy of so many bytes by the driver."""
+    """Bytes a second, read and written, of a copy of so many bytes by the driver. Raises OSError if CUDA has none."""
     cuda = ctypes.CDLL("libcuda.so.1")
-    source, target = ctypes.c_uint64(), ctypes.c_uint64()
-    for place in (source, target):
-        if cuda.cuMemAlloc_v2(ctypes.byref(place), ctypes.c_size_t(size)):
-            raise MemoryError(f"{size} bytes for a copy")
-    found = []
-    for _ in range(9):
-        begin = time.perf_counter()
-        for _ in range(20):
-            cuda.cuMemcpyDtoDAsync_v2(target, source, ctypes.c_size_t(size), None)
-        cuda.cuCtxSynchronize()
-        found.append((time.perf_counter() - begin) / 20)
-    for place in (source, target):
-        cuda.cuMemFree_v2(place)
+    with _context(cuda):
+        source, target = ctypes.c_uint64(), ctypes.c_uint64()
+        for place in (source, target):
+            if cuda.cuMemAlloc_v2(ctypes.byref(place), ctypes.c_size_t(size)):
+                raise MemoryError(f"{size} bytes for a copy")
+        found = []
+        for _ in range(9):
+            begin = time.perf_counter()
+            for _ in range(20):
+                cuda.cuMemcpyDtoDAsync_v2(target, source, ctypes.c_size_t(size), None)
+            cuda.cuCtxSynchronize()
+            found.append((time.perf_counter() - begin) / 20)
+        for place in (source, target):
+            cuda.cuMemFree_v2(place)
     return 2 * size / median(found)
+
+
+@contextmanager
+def _context(cuda: Any) -> Iterator[None]:
+    """The context that is current, or, where the library uses CUDA not at all, that of the first device."""
+    current, device = ctypes.c_void_p(), ctypes.c_int()
+    if not cuda.cuCtxGetCurrent(ctypes.byref(current)) and current.value:
+        yield
+        return
+    if cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0):
+        raise OSError("no device of CUDA")
+    if cuda.cuDevicePrimaryCtxRetain(ctypes.byref(current), device):
+        raise OSError("no context of CUDA")
+    try:
+        cuda.cuCtxSetCurrent(current)
+        yield
+    finally:
+        cuda.cuCtxSetCurrent(None)
+        cuda.cuDevicePrimaryCtxRelease_v2(device)
 
 
 @device_work

@@ -7,6 +7,7 @@ import sys
 import pytest
 import stackgrad as sg
 from stackgrad.harness.bench import __main__ as command
+from stackgrad.harness.bench import device_works
 from stackgrad.harness.bench.device_works import DEVICE_WORKS
 from stackgrad.harness.bench.run import Column, measure
 from stackgrad.harness.bench.works import FRESH, WORKS, agree
@@ -61,3 +62,35 @@ def test_wrong_gradients_are_not_timed():
 def test_fresh_works_take_a_process_a_sample():
     found = measure("warm_cache", ["stackgrad"], {"stackgrad": sys.executable}, 1, 1)
     assert len(found["grad"]["stackgrad"].samples) == 1
+
+
+class Driver:
+    """A driver of CUDA that notes what is called; contexts are numbers. refuses: a function that gives an error."""
+
+    def __init__(self, current: int, refuses: str = "") -> None:
+        self.current, self.refuses, self.calls = current, refuses, []
+
+    def __getattr__(self, name):
+        def call(*args):
+            self.calls.append(name)
+            if name == "cuCtxGetCurrent":
+                args[0]._obj.value = self.current
+            if name == "cuDevicePrimaryCtxRetain":
+                args[0]._obj.value = 7
+            if name == "cuCtxSetCurrent":
+                self.current = None if args[0] is None else args[0].value
+            return int(name == self.refuses)
+
+        return call
+
+
+def test_a_copy_is_timed_in_a_context_of_its_own_where_there_is_none():
+    driver = Driver(current=3)
+    with device_works._context(driver):
+        assert driver.calls == ["cuCtxGetCurrent"]
+    driver = Driver(current=0, refuses="cuCtxGetCurrent")  # nobody has called cuInit
+    with device_works._context(driver):
+        assert driver.current == 7
+    assert driver.current is None and driver.calls[-1] == "cuDevicePrimaryCtxRelease_v2"
+    with pytest.raises(OSError, match="no device"), device_works._context(Driver(0, "cuInit")):
+        pass

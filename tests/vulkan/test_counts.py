@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from stackgrad.backends.vulkan.counts import iterations
-from stackgrad.backends.vulkan.device import Absent, Card, choose
+from stackgrad.backends.vulkan.device import Absent, Card, choose, compute_family
 from stackgrad.compiler.ir.parser import parse_kernel
 
 
@@ -47,3 +47,10 @@ def test_why_there_is_none(cards: list[Card], wanted: str, reason: str) -> None:
     with pytest.raises(Absent) as caught:
         choose(cards, wanted)
     assert reason in caught.value.reason and caught.value.cure
+
+
+@pytest.mark.parametrize(("flags", "family"), [
+    ([0xF, 0xC, 0xE, 0x2C, 0x10C], 2), ([7], 0), ([4, 7, 7], 1), ([4, 1], None), ([], None), ([6, 7, 2], 0),
+])  # fmt: skip
+def test_a_queue_for_shaders_alone_comes_before_one_that_draws(flags: list[int], family: int | None) -> None:
+    assert compute_family(flags) == family

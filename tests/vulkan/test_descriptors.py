@@ -10,7 +10,7 @@ from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.launcher import Launcher
 from stackgrad.backends.spirv import access
 from stackgrad.backends.vulkan import descriptors
-from stackgrad.backends.vulkan.backend import VulkanBackend
+from stackgrad.backends.vulkan.backend import VulkanBackend, most_threads
 from stackgrad.backends.vulkan.memory import Heap
 from stackgrad.backends.vulkan.recording import Recording
 from stackgrad.compiler.driver import prepare_reverse
@@ -152,7 +152,7 @@ def rows(n: int) -> Any:
 
 def test_adstacks_that_no_buffer_holds_are_split(bound: VulkanBackend) -> None:
     """A heap larger than what a shader reaches (128 MiB here): parts of a task, each with a window of its own."""
-    reach, most = bound.device.card.reach, 32 * 64 if bound.device.card.is_cpu else 1024 * 64
+    reach, most = bound.device.card.reach, most_threads(bound.device)
     text = ROW.replace("CAPACITY", str(reach // (most * 4) + 3000))
     assert agrees(bound, text, rows(most + 700))
     assert bound.heap_report()["integer"]["current"] > reach
