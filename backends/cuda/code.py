@@ -338,9 +338,9 @@ class _Entries:
 
     def _select(self, entry: _Entry) -> None:
         b, box = entry.b, self._box(entry)
-        thread, threads = warp.thread(self.m, b), warp.threads(self.m, b)
+        blocks, zero = b.zext(warp.special(self.m, b, "nctaid.x"), I64), const(I64, 0)
         run = select_function(self.m, self.index, self.task)
-        b.call(run, [entry.block, box, thread, volume(b, box, 0, self.axes), threads, thread])
+        b.call(run, [entry.block, box, zero, volume(b, box, 0, self.axes), blocks, zero])
 
     def _run_listed(self, entry: _Entry) -> None:
         """Over the numbers in the list, unless more pass than it has room for: then over all iterations."""

@@ -24,7 +24,8 @@ from ..llvm.layout import Layout
 from ..llvm.module import Generated
 from ..llvm.target import CPU
 from ..llvm.types import I8, I32, I64, PTR, const
-from .policy import WARP
+from .policy import BUSY, WARP
+from .warp import ROUNDS
 
 LAUNCH_KERNEL, MEMSET, RECORD, STREAM, PENDING, MOST, TABLE = range(7)
 """Words of the driver's table: addresses of three functions; the current stream; whether launches may be in flight;
@@ -145,10 +146,19 @@ class _Launch:
             held = self._slot(layout.threads_at[index])
             width = self._fitting(held)
         if index in layout.list_at:
-            self._choose(index, self._least(count, most), self._least(count, held), width)
+            self._choose(index, self._by_chunks(count, most), self._least(count, held), width)
         else:
             self._start("task", index, self._least(count, held), width)
         self._start("finish", index, one)
+
+    def _by_chunks(self, count: ir.Value, most: ir.Value) -> ir.Value:
+        """Threads that decide several iterations each, where that leaves enough of them (chunks.py)."""
+        b, threads = self.b, count
+        for rounds in reversed(ROUNDS):
+            each = b.udiv(b.add(count, const(I64, rounds - 1)), const(I64, rounds))
+            enough = b.udiv(most, const(I64, BUSY))
+            threads = b.select(b.icmp_unsigned(">=", each, enough), each, threads)
+        return self._least(threads, most)
 
     def _fitting(self, rows: ir.Value) -> ir.Value:
         """Threads of a block, so that there are not more threads than rows: a whole number of blocks, or one."""

@@ -34,6 +34,9 @@ LEAST, MOST = 16384, 65536
 FREE = 1 << 20
 """Bytes of rows that a task has for the asking, however few iterations need one."""
 
+BUSY = 2
+"""A thread decides more than one gate (chunks.py) where the threads are still one in so many of what the device holds."""
+
 SPARSE = 2
 """A list is made where at most one in so many iterations passes."""
 

@@ -5,13 +5,16 @@ their meaning for one thread, by name. Special registers are read through the in
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...compiler.ir.types import Scalar
 from ..llvm import ir
 from ..llvm.atomics import combine
 from ..llvm.builder import IRBuilder
 from ..llvm.emit import Arith, ModuleState
 from ..llvm.target import NVPTX
-from ..llvm.types import I1, I32, I64, VOID, const, memory_type, pointer
+from ..llvm.types import I1, I16, I32, I64, VOID, const, memory_type, pointer
+from .policy import BLOCK
 
 
 def special(m: ModuleState, b: IRBuilder, name: str) -> ir.Value:
@@ -33,42 +36,115 @@ def threads(m: ModuleState, b: IRBuilder) -> ir.Value:
     return b.mul(_wide(m, b, "nctaid.x"), _wide(m, b, "ntid.x"))
 
 
-def claim(m: ModuleState, b: IRBuilder, cell: ir.Value) -> ir.Value:
-    """The next number of a counter, by one atomic for all lanes that ask together. cell: address of an i64."""
-    function = m.helper("sg.warp.claim", I64, [pointer(NVPTX.space)], _claim, ("nounwind", "convergent", "noinline"))
-    return b.call(function, [cell])
+# ---- lists --------------------------------------------------------------------------------------------------
+
+ROUNDS = (8, 4, 1)
+"""Of how many iterations a thread may decide at once whether they are listed."""
+
+_CONVERGENT = ("nounwind", "convergent", "noinline")
+_INLINED = ("nounwind", "convergent", "alwaysinline")
+
+
+def list_block(m: ModuleState, b: IRBuilder, passes: Sequence[ir.Value]) -> ir.Value:
+    """How many of the numbers that the threads of a block ask about pass (i32); which do, `listed` tells. The block has
+    BLOCK threads.
+
+    A thread asks about `first_asked` and every `lanes`-th from there on, and gives a condition for each: an i1. All
+    threads must come here.
+    """
+    name, rounds = f"sg.block.list.{len(passes)}", len(passes)
+    return b.call(m.helper(name, I32, [I1] * rounds, _list, _INLINED), passes)
+
+
+def lanes(m: ModuleState, b: IRBuilder) -> ir.Value:
+    """Threads of a warp, as an i32."""
+    return special(m, b, "warpsize")
+
+
+def first_asked(m: ModuleState, b: IRBuilder, rounds: int) -> ir.Value:
+    """The first number that this thread asks about (i32): a warp asks about neighbours."""
+    lane = special(m, b, "laneid")
+    return b.add(b.mul(b.sub(special(m, b, "tid.x"), lane), const(I32, rounds)), lane)
+
+
+def listed(m: ModuleState, b: IRBuilder, place: ir.Value, is_all: ir.Value) -> ir.Value:
+    """The number at a place (i32) of the list that the block made last, in ascending order. is_all: all numbers pass,
+    and then none is written down.
+    """
+    return b.select(is_all, place, b.zext(b.load(b.gep(_list_memory(m), place, I16), I16), I32))
+
+
+def _list_memory(m: ModuleState) -> ir.Value:
+    return m.module.shared("sg.shared.list", I16, BLOCK * max(ROUNDS))
+
+
+def _list(e: Arith, function: ir.Function) -> None:
+    """Each warp counts, the counts before it say where its numbers go."""
+    b, m, passes = e.b, e.m, function.args
+    masks = [_ballot(m, b, one) for one in passes]
+    counts = [e.intrinsic("ctpop", mask) for mask in masks]
+    thread, lane = special(m, b, "tid.x"), special(m, b, "laneid")
+    warp = b.lshr(thread, const(I32, 5))
+    totals = m.module.shared("sg.shared.totals", I32, BLOCK // 32)
+    with b.if_then(b.icmp_unsigned("==", lane, const(I32, 0))):
+        b.store(_sum(b, counts), b.gep(totals, warp, I32))
+    _barrier(m, b)
+    of_warps = [b.load(b.gep(totals, const(I32, k), I32), I32) for k in range(BLOCK // 32)]
+    total = _sum(b, of_warps)
+    ahead = [b.icmp_unsigned(">", warp, const(I32, k)) for k in range(BLOCK // 32 - 1)]
+    place = _sum(b, [b.select(is_ahead, count, const(I32, 0)) for is_ahead, count in zip(ahead, of_warps)])
+    with b.if_then(b.icmp_unsigned("!=", total, const(I32, BLOCK * len(passes)))):
+        _write(e, passes, masks, counts, place)
+    _barrier(m, b)
+    b.ret(total)
+
+
+def _write(
+    e: Arith, passes: Sequence[ir.Value], masks: Sequence[ir.Value], counts: Sequence[ir.Value], place: ir.Value
+) -> None:  # fmt: skip
+    b, m = e.b, e.m
+    memory, below, number = _list_memory(m), special(m, b, "lanemask.lt"), first_asked(m, b, len(passes))
+    for one, mask, count in zip(passes, masks, counts):
+        with b.if_then(one):
+            at = b.add(place, e.intrinsic("ctpop", b.and_(mask, below)))
+            b.store(b.trunc(number, I16), b.gep(memory, at, I16))
+        place, number = b.add(place, count), b.add(number, const(I32, 32))
+
+
+def _sum(b: IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
+    total = values[0]
+    for value in values[1:]:
+        total = b.add(total, value)
+    return total
+
+
+def _ballot(m: ModuleState, b: IRBuilder, cond: ir.Value) -> ir.Value:
+    """Of all lanes of the warp, those in which a condition holds; all must come here."""
+    return b.call(m.declare("llvm.nvvm.vote.ballot.sync", I32, [I32, I1]), [const(I32, -1), cond])
+
+
+def claim_block(m: ModuleState, b: IRBuilder, cell: ir.Value, count: ir.Value) -> ir.Value:
+    """What a counter was before a block adds to it by one atomic; count: an i64, the same in all threads, which all
+    must come here. For nothing nothing is added, and what was is not told.
+    """
+    place = [pointer(NVPTX.space), I64]
+    return b.call(m.helper("sg.block.claim", I64, place, _claim, _CONVERGENT), [cell, count])
 
 
 def _claim(e: Arith, function: ir.Function) -> None:
-    """Lanes number themselves below the first one, which adds their number to the counter and tells the sum before."""
-    b, m, (cell,) = e.b, e.m, function.args
-    active = b.call(m.declare("llvm.nvvm.activemask", I32, []), [])
-    below = b.and_(active, special(m, b, "lanemask.lt"))
-    rank = e.intrinsic("ctpop", below)
-    first = b.call(m.declare("llvm.cttz.i32", I32, [I32, I1]), [active, const(I1, True)])
-    before = b.block
-    adds, all_know = function.append_basic_block("first"), function.append_basic_block("all")
-    b.cbranch(b.icmp_unsigned("==", rank, const(I32, 0)), adds, all_know)
-    b.position_at_end(adds)
-    found = b.atomic_rmw("add", cell, b.zext(e.intrinsic("ctpop", active), I64), "monotonic")
-    told = b.trunc(found, I32)
-    b.branch(all_know)
-    b.position_at_end(all_know)
-    base = b.phi(I32)
-    base.add_incoming(const(I32, 0), before)
-    base.add_incoming(told, adds)
-    shuffle = m.declare("llvm.nvvm.shfl.sync.idx.i32", I32, [I32] * 4)
-    start = b.call(shuffle, [active, base, first, const(I32, 31)])
-    b.ret(b.zext(b.add(start, rank), I64))
+    b, m, (cell, count) = e.b, e.m, function.args
+    told = m.module.shared("sg.shared.told", I64, 1)
+    first = b.icmp_unsigned("==", special(m, b, "tid.x"), const(I32, 0))
+    with b.if_then(b.and_(first, b.icmp_unsigned("!=", count, const(I64, 0)))):
+        b.store(b.atomic_rmw("add", cell, count, "monotonic"), told)
+    _barrier(m, b)
+    b.ret(b.load(told, I64))
 
 
 # ---- reductions ---------------------------------------------------------------------------------------------
 
 WARPS = 32
 """Warps of a block, at most."""
-
-_CONVERGENT = ("nounwind", "convergent", "noinline")
-
 
 def reduce_block(m: ModuleState, b: IRBuilder, op: str, t: Scalar, own: ir.Value) -> ir.Value:
     """What all threads of the block have, combined in a fixed order; thread 0 gets it. All of them must come here."""

@@ -98,7 +98,10 @@ def trap_if(e: Emitter, bad: ir.Value, site: int, first: ir.Value, second: ir.Va
     b.cbranch(bad, fail, go_on, unlikely=True)
     b.position_at_end(fail)
     report(e, site, first, second)
-    b.ret(const(I32, FAILED))
+    if e.failed is None:
+        b.ret(const(I32, FAILED))
+    else:
+        b.branch(e.failed)
     b.position_at_end(go_on)
 
 

@@ -22,6 +22,10 @@ from .types import I8, I32, I64, PTR, const, pointer
 assert adstack and memory, "they add their rows to LOWER"
 
 
+Run = tuple[ir.Value, ir.Value, ir.Value]
+"""Places of iterations: first, first + stride, ... < last, in this order: (first, last, stride)."""
+
+
 class Additions:
     """What a target adds to the function of a task: nothing. copies: of the body, for iterations that run together.
     late: they load before any of them writes.
@@ -33,6 +37,10 @@ class Additions:
     def begin(self, e: Emitter) -> None:
         """Before the first iteration."""
 
+    def enter(self, e: Emitter, run: Run) -> Run:
+        """The run that the loop takes. What is opened here stays open until `leave`."""
+        return run
+
     def number(self, e: Emitter, place: ir.Value) -> ir.Value:
         """Number of the iteration at a place of the run."""
         return place
@@ -40,8 +48,11 @@ class Additions:
     def after(self, e: Emitter) -> None:
         """Behind the body of an iteration that did not end early."""
 
+    def leave(self, e: Emitter) -> None:
+        """Behind the last iteration of a run."""
+
     def end(self, e: Emitter) -> None:
-        """Behind the last iteration, where nothing failed."""
+        """Behind the last run, where nothing failed."""
 
 
 NOTHING = Additions()
@@ -128,6 +139,7 @@ def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task, add
     if additions.copies > 1:
         first = _groups(e, task, additions, latch, first)
         latch.append(e.flow.append("next"))
+    first, last, stride = additions.enter(e, (first, last, stride))
     header, body, done = (e.flow.append(name) for name in ("iterations", "iteration", "done"))
     before, b = e.b.block, e.b
     e.flow.go(header)
@@ -142,9 +154,25 @@ def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task, add
     k.add_incoming(b.add(k, stride), latch[-1])
     b.branch(header)
     b.position_at_end(done)
+    additions.leave(e)
     additions.end(e)
     _end(e, OK)
     e.finish()
+
+
+def decision_function(
+    m: ModuleState, index: int, task: Task, name: str, decide: Callable[[Emitter], ir.Value]
+) -> ir.Function:  # fmt: skip
+    """sg.NAME.N(block, box, number) of a device: 1 if a condition holds behind the body of that iteration, 0 if not,
+    FAILED if it has recorded an error.
+    """
+    function = _function(m, f"sg.{name}.{index}", 1)
+    e = _open(m, function, index, task.body, lambda e: _end(e, 0))
+    _iteration(e, task, NOTHING, function.args[2], e.b.block)
+    if not e.b.block.is_terminated:
+        e.b.ret(e.b.zext(decide(e), I32))
+    e.finish()
+    return function
 
 
 def _iteration(e: Emitter, task: Task, additions: Additions, k: ir.Value, header: ir.Block) -> _Odometer | None:

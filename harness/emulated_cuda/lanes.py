@@ -30,13 +30,27 @@ def _zero(name: str, result: str, types: list[str]) -> str:
 
 
 def _claim(name: str, result: str, types: list[str]) -> str:
-    """The next number of a counter."""
-    return f"  %v = atomicrmw add {types[0]} %a0, {result} 1 monotonic\n  ret {result} %v"
+    """What a counter was before it is added to."""
+    return f"  %v = atomicrmw add {types[0]} %a0, {result} %a1 monotonic\n  ret {result} %v"
+
+
+def _list(name: str, result: str, types: list[str]) -> str:
+    """The places of the conditions that hold, in memory that the block shares; gives their number."""
+    lines = []
+    for k in range(len(types)):
+        before = f"%n{k}" if k else "0"
+        lines.append(f"  %at{k} = getelementptr i16, ptr addrspace(3) @\"sg.shared.list\", i32 {before}")
+        lines.append(f"  %was{k} = load i16, ptr addrspace(3) %at{k}")
+        lines.append(f"  %new{k} = select i1 %a{k}, i16 {k}, i16 %was{k}")
+        lines.append(f"  store i16 %new{k}, ptr addrspace(3) %at{k}")
+        lines.append(f"  %one{k} = zext i1 %a{k} to i32\n  %n{k + 1} = add i32 {before}, %one{k}")
+    return "\n".join([*lines, f"  ret i32 %n{len(types)}"])
 
 
 ONE_LANE: dict[str, Body] = {
     "ballot": _ballot,
     "claim": _claim,
+    "list": _list,
     "reduce": _same,
     "broadcast": _same,
     "shuffle": _same,

@@ -10,6 +10,7 @@ from stackgrad.backends.base import Options
 from stackgrad.backends.cuda.code import generate
 from stackgrad.backends.cuda.ptx import ptx
 from stackgrad.backends.cuda.toolkit import libdevice_path, ptxas_path
+from stackgrad.backends.cuda.warp import ROUNDS
 from stackgrad.compiler.errors import Unsupported
 from stackgrad.compiler.ir.nodes import Kernel, Op
 from stackgrad.compiler.ir.ops import ATOMIC_OPS, OPS, atomic_fits, result_type
@@ -291,7 +292,10 @@ def test_a_gated_task_can_run_over_a_list(tmp_path: Path) -> None:
     assert code.layout.length_at == {0: 0}
     text = ptx(parse_kernel(GATED))
     assert entries(text) == [f"gated_{kind}_0" for kind in ("select", "listed", "task")]
-    assert "shfl.sync" in text and "activemask" in text
+    select = text[text.index("gated_select_0(") : text.index("gated_listed_0(")]
+    rounds, once = sum(ROUNDS), len(ROUNDS)
+    assert select.count("vote.sync.ballot") == rounds and select.count("bar.sync") == 2 * once + 1
+    assert select.count("atom.") == 1, "for a block and chunk"
     assemble(text, tmp_path)
 
 

@@ -244,7 +244,7 @@ entry.1:
 
 define ptx_kernel void @"apart"(ptr addrspace(1) %a0) {
 entry.1:
-  %v1 = call i64 @"sg.warp.claim"(ptr addrspace(1) %a0)
+  %v1 = call i64 @"sg.block.claim"(ptr addrspace(1) %a0, i64 1)
   %v2 = add i64 %v1, 1
   %v3 = getelementptr i64, ptr addrspace(1) %a0, i64 %v2
   store i64 %v1, ptr addrspace(1) %v3
@@ -255,7 +255,7 @@ entry.1:
 
 declare i32 @"llvm.nvvm.activemask"()
 
-define internal i64 @"sg.warp.claim"(ptr addrspace(1) %a0) nounwind convergent noinline {
+define internal i64 @"sg.block.claim"(ptr addrspace(1) %a0, i64 %a1) nounwind convergent noinline {
 entry.1:
   %v1 = call i32 @"llvm.nvvm.activemask"()
   %v2 = zext i32 %v1 to i64

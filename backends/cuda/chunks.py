@@ -1,0 +1,121 @@
+"""The loop of a block over chunks of neighbouring iterations, of which it lists those that pass a gate.
+
+    for each chunk of the block:
+        decide    each thread a gate for every 32nd iteration: 8, 4 or 1 of them, so that warps read neighbours
+        list      in memory that the block shares, the offsets of what passes, in order
+        run       k = thread, thread + threads, ... < length of the list
+
+The gate may be decided again where the iterations run, so deciding early may let one pass that does nothing.
+
+Invariant: all threads of a block come to each chunk, also those in which something failed, so that barriers are met.
+They run nothing more.
+"""
+from __future__ import annotations
+
+from ..llvm import ir
+from ..llvm.emit import Emitter
+from ..llvm.function import Run
+from ..llvm.types import I1, I32, I64, const
+from . import warp
+
+
+class Chunks:
+    """The loop, being written. start: number of the chunk's first iteration. size: how many it has. passing: how many
+    of them pass, an i32.
+    """
+
+    start: ir.Phi
+    size: ir.Value
+    passing: ir.Value
+
+    def __init__(self, decide: ir.Function) -> None:
+        """decide: see decision_function."""
+        self.decide = decide
+
+    def open(self, e: Emitter, count: ir.Value, blocks: ir.Value) -> Run:
+        """Begin a chunk; gives the run over its list. count: of iterations. blocks: how many take part."""
+        b = e.b
+        self._alive = e.alloca(I1)
+        b.store(const(I1, True), self._alive)
+        self._place(e, count, blocks)
+        before = b.block
+        self._head, chunk, self._over = (e.flow.append(name) for name in ("chunks", "chunk", "ran"))
+        e.failed, self._latch = e.flow.append("failed"), e.flow.append("chunked")
+        e.flow.go(self._head)
+        self.start = b.phi(I64)
+        self.start.add_incoming(self._first, before)
+        b.cbranch(b.icmp_unsigned("<", self.start, count), chunk, self._over)
+        b.position_at_end(chunk)
+        rest = b.sub(count, self.start)
+        self.size = b.select(b.icmp_unsigned("<", rest, self._width), rest, self._width)
+        self.passing = self._decide(e)
+        self._is_all = b.icmp_unsigned("==", self.passing, b.trunc(self._width, I32))
+        mine = b.select(b.load(self._alive, I1), self.passing, const(I32, 0))
+        thread, threads = (b.zext(warp.special(e.m, b, name), I64) for name in ("tid.x", "ntid.x"))
+        return thread, b.zext(mine, I64), threads
+
+    def _place(self, e: Emitter, count: ir.Value, blocks: ir.Value) -> None:
+        """How wide chunks are, the first one of this block, and how far it is to the next: no more iterations for a
+        thread than leave a chunk for each block, or the most.
+        """
+        b = e.b
+        threads, block = (b.zext(warp.special(e.m, b, name), I64) for name in ("ntid.x", "ctaid.x"))
+        grid = b.mul(threads, blocks)
+        rounds: ir.Value = const(I64, warp.ROUNDS[0])
+        for fewer in warp.ROUNDS[1:]:
+            is_enough = b.icmp_unsigned("<=", count, b.mul(grid, const(I64, fewer)))
+            rounds = b.select(is_enough, const(I64, fewer), rounds)
+        self._rounds, self._width = rounds, b.mul(threads, rounds)
+        self._stride = b.mul(grid, rounds)
+        takes_part = b.icmp_unsigned("<", block, blocks)
+        self._first = b.select(takes_part, b.mul(block, self._width), count)
+
+    def _decide(self, e: Emitter) -> ir.Value:
+        """How many pass, by the code for as many rounds as there are."""
+        b, joined = e.b, e.flow.append("decided")
+        found = []
+        for rounds in warp.ROUNDS:
+            this, other = e.flow.append("decide"), e.flow.append("fewer")
+            b.cbranch(b.icmp_unsigned("==", self._rounds, const(I64, rounds)), this, other)
+            b.position_at_end(this)
+            found.append((self._decide_all(e, rounds), b.block))
+            b.branch(joined)
+            b.position_at_end(other)
+        found.append((const(I32, 0), b.block))
+        b.branch(joined)
+        b.position_at_end(joined)
+        passing = b.phi(I32)
+        for value, block in found:
+            passing.add_incoming(value, block)
+        return passing
+
+    def _decide_all(self, e: Emitter, rounds: int) -> ir.Value:
+        """Iterations behind the last one are the last one, and do not pass: what all read can be read at once."""
+        b, size = e.b, e.b.trunc(self.size, I32)
+        last, at, passes = b.sub(size, const(I32, 1)), warp.first_asked(e.m, b, rounds), []
+        for _ in range(rounds):
+            is_there = b.icmp_unsigned("<", at, size)
+            number = b.add(self.start, b.zext(b.select(is_there, at, last), I64))
+            assert e.box is not None
+            found = b.call(self.decide, [e.argument_block, e.box, number])
+            passes.append(b.and_(is_there, b.icmp_unsigned("==", found, const(I32, 1))))
+            at = b.add(at, warp.lanes(e.m, b))
+        return warp.list_block(e.m, b, passes)
+
+    def number(self, e: Emitter, place: ir.Value) -> ir.Value:
+        """Of the iteration at a place of the list."""
+        found = warp.listed(e.m, e.b, e.b.trunc(place, I32), self._is_all)
+        return e.b.add(self.start, e.b.zext(found, I64))
+
+    def close(self, e: Emitter) -> None:
+        """End the chunk. What follows stands behind the loop."""
+        b, failed = e.b, e.failed
+        assert failed is not None
+        e.flow.go(self._latch)
+        self.start.add_incoming(b.add(self.start, self._stride), self._latch)
+        b.branch(self._head)
+        b.position_at_end(failed)
+        b.store(const(I1, False), self._alive)
+        b.branch(self._latch)
+        e.failed = None
+        b.position_at_end(self._over)
