@@ -35,7 +35,7 @@ FREE = 1 << 20
 """Bytes of rows that a task has for the asking, however few iterations need one."""
 
 BUSY = 2
-"""A thread decides more than one gate (chunks.py) where the threads are still one in so many of what the device holds."""
+"""A thread decides several gates (chunks.py) where threads are left for one in so many of those that a device holds."""
 
 SPARSE = 2
 """A list is made where at most one in so many iterations passes."""

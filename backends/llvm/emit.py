@@ -187,8 +187,8 @@ class Emitter(Arith):
     values: LLVM value by IR value. locals: stack memory by name. Loads from the argument block stand in the entry
     block, once each: the block does not change during a launch. box: where begins and extents of the task's axes are,
     if not in the block. partners: results of operations to come. private: what this thread keeps of updates that it
-    makes at the end of the task. failed: where an iteration that has recorded an error goes, if not out of the function.
-    late: where writes to memory are put off, what makes them. numbered: arrays of which the element at the task's own
+    makes at the end of the task. failed: where an iteration goes that has recorded an error, if not out of the
+    function. late: where writes to memory are put off, what makes them. numbered: arrays of which the element at the task's own
     indices has the number of the iteration.
     """
 
