@@ -145,7 +145,7 @@ class CpuExecutable:
         block.put(self.layout.request_at, ctypes.cast(self._request, ctypes.c_void_p).value or 0)
         return block
 
-    def refuse(self, block: Block, sizes: Sizes) -> None:
+    def refuse(self, block: Block, sizes: Sizes) -> bool:
         """Raise the error that a launch has left in its block."""
         published = [(s, stacks.capacity(s, sizes)) for s in self.layout.stacks]
         site, first, second = block.take_error()

@@ -38,16 +38,18 @@ class Bound:
 
 
 class Block:
-    """Memory of one launch at a time. written: arrays that the kernel writes, which must be writable."""
+    """Memory of one launch at a time. written: arrays that the kernel writes, which must be writable. size: bytes, if
+    they are more than the layout says.
+    """
 
-    def __init__(self, layout: Layout, kernel: str, written: set[str]) -> None:
+    def __init__(self, layout: Layout, kernel: str, written: set[str], size: int = 0) -> None:
         self.layout = layout
         self.kernel = kernel
         self.written = written
-        self._memory = ctypes.create_string_buffer(layout.size + ALIGN)
+        self._memory = ctypes.create_string_buffer(max(size, layout.size) + ALIGN)
         start = ctypes.addressof(self._memory)
         self.address = -(-start // ALIGN) * ALIGN
-        self.view = memoryview(self._memory)[self.address - start : self.address - start + layout.size].cast("B")
+        self.view = memoryview(self._memory)[self.address - start :].cast("B")
         self.bound = [Bound(array) for array in layout.arrays.values()]
         self.names = tuple(layout.arrays)
         self.scalar_names = tuple(layout.scalars)

@@ -41,7 +41,8 @@ class Launchable(Protocol):
     def calls_back(self) -> bool: ...
     def new_block(self) -> Block: ...
     def stand(self, block: Any, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool: ...
-    def refuse(self, block: Any, sizes: Sizes) -> None: ...
+    def refuse(self, block: Any, sizes: Sizes) -> bool:
+        """Raise why a launch failed, or make it after all; gives whether launches with the block still stand ready."""
 
 
 class HasWords(Protocol):
@@ -187,11 +188,14 @@ class Standing:
         return self.words[h.VALID] == h.ORPHAN
 
     def refuse(self) -> None:
-        """Raise the error of the launch that failed, and let the handle go."""
+        """Raise the error of the launch that failed, and let the handle go, unless it is made after all."""
+        is_ready = False
         try:
-            self.executable.refuse(self.block, self.sizes)
+            is_ready = self.executable.refuse(self.block, self.sizes)
         finally:
-            self.words[h.TAKEN] = self.words[h.VALID] = 0
+            self.words[h.TAKEN] = 0
+            if not is_ready:
+                self.words[h.VALID] = 0
 
     @property
     def is_taken(self) -> bool:

@@ -19,10 +19,11 @@ from .access import HostAccess
 from .borrowed import borrow, interface_of
 from .code import generate, layout_of
 from .device import Device
-from .driver import HINTS, CudaDriver, Driver, DriverError, Unavailable
+from .driver import HINTS, Driver, DriverError, Unavailable
 from .executable import CudaExecutable, limits_of
 from .heap import DeviceHeap
 from .memory import Buffers, is_addressable, managed_zeros
+from .nvidia import CudaDriver
 from .ptx import ptx
 
 

@@ -5,7 +5,7 @@ under way, that of its copy on the device; never an address of plain host memory
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -14,19 +14,26 @@ from ..cpu.block import Block, Bound
 from ..llvm.layout import Layout
 from .borrowed import Borrowed, lender_of
 from .device import Device
+from .instances import Instances
 from .memory import Buffers, owner_of
+from .replay import Key, block_bytes
 
 
 class DeviceBlock(Block):
     """A block, and which of its arrays are foreign, or memory of the GPU of other libraries, by name."""
 
-    def __init__(self, layout: Layout, kernel: str, written: set[str], device: Device, buffers: Buffers) -> None:
-        super().__init__(layout, kernel, written)
+    def __init__(
+        self, layout: Layout, kernel: str, written: set[str], device: Device, buffers: Buffers, keys: Sequence[Key]
+    ) -> None:  # fmt: skip
+        """keys: entry points of the kernel, in order."""
+        super().__init__(layout, kernel, written, block_bytes(layout, len(keys)))
         self.device, self.buffers = device, buffers
         self.foreign: dict[str, Bound] = {}
         self.borrowed: dict[str, Bound] = {}
         self._shared: dict[str, list[bool]] = {}
         self._states: dict[int, tuple[int, int]] = {}
+        self.graphs = Instances(device, keys)
+        self.graphs.begin(self)
         self.put(layout.driver_at, device.table_address)
         self.put(layout.halted_at, device.halted)
 
@@ -82,7 +89,8 @@ class DeviceBlock(Block):
                 self.buffers.give(address, size)
 
     def release(self) -> None:
-        """The states are free."""
+        """The states and the graph are free."""
+        self.graphs.release(self)
         for address, size in self._states.values():
             self.buffers.give(address, size)
         self._states = {}

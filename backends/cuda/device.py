@@ -23,11 +23,9 @@ from ...compiler.errors import StackgradError, Unsupported
 from ..base import Counters
 from ..prints import BYTES, Prints, Text, after
 from ..words import address_of, words
-from .driver import LAUNCH_KERNEL, MEMSET, RECORD, Driver, DriverError
-from .host_code import LAUNCH_KERNEL as LAUNCH_WORD
-from .host_code import MEMSET as MEMSET_WORD
-from .host_code import MOST, PENDING, STREAM, TABLE
-from .host_code import RECORD as RECORD_WORD
+from .driver import Driver, DriverError
+from .driver_table import ADDRESSES, LAUNCH_GRAPH, MOST, PENDING, STREAM, TABLE
+from .replay import PATIENCE
 
 Record = tuple[int, int, int]
 """Site, or -1 if there is no error, and the two numbers of its kind."""
@@ -95,12 +93,13 @@ class Records:
 @dataclass
 class Device:
     """A GPU and its driver. table: words that native code reads, see host_code.py. followers: are told when another
-    stream becomes the current one; forgetters: when one is about to go.
+    stream becomes the current one; forgetters: when one is about to go. patience: see replay.py.
     """
 
     driver: Driver
     counters: Counters = field(default_factory=Counters)
     is_capturing: bool = False
+    patience: int = PATIENCE
     followers: list[Callable[[int], None]] = field(default_factory=list)
     forgetters: list[Callable[[int], None]] = field(default_factory=list)
 
@@ -108,8 +107,8 @@ class Device:
         driver = self.driver
         points = driver.entry_points
         self.table = words(bytes(8 * TABLE))
-        self.table[LAUNCH_WORD], self.table[MEMSET_WORD] = points[LAUNCH_KERNEL], points[MEMSET]
-        self.table[RECORD_WORD] = points[RECORD]
+        for word, name in ADDRESSES.items():
+            self.table[word] = points[name]
         self.table[MOST] = driver.multiprocessors * RESIDENT
         self.table[STREAM] = driver.stream
         self.halted = driver.allocate(64)
@@ -185,22 +184,23 @@ class Device:
         """What is launched inside is recorded, in the list afterwards. Nothing can be waited for inside."""
         made: list[int] = []
         pending = self.table[PENDING]
+        graphs, self.table[LAUNCH_GRAPH] = self.table[LAUNCH_GRAPH], 0  # a graph is recorded of single launches
         with self.on(stream):
             self.driver.begin_capture(stream)
             self.is_capturing = True
             try:
                 yield made
             except BaseException:
-                self._end_capture(pending)
+                self._end_capture(pending, graphs)
                 with suppress(DriverError):
                     self.driver.destroy_graph(self.driver.end_capture(stream))
                 raise
-            self._end_capture(pending)
+            self._end_capture(pending, graphs)
             made.append(self.driver.end_capture(stream))
 
-    def _end_capture(self, pending: int) -> None:
+    def _end_capture(self, pending: int, graphs: int) -> None:
         self.is_capturing = False
-        self.table[PENDING] = pending
+        self.table[PENDING], self.table[LAUNCH_GRAPH] = pending, graphs
 
     def follow(self, stream: int, other: int) -> None:
         """What the stream does from now on is behind what the other one has to do so far."""

@@ -1,4 +1,4 @@
-"""What the backend asks of a GPU and its driver: `Driver`, and `CudaDriver`, which is NVIDIA's through cuda.bindings.
+"""What the backend asks of a GPU and its driver: `Driver`. nvidia.py is that of NVIDIA, through cuda.bindings.
 
 Everything is an integer here: addresses, streams, modules, functions, graphs. Another driver may stand in (one that
 runs kernels on the host, for machines without a GPU), so nothing above this file names a CUDA type.
@@ -8,19 +8,12 @@ which cannot, reports CONTEXT_ERRORS and is called again after `attach`.
 """
 from __future__ import annotations
 
-import importlib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from ...compiler.errors import DeviceError
-from .. import disk_cache
 from ..base import Options
-from .ptx import assemble
-
-LAUNCH_KERNEL, MEMSET, RECORD = "cuLaunchKernel", "cuMemsetD8Async", "cuEventRecord"
-"""Functions that native code calls by address."""
 
 CONTEXT_ERRORS = (201, 3)
 """Codes of calls from a thread that has no context: invalid context, not initialised."""
@@ -34,8 +27,6 @@ HINTS: dict[int, str] = {
     715: _LOST, 716: _LOST, 717: _LOST, 718: _LOST, 719: _LOST,
 }  # fmt: skip
 """What an error means for the program, by code."""
-
-_FORKED = "a GPU cannot be used in a process that was forked after it was opened: start processes by spawn"
 
 
 class DriverError(DeviceError):
@@ -66,6 +57,24 @@ class Card:
     l2_bytes: int
     memory_bytes: int
     driver_version: str = ""
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """A launch in a graph."""
+
+    function: int
+    blocks: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A graph, what is launched of it, and its node for each call."""
+
+    graph: int
+    executable: int
+    nodes: tuple[int, ...]
 
 
 class Driver(Protocol):
@@ -156,241 +165,10 @@ class Driver(Protocol):
     def launch_graph(self, graph: int, stream: int | None = None) -> None: ...
     def destroy_graph(self, graph: int) -> None: ...
 
+    def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> Instance:
+        """A graph of launches one behind the other. clear: address and bytes of what is set to zero before them.
+        parameter: address of the one that all of them take.
+        """
 
-class CudaDriver:
-    """NVIDIA's driver, by the primary context of a GPU, which other libraries of the process use too."""
-
-    def __init__(self, ordinal: int = 0) -> None:
-        """Raises Unavailable."""
-        self._cuda = _bindings()
-        self.stream = 0
-        self._process = os.getpid()
-        try:
-            self._open(ordinal)
-        except DriverError as refused:
-            cure = "install NVIDIA's driver, and see that `nvidia-smi` lists a GPU"
-            raise Unavailable(f"no GPU can be used: {refused.name}, {refused.text}", cure) from refused
-        except RuntimeError as missing:  # no library of the driver
-            text = str(missing).splitlines()[0] if str(missing) else type(missing).__name__
-            raise Unavailable(f"there is no driver of NVIDIA: {text}", "install it, or run on sg.cpu") from missing
-
-    def _open(self, ordinal: int) -> None:
-        cuda = self._cuda
-        self._call("cuInit", 0)
-        device = self._call("cuDeviceGet", ordinal)
-        self._context = self._call("cuDevicePrimaryCtxRetain", device)
-        self.attach()
-        of = cuda.CUdevice_attribute
-        asked = (
-            of.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-            of.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-            of.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
-            of.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE,
-        )
-        major, minor, processors, l2 = (int(self._call("cuDeviceGetAttribute", one, device)) for one in asked)
-        name = self._call("cuDeviceGetName", 256, device).split(b"\0")[0].decode()
-        version = int(self._call("cuDriverGetVersion"))
-        memory = int(self._call("cuDeviceTotalMem", device))
-        shown = f"{version // 1000}.{version % 1000 // 10}"
-        self.card = Card(name, (major, minor), processors, l2, memory, shown)
-        self.entry_points = {name: self._address(name) for name in (LAUNCH_KERNEL, MEMSET, RECORD)}
-
-    def _address(self, name: str) -> int:
-        return int(self._call("cuGetProcAddress", name.encode(), 12000, 0)[0])
-
-    def _call(self, name: str, *arguments: Any) -> Any:
-        """The result of a function of the driver; a tuple if there are several. Raises DriverError."""
-        code, *results = getattr(self._cuda, name)(*arguments)
-        if int(code):
-            raise self._refusal(int(code), name)
-        return None if not results else results[0] if len(results) == 1 else tuple(results)
-
-    def _refusal(self, code: int, call: str) -> DriverError:
-        return DriverError(code, *self.describe(code), call)
-
-    def describe(self, code: int) -> tuple[str, str]:
-        """(name, text) of a CUresult."""
-        cuda = self._cuda
-        try:
-            result = cuda.CUresult(code)
-        except ValueError:
-            return "unknown", "an error that this version does not know"
-        texts = (cuda.cuGetErrorName(result)[1], cuda.cuGetErrorString(result)[1])
-        name, text = (t.decode() if isinstance(t, bytes) else str(t) for t in texts)
-        return name, text if os.getpid() == self._process else f"{text}; {_FORKED}"
-
-    @property
-    def name(self) -> str:
-        return self.card.name
-
-    @property
-    def capability(self) -> tuple[int, int]:
-        return self.card.capability
-
-    @property
-    def multiprocessors(self) -> int:
-        return self.card.multiprocessors
-
-    @property
-    def l2_bytes(self) -> int:
-        return self.card.l2_bytes
-
-    @property
-    def memory_bytes(self) -> int:
-        return self.card.memory_bytes
-
-    def attach(self) -> None:
-        """Make the context current. Other libraries may have changed it, so it is set each time."""
-        self._call("cuCtxSetCurrent", self._context)
-
-    def _on(self, stream: int | None) -> int:
-        self.attach()
-        return self.stream if stream is None else stream
-
-    # -- code -----------------------------------------------------------------------------------------------
-
-    def assemble(self, text: str, entries: Sequence[str], options: Options) -> bytes:
-        """PTX, with a zero byte at the end, from the cache on disk if it is there."""
-        cache = disk_cache.active()
-        if cache is None:
-            return _assemble(text, entries, self.architecture)
-        key = disk_cache.key("ptx", disk_cache.made_by(), self.architecture, repr(tuple(entries)), text)
-        found = cache.get(key)
-        if found is None:
-            found = _assemble(text, entries, self.architecture)
-            cache.put(key, found)
-        return found
-
-    @property
-    def architecture(self) -> str:
-        """As LLVM names it: sm_90."""
-        major, minor = self.card.capability
-        return f"sm_{major}{minor}"
-
-    def load(self, image: bytes) -> int:
-        self.attach()
-        return int(self._call("cuModuleLoadData", image))
-
-    def unload(self, module: int) -> None:
-        self.attach()
-        self._call("cuModuleUnload", module)
-
-    def function(self, module: int, name: str) -> int:
-        self.attach()
-        return int(self._call("cuModuleGetFunction", module, name.encode()))
-
-    # -- memory ---------------------------------------------------------------------------------------------
-
-    def allocate(self, size: int) -> int:
-        self.attach()
-        return int(self._call("cuMemAlloc", max(size, 1)))
-
-    def allocate_managed(self, size: int) -> int:
-        self.attach()
-        everyone = self._cuda.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL
-        return int(self._call("cuMemAllocManaged", max(size, 1), int(everyone)))
-
-    def allocate_pinned(self, size: int) -> int:
-        self.attach()
-        flags = self._cuda.CU_MEMHOSTALLOC_PORTABLE | self._cuda.CU_MEMHOSTALLOC_DEVICEMAP
-        return int(self._call("cuMemHostAlloc", max(size, 1), int(flags)))
-
-    def free(self, address: int) -> None:
-        self.attach()
-        self._call("cuMemFree", address)
-
-    def free_pinned(self, address: int) -> None:
-        self.attach()
-        self._call("cuMemFreeHost", address)
-
-    def free_memory(self) -> tuple[int, int]:
-        self.attach()
-        free, total = self._call("cuMemGetInfo")
-        return int(free), int(total)
-
-    def copy_in(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        if size:
-            self._call("cuMemcpyHtoDAsync", to, source, size, self._on(stream))
-
-    def copy_out(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        if size:
-            own = self._on(stream)
-            self._call("cuMemcpyDtoHAsync", to, source, size, own)
-            self._call("cuStreamSynchronize", own)
-
-    def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        if size:
-            self._call("cuMemcpyDtoDAsync", to, source, size, self._on(stream))
-
-    def fill(self, address: int, item: int, width: int, count: int, stream: int | None = None) -> None:
-        if count:
-            self._call(f"cuMemsetD{8 * width}Async", address, item, count, self._on(stream))
-
-    def zero(self, address: int, size: int, stream: int | None = None) -> None:
-        self.fill(address, 0, 1, size, stream)
-
-    # -- streams, events, graphs ----------------------------------------------------------------------------
-
-    def new_stream(self) -> int:
-        self.attach()
-        return int(self._call("cuStreamCreate", 0))
-
-    def destroy_stream(self, stream: int) -> None:
-        self.attach()
-        self._call("cuStreamDestroy", stream)
-
-    def wait(self, stream: int | None = None) -> None:
-        self._call("cuStreamSynchronize", self._on(stream))
-
-    def wait_all(self) -> None:
-        self.attach()
-        self._call("cuCtxSynchronize")
-
-    def new_event(self) -> int:
-        self.attach()
-        return int(self._call("cuEventCreate", 0))
-
-    def destroy_event(self, event: int) -> None:
-        self.attach()
-        self._call("cuEventDestroy", event)
-
-    def record(self, event: int, stream: int | None = None) -> None:
-        self._call("cuEventRecord", event, self._on(stream))
-
-    def wait_event(self, event: int, stream: int | None = None) -> None:
-        self._call("cuStreamWaitEvent", self._on(stream), event, 0)
-
-    def elapsed(self, first: int, last: int) -> float:
-        self.attach()
-        self._call("cuEventSynchronize", last)
-        return float(self._call("cuEventElapsedTime", first, last))
-
-    def begin_capture(self, stream: int) -> None:
-        mode = self._cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        self._call("cuStreamBeginCapture", self._on(stream), mode)
-
-    def end_capture(self, stream: int) -> int:
-        graph = self._call("cuStreamEndCapture", self._on(stream))
-        try:
-            return int(self._call("cuGraphInstantiate", graph, 0))
-        finally:
-            self._call("cuGraphDestroy", graph)
-
-    def launch_graph(self, graph: int, stream: int | None = None) -> None:
-        self._call("cuGraphLaunch", graph, self._on(stream))
-
-    def destroy_graph(self, graph: int) -> None:
-        self.attach()
-        self._call("cuGraphExecDestroy", graph)
-
-
-def _bindings() -> Any:
-    try:
-        return importlib.import_module("cuda.bindings.driver")
-    except ImportError as missing:
-        reason = f"cuda.bindings is not installed ({missing})"
-        raise Unavailable(reason, "pip install 'stackgrad[cuda]'") from missing
-
-
-def _assemble(text: str, entries: Sequence[str], architecture: str) -> bytes:
-    return assemble(text, entries, architecture).encode() + b"\0"
+    def discard(self, instance: Instance) -> None:
+        """It is launched no more."""

@@ -32,6 +32,7 @@ from .heap import DeviceHeap
 from .host_code import host_code
 from .laps import Laps, laps
 from .memory import Buffers
+from .replay import WANTED, order
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
@@ -107,6 +108,7 @@ class CudaExecutable:
         self._placement = stacks.place(self.kernel, self.layout, limits_of(device.driver))
         self._load()
         names = {(entry.kind, entry.task): entry.name for entry in code.entries if entry.name}
+        self._keys = order(self.layout, names)
         self._host = NativeCode(host_code(self.kernel, self.layout, names, WIDTH), _EFFORT)
         self._launch: Callable[[int], int] = _LAUNCH(self._host.address)
         self._starting = device.prints.lock if self.calls_back else nullcontext()
@@ -197,15 +199,24 @@ class CudaExecutable:
                 self._again(block)
 
     def _again(self, block: DeviceBlock) -> None:
-        """A launch was refused: from a thread that the driver does not know yet it is made once more."""
+        """A launch was not made: what it lacked is done, once each, and it is made again, or refused with the reason.
+
+        From a thread that the driver does not know yet, the driver must be told; a graph for it may have to be made.
+        """
         driver = self.device.driver
-        code = block.word(self.layout.driver_error_at)
-        if code in CONTEXT_ERRORS:
-            driver.attach()
+        code = self._code(block)
+        cures: dict[int, Callable[[], None]] = dict.fromkeys(CONTEXT_ERRORS, driver.attach)
+        cures[WANTED] = lambda: block.graphs.make(block)
+        while code in cures:
+            cures.pop(code)()
             if self._launch(block.address) != FAILED:
                 return
-            code = block.word(self.layout.driver_error_at)
+            code = self._code(block)
         raise DriverError(code, *driver.describe(code), f"launch of kernel {self.kernel.name}")
+
+    def _code(self, block: DeviceBlock) -> int:
+        """Why the last launch of a block was not made."""
+        return block.word(self.layout.driver_error_at)
 
     @property
     def calls_back(self) -> bool:
@@ -252,7 +263,7 @@ class CudaExecutable:
     def new_block(self) -> DeviceBlock:
         """A block in which no launch stands yet."""
         layout = self.layout
-        block = DeviceBlock(layout, self.kernel.name, self._written, self.device, self.buffers)
+        block = DeviceBlock(layout, self.kernel.name, self._written, self.device, self.buffers, self._keys)
         block.put(layout.errors_at, self._loaded.record)
         if self.calls_back:
             block.put(layout.print_at, self.device.prints.address)
@@ -262,7 +273,14 @@ class CudaExecutable:
         self._loaded.blocks.append(block)
         return block
 
-    def refuse(self, block: DeviceBlock, sizes: Sizes) -> None:
-        """Make a launch that the driver has refused once more, or raise why."""
-        self._again(block)
+    def refuse(self, block: DeviceBlock, sizes: Sizes) -> bool:
+        """Make a launch that was not made once more, or raise why. Another thread may have used the heap meanwhile."""
+        block.prepare()
+        if not self.layout.stacks:
+            self._again(block)
+            return True
+        with self.heap.claimed() as heap:
+            stacks.bind(block, self._placement, sizes, heap)
+            self._again(block)
+            return heap is self.heap
 

@@ -6,6 +6,7 @@ part of the block is passed by value, so the block may be written again as soon 
 
 Invariant: an entry is started with as many threads as there are iterations where the host can count them, and not at
 all where there are none; the entry computes its bounds itself in any case, so a count is never trusted for more.
+All of them are planned before the first one is started, which one call of the driver may do for all (replay.py).
 """
 from __future__ import annotations
 
@@ -24,14 +25,12 @@ from ..llvm.layout import Layout
 from ..llvm.module import Generated
 from ..llvm.target import CPU
 from ..llvm.types import I8, I32, I64, PTR, const
+from .driver_table import LAUNCH_KERNEL, MEMSET, MOST, PENDING, RECORD, STREAM
 from .policy import BUSY, WARP
+from .replay import MOST_ENTRIES, PLAIN, Key, order, replay_function, three
 from .warp import ROUNDS
 
-LAUNCH_KERNEL, MEMSET, RECORD, STREAM, PENDING, MOST, TABLE = range(7)
-"""Words of the driver's table: addresses of three functions; the current stream; whether launches may be in flight;
-most threads that are worth starting for a task without adstacks."""
-
-Entries = Mapping[tuple[str, int], str]
+Entries = Mapping[Key, str]
 """Names of entry points by kind and task; see layout.ENTRIES."""
 
 _COUNTABLE = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast)
@@ -55,9 +54,11 @@ class _Launch:
     """The body of `launch`. A call that the driver refuses ends it."""
 
     def __init__(self, m: ModuleState, function: ir.Function, entries: Entries, width: int) -> None:
-        self.m, self.function, self.entries, self.width = m, function, entries, width
+        self.m, self.function, self.width = m, function, width
+        self.keys = order(m.layout, entries)
         self.b = IRBuilder(function.append_basic_block("entry"))
         self.block = function.args[0]
+        self.plan = self.b.alloca(I64, max(len(self.keys), 1))
         self.refused: list[tuple[ir.Value, ir.Block]] = []
         self.failed = function.append_basic_block("refused")
 
@@ -65,20 +66,26 @@ class _Launch:
         b = self.b
         self.table = b.load(self._at(self.m.layout.driver_at), PTR)
         self.stream = self._table(STREAM)
-        self._clear()
-        laps = self._slot(self.m.layout.laps_at)
-        self._lap(laps, 0)
+        for place in range(len(self.keys)):
+            b.store(const(I64, 0), self._planned(place))
         for index, task in enumerate(self.m.kernel.tasks):
-            self._task(index, task)
-            self._lap(laps, index + 1)
+            self._plan(index, task)
+        if len(self.keys) <= MOST_ENTRIES:
+            self._replay()
+        self._launch()
         self._pending()
         b.ret(const(I32, OK))
+        self._refuse()
+
+    def _refuse(self) -> None:
+        """Where calls go that the driver refuses."""
+        b = self.b
         b.position_at_end(self.failed)
         if self.refused:
             code = b.phi(I32)
             for value, source in self.refused:
                 code.add_incoming(value, source)
-            b.store(b.zext(code, I64), self._at(self.m.layout.driver_error_at))
+            b.store(b.sext(code, I64), self._at(self.m.layout.driver_error_at))
             self._pending()
         b.ret(const(I32, FAILED))
 
@@ -86,6 +93,10 @@ class _Launch:
 
     def _at(self, offset: int) -> ir.Value:
         return self.b.gep(self.block, const(I64, offset), I8)
+
+    def _planned(self, place: int) -> ir.Value:
+        """Address of the word of an entry in the plan (replay.py)."""
+        return self.b.gep(self.plan, const(I64, place), I64)
 
     def _slot(self, offset: int) -> ir.Value:
         return self.b.load(self._at(offset), I64)
@@ -123,16 +134,44 @@ class _Launch:
             event = b.load(b.gep(b.inttoptr(laps, PTR), const(I64, number), I64), I64)
             self._unless_refused(b.call_pointer(self._table(RECORD, PTR), I32, [event, self.stream]))
 
-    def _start(self, kind: str, index: int, threads: ir.Value, width: ir.Value | None = None) -> None:
-        if (kind, index) not in self.entries:
-            return
-        start = self.m.helper("sg.start", I32, [PTR, PTR, I64, I64, I64, I64], _start)
-        function = self._slot(self.m.layout.functions[kind, index])
-        width = width or const(I64, self.width)
-        call = [self.block, self._table(LAUNCH_KERNEL, PTR), self.stream, function, threads, width]
-        self._unless_refused(self.b.call(start, call))
+    def _replay(self) -> None:
+        """Leave, if a graph of the driver makes this launch, or is to be made first."""
+        b = self.b
+        code = b.call(replay_function(self.m, self.keys), [self.block, self.table, self.stream, self.plan])
+        with b.if_then(b.icmp_signed("!=", code, const(I32, PLAIN))):
+            self._unless_refused(code)
+            self._pending()
+            b.ret(const(I32, OK))
 
-    def _task(self, index: int, task: Task) -> None:
+    def _launch(self) -> None:
+        """Start what the plan says by single calls."""
+        self._clear()
+        laps = self._slot(self.m.layout.laps_at)
+        self._lap(laps, 0)
+        start = self.m.helper("sg.start", I32, [PTR, PTR, I64, I64, I64], _start)
+        for index in range(len(self.m.kernel.tasks)):
+            for place, key in enumerate(self.keys):
+                if key[1] == index:
+                    function = self._slot(self.m.layout.functions[key])
+                    shape = self.b.load(self._planned(place), I64)
+                    call = [self.block, self._table(LAUNCH_KERNEL, PTR), self.stream, function, shape]
+                    self._unless_refused(self.b.call(start, call))
+            self._lap(laps, index + 1)
+
+    # -- plans ----------------------------------------------------------------------------------------------
+
+    def _start(self, kind: str, index: int, threads: ir.Value, width: ir.Value | None = None) -> None:
+        """Plan an entry with so many threads; none is started for none."""
+        if (kind, index) not in self.keys:
+            return
+        b, one = self.b, const(I64, 1)
+        width = width or const(I64, self.width)
+        blocks = b.udiv(b.add(threads, b.sub(width, one)), width)
+        shape = b.or_(blocks, b.shl(width, const(I64, 32)))
+        none = b.icmp_unsigned("==", threads, const(I64, 0))
+        b.store(b.select(none, const(I64, 0), shape), self._planned(self.keys.index((kind, index))))
+
+    def _plan(self, index: int, task: Task) -> None:
         one = const(I64, 1)
         self._start("bounds", index, one, one)
         if not task.is_parallel:
@@ -194,14 +233,11 @@ class _Launch:
 
 
 def _start(e: Arith, function: ir.Function) -> None:
-    """sg.start(block, cuLaunchKernel, stream, function, threads, width): nothing is started for no threads."""
+    """sg.start(block, cuLaunchKernel, stream, function, shape): nothing is started for no shape."""
     b = e.b
-    block, launch, stream, handle, threads, width = function.args
-    with b.if_then(b.icmp_unsigned("==", threads, const(I64, 0))):
+    block, launch, stream, handle, shape = function.args
+    with b.if_then(b.icmp_unsigned("==", shape, const(I64, 0))):
         b.ret(const(I32, 0))
-    grid = b.trunc(b.udiv(b.add(threads, b.sub(width, const(I64, 1))), width), I32)
     params = b.alloca(PTR)
     b.store(block, params)
-    one, none = const(I32, 1), const(I64, 0)
-    shape = [grid, one, one, b.trunc(width, I32), one, one, const(I32, 0)]
-    b.ret(b.call_pointer(launch, I32, [handle, *shape, stream, params, none]))
+    b.ret(b.call_pointer(launch, I32, [handle, *three(b, shape), const(I32, 0), stream, params, const(I64, 0)]))

@@ -284,6 +284,6 @@ class VulkanExecutable:
             block.put(self.layout.printer_at, self._printer)
         return block
 
-    def refuse(self, block: VulkanBlock, sizes: Sizes) -> None:
+    def refuse(self, block: VulkanBlock, sizes: Sizes) -> bool:
         """Raise why a launch was refused."""
         raise self.queue.refusal(block.word(self.layout.driver_error_at), f"launch of kernel {self.kernel.name}")

@@ -12,9 +12,10 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ...backends.base import Options
-from ...backends.cuda.driver import Card
+from ...backends.cuda.driver import Card, Instance, KernelCall
 from ...backends.llvm.optimise import Refused
 from . import checks
 from .checks import Untranslatable
@@ -30,6 +31,14 @@ CARD = Card("emulated", (9, 0), 132, 50 << 20, 8 << 30, "12.4")
 """As an H100, but for its memory."""
 
 _MOST_THREADS, _MOST_BLOCKS = 1024, 2**31 - 1
+
+@dataclass
+class Recorded:
+    """What an instance launches: function, blocks, threads and parameters, by node. clear: see `Driver.instantiate`."""
+
+    clear: tuple[int, int] | None
+    nodes: dict[int, tuple[int, int, int, bytes]] = field(default_factory=dict)
+
 
 class EmulatedDriver(Work):
     """A GPU that is not there. counts: calls by name. launches: name, blocks and threads of each launch asked for.
@@ -53,7 +62,8 @@ class EmulatedDriver(Work):
         self.races: list[Race] = []
         self._modules: dict[int, Module] = {}
         self._functions: dict[int, tuple[int, Function]] = {}
-        self._native = EntryPoints(self.launch, self.fill, self.record, self._entry_of)
+        self._native = EntryPoints(self, self._entry_of)
+        self._instances: dict[int, Recorded] = {}
         self.entry_points: Mapping[str, int] = self._native.addresses
 
     # -- what it is -------------------------------------------------------------------------------------------
@@ -248,6 +258,46 @@ class EmulatedDriver(Work):
         code = self._functions[function][1]
         self.launches.append((code.entry.name, blocks, threads))
         self._queue("launch", stream, lambda: self._grid(code, parameters, blocks, threads))
+
+    # -- graphs of launches ------------------------------------------------------------------------------------
+
+    def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> Instance:
+        """Parameters are read now."""
+        self.counts["instantiate"] += 1
+        given = ctypes.c_void_p(parameter)
+        made = Recorded(clear)
+        for call in calls:
+            packed = self._native.packed(call.function, ctypes.addressof(given))
+            made.nodes[next(self._handles)] = (call.function, call.blocks, call.threads, packed)
+        graph, executable = next(self._handles), next(self._handles)
+        self._instances[executable] = made
+        return Instance(graph, executable, tuple(made.nodes))
+
+    def discard(self, instance: Instance) -> None:
+        del self._instances[instance.executable]
+
+    def set_node(
+        self, graph: int, node: int, function: int, blocks: int, threads: int, parameters: bytes
+    ) -> None:  # fmt: skip
+        """What a node of an instance launches from now on. Its function may not change here."""
+        held = self._instances[graph].nodes if graph in self._instances else {}
+        if node not in held or held[node][0] != function:
+            raise refusal(1, "cuGraphExecKernelNodeSetParams", f"node {node:#x} of {graph:#x}")
+        held[node] = (function, blocks, threads, parameters)
+
+    def launch_graph(self, graph: int, stream: int | None = None) -> None:
+        """A recorded graph, or an instance, whose launches are counted one by one."""
+        if graph not in self._instances:
+            super().launch_graph(graph, stream)
+            return
+        if self.is_capturing(self.stream if stream is None else stream):
+            raise refusal(900, "cuGraphLaunch")
+        self.counts["launch instance"] += 1
+        recorded = self._instances[graph]
+        if recorded.clear is not None:
+            self.zero(*recorded.clear, stream)
+        for call in recorded.nodes.values():
+            self.launch(*call, stream)
 
     def _entry_of(self, function: int) -> Entry:
         if function not in self._functions:

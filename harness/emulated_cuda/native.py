@@ -1,38 +1,61 @@
-"""cuLaunchKernel, cuMemsetD8Async and cuEventRecord as functions of C, for machine code that calls the driver."""
+"""What machine code calls of the driver, as functions of C: launches, fills, events, and graphs of launches."""
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from typing import Any, Protocol
 
-from ...backends.cuda.driver import LAUNCH_KERNEL, MEMSET, RECORD, DriverError
+from ...backends.cuda.driver import DriverError
+from ...backends.cuda.driver_table import ADDRESSES
 from .translate import Entry
 
-_LAUNCH = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
-)
-_RECORD = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-_MEMSET = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p)
+_INT, _PTR, _U32 = ctypes.c_int, ctypes.c_void_p, ctypes.c_uint
+_FORMS = {
+    "cuLaunchKernel": (_PTR, *[_U32] * 7, _PTR, _PTR, _PTR),
+    "cuMemsetD8Async": (ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, _PTR),
+    "cuEventRecord": (_PTR, _PTR),
+    "cuGraphLaunch": (_PTR, _PTR),
+    "cuGraphExecKernelNodeSetParams": (_PTR, _PTR, _PTR),
+    "cuStreamIsCapturing": (_PTR, _PTR),
+}
+"""Parameters by name; all return a code."""
 
 _INVALID, _UNKNOWN = 1, 999
+
+
+class KernelNode(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS, its second version."""
+
+    _fields_ = [
+        ("function", _PTR), ("grid", _U32 * 3), ("block", _U32 * 3), ("shared", _U32), ("given", _PTR),
+        ("extra", _PTR), ("kernel", _PTR), ("context", _PTR),
+    ]  # fmt: skip
+
+
+class Calls(Protocol):
+    """What the functions do. parameters: packed as `Entry` says."""
+
+    def launch(self, function: int, blocks: int, threads: int, parameters: bytes, stream: int) -> None: ...
+    def fill(self, address: int, item: int, width: int, count: int, stream: int) -> None: ...
+    def record(self, event: int, stream: int) -> None: ...
+    def launch_graph(self, graph: int, stream: int) -> None: ...
+    def set_node(self, graph: int, node: int, function: int, blocks: int, threads: int, parameters: bytes) -> None: ...
+    def is_capturing(self, stream: int) -> bool: ...
 
 
 class EntryPoints:
     """addresses: by name. failure: what a call back raised that is no refusal of the driver, else None."""
 
-    def __init__(
-        self,
-        launch: Callable[[int, int, int, bytes, int], None],
-        fill: Callable[[int, int, int, int, int], None],
-        record: Callable[[int, int], None],
-        entry: Callable[[int], Entry],
-    ) -> None:
-        """launch: (function, blocks, threads, parameters, stream). fill: (address, item, width, count, stream).
-        record: (event, stream).
-        """
-        self._launch, self._fill, self._record, self._entry = launch, fill, record, entry
-        self._functions = _LAUNCH(self._on_launch), _MEMSET(self._on_fill), _RECORD(self._on_record)
-        found = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in self._functions)
-        self.addresses = dict(zip((LAUNCH_KERNEL, MEMSET, RECORD), found, strict=True))
+    def __init__(self, calls: Calls, entry: Callable[[int], Entry]) -> None:
+        """entry: of a function."""
+        self._calls, self._entry = calls, entry
+        does: dict[str, Callable[..., int]] = {
+            "cuLaunchKernel": self._on_launch, "cuMemsetD8Async": self._on_fill, "cuEventRecord": self._on_record,
+            "cuGraphLaunch": self._on_launch_graph, "cuGraphExecKernelNodeSetParams": self._on_set_node,
+            "cuStreamIsCapturing": self._on_is_capturing,
+        }  # fmt: skip
+        self._functions = {name: ctypes.CFUNCTYPE(_INT, *_FORMS[name])(does[name]) for name in ADDRESSES.values()}
+        self.addresses = {name: ctypes.cast(f, _PTR).value or 0 for name, f in self._functions.items()}
         self.failure: BaseException | None = None
 
     def _code_of(self, call: Callable[[], None]) -> int:
@@ -53,22 +76,45 @@ class EntryPoints:
         if (gy, gz, by, bz, shared, extra) != (1, 1, 1, 1, 0, None):
             return _INVALID
         return self._code_of(
-            lambda: self._launch(function or 0, gx, bx, self._packed(function or 0, given), stream or 0)
+            lambda: self._calls.launch(function or 0, gx, bx, self.packed(function or 0, given), stream or 0)
         )
 
-    def _packed(self, function: int, given: int | None) -> bytes:
+    def packed(self, function: int, given: int | None) -> bytes:
+        """The parameters of a launch, to whose addresses `given` leads."""
         entry = self._entry(function)
         packed = bytearray(entry.bytes)
         if entry.parameters:
             if not given:
-                raise DriverError(_INVALID, "CUDA_ERROR_INVALID_VALUE", "no parameters", LAUNCH_KERNEL)
+                raise DriverError(_INVALID, "CUDA_ERROR_INVALID_VALUE", "no parameters", "cuLaunchKernel")
             places = (ctypes.c_void_p * len(entry.parameters)).from_address(given)
             for parameter, place in zip(entry.parameters, places, strict=True):
                 packed[parameter.at : parameter.at + parameter.bytes] = ctypes.string_at(place or 0, parameter.bytes)
         return bytes(packed)
 
     def _on_fill(self, address: int, item: int, count: int, stream: int | None) -> int:
-        return self._code_of(lambda: self._fill(address, item, 1, count, stream or 0))
+        return self._code_of(lambda: self._calls.fill(address, item, 1, count, stream or 0))
 
     def _on_record(self, event: int | None, stream: int | None) -> int:
-        return self._code_of(lambda: self._record(event or 0, stream or 0))
+        return self._code_of(lambda: self._calls.record(event or 0, stream or 0))
+
+    def _on_launch_graph(self, graph: int | None, stream: int | None) -> int:
+        return self._code_of(lambda: self._calls.launch_graph(graph or 0, stream or 0))
+
+    def _on_set_node(self, graph: int | None, node: int | None, given: int) -> int:
+        """As launches of ours are."""
+        of = KernelNode.from_address(given)
+        (gx, *grid), (bx, *block) = of.grid, of.block
+        if (grid, block, of.shared, of.extra, of.kernel, of.context) != ([1, 1], [1, 1], 0, None, None, None):
+            return _INVALID
+
+        def set_node() -> None:
+            function = of.function or 0
+            self._calls.set_node(graph or 0, node or 0, function, gx, bx, self.packed(function, of.given))
+
+        return self._code_of(set_node)
+
+    def _on_is_capturing(self, stream: int | None, status: Any) -> int:
+        def tell() -> None:
+            ctypes.c_int.from_address(status).value = self._calls.is_capturing(stream or 0)
+
+        return self._code_of(tell)

@@ -117,6 +117,10 @@ class Work:
         self._graphs[handle] = self._streams.captures.pop(self._known(stream))
         return handle
 
+    def is_capturing(self, stream: int) -> bool:
+        """Whether what is launched on the stream is recorded."""
+        return self._known(stream) in self._streams.captures
+
     def launch_graph(self, graph: int, stream: int | None = None) -> None:
         recorded = list(self._graphs[graph])
 

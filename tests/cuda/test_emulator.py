@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from stackgrad.backends import cuda
 from stackgrad.backends.base import Options
-from stackgrad.backends.cuda.driver import LAUNCH_KERNEL, MEMSET, DriverError
+from stackgrad.backends.cuda.driver import DriverError
 from stackgrad.harness.emulated_cuda.driver import EmulatedDriver
 from stackgrad.harness.emulated_cuda.lanes import ONE_LANE
 
@@ -96,7 +96,7 @@ def test_native_code_launches_by_address(driver: EmulatedDriver) -> None:
     address, array = managed(driver, 4)
     array[:] = 1.0
     launch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)(
-        driver.entry_points[LAUNCH_KERNEL]
+        driver.entry_points["cuLaunchKernel"]
     )
     memory = ctypes.create_string_buffer(block(address, 4, 3.0))
     places = (ctypes.c_void_p * 1)(ctypes.addressof(memory))
@@ -107,7 +107,7 @@ def test_native_code_launches_by_address(driver: EmulatedDriver) -> None:
     assert launch(scale, 1, 1, 1, 1025, 1, 1, 0, None, places, None) == 1
     assert launch(12345, 1, 1, 1, 32, 1, 1, 0, None, places, None) == 400
     fill = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p)(
-        driver.entry_points[MEMSET]
+        driver.entry_points["cuMemsetD8Async"]
     )
     assert fill(address, 0, 8, None) == 0
     assert fill(address, 0, 64, None) == 1
@@ -312,9 +312,9 @@ def test_what_a_call_raised_is_told(driver: EmulatedDriver, monkeypatch: pytest.
     def fail(*_: object) -> None:
         raise KeyError("lost")
 
-    monkeypatch.setattr(driver._native, "_fill", fail)
+    monkeypatch.setattr(driver, "fill", fail)
     fill = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p)(
-        driver.entry_points[MEMSET]
+        driver.entry_points["cuMemsetD8Async"]
     )
     assert fill(0, 0, 8, None) == 999
     assert "KeyError('lost')" in driver.describe(999)[1]

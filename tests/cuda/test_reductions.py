@@ -10,7 +10,7 @@ import stackgrad as sg
 from on_emulator import runtime
 from stackgrad.backends.base import Options
 from stackgrad.backends.cuda.code import generate
-from stackgrad.backends.cuda.host_code import MOST
+from stackgrad.backends.cuda.driver_table import MOST
 from stackgrad.backends.cuda.ptx import ptx
 from stackgrad.backends.cuda.reductions import sums
 from stackgrad.compiler.ir.nodes import Task

@@ -1,0 +1,71 @@
+"""The graph of the driver for the launches of one block, made when host code asks for one (replay.py)."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..cpu.block import Block
+from .device import Device
+from .driver import DriverError, Instance, KernelCall
+from .replay import COUNT, ENTERED, EXECUTABLE, NEED, SEEN, STATE, Key, Places, places
+
+IMPATIENT = 8
+"""By how many times more launches in a row the next graph of a block must be worth it."""
+
+
+class Instances:
+    """At most one graph at a time. keys: entry points of the block, in order."""
+
+    def __init__(self, device: Device, keys: Sequence[Key]) -> None:
+        self._device, self._keys = device, keys
+        self._held: Instance | None = None
+
+    def begin(self, block: Block) -> None:
+        """A block that has none yet."""
+        block.put(self._places(block).word(NEED), self._device.patience)
+
+    def _places(self, block: Block) -> Places:
+        return places(block.layout, len(self._keys))
+
+    def make(self, block: Block) -> None:
+        """Make the graph that host code wants. Where the driver refuses, launches go on without any."""
+        at, device = self._places(block), self._device
+        block.put(at.word(EXECUTABLE), 0)
+        if self._held is not None:  # it may be in flight
+            device.drop(lambda held=self._held: device.driver.discard(held))  # type: ignore[misc]
+            self._held = None
+        plan = [block.word(at.plan + 8 * place) for place in range(len(self._keys))]
+        state, size = _state(block)
+        try:
+            clear = (state, size) if size else None
+            made = device.driver.instantiate(clear, self._calls(block, plan), block.address)
+        except DriverError:
+            block.put(at.word(COUNT), -1)
+            return
+        self._held = made
+        nodes = iter(made.nodes)
+        for place, shape in enumerate(plan):
+            block.put(at.nodes + 8 * place, next(nodes) if shape else 0)
+        need = IMPATIENT * block.word(at.word(NEED))
+        words = {COUNT: 0, NEED: need, STATE: state, ENTERED: block.word(at.word(SEEN)), EXECUTABLE: made.executable}
+        for number, word in words.items():
+            block.put(at.word(number), word)
+
+    def _calls(self, block: Block, plan: Sequence[int]) -> list[KernelCall]:
+        functions = block.layout.functions
+        return [
+            KernelCall(block.word(functions[key]), shape & 0xFFFFFFFF, shape >> 32)
+            for key, shape in zip(self._keys, plan, strict=True) if shape
+        ]  # fmt: skip
+
+    def release(self, block: Block) -> None:
+        """Give the graph back. No launch uses it."""
+        held, self._held = self._held, None
+        block.put(self._places(block).word(EXECUTABLE), 0)
+        if held is not None:
+            self._device.driver.discard(held)
+
+
+def _state(block: Block) -> tuple[int, int]:
+    """Address and bytes of what a launch sets to zero first."""
+    layout = block.layout
+    return (block.word(layout.state_at) if layout.state_size else 0), layout.state_size

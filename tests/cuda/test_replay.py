@@ -1,0 +1,302 @@
+"""Launches through an instantiated graph, on the emulated driver: what is launched and with what is as without one."""
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from on_emulator import left, runtime
+from stackgrad.backends.cuda.backend import CudaBackend
+from stackgrad.backends.cuda.driver import DriverError
+from stackgrad.backends.cuda.replay import PATIENCE
+from stackgrad.harness.emulated_cuda.driver import EmulatedDriver
+
+
+@contextmanager
+def eager(patience: int = 3, **options: Any) -> Iterator[tuple[CudaBackend, EmulatedDriver]]:
+    """A runtime in which few launches in a row are enough for a graph."""
+    with runtime(**options) as (backend, driver):
+        backend.device.patience = patience
+        yield backend, driver
+
+
+def adding(a: sg.Field) -> sg.Kernel:
+    @sg.kernel
+    def add(v: sg.f32):
+        for i in a:
+            a[i] += v
+
+    return add
+
+
+def test_a_graph_is_made_when_launches_go_on_and_launches_the_same() -> None:
+    with runtime() as (_, driver):
+        x = sg.field(sg.f32, 300)
+        add = adding(x)
+        for _ in range(PATIENCE - 1):
+            add(1.0)
+        assert driver.counts["instantiate"] == 0
+        for _ in range(50):
+            add(1.0)
+        assert driver.counts["instantiate"] == 1
+        assert 45 <= driver.counts["launch instance"] <= 50  # the first launches are made from Python, on another block
+        assert x[299] == PATIENCE + 49
+        assert set(driver.launches) == {("add_task_0", 3, 128)} and len(driver.launches) == PATIENCE + 49
+
+
+def test_arguments_change_from_launch_to_launch() -> None:
+    with eager() as (_, driver):
+        x = sg.field(sg.f32, 5)
+        add = adding(x)
+        for k in range(40):
+            add(float(k))
+        assert x.to_numpy().tolist() == [sum(range(40))] * 5
+        assert driver.counts["launch instance"] > 30
+
+
+def test_sizes_change_and_none_is_launched_for_none() -> None:
+    with eager() as (_, driver):
+        arrays = [sg.ndarray(sg.f32, size) for size in (5, 700, 1, 0, 260)]
+
+        @sg.kernel
+        def put(a: sg.types.ndarray(dtype=sg.f32, ndim=1), v: sg.f32):
+            for i in range(a.shape[0]):
+                a[i] = v * (i + 1)
+
+        for k in range(60):
+            put(arrays[k % 5], float(k))
+        assert [blocks for _, blocks, _ in driver.launches[-4:]] == [1, 6, 1, 3]
+        assert driver.counts["launch instance"] > 30
+        for k, a in zip((55, 56, 57, 58, 59), arrays, strict=True):
+            np.testing.assert_array_equal(a.to_numpy(), k * np.arange(1.0, a.shape[0] + 1.0))
+
+
+def accumulated(x: sg.Field, y: sg.Field) -> sg.Kernel:
+    """Two tasks that share a local of the kernel, which each launch finds zero."""
+
+    @sg.kernel
+    def accumulate():
+        s = 0.0
+        for i in x:
+            s += x[i]
+        for i in y:
+            y[i] = s
+
+    return accumulate
+
+
+def test_what_a_launch_finds_zero_is_cleared_each_time_on_each_stream() -> None:
+    with eager() as (backend, driver):
+        x, y = sg.field(sg.f32, 40), sg.field(sg.f32, 3)
+        x.fill(0.5)
+        kernel = accumulated(x, y)
+        for _ in range(12):
+            kernel()
+            assert y[2] == 20.0
+        other = sg.create_stream()
+        for _ in range(12):
+            with sg.cuda.stream(other):
+                kernel()
+            kernel()
+        sg.sync()
+        assert y[0] == 20.0
+        assert driver.counts["launch instance"] > 12
+        with sg.cuda.stream(other):
+            for _ in range(300):
+                kernel()
+        assert driver.counts["instantiate"] <= 4
+
+
+def test_the_next_graph_of_a_launch_takes_longer_to_come() -> None:
+    with eager() as (_, driver):
+        x, y, n = sg.field(sg.f32, 40), sg.field(sg.f32, 40), sg.field(sg.i32, ())
+
+        @sg.kernel
+        def some(m: sg.i32, k: sg.i32):
+            for i in range(m):
+                x[i] += 1.0
+            for i in range(k):
+                y[i] += 1.0
+
+        n[None] = 1
+        for k in range(400):
+            some(40 * (k // 4 % 2), 40)
+        assert driver.counts["instantiate"] <= 4
+        assert x.to_numpy().tolist() == [200.0] * 40 and y.to_numpy().tolist() == [400.0] * 40
+
+
+def test_the_heap_grows_between_launches() -> None:
+    def run(n: int) -> tuple[np.ndarray, list[np.ndarray]]:
+        x, y, trips = sg.field(sg.f64, n, needs_grad=True), sg.field(sg.f64, n, needs_grad=True), sg.field(sg.i32, ())
+
+        @sg.kernel
+        def steps():
+            for i in x:
+                v = x[i]
+                for _ in range(trips[None]):
+                    v = sg.sin(v) * 0.9 + 0.1
+                y[i] = v
+
+        x.from_numpy(np.linspace(0.1, 2.0, n))
+        found = []
+        for count in (2, 2, 2, 2, 2, 2, 40, 40, 40, 40, 40, 200, 200, 3, 3, 3):
+            trips[None] = count
+            y.grad.fill(1.0)
+            x.grad.fill(0.0)
+            steps()
+            steps.grad()
+            found.append(x.grad.to_numpy())
+        return y.to_numpy(), found
+
+    sg.init(arch=sg.cpu, precise=True)
+    value, wanted = run(70)
+    with eager(precise=True) as (_, driver):
+        again, found = run(70)
+        assert driver.counts["launch instance"] > 12
+    np.testing.assert_allclose(again, value, rtol=1e-14)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+
+
+def test_arrays_of_the_host_are_copied_for_each_launch() -> None:
+    with eager() as (_, driver):
+        @sg.kernel
+        def twice(a: sg.types.ndarray(dtype=sg.f32, ndim=1)):
+            for i in range(a.shape[0]):
+                a[i] *= 2.0
+
+        arrays = [np.ones(size, np.float32) for size in (3, 200)]
+        for _ in range(10):
+            for a in arrays:
+                twice(a)
+        assert [a.tolist() for a in arrays] == [[1024.0] * 3, [1024.0] * 200]
+        assert driver.counts["launch instance"] > 10
+
+
+def test_what_is_recorded_is_recorded_of_single_launches() -> None:
+    with eager() as (_, driver):
+        x = sg.field(sg.f32, 8)
+        add = adding(x)
+        for _ in range(8):
+            add(1.0)
+        instances = driver.counts["launch instance"]
+        graph = sg.graph(lambda: add(1.0))
+        graph()
+        graph()
+        assert (graph.recordings, x[7]) == (1, 11.0)
+        assert driver.counts["launch instance"] == instances + 1  # what runs while it is recorded
+        add(1.0)
+        assert driver.counts["launch instance"] == instances + 2
+
+
+def test_a_stream_that_another_library_records() -> None:
+    """An instance cannot be launched there; single launches can."""
+    with eager() as (backend, driver):
+        x = sg.field(sg.f32, 8)
+        add = adding(x)
+        with sg.cuda.stream(sg.create_stream()):
+            for _ in range(8):
+                add(1.0)
+            sg.sync()
+            assert driver.counts["launch instance"] > 3
+            driver.begin_capture(driver.stream)
+            add(1.0)
+            recorded = driver.end_capture(driver.stream)
+            driver.launch_graph(recorded)
+            driver.launch_graph(recorded)
+            add(1.0)
+            assert x[0] == 11.0
+
+
+def refusing(call: str) -> Any:
+    def refuse(*_: object, **__: object) -> None:
+        raise DriverError(2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory", call)
+
+    return refuse
+
+
+@pytest.mark.parametrize("call", ["instantiate", "set_node"])
+def test_where_the_driver_refuses_launches_go_on_without(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with eager() as (_, driver):
+        x = sg.field(sg.f32, 8)
+        add = adding(x)
+        monkeypatch.setattr(driver, call, refusing(call))
+        for k in range(30):
+            add(float(k))
+        assert x[3] == sum(range(30))
+        assert driver.counts["launch instance"] <= 2  # the first of each block has nothing to set
+
+
+def test_a_graph_whose_launch_is_refused_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with eager() as (_, driver):
+        x = sg.field(sg.f32, 8)
+        add = adding(x)
+        for _ in range(8):
+            add(1.0)
+        monkeypatch.setattr(driver, "launch_graph", refusing("cuGraphLaunch"))
+        with pytest.raises(DriverError, match="out of memory"):
+            add(1.0)
+        monkeypatch.undo()
+        add(1.0)
+        assert x[0] == 9.0
+
+
+def test_errors_of_the_device_stop_later_launches() -> None:
+    with eager(debug=True) as (backend, driver):
+        from stackgrad.backends.cuda import executable
+
+        x = sg.field(sg.f32, 10)
+
+        @sg.kernel
+        def put(n: sg.i32):
+            for i in range(n):
+                x[i] += 1.0
+
+        waits, executable.DEBUG_WAITS = executable.DEBUG_WAITS, False
+        try:
+            for _ in range(10):
+                put(10)
+            put(12)
+            put(10)
+            with pytest.raises(sg.OutOfBounds, match="10 elements"):
+                sg.sync()
+            put(3)
+            assert x[0] == 12.0 and x[9] == 11.0
+        finally:
+            executable.DEBUG_WAITS = waits
+
+
+def test_everything_goes_back() -> None:
+    with eager() as (backend, driver):
+        def use() -> None:
+            x, y = sg.field(sg.f32, 40), sg.field(sg.f32, 3)
+            kernel = accumulated(x, y)
+            for _ in range(12):
+                kernel()
+            sg.sync()
+
+        use()
+        sg.reset()
+        gc.collect()
+        assert left(backend, driver) == []
+        assert driver._instances == {}
+
+
+def test_kernels_of_more_entries_than_a_word_has_bits() -> None:
+    with eager() as (_, driver):
+        x = sg.field(sg.f32, 4)
+        lines = "\n".join(f"    for i in x:\n        x[i] += {k}.0" for k in range(70))
+        names: dict[str, Any] = {"sg": sg, "x": x}
+        import linecache
+
+        text = f"@sg.kernel\ndef many():\n{lines}\n"
+        linecache.cache["<many>"] = (len(text), None, text.splitlines(keepends=True), "<many>")
+        exec(compile(text, "<many>", "exec"), names)
+        for _ in range(6):
+            names["many"]()
+        assert x[0] == 6 * sum(range(70))
+        assert driver.counts["launch instance"] == 0
