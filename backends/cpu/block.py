@@ -46,10 +46,11 @@ class Block:
         self.layout = layout
         self.kernel = kernel
         self.written = written
-        self._memory = ctypes.create_string_buffer(max(size, layout.size) + ALIGN)
+        size = max(size, layout.size)
+        self._memory = ctypes.create_string_buffer(size + ALIGN)
         start = ctypes.addressof(self._memory)
         self.address = -(-start // ALIGN) * ALIGN
-        self.view = memoryview(self._memory)[self.address - start :].cast("B")
+        self.view = memoryview(self._memory)[self.address - start : self.address - start + size].cast("B")
         self.bound = [Bound(array) for array in layout.arrays.values()]
         self.names = tuple(layout.arrays)
         self.scalar_names = tuple(layout.scalars)
