@@ -94,12 +94,14 @@ class Records:
 class Device:
     """A GPU and its driver. table: words that native code reads, see host_code.py. followers: are told when another
     stream becomes the current one; forgetters: when one is about to go. patience: see replay.py.
+    graphs: those of launches that go on alike.
     """
 
     driver: Driver
     counters: Counters = field(default_factory=Counters)
     is_capturing: bool = False
     patience: int = PATIENCE
+    graphs: int = 0
     followers: list[Callable[[int], None]] = field(default_factory=list)
     forgetters: list[Callable[[int], None]] = field(default_factory=list)
 

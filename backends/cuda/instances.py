@@ -11,6 +11,9 @@ from .replay import COUNT, ENTERED, EXECUTABLE, NEED, SEEN, STATE, Key, Places, 
 IMPATIENT = 8
 """By how many times more launches in a row the next graph of a block must be worth it."""
 
+MOST = 512
+"""Graphs of a device at a time, about 50 MB of its memory."""
+
 
 class Instances:
     """At most one graph at a time. keys: entry points of the block, in order."""
@@ -30,15 +33,16 @@ class Instances:
         """Make the graph that host code wants. Where the driver refuses, launches go on without any."""
         at, device = self._places(block), self._device
         block.put(at.word(EXECUTABLE), 0)
-        if self._held is not None:  # it may be in flight
-            device.drop(lambda held=self._held: device.driver.discard(held))  # type: ignore[misc]
-            self._held = None
+        held, self._held = self._held, None
+        if held is not None:  # it may be in flight
+            device.drop(lambda: self._discard(held))
         plan = [block.word(at.plan + 8 * place) for place in range(len(self._keys))]
         state, size = _state(block)
         try:
-            clear = (state, size) if size else None
-            made = device.driver.instantiate(clear, self._calls(block, plan), block.address)
+            made = self._made(block, plan, (state, size) if size else None)
         except DriverError:
+            made = None
+        if made is None:
             block.put(at.word(COUNT), -1)
             return
         self._held = made
@@ -49,6 +53,19 @@ class Instances:
         words = {COUNT: 0, NEED: need, STATE: state, ENTERED: block.word(at.word(SEEN)), EXECUTABLE: made.executable}
         for number, word in words.items():
             block.put(at.word(number), word)
+
+    def _made(self, block: Block, plan: Sequence[int], clear: tuple[int, int] | None) -> Instance | None:
+        """None if the device has enough of them. Raises DriverError."""
+        device = self._device
+        if device.graphs >= MOST:
+            return None
+        made = device.driver.instantiate(clear, self._calls(block, plan), block.address)
+        device.graphs += 1
+        return made
+
+    def _discard(self, held: Instance) -> None:
+        self._device.graphs -= 1
+        self._device.driver.discard(held)
 
     def _calls(self, block: Block, plan: Sequence[int]) -> list[KernelCall]:
         functions = block.layout.functions
@@ -62,7 +79,7 @@ class Instances:
         held, self._held = self._held, None
         block.put(self._places(block).word(EXECUTABLE), 0)
         if held is not None:
-            self._device.driver.discard(held)
+            self._discard(held)
 
 
 def _state(block: Block) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from on_emulator import left, runtime
+from stackgrad.backends.cuda import instances
 from stackgrad.backends.cuda.backend import CudaBackend
 from stackgrad.backends.cuda.driver import DriverError
 from stackgrad.backends.cuda.replay import PATIENCE
@@ -283,7 +284,19 @@ def test_everything_goes_back() -> None:
         sg.reset()
         gc.collect()
         assert left(backend, driver) == []
-        assert driver._instances == {}
+        assert driver._instances == {} and backend.device.graphs == 0
+
+
+def test_there_are_never_more_graphs_than_a_device_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    with eager() as (backend, driver):
+        monkeypatch.setattr(instances, "MOST", 2)
+        fields = [sg.field(sg.f32, 8) for _ in range(4)]
+        kernels = [adding(x) for x in fields]
+        for k in range(40):
+            for add in kernels:
+                add(float(k))
+        assert [x[7] for x in fields] == [sum(range(40))] * 4
+        assert len(driver._instances) == backend.device.graphs == driver.counts["instantiate"] == 2
 
 
 def test_kernels_of_more_entries_than_a_word_has_bits() -> None:
