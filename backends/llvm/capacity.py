@@ -59,7 +59,7 @@ def room_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
         s = state_of(e, push.stack)
         check_room(e, loop, push, trips, s.depth(e), s.group.capacity)
     e.flow.roomy = outer | set(found)
-    with _cursors(e, {name: pushes(loop.body, name) for name in found if not _reads(loop.body, name)}, trips, 0):
+    with _cursors(e, {name: pushes(loop.body, name) for name in found if not reads(loop.body, name)}, trips, 0):
         yield
     e.flow.roomy = outer
 
@@ -99,7 +99,7 @@ def filled_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
         depth, wanted = state_of(e, name).depth(e), e.b.mul(trips, const(I64, found[name]))
         e.flow.trap_if(e.b.icmp_unsigned(">", wanted, depth), e.m.site("empty", e.task, pops[name]), wanted, depth)
     e.flow.filled = outer | found
-    early = {name: -count for name, count in found.items() if not _reads(_behind_pops(loop.body, name), name)}
+    early = {name: -count for name, count in found.items() if not reads(behind_pops(loop.body, name), name)}
     with _cursors(e, early, trips, -1):
         yield
     e.flow.filled = outer
@@ -108,12 +108,12 @@ def filled_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
 # ---- addresses instead of depths ----------------------------------------------------------------------------
 
 
-def _reads(body: Block, stack: str) -> bool:
+def reads(body: Block, stack: str) -> bool:
     """Whether the block reads a stack."""
     return any(isinstance(s, n.StackTop) and s.stack == stack for s in walk(body))
 
 
-def _behind_pops(body: Block, stack: str) -> Block:
+def behind_pops(body: Block, stack: str) -> Block:
     """What stands behind the last pop of a stack that stands in a block itself."""
     last = max(k for k, s in enumerate(body) if isinstance(s, n.StackPop) and s.stack == stack)
     return body[last + 1 :]

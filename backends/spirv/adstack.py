@@ -73,6 +73,10 @@ def _pop(e: Emitter, stmt: n.StackPop) -> None:
 
 def _read(e: Emitter, stmt: n.StackTop | n.StackTopAdjoint, part: int) -> None:
     s = state_of(e, stmt.stack)
+    ahead = e.tops.get(stmt.stack) if part == 0 else None
+    if ahead is not None:
+        e.values[stmt.result] = from_memory(e, ahead, s.dtype.is_bool)
+        return
     place, filled = _top(e, s)
     content = access.load(e.b, _slot(e, s, place, part), memory_type(s.dtype))
     value = from_memory(e, content, s.dtype.is_bool)

@@ -3,7 +3,8 @@
 Instructions have the names and the meaning of the LLVM generator's builder, so that rows which are free of control
 flow, edge cases included, and the polynomials of mathematical functions serve here too. As there, integer
 instructions on constants and identities give a value without an instruction. Real instructions carry NoContraction:
-no driver may fuse or reorder them.
+no driver may fuse or reorder them. What may be contracted, by the flag CONTRACT, is fused here, so that every driver
+gives what one of the two roundings of a multiply-add gives.
 """
 from __future__ import annotations
 
@@ -24,9 +25,37 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _LOGICAL = {"BitwiseAnd": "LogicalAnd", "BitwiseOr": "LogicalOr", "BitwiseXor": "LogicalNotEqual"}
 
 
+CONTRACT = "contract"
+"""The flag of a product, and of a sum, that may become one instruction."""
+
+
 def _real(name: str) -> Callable[..., Value]:
     def emit(self: Code, x: ir.Value, y: ir.Value, flags: Sequence[str] = ()) -> Value:
         return self.exact(x.type, name, x, y)
+
+    return emit
+
+
+def _product(self: Code, x: ir.Value, y: ir.Value, flags: Sequence[str] = ()) -> Value:
+    made = self.exact(x.type, "FMul", x, y)
+    if CONTRACT in flags:
+        self.products[made.id] = self.value(x), self.value(y)
+    return made
+
+
+def _sum(name: str) -> Callable[..., Value]:
+    """x·y ± z and z ± x·y as a multiply-add, where both may be contracted. The product stays for other users."""
+
+    def emit(self: Code, x: ir.Value, y: ir.Value, flags: Sequence[str] = ()) -> Value:
+        v, w = self.value(x), self.value(y)
+        first, second = self.products.get(v.id), self.products.get(w.id)
+        if CONTRACT not in flags or (first or second) is None:
+            return self.exact(v.type, name, v, w)
+        if first is not None:
+            return self.glsl("fma", v.type, *first, self.fneg(w) if name == "FSub" else w)
+        assert second is not None
+        factor = self.fneg(second[0]) if name == "FSub" else second[0]
+        return self.glsl("fma", v.type, factor, second[1], v)
 
     return emit
 
@@ -92,7 +121,7 @@ class Code(Body):
     xor = _folding("BitwiseXor", operator.xor, 0, 0)
     udiv, urem, sdiv, srem = map(_plain, ("UDiv", "UMod", "SDiv", "SRem"))
     shl, lshr, ashr = map(_count, ("ShiftLeftLogical", "ShiftRightLogical", "ShiftRightArithmetic"))
-    fadd, fsub, fmul, fdiv = map(_real, ("FAdd", "FSub", "FMul", "FDiv"))
+    fadd, fsub, fmul, fdiv = _sum("FAdd"), _sum("FSub"), _product, _real("FDiv")
 
     def binary(self, name: str, x: ir.Value, y: ir.Value) -> Value:
         """An instruction on two integers or truth values, that does not fold."""

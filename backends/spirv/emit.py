@@ -5,6 +5,7 @@ or a polynomial written there serves here. Rows of statements see an `Emitter`, 
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,6 +13,8 @@ from functools import cached_property
 from ...compiler.ir.nodes import Atomic, Kernel, Stmt, Value
 from ...compiler.ir.types import Scalar, f64
 from ...compiler.ir.walk import walk
+from ...compiler.passes.decisions import decisive_values
+from ...compiler.passes.real_ranges import RealRanges
 from ..base import Options
 from ..llvm import ir
 from ..llvm.emit import Site
@@ -20,14 +23,15 @@ from ..llvm.sharing import order_shows, share
 from ..llvm.target import Target
 from ..llvm.types import like, value_type
 from . import access, intrinsics
+from . import opcodes as op
 from .bindings import BLOCK, Bindings, assign
-from .code import I1, I64, Code
+from .code import CONTRACT, I1, I64, Code
 from .module import Module
 from .module import Value as Result
 from .pairs import PairedCode
 from .variables import LocalArray, Variable
 
-TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=False)
+TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=False, lean=True)
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,10 @@ class Features:
 
 @dataclass
 class ModuleState:
-    """What all functions of a module share. reduces: whether one reads the words of 2/pi behind the block."""
+    """What all functions of a module share. reduces: whether one reads the words of 2/pi behind the block.
+
+    exact: values that are not contracted. ranges: where values lie, of tasks where that was asked for (llvm/reach.py).
+    """
 
     kernel: Kernel
     options: Options
@@ -72,12 +79,15 @@ class ModuleState:
     sites: list[Site] = field(default_factory=list)
     target: Target = TARGET
     reduces: bool = False
+    exact: frozenset[Value] = field(init=False)
+    ranges: dict[int, RealRanges] = field(default_factory=dict)
     _helpers: dict[str, Code] = field(default_factory=dict)
     _plain: dict[int, frozenset[str]] = field(default_factory=dict)
     _in_order: dict[int, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.layout = lay_out(self.kernel)
+        self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
         addresses = self.features.buffer_addresses
         self.module = Module(self.features.modes, addresses, not self.features.int64)
         self.target = replace(
@@ -91,9 +101,9 @@ class ModuleState:
             return None
         return assign(self.kernel, self.layout, self.features.storage_buffers)
 
-    def code(self, name: str, result: ir.Type, params: Sequence[ir.Type]) -> Code:
+    def code(self, name: str, result: ir.Type, params: Sequence[ir.Type], control: int = 0) -> Code:
         """A function to be written."""
-        return (Code if self.features.int64 else PairedCode)(self.module, name, result, params)
+        return (Code if self.features.int64 else PairedCode)(self.module, name, result, params, control)
 
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
         """Enter a place in the site table; gives its number."""
@@ -135,23 +145,26 @@ class ModuleState:
         self, name: str, result: ir.Type, params: Sequence[ir.Type], body: Callable[[Arith, Code], None],
         attributes: Sequence[str] = (),
     ) -> Code:  # fmt: skip
-        """A function of the module, written by `body` the first time it is asked for. attributes: of no use here."""
+        """A function of the module, written by `body` the first time it is asked for. attributes: "noinline" counts."""
         known = self._helpers.get(name)
         if known is None:
-            known = self._helpers[name] = self.code(name, result, params)
+            control = op.DONT_INLINE if "noinline" in attributes else 0
+            known = self._helpers[name] = self.code(name, result, params, control)
             body(Arith(self, known), known)
             known.close()
         return known
 
 
 class Arith:
-    """Straight-line arithmetic: the function `b` being written, and the module `m`."""
-
-    flags: tuple[str, ...] = ()
+    """Straight-line arithmetic: the function `b` being written, and the module `m`. flags: of the program's own reals.
+    reach: the largest magnitude of the operand of what is written.
+    """
 
     def __init__(self, m: ModuleState, b: Code) -> None:
         self.m = m
         self.b = b
+        self.flags: tuple[str, ...] = () if m.options.precise else (CONTRACT,)
+        self.reach = math.inf
 
     def intrinsic(self, name: str, *args: ir.Value, result: ir.Type | None = None) -> Result:
         """What llvm.NAME gives."""
@@ -188,7 +201,8 @@ class Emitter(Arith):
 
     values: by IR value. locals, arrays: variables by name. Slots of the block are read once, at the head of the shader.
     kept: updates of which the thread keeps the sum. roomy: adstacks of which it is known that the pushes written now
-    fit. filled: adstacks, with how many values they are known to have at least.
+    fit. filled: adstacks, with how many values they are known to have at least. usual: trips are written that are known
+    to be usual (real_ranges.py). tops: contents of slots on top of some adstacks, read ahead.
     """
 
     def __init__(self, m: ModuleState, code: Code, task: int) -> None:
@@ -204,8 +218,15 @@ class Emitter(Arith):
         self.roomy: frozenset[str] = frozenset()
         self.filled: dict[str, int] = {}
         self.kept: dict[Atomic, Variable] = {}
+        self.usual = False
+        self.tops: dict[str, ir.Value] = {}
         with self.b.at_head():
             self.block = access.block_address(self.b)
+
+    @property
+    def flow(self) -> Emitter:
+        """What llvm/reach.py asks how trips are written."""
+        return self
 
     def operand(self, value: Value) -> ir.Value:
         return self.values[value]

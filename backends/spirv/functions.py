@@ -18,7 +18,7 @@ from ..llvm.types import F32, F64
 from . import large
 from .code import I32, I64, Code
 from .emit import Arith
-from .lean import LEAN
+from .lean import LEAN, shortest
 
 _ARITY = {"pow": 2, "atan2": 2, "fmod": 2}
 
@@ -26,6 +26,10 @@ _ARITY = {"pow": 2, "atan2": 2, "fmod": 2}
 def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
     """The function of f32 or f64 arguments."""
     t = args[0].type
+    if t == F32 and name in LEAN and not e.m.options.precise:
+        write = shortest(name, e.reach)
+        if write is not None:
+            return write(e, *args)
     body = fmod if name == "fmod" else _by_polynomial(name, t)
     return e.b.call(e.m.helper(f"sg.{name}.{t.name}", t, [t] * len(args), body), args)
 
@@ -50,16 +54,20 @@ def _by_polynomial(name: str, t: ir.Type) -> Callable[[Arith, Code], None]:
         write = LEAN[name] if t == F32 and name in LEAN and not e.m.options.precise else inlined.write
         within = inlined.inside(e, *args)
         out = function.scalar(t)
-        function.if_else(within, lambda: out.set(write(e, *args)), lambda: out.set(_of_large(e, name, args[0])))
+        far = e.m.helper(f"sg.{name}.{t.name}.far", t, [t], lambda a, f: _of_large(a, name, f), ("noinline",))
+        function.if_else(within, lambda: out.set(write(e, *args)), lambda: out.set(function.call(far, args)))
         function.ret(out.get())
 
     return body
 
 
-def _of_large(e: Arith, name: str, x: ir.Value) -> ir.Value:
+def _of_large(e: Arith, name: str, function: Code) -> None:
+    """A function of its own, which takes no room in the loops around it."""
+    (x,) = function.args
     if x.type == F32 and e.m.features.float64:
-        return e.b.fptrunc(call(e, name, e.b.fpext(x, F64)), F32)
-    return large.write(e, name, x)
+        function.ret(e.b.fptrunc(call(e, name, e.b.fpext(x, F64)), F32))
+    else:
+        function.ret(large.write(e, name, x))
 
 
 # ---- remainder --------------------------------------------------------------------------------------------------

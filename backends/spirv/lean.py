@@ -1,5 +1,8 @@
 """sin and cos of f32 in default builds: what every device can be spared of the code for lanes.
 
+Of arguments that are known to be small there is less to do, as on CUDA (llvm/polynomials/lean.py has the limits):
+`shortest` says what.
+
     n = the integer nearest to x/pi (- 1/2), d = x - n·pi (- pi/2), result = ±(d + d³·p(d²))
 
 The polynomial is that of polynomials/trigonometric.py, and so are the parts of pi, whose products are exact. No result
@@ -12,8 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..llvm import ir
+from ..llvm.polynomials import lean as fused
 from ..llvm.polynomials.evaluate import constants, flip, mad, polynomial, round_to_integer, scaled, sign_if_odd
-from ..llvm.polynomials.trigonometric import one_at_zero
+from ..llvm.polynomials.trigonometric import LIMITS, one_at_zero
 
 PARTS = 3
 """Of pi: below the limit no number comes so close to a multiple that the next part would show."""
@@ -46,4 +50,29 @@ def cos(e: Any, x: ir.Value) -> ir.Value:
     return one_at_zero(e, x, _half_wave(e, e.b.fneg(flip(e, d, sign_if_odd(e, total)))))
 
 
-LEAN: dict[str, Callable[[Any, ir.Value], ir.Value]] = {"sin": sin, "cos": cos}
+Write = Callable[[Any, ir.Value], ir.Value]
+
+LEAN: dict[str, Write] = {"sin": sin, "cos": cos}
+
+
+def _sin_of_half(e: Any, x: ir.Value) -> ir.Value:
+    found: ir.Value = e.intrinsic("copysign", _half_wave(e, x), x)
+    return found
+
+
+def _cos_shifted(e: Any, x: ir.Value) -> ir.Value:
+    """cos(x) = sin(pi/2 - |x|) for |x| up to pi."""
+    first, second, _ = constants("pi_whole", x)
+    d = e.b.fsub(e.const(x, first / 2), e.intrinsic("fabs", x))
+    return one_at_zero(e, x, _half_wave(e, e.b.fadd(d, e.const(x, second / 2))))
+
+
+_SMALL: dict[str, Write] = {"sin": _sin_of_half, "cos": _cos_shifted}
+
+
+def shortest(name: str, reach: float) -> Write | None:
+    """The shortest code for all arguments up to a magnitude; None if some need a look at them."""
+    form = fused.form_within(name, reach)
+    if form is None or reach > LIMITS[False]["f32"]:
+        return None
+    return {"short": form.write, "half": _SMALL[name], "near": LEAN[name]}[form.name]

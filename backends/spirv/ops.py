@@ -74,8 +74,11 @@ def _power_body(e: Arith, t: Scalar, b: Code) -> None:
     b.ret(integers.negative_power(arith, base, exponent, taken) if t.is_signed else taken)
 
 
+CALLED = ("exp", "log", "sin", "cos", "tan", "asin", "acos", "tanh", "atan2", "pow", "mod")
+"""What of reals is a function of the module, not a few instructions."""
+
 _OWN: dict[str, OpRow] = {
-    **{name: libcall(name) for name in ("exp", "log", "sin", "cos", "tan", "asin", "acos", "tanh", "atan2")},
+    **{name: libcall(name) for name in CALLED if name not in ("pow", "mod")},
     "mod": by_kind(_mod_real, integers.mod),
     "pow": by_kind(libcall("pow"), _power),
 }

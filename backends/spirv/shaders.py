@@ -20,7 +20,7 @@ from ..base import Options
 from ..llvm import ir
 from ..llvm.emit import Site
 from ..llvm.layout import Layout
-from . import access, adstack, control, memory, prints
+from . import access, adstack, control, memory, prints, trips
 from . import opcodes as op
 from .bindings import Bindings
 from .code import I32, I64, Code
@@ -31,7 +31,7 @@ from .selection import Numbers, append, gated, lay_out_lists
 from .statements import lower_block
 from .sums import Kept
 
-assert adstack and control and memory and prints, "they add their rows to LOWER"
+assert adstack and control and memory and prints and trips, "they add their rows to LOWER"
 
 PROBE = 2
 """What the host writes to `request_at` where a driver limits loops."""

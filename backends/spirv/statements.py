@@ -5,6 +5,7 @@ and control flow add their rows from files of their own.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from ...compiler.ir.table import Table
 from ...compiler.ir.types import u1, u8
 from ..llvm import ir, random
 from ..llvm.casts import bit_cast
+from ..llvm.reach import reach_of
 from ..llvm.types import memory_type, value_type
 from .code import I1, I32
 from .emit import Arith, Emitter
@@ -65,7 +67,11 @@ def _op(e: Emitter, stmt: n.Op) -> None:
     if e.m.options.debug and stmt.op in ("floordiv", "mod") and types[0].is_int:
         zero = e.b.icmp_unsigned("==", args[1], e.const(args[1], 0))
         e.trap_if(zero, e.m.site("division", e.task, stmt), e.word(0), e.word(0))
+    flags, e.flags = e.flags, () if stmt.result in e.m.exact else e.flags
+    emitter: Any = e
+    e.reach = reach_of(emitter, stmt)
     e.values[stmt.result] = apply(e, stmt.op, types, *args)
+    e.flags, e.reach = flags, math.inf
 
 
 @LOWER.row(n.Cast)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from stackgrad.backends.base import Options
+from stackgrad.backends.llvm.polynomials import lean as fused
 from stackgrad.backends.llvm.polynomials.coefficients import COEFFICIENTS, CONSTANTS
 from stackgrad.backends.llvm.polynomials.trigonometric import LIMITS
 from stackgrad.backends.spirv.disassemble import instructions
-from stackgrad.backends.spirv.lean import PARTS
+from stackgrad.backends.spirv.lean import LEAN, PARTS, shortest
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.compiler.ir.ops import OPS
 from stackgrad.compiler.ir.parser import parse_kernel
@@ -69,10 +70,55 @@ def test_no_result_is_beyond_1(mad: Mad) -> None:
     assert half_wave(np.arange(low, high + 1, dtype=np.uint32).view(F), mad).max() == 1
 
 
-@pytest.mark.parametrize(("precise", "fused"), [(False, True), (True, False)])
-def test_products_and_sums_are_one_instruction_in_default_builds(precise: bool, fused: bool) -> None:
+def horner(square: np.ndarray, coefficients: tuple[float, ...], mad: Mad) -> np.ndarray:
+    *lower, last = map(F, coefficients)
+    total = np.full_like(square, last)
+    for c in reversed(lower):
+        total = mad(total, square, c)
+    return total
+
+
+def shifted(x: np.ndarray, mad: Mad) -> np.ndarray:
+    first, second, _ = CONSTANTS["pi_whole"]["f32"]
+    found = half_wave((F(first / 2) - np.abs(x)) + F(second / 2), mad)
+    return np.where(x == 0, F(1), found)
+
+
+SMALL: dict[str, tuple[float, Callable[[np.ndarray, Mad], np.ndarray]]] = {
+    "sin short": (fused.ONE, lambda x, mad: x * horner(x * x, fused.SHORT_SINE, mad)),
+    "sin half": (fused.HALF_PI, half_wave),
+    "cos short": (fused.ONE, lambda x, mad: horner(x * x, fused.SHORT_COSINE, mad)),
+    "cos half": (2 * fused.HALF_PI, shifted),
+}
+"""Code for arguments up to a limit, as `shortest` chooses it."""
+
+
+@pytest.mark.parametrize("mad", [once, twice], ids=["once", "twice"])
+@pytest.mark.parametrize("name", SMALL)
+def test_code_for_small_arguments_is_within_the_errors_of_the_table(name: str, mad: Mad) -> None:
+    most, code = SMALL[name]
+    op, _, form = name.partition(" ")
+    assert shortest(op, most) is not shortest(op, most * (1 + 2.0**-20))
+    assert fused.form_within(op, most).name == form  # type: ignore[union-attr]
+    rng = np.random.default_rng(8)
+    ends = most * (1 - 2.0**-24 * np.arange(1 << 14))
+    x = np.concatenate([rng.uniform(-most, most, 1 << 18), 2.0 ** rng.uniform(-40, 0, 1 << 14), ends]).astype(F)
+    x = x[np.abs(x) <= F(most)]
+    got, want = code(x, mad), RIGHT[op](x.astype(np.float64))
+    assert float((np.abs(got - want) / np.spacing(np.abs(want).astype(F))).max()) <= OPS[op].ulps
+    assert np.abs(got).max() <= 1
+
+
+def test_what_needs_a_look() -> None:
+    """Beyond the limit of machines that round twice, and where nothing is known."""
+    assert shortest("sin", 129.0) is None and shortest("cos", math.inf) is None
+    assert shortest("sin", 100.0) is LEAN["sin"] and shortest("cos", 100.0) is LEAN["cos"]
+
+
+@pytest.mark.parametrize(("precise", "one"), [(False, True), (True, False)])
+def test_products_and_sums_are_one_instruction_in_default_builds(precise: bool, one: bool) -> None:
     kernel = parse_kernel("""kernel k(x: f32[1]) { serial {
       %0: i32 = const 0 %1: f32 = load x[%0] %2: f32 = sin %1 store x[%0], %2 } }""")
     found = [(name, operands) for name, operands in instructions(generate(kernel, Options(precise=precise)).words)]
     multiply_adds = sum(name == "ExtInst" and operands[3] == 50 for name, operands in found)
-    assert bool(multiply_adds) == fused
+    assert bool(multiply_adds) == one

@@ -1,0 +1,175 @@
+"""The row of LOWER on `for`: its trips one by one, the first one apart, or several at a time.
+
+    for k in range(n): B(k)      →      if 0 < n: B(0)                            where later trips have shorter code
+                                        while n - k >= 4: B(k); ..; B(k + 3)      where B is short and calls nothing
+                                        while k < n: B(k)
+
+What comes first, and how many trips are taken at a time, is decided as on CUDA (llvm/reach.py, llvm/pop_groups.py). A
+loop counter is a variable of the function: every driver makes it a register.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Value
+from ...compiler.ir.types import Scalar
+from ...compiler.ir.walk import used_values, walk
+from ..llvm import ir
+from ..llvm.pop_groups import AT_ONCE, SAVED_AT_ONCE
+from ..llvm.reach import first_is_apart, needs_library
+from ..llvm.types import value_type
+from .code import I32, I64
+from .emit import Emitter
+from .lean import LEAN
+from .ops import CALLED
+from .pops import Pops
+from .room import looked_at_once
+from .statements import LOWER, lower_block
+from .variables import Variable
+
+PLAIN_AT_ONCE = ((16, 4),)
+"""(statements of a loop at most, trips at a time), of a loop without adstacks."""
+
+
+def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.Value, ir.Value]:
+    """(begin, number of iterations), in 64 bits, or in 32 where the bounds have no more: the distance is taken
+    unsigned, where it cannot overflow.
+    """
+    b, t = e.b, stmt.begin.type
+    begin, end = (_word(e, e.operand(v), t) for v in (stmt.begin, stmt.end))
+    low, high = (begin, end) if stmt.step > 0 else (end, begin)
+    less = (b.icmp_signed if t.is_signed else b.icmp_unsigned)("<", low, high)
+    count, one = b.sub(high, low), e.const(low, 1)
+    if abs(stmt.step) != 1:
+        count = b.add(b.udiv(b.sub(count, one), e.const(low, abs(stmt.step))), one)
+    return begin, b.select(less, count, e.const(low, 0))
+
+
+def _word(e: Emitter, value: ir.Value, t: Scalar) -> ir.Value:
+    """An integer in 32 bits, or in the 64 that it has."""
+    if t.bits >= 32:
+        return value
+    return e.b.sext(value, I32) if t.is_signed else e.b.zext(value, I32)
+
+
+def _index(e: Emitter, number: ir.Value, t: Scalar) -> ir.Value:
+    """The low bits of a number, as a value of an integer type of no more bits."""
+    return number if t.bits >= 32 else e.b.trunc(number, value_type(t))
+
+
+@LOWER.row(n.For)
+def _for(e: Emitter, stmt: n.For) -> None:
+    begin, count = trip_count(e, stmt)
+    with looked_at_once(e, stmt, e.b.zext(count, I64)):
+        trips, at_once = Trips(e, stmt, begin, count), trips_at_once(e, stmt)
+        pops = Pops.of(e, stmt, at_once)
+        if pops:
+            pops.emit(trips.trip, count)
+        else:
+            trips.emit()
+
+
+def trips_at_once(e: Emitter, stmt: n.For) -> int:
+    """How many trips of a loop are written side by side; of an innermost one, that nothing ends early."""
+    body = list(walk(stmt.body))
+    if e.m.options.debug or stmt.stop is not None or stmt.trips is not None or any(map(_is_long, body)):
+        return 1
+    emitter: Any = e
+    pushed = [s.stack for s in body if isinstance(s, n.StackPush)]
+    reads = any(isinstance(s, n.StackTop) for s in stmt.body)
+    if not e.roomy.issuperset(pushed) or (not reads and needs_library(emitter, stmt)):
+        return 1
+    table = AT_ONCE if reads else SAVED_AT_ONCE if pushed else PLAIN_AT_ONCE
+    return next((count for size, count in table if len(body) <= size), 1)
+
+
+def _is_long(stmt: n.Stmt) -> bool:
+    """Whether one trip with it is long enough: another loop, or a function other than a sine."""
+    called = isinstance(stmt, n.Op) and stmt.op in CALLED and stmt.op not in LEAN and stmt.args[0].type.is_real
+    return called or isinstance(stmt, (n.For, n.While))
+
+
+class Trips:
+    """A loop being written. count: its trips."""
+
+    def __init__(self, e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value) -> None:
+        self.e, self.loop, self.begin, self.count = e, loop, begin, count
+        self.ran = trip_counter(e, loop.trips, begin.type)
+        self.indexed = loop.index in used_values(walk(loop.body))
+        self.filled = e.filled
+
+    def trip(self, k: ir.Value) -> None:
+        """Trip number k, from 0."""
+        e, b, loop = self.e, self.e.b, self.loop
+        e.filled, one = self.filled, e.const(k, 1)
+        if self.ran is not None:
+            self.ran.set(b.add(k, one))
+        if self.indexed:
+            place = b.sub(b.sub(self.count, one), k) if loop.descending else k
+            number = b.add(self.begin, b.mul(place, e.const(k, loop.step)))
+            e.values[loop.index] = _index(e, number, loop.index.type)
+        lower_block(e, loop.body)
+
+    def emit(self) -> None:
+        """All trips."""
+        e, b = self.e, self.e.b
+        emitter: Any = e
+        apart, usual = first_is_apart(emitter, self.loop), e.usual
+        done = b.scalar(self.count.type)
+        done.set(e.const(self.count, 0))
+        if apart:
+            with b.if_then(b.icmp_unsigned("!=", self.count, e.const(self.count, 0))):
+                self.trip(e.const(self.count, 0))
+                done.set(self._behind_first())
+        e.usual = apart or usual
+        reads = any(isinstance(s, n.StackTop) for s in self.loop.body)
+        self._several(done, 1 if reads else trips_at_once(e, self.loop))
+        b.loop(lambda: b.icmp_unsigned("<", done.get(), self.count), lambda: self.trip(done.get()),
+               lambda: self._step(done))  # fmt: skip
+        e.usual = usual
+        read_trips(e, self.loop.trips, self.ran)
+
+    def _behind_first(self) -> ir.Value:
+        """The number of the next trip: none where the first one has ended the loop."""
+        one, stop = self.e.const(self.count, 1), stopped(self.e, self.loop)
+        return one if stop is None else self.e.b.select(stop, self.count, one)
+
+    def _step(self, done: Variable) -> ir.Value | None:
+        done.set(self.e.b.add(done.get(), self.e.const(self.count, 1)))
+        return stopped(self.e, self.loop)
+
+    def _several(self, done: Variable, many: int) -> None:
+        """As long as so many trips are left."""
+        b, count = self.e.b, self.count
+        if many == 1:
+            return
+        step = self.e.const(count, many)
+
+        def body() -> None:
+            first = done.get()
+            for k in range(many):
+                self.trip(b.add(first, self.e.const(count, k)))
+
+        b.loop(lambda: b.icmp_unsigned(">=", b.sub(count, done.get()), step), body,
+               lambda: done.set(b.add(done.get(), step)))  # fmt: skip
+
+
+def stopped(e: Emitter, stmt: n.For | n.While) -> ir.Value | None:
+    """Whether a trip has ended the loop; None if none can."""
+    return None if stmt.stop is None else e.locals[stmt.stop].get()
+
+
+def trip_counter(e: Emitter, trips: Value | None, t: ir.Type = I64) -> Variable | None:
+    """What counts trips, if someone asks."""
+    if trips is None:
+        return None
+    ran = e.b.scalar(t)
+    ran.set(e.b.const(t, 0))
+    return ran
+
+
+def read_trips(e: Emitter, trips: Value | None, ran: Variable | None) -> None:
+    """Behind the loop: how many there were."""
+    if trips is not None and ran is not None:
+        e.values[trips] = e.from_i64(e.b.zext(ran.get(), I64), trips.type)
