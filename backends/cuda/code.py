@@ -8,10 +8,11 @@ does nothing once the halted word is set, or the kernel has returned.
     KERNEL_bounds_N     one thread stores the box of a task that writes what its bounds read
     KERNEL_select_N     the numbers of passing iterations go to a list
     KERNEL_listed_N     the task over that list, or over all its iterations if the list has no room for what passes
+    KERNEL_packed_N     the task over those of its iterations that pass a gate, chunk by chunk
     KERNEL_task_N       the task over all its iterations; a serial task is for one thread
     KERNEL_finish_N     one block adds up the sums of the blocks, in a fixed order
 
-A launch runs either select and listed, or task. Threads take iterations in strides of the grid; the adstack row of a
+A launch runs either select and listed, or task; a task that has packed has none of these. Threads take iterations in strides of the grid; the adstack row of a
 thread is its number.
 """
 from __future__ import annotations
@@ -36,11 +37,16 @@ from ..llvm.sharing import order_shows
 from ..llvm.target import NVPTX
 from ..llvm.types import I1, I8, I32, I64, PTR, VOID, const, pointer
 from . import warp
+from .chunks import Chunks
 from .own_index import own_arrays
 from .reductions import PARTIALS, Finish, Private, sums
-from .selection import gate_of, select_function
+from .selection import Packed, gate_function, gate_of, packed_gate, select_function
 
-ZERO, BOUNDS, SELECT, LISTED, TASK, FINISH = "zero", "bounds", "select", "listed", "task", "finish"
+ZERO, BOUNDS, SELECT, LISTED, PACKED = "zero", "bounds", "select", "listed", "packed"
+TASK, FINISH = "task", "finish"
+
+TOGETHER = (SELECT, PACKED)
+"""Entries whose threads need each other: either all threads of a block run, or none."""
 
 PARAMETERS = 32_764
 """Bytes of parameters that an entry point may have."""
@@ -154,7 +160,7 @@ def _may_write_late(task: Task) -> bool:
 class _Entry:
     """An entry point being written: its builder stands where nothing has failed. `leave` is where it ends."""
 
-    def __init__(self, m: ModuleState, name: str) -> None:
+    def __init__(self, m: ModuleState, name: str, together: bool = False) -> None:
         by_value = ir.Type(f"ptr byval([{max(m.layout.passed, 8)} x i8]) align 8")
         function = ir.Function(m.module, name, VOID, [by_value], head="ptx_kernel")
         m.module.lines.enter(function, None)
@@ -162,7 +168,8 @@ class _Entry:
         self.block = ir.Value(PTR, function.args[0].ref)
         self.leave = function.append_basic_block("exit")
         IRBuilder(self.leave).ret_void()
-        self.go_on_if_zero(self.b.load(self.address(m.layout.halted_at), I64))
+        halted = self.b.load(self.address(m.layout.halted_at), I64)
+        self.go_on_if_zero(warp.broadcast_block(m, self.b, halted) if together else halted)
         if m.layout.returned_at >= 0:
             self.go_on_if_zero(self.b.load(self.state(m.layout.returned_at), I64))
 
@@ -218,6 +225,7 @@ class _Entries:
         self.axes = len(task.indices)
         self.bounds = bounds_function(m, index, task) if task.is_parallel else None
         self.sums = sums(task, m.options)
+        self.gate = None if self.in_order else packed_gate(m.kernel, index, m.options)
 
     def name(self, kind: str) -> str:
         prefix = re.sub(r"\W", "_", self.m.kernel.name)
@@ -230,11 +238,14 @@ class _Entries:
             found.append((BOUNDS, self._store_box))
         if self.index in self.m.layout.length_at:
             found += [(SELECT, self._select), (LISTED, self._run_listed)]
-        found.append((TASK, self._run if self.task.is_parallel else self._run_once))
+        if self.gate is not None:
+            found.append((PACKED, self._run_packed))
+        else:
+            found.append((TASK, self._run if self.task.is_parallel else self._run_once))
         if self.index in self.m.layout.partials:
             found.append((FINISH, self._finish))
         for kind, write in found:
-            entry = _Entry(self.m, self.name(kind))
+            entry = _Entry(self.m, self.name(kind), kind in TOGETHER)
             write(entry)
             entry.close()
         return [Entry(kind, self.index, self.name(kind)) for kind, _ in found]
@@ -340,6 +351,18 @@ class _Entries:
         b, box = entry.b, self._box(entry)
         blocks, zero = b.zext(warp.special(self.m, b, "nctaid.x"), I64), const(I64, 0)
         run = select_function(self.m, self.index, self.task)
+        b.call(run, [entry.block, box, zero, volume(b, box, 0, self.axes), blocks, zero])
+
+    def _run_packed(self, entry: _Entry) -> None:
+        """Over what passes of each chunk. Blocks beyond those that can write sums down take no part."""
+        assert self.gate is not None
+        b, box, zero = entry.b, self._box(entry), const(I64, 0)
+        blocks: ir.Value = b.zext(warp.special(self.m, b, "nctaid.x"), I64)
+        if self.index in self.m.layout.partials:
+            most = const(I64, PARTIALS)
+            blocks = b.select(b.icmp_unsigned("<", blocks, most), blocks, most)
+        chunks = Chunks(gate_function(self.m, self.index, self.gate))
+        run = task_function(self.m, self.index, self.task, name=PACKED, additions=Packed(self.sums, chunks))
         b.call(run, [entry.block, box, zero, volume(b, box, 0, self.axes), blocks, zero])
 
     def _run_listed(self, entry: _Entry) -> None:

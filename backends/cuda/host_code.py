@@ -187,6 +187,7 @@ class _Launch:
         if index in layout.list_at:
             self._choose(index, self._by_chunks(count, most), self._least(count, held), width)
         else:
+            self._start("packed", index, self._by_chunks(count, most))
             self._start("task", index, self._least(count, held), width)
         self._start("finish", index, one)
 

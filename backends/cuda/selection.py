@@ -1,19 +1,33 @@
-"""Which tasks run over a list of the iterations that pass their gate, and the code that makes the list.
+"""Which tasks run over the iterations that pass their gate alone, and the code that finds them.
 
-The gate is decided again when the task runs over the list, so the scan may let an iteration pass that does nothing.
+A task with adstacks gets a list of all that pass, so that there need be no rows for others; where that pays is known,
+for sizes are counted (policy.py). One without runs over what passes of each chunk (chunks.py), in one go: that needs
+no memory and nothing that is known, and costs so little where all pass that it is decided by the code alone.
+
+The gate is decided again when the task runs, so the scan may let an iteration pass that does nothing. What a gate reads
+another iteration may write, but nothing orders the two, so that the gate may be decided as early as the task begins.
 """
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from ...compiler.ir.nodes import Task
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Block, Kernel, Stmt, Task, Value
+from ...compiler.ir.ops import OPS
+from ...compiler.ir.walk import blocks, walk
+from ..base import Options
 from ..llvm import ir
 from ..llvm.emit import Emitter, ModuleState
 from ..llvm.function import Additions, Run, decision_function, task_function
+from ..llvm.layout import stack_allocas
+from ..llvm.masked.function import lowered
 from ..llvm.masked.selection import Selection, selection
 from ..llvm.types import I1, I32, I64, const
 from . import warp
 from .chunks import Chunks
+from .own_index import own_arrays
+from .reductions import Private, Sum
 
 
 def gate_of(task: Task) -> Selection | None:
@@ -22,7 +36,47 @@ def gate_of(task: Task) -> Selection | None:
     return found if found is not None and found.gate is not None else None
 
 
-def gate_function(m: ModuleState, index: int, task: Task, found: Selection) -> ir.Function:
+DEAR = 150
+"""Cost of a gated body, in additions, from which a task without adstacks runs by chunks: ten times the instructions that
+an iteration takes longer where all pass, and eight times those where most do."""
+
+LIGHT = 32
+"""Statements that a gate may take to decide, which are written for each round."""
+
+
+def packed_gate(kernel: Kernel, index: int, options: Options) -> Selection | None:
+    """The gate of a task that runs over what passes of each chunk, None for others.
+
+    Debug builds run what they say in the order they say it. Prints are rare, and short bodies of several axes have a
+    better way.
+    """
+    task = kernel.tasks[index]
+    unsuited = not task.is_parallel or options.debug or any(stack_allocas(task)) or own_arrays(task)
+    if unsuited or any(isinstance(s, n.Print) for s in walk(task.body)):
+        return None
+    found = gate_of(lowered(kernel, index))
+    if found is None or len(list(walk(found.deciding))) > LIGHT:
+        return None
+    numbers = {s.result: int(s.value) for s in walk(found.task.body) if isinstance(s, n.Const) and s.result.type.is_int}
+    return found if _cost(found.after, numbers) >= DEAR else None
+
+
+def _cost(block: Block, numbers: Mapping[Value, int]) -> int:
+    """Of statements, in additions; a loop of which nothing is known is dear."""
+    return sum(
+        (OPS[s.op].cost if isinstance(s, n.Op) else 1)
+        + _trips(s, numbers) * sum(_cost(inner, numbers) for inner in blocks(s))
+        for s in block
+    )
+
+
+def _trips(stmt: Stmt, numbers: Mapping[Value, int]) -> int:
+    if isinstance(stmt, n.For) and stmt.begin in numbers and stmt.end in numbers and stmt.stop is None:
+        return max((numbers[stmt.end] - numbers[stmt.begin]) // stmt.step, 0)
+    return DEAR if isinstance(stmt, (n.For, n.While)) else 1
+
+
+def gate_function(m: ModuleState, index: int, found: Selection) -> ir.Function:
     """sg.gate.N(block, box, number): 1 where an iteration passes."""
     gate = found.gate
     assert gate is not None
@@ -31,15 +85,33 @@ def gate_function(m: ModuleState, index: int, task: Task, found: Selection) -> i
         cond = e.operand(gate.cond)
         return cond if gate.opens else e.b.xor(cond, const(I1, True))
 
-    return decision_function(m, index, replace(task, body=found.deciding), "gate", passes)
+    return decision_function(m, index, replace(found.task, body=found.deciding), "gate", passes)
 
 
 def select_function(m: ModuleState, index: int, task: Task) -> ir.Function:
     """sg.select.N: of the form of a task's function, its stride a number of blocks; lists iterations that pass."""
     found = gate_of(task)
     assert found is not None
-    additions = _Append(Chunks(gate_function(m, index, task, found)))
+    additions = _Append(Chunks(gate_function(m, index, found)))
     return task_function(m, index, replace(task, body=()), name="select", additions=additions)
+
+
+class Packed(Private):
+    """Iterations are those that pass of one chunk after the other."""
+
+    def __init__(self, found: tuple[Sum, ...], chunks: Chunks) -> None:
+        super().__init__(found)
+        self.chunks = chunks
+
+    def enter(self, e: Emitter, run: Run) -> Run:
+        _, count, blocks = run
+        return self.chunks.open(e, count, blocks)
+
+    def number(self, e: Emitter, place: ir.Value) -> ir.Value:
+        return self.chunks.number(e, place)
+
+    def leave(self, e: Emitter) -> None:
+        self.chunks.close(e)
 
 
 WIDEST = 1 << 32

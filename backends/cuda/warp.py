@@ -123,6 +123,20 @@ def _ballot(m: ModuleState, b: IRBuilder, cond: ir.Value) -> ir.Value:
     return b.call(m.declare("llvm.nvvm.vote.ballot.sync", I32, [I32, I1]), [const(I32, -1), cond])
 
 
+def broadcast_block(m: ModuleState, b: IRBuilder, own: ir.Value) -> ir.Value:
+    """What the first thread of the block has, an i64; all threads must come here."""
+    return b.call(m.helper("sg.block.broadcast", I64, [I64], _broadcast, _INLINED), [own])
+
+
+def _broadcast(e: Arith, function: ir.Function) -> None:
+    b, m = e.b, e.m
+    told = m.module.shared("sg.shared.told", I64, 1)
+    with b.if_then(b.icmp_unsigned("==", special(m, b, "tid.x"), const(I32, 0))):
+        b.store(function.args[0], told)
+    _barrier(m, b)
+    b.ret(b.load(told, I64))
+
+
 def claim_block(m: ModuleState, b: IRBuilder, cell: ir.Value, count: ir.Value) -> ir.Value:
     """What a counter was before a block adds to it by one atomic; count: an i64, the same in all threads, which all
     must come here. For nothing nothing is added, and what was is not told.

@@ -144,7 +144,7 @@ def lay_out(kernel: Kernel) -> Layout:
     return out
 
 
-ENTRIES = ("bounds", "select", "listed", "task", "finish")
+ENTRIES = ("bounds", "select", "listed", "packed", "task", "finish")
 """Kinds of entry points of a task on a GPU."""
 
 

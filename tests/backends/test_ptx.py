@@ -294,7 +294,7 @@ def test_a_gated_task_can_run_over_a_list(tmp_path: Path) -> None:
     assert entries(text) == [f"gated_{kind}_0" for kind in ("select", "listed", "task")]
     select = text[text.index("gated_select_0(") : text.index("gated_listed_0(")]
     rounds, once = sum(ROUNDS), len(ROUNDS)
-    assert select.count("vote.sync.ballot") == rounds and select.count("bar.sync") == 2 * once + 1
+    assert select.count("vote.sync.ballot") == rounds and select.count("bar.sync") == 2 * once + 2
     assert select.count("atom.") == 1, "for a block and chunk"
     assemble(text, tmp_path)
 
