@@ -158,7 +158,7 @@ def reordered() -> LaunchExecutor:
 VARIANTS = {"cpu-masked": "cpu"}
 """Other ways to run a backend, as executors of their own: the backend behind each."""
 
-EMULATED = {"cuda-emulated": "cpu", "cuda-emulated-few": "cpu", "metal-emulated": ""}
+EMULATED = {"cuda-emulated": "cpu", "cuda-emulated-few": "cpu", "cuda-emulated-blocks": "cpu", "metal-emulated": ""}
 """Executors without the device of their backend: what backend they need beside. They run where they are named."""
 
 

@@ -12,8 +12,8 @@ does nothing once the halted word is set, or the kernel has returned.
     KERNEL_task_N       the task over all its iterations; a serial task is for one thread
     KERNEL_finish_N     one block adds up the sums of the blocks, in a fixed order
 
-A launch runs either select and listed, or task; a task that has packed has none of these. Threads take iterations in strides of the grid; the adstack row of a
-thread is its number.
+A launch runs either select and listed, or task; a task that has packed has none of these. Threads take iterations in
+strides of the grid; the adstack row of a thread is its number.
 """
 from __future__ import annotations
 

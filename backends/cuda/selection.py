@@ -36,9 +36,9 @@ def gate_of(task: Task) -> Selection | None:
     return found if found is not None and found.gate is not None else None
 
 
-DEAR = 150
-"""Cost of a gated body, in additions, from which a task without adstacks runs by chunks: ten times the instructions that
-an iteration takes longer where all pass, and eight times those where most do."""
+DEAR = 200
+"""Cost of a gated body, in additions, from which a task without adstacks runs by chunks: ten times what an iteration
+takes longer by that where all pass, in instructions (docs/decisions/compaction_in_blocks.md)."""
 
 LIGHT = 32
 """Statements that a gate may take to decide, which are written for each round."""

@@ -6,10 +6,11 @@ from functools import cache
 from ...backends.cuda.backend import CudaBackend
 from .driver import EmulatedDriver
 
-NAMES = ("cuda-emulated", "cuda-emulated-few")
-"""Executors: a thread for each iteration, in ascending order; three threads, the last one first."""
+NAMES = ("cuda-emulated", "cuda-emulated-few", "cuda-emulated-blocks")
+"""Executors: a thread for each iteration, in ascending order; three threads, the last one first; blocks of threads."""
 
-FEW = 3
+FEW, BLOCKS = 3, 256
+"""Threads of the grids of the last two."""
 
 
 class EmulatedCuda(CudaBackend):
@@ -24,5 +25,5 @@ class EmulatedCuda(CudaBackend):
 @cache
 def emulated(name: str = NAMES[0]) -> EmulatedCuda:
     """The one of this name."""
-    few = name == NAMES[1]
-    return EmulatedCuda(EmulatedDriver(most=FEW if few else 0, backward=few))
+    most = dict(zip(NAMES, (0, FEW, BLOCKS), strict=True))[name]
+    return EmulatedCuda(EmulatedDriver(most=most, backward=name == NAMES[1], blocks=name == NAMES[2]))

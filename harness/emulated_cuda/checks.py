@@ -9,9 +9,9 @@ wrote and who read last in this launch; a race is
     a plain write to what another thread read or updated with an atomic
     an atomic on what another thread wrote or read without one
 
-and two plain writes are none, because programs let threads store the same number. Functions named sg.atomic.* are
-atomics in all they do, and sg.fail is not looked at. By address means by the first byte of an access: elements are
-accessed by one type.
+and two plain writes are none, because programs let threads store the same number. A barrier orders accesses of one
+block (fibers.py). Functions named sg.atomic.* are atomics in all they do, and sg.fail is not looked at. By address
+means by the first byte of an access: elements are accessed by one type.
 """
 from __future__ import annotations
 
@@ -103,8 +103,10 @@ def _bytes_of(what: str, line: str) -> int:
     return SIZES[name]
 
 
-def checked_text(places: Places) -> str:
-    """LLVM text of the two functions."""
+def checked_text(places: Places, identity: str = "") -> str:
+    """LLVM text of the two functions. identity: of two more, if threads are not just told apart by their numbers:
+    whether nothing orders an access with one now, and the tag of readers that nothing orders.
+    """
     words = {
         "TABLE": places.table.buffer_info()[0], "COUNT": places.table.buffer_info()[0] + 8,
         "REPORT": places.report.buffer_info()[0], "THREAD_MASK": _ATOMIC - 1,
@@ -115,7 +117,19 @@ def checked_text(places: Places) -> str:
             ("RACE_KIND", RACE_KIND),
         )},
     }  # fmt: skip
-    return re.sub(r"\b[A-Z_]{3,}\b", lambda m: str(words[m[0]]), _TEXT)
+    return re.sub(r"\b[A-Z_]{3,}\b", lambda m: str(words[m[0]]), _TEXT + (identity or _ALONE))
+
+
+_ALONE = """
+define internal i1 @"sg.emulated.apart"(i64 %other, i64 %me) alwaysinline {
+  %differs = icmp ne i64 %other, %me
+  ret i1 %differs
+}
+define internal i64 @"sg.emulated.both"(i64 %other, i64 %me) alwaysinline {
+  %several = or i64 %me, ATOMIC
+  ret i64 %several
+}
+"""
 
 
 _TEXT = """
@@ -208,14 +222,14 @@ look:
   %w.epoch = lshr i64 %w, EPOCH_SHIFT
   %w.now = icmp eq i64 %w.epoch, %epoch
   %w.who = and i64 %w, IDENTITY
-  %w.other = icmp ne i64 %w.who, %me
+  %w.other = call i1 @"sg.emulated.apart"(i64 %w.who, i64 %me)
   %w.foreign = and i1 %w.now, %w.other
   %w.flag = and i64 %w, ATOMIC
   %w.atomic = icmp ne i64 %w.flag, 0
   %w.plain = xor i1 %w.atomic, true
   %r.epoch = lshr i64 %r, EPOCH_SHIFT
   %r.now = icmp eq i64 %r.epoch, %epoch
-  %r.differs = icmp ne i64 %r, %me
+  %r.differs = call i1 @"sg.emulated.apart"(i64 %r, i64 %me)
   %r.foreign = and i1 %r.now, %r.differs
   %is.load = icmp eq i32 %kind, 0
   %is.store = icmp eq i32 %kind, 1
@@ -224,7 +238,8 @@ look:
   %update.race = or i1 %mixed, %r.foreign
   %race = select i1 %is.load, i1 %w.foreign, i1 %update.race
   %several = or i64 %me, ATOMIC
-  %r.next = select i1 %r.foreign, i64 %several, i64 %me
+  %r.both = call i64 @"sg.emulated.both"(i64 %r, i64 %me)
+  %r.next = select i1 %r.foreign, i64 %r.both, i64 %me
   %w.next = select i1 %is.store, i64 %me, i64 %several
   br i1 %is.load, label %read, label %write
 read:

@@ -4,7 +4,8 @@
   A host that reads managed memory while something is queued is counted (`unawaited`).
 * An access outside of all allocations is an error that names address, thread and the nearest allocation.
 * Memory is garbage at first, is never given out twice, and what is not freed is listed (`leaks`).
-* Threads of a grid run one after another, each a warp and a block of its own, on request in descending order.
+* Threads of a grid run one after another, each a warp and a block of its own, on request in descending order; or
+  they are in blocks and warps, and wait for each other (fibers.py).
 * Grids and blocks without threads, more parameters than may be, entries that write their parameters are refused.
 """
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ...backends.llvm.optimise import Refused
 from . import checks
 from .checks import Untranslatable
 from .code import Function, Module, image_of
+from .fibers import Stuck, fibers, thread_of
 from .findings import KINDS, Leak, Race
 from .memory import Memory
 from .native import EntryPoints
@@ -46,15 +48,18 @@ class EmulatedDriver(Work):
     """
 
     def __init__(
-        self, card: Card = CARD, backward: bool = False, most: int = 0, strict: bool = True, effort: int = 0
-    ) -> None:
+        self, card: Card = CARD, backward: bool = False, most: int = 0, strict: bool = True, effort: int = 0,
+        blocks: bool = False,
+    ) -> None:  # fmt: skip
         """backward: the last thread of a grid runs first. most: threads that a grid has at most, however many were
-        asked for, so that each runs several iterations; 0: all. strict: a race is an error. effort: of LLVM's.
+        asked for, so that each runs several iterations; 0: all. strict: a race is an error. effort: of LLVM's. blocks:
+        threads are in blocks and warps.
         """
         super().__init__()
         self.card, self.backward, self.most = card, backward, most
         self.launches: list[tuple[str, int, int]] = []
         self.strict, self._effort = strict, effort
+        self._room = fibers() if blocks else None
         self._report = array("Q", [0] * checks.WORDS)
         self.memory = Memory(self._words.buffer_info()[0])
         arena = self.memory.arena
@@ -88,6 +93,11 @@ class EmulatedDriver(Work):
     def memory_bytes(self) -> int:
         return self.card.memory_bytes
 
+    @property
+    def early(self) -> int:
+        """Threads of a block that were over when others met at a barrier, the most in any launch."""
+        return max((module.early for module in self._modules.values()), default=0)
+
     def leaks(self) -> list[Leak]:
         """Memory that is held now."""
         return [Leak(b.size, b.kind, b.asked) for b in self.memory.blocks.values()]
@@ -110,7 +120,7 @@ class EmulatedDriver(Work):
     def load(self, image: bytes) -> int:
         self.counts["load"] += 1
         try:
-            module = Module(image, self._places, self._effort)
+            module = Module(image, self._places, self._effort, self._room)
         except (Untranslatable, Refused) as error:
             raise refusal(218, "cuModuleLoadData", str(error)) from error
         handle = next(self._handles)
@@ -228,21 +238,29 @@ class EmulatedDriver(Work):
 
     def _grid(self, function: Function, parameters: bytes, blocks: int, threads: int) -> None:
         report, total = self._report, min(blocks * threads, self.most or _MOST_BLOCKS)
+        width = threads if self._room else 1
         report[checks.OUTSIDE_THREAD] = report[checks.RACES] = 0
         report[checks.EPOCH] += 1
-        unwritten = function(parameters, total, self.backward)
+        try:
+            unwritten = function(parameters, max(total // width, 1), width, self.backward)
+        except Stuck as error:
+            raise refusal(719, "cuLaunchKernel", f"{function.entry.name}: {error}") from error
         if report[checks.OUTSIDE_THREAD]:
             address, size, thread = report[:3]
             where = f"{size} bytes at {address:#x}, which is {self.memory.near(address)}"
-            detail = f"{function.entry.name}, thread {thread - 1} of {total}: {where}"
+            detail = f"{function.entry.name}, thread {self._thread(thread, width) - 1} of {total}: {where}"
             raise refusal(700, "cuLaunchKernel", detail)
         if report[checks.RACES]:
-            self._note_race(function.entry.name)
+            self._note_race(function.entry.name, width)
         if not unwritten:
             raise refusal(719, "cuLaunchKernel", f"{function.entry.name} has written its parameters")
 
-    def _note_race(self, name: str) -> None:
-        races, address, thread, other, kind = self._report[checks.RACES : checks.WORDS]
+    def _thread(self, tag: int, width: int) -> int:
+        return thread_of(tag, width) if self._room else tag
+
+    def _note_race(self, name: str, width: int) -> None:
+        races, address, *tags, kind = self._report[checks.RACES : checks.WORDS]
+        thread, other = (self._thread(tag, width) for tag in tags)
         race = Race(name, races, KINDS[kind], thread - 1, other - 1, self.memory.near(address))
         self.races.append(race)
         if self.strict:

@@ -3,7 +3,7 @@
 Every thread is a warp and a block of its own. So entry points lose their calling convention, special registers are
 words that the loop over threads sets, the helpers of warps and blocks (`sg.warp.*`, `sg.block.*`) are replaced by what
 they mean for one lane, functions of libdevice by those of libm. A `byval` parameter is an address: of a copy that the
-launch made, which entries do not write.
+launch made, which entries do not write. With fibers there are blocks and warps, and the helpers stay (fibers.py).
 
 Each access to global memory (address space 1) passes through `sg.emulated.check`, so that one outside of all
 allocations is reported with its address and changes nothing. Text is rewritten line by line: the builder writes one
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 from ...backends.llvm.libcall import LIBRARY
 from .checks import EPOCH, EPOCH_SHIFT, SIZES, Places, Untranslatable, checked_text, guarded
+from .fibers import IDENTITY, Fibers, asking, entry_text, fiber_text
+from .fibers import REGISTERS as OF_THREADS
 from .lanes import ONE_LANE
 
 REGISTERS = {
@@ -105,10 +107,12 @@ def _split(parameters: str) -> list[str]:
     return [p.strip() for p in parts if p.strip()]
 
 
-def translate(text: str, places: Places) -> str:
-    """The text for the host, with a function `run.NAME(buffer, threads, first, step)` for each entry."""
+def translate(text: str, places: Places, room: Fibers | None = None) -> str:
+    """The text for the host, with a function `run.NAME(buffer, threads, first, step)` for each entry; with fibers a
+    function `run.NAME()` that a thread runs, and those of fiber_text.
+    """
     known = entries(text)
-    text = _HELPER.sub(_one_lane, text)
+    text = asking(text) if room else _HELPER.sub(_one_lane, text)
     text = _ENTRY.sub(_plain_entry, text)
     text = _SPECIAL.sub(_register, text)
     text = re.sub(r"^declare i32 @\"sg\.emulated\.sreg\.[^\n]*\n", "", text, flags=re.M)
@@ -118,7 +122,11 @@ def translate(text: str, places: Places) -> str:
     text = re.sub(r"@\"?(__nv_\w+)\"?", _libm, text)
     text = _without_unused(text)
     _refuse_unknown(text)
-    return "\n".join([guarded(text), _registers(), checked_text(places), *(_runner(e, places) for e in known.values())])
+    if room:
+        own = [fiber_text(text, room, places), *(entry_text(e.name, *_passed(e)) for e in known.values())]
+    else:
+        own = [_runner(e, places) for e in known.values()]
+    return "\n".join([guarded(text), _registers(), checked_text(places, IDENTITY if room else ""), *own])
 
 
 def _without_unused(text: str) -> str:
@@ -182,20 +190,25 @@ def _registers() -> str:
     return "\n".join(
         f'@"sg.emulated.{name}" = internal global i32 {value}\n'
         f'define internal i32 @"sg.emulated.sreg.{name}"() alwaysinline {{\n'
-        f'  %v = load i32, ptr @"sg.emulated.{name}"\n  ret i32 %v\n}}'
+        f'  %v = load {"volatile " if name in OF_THREADS else ""}i32, ptr @"sg.emulated.{name}"\n  ret i32 %v\n}}'
         for name, value in REGISTERS.items()
     )
 
 
-def _runner(entry: Entry, places: Places) -> str:
-    """Threads first, first + step, ... one after another; each gets the parameters from the launch's buffer."""
+def _passed(entry: Entry) -> tuple[str, str]:
+    """Lines that take the parameters from the launch's buffer, and the arguments of the call."""
     loads, arguments = [], []
     for k, p in enumerate(entry.parameters):
         loads.append(f"  %at.{k} = getelementptr i8, ptr %buffer, i64 {p.at}")
         if not p.by_value:
             loads.append(f"  %p.{k} = load {p.type}, ptr %at.{k}")
         arguments.append(f"{p.type} %{'at' if p.by_value else 'p'}.{k}")
-    lines = "\n".join(loads)
+    return "\n".join(loads), ", ".join(arguments)
+
+
+def _runner(entry: Entry, places: Places) -> str:
+    """Threads first, first + step, ... one after another; each gets the parameters from the launch's buffer."""
+    lines, arguments = _passed(entry)
     return f"""define void @"run.{entry.name}"(ptr %buffer, i64 %threads, i64 %first, i64 %step) {{
   store i64 1, ptr @"sg.emulated.low"
   store i64 0, ptr @"sg.emulated.high"
@@ -217,7 +230,7 @@ body:
   %thread.one = add i64 %thread, 1
   %tag = or i64 %epoch, %thread.one
   store i64 %tag, ptr @"sg.emulated.tag"
-  call void @"{entry.name}"({", ".join(arguments)})
+  call void @"{entry.name}"({arguments})
   %k.next = add i64 %k, 1
   %thread.next = add i64 %thread, %step
   br label %head

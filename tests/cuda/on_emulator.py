@@ -13,10 +13,12 @@ from stackgrad.harness.emulated_cuda.driver import EmulatedDriver
 
 
 @contextmanager
-def runtime(**options: Any) -> Iterator[tuple[CudaBackend, EmulatedDriver]]:
+def runtime(
+    driver: EmulatedDriver | None = None, **options: Any
+) -> Iterator[tuple[CudaBackend, EmulatedDriver]]:  # fmt: skip
     """`sg.cuda` is the emulated driver inside. The host must not have touched memory before it waited."""
     before = registry._instances.get("cuda")
-    driver = EmulatedDriver()
+    driver = driver or EmulatedDriver()
     backend = CudaBackend(driver)
     registry.put("cuda", backend)
     try:
