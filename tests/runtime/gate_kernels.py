@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import stackgrad as sg
+from recorded_support import gradient, memory_of, near
 
 LONGEST, SPARE = 1000, 24
 """Iterations at most, and elements that the arrays have beyond those."""
@@ -49,6 +50,11 @@ class Data:
         all_trips[: len(trips)] = trips
         self.trips.from_numpy(all_trips)
         self.count[None] = len(chosen)
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """What a kernel finds; `gate` is the argument of the one that takes an array."""
+        fields = {name: field for name, field in vars(self).items() if name != "real"}
+        return memory_of(gate=self.live, **fields)
 
 
 def over_a_field(d: Data) -> Any:
@@ -271,3 +277,16 @@ def slopes(x: np.ndarray, trips: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         d = np.where(live, 1.25 * np.cos(v) * d, d)
         v = np.where(live, 1.25 * np.sin(v), v)
     return d
+
+
+def check_gradient(kernel: Any, d: Data, chosen: np.ndarray, trips: np.ndarray) -> None:
+    """Run both ways: the gradient is that of the closed form, but for rounding, and 0 where nothing is dispatched."""
+    args = (d.live.to_numpy(),) if "gate" in kernel.__wrapped__.__code__.co_varnames[:1] else ()
+    kernel(*args)
+    d.x.grad.fill(0)
+    d.y.grad.fill(1)
+    before = d.memory()
+    kernel.grad(*args)
+    expected = np.zeros(before["x"].size)
+    expected[: len(chosen)] = slopes(before["x"][: len(chosen)], trips, chosen)
+    near(gradient(kernel.ir(), before), "x.grad", d.x.grad.to_numpy(), expected)

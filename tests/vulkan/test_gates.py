@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
+from recorded_support import gradient, memory_of, near
 from stackgrad.backends import registry
 from stackgrad.backends.base import Options
 from stackgrad.backends.spirv.shaders import generate
@@ -22,7 +23,7 @@ from stackgrad.backends.vulkan.recording import Recording
 from stackgrad.compiler.driver import prepare_reverse
 
 sys.path.append(str(Path(__file__).parent.parent / "runtime"))
-from gate_kernels import GATES, Data, slopes  # noqa: E402
+from gate_kernels import GATES, Data, check_gradient, slopes  # noqa: E402
 
 STEPS = 8
 
@@ -79,9 +80,10 @@ def check(k: sg.Kernel, x: sg.Field, y: sg.Field, chosen: np.ndarray, trips: np.
     k()
     x.grad.fill(0)
     y.grad.fill(1)
+    before = memory_of(x=x, y=y) | {"gate": chosen.astype(np.int32), "n": trips.astype(np.int32)}
     k.grad()
     expected = np.where(chosen, slopes(x.to_numpy(), trips, chosen), 0)
-    np.testing.assert_allclose(x.grad.to_numpy(), expected, rtol=2e-4)
+    near(gradient(k.ir(), before), "x.grad", x.grad.to_numpy(), expected)
 
 
 def some(count: int, of: int, seed: int = 2) -> np.ndarray:
@@ -212,9 +214,10 @@ def test_lists_of_many_launches(bound: VulkanBackend) -> None:
         chosen = some(size, 1000, size)
         gate.from_numpy(chosen.astype(np.int32))
         x.grad.fill(0)
+        before = memory_of(x=x, gate=gate, n=n, total=total)
         k.grad()
         expected = np.where(chosen, slopes(x.to_numpy(), trips, chosen), 0)
-        np.testing.assert_allclose(x.grad.to_numpy(), expected, rtol=2e-4)
+        near(gradient(k.ir(), before), "x.grad", x.grad.to_numpy(), expected)
 
 
 def test_a_device_with_few_storage_buffers_makes_no_list(bound: VulkanBackend) -> None:
@@ -243,11 +246,5 @@ def test_gradients_of_every_form_of_gate(vulkan: VulkanBackend, gate: Callable[[
         trips = 1 + np.arange(count, dtype=np.int32) % 7
         chosen = np.arange(count) % every == 0
         data.fill(chosen, trips)
-        args = (data.live.to_numpy(),) if "gate" in kernel.__wrapped__.__code__.co_varnames[:1] else ()
-        kernel(*args)
-        data.x.grad.fill(0)
-        data.y.grad.fill(1)
-        kernel.grad(*args)
-        found, x = data.x.grad.to_numpy(), data.x.to_numpy()
-        np.testing.assert_allclose(found[:count], slopes(x[:count], trips, chosen), rtol=1e-12)
+        check_gradient(kernel, data, chosen, trips)
     sg.reset()

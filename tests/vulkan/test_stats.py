@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
+from recorded_support import gradient, memory_of, near
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.backends.vulkan import host_code as h
 from stackgrad.backends.vulkan.backend import VulkanBackend
@@ -101,19 +102,22 @@ def test_bounds_that_no_memory_decides(queue: Queue, kernel: Any, more: Callable
     """No counting, no wait, not even at the first launch; and the host waits for none of the launches."""
     x, y = arrays()
     rest = more()
+    before = memory_of(x=x, y=y)
     sg.sync()
     waits = queue.counters.waits
     for _ in range(6):
         kernel.grad(x, y, *rest)
     assert cost(kernel) == (0, 0, 0) and kernel.stats().grad_launches == 6
     assert queue.counters.waits == waits and queue.is_pending
-    np.testing.assert_allclose(x.grad.to_numpy(), slopes(x.to_numpy(), 5), rtol=1e-12)
+    known = gradient(kernel.ir(), before | {"n": np.zeros(5, np.int32)}, {"steps": 5})
+    near(known, "x.grad", x.grad.to_numpy(), slopes(x.to_numpy(), 5))
 
 
 def test_a_bound_in_an_element_is_looked_at_when_it_has_changed(queue: Queue) -> None:
     """Without a kernel. The host waits only where launches that may write are in flight."""
     x, y = arrays()
     n = sized(0, 0, 5)
+    before = memory_of(x=x, y=y, n=n)
     sg.sync()
     for _ in range(6):
         by_element.grad(x, y, n)
@@ -125,7 +129,10 @@ def test_a_bound_in_an_element_is_looked_at_when_it_has_changed(queue: Queue) ->
         by_element.grad(x, y, n)
     assert cost(by_element) == (0, 0, 0) and by_element.stats().evaluations == 2
     assert queue.counters.waits == waits
-    np.testing.assert_allclose(x.grad.to_numpy(), slopes(x.to_numpy(), 5) + slopes(x.to_numpy(), 7), rtol=1e-12)
+    first = gradient(by_element.ir(), before)
+    then = first.arrays | {"y.grad": np.ones(COUNT), "n": n.to_numpy()}
+    known = gradient(by_element.ir(), then, errors=first.errors)
+    near(known, "x.grad", x.grad.to_numpy(), slopes(x.to_numpy(), 5) + slopes(x.to_numpy(), 7))
 
 
 def test_bounds_that_differ_by_iteration_are_counted_once(queue: Queue) -> None:
