@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def test_a_launch_runs_when_it_is_waited_for(driver: EmulatedDriver) -> None:
     assert array[3] == 3.0  # not yet
     assert driver.unawaited == 1
     driver.wait()
-    np.testing.assert_allclose(array, 2 * np.sin(np.arange(5.0)), rtol=1e-15)
+    assert array.tolist() == [2 * math.sin(k) for k in range(5)]  # both ask the C library
     assert driver.unawaited == 1 and driver.launches == [("scale", 2, 3)]
 
 

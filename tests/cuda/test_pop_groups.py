@@ -7,8 +7,8 @@ import re
 
 import numpy as np
 import pytest
-from stackgrad.backends import registry
-from stackgrad.backends.base import Backend, Options
+from recorded_support import forward, near
+from stackgrad.backends.base import Options
 from stackgrad.backends.cuda.code import generate
 from stackgrad.backends.launcher import Launcher
 from stackgrad.compiler.driver import prepare_forward
@@ -56,7 +56,7 @@ SINGLE = {
     "an early end": f"local stop: u1 for %20: i32 in %5 .. %4 until stop {{ {READ} {ADD} set stop, %23 }}",
     "counted trips": f"for %20: i32 in %5 .. %4 trips %60: i32 {{ {READ} {POP} {ADD} }} %61: f64 = cast %60 "
     "%62: f64 = get sum %63: f64 = add %61, %62 set sum, %63",
-    "a read behind the pop": f"for %20: i32 in %5 .. %4 {{ {POP} {READ} {ADD} }}",
+    "a read behind the pop": f"for %20: i32 in %5 .. %19 {{ {POP} {READ} {ADD} }}",
 }
 
 
@@ -69,21 +69,26 @@ def kernel(loop: str, dtype: str) -> Kernel:
 X = np.array([0.3, -0.9, 1.5, 3.0, 1e3, -4e4, 1e6, np.inf, np.nan, -0.0], np.float32)
 
 
-def run(source: Kernel, backend: Backend, n: int) -> np.ndarray:
-    out = np.zeros(len(X))
-    Launcher(prepare_forward(source), backend, FAST).run({"x": X.copy(), "out": out}, {"n": n, "m": n})
-    return out
+def check(source: Kernel, n: int) -> None:
+    """The emulated driver and the reference agree."""
+    arrays, scalars = {"x": X.copy(), "out": np.zeros(len(X))}, {"n": n, "m": n}
+    known = forward(source, arrays, scalars)
+    Launcher(prepare_forward(source), emulated(), FAST).run(arrays, scalars)
+    near(known, "out", arrays["out"])
+
+
+TRIPS = {"f32": (0, 1, 2, 3, 4, 5, 7, 8, 9, 13), "f16": (0, 3, 4, 5, 6, 7, 8, 9, 13)}
+"""In one or two trips sums of halves cancel, so that bounds of what their roundings do would say nothing."""
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "i8", "i32", "i64"])
 @pytest.mark.parametrize("name", [*GROUPED, *SINGLE])
 def test_any_number_of_trips(name: str, dtype: str) -> None:
     source = kernel({**GROUPED, **SINGLE}[name], dtype)
-    device, reference = emulated(), registry.get("cpu" if name in SINGLE else "reference")
-    for n in ([0, 3, 8] if dtype not in ("f32", "f16") else [0, 1, 2, 3, 4, 5, 7, 8, 9, 13]):
+    for n in TRIPS.get(dtype, (0, 3, 8)):
         if n == 0 and name == "fewer than there are":
             continue  # it reads an empty stack
-        np.testing.assert_allclose(run(source, device, n), run(source, reference, n), rtol=1e-5, atol=1e-6)
+        check(source, n)
 
 
 def heads(source: Kernel, options: Options = FAST) -> int:

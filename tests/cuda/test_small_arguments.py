@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from on_emulator import runtime
+from recorded_support import forward, gradient, memory_of, verdicts
 from stackgrad.backends.base import Options
 from stackgrad.backends.cuda.code import generate
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
@@ -45,16 +46,19 @@ def both(v):
     return sg.cos(v) * 2.5 + sg.sin(v * 0.5)
 
 
-def right(step: str, trips: int) -> tuple[np.ndarray, np.ndarray]:
-    """Values and derivatives in f64."""
-    v, d = np.array(STRANGE, np.float32).astype(np.float64), np.ones(len(STRANGE))
-    with np.errstate(invalid="ignore"):
-        for _ in range(trips):
-            if step == "damped":
-                v, d = np.sin(v) * 0.95 + 0.01, d * 0.95 * np.cos(v)
-            else:
-                v, d = np.cos(v) * 2.5 + np.sin(v * 0.5), d * (np.cos(v * 0.5) * 0.5 - 2.5 * np.sin(v))
-    return v, d
+def check(kernel: sg.Kernel, x: sg.Field, y: sg.Field, trips: sg.Field) -> None:
+    """Run both ways from `STRANGE`: the device does what the reference does, but for rounding. A recurrence that grows
+    leaves few elements undecided, those from large numbers first.
+    """
+    x.from_numpy(np.array(STRANGE, np.float32))
+    x.grad.fill(0)
+    y.grad.fill(1)
+    before = memory_of(x=x, y=y, trips=trips)
+    kernel()
+    kernel.grad()
+    for known, name, found in ((forward, "y", y), (gradient, "x.grad", x.grad)):
+        told = verdicts(known(kernel.ir(), before), {name: found.to_numpy()})[name]
+        assert told.state != "disagree" and told.undecided <= len(STRANGE) // 4, told
 
 
 @pytest.mark.parametrize("until", [False, True])
@@ -64,15 +68,8 @@ def test_every_first_argument_is_right(name: str, until: bool) -> None:
         x, trips, y, steps = sweep({"damped": damped, "both": both}[name], until)
         kernel = sg.kernel(steps)
         for count in range(8):
-            x.from_numpy(np.array(STRANGE, np.float32))
             trips[None] = count
-            kernel()
-            x.grad.fill(0)
-            y.grad.fill(1)
-            kernel.grad()
-            values, derivatives = right(name, min(count, 4) if until else count)
-            np.testing.assert_allclose(y.to_numpy(), values, rtol=2e-5, atol=2e-5)
-            np.testing.assert_allclose(x.grad.to_numpy(), derivatives, rtol=1e-4, atol=1e-4)
+            check(kernel, x, y, trips)
 
 
 # ---- what is generated --------------------------------------------------------------------------------------
@@ -156,20 +153,8 @@ def test_both_in_one_loop_are_right_for_every_argument() -> None:
         x, trips, y, steps = sweep(swings)
         kernel = sg.kernel(steps)
         for count in range(6):
-            x.from_numpy(np.array(STRANGE, np.float32))
             trips[None] = count
-            kernel()
-            x.grad.fill(0)
-            y.grad.fill(1)
-            kernel.grad()
-            v, d = np.array(STRANGE, np.float32), np.ones(len(STRANGE))
-            with np.errstate(invalid="ignore"):
-                for _ in range(count):
-                    d = d * (1 + 0.1 * np.cos(v.astype(np.float64)))
-                    v = (v + np.sin(v.astype(np.float64)) * 0.1).astype(np.float32)
-            small = ~(np.abs(v) > 1e3)  # a rounding of large numbers is a large step of the sine
-            np.testing.assert_allclose(y.to_numpy()[small], v[small], rtol=2e-5, atol=2e-5)
-            np.testing.assert_allclose(x.grad.to_numpy()[small], d[small], rtol=1e-4, atol=1e-4)
+            check(kernel, x, y, trips)
 
 
 def test_what_decides_is_computed_alone() -> None:

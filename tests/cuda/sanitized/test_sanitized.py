@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stackgrad as sg
+from recorded_support import forward, gradient, memory_of, near
 
 N = 100
 
@@ -30,13 +31,15 @@ def test_elements_and_sums(x: sg.Field) -> None:
             loss[None] += y[i]
 
     square()
+    before = memory_of(y=y, loss=loss)
     total()
     loss.grad[None] = 1.0
     total.grad()
     square.grad()
     at = np.linspace(0.1, 1.0, N, dtype=np.float32)
-    np.testing.assert_allclose(loss[None], (at * at).sum(), rtol=1e-5)
-    np.testing.assert_allclose(x.grad.to_numpy(), 2 * at, rtol=1e-6)
+    np.testing.assert_array_equal(before["y"], at * at)  # one rounding, as in NumPy
+    near(forward(total.ir(), before), "loss", loss.to_numpy(), before["y"].sum(dtype=np.float64))
+    np.testing.assert_array_equal(x.grad.to_numpy(), 2 * at)  # none
 
 
 @pytest.mark.parametrize("gate", [-1.0, 0.55, 0.95])
@@ -54,17 +57,18 @@ def test_history_behind_a_gate(x: sg.Field, gate: float) -> None:
                     v = sg.sin(v) * 0.95 + 0.01
             y[i] = v
 
+    before = memory_of(x=x, y=y, trips=trips)
     recur(gate)
     y.grad.fill(1.0)
     recur.grad(gate)
-    v = np.linspace(0.1, 1.0, N, dtype=np.float32)
-    start, gradient = v.copy(), np.ones(N, np.float32)
+    v, slope, part = before["x"].astype(float), np.ones(N), np.float32(0.95)
     for step in range(6):
-        runs = (start > gate) & (step < np.arange(N) % 7)
-        gradient = np.where(runs, gradient * np.cos(v) * np.float32(0.95), gradient)
-        v = np.where(runs, np.sin(v) * np.float32(0.95) + np.float32(0.01), v)
-    np.testing.assert_allclose(y.to_numpy(), v, rtol=1e-5)
-    np.testing.assert_allclose(x.grad.to_numpy(), gradient, rtol=1e-5)
+        runs = (before["x"] > np.float32(gate)) & (step < np.arange(N) % 7)
+        slope = np.where(runs, slope * np.cos(v) * part, slope)
+        v = np.where(runs, np.sin(v) * part + np.float32(0.01), v)
+    near(forward(recur.ir(), before, {"gate": gate}), "y", y.to_numpy(), v)
+    before["y.grad"][:] = 1.0
+    near(gradient(recur.ir(), before, {"gate": gate}), "x.grad", x.grad.to_numpy(), slope)
 
 
 def test_arrays_of_the_host() -> None:
@@ -95,9 +99,10 @@ def test_local_arrays_and_kernel_locals(x: sg.Field) -> None:
                 v[(i + k) % 4] = x[i] * k
             y[i] = v[i % 4] + v[(i + 3) % 4] + s
 
+    before = memory_of(x=x, y=y)
     spread()
-    at = np.linspace(0.1, 1.0, N, dtype=np.float32)
-    np.testing.assert_allclose(y.to_numpy(), 3 * at + at.sum(), rtol=1e-5)
+    at = before["x"].astype(float)
+    near(forward(spread.ir(), before), "y", y.to_numpy(), 3 * at + at.sum())
 
 
 def test_errors_reach_the_host() -> None:
