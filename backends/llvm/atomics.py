@@ -50,7 +50,7 @@ def compare_and_swap(
     """Replace the element at `place` if its bits are those of `expected`; gives the old value. No booleans."""
     memory, word = memory_type(t), _WORDS[t.bits]
     if atomic:
-        found, _ = e.b.cmpxchg(place, _as(e, expected, word), _as(e, value, word), "monotonic")
+        found, _ = e.b.cmpxchg(place, _as(e, expected, word), _as(e, value, word), "monotonic", e.m.target.scope)
         return _as(e, found, memory)
     old = e.b.load(place, memory)
     same = e.b.icmp_unsigned("==", _as(e, old, word), _as(e, expected, word))
@@ -79,7 +79,7 @@ def _loop(e: Arith, op: str, t: Scalar, pointer: ir.Type) -> ir.Function:
         seen = b.phi(word)
         seen.add_incoming(first, start)
         new = combine(a, op, t, _as(a, seen, memory), value)
-        found, swapped = b.cmpxchg(place, seen, _as(a, new, word), "monotonic")
+        found, swapped = b.cmpxchg(place, seen, _as(a, new, word), "monotonic", a.m.target.scope)
         seen.add_incoming(found, b.block)
         b.cbranch(swapped, done, again)
         b.position_at_end(done)

@@ -189,10 +189,12 @@ class IRBuilder:
     def atomic_rmw(self, op: str, place: Value, value: Value, ordering: str) -> Value:
         return self._value(value.type, f"atomicrmw {op} {place}, {value} {ordering}")
 
-    def cmpxchg(self, place: Value, expected: Value, new: Value, ordering: str) -> tuple[Value, Value]:
-        """(old content, condition 'it was as expected and is replaced')."""
-        t = expected.type
-        pair = self._value(VOID, f"cmpxchg {place}, {expected}, {new} {ordering} {ordering}")
+    def cmpxchg(
+        self, place: Value, expected: Value, new: Value, ordering: str, scope: str = ""
+    ) -> tuple[Value, Value]:  # fmt: skip
+        """(old content, condition 'it was as expected and is replaced'). scope: see Target."""
+        t, among = expected.type, scope and f'syncscope("{scope}") '
+        pair = self._value(VOID, f"cmpxchg {place}, {expected}, {new} {among}{ordering} {ordering}")
         old, replaced = (f"extractvalue {{ {t.text}, i1 }} {pair.ref}, {place}" for place in (0, 1))
         return self._pure(t, old), self._pure(I1, replaced)
 

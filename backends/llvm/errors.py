@@ -46,7 +46,7 @@ def _body_on_device(e: Arith, function: ir.Function) -> None:
 
 def _enter(e: Arith, record: ir.Value, site: ir.Value, first: ir.Value, second: ir.Value) -> None:
     b = e.b
-    _, first_report = b.cmpxchg(record, const(I64, 0), b.add(site, const(I64, 1)), "monotonic")
+    _, first_report = b.cmpxchg(record, const(I64, 0), b.add(site, const(I64, 1)), "monotonic", e.m.target.scope)
     with b.if_then(first_report):
         for place, number in ((8, first), (16, second)):
             b.store(number, b.gep(record, const(I64, place), I8, inbounds=True))

@@ -33,7 +33,7 @@ def _claim(e: Arith, function: ir.Function) -> None:
         b.atomic_rmw("add", b.gep(buffer, const(I64, 8), I8, inbounds=True), const(I64, 1), "monotonic")
         b.ret(ir.Value(pointer(m.target.space), "null"))
     own = b.trunc(b.add(begin, const(I64, 1)), I32)
-    known, is_first = b.cmpxchg(first, const(I32, 0), own, "monotonic")
+    known, is_first = b.cmpxchg(first, const(I32, 0), own, "monotonic", m.target.scope)
     launch = b.zext(b.select(is_first, own, known), I64)
     place = b.gep(buffer, b.add(begin, const(I64, HEADER)), I64, inbounds=True)
     for at, value in enumerate((printer, head, launch, iteration)):

@@ -15,7 +15,8 @@ class Target:
     instruction for that, of one rounding or two. entries: one entry point per task (GPUs)
     instead of one for the kernel. lean: instructions count more than the last ulp (polynomials/lean.py). flushes: its
     atomic addition of f32 takes subnormal numbers for zeros. clock: which counter tells how long a task took; none if
-    empty. doubles: it computes in f64. vector_masks: it loads and stores those lanes of a vector that a mask selects,
+    empty. scope: of memory that the threads of a launch share, as LLVM names it, where atomics with the host cost more, or
+    fail on memory of the host. doubles: it computes in f64. vector_masks: it loads and stores those lanes of a vector that a mask selects,
     and gathers and scatters them.
     """
 
@@ -29,6 +30,7 @@ class Target:
     contracts: bool = False
     entries: bool = False
     clock: str = ""
+    scope: str = ""
     lean: bool = False
     flushes: bool = False
     doubles: bool = True
@@ -39,4 +41,4 @@ _CLOCKS = {"x86_64": "tsc", "amd64": "tsc", "aarch64": "cntvct", "arm64": "cntvc
 
 CPU = Target("cpu", "libm", clock=_CLOCKS.get(platform.machine().lower(), ""))
 NVPTX = Target("nvptx", "libdevice", space=1, concurrent=True, interleaved=True, fused=True, entries=True,
-               lean=True, flushes=True)  # fmt: skip
+               scope="device", lean=True, flushes=True)  # fmt: skip

@@ -119,9 +119,13 @@ class Code(Body):
     and_ = _folding("BitwiseAnd", operator.and_, -1, -1, absorbing=0)
     or_ = _folding("BitwiseOr", operator.or_, 0, 0)
     xor = _folding("BitwiseXor", operator.xor, 0, 0)
-    udiv, urem, sdiv, srem = map(_plain, ("UDiv", "UMod", "SDiv", "SRem"))
+    udiv, urem, sdiv = map(_plain, ("UDiv", "UMod", "SDiv"))
     shl, lshr, ashr = map(_count, ("ShiftLeftLogical", "ShiftRightLogical", "ShiftRightArithmetic"))
     fadd, fsub, fmul, fdiv = _sum("FAdd"), _sum("FSub"), _product, _real("FDiv")
+
+    def srem(self, x: ir.Value, y: ir.Value) -> Value:
+        """x - (x / y) y. Vulkan leaves OpSRem and OpSMod of negative numbers undefined, and NVIDIA's driver uses that."""
+        return self.sub(x, self.mul(self.sdiv(x, y), y))
 
     def binary(self, name: str, x: ir.Value, y: ir.Value) -> Value:
         """An instruction on two integers or truth values, that does not fold."""

@@ -16,7 +16,7 @@ OPCODES = {
     "ConvertFToU": 109,
     "ConvertFToS": 110, "ConvertSToF": 111, "ConvertUToF": 112, "UConvert": 113, "SConvert": 114, "FConvert": 115,
     "ConvertUToPtr": 120, "Bitcast": 124, "FNegate": 127, "IAdd": 128, "FAdd": 129, "ISub": 130, "FSub": 131,
-    "IMul": 132, "FMul": 133, "UDiv": 134, "SDiv": 135, "FDiv": 136, "UMod": 137, "SRem": 138, "UMulExtended": 151,
+    "IMul": 132, "FMul": 133, "UDiv": 134, "SDiv": 135, "FDiv": 136, "UMod": 137, "UMulExtended": 151,
     "IsNan": 156,
     "LogicalEqual": 164, "LogicalNotEqual": 165, "LogicalOr": 166, "LogicalAnd": 167, "LogicalNot": 168, "Select": 169,
     "IEqual": 170, "INotEqual": 171, "UGreaterThan": 172, "SGreaterThan": 173, "UGreaterThanEqual": 174,

@@ -236,16 +236,10 @@ def _signed_quotient(b: PairedCode, x: Value, y: Value) -> Value:
     return b.select(b.is_negative(b.xor(x, y)), b.negated(found), found)
 
 
-def _signed_rest(b: PairedCode, x: Value, y: Value) -> Value:
-    """With the sign of x."""
-    found = b.urem(b.magnitude(x), b.magnitude(y))
-    return b.select(b.is_negative(x), b.negated(found), found)
-
-
 _PAIRED: dict[str, Callable[[PairedCode, Value, Value], Value]] = {
     "IAdd": _add, "ISub": _sub, "IMul": _mul,
     "BitwiseAnd": _by_words("and_"), "BitwiseOr": _by_words("or_"), "BitwiseXor": _by_words("xor"),
     "ShiftLeftLogical": _shl, "ShiftRightLogical": _shifted_down("lshr"), "ShiftRightArithmetic": _shifted_down("ashr"),
-    "UDiv": _divided("udiv"), "UMod": _divided("urem"), "SDiv": _signed_quotient, "SRem": _signed_rest,
+    "UDiv": _divided("udiv"), "UMod": _divided("urem"), "SDiv": _signed_quotient,
 }  # fmt: skip
 """Instructions on integers, by their names."""

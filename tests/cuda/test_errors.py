@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from on_emulator import runtime
+from stackgrad.backends.base import Options
 from stackgrad.backends.cuda import executable
+from stackgrad.backends.cuda.code import generate
 from stackgrad.backends.cuda.driver import DriverError
+from stackgrad.backends.cuda.ptx import assemble
+from stackgrad.compiler.ir.parser import parse_kernel
 
 
 @pytest.fixture(autouse=True)
@@ -201,3 +205,16 @@ def test_an_overflow_says_what_is_needed_and_the_next_launch_counts_anew() -> No
             expected *= np.cos(value)
             value = np.sin(value)
         assert x.grad[3] == pytest.approx(expected)
+
+
+def test_no_atomic_is_one_with_the_host() -> None:
+    """Records of errors and prints lie in memory of the host, where many GPUs cannot update with it."""
+    text = """kernel k(x: f32[1], y: i8[1]) {
+      bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
+        %3: f32 = load x[%2] %4: i8 = load y[%2] print "at {}" %3
+        %5: f32 = atomic mul x[%0], %3 %6: i8 = atomic add y[%0], %4
+      } }"""
+    made = generate(parse_kernel(text), Options(debug=True))
+    lines = [line for line in assemble(made.text, made.names, "sm_90").splitlines() if "atom" in line]
+    assert len(lines) >= 5 and any("cas" in line for line in lines)
+    assert not [line for line in lines if ".sys" in line]

@@ -7,6 +7,7 @@ from stackgrad.backends.spirv.disassemble import disassemble, instructions
 from stackgrad.backends.spirv.emit import Features
 from stackgrad.backends.spirv.large import two_over_pi
 from stackgrad.backends.spirv.module import encode, text_words
+from stackgrad.backends.spirv.opcodes import OPCODES
 from stackgrad.backends.spirv.shaders import Shaders, generate
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.errors import Unsupported
@@ -113,3 +114,12 @@ def test_words() -> None:
 def test_two_over_pi() -> None:
     """The first words of the table, as they stand in every library that reduces large arguments."""
     assert two_over_pi()[2:7] == (0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599)
+
+
+def test_remainders_are_made_of_quotients() -> None:
+    """Vulkan says nothing about OpSRem, OpSMod, OpFRem and OpFMod of negative numbers; drivers make use of that."""
+    assert not {"SRem", "SMod", "FRem", "FMod"} & set(OPCODES)
+    body = "%1: i32 = load x[%0] %2: i32 = const 5 %3: i32 = mod %1, %2 store x[%0], %3"
+    text = f"kernel k(x: i32[1]) {{ serial {{ %0: i32 = const 0 {body} }} }}"
+    lines = disassemble(generate(parse_kernel(text), Options()).words)
+    assert "OpSDiv" in lines and "OpIMul" in lines
