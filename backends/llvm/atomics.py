@@ -33,7 +33,7 @@ def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomi
         old = e.b.load(place, memory_type(t))
         e.b.store(combine(e, op, t, old, value), place)
     elif (rmw := instruction(op, t)) is not None and not (rmw == "fadd" and _flushed(e, t)):
-        old = e.b.atomic_rmw(rmw, place, value, "monotonic")
+        old = e.b.atomic_rmw(rmw, place, value, "monotonic", e.m.target.scope)
     else:
         old = e.b.call(_loop(e, op, t, place.type), [place, value])
     return e.b.icmp_unsigned("!=", old, e.const(old, 0)) if t.is_bool else old

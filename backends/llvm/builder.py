@@ -18,6 +18,11 @@ _ORDER: dict[str, Callable[[int, int], bool]] = {
 }  # fmt: skip
 
 
+def _among(scope: str) -> str:
+    """How an atomic names its scope."""
+    return f'syncscope("{scope}") ' if scope else ""
+
+
 def _number(x: Value) -> int | None:
     """The number of a constant scalar integer; None of any other value."""
     return x.constant if type(x) is Constant else None
@@ -186,15 +191,16 @@ class IRBuilder:
         """Address of number `place` in an array of `element`."""
         return self._pure(base.type, f"getelementptr {'inbounds ' if inbounds else ''}{element.text}, {base}, {place}")
 
-    def atomic_rmw(self, op: str, place: Value, value: Value, ordering: str) -> Value:
-        return self._value(value.type, f"atomicrmw {op} {place}, {value} {ordering}")
+    def atomic_rmw(self, op: str, place: Value, value: Value, ordering: str, scope: str = "") -> Value:
+        """The old content. scope: see Target."""
+        return self._value(value.type, f"atomicrmw {op} {place}, {value} {_among(scope)}{ordering}")
 
     def cmpxchg(
         self, place: Value, expected: Value, new: Value, ordering: str, scope: str = ""
     ) -> tuple[Value, Value]:  # fmt: skip
         """(old content, condition 'it was as expected and is replaced'). scope: see Target."""
-        t, among = expected.type, scope and f'syncscope("{scope}") '
-        pair = self._value(VOID, f"cmpxchg {place}, {expected}, {new} {among}{ordering} {ordering}")
+        t = expected.type
+        pair = self._value(VOID, f"cmpxchg {place}, {expected}, {new} {_among(scope)}{ordering} {ordering}")
         old, replaced = (f"extractvalue {{ {t.text}, i1 }} {pair.ref}, {place}" for place in (0, 1))
         return self._pure(t, old), self._pure(I1, replaced)
 

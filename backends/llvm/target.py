@@ -15,9 +15,9 @@ class Target:
     instruction for that, of one rounding or two. entries: one entry point per task (GPUs)
     instead of one for the kernel. lean: instructions count more than the last ulp (polynomials/lean.py). flushes: its
     atomic addition of f32 takes subnormal numbers for zeros. clock: which counter tells how long a task took; none if
-    empty. scope: of memory that the threads of a launch share, as LLVM names it, where atomics with the host cost more, or
-    fail on memory of the host. doubles: it computes in f64. vector_masks: it loads and stores those lanes of a vector that a mask selects,
-    and gathers and scatters them.
+    empty. scope: LLVM's name for the threads of a device, where atomics that take in the host cost more, or fail.
+    doubles: it computes in f64. vector_masks: it loads and stores those lanes of a vector that a mask selects, and
+    gathers and scatters them.
     """
 
     name: str

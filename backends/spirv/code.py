@@ -124,7 +124,7 @@ class Code(Body):
     fadd, fsub, fmul, fdiv = _sum("FAdd"), _sum("FSub"), _product, _real("FDiv")
 
     def srem(self, x: ir.Value, y: ir.Value) -> Value:
-        """x - (x / y) y. Vulkan leaves OpSRem and OpSMod of negative numbers undefined, and NVIDIA's driver uses that."""
+        """x - (x / y) y: Vulkan leaves OpSRem of negative numbers undefined, and NVIDIA's driver gives others."""
         return self.sub(x, self.mul(self.sdiv(x, y), y))
 
     def binary(self, name: str, x: ir.Value, y: ir.Value) -> Value:

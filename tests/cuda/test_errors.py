@@ -211,8 +211,8 @@ def test_no_atomic_is_one_with_the_host() -> None:
     """Records of errors and prints lie in memory of the host, where many GPUs cannot update with it."""
     text = """kernel k(x: f32[1], y: i8[1]) {
       bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
-        %3: f32 = load x[%2] %4: i8 = load y[%2] print "at {}" %3
-        %5: f32 = atomic mul x[%0], %3 %6: i8 = atomic add y[%0], %4
+        %3: f32 = load x[%2] %4: i8 = load y[%2] %7: i32 = const 0 print "at {}" %3
+        %5: f32 = atomic mul x[%7], %3 %6: i8 = atomic add y[%7], %4
       } }"""
     made = generate(parse_kernel(text), Options(debug=True))
     lines = [line for line in assemble(made.text, made.names, "sm_90").splitlines() if "atom" in line]
