@@ -5,7 +5,8 @@ the exact result too, so that code of another shape, with roundings of its own, 
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,36 +15,61 @@ from stackgrad.backends.launcher import NO_DRAWS
 from stackgrad.capture import CapturedLaunch
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.nodes import Kernel
-from stackgrad.harness.bounds import Bounded, Verdict, judge, run_bounded
+from stackgrad.harness.bounds import Bounded, BoundedProgram, Verdict, judge, run_bounded
 
 GRAD = ".grad"
 
 
 def bounded(launch: CapturedLaunch, start: Bounded | None = None) -> Bounded:
-    """What permitted executors make of it, on the memory that it found. start: the forward launch that left what a
-    gradient reads; without it the memory is taken as exact.
+    """What permitted executors make of it, on the memory that it found. start: the forward launch that left what it
+    reads; without it the memory is taken as exact.
     """
-    if launch.kind == "forward":
-        return forward(launch.kernel, launch.before, launch.scalars, launch.draws)
     primal = {} if start is None else {k: a for k, a in start.arrays.items() if not k.endswith(GRAD)}
     errors = {} if start is None else {name: start.errors[name] for name in primal}
-    return gradient(launch.kernel, {**launch.before, **primal}, launch.scalars, errors, launch.before, launch.draws)
+    memory = {**launch.before, **primal}
+    if launch.kind == "forward":
+        return forward(launch.kernel, memory, launch.scalars, errors, launch.draws)
+    return gradient(launch.kernel, memory, launch.scalars, errors, launch.before, launch.draws)
 
 
-def forward(kernel: Kernel, memory: Arrays, scalars: Scalars | None = None, draws: Draws = NO_DRAWS) -> Bounded:
-    """Of a launch of a kernel on this memory."""
-    return run_bounded(prepare_forward(kernel).kernel, memory, scalars or {}, draws=draws, precise=False)
+def forward(
+    kernel: Kernel, memory: Arrays, scalars: Scalars | None = None, errors: Arrays | None = None,
+    draws: Draws = NO_DRAWS,
+) -> Bounded:  # fmt: skip
+    """Of a launch of a kernel on this memory. errors: of the memory."""
+    return run_bounded(_forward(kernel), memory, scalars or {}, draws=draws, errors=errors, precise=False)
 
 
 def gradient(
     kernel: Kernel, memory: Arrays, scalars: Scalars | None = None, errors: Arrays | None = None,
     before: Arrays | None = None, draws: Draws = NO_DRAWS,
 ) -> Bounded:  # fmt: skip
-    """Of a launch of the gradient. errors: of the memory. before: what the kernel had found, where that was kept."""
-    lowered = prepare_reverse(kernel, taped=True)
+    """The same of a launch of the gradient. before: what the kernel had found, where that was kept."""
+    program, kept = _reverse(kernel)
     found = before or memory
-    copies = {copy: found.get(copy, found[name]) for copy, name in lowered.before.items()}
-    return run_bounded(lowered.kernel, {**copies, **memory}, scalars or {}, draws=draws, errors=errors, precise=False)
+    copies = {copy: found.get(copy, found[name]) for copy, name in kept.items()}
+    return run_bounded(program, {**copies, **memory}, scalars or {}, draws=draws, errors=errors, precise=False)
+
+
+def gradients(kernel: Kernel, memory: Arrays, changes: Iterable[Arrays]) -> Bounded:
+    """Of launches of the gradient one after another, each with these arrays in place of what it would find."""
+    errors: dict[str, np.ndarray] = {}
+    for change in changes:
+        found = {**memory, **change}
+        known = gradient(kernel, found, errors={name: e for name, e in errors.items() if name not in change})
+        memory, errors = known.arrays, known.errors
+    return known
+
+
+@lru_cache(64)
+def _forward(kernel: Kernel) -> BoundedProgram:
+    return BoundedProgram(prepare_forward(kernel).kernel)
+
+
+@lru_cache(64)
+def _reverse(kernel: Kernel) -> tuple[BoundedProgram, Mapping[str, str]]:
+    lowered = prepare_reverse(kernel, taped=True)
+    return BoundedProgram(lowered.kernel), lowered.before
 
 
 def memory_of(**arrays: Any) -> dict[str, np.ndarray]:
@@ -68,3 +94,17 @@ def near(known: Bounded, name: str, found: Any, form: Any = None) -> None:
         expected = np.asarray(form, np.float64).reshape(known.arrays[name].shape)
         told = verdicts(known, {name: expected}, twice=True)[name]
         assert told.state == "agree", f"of what is expected: {told}"
+
+
+def near_both_ways(kernel: Any, x: Any, y: Any, undecided: int = 0, **others: Any) -> None:
+    """Run it and its gradient for ones as adjoint of y: y and x.grad are within their bounds, of which so many at most
+    may be too wide to say anything.
+    """
+    x.grad.fill(0)
+    y.grad.fill(1)
+    before = memory_of(x=x, y=y, **others)
+    kernel()
+    kernel.grad()
+    for run, name, found in ((forward, "y", y), (gradient, "x.grad", x.grad)):
+        told = verdicts(run(kernel.ir(), before), {name: found.to_numpy()})[name]
+        assert told.state != "disagree" and told.undecided <= undecided, told

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from on_emulator import runtime
-from recorded_support import bounded, gradient, memory_of, near
+from recorded_support import bounded, gradients, memory_of, near
 from stackgrad.capture import capture
 from stackgrad.compiler.errors import DeviceError
 from stackgrad.harness.bounds import Bounded
@@ -44,13 +44,9 @@ def slopes(x: np.ndarray, count: int) -> np.ndarray:
 
 def launched(wave: sg.Kernel, x: sg.Field, y: sg.Field, counts: Sequence[int]) -> Bounded:
     """Gradients of one launch after another, each with ones as adjoint of y, from a gradient of 0."""
-    arrays: dict[str, np.ndarray] = memory_of(x=x, y=y) | {"x.grad": np.zeros(SIZE, np.float32)}
-    errors: dict[str, np.ndarray] = {}
-    for count in counts:
-        found = {**arrays, "y.grad": np.ones(SIZE, np.float32), "trips": np.array(count, np.int32)}
-        known = gradient(wave.ir(), found, errors=errors)
-        arrays, errors = known.arrays, known.errors
-    return known
+    zeros, ones = np.zeros(SIZE, np.float32), np.ones(SIZE, np.float32)
+    changes = [{"y.grad": ones, "trips": np.array(count, np.int32)} for count in counts]
+    return gradients(wave.ir(), memory_of(x=x, y=y) | {"x.grad": zeros}, changes)
 
 
 def test_the_heap_grows_under_launches_in_flight_and_leaks_nothing() -> None:

@@ -70,7 +70,7 @@ def test_results(widths: tuple[int, int]) -> None:
         wanted[..., :inside] = 2.0 * values[..., :inside]
         wanted[1:, :, :inside] += values[1:, :, :inside]
         assert np.array_equal(y.to_numpy(), wanted)
-        assert np.isclose(loss[None], values[..., :inside].sum())
+        assert loss[None] == values[..., :inside].sum()  # of small whole numbers
         y.grad.fill(1.0)
         loss.grad[None] = 0.5
         whole.grad()
