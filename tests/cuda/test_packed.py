@@ -1,8 +1,7 @@
 """Gated tasks without adstacks run over what passes of each chunk: in blocks and warps, results are those of a CPU."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -10,39 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
-from on_emulator import runtime
+from grids import DRIVERS, chosen, device
 from recorded_support import bounded, forward, memory_of, near
-from stackgrad.backends.cuda import code, warp
 from stackgrad.capture import capture
 from stackgrad.harness.bounds import Bounded
-from stackgrad.harness.emulated_cuda.driver import EmulatedDriver
-from stackgrad.harness.emulated_cuda.fibers import AVAILABLE
 
 SIZES = (0, 1, 2, 3, 31, 127, 128, 129, 1023, 1024, 1025, 2300)
 RATES = (0.0, 0.05, 0.5, 1.0)
 STEPS = 80
-
-DRIVERS: dict[str, dict[str, Any]] = {
-    "threads": {}, "three threads": {"most": 3, "backward": True},
-    "blocks": {"blocks": True}, "two blocks": {"blocks": True, "most": 256, "backward": True},
-}  # fmt: skip
-if not AVAILABLE:
-    DRIVERS = {name: how for name, how in DRIVERS.items() if not how.get("blocks")}
-"""How grids run: see EmulatedDriver. Two blocks take chunks of 128, 512 and 1,024 of these sizes."""
-
-
-@contextmanager
-def device(name: str, **options: Any) -> Iterator[EmulatedDriver]:
-    driver = EmulatedDriver(**DRIVERS[name])
-    with runtime(driver, **options):
-        yield driver
-        assert not driver.early, "a thread was over when others met at a barrier"
-
-
-def chosen(size: int, rate: float) -> np.ndarray:
-    out = np.zeros(size, bool)
-    out[np.random.default_rng(size).permutation(size)[: round(rate * size)]] = True
-    return out
 
 
 def work(gate: sg.Field, x: sg.Field, y: sg.Field) -> sg.Kernel:
@@ -284,117 +258,3 @@ def test_what_is_cheap_runs_in_place() -> None:
 
         k()
         assert [entry for entry, *_ in driver.launches] == ["k_task_0"]
-
-
-@pytest.mark.skipif(not AVAILABLE, reason="the C library switches contexts on Linux alone")
-@pytest.mark.parametrize("left_out", [0, 1])
-def test_a_barrier_that_is_left_out_is_seen(left_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first one of a list: counts of warps are read too early; the second: so are the entries."""
-    barrier, calls = warp._barrier, list[int]()
-
-    def some(m: Any, b: Any) -> None:
-        if b.function.ref.startswith('@"sg.block.list'):
-            calls.append(0)
-            if len(calls) % 2 != left_out:
-                barrier(m, b)
-        else:
-            barrier(m, b)
-
-    monkeypatch.setattr(warp, "_barrier", some)
-    driver = EmulatedDriver(blocks=True, strict=False)
-    with runtime(driver, default_fp=sg.f32):
-        gate, x, y = sg.field(sg.i32, 500), sg.field(sg.f32, 500), sg.field(sg.f32, 500)
-        passes = chosen(500, 0.5)
-        gate.from_numpy(passes.astype(np.int32))
-        work(gate, x, y)(500)
-        try:
-            sg.sync()
-        except Exception as error:
-            assert "ILLEGAL_ADDRESS" in str(error)
-        else:
-            assert ((y.to_numpy() != 0) != passes).any()
-    assert calls
-
-
-def body_fails(divisor: sg.Field, y: sg.Field) -> sg.Kernel:
-    @sg.kernel
-    def k() -> None:
-        for i in divisor:
-            if y[i] > 2:
-                v = 0
-                for _ in range(y[i]):
-                    v += 100 // divisor[i]
-                y[i] = v
-
-    return k
-
-
-def gate_fails(divisor: sg.Field, y: sg.Field) -> sg.Kernel:
-    @sg.kernel
-    def k() -> None:
-        for i in divisor:
-            if y[i] // divisor[i] > 2:
-                v = 0
-                for _ in range(y[i]):
-                    v += 100
-                y[i] = v
-
-    return k
-
-
-@pytest.mark.parametrize("name", DRIVERS)
-@pytest.mark.parametrize("form", [body_fails, gate_fails], ids=lambda form: form.__name__)
-def test_all_threads_meet_where_some_have_failed(
-    form: Callable[[sg.Field, sg.Field], sg.Kernel], name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only debug builds look whether something fails, and they run in place if they may."""
-    right = code.packed_gate
-    monkeypatch.setattr(code, "packed_gate", lambda k, n, options: right(k, n, replace(options, debug=False)))
-    with device(name, debug=True) as driver:
-        divisor, y = sg.field(sg.i32, 1500), sg.field(sg.i32, 1500)
-        kernel = form(divisor, y)
-        for zeros in ([700], [], [0, 1, 128, 1499]):
-            values, content = np.ones(1500, np.int32), np.where(np.arange(1500) % 3, 0, 5).astype(np.int32)
-            values[zeros], content[zeros] = 0, 5
-            divisor.from_numpy(values)
-            y.from_numpy(content)
-            if zeros:
-                with pytest.raises(sg.DivisionByZero):
-                    kernel()
-            else:
-                kernel()
-                np.testing.assert_array_equal(y.to_numpy(), 100 * content)
-        assert {entry for entry, *_ in driver.launches} == {"k_packed_0"}
-
-
-@pytest.mark.parametrize("name", DRIVERS)
-def test_a_list_is_made_by_all_threads_where_a_gate_fails(name: str) -> None:
-    with device(name, debug=True, default_fp=sg.f64) as driver:
-        gate, place = sg.field(sg.i32, 900), sg.field(sg.i32, 900)
-        x, y = (sg.field(sg.f64, 900, needs_grad=True) for _ in range(2))
-
-        @sg.kernel
-        def k() -> None:
-            for i in place:
-                if gate[place[i]] > 0:
-                    v = x[i]
-                    for _ in range(3):
-                        v = sg.sin(v)
-                    y[i] = v
-
-        passes = chosen(900, 0.1)
-        x.fill(0.0)
-        gate.from_numpy(passes.astype(np.int32))
-        for last in (899, 900, 899):
-            where = np.arange(900, dtype=np.int32)
-            where[-1] = last
-            place.from_numpy(where)
-            x.grad.fill(0.0)
-            y.grad.fill(1.0)
-            if last == 900:
-                with pytest.raises(sg.OutOfBounds):
-                    k.grad()
-            else:
-                k.grad()
-                np.testing.assert_array_equal(x.grad.to_numpy(), passes)
-        assert "k_grad_select_0" in {entry for entry, *_ in driver.launches}
