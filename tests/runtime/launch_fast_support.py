@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import stackgrad as sg
+from recorded_support import forward, gradient, near
+from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.native import PATIENT
 
 READY = PATIENT + 1
@@ -61,23 +63,46 @@ class Steps:
         self.run, self.scaled = run, scaled
 
     def check(self, times: int, factor: float = 1.0) -> None:
-        np.testing.assert_allclose(self.y.to_numpy(), sines(self.x.to_numpy(), times, factor)[0], rtol=1e-13)
+        near_sines(self.x.to_numpy(), times, factor, y=self.y.to_numpy())
 
     def check_grad(self, times: int, factor: float = 1.0) -> None:
         """The gradient was added once to x.grad, which was 0."""
-        np.testing.assert_allclose(self.x.grad.to_numpy(), sines(self.x.to_numpy(), times, factor)[1], rtol=1e-13)
+        near_sines(self.x.to_numpy(), times, factor, slope=self.x.grad.to_numpy())
 
     def seed(self) -> None:
         self.x.grad.fill(0.0)
         self.y.grad.fill(1.0)
 
 
-def sines(x: np.ndarray, times: int, factor: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+def sines(x: np.ndarray, times: np.ndarray | int, factor: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """v = sin(v) * factor, so often, and its derivative."""
     v, d = x.copy(), np.ones_like(x)
-    for _ in range(times):
-        v, d = np.sin(v) * factor, d * np.cos(v) * factor
+    for step in range(np.max(times, initial=0)):
+        runs = step < times
+        v, d = np.where(runs, np.sin(v) * factor, v), np.where(runs, d * np.cos(v) * factor, d)
     return v, d
+
+
+RECURRENCE = """kernel recurrence(x: f64[1] grad, y: f64[1] grad, times: i32, factor: f64) {
+  bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
+    %3: f64 = load x[%2] %4: i32 = arg times %11: i32 = const 0 local v: f64 set v, %3
+    for %5: i32 in %11 .. %4 { %6: f64 = get v %7: f64 = sin %6 SCALE }
+    %10: f64 = get v store y[%2], %10 } }"""
+SCALED = parse_kernel(RECURRENCE.replace("SCALE", "%8: f64 = arg factor %9: f64 = mul %7, %8 set v, %9"))
+PLAIN = parse_kernel(RECURRENCE.replace("SCALE", "set v, %7"))
+
+
+def near_sines(
+    x: np.ndarray, times: int, factor: float = 1.0, y: np.ndarray | None = None, slope: np.ndarray | None = None
+) -> None:
+    """y is v = sin(v) * factor of x, so often, and slope its derivative, within the error bounds of that."""
+    kernel, scalars = PLAIN if factor == 1.0 else SCALED, {"times": times, "factor": factor}
+    memory = {"x": x, "y": np.zeros_like(x), "x.grad": np.zeros_like(x), "y.grad": np.ones_like(x)}
+    value, derivative = sines(x, times, factor)
+    if y is not None:
+        near(forward(kernel, memory, scalars), "y", y, value)
+    if slope is not None:
+        near(gradient(kernel, memory, scalars), "x.grad", slope, derivative)
 
 
 Line = sg.types.ndarray(ndim=1)
