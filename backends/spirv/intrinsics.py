@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..llvm import ir
 from ..llvm.types import bits_type
+from . import roots
 from .code import I32
 from .module import Value
 
@@ -125,7 +126,8 @@ def _saturated(signed: bool) -> Callable[..., Value]:
 
 
 INTRINSICS: dict[str, Callable[..., Value]] = {
-    **{name: _glsl(name) for name in ("fabs", "floor", "ceil", "trunc", "roundeven", "sqrt", "fma")},
+    **{name: _glsl(name) for name in ("fabs", "floor", "ceil", "trunc", "roundeven", "fma")},
+    "sqrt": roots.sqrt,
     "copysign": _copysign,
     "minimum": _extreme("<", "or_"),
     "maximum": _extreme(">", "and_"),

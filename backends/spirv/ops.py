@@ -13,6 +13,7 @@ from ...compiler.ir.types import Scalar, f16, f32
 from ..llvm import integers, ir
 from ..llvm.casts import cast
 from ..llvm.ops import LLVM, OpRow, by_kind
+from ..llvm.types import bits_type
 from .code import Code
 from .emit import Arith
 from .functions import call, libcall
@@ -38,13 +39,18 @@ def convert(e: Arith, value: ir.Value, source: Scalar, to: Scalar) -> ir.Value:
 
 
 def _mod_real(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
-    """The exact remainder, moved to the sign of y; a zero remainder takes the sign of y."""
+    """The exact remainder, moved to the sign of y; a zero remainder takes the sign of y.
+
+    Signs and zeros are told by bits: devices may take subnormal numbers for zeros where they compare.
+    """
     b = e.b
     r = call(e, "fmod", x, y)
-    zero = e.const(r, 0.0)
-    differ = b.xor(b.fcmp_ordered("<", r, zero), b.fcmp_ordered("<", y, zero))
+    word = bits_type(r.type)
+    bits, none = b.bitcast(r, word), e.const(b.bitcast(r, word), 0)
+    differ = b.icmp_signed("<", b.xor(bits, b.bitcast(y, word)), none)
     moved = b.select(differ, b.fadd(r, y), r)
-    return b.select(b.fcmp_ordered("==", r, zero), e.intrinsic("copysign", zero, y), moved)
+    is_zero = b.icmp_unsigned("==", b.shl(bits, e.const(bits, 1)), none)
+    return b.select(is_zero, e.intrinsic("copysign", e.const(r, 0.0), y), moved)
 
 
 def _power(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:

@@ -211,6 +211,16 @@ def compute_family(flags: Sequence[int]) -> int | None:
     return min(fit, key=lambda k: (flags[k] & _GRAPHICS, k), default=None)
 
 
+_OPENED: list[int] = []
+"""Processes that have opened a card, this one or what it was forked from."""
+
+
+def _refuse_after_fork() -> None:
+    """Raise Absent where a driver of a card was in use before a fork: it then opens nothing, or waits for ever."""
+    if _OPENED and _OPENED[-1] != os.getpid():
+        raise Absent("the process that this one was forked from has opened a card", "start processes by `spawn`")
+
+
 class Device:
     """An open device. Raises Absent if there is none, DeviceError if it does not open; it holds nothing then.
 
@@ -218,6 +228,7 @@ class Device:
     """
 
     def __init__(self, wanted: str | None = None, masked: Sequence[str] = ()) -> None:
+        _refuse_after_fork()
         self.vk = vk = _library()
         self.lock = threading.RLock()
         self.process = os.getpid()
@@ -243,6 +254,8 @@ class Device:
         vk = self.vk
         self.family = self._compute_family()
         self.handle = self._open()
+        if not self.card.is_cpu:
+            _OPENED.append(self.process)
         self.queue = vk.vkGetDeviceQueue(self.handle, self.family, 0)
         again = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT
         info = vk.VkCommandPoolCreateInfo(queueFamilyIndex=self.family, flags=again)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -63,7 +64,8 @@ def test_kernels_know_one_name(example, folder):
 
 def run(folder: Path, *arguments: str, path: Path | None = None) -> str:
     """What an example prints, as a script."""
-    environment = {"PATH": "", **({"PYTHONPATH": str(path)} if path else {})}
+    paths = [str(path)] if path else []
+    environment = {"PATH": "", "PYTHONPATH": os.pathsep.join([*paths, *filter(None, sys.path)])}
     command = [sys.executable, str(folder / "rnn.py"), *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 

@@ -58,6 +58,8 @@ def test_the_device_is_opened_without_it(masked: VulkanBackend) -> None:
 @pytest.mark.parametrize("file", ["atomic", "adstack", "task"])
 def test_statements(masked: VulkanBackend, file: str) -> None:
     """As on the reference; what is refused holds a type that the device lacks."""
+    if "modes" in masked.masked and not masked.device.card.is_cpu:
+        pytest.skip("without float controls NaN and subnormal numbers are as a card likes")
     ran = 0
     for kernel, check in checks(file):
         ours, scalars = memory(kernel, check)

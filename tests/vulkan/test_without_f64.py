@@ -79,6 +79,7 @@ def test_powers(single: VulkanBackend, spread: tuple[float, float]) -> None:
     y = draw.normal(0, spread[1], COUNT).astype(np.float32)
     if spread == (0.0, 0.0):
         x, y = numbers(4), np.where(numbers(5) > 0, numbers(6), np.round(draw.normal(0, 9, COUNT))).astype(np.float32)
+    x, y = (a[(y == 0) | (np.abs(y) >= 2.0**-126)] for a in (x, y))  # for a device a subnormal exponent may be 0
     wanted = [power(*both) for both in zip(x.tolist(), y.tolist())]
     assert farthest(results(single, "pow", x, y), wanted) <= OPS["pow"].ulps
 
