@@ -111,7 +111,7 @@ def test_struct_for_and_ndrange() -> None:
     difference[1:] = expected[1:] - expected[:-1, ::-1]
     difference[:, :2] += 1.0
     difference[0, :3] += 0.25  # `break` leaves the whole loop over the field
-    np.testing.assert_allclose(out.data, difference)
+    np.testing.assert_array_equal(out.data, difference)
 
 
 def test_ndrange_of_a_shape() -> None:

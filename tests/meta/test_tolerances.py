@@ -1,4 +1,4 @@
-"""Tests of devices choose no tolerances: results are within error bounds (recorded_support.py), or equal."""
+"""Tests of backends choose no tolerances: results are within error bounds (recorded_support.py), or equal."""
 from __future__ import annotations
 
 import ast
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import project_tree as tree
 import pytest
 
-FOLDERS = ("tests/cuda", "tests/vulkan")
+FOLDERS = ("tests/backends", "tests/cuda", "tests/findings", "tests/frontend", "tests/metal", "tests/spirv", "tests/vulkan")
 COMPARING = {"allclose", "approx", "assert_allclose", "isclose"}
 """Functions that take a tolerance, or have one if they are given none."""
 
