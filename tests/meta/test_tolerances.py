@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import project_tree as tree
 import pytest
 
-FOLDERS = ("tests/backends", "tests/cuda", "tests/findings", "tests/frontend", "tests/metal", "tests/spirv", "tests/vulkan")
+JUDGED = ("backends", "cuda", "findings", "frontend", "metal", "spirv", "vulkan")
+FOLDERS = tuple(f"tests/{name}" for name in JUDGED)
 COMPARING = {"allclose", "approx", "assert_allclose", "isclose"}
 """Functions that take a tolerance, or have one if they are given none."""
 
