@@ -7,8 +7,15 @@ from collections.abc import Iterator
 import project_tree as tree
 import pytest
 
-JUDGED = ("backends", "cuda", "findings", "frontend", "metal", "spirv", "vulkan")
+JUDGED = ("backends", "cuda", "findings", "frontend", "metal", "runtime", "spirv", "vulkan")
 FOLDERS = tuple(f"tests/{name}" for name in JUDGED)
+WAIVED = {
+    "tests/runtime/returned_support.py": "closed forms of programs whose order decides, which have no bounds",
+    "tests/runtime/short_stacks.py": "gross differences of wild values, after an overflow on purpose",
+    "tests/runtime/test_profile.py": "sums of seconds",
+    "tests/runtime/test_state_rules.py": "central differences; a thousand steps of one launch each",
+    "tests/runtime/test_tape_overwrites.py": "central differences",
+}
 COMPARING = {"allclose", "approx", "assert_allclose", "isclose"}
 """Functions that take a tolerance, or have one if they are given none."""
 
@@ -24,8 +31,10 @@ def chosen(source: ast.AST) -> Iterator[int]:
 def test_no_tolerance_is_chosen() -> None:
     judged = {tree.relative(p): p for p in tree.python_files() if tree.relative(p).startswith(FOLDERS)}
     assert {name.rsplit("/", 1)[0] for name in judged} >= set(FOLDERS)
-    found = [f"{name}:{line}" for name, path in judged.items() for line in chosen(tree.syntax(path))]
-    assert not found, "compare within error bounds, `near` of tests/recorded_support.py: " + ", ".join(found)
+    found = {name: lines for name, path in judged.items() if (lines := sorted(chosen(tree.syntax(path))))}
+    wrong = {name: lines for name, lines in found.items() if name not in WAIVED}
+    assert not wrong, f"compare within error bounds, `near` of tests/recorded_support.py: {wrong}"
+    assert found.keys() == WAIVED.keys(), "waived, but chooses nothing"
 
 
 @pytest.mark.parametrize(("line", "count"), [

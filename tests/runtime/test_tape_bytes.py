@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stackgrad as sg
+from launch_fast_support import near_sines
 
 
 @pytest.mark.parametrize("arch", ["reference", "cpu"])
@@ -30,7 +31,4 @@ def test_an_in_place_kernel_keeps_its_array_once_a_launch(arch):
             used.append(tape.used_bytes)
         total()
     assert used == [40, 80, 120]
-    value, slope = np.linspace(0.2, 1.0, 5), 1.0
-    for _ in range(3):
-        value, slope = np.sin(value), slope * np.cos(value)
-    np.testing.assert_allclose(x.grad.to_numpy(), slope, rtol=1e-14)
+    near_sines(np.linspace(0.2, 1.0, 5), 3, slope=x.grad.to_numpy())
