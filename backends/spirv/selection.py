@@ -6,6 +6,8 @@ the launch begins, which counts all that pass. The gate is decided again when th
 """
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...compiler.ir.nodes import Block, Task
 from ..cuda.selection import gate_of
 from ..llvm import ir
@@ -16,6 +18,9 @@ from . import access
 from . import opcodes as op
 from .code import I1, I32, I64
 from .emit import Emitter, ModuleState
+
+GROUP = 64
+"""Threads of a workgroup."""
 
 _REDUCE, _EXCLUSIVE_SCAN = 0, 2
 """Group operations: the sum of all, and of those before."""
@@ -42,15 +47,68 @@ def _take(layout: Layout, index: int) -> None:
     layout.size += 24
 
 
-def append(e: Emitter, gate: Gate) -> None:
-    """Put an iteration that passes at the next place of the list, if that has room."""
-    b, layout = e.b, e.m.layout
-    cond = e.operand(gate.cond)
-    with b.if_then(cond if gate.opens else b.xor(cond, b.const(I1, True))):
-        place = b.zext(_claim(e, e.slot_address(layout.length_at[e.task])), I64)
-        with b.if_then(b.icmp_unsigned("<", place, e.slot(layout.room_at[e.task]))):
-            at = b.add(_list(e), b.mul(place, e.word(4)))
-            access.store(b, b.trunc(e.iteration, I32), at)
+ROUNDS = (1, 2, 4, 8)
+"""Of how many iterations a thread may decide the gate before it asks for places."""
+
+BUSY = 1 << 16
+"""Threads from which on it is more than one."""
+
+
+def write_list(
+    e: Emitter, first: ir.Value, threads: ir.Value, total: ir.Value, passes: Callable[[ir.Value], ir.Value]
+) -> None:  # fmt: skip
+    """Put the numbers of the iterations that pass at the next places of the list, as far as that has room.
+
+    first: number of the thread, of so many. passes: whether the iteration of a number does; those of a thread are as
+    far apart as a group has threads. What the threads of a subgroup have found takes one atomic.
+    """
+    b, lanes = e.b, 1 if e.m.in_order(e.task) else GROUP
+    with b.at_head():
+        rounds: ir.Value = b.const(I32, ROUNDS[-1])
+        for fewer in reversed(ROUNDS[:-1]):
+            is_enough = b.icmp_unsigned("<=", total, b.mul(threads, e.word(fewer)))
+            rounds = b.select(is_enough, b.const(I32, fewer), rounds)
+        wide = b.zext(rounds, I64)
+        local = b.and_(first, e.word(lanes - 1))
+        begin, stride = b.add(b.mul(b.sub(first, local), wide), local), b.mul(threads, wide)
+    at, bits = b.scalar(I64), b.scalar(I32)
+    at.set(begin)
+
+    def decide(k: ir.Value) -> None:
+        number = b.add(at.get(), b.mul(b.zext(k, I64), e.word(lanes)))
+        with b.if_then(b.icmp_unsigned("<", number, total)), b.if_then(passes(number)):
+            bits.set(b.or_(bits.get(), b.shl(b.const(I32, 1), k)))
+
+    def chunk() -> None:
+        bits.set(b.const(I32, 0))
+        _each(e, rounds, decide)
+        with b.if_then(b.icmp_unsigned("!=", bits.get(), b.const(I32, 0))):
+            _append(e, rounds, bits.get(), lambda k: b.add(at.get(), b.mul(b.zext(k, I64), e.word(lanes))))
+
+    b.loop(lambda: b.icmp_unsigned("<", at.get(), total), chunk, lambda: at.set(b.add(at.get(), stride)))
+
+
+def _each(e: Emitter, rounds: ir.Value, body: Callable[[ir.Value], None]) -> None:
+    b, k = e.b, e.b.scalar(I32)
+    k.set(b.const(I32, 0))
+    b.loop(
+        lambda: b.icmp_unsigned("<", k.get(), rounds), lambda: body(k.get()),
+        lambda: k.set(b.add(k.get(), b.const(I32, 1))),
+    )  # fmt: skip
+
+
+def _append(e: Emitter, rounds: ir.Value, bits: ir.Value, number: Callable[[ir.Value], ir.Value]) -> None:
+    """The numbers of the rounds whose bits are set."""
+    b, layout, place = e.b, e.m.layout, e.b.scalar(I64)
+    place.set(b.zext(_claim(e, e.slot_address(layout.length_at[e.task]), e.intrinsic("ctpop", bits)), I64))
+
+    def put(k: ir.Value) -> None:
+        with b.if_then(b.icmp_unsigned("!=", b.and_(bits, b.shl(b.const(I32, 1), k)), b.const(I32, 0))):
+            with b.if_then(b.icmp_unsigned("<", place.get(), e.slot(layout.room_at[e.task]))):
+                access.store(b, b.trunc(number(k), I32), b.add(_list(e), b.mul(place.get(), e.word(4))))
+            place.set(b.add(place.get(), e.word(1)))
+
+    _each(e, rounds, put)
 
 
 def _list(e: Emitter) -> ir.Value:
@@ -59,16 +117,18 @@ def _list(e: Emitter) -> ir.Value:
     return access.rooted(e.slot(e.m.layout.list_at[e.task]), bindings.lists if bindings else None)
 
 
-def _claim(e: Emitter, counter: ir.Value) -> ir.Value:
-    """The next number of a counter: by one atomic for all threads of a subgroup that ask together, if it can be."""
-    b, one = e.b, e.b.const(I32, 1)
+def _claim(e: Emitter, counter: ir.Value, own: ir.Value) -> ir.Value:
+    """The next numbers of a counter, as many as a thread wants; gives the first. By one atomic for all threads of a
+    subgroup that ask together, if it can be.
+    """
+    b = e.b
     if not e.m.features.subgroups:
-        return access.atomic(b, "AtomicIAdd", counter, one)
+        return access.atomic(b, "AtomicIAdd", counter, own)
     for capability in ("GroupNonUniform", "GroupNonUniformArithmetic", "GroupNonUniformBallot"):
         b.module.require(capability)
-    scope, first = b.const(I32, op.SUBGROUP_SCOPE).id, b.scalar(I32)
-    rank = b.result_of(I32, "GroupNonUniformIAdd", scope, _EXCLUSIVE_SCAN, one.id)
-    count = b.result_of(I32, "GroupNonUniformIAdd", scope, _REDUCE, one.id)
+    scope, first, wanted = b.const(I32, op.SUBGROUP_SCOPE).id, b.scalar(I32), b.value(own).id
+    rank = b.result_of(I32, "GroupNonUniformIAdd", scope, _EXCLUSIVE_SCAN, wanted)
+    count = b.result_of(I32, "GroupNonUniformIAdd", scope, _REDUCE, wanted)
     first.set(b.const(I32, 0))
     with b.if_then(b.result_of(I1, "GroupNonUniformElect", scope)):
         first.set(access.atomic(b, "AtomicIAdd", counter, count))

@@ -23,11 +23,11 @@ from ..llvm.layout import Layout
 from . import access, adstack, control, memory, prints, trips
 from . import opcodes as op
 from .bindings import Bindings
-from .code import I32, I64, Code
+from .code import I1, I32, I64, Code
 from .emit import Arith, Emitter, Features, ModuleState
 from .large import two_over_pi
 from .module import EntryPoint
-from .selection import Numbers, append, gated, lay_out_lists
+from .selection import GROUP, Numbers, gated, lay_out_lists, write_list
 from .statements import lower_block
 from .sums import Kept
 
@@ -36,7 +36,7 @@ assert adstack and control and memory and prints and trips, "they add their rows
 PROBE = 2
 """What the host writes to `request_at` where a driver limits loops."""
 
-LOCAL_SIZE = 64
+LOCAL_SIZE = GROUP
 """Threads of a workgroup of a parallel task."""
 
 
@@ -192,16 +192,23 @@ def _box(e: Emitter) -> tuple[Box, ir.Value]:
 
 
 def _select(m: ModuleState, index: int, task: Task) -> None:
-    """Append the numbers of the iterations that pass the gate to the list."""
+    """The numbers of the iterations that pass the gate go to the list."""
     e = _open(m, f"select_{index}", index, LOCAL_SIZE)
     gate, deciding = gated(task)
-    box, total = _box(e)
+    (box, total), b = _box(e), e.b
+    with b.at_head():
+        first, threads = _threads(e)
 
-    def each() -> None:
+    def passes(number: ir.Value) -> ir.Value:
+        e.iteration = number
+        for value, (begin, _), step in zip(task.indices, box, _decoded(e, box)):
+            e.values[value] = e.from_i64(b.add(begin, step), value.type)
+        _start(e, deciding)
         lower_block(e, deciding)
-        append(e, gate)
+        cond = e.operand(gate.cond)
+        return cond if gate.opens else b.xor(cond, b.const(I1, True))
 
-    _over(e, box, total, deciding, lambda place: place, each)
+    write_list(e, first, threads, total, passes)
     _close(e)
 
 

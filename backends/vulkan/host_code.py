@@ -27,6 +27,7 @@ from ..llvm.layout import Layout
 from ..llvm.module import Generated
 from ..llvm.target import CPU
 from ..llvm.types import I1, I8, I32, I64, PTR, const
+from ..spirv.selection import BUSY, ROUNDS
 from ..spirv.shaders import LOCAL_SIZE
 
 (
@@ -153,7 +154,14 @@ class _Launch:
             return self._groups_of(task)
         b = self.b
         unwanted = b.icmp_unsigned("==", b.load(self._at(self.m.layout.room_at[task]), I64), const(I64, 0))
-        return b.select(unwanted, const(I64, 0), self._whole_groups(task, const(I64, self.most)))
+        return b.select(unwanted, const(I64, 0), self._whole_groups(task, self._deciding(task)))
+
+    def _deciding(self, index: int) -> ir.Value:
+        """Threads that decide gates at most, of several iterations each where there are many."""
+        b, few = self.b, const(I64, min(BUSY, self.most))
+        part = b.udiv(self._iterations(index), const(I64, ROUNDS[-1]))
+        least = self.m.declare("llvm.umin.i64", I64, [I64, I64])
+        return b.call(least, [b.select(b.icmp_unsigned(">", part, few), part, few), const(I64, self.most)])
 
     def _counted(self, index: int) -> ir.Value:
         held: ir.Value = const(I64, self.most)
@@ -164,11 +172,14 @@ class _Launch:
     def _whole_groups(self, index: int, most: ir.Value) -> ir.Value:
         """Groups for all iterations of a task, with so many threads at most."""
         b, size = self.b, const(I64, LOCAL_SIZE)
+        least = self.m.declare("llvm.umin.i64", I64, [I64, I64])
+        count = b.call(least, [self._iterations(index), most])
+        return b.udiv(b.add(count, b.sub(size, const(I64, 1))), size)
+
+    def _iterations(self, index: int) -> ir.Value:
         if index not in self._counts:
             self._counts[index] = self._count(index)
-        least = self.m.declare("llvm.umin.i64", I64, [I64, I64])
-        count = b.call(least, [self._counts[index], most])
-        return b.udiv(b.add(count, b.sub(size, const(I64, 1))), size)
+        return self._counts[index]
 
     def _count(self, index: int) -> ir.Value:
         """Iterations of a task, of which the box is in the block then; very many if the host cannot tell."""
