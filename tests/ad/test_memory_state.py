@@ -24,7 +24,7 @@ def test_own_element_overwritten_in_a_loop(machine, backward):
         return d
 
     (gx,) = backward(run, {y: 1.0}, [x])
-    np.testing.assert_allclose(gx, [slope(0.4), slope(1.1)], rtol=machine.rtol)
+    gx.near([slope(0.4), slope(1.1)])
     assert not y.grad.to_numpy().any()
 
 
@@ -39,7 +39,7 @@ def test_store_then_load(machine, backward):
             b[i] = a[i] * a[i]
 
     (gx,) = backward(run, {b: 1.0, a: 0.0}, [x])
-    np.testing.assert_allclose(gx, [4 * 0.125, 4 * 8.0], rtol=machine.rtol)
+    gx.near([4 * 0.125, 4 * 8.0])
 
 
 def test_time_indexed_recurrence_in_a_serial_loop(machine, backward):
@@ -53,9 +53,9 @@ def test_time_indexed_recurrence_in_a_serial_loop(machine, backward):
             for t in range(n[None]):
                 s[t + 1] = s[t] * s[t] * c[0]
 
-    (gc,) = backward(run, {s: [0.0, 0.0, 0.0, 1.0]}, [c])
-    np.testing.assert_allclose(gc, [7 * 0.8**8 * 0.9**6], rtol=machine.rtol)
-    np.testing.assert_allclose(s.grad.to_numpy()[0], 8 * 0.8**7 * 0.9**7, rtol=machine.rtol)
+    gc, gs = backward(run, {s: [0.0, 0.0, 0.0, 1.0]}, [c, s])
+    gc.near([7 * 0.8**8 * 0.9**6])
+    gs.near([8 * 0.8**7 * 0.9**7, 0.0, 0.0, 0.0])
 
 
 def test_overwritten_output_gets_no_gradient(machine, backward):
@@ -70,7 +70,7 @@ def test_overwritten_output_gets_no_gradient(machine, backward):
             z[i] = 1.0
 
     (gx, gz) = backward(run, {y: 1.0}, [x, z])
-    np.testing.assert_allclose(gx, [2.0])
+    assert gx == [2.0]
     z.grad.fill(4.0)
     run.grad()
     assert z.grad.to_numpy()[0] == 0.0
@@ -90,7 +90,7 @@ def test_kernel_level_locals_and_reductions(machine, backward):
             loss[None] += (x[i] - mean) * (x[i] - mean)
 
     (gx,) = backward(run, {loss: 1.0}, [x])
-    np.testing.assert_allclose(gx, 2 * (x.to_numpy() - 3.5), rtol=machine.rtol)
+    gx.near(2 * (x.to_numpy() - 3.5))
 
 
 def test_atomic_extremes(machine, backward):
@@ -107,7 +107,7 @@ def test_atomic_extremes(machine, backward):
     (gx,) = backward(run, {top: [1.0, 5.0], low: 1.0}, [x])
     assert gx[0] == 1.0 and gx[2] == 0.0
     assert sorted([gx[1], gx[3]]) == [0.0, 2.0]
-    np.testing.assert_allclose(top.grad.to_numpy(), [0.0, 5.0])
+    np.testing.assert_array_equal(top.grad.to_numpy(), [0.0, 5.0])
 
 
 def refused(run, *fragments):
@@ -213,4 +213,4 @@ def test_disjoint_constant_rows(machine, backward):
     run(0)
     x.grad.from_numpy(np.array([[0, 0], [0, 0], [1, 1]], x.dtype.dtype))
     run.grad(0)
-    np.testing.assert_allclose(x.grad.to_numpy()[0], 3 * np.array([1.0, 4.0]), rtol=machine.rtol)
+    np.testing.assert_array_equal(x.grad.to_numpy()[0], 3 * np.array([1.0, 4.0]))
