@@ -7,7 +7,8 @@ are left alone, as they are where arguments are small (reach.py).
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Block, Task, Value
@@ -43,7 +44,11 @@ def _in_block(m: ModuleState, body: Block) -> Iterator[tuple[Value, Value]]:
             yield other.result, stmt.result
 
 
-def taken(e: Emitter, stmt: n.Op) -> ir.Value | None:
+Both = Callable[[Any, ir.Value], tuple[ir.Value, ir.Value]]
+"""Writes sine and cosine of an f32."""
+
+
+def taken(e: Emitter, stmt: n.Op, both: Both = sine_and_cosine) -> ir.Value | None:
     """The result of a sine or cosine that is computed with the other one, here or where that stood."""
     if stmt.op not in LEAN or not e.m.target.lean:
         return None
@@ -56,6 +61,6 @@ def taken(e: Emitter, stmt: n.Op) -> ir.Value | None:
     if not pays_together(e.reach):
         e.partners.pop(other, None)  # of a copy of this code that never came to it
         return None
-    sine, cosine = sine_and_cosine(e, e.operand(stmt.args[0]))
+    sine, cosine = both(e, e.operand(stmt.args[0]))
     own, e.partners[other] = (sine, cosine) if stmt.op == "sin" else (cosine, sine)
     return own

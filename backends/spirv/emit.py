@@ -44,7 +44,8 @@ class Features:
     buffer_addresses: memory is reached by address; else by at most so many storage_buffers that descriptors bind.
     lists: of the iterations that pass a gate, made where the launcher asks for one.
     loop_limit: the driver leaves all loops of a shader after some number of trips, and tells no one. shared_errors: the
-    error record is that of the device, see `failer`; only with addresses.
+    error record is that of the device, see `failer`; only with addresses. abreast: memory is far away, so that several
+    iterations are loaded for at a time, see abreast.py.
     """
 
     int8: bool = True
@@ -61,6 +62,7 @@ class Features:
     lists: bool = False
     loop_limit: bool = False
     shared_errors: bool = False
+    abreast: bool = False
     modes: tuple[tuple[str, int], ...] = ()
 
 
@@ -69,6 +71,7 @@ class ModuleState:
     """What all functions of a module share. reduces: whether one reads the words of 2/pi behind the block.
 
     exact: values that are not contracted. ranges: where values lie, of tasks where that was asked for (llvm/reach.py).
+    partners: likewise, sines and cosines of one argument (llvm/pairs.py).
     """
 
     kernel: Kernel
@@ -81,6 +84,7 @@ class ModuleState:
     reduces: bool = False
     exact: frozenset[Value] = field(init=False)
     ranges: dict[int, RealRanges] = field(default_factory=dict)
+    partners: dict[int, dict[Value, Value]] = field(default_factory=dict)
     _helpers: dict[str, Code] = field(default_factory=dict)
     _plain: dict[int, frozenset[str]] = field(default_factory=dict)
     _in_order: dict[int, bool] = field(default_factory=dict)
@@ -202,7 +206,8 @@ class Emitter(Arith):
     values: by IR value. locals, arrays: variables by name. Slots of the block are read once, at the head of the shader.
     kept: updates of which the thread keeps the sum. roomy: adstacks of which it is known that the pushes written now
     fit. filled: adstacks, with how many values they are known to have at least. usual: trips are written that are known
-    to be usual (real_ranges.py). tops: contents of slots on top of some adstacks, read ahead.
+    to be usual (real_ranges.py). tops: contents of slots on top of some adstacks, read ahead. partners: results of
+    operations to come.
     """
 
     def __init__(self, m: ModuleState, code: Code, task: int) -> None:
@@ -220,6 +225,7 @@ class Emitter(Arith):
         self.kept: dict[Atomic, Variable] = {}
         self.usual = False
         self.tops: dict[str, ir.Value] = {}
+        self.partners: dict[Value, ir.Value] = {}
         with self.b.at_head():
             self.block = access.block_address(self.b)
 

@@ -18,7 +18,7 @@ from ..llvm.types import F32, F64
 from . import large
 from .code import I32, I64, Code
 from .emit import Arith
-from .lean import LEAN, shortest
+from .lean import LEAN, quarter_waves, shortest
 
 _ARITY = {"pow": 2, "atan2": 2, "fmod": 2}
 
@@ -54,15 +54,42 @@ def _by_polynomial(name: str, t: ir.Type) -> Callable[[Arith, Code], None]:
         write = LEAN[name] if t == F32 and name in LEAN and not e.m.options.precise else inlined.write
         within = inlined.inside(e, *args)
         out = function.scalar(t)
-        far = e.m.helper(f"sg.{name}.{t.name}.far", t, [t], lambda a, f: _of_large(a, name, f), ("noinline",))
-        function.if_else(within, lambda: out.set(write(e, *args)), lambda: out.set(function.call(far, args)))
+        function.if_else(within, lambda: out.set(write(e, *args)), lambda: out.set(_far(e, name, args[0])))
         function.ret(out.get())
 
     return body
 
 
+def sine_and_cosine(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Both of an f32 up to `reach`: one look, one reduction."""
+    if shortest("sin", e.reach) is not None:
+        return quarter_waves(e, x)
+    b, found = e.b, (e.b.scalar(F32), e.b.scalar(F32))
+
+    def near() -> None:
+        for out, value in zip(found, quarter_waves(e, x)):
+            out.set(value)
+
+    def far() -> None:
+        for out, name in zip(found, ("sin", "cos")):
+            out.set(_far(e, name, x))
+
+    within = INLINED["sin"].inside
+    assert within is not None
+    arith: Any = e
+    b.if_else(within(arith, x), near, far)
+    return found[0].get(), found[1].get()
+
+
+def _far(e: Arith, name: str, x: ir.Value) -> ir.Value:
+    """What lies outside of the range of the polynomials: a function of its own, which takes no room in loops."""
+    t = x.type
+    function = e.m.helper(f"sg.{name}.{t.name}.far", t, [t], lambda a, f: _of_large(a, name, f), ("noinline",))
+    return e.b.call(function, [x])
+
+
 def _of_large(e: Arith, name: str, function: Code) -> None:
-    """A function of its own, which takes no room in the loops around it."""
+    """By way of f64, whose polynomials reach further, or by as many digits of 2/pi as it takes."""
     (x,) = function.args
     if x.type == F32 and e.m.features.float64:
         function.ret(e.b.fptrunc(call(e, name, e.b.fpext(x, F64)), F32))

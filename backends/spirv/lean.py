@@ -50,6 +50,15 @@ def cos(e: Any, x: ir.Value) -> ir.Value:
     return one_at_zero(e, x, _half_wave(e, e.b.fneg(flip(e, d, sign_if_odd(e, total)))))
 
 
+def quarter_waves(e: Any, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """(sin(x), cos(x)): those of d = x - n·pi/2, n the integer nearest to 2x/pi, exchanged where n is odd."""
+    n, total = round_to_integer(e, x, 2 * constants("inverse_pi", x)[0])
+    d = x
+    for part in constants("pi_short", x)[:PARTS]:
+        d = scaled(e, n, -part / 2, d)
+    return fused.exchanged(e, d, total)
+
+
 Write = Callable[[Any, ir.Value], ir.Value]
 
 LEAN: dict[str, Write] = {"sin": sin, "cos": cos}

@@ -22,6 +22,7 @@ from ..llvm.emit import Site
 from ..llvm.layout import Layout
 from . import access, adstack, control, memory, prints, trips
 from . import opcodes as op
+from .abreast import ABREAST, fits, lower_abreast
 from .bindings import Bindings
 from .code import I1, I32, I64, Code
 from .emit import Arith, Emitter, Features, ModuleState
@@ -44,7 +45,7 @@ LOCAL_SIZE = GROUP
 class Shaders:
     """kernel: as it was compiled, without exits. words: the module. entries: names of entry points, in order of
     dispatch, each with the task whose iterations it runs (None: one thread). tail: what must stand behind the block.
-    bindings: of storage buffers, where memory is not reached by address.
+    bindings: of storage buffers, where memory is not reached by address. summed: tasks whose threads keep sums.
     """
 
     kernel: Kernel
@@ -55,6 +56,7 @@ class Shaders:
     capabilities: tuple[str, ...]
     tail: bytes = b""
     bindings: Bindings | None = None
+    summed: frozenset[int] = frozenset()
 
     @property
     def code(self) -> bytes:
@@ -68,6 +70,7 @@ def generate(kernel: Kernel, options: Options, features: Features | None = None)
     kernel = _with_a_task(lower_exits(kernel))
     m = _state(kernel, options, features or Features())
     entries: list[tuple[str, int | None]] = []
+    summed: list[int] = []
     for index, task in enumerate(kernel.tasks):
         if task.is_parallel:
             _bounds(m, index, task)
@@ -75,14 +78,16 @@ def generate(kernel: Kernel, options: Options, features: Features | None = None)
             if index in m.layout.list_at:
                 _select(m, index, task)
                 entries.append((f"select_{index}", index))
-            _parallel(m, index, task)
+            summed += [index] * _parallel(m, index, task)
             entries.append((f"task_{index}", index))
         else:
             _serial(m, index, task)
             entries.append((f"task_{index}", None))
     tail = struct.pack(f"<{len(two_over_pi())}I", *two_over_pi()) if m.reduces else b""
     words, capabilities = tuple(m.module.words()), tuple(m.module.capabilities)
-    return Shaders(kernel, words, m.layout, tuple(m.sites), tuple(entries), capabilities, tail, m.bindings)
+    return Shaders(
+        kernel, words, m.layout, tuple(m.sites), tuple(entries), capabilities, tail, m.bindings, frozenset(summed)
+    )
 
 
 def _with_a_task(kernel: Kernel) -> Kernel:
@@ -212,23 +217,24 @@ def _select(m: ModuleState, index: int, task: Task) -> None:
     _close(e)
 
 
-def _parallel(m: ModuleState, index: int, task: Task) -> None:
+def _parallel(m: ModuleState, index: int, task: Task) -> bool:
+    """Gives whether threads keep sums."""
     e = _open(m, f"task_{index}", index, LOCAL_SIZE)
     box, volume = _box(e)
     numbers, kept = Numbers(e, volume), Kept(e, task)
-    _over(
-        e, box, numbers.total, task.body, lambda place: numbers.number(e, place), lambda: lower_block(e, task.body)
-    )
+    each = lambda: lower_block(e, task.body)  # noqa: E731
+    _over(e, box, numbers.total, task.body, lambda place: numbers.number(e, place), each, fits(e, task.body))
     kept.publish(e)
     _close(e)
+    return bool(kept.sums)
 
 
 def _over(
     e: Emitter, box: Box, total: ir.Value, block: n.Block, number: Callable[[ir.Value], ir.Value],
-    each: Callable[[], None],
+    each: Callable[[], None], abreast: bool = False,
 ) -> None:  # fmt: skip
     """Write what is done `each` time for the iterations of this thread. block: what draws there. number: of the
-    iteration at a place.
+    iteration at a place. abreast: whether several take the statements of the block side by side.
     """
     b, task = e.b, e.m.kernel.tasks[e.task]
     with b.at_head():
@@ -236,13 +242,25 @@ def _over(
     place = b.scalar(I64)
     place.set(first)
 
-    def body() -> None:
-        e.iteration = number(place.get())
+    def start(at: ir.Value) -> None:
+        e.iteration = number(at)
         for value, (begin, _), step in zip(task.indices, box, _decoded(e, box)):
             e.values[value] = e.from_i64(b.add(begin, step), value.type)
+
+    def body() -> None:
+        start(place.get())
         _start(e, block)
         each()
 
+    if abreast:
+        with b.at_head():
+            far, whole = (b.mul(stride, e.word(k)) for k in (ABREAST - 1, ABREAST))
+            strides = [b.mul(stride, e.word(k)) for k in range(ABREAST)]
+        b.loop(
+            lambda: b.icmp_unsigned("<", b.add(place.get(), far), total),
+            lambda: lower_abreast(e, block, [b.add(place.get(), k) for k in strides], start),
+            lambda: place.set(b.add(place.get(), whole)),
+        )
     b.loop(
         lambda: b.icmp_unsigned("<", place.get(), total), body, lambda: place.set(b.add(place.get(), stride))
     )

@@ -15,10 +15,12 @@ from ...compiler.ir.table import Table
 from ...compiler.ir.types import u1, u8
 from ..llvm import ir, random
 from ..llvm.casts import bit_cast
+from ..llvm.pairs import taken
 from ..llvm.reach import reach_of
 from ..llvm.types import memory_type, value_type
 from .code import I1, I32
 from .emit import Arith, Emitter
+from .functions import sine_and_cosine
 from .ops import apply, convert
 
 _EXITS: tuple[type[Stmt], ...] = (n.Scope, n.Break, n.Continue, n.Return)
@@ -70,7 +72,7 @@ def _op(e: Emitter, stmt: n.Op) -> None:
     flags, e.flags = e.flags, () if stmt.result in e.m.exact else e.flags
     emitter: Any = e
     e.reach = reach_of(emitter, stmt)
-    e.values[stmt.result] = apply(e, stmt.op, types, *args)
+    e.values[stmt.result] = taken(emitter, stmt, sine_and_cosine) or apply(e, stmt.op, types, *args)
     e.flags, e.reach = flags, math.inf
 
 

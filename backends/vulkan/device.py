@@ -119,7 +119,8 @@ class Card:
         """What kernels may use."""
         found = {name: self.has.issuperset(raw) for name, raw in _RAW.items()}
         limit = "llvmpipe" in self.name
-        return Features(**found, storage_buffers=self.storage_buffers, loop_limit=limit, modes=self.modes)
+        own = {"storage_buffers": self.storage_buffers, "modes": self.modes}
+        return Features(**found, **own, loop_limit=limit, abreast=not self.is_cpu)
 
     def without(self, masked: Sequence[str]) -> Card:
         """The card as if it lacked these features. Raises DeviceError for a name that is none."""

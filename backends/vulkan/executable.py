@@ -91,7 +91,7 @@ class VulkanExecutable:
         self._entries = needed(shaders.kernel, shaders.entries, options)
         self._load()
         counts_at = groups_at(shaders.layout.size, shaders.tail)
-        code = host_code(shaders.kernel, self.layout, self._entries, counts_at, SLOTS, most, options)
+        code = host_code(shaders.kernel, self.layout, self._entries, counts_at, SLOTS, most, options, shaders.summed)
         self._described = policy.description(queue.device)
         self._host = NativeCode(code, _EFFORT)
         self._launch: Callable[[int], int] = _LAUNCH(self._host.address)

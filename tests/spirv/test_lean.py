@@ -122,3 +122,25 @@ def test_products_and_sums_are_one_instruction_in_default_builds(precise: bool, 
     found = [(name, operands) for name, operands in instructions(generate(kernel, Options(precise=precise)).words)]
     multiply_adds = sum(name == "ExtInst" and operands[3] == 50 for name, operands in found)
     assert bool(multiply_adds) == one
+
+
+@pytest.mark.parametrize("mad", [once, twice], ids=["once", "twice"])
+def test_both_together_are_within_the_errors_of_the_table(mad: Mad) -> None:
+    """The steps of `quarter_waves`."""
+    most, rng = LIMITS[False]["f32"], np.random.default_rng(8)
+    near = (np.arange(-163, 164) * np.pi / 4).astype(F)
+    beside = [np.nextafter(near, F(end)) for end in (-most, most)]
+    x = np.concatenate([rng.uniform(-most, most, 1 << 18), rng.uniform(-7, 7, 1 << 18), near, *beside]).astype(F)
+    x = x[np.abs(x) <= most]
+    total = mad(x, F(2 * CONSTANTS["inverse_pi"]["f32"][0]), BIG)
+    n, d = total - BIG, x
+    for part in CONSTANTS["pi_short"]["f32"][:PARTS]:
+        d = mad(n, F(-part / 2), d)
+    square, whole = d * d, n.astype(np.int64)
+    s = d * horner(square, COEFFICIENTS["sin_quarter"]["f32"], mad)
+    c = horner(square, COEFFICIENTS["cos_quarter"]["f32"], mad)
+    turned = np.array([[s, c, -s, -c], [c, -s, -c, s]])[:, whole % 4, np.arange(len(x))]
+    for got, op in zip(turned, ("sin", "cos")):
+        want = RIGHT[op](x.astype(np.float64))
+        assert float((np.abs(got - want) / np.spacing(np.abs(want).astype(F))).max()) <= OPS[op].ulps - 1
+        assert np.abs(got).max() <= 1

@@ -148,11 +148,16 @@ def pair(e: Arith, x: ir.Value, reach: float, libraries: tuple[ir.Function, ir.F
 
 def _quarter_waves(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """n = the integer nearest to 2x/pi, d = x - n·pi/2; sin and cos of x are ± those of d, exchanged where n is odd."""
-    b = e.b
     n, total = round_to_integer(e, x, 2 * constants("inverse_pi", x)[0])
     d = x
     for part in constants("pi_whole", x):
         d = scaled(e, n, -part / 2, d)
+    return exchanged(e, d, total)
+
+
+def exchanged(e: Arith, d: ir.Value, total: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """(sin, cos) of d + n·pi/2, for |d| up to pi/4 and the integer n that `round_to_integer` left in `total`."""
+    b = e.b
     square = b.fmul(d, d)
     s, c = b.fmul(d, polynomial(e, "sin_quarter", square)), polynomial(e, "cos_quarter", square)
     word = bits(e, total)
