@@ -28,7 +28,7 @@ from .room import looked_at_once
 from .statements import LOWER, lower_block
 from .variables import Variable
 
-PLAIN_AT_ONCE = ((16, 4),)
+PLAIN_AT_ONCE = ((8, 8), (16, 4))
 """(statements of a loop at most, trips at a time), of a loop without adstacks."""
 
 

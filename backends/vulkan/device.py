@@ -119,8 +119,9 @@ class Card:
         """What kernels may use."""
         found = {name: self.has.issuperset(raw) for name, raw in _RAW.items()}
         limit = "llvmpipe" in self.name
-        own = {"storage_buffers": self.storage_buffers, "modes": self.modes}
-        return Features(**found, **own, loop_limit=limit, abreast=not self.is_cpu)
+        return Features(
+            **found, storage_buffers=self.storage_buffers, loop_limit=limit, abreast=not self.is_cpu, modes=self.modes
+        )
 
     def without(self, masked: Sequence[str]) -> Card:
         """The card as if it lacked these features. Raises DeviceError for a name that is none."""

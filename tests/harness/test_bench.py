@@ -3,14 +3,15 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 
 import pytest
 import stackgrad as sg
 from stackgrad.harness.bench import __main__ as command
-from stackgrad.harness.bench import device_works
+from stackgrad.harness.bench import device_works, process
 from stackgrad.harness.bench.device_works import DEVICE_WORKS
 from stackgrad.harness.bench.run import Column, measure
-from stackgrad.harness.bench.works import FRESH, WORKS, agree
+from stackgrad.harness.bench.works import FRESH, WORKS, Timed, agree
 
 
 def test_table_and_file(tmp_path, capsys):
@@ -50,6 +51,17 @@ def test_works_of_gpus_run_on_a_cpu_too(name):
     found = measure(name, ["stackgrad"], {"stackgrad": sys.executable}, 1, 1)
     assert found and all(one["stackgrad"].samples for one in found.values()), found
     assert set(DEVICE_WORKS) >= {name, "device_sweep", "device_gated", "device_loss"}
+
+
+def test_a_gpu_is_busy_before_it_is_timed(monkeypatch):
+    calls = []
+    monkeypatch.setattr(process, "BUSY", (0.02, 0.0))
+    for is_first, some in ((True, True), (False, False)):
+        calls.clear()
+        process.warmed(Timed(lambda: calls.append(time.sleep(0.001))), is_first)
+        assert (len(calls) > 1) == some
+    process.warmed(Timed(lambda: calls.append(1), figure=lambda: 1.0), True)
+    assert not calls
 
 
 def test_wrong_gradients_are_not_timed():
