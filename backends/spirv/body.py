@@ -22,19 +22,17 @@ class Body:
     """The body of a function. head: instructions that stand before all others, in the first block.
 
     held: what is known of the content of variables, by id; `Variable` keeps it. products: factors of what may be
-    contracted, by the id of the product. control: what a driver is told of the function.
+    contracted, by the id of the product.
     """
 
-    def __init__(
-        self, module: Module, name: str, result: ir.Type, params: Sequence[ir.Type], control: int = 0
-    ) -> None:
+    def __init__(self, module: Module, name: str, result: ir.Type, params: Sequence[ir.Type]) -> None:
         self.module = module
         self.id = module.fresh()
         self.result = result
         module.name(self.id, name)
         self.args = [Value(t, module.fresh()) for t in params]
         form = module.function_type(result, tuple(params))
-        self._start = encode("Function", module.type(result), self.id, control, form)
+        self._start = encode("Function", module.type(result), self.id, 0, form)
         for arg in self.args:
             self._start += encode("FunctionParameter", module.type(arg.type), arg.id)
         self._start += encode("Label", module.fresh())

@@ -23,7 +23,6 @@ from ..llvm.sharing import order_shows, share
 from ..llvm.target import Target
 from ..llvm.types import like, value_type
 from . import access, intrinsics
-from . import opcodes as op
 from .bindings import BLOCK, Bindings, assign
 from .code import CONTRACT, I1, I64, Code
 from .module import Module
@@ -105,9 +104,9 @@ class ModuleState:
             return None
         return assign(self.kernel, self.layout, self.features.storage_buffers)
 
-    def code(self, name: str, result: ir.Type, params: Sequence[ir.Type], control: int = 0) -> Code:
+    def code(self, name: str, result: ir.Type, params: Sequence[ir.Type]) -> Code:
         """A function to be written."""
-        return (Code if self.features.int64 else PairedCode)(self.module, name, result, params, control)
+        return (Code if self.features.int64 else PairedCode)(self.module, name, result, params)
 
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
         """Enter a place in the site table; gives its number."""
@@ -149,11 +148,10 @@ class ModuleState:
         self, name: str, result: ir.Type, params: Sequence[ir.Type], body: Callable[[Arith, Code], None],
         attributes: Sequence[str] = (),
     ) -> Code:  # fmt: skip
-        """A function of the module, written by `body` the first time it is asked for. attributes: "noinline" counts."""
+        """A function of the module, written by `body` the first time it is asked for. attributes: of no use here."""
         known = self._helpers.get(name)
         if known is None:
-            control = op.DONT_INLINE if "noinline" in attributes else 0
-            known = self._helpers[name] = self.code(name, result, params, control)
+            known = self._helpers[name] = self.code(name, result, params)
             body(Arith(self, known), known)
             known.close()
         return known

@@ -82,10 +82,9 @@ def sine_and_cosine(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def _far(e: Arith, name: str, x: ir.Value) -> ir.Value:
-    """What lies outside of the range of the polynomials: a function of its own, which takes no room in loops."""
+    """What lies outside of the range of the polynomials."""
     t = x.type
-    function = e.m.helper(f"sg.{name}.{t.name}.far", t, [t], lambda a, f: _of_large(a, name, f), ("noinline",))
-    return e.b.call(function, [x])
+    return e.b.call(e.m.helper(f"sg.{name}.{t.name}.far", t, [t], lambda a, f: _of_large(a, name, f)), [x])
 
 
 def _of_large(e: Arith, name: str, function: Code) -> None:

@@ -61,9 +61,6 @@ NUM_WORKGROUPS, GLOBAL_INVOCATION_ID = 24, 28
 LOGICAL, PHYSICAL_64, GLSL_450, GL_COMPUTE = 0, 5348, 1, 5
 """Addressing models, memory model, execution model."""
 
-DONT_INLINE = 2
-"""What a driver is told of a function."""
-
 ALIGNED = 2
 """The memory operand that an alignment follows."""
 

@@ -23,10 +23,8 @@ Pair = tuple[Value, Value]
 class PairedCode(Code):
     """A function in which I64 is a pair."""
 
-    def __init__(
-        self, module: Module, name: str, result: ir.Type, params: Sequence[ir.Type], control: int = 0
-    ) -> None:
-        super().__init__(module, name, result, params, control)
+    def __init__(self, module: Module, name: str, result: ir.Type, params: Sequence[ir.Type]) -> None:
+        super().__init__(module, name, result, params)
         self._made: dict[int, Pair] = {}
 
     def pair(self, low: ir.Value, high: ir.Value) -> Value:

@@ -50,7 +50,7 @@ S_VALUE, S_HOST, S_INFO, SLOT = range(4)
 GROUPS = 12
 """Bytes of the groups of an entry, in a slot."""
 
-SUMMING = 1 << 16
+SUMMING = 1 << 17
 """Threads of a task that keep sums, at most: their subgroups update one element, one after another. On an H200 24,576
 more of them took 42 µs.
 """

@@ -70,15 +70,15 @@ _CALLS: dict[int, int] = {}
 
 BUSY = (0.3, 0.1)
 """Seconds for which a GPU is kept busy before the first sample of a column, and before each later one: an idle one
-lowers its clock, an H200 from 1,980 to 345 MHz, and takes its time to raise it.
+lowers its clock, an H200 from 1,980 to 345 MHz, and takes its time to raise it. Launches of next to nothing keep no GPU
+busy, so where they are the work it is taken as it is.
 """
 
 
-def warmed(timed: Any, is_first: bool) -> Any:
-    """What is to be timed on a GPU, which has been at it already."""
+def warmed(timed: Any, is_first: bool) -> None:
+    """Have a GPU at it before it is timed."""
     if timed.figure is None:
         _calls_in(timed, BUSY[0] if is_first else BUSY[1])
-    return timed
 
 
 def serve(name: str, work: str, threads: int, arch: str) -> None:
@@ -100,7 +100,9 @@ def serve(name: str, work: str, threads: int, arch: str) -> None:
         say({column: timed.unit for column, timed in columns.items()})
         asked: set[str] = set()
         for column in map(str.strip, sys.stdin):
-            timed = columns[column] if arch == "cpu" else warmed(columns[column], column not in asked)
+            timed = columns[column]
+            if arch != "cpu" and work != "device_launch":
+                warmed(timed, column not in asked)
             asked.add(column)
             say(sample(timed))
     except Exception as error:
