@@ -15,6 +15,7 @@ from typing import Any
 
 from ...compiler.errors import DeviceError
 from ..spirv.emit import Features
+from .families import compute_family
 from .pipeline_cache import pipeline_cache
 
 CHOICE = "STACKGRAD_VULKAN_DEVICE"
@@ -198,29 +199,6 @@ def choose(cards: Sequence[Card], wanted: str = "") -> Card:
     if found[0].missing:
         raise Absent(f"{found[0].name} has no {', no '.join(found[0].missing)}", "use another device or backend")
     return found[0]
-
-
-_GRAPHICS, _COMPUTE = 1, 2
-"""VK_QUEUE_GRAPHICS_BIT, VK_QUEUE_COMPUTE_BIT."""
-
-
-def compute_family(flags: Sequence[int]) -> int | None:
-    """The family of queues to use, by the flags of each: of shaders alone if there is one, else the first with shaders.
-
-    A queue that draws too takes half as long again for each submission (docs/decisions/launches_on_vulkan.md).
-    """
-    fit = [k for k, has in enumerate(flags) if has & _COMPUTE]
-    return min(fit, key=lambda k: (flags[k] & _GRAPHICS, k), default=None)
-
-
-_OPENED: list[int] = []
-"""Processes that have opened a card, this one or what it was forked from."""
-
-
-def _refuse_after_fork() -> None:
-    """Raise Absent where a driver of a card was in use before a fork: it then opens nothing, or waits for ever."""
-    if _OPENED and _OPENED[-1] != os.getpid():
-        raise Absent("the process that this one was forked from has opened a card", "start processes by `spawn`")
 
 
 class Device:
