@@ -201,6 +201,16 @@ def choose(cards: Sequence[Card], wanted: str = "") -> Card:
     return found[0]
 
 
+_OPENED: list[int] = []
+"""Processes that have opened a card, this one or what it was forked from."""
+
+
+def _refuse_after_fork() -> None:
+    """Raise Absent where a driver of a card was in use before a fork: it then opens nothing, or waits for ever."""
+    if _OPENED and _OPENED[-1] != os.getpid():
+        raise Absent("the process that this one was forked from has opened a card", "start processes by `spawn`")
+
+
 class Device:
     """An open device. Raises Absent if there is none, DeviceError if it does not open; it holds nothing then.
 

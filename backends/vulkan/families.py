@@ -14,13 +14,3 @@ def compute_family(flags: Sequence[int]) -> int | None:
     """
     fit = [k for k, has in enumerate(flags) if has & _COMPUTE]
     return min(fit, key=lambda k: (flags[k] & _GRAPHICS, k), default=None)
-
-
-_OPENED: list[int] = []
-"""Processes that have opened a card, this one or what it was forked from."""
-
-
-def _refuse_after_fork() -> None:
-    """Raise Absent where a driver of a card was in use before a fork: it then opens nothing, or waits for ever."""
-    if _OPENED and _OPENED[-1] != os.getpid():
-        raise Absent("the process that this one was forked from has opened a card", "start processes by `spawn`")
