@@ -255,8 +255,7 @@ def test_a_launch_inside_of_another_one(s: Steps, monkeypatch: pytest.MonkeyPatc
     """What a kernel prints may launch kernels: native ones, with adstacks of their own, and the same kernel again."""
     x, y, depth = s.x, s.y, [0]
     other = Steps()
-    repeat(other.run)
-    repeat(other.run.grad)
+    repeat(other.run), repeat(other.run.grad)
 
     @sg.kernel
     def loud(times: sg.i32):  # type: ignore[no-untyped-def, valid-type]
