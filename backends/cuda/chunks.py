@@ -74,16 +74,15 @@ class Chunks:
         """How many pass, by the code for as many rounds as there are."""
         b, joined = e.b, e.flow.append("decided")
         found = []
-        for rounds in warp.ROUNDS:
-            this, other = e.flow.append("decide"), e.flow.append("fewer")
-            b.cbranch(b.icmp_unsigned("==", self._rounds, const(I64, rounds)), this, other)
+        for rounds in warp.ROUNDS[:-1]:
+            this, fewer = e.flow.append("decide"), e.flow.append("fewer")
+            b.cbranch(b.icmp_unsigned("==", self._rounds, const(I64, rounds)), this, fewer)
             b.position_at_end(this)
             found.append((self._decide_all(e, rounds), b.block))
             b.branch(joined)
-            b.position_at_end(other)
-        found.append((const(I32, 0), b.block))
-        b.branch(joined)
-        b.position_at_end(joined)
+            b.position_at_end(fewer)
+        found.append((self._decide_all(e, warp.ROUNDS[-1]), b.block))
+        e.flow.go(joined)
         passing = b.phi(I32)
         for value, block in found:
             passing.add_incoming(value, block)

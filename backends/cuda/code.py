@@ -40,7 +40,7 @@ from . import warp
 from .chunks import Chunks
 from .own_index import own_arrays
 from .reductions import PARTIALS, Finish, Private, sums
-from .selection import Packed, gate_function, gate_of, packed_gate, select_function
+from .selection import Packed, gate_function, gate_of, packed_gates, select_function
 
 ZERO, BOUNDS, SELECT, LISTED, PACKED = "zero", "bounds", "select", "listed", "packed"
 TASK, FINISH = "task", "finish"
@@ -225,7 +225,7 @@ class _Entries:
         self.axes = len(task.indices)
         self.bounds = bounds_function(m, index, task) if task.is_parallel else None
         self.sums = sums(task, m.options)
-        self.gate = None if self.in_order else packed_gate(m.kernel, index, m.options)
+        self.gate = None if self.in_order else packed_gates(m.kernel, index, m.options)
 
     def name(self, kind: str) -> str:
         prefix = re.sub(r"\W", "_", self.m.kernel.name)

@@ -1,4 +1,4 @@
-"""Which tasks run over the iterations that pass their gate alone, and the code that finds them.
+"""Which tasks run over the iterations that pass their gates alone, and the code that finds them.
 
 A task with adstacks gets a list of all that pass, so that there need be no rows for others; where that pays is known,
 for sizes are counted (policy.py). One without runs over what passes of each chunk (chunks.py), in one go: that needs
@@ -10,7 +10,8 @@ another iteration may write, but nothing orders the two, so that the gate may be
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Block, Kernel, Stmt, Task, Value
@@ -22,7 +23,7 @@ from ..llvm.emit import Emitter, ModuleState
 from ..llvm.function import Additions, Run, decision_function, task_function
 from ..llvm.layout import stack_allocas
 from ..llvm.masked.function import lowered
-from ..llvm.masked.selection import Selection, selection
+from ..llvm.masked.selection import Gate, Selection, selection
 from ..llvm.types import I1, I32, I64, const
 from . import warp
 from .chunks import Chunks
@@ -44,8 +45,32 @@ LIGHT = 32
 """Statements that a gate may take to decide, which are written for each round."""
 
 
-def packed_gate(kernel: Kernel, index: int, options: Options) -> Selection | None:
-    """The gate of a task that runs over what passes of each chunk, None for others.
+@dataclass(frozen=True)
+class Gates:
+    """One behind the other, around all that a task does. steps: the statements that each follows from, which may need
+    that those before it are open, and the gate. after: what they guard.
+    """
+
+    task: Task
+    steps: tuple[tuple[Block, Gate], ...]
+    after: Block
+
+
+def gates_of(task: Task) -> Gates | None:
+    """Those of a task without exits; None if there is none."""
+    steps: list[tuple[Block, Gate]] = []
+    known: set[int] = set()
+    after, found = task.body, gate_of(task)
+    while found is not None and found.gate is not None:
+        deciding = tuple(s for s in found.deciding if id(s) not in known)
+        known.update(map(id, deciding))
+        steps.append((deciding, found.gate))
+        after, found = found.after, gate_of(found.flat)
+    return Gates(task, tuple(steps), after) if steps else None
+
+
+def packed_gates(kernel: Kernel, index: int, options: Options) -> Gates | None:
+    """The gates of a task that runs over what passes of each chunk, None for others.
 
     Debug builds run what they say in the order they say it. Prints are rare, and short bodies of several axes have a
     better way.
@@ -54,8 +79,8 @@ def packed_gate(kernel: Kernel, index: int, options: Options) -> Selection | Non
     unsuited = not task.is_parallel or options.debug or any(stack_allocas(task)) or own_arrays(task)
     if unsuited or any(isinstance(s, n.Print) for s in walk(task.body)):
         return None
-    found = gate_of(lowered(kernel, index))
-    if found is None or len(list(walk(found.deciding))) > LIGHT:
+    found = gates_of(lowered(kernel, index))
+    if found is None or sum(1 for deciding, _ in found.steps for _ in walk(deciding)) > LIGHT:
         return None
     numbers = {s.result: int(s.value) for s in walk(found.task.body) if isinstance(s, n.Const) and s.result.type.is_int}
     return found if _cost(found.after, numbers) >= DEAR else None
@@ -76,21 +101,32 @@ def _trips(stmt: Stmt, numbers: Mapping[Value, int]) -> int:
     return DEAR if isinstance(stmt, (n.For, n.While)) else 1
 
 
-def gate_function(m: ModuleState, index: int, found: Selection) -> ir.Function:
+def gate_function(m: ModuleState, index: int, gates: Gates) -> ir.Function:
     """sg.gate.N(block, box, number): 1 where an iteration passes."""
-    gate = found.gate
-    assert gate is not None
 
-    def passes(e: Emitter) -> ir.Value:
+    def is_open(e: Emitter, gate: Gate) -> ir.Value:
         cond = e.operand(gate.cond)
         return cond if gate.opens else e.b.xor(cond, const(I1, True))
 
-    return decision_function(m, index, replace(found.task, body=found.deciding), "gate", passes)
+    def passes(e: Emitter) -> ir.Value:
+        if len(gates.steps) == 1:
+            return is_open(e, gates.steps[0][1])
+        found = e.alloca(I1)
+        e.b.store(const(I1, False), found)
+        with ExitStack() as inside:
+            for number, (deciding, gate) in enumerate(gates.steps):
+                if number:
+                    e.flow.block(deciding)
+                inside.enter_context(e.b.if_then(is_open(e, gate)))
+            e.b.store(const(I1, True), found)
+        return e.b.load(found, I1)
+
+    return decision_function(m, index, replace(gates.task, body=gates.steps[0][0]), "gate", passes)
 
 
 def select_function(m: ModuleState, index: int, task: Task) -> ir.Function:
     """sg.select.N: of the form of a task's function, its stride a number of blocks; lists iterations that pass."""
-    found = gate_of(task)
+    found = gates_of(task)
     assert found is not None
     additions = _Append(Chunks(gate_function(m, index, found)))
     return task_function(m, index, replace(task, body=()), name="select", additions=additions)

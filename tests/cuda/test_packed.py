@@ -11,7 +11,11 @@ import pytest
 import stackgrad as sg
 from grids import DRIVERS, chosen, device
 from recorded_support import bounded, forward, memory_of, near
+from stackgrad.backends.base import Options
+from stackgrad.backends.cuda.selection import packed_gates
 from stackgrad.capture import capture
+from stackgrad.compiler.ir.nodes import Load
+from stackgrad.compiler.ir.walk import walk
 from stackgrad.harness.bounds import Bounded
 
 SIZES = (0, 1, 2, 3, 31, 127, 128, 129, 1023, 1024, 1025, 2300)
@@ -179,6 +183,29 @@ def of_nested_gates(d: Data) -> sg.Kernel:
     return k
 
 
+def of_gates_behind_gates(d: Data) -> sg.Kernel:
+    """What the inner one reads is there where the outer one is open: n[-1] is not."""
+    gate, n, x, y, total = d.gate, d.n, d.x, d.y, d.total
+
+    @sg.kernel
+    def k() -> None:
+        for i in gate:
+            place = gate[i] - 1
+            w = x[i]
+            if place < 0:
+                continue
+            w += n[place]
+            if n[place] > 12 or w < 0.5:
+                continue
+            v = w
+            for _ in range(n[i]):
+                v = v * 0.5 + 1.0
+            y[i] = v
+            total[None] += v
+
+    return k
+
+
 def with_bounds_of_its_own(d: Data) -> sg.Kernel:
     """The device finds the bounds first, for the task writes what they read."""
     gate, n, x, most = d.gate, d.n, d.x, d.most
@@ -211,7 +238,8 @@ def with_draws(d: Data) -> sg.Kernel:
 
 
 FORMS = (
-    by_else, by_continue, in_two_steps, with_sums, of_two_axes, of_nested_gates, with_bounds_of_its_own, with_draws,
+    by_else, by_continue, in_two_steps, with_sums, of_two_axes, of_nested_gates, of_gates_behind_gates,
+    with_bounds_of_its_own, with_draws,
 )  # fmt: skip
 
 
@@ -244,6 +272,16 @@ def test_every_form_of_gate(form: Callable[[Data], sg.Kernel], mode: dict[str, b
             near(known, array, getattr(data, array).to_numpy())
         packed = any("_packed_" in entry for entry, *_ in driver.launches)
         assert packed == (not mode.get("debug"))
+
+
+@pytest.mark.parametrize(("form", "steps"), [(by_else, 1), (of_nested_gates, 2), (of_gates_behind_gates, 2)])
+def test_all_gates_are_decided(form: Callable[[Data], sg.Kernel], steps: int) -> None:
+    """The first one by what is there for all iterations."""
+    sg.init(arch=sg.cpu, default_fp=sg.f64)
+    gates = packed_gates(form(Data()).ir(), 0, Options())
+    assert gates is not None and len(gates.steps) == steps
+    read = [[s.array for s in walk(deciding) if isinstance(s, Load)] for deciding, _ in gates.steps]
+    assert read[0] == ["gate"] and all("gate" not in names for names in read[1:])
 
 
 def test_what_is_cheap_runs_in_place() -> None:

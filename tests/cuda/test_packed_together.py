@@ -85,8 +85,8 @@ def test_all_threads_meet_where_some_have_failed(
     form: Callable[[sg.Field, sg.Field], sg.Kernel], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only debug builds look whether something fails, and they run in place if they may."""
-    right = code.packed_gate
-    monkeypatch.setattr(code, "packed_gate", lambda k, n, options: right(k, n, replace(options, debug=False)))
+    right = code.packed_gates
+    monkeypatch.setattr(code, "packed_gates", lambda k, n, options: right(k, n, replace(options, debug=False)))
     with device(name, debug=True) as driver:
         divisor, y = sg.field(sg.i32, 1500), sg.field(sg.i32, 1500)
         kernel = form(divisor, y)
