@@ -19,6 +19,23 @@ from .memory import Buffers, owner_of
 from .replay import Key, block_bytes
 
 
+class Owned:
+    """What a block holds on the device: a state for each stream, by address and bytes, and a graph. It may outlive the
+    block, whose last launch may be in flight.
+    """
+
+    def __init__(self, buffers: Buffers, graphs: Instances) -> None:
+        self.buffers, self.graphs = buffers, graphs
+        self.states: dict[int, tuple[int, int]] = {}
+
+    def give_back(self) -> None:
+        """No launch uses it any more."""
+        self.graphs.release()
+        for address, size in self.states.values():
+            self.buffers.give(address, size)
+        self.states = {}
+
+
 class DeviceBlock(Block):
     """A block, and which of its arrays are foreign, or memory of the GPU of other libraries, by name."""
 
@@ -31,8 +48,8 @@ class DeviceBlock(Block):
         self.foreign: dict[str, Bound] = {}
         self.borrowed: dict[str, Bound] = {}
         self._shared: dict[str, list[bool]] = {}
-        self._states: dict[int, tuple[int, int]] = {}
-        self.graphs = Instances(device, keys)
+        self.owned = Owned(buffers, Instances(device, keys))
+        self.graphs = self.owned.graphs
         self.graphs.begin(self)
         self.put(layout.driver_at, device.table_address)
         self.put(layout.halted_at, device.halted)
@@ -64,9 +81,10 @@ class DeviceBlock(Block):
         size, stream = self.layout.state_size, self.device.stream
         if not size:
             return
-        if stream not in self._states:
-            self._states[stream] = self.buffers.take(size)
-        self.put(self.layout.state_at, self._states[stream][0])
+        states = self.owned.states
+        if stream not in states:
+            states[stream] = self.buffers.take(size)
+        self.put(self.layout.state_at, states[stream][0])
 
     @contextmanager
     def staged(self) -> Iterator[None]:
@@ -87,10 +105,3 @@ class DeviceBlock(Block):
         finally:
             for *_, address, size in taken:
                 self.buffers.give(address, size)
-
-    def release(self) -> None:
-        """The states and the graph are free."""
-        self.graphs.release(self)
-        for address, size in self._states.values():
-            self.buffers.give(address, size)
-        self._states = {}

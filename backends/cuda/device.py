@@ -186,9 +186,9 @@ class Device:
         """What is launched inside is recorded, in the list afterwards. Nothing can be waited for inside."""
         made: list[int] = []
         pending = self.table[PENDING]
-        graphs, self.table[LAUNCH_GRAPH] = self.table[LAUNCH_GRAPH], 0  # a graph is recorded of single launches
         with self.on(stream):
             self.driver.begin_capture(stream)
+            graphs, self.table[LAUNCH_GRAPH] = self.table[LAUNCH_GRAPH], 0  # a graph is recorded of single launches
             self.is_capturing = True
             try:
                 yield made

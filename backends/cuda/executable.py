@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 
 from ...compiler.errors import AdstackOverflow, StackgradError, Unsupported
 from ...compiler.ir.nodes import Kernel
@@ -23,7 +24,7 @@ from ..llvm.layout import written
 from ..llvm.stack_sizes import capacity
 from ..prints import is_printing
 from . import policy, stacks
-from .block import DeviceBlock
+from .block import DeviceBlock, Owned
 from .borrowed import ordered
 from .code import DeviceCode
 from .device import Device, Record
@@ -78,12 +79,18 @@ class Loaded:
     module: int
     record: int
     printer: int = 0
-    blocks: list[DeviceBlock] = field(default_factory=list)
+    owned: list[Owned] = field(default_factory=list)
+
+    def lose(self, owned: Owned) -> None:
+        """A block is no more, and no launch with it is in flight."""
+        if owned in self.owned:
+            self.owned.remove(owned)
+            owned.give_back()
 
     def give_back(self, device: Device) -> None:
         """No launch uses it any more."""
-        for block in self.blocks:
-            block.release()
+        while self.owned:
+            self.owned.pop().give_back()
         device.records.release(self.record)
         if self.printer:
             device.prints.release(self.printer)
@@ -270,7 +277,8 @@ class CudaExecutable:
             block.put(layout.printer_at, self._loaded.printer)
         for key, function in self._functions.items():
             block.put(layout.functions[key], function)
-        self._loaded.blocks.append(block)
+        self._loaded.owned.append(block.owned)
+        weakref.finalize(block, self.device.drop, partial(self._loaded.lose, block.owned)).atexit = False
         return block
 
     def refuse(self, block: DeviceBlock, sizes: Sizes) -> bool:

@@ -1,4 +1,7 @@
-"""The graph of the driver for the launches of one block, made when host code asks for one (replay.py)."""
+"""The graph of the driver for the launches of one block, made when host code asks for one (replay.py).
+
+Invariant: a state belongs to a block and a stream, and a graph to a block and a stream, so a graph clears one state.
+"""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 from ..cpu.block import Block
 from .device import Device
 from .driver import DriverError, Instance, KernelCall
-from .replay import COUNT, ENTERED, EXECUTABLE, NEED, SEEN, STATE, Key, Places, places
+from .replay import COUNT, ENTERED, EXECUTABLE, NEED, SEEN, SEEN_ON, SERVES, Key, Places, places
 
 IMPATIENT = 8
 """By how many times more launches in a row the next graph of a block must be worth it."""
@@ -36,23 +39,28 @@ class Instances:
         held, self._held = self._held, None
         if held is not None:  # it may be in flight
             device.drop(lambda: self._discard(held))
+        if block.word(at.word(SEEN_ON)) != device.stream:  # another thread has chosen another one since
+            block.put(at.word(COUNT), 0)
+            return
         plan = [block.word(at.plan + 8 * place) for place in range(len(self._keys))]
         state, size = _state(block)
         try:
             made = self._made(block, plan, (state, size) if size else None)
         except DriverError:
-            made = None
-        if made is None:
             block.put(at.word(COUNT), -1)
+            return
+        need = IMPATIENT * block.word(at.word(NEED))
+        block.put(at.word(COUNT), 0)
+        block.put(at.word(NEED), need)
+        if made is None:
             return
         self._held = made
         nodes = iter(made.nodes)
         for place, shape in enumerate(plan):
             block.put(at.nodes + 8 * place, next(nodes) if shape else 0)
-        need = IMPATIENT * block.word(at.word(NEED))
-        words = {COUNT: 0, NEED: need, STATE: state, ENTERED: block.word(at.word(SEEN)), EXECUTABLE: made.executable}
-        for number, word in words.items():
-            block.put(at.word(number), word)
+        for word, seen in ((ENTERED, SEEN), (SERVES, SEEN_ON)):
+            block.put(at.word(word), block.word(at.word(seen)))
+        block.put(at.word(EXECUTABLE), made.executable)
 
     def _made(self, block: Block, plan: Sequence[int], clear: tuple[int, int] | None) -> Instance | None:
         """None if the device has enough of them. Raises DriverError."""
@@ -74,10 +82,9 @@ class Instances:
             for key, shape in zip(self._keys, plan, strict=True) if shape
         ]  # fmt: skip
 
-    def release(self, block: Block) -> None:
-        """Give the graph back. No launch uses it."""
+    def release(self) -> None:
+        """Give the graph back. The block launches no more."""
         held, self._held = self._held, None
-        block.put(self._places(block).word(EXECUTABLE), 0)
         if held is not None:
             self._discard(held)
 

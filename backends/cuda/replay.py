@@ -23,10 +23,11 @@ from .driver_table import IS_CAPTURING, LAUNCH_GRAPH, SET_NODE
 PATIENCE = 16
 """Launches in a row that start the same entries before a graph is made: that takes as long as some of them."""
 
-COUNT, NEED, SEEN, EXECUTABLE, ENTERED, STATE, NODES = range(7)
-"""Words of a record: launches in a row that started what SEEN says, or -1 where no graph is to be made; at which number
-of them one is; the graph, 0 if there is none, which entries it starts, and which state it clears; then a node for each
-entry, the plan that they hold, and the parameters."""
+COUNT, NEED, SEEN, SEEN_ON, EXECUTABLE, ENTERED, SERVES, NODES = range(8)
+"""Words of a record: launches in a row that started what SEEN says on the stream SEEN_ON, or -1 where no graph is to be
+made; at which number of them one is; the graph, 0 if there is none, which entries it starts, and on which stream: the
+driver lets no two launches of one graph run at once. Then a node for each entry, the plan that they hold, and the
+parameters."""
 
 PLAIN, WANTED = -1, -2
 """What `sg.replay` gives beside codes of the driver: to be launched by single calls; a graph is to be made."""
@@ -106,9 +107,7 @@ class _Replay:
             b.icmp_unsigned("!=", graph, const(I64, 0)),
             b.icmp_unsigned("==", self._word(self.places.word(ENTERED)), started),
         )
-        if self.layout.state_size:
-            state = self._word(self.layout.state_at)
-            fits = b.and_(fits, b.icmp_unsigned("==", self._word(self.places.word(STATE)), state))
+        fits = b.and_(fits, b.icmp_unsigned("==", self._word(self.places.word(SERVES)), self.stream))
         with b.if_then(b.xor(fits, const(I1, True))):
             self._without(started)
         self._set_nodes(graph)
@@ -165,9 +164,13 @@ class _Replay:
         b, at = self.b, self.places
         count = self._word(at.word(COUNT))
         self._leave_if(b.icmp_signed("<", count, const(I64, 0)), PLAIN)
-        same = b.icmp_unsigned("==", self._word(at.word(SEEN)), started)
+        same = b.and_(
+            b.icmp_unsigned("==", self._word(at.word(SEEN)), started),
+            b.icmp_unsigned("==", self._word(at.word(SEEN_ON)), self.stream),
+        )
         now = b.add(b.select(same, count, const(I64, 0)), const(I64, 1))
         self._put(SEEN, started)
+        self._put(SEEN_ON, self.stream)
         self._put(COUNT, now)
         self._leave_if(b.icmp_signed("<", now, self._word(at.word(NEED))), PLAIN)
         self._copy(at.plan, self.plan, 8 * len(self.keys))

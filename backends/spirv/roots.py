@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING
 from ..llvm import ir
 from ..llvm.types import F32, I32
 from .code import Code
+from .module import Value
 
 if TYPE_CHECKING:
     from .emit import Arith
 
-SMALL, LARGE, STEP = 2.0**-96, 2.0**96, 2.0**64
-"""Below SMALL parts of r would be subnormal, above LARGE s² might overflow: such x are scaled by STEP, up or down."""
+SMALL, LARGE, STEP = 2.0**-64, 2.0**96, 2.0**96
+"""Parts of r are multiples of 2^-46 x: below SMALL some would be subnormal, which devices may take for zeros, and above
+LARGE s² might overflow. Such x are scaled by STEP, up or down, subnormal ones too.
+"""
 
 
-def sqrt(e: Arith, x: ir.Value) -> ir.Value:
+def sqrt(e: Arith, x: ir.Value) -> Value:
     """As IEEE 754 has it."""
     if x.type != F32:
         return e.b.glsl("sqrt", x.type, x)

@@ -183,9 +183,22 @@ def test_what_is_recorded_is_recorded_of_single_launches() -> None:
         graph()
         graph()
         assert (graph.recordings, x[7]) == (1, 11.0)
-        assert driver.counts["launch instance"] == instances + 1  # what runs while it is recorded
+        assert driver.counts["launch instance"] == instances  # the first run has a stream of its own, too
         add(1.0)
-        assert driver.counts["launch instance"] == instances + 2
+        assert driver.counts["launch instance"] == instances + 1
+
+
+def test_a_recording_that_cannot_begin_leaves_graphs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    with eager() as (_, driver):
+        add = adding(sg.field(sg.f32, 8))
+        add(1.0)
+        monkeypatch.setattr(driver, "begin_capture", refusing("cuStreamBeginCapture"))
+        with pytest.raises(DriverError):
+            sg.graph(lambda: add(1.0))
+        monkeypatch.undo()
+        for _ in range(12):
+            add(1.0)
+        assert driver.counts["launch instance"] > 5
 
 
 def test_a_stream_that_another_library_records() -> None:
@@ -291,6 +304,55 @@ def test_there_are_never_more_graphs_than_a_device_may_have(monkeypatch: pytest.
                 add(float(k))
         assert [x[7] for x in fields] == [sum(range(40))] * 4
         assert len(driver._instances) == backend.device.graphs == driver.counts["instantiate"] == 2
+
+
+def test_what_launched_on_arrays_that_died_goes_with_them() -> None:
+    with eager() as (backend, driver):
+        @sg.kernel
+        def add(a: sg.template(), v: sg.f32):
+            for i in a:
+                a[i] += v
+
+        for _ in range(12):
+            x = sg.field(sg.f32, 4)
+            for _ in range(12):
+                add(x, 1.0)
+            assert x[3] == 12.0
+            del x
+            gc.collect()
+        assert driver.counts["instantiate"] >= 12
+        sg.sync()
+        assert backend.device.graphs == len(driver._instances) <= 3
+
+
+def test_streams_do_not_wait_for_each_other() -> None:
+    """The driver runs launches of one graph one after another, so each stream has one of its own or none."""
+    with eager() as (_, driver):
+        seen: dict[int, set[int]] = {}
+        launch_graph = driver.launch_graph
+
+        def watched(graph: int, stream: int | None = None) -> None:
+            seen.setdefault(graph, set()).add(driver.stream if stream is None else stream)
+            launch_graph(graph, stream)
+
+        driver.launch_graph = watched  # type: ignore[method-assign]
+        arrays, streams = [sg.ndarray(sg.f32, 4) for _ in range(2)], [sg.create_stream() for _ in range(2)]
+
+        @sg.kernel
+        def put(a: sg.types.ndarray(dtype=sg.f32, ndim=1), v: sg.f32):
+            for i in range(a.shape[0]):
+                a[i] = v
+
+        for k in range(200):
+            for a, stream in zip(arrays, streams, strict=True):
+                with sg.cuda.stream(stream):
+                    put(a, float(k))
+        sg.sync()
+        assert [a.to_numpy()[3] for a in arrays] == [199.0, 199.0]
+        for k in range(40):
+            with sg.cuda.stream(streams[0]):
+                put(arrays[0], float(k))
+        assert seen and all(len(one) == 1 for one in seen.values())
 
 
 def test_kernels_of_more_entries_than_a_word_has_bits() -> None:
