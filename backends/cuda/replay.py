@@ -18,6 +18,7 @@ from ..llvm.builder import IRBuilder
 from ..llvm.emit import Arith, ModuleState
 from ..llvm.layout import Layout
 from ..llvm.types import I1, I8, I32, I64, PTR, VOID, const
+from .driver import CONTEXT_ERRORS
 from .driver_table import IS_CAPTURING, LAUNCH_GRAPH, SET_NODE
 
 PATIENCE = 16
@@ -111,7 +112,19 @@ class _Replay:
         with b.if_then(b.xor(fits, const(I1, True))):
             self._without(started)
         self._set_nodes(graph)
-        b.ret(b.call_pointer(self._function(LAUNCH_GRAPH), I32, [graph, self.stream]))
+        code = b.call_pointer(self._function(LAUNCH_GRAPH), I32, [graph, self.stream])
+        fine = b.icmp_unsigned("==", code, const(I32, 0))
+        for lacking in CONTEXT_ERRORS:
+            fine = b.or_(fine, b.icmp_unsigned("==", code, const(I32, lacking)))
+        with b.if_then(fine):
+            b.ret(code)
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Never use a graph again here. Single calls tell what is wrong, if it is not the graph."""
+        self._put(ENTERED, const(I64, 0))
+        self._put(COUNT, const(I64, -1))
+        self.b.ret(const(I32, PLAIN))
 
     # -- words ----------------------------------------------------------------------------------------------
 
@@ -204,9 +217,7 @@ class _Replay:
             call = [self.block, self._function(SET_NODE), graph, node, function, shape]
             code = b.call(set_node, call)
             with b.if_then(b.icmp_unsigned("!=", code, const(I32, 0))):
-                self._put(ENTERED, const(I64, 0))
-                self._put(COUNT, const(I64, -1))
-                b.ret(const(I32, PLAIN))
+                self._give_up()
 
 
 def _set(e: Arith, function: ir.Function) -> None:

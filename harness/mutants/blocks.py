@@ -53,6 +53,17 @@ def _mutant(name: str, description: str, rule: str, plant: Callable[[], Plant]) 
 
 MUTANTS: Sequence[Mutant] = (
     _mutant(
+        "block-sum-early", "The first warp adds up the sums of the others before they have written them.",
+        "what another warp wrote is read behind a barrier", lambda: _barriers_left_out("sg.block.reduce", 1),
+    ),
+    _mutant(
+        "block-rank-of-next", "A lane puts what passes one place too far into the list of its block.",
+        "the place of an entry is the number of those before it", _oneself_counted,
+    ),
+)  # fmt: skip
+
+OF_MANY_WARPS: Sequence[Mutant] = (
+    _mutant(
         "block-counts-early", "A block adds up what passes in its warps before all of them have counted.",
         "what another warp wrote is read behind a barrier", lambda: _barriers_left_out("sg.block.list", 1),
     ),
@@ -61,15 +72,8 @@ MUTANTS: Sequence[Mutant] = (
         "what another warp wrote is read behind a barrier", lambda: _barriers_left_out("sg.block.list", 2),
     ),
     _mutant(
-        "block-sum-early", "The first warp adds up the sums of the others before they have written them.",
-        "what another warp wrote is read behind a barrier", lambda: _barriers_left_out("sg.block.reduce", 1),
-    ),
-    _mutant(
-        "block-rank-of-next", "A lane puts what passes one place too far into the list of its block.",
-        "the place of an entry is the number of those before it", _oneself_counted,
-    ),
-    _mutant(
         "block-chunks-overlap", "Each block goes on with the chunk behind its own, which is that of another block.",
         "an iteration belongs to one chunk of one block", _stride_of_one_round,
     ),
 )  # fmt: skip
+"""Seen by tests alone: gated loops of generated programs have too few iterations to fill several warps, or chunks."""

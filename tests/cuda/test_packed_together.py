@@ -13,9 +13,9 @@ from stackgrad.backends.cuda import code
 from stackgrad.backends.cuda.driver import DriverError
 from stackgrad.harness.emulated_cuda.driver import EmulatedDriver
 from stackgrad.harness.emulated_cuda.fibers import AVAILABLE
-from stackgrad.harness.mutants import MUTANTS
+from stackgrad.harness.mutants import blocks
 
-MUTATED = [name for name, mutant in MUTANTS.items() if mutant.on == "cuda-emulated-blocks"]
+MUTATED = {mutant.name: mutant for mutant in (*blocks.MUTANTS, *blocks.OF_MANY_WARPS)}
 
 
 def is_wrong() -> bool:
@@ -48,7 +48,7 @@ def is_wrong() -> bool:
 @pytest.mark.skipif(not AVAILABLE, reason="the C library switches contexts on Linux alone")
 @pytest.mark.parametrize("name", MUTATED)
 def test_a_mutant_changes_a_result_and_leaves_nothing_behind(name: str) -> None:
-    with MUTANTS[name].planted():
+    with MUTATED[name].planted():
         assert is_wrong()
     assert not is_wrong()
 

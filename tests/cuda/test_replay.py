@@ -227,7 +227,7 @@ def refusing(call: str) -> Any:
     return refuse
 
 
-@pytest.mark.parametrize("call", ["instantiate", "set_node"])
+@pytest.mark.parametrize("call", ["instantiate", "set_node", "launch_graph"])
 def test_where_the_driver_refuses_launches_go_on_without(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with eager() as (_, driver):
         x = sg.field(sg.f32, 8)
@@ -239,18 +239,26 @@ def test_where_the_driver_refuses_launches_go_on_without(call: str, monkeypatch:
         assert driver.counts["launch instance"] <= 2  # the first of each block has nothing to set
 
 
-def test_a_graph_whose_launch_is_refused_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_the_driver_does_not_know_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launch of the graph is refused once, and made again."""
     with eager() as (_, driver):
         x = sg.field(sg.f32, 8)
         add = adding(x)
         for _ in range(8):
             add(1.0)
-        monkeypatch.setattr(driver, "launch_graph", refusing("cuGraphLaunch"))
-        with pytest.raises(DriverError, match="out of memory"):
+        known, launch_graph = [False], driver.launch_graph
+
+        def unknown(graph: int, stream: int | None = None) -> None:
+            if not known[0]:
+                raise DriverError(201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context", "cuGraphLaunch")
+            launch_graph(graph, stream)
+
+        monkeypatch.setattr(driver, "launch_graph", unknown)
+        monkeypatch.setattr(driver, "attach", lambda: known.__setitem__(0, True))
+        before = driver.counts["launch instance"]
+        for _ in range(4):
             add(1.0)
-        monkeypatch.undo()
-        add(1.0)
-        assert x[0] == 9.0
+        assert known[0] and x[0] == 12.0 and driver.counts["launch instance"] == before + 4
 
 
 def test_errors_of_the_device_stop_later_launches() -> None:
