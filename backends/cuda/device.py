@@ -24,7 +24,7 @@ from ..base import Counters
 from ..prints import BYTES, Prints, Text, after
 from ..words import address_of, words
 from .driver import Driver, DriverError
-from .driver_table import ADDRESSES, LAUNCH_GRAPH, MOST, PENDING, STREAM, TABLE
+from .driver_table import ADDRESSES, CONTEXT, LAUNCH_GRAPH, MOST, PENDING, STREAM, TABLE
 from .replay import PATIENCE
 
 Record = tuple[int, int, int]
@@ -113,6 +113,7 @@ class Device:
             self.table[word] = points[name]
         self.table[MOST] = driver.multiprocessors * RESIDENT
         self.table[STREAM] = driver.stream
+        self.table[CONTEXT] = driver.context
         self.halted = driver.allocate(64)
         driver.zero(self.halted, 64)
         self.records = Records(driver)

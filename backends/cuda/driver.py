@@ -98,6 +98,10 @@ class Driver(Protocol):
     @property
     def memory_bytes(self) -> int: ...
     @property
+    def context(self) -> int:
+        """What `attach` makes current."""
+
+    @property
     def entry_points(self) -> Mapping[str, int]: ...
 
     def describe(self, code: int) -> tuple[str, str]:

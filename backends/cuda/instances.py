@@ -43,9 +43,8 @@ class Instances:
             block.put(at.word(COUNT), 0)
             return
         plan = [block.word(at.plan + 8 * place) for place in range(len(self._keys))]
-        state, size = _state(block)
         try:
-            made = self._made(block, plan, (state, size) if size else None)
+            made = self._made(block, plan)
         except DriverError:
             block.put(at.word(COUNT), -1)
             return
@@ -62,12 +61,16 @@ class Instances:
             block.put(at.word(word), block.word(at.word(seen)))
         block.put(at.word(EXECUTABLE), made.executable)
 
-    def _made(self, block: Block, plan: Sequence[int], clear: tuple[int, int] | None) -> Instance | None:
-        """None if the device has enough of them. Raises DriverError."""
-        device = self._device
+    def _made(self, block: Block, plan: Sequence[int]) -> Instance | None:
+        """Of what the record says, which the block may say no more. None if the device has enough of them. Raises
+        DriverError.
+        """
+        device, layout, parameters = self._device, block.layout, self._places(block).parameters
         if device.graphs >= MOST:
             return None
-        made = device.driver.instantiate(clear, self._calls(block, plan), block.address)
+        state = block.word(parameters + layout.state_at), layout.state_size
+        clear = state if layout.state_size else None
+        made = device.driver.instantiate(clear, self._calls(block, plan), block.address + parameters)
         device.graphs += 1
         return made
 
@@ -87,9 +90,3 @@ class Instances:
         held, self._held = self._held, None
         if held is not None:
             self._discard(held)
-
-
-def _state(block: Block) -> tuple[int, int]:
-    """Address and bytes of what a launch sets to zero first."""
-    layout = block.layout
-    return (block.word(layout.state_at) if layout.state_size else 0), layout.state_size

@@ -101,6 +101,10 @@ class CudaDriver:
     def memory_bytes(self) -> int:
         return self.card.memory_bytes
 
+    @property
+    def context(self) -> int:
+        return int(self._context)
+
     def attach(self) -> None:
         """Make the context current. Other libraries may have changed it, so it is set each time."""
         self._call("cuCtxSetCurrent", self._context)

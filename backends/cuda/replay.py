@@ -19,7 +19,7 @@ from ..llvm.emit import Arith, ModuleState
 from ..llvm.layout import Layout
 from ..llvm.types import I1, I8, I32, I64, PTR, VOID, const
 from .driver import CONTEXT_ERRORS
-from .driver_table import IS_CAPTURING, LAUNCH_GRAPH, SET_NODE
+from .driver_table import CONTEXT, GET_CONTEXT, IS_CAPTURING, LAUNCH_GRAPH, SET_NODE
 
 PATIENCE = 16
 """Launches in a row that start the same entries before a graph is made: that takes as long as some of them."""
@@ -113,17 +113,16 @@ class _Replay:
             self._without(started)
         self._set_nodes(graph)
         code = b.call_pointer(self._function(LAUNCH_GRAPH), I32, [graph, self.stream])
-        fine = b.icmp_unsigned("==", code, const(I32, 0))
-        for lacking in CONTEXT_ERRORS:
-            fine = b.or_(fine, b.icmp_unsigned("==", code, const(I32, lacking)))
-        with b.if_then(fine):
+        with b.if_then(b.or_(b.icmp_unsigned("==", code, const(I32, 0)), _is_of_context(b, code))):
             b.ret(code)
-        self._give_up()
+        self._give_up(const(I64, -1))
 
-    def _give_up(self) -> None:
-        """Never use a graph again here. Single calls tell what is wrong, if it is not the graph."""
+    def _give_up(self, count: ir.Value) -> None:
+        """Use this graph no more, for its nodes may hold anything. Single calls tell what is wrong, if it is not the
+        graph. count: launches in a row from now on, or -1 for no other graph either.
+        """
         self._put(ENTERED, const(I64, 0))
-        self._put(COUNT, const(I64, -1))
+        self._put(COUNT, count)
         self.b.ret(const(I32, PLAIN))
 
     # -- words ----------------------------------------------------------------------------------------------
@@ -153,9 +152,19 @@ class _Replay:
     # -- steps ----------------------------------------------------------------------------------------------
 
     def _leave_where_captured(self) -> None:
-        """What another library records takes kernels, not graphs. The default stream cannot be recorded."""
+        """What another library records takes kernels, not graphs. The default stream cannot be recorded, but it is that
+        of the context that is current: in another one a kernel is refused where a graph would run out of order.
+        """
         b = self.b
-        with b.if_then(b.icmp_unsigned("!=", self.stream, const(I64, 0))):
+        is_default = b.icmp_unsigned("==", self.stream, const(I64, 0))
+        with b.if_then(is_default):
+            current = b.alloca(I64)
+            b.store(const(I64, 0), current)
+            code = b.call_pointer(self._function(GET_CONTEXT), I32, [current])
+            other = b.icmp_unsigned("!=", b.load(current, I64), self._table(CONTEXT))
+            bad = b.or_(other, b.icmp_unsigned("!=", code, const(I32, 0)))
+            self._leave_if(bad, PLAIN)
+        with b.if_then(b.xor(is_default, const(I1, True))):
             status = b.alloca(I32)
             b.store(const(I32, 0), status)
             code = b.call_pointer(self._function(IS_CAPTURING), I32, [self.stream, status])
@@ -217,7 +226,13 @@ class _Replay:
             call = [self.block, self._function(SET_NODE), graph, node, function, shape]
             code = b.call(set_node, call)
             with b.if_then(b.icmp_unsigned("!=", code, const(I32, 0))):
-                self._give_up()
+                self._give_up(b.select(_is_of_context(b, code), const(I64, 0), const(I64, -1)))
+
+
+def _is_of_context(b: IRBuilder, code: ir.Value) -> ir.Value:
+    """Whether a call was refused since the thread must be attached first."""
+    first, second = (b.icmp_unsigned("==", code, const(I32, known)) for known in CONTEXT_ERRORS)
+    return b.or_(first, second)
 
 
 def _set(e: Arith, function: ir.Function) -> None:

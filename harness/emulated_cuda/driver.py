@@ -33,6 +33,7 @@ CARD = Card("emulated", (9, 0), 132, 50 << 20, 8 << 30, "12.4")
 """As an H100, but for its memory."""
 
 _MOST_THREADS, _MOST_BLOCKS = 1024, 2**31 - 1
+_CONTEXT = 0x1000
 
 @dataclass
 class Recorded:
@@ -57,6 +58,7 @@ class EmulatedDriver(Work):
         """
         super().__init__()
         self.card, self.backward, self.most = card, backward, most
+        self.current = _CONTEXT
         self.launches: list[tuple[str, int, int]] = []
         self.strict, self._effort = strict, effort
         self._room = fibers() if blocks else None
@@ -102,8 +104,14 @@ class EmulatedDriver(Work):
         """Memory that is held now."""
         return [Leak(b.size, b.kind, b.asked) for b in self.memory.blocks.values()]
 
+    @property
+    def context(self) -> int:
+        """There is one; what the native calls find current is `current`."""
+        return _CONTEXT
+
     def attach(self) -> None:
         """Every thread may call."""
+        self.current = _CONTEXT
 
     def describe(self, code: int) -> tuple[str, str]:
         """(name, text) of an error code. What a call of native code raised is part of the text."""

@@ -16,7 +16,7 @@ _FORMS = {
     "cuEventRecord": (_PTR, _PTR),
     "cuGraphLaunch": (_PTR, _PTR),
     "cuGraphExecKernelNodeSetParams": (_PTR, _PTR, _PTR),
-    "cuStreamIsCapturing": (_PTR, _PTR),
+    "cuStreamIsCapturing": (_PTR, _PTR), "cuCtxGetCurrent": (_PTR,),
 }
 """Parameters by name; all return a code."""
 
@@ -41,6 +41,8 @@ class Calls(Protocol):
     def launch_graph(self, graph: int, stream: int) -> None: ...
     def set_node(self, graph: int, node: int, function: int, blocks: int, threads: int, parameters: bytes) -> None: ...
     def is_capturing(self, stream: int) -> bool: ...
+    @property
+    def current(self) -> int: ...
 
 
 class EntryPoints:
@@ -52,7 +54,7 @@ class EntryPoints:
         does: dict[str, Callable[..., int]] = {
             "cuLaunchKernel": self._on_launch, "cuMemsetD8Async": self._on_fill, "cuEventRecord": self._on_record,
             "cuGraphLaunch": self._on_launch_graph, "cuGraphExecKernelNodeSetParams": self._on_set_node,
-            "cuStreamIsCapturing": self._on_is_capturing,
+            "cuStreamIsCapturing": self._on_is_capturing, "cuCtxGetCurrent": self._on_get_context,
         }  # fmt: skip
         self._functions = {name: ctypes.CFUNCTYPE(_INT, *_FORMS[name])(does[name]) for name in ADDRESSES.values()}
         self.addresses = {name: ctypes.cast(f, _PTR).value or 0 for name, f in self._functions.items()}
@@ -112,6 +114,10 @@ class EntryPoints:
             self._calls.set_node(graph or 0, node or 0, function, gx, bx, self.packed(function, of.given))
 
         return self._code_of(set_node)
+
+    def _on_get_context(self, to: Any) -> int:
+        ctypes.c_uint64.from_address(to).value = self._calls.current
+        return 0
 
     def _on_is_capturing(self, stream: int | None, status: Any) -> int:
         def tell() -> None:
