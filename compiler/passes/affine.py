@@ -133,7 +133,7 @@ class IndexForms:
 
     def _find(self, value: Value) -> Affine:
         stmt = self.made.get(value)
-        if isinstance(stmt, n.Const):
+        if isinstance(stmt, n.Const) and not value.type.is_real:
             return Affine(int(stmt.value))
         if isinstance(stmt, n.Arg):
             return Affine(0, ((("arg", stmt.name), 1),))
