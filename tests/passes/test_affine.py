@@ -10,7 +10,8 @@ from stackgrad.compiler.passes.affine import IndexForms
 
 KERNEL = """kernel k(x: f64[1] grad, y: f64[1] grad) {{
   bounds {{ %0: i32 = const 0 %1: i32 = shape y, 0 }} parallel %2: i32 in %0 .. %1 {{
-    %3: f64 = const {number} %4: f64 = tanh %3 %5: f64 = abs %3 %6: i64 = cast %5 %7: i64 = const 3 %8: i64 = bit_and %6, %7
+    %3: f64 = const {number} %4: f64 = tanh %3 %5: f64 = abs %3 %6: i64 = cast %5
+    %7: i64 = const 3 %8: i64 = bit_and %6, %7
     %9: f64 = load x[%8] %10: f64 = mul %9, %4 store y[%2], %10
   }} }}"""
 
