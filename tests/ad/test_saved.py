@@ -161,7 +161,7 @@ def test_one_source_instead_of_two_values():
 
 def test_a_bit_instead_of_a_number():
     """The branch is decided by v > 0.2; v itself is not read: a flag is saved."""
-    x, y, n = real(0.3, -0.4), real(0.0, 0.0), ints(4, 3)
+    x, y, n = real(0.35, -0.4), real(0.0, 0.0), ints(4, 3)
 
     @sg.kernel
     def run():
