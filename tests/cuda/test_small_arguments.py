@@ -9,6 +9,7 @@ import pytest
 import stackgrad as sg
 from on_emulator import runtime
 from recorded_support import near_both_ways
+from sine_sweeps import FEW, STRANGE, both, damped, sweep
 from stackgrad.backends.base import Options
 from stackgrad.backends.cuda.code import generate
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
@@ -16,38 +17,6 @@ from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.kernels import trace_function
 
 FAST = Options(precise=False)
-STRANGE = [0.3, -0.9, 1.5, 3.0, -3.1415927, 1e3, -4e4, 1e6, -3e38, 0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 7.0]
-
-
-def sweep(step: Any, until: bool = False) -> Any:
-    """v = step(v), as often as a field says, of each element of x; x, trips and y are fields, and the kernel."""
-    x, y = (sg.field(sg.f32, len(STRANGE), needs_grad=True) for _ in range(2))
-    trips = sg.field(sg.i32, ())
-
-    def steps():
-        for i in x:
-            v = x[i]
-            for k in range(trips[None]):
-                v = step(v)
-                if sg.static(until) and k >= 3:
-                    break
-            y[i] = v
-
-    return x, trips, y, steps
-
-
-@sg.func
-def damped(v):
-    return sg.sin(v) * 0.95 + 0.01
-
-
-@sg.func
-def both(v):
-    return sg.cos(v) * 2.5 + sg.sin(v * 0.5)
-
-
-FEW = len(STRANGE) // 4
-"""Elements that bounds may not decide: sines of large numbers, and of what a recurrence has made uncertain."""
 
 
 @pytest.mark.parametrize("until", [False, True])

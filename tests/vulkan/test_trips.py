@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from recorded_support import forward, near, near_both_ways
+from sine_sweeps import FEW, STRANGE, both, damped, sweep
 from stackgrad.backends.base import Backend, Options
 from stackgrad.backends.launcher import Launcher
 from stackgrad.backends.spirv import trips
@@ -130,9 +131,6 @@ def test_a_loop_that_saves_is_written_several_times(name: str, more: int, monkey
 
 # ---- small arguments ----------------------------------------------------------------------------------------
 
-STRANGE = [0.3, -0.9, 1.5, 3.0, -3.1415927, 1e3, -4e4, 1e6, -3e38, 0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 7.0]
-FEW = len(STRANGE) // 4
-"""Elements that bounds may not decide: sines of large numbers, and of what a recurrence has made uncertain."""
 
 
 @pytest.fixture
@@ -140,33 +138,6 @@ def runtime(vulkan: VulkanBackend) -> Iterator[None]:
     sg.init(arch=sg.vulkan)
     yield
     sg.reset()
-
-
-@sg.func
-def damped(v):
-    return sg.sin(v) * 0.95 + 0.01
-
-
-@sg.func
-def both(v):
-    return sg.cos(v) * 2.5 + sg.sin(v * 0.5)
-
-
-def sweep(step: Any, until: bool = False) -> Any:
-    """v = step(v), as often as a field says, of each element of x; x, bound and y are fields, and the kernel."""
-    x, y = (sg.field(sg.f32, len(STRANGE), needs_grad=True) for _ in range(2))
-    bound = sg.field(sg.i32, ())
-
-    def steps():
-        for i in x:
-            v = x[i]
-            for k in range(bound[None]):
-                v = step(v)
-                if sg.static(until) and k >= 3:
-                    break
-            y[i] = v
-
-    return x, bound, y, steps
 
 
 @pytest.mark.parametrize("until", [False, True])
@@ -177,7 +148,7 @@ def test_every_first_argument_is_right(runtime: None, name: str, until: bool) ->
     for count in range(8):
         x.from_numpy(np.array(STRANGE, np.float32))
         bound[None] = count
-        near_both_ways(made, x, y, FEW, bound=bound)
+        near_both_ways(made, x, y, FEW, trips=bound)
 
 
 # ---- what is generated --------------------------------------------------------------------------------------
@@ -280,4 +251,4 @@ def test_both_in_one_loop_are_right_for_every_argument(runtime: None) -> None:
     for count in range(6):
         x.from_numpy(np.array(STRANGE, np.float32))
         bound[None] = count
-        near_both_ways(made, x, y, FEW, bound=bound)
+        near_both_ways(made, x, y, FEW, trips=bound)
