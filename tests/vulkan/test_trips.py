@@ -11,6 +11,7 @@ import pytest
 import stackgrad as sg
 from recorded_support import forward, near, near_both_ways
 from sine_sweeps import FEW, STRANGE, both, damped, sweep
+from stack_loops import ADD, POP, READ, TAIL
 from stackgrad.backends.base import Backend, Options
 from stackgrad.backends.launcher import Launcher
 from stackgrad.backends.spirv import trips
@@ -41,12 +42,6 @@ HEAD = """kernel k(n: i32, x: f32[1], out: f64[1]) {
       %15: u1 = cmp_lt %13, %6 adstack_push u, %15
     }
 """
-TAIL = """ %90: f64 = get sum store out[%2], %90 } }"""
-
-READ = "%21: f32 = adstack_load_top s %22: T = adstack_load_top t %23: u1 = adstack_load_top u"
-POP = "adstack_pop s adstack_pop t adstack_pop u"
-ADD = """%24: f32 = cos %21 %25: f64 = cast %24 %26: f64 = cast %22 %27: f64 = add %25, %26
-%28: f64 = select %23, %27, %7 %29: f64 = get sum %30: f64 = mul %29, %7 %31: f64 = add %30, %28 set sum, %31"""
 
 GROUPED = {
     "all at the head": f"for %20: i32 in %5 .. %4 descending {{ {READ} {POP} {ADD} }}",
@@ -130,8 +125,6 @@ def test_a_loop_that_saves_is_written_several_times(name: str, more: int, monkey
 
 
 # ---- small arguments ----------------------------------------------------------------------------------------
-
-
 
 @pytest.fixture
 def runtime(vulkan: VulkanBackend) -> Iterator[None]:
