@@ -31,6 +31,13 @@ class Copier:
         begin, end = (tuple(self.names[v] for v in ends) for ends in (task.begin, task.end))
         return replace(task, bounds=bounds, indices=indices, begin=begin, end=end, body=self.block(task.body))
 
+    def bounds(self, task: Task) -> Block:
+        """The bounds of a task once more, for its body, which sees no value of theirs; locals get names of their own."""
+        own, self.prefix = self.prefix, f"{self.prefix}bounds."
+        made = self.block(task.bounds)
+        self.prefix = own
+        return made
+
     def fresh(self, value: Value) -> Value:
         """The name of a value in the copy that is being made."""
         self.names[value] = Value(self.next_id, value.type)

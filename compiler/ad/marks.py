@@ -300,7 +300,7 @@ class _Marks(Copier):
         for itself, as it sees no value of theirs.
         """
         made = super().task(replace(task, body=()))
-        bounds = self.block(task.bounds)
+        bounds = self.bounds(task)
         b = Builder(self.next_id)
         self.iteration = b.const(0, i64)
         for index, begin, end in zip(made.indices, task.begin, task.end):

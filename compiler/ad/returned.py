@@ -31,6 +31,7 @@ from ..passes.promote_elements import RECORD
 from ..passes.split_tasks import split_tasks
 from .activity import Activity, find_activity
 from .before import on_copies
+from .copier import Copier
 from .disorder import LAST
 from .own_arrays import own_arrays
 from .serialise import serialise
@@ -179,7 +180,7 @@ class _Ordering:
             self.records[name] = len(self.tasks)
             self.params.append(Param(name, ArrayType(atomic.value.type, len(task.indices))))
             kept[atomic.result] = name, b.fresh(atomic.value.type)
-        begin = _again(task.bounds, task.begin, b)
+        begin = _again(task, task.begin, b, f"record{len(self.tasks)}.")
         head = b.take()
 
         def keep(block: Block) -> Block:
@@ -213,15 +214,13 @@ def _inner(stmt: Stmt) -> list[tuple[str, Block]]:
     return [(name, getattr(stmt, name)) for name, role in n.ROLES[type(stmt)] if role == "block"]
 
 
-def _again(block: Block, values: tuple[Value, ...], b: Builder) -> tuple[Value, ...]:
-    """The statements of the bounds of a task once more; gives what they make of these values."""
-    names: dict[Value, Value] = {}
-    for stmt in block:
-        (renamed,) = rename_block((stmt,), names)
-        old: Value = stmt.result  # type: ignore[attr-defined]
-        names[old] = b.fresh(old.type)
-        b.emit(replace(renamed, result=names[old]))  # type: ignore[call-arg]
-    return tuple(names[v] for v in values)
+def _again(task: Task, values: tuple[Value, ...], b: Builder, prefix: str) -> tuple[Value, ...]:
+    """The bounds of a task once more, with locals of this prefix; gives what they make of these values."""
+    copier = Copier(b.next_id, {}, {}, prefix)
+    for stmt in copier.bounds(task):
+        b.emit(stmt)
+    b.next_id = copier.next_id
+    return copier.renamed(values)
 
 
 # ---- what the runtime is told -------------------------------------------------------------------------------------
@@ -232,9 +231,9 @@ def _with_extents(kernel: Kernel, records: dict[str, int], apart: dict[str, str]
     if not records:
         return Ordered(kernel, {}, apart)
     b, row = Builder(next_id(kernel)), 0
-    for task in (kernel.tasks[t] for t in records.values()):
+    for k, task in enumerate(kernel.tasks[t] for t in records.values()):
         b.loc = task.loc
-        ends = [b.cast(v, i64) for v in _again(task.bounds, (*task.end, *task.begin), b)]
+        ends = [b.cast(v, i64) for v in _again(task, (*task.end, *task.begin), b, f"extents{k}.")]
         for end, begin in zip(ends, ends[len(task.indices) :]):
             extent = b.op("max", b.op("sub", end, begin), b.const(0, i64))
             b.store(EXTENTS, (b.const(row, i64),), extent)
