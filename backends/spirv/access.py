@@ -59,7 +59,9 @@ def size_of(t: ir.Type) -> int:
 
 def load(code: Code, address: ir.Value, t: ir.Type) -> Value:
     """The content of memory."""
-    return code.result_of(t, "Load", pointer(code, address, t), *_aligned(code, t))
+    made = code.result_of(t, "Load", pointer(code, address, t), *_aligned(code, t))
+    code.unknown.add(made.id)
+    return made
 
 
 def load_once(code: Code, address: ir.Value, t: ir.Type) -> Value:

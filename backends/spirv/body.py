@@ -22,7 +22,7 @@ class Body:
     """The body of a function. head: instructions that stand before all others, in the first block.
 
     held: what is known of the content of variables, by id; `Variable` keeps it. products: factors of what may be
-    contracted, by the id of the product.
+    contracted, by the id of the product. unknown: ids of reals that no driver knows to be zero.
     """
 
     def __init__(self, module: Module, name: str, result: ir.Type, params: Sequence[ir.Type]) -> None:
@@ -43,6 +43,7 @@ class Body:
         self._at_head = False
         self._resizings: dict[int, tuple[str, Value]] = {}
         self.products: dict[int, tuple[Value, Value]] = {}
+        self.unknown: set[int] = set()
         self._known: list[dict[object, Value]] = [{}]
         self._known_at_head: dict[object, Value] = {}
         self.held: dict[int, Value] = {}

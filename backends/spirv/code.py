@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from ..llvm import ir
 from .body import Body
 from .module import Value, root_of
+from .zeros import hidden
 
 I1, I8, I16, I32, I64 = ir.I1, *(ir.IntType(n) for n in (8, 16, 32, 64))
 _SIGNS = {"==": "Equal", "!=": "NotEqual", "<": "LessThan", "<=": "LessThanEqual", ">": "GreaterThan",
@@ -31,15 +32,16 @@ CONTRACT = "contract"
 
 def _real(name: str) -> Callable[..., Value]:
     def emit(self: Code, x: ir.Value, y: ir.Value, flags: Sequence[str] = ()) -> Value:
-        return self.exact(x.type, name, x, y)
+        return self.arithmetic(name, hidden(self, x), hidden(self, y))
 
     return emit
 
 
 def _product(self: Code, x: ir.Value, y: ir.Value, flags: Sequence[str] = ()) -> Value:
-    made = self.exact(x.type, "FMul", x, y)
+    v, w = hidden(self, x), hidden(self, y)
+    made = self.arithmetic("FMul", v, w)
     if CONTRACT in flags:
-        self.products[made.id] = self.value(x), self.value(y)
+        self.products[made.id] = v, w
     return made
 
 
@@ -47,15 +49,15 @@ def _sum(name: str) -> Callable[..., Value]:
     """x·y ± z and z ± x·y as a multiply-add, where both may be contracted. The product stays for other users."""
 
     def emit(self: Code, x: ir.Value, y: ir.Value, flags: Sequence[str] = ()) -> Value:
-        v, w = self.value(x), self.value(y)
+        v, w = hidden(self, x), hidden(self, y)
         first, second = self.products.get(v.id), self.products.get(w.id)
         if CONTRACT not in flags or (first or second) is None:
-            return self.exact(v.type, name, v, w)
+            return self.arithmetic(name, v, w)
         if first is not None:
-            return self.glsl("fma", v.type, *first, self.fneg(w) if name == "FSub" else w)
+            return self.arithmetic("fma", *first, self.fneg(w) if name == "FSub" else w)
         assert second is not None
         factor = self.fneg(second[0]) if name == "FSub" else second[0]
-        return self.glsl("fma", v.type, factor, second[1], v)
+        return self.arithmetic("fma", factor, second[1], v)
 
     return emit
 
@@ -139,6 +141,13 @@ class Code(Body):
 
     def fneg(self, x: ir.Value) -> Value:
         return self.exact(x.type, "FNegate", x)
+
+    def arithmetic(self, name: str, *operands: Value) -> Value:
+        """An instruction on reals of which a driver knows no zero, so that it does not know the result either."""
+        t = operands[0].type
+        made = self.glsl(name, t, *operands) if name == "fma" else self.exact(t, name, *operands)
+        self.unknown.add(made.id)
+        return made
 
     # -- conversions ----------------------------------------------------------------------------------------
 

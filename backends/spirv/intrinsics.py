@@ -9,6 +9,7 @@ from ..llvm.types import bits_type
 from . import roots
 from .code import I32
 from .module import Value
+from .zeros import hidden
 
 if TYPE_CHECKING:
     from .emit import Arith
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 def _glsl(name: str) -> Callable[..., Value]:
     def write(e: Arith, *args: ir.Value) -> Value:
         return e.b.glsl(name, args[0].type, *args)
+
+    return write
+
+
+def _hiding(name: str) -> Callable[..., Value]:
+    """The same where a zero that the driver knows would go wrong; it leaves out the FAbs of -0 too."""
+
+    def write(e: Arith, *args: ir.Value) -> Value:
+        return e.b.glsl(name, args[0].type, *(hidden(e.b, x) for x in args))
 
     return write
 
@@ -126,7 +136,8 @@ def _saturated(signed: bool) -> Callable[..., Value]:
 
 
 INTRINSICS: dict[str, Callable[..., Value]] = {
-    **{name: _glsl(name) for name in ("fabs", "floor", "ceil", "trunc", "roundeven", "fma")},
+    **{name: _glsl(name) for name in ("floor", "ceil", "trunc", "roundeven")},
+    **{name: _hiding(name) for name in ("fabs", "fma")},
     "sqrt": roots.sqrt,
     "copysign": _copysign,
     "minimum": _extreme("<", "or_"),

@@ -119,10 +119,11 @@ class Card:
     def features(self) -> Features:
         """What kernels may use."""
         found = {name: self.has.issuperset(raw) for name, raw in _RAW.items()}
-        limit = "llvmpipe" in self.name
+        is_llvmpipe = "llvmpipe" in self.name
         return Features(
-            **found, storage_buffers=self.storage_buffers, loop_limit=limit, abreast=not self.is_cpu, modes=self.modes
-        )
+            **found, storage_buffers=self.storage_buffers, loop_limit=is_llvmpipe, hides_zeros=is_llvmpipe,
+            abreast=not self.is_cpu, modes=self.modes,
+        )  # fmt: skip
 
     def without(self, masked: Sequence[str]) -> Card:
         """The card as if it lacked these features. Raises DeviceError for a name that is none."""

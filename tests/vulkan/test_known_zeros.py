@@ -1,0 +1,77 @@
+"""Arithmetic with zeros that a driver can know, bit by bit as the reference has it: a product with one is NaN for NaN
+and infinities, and has a sign; a quotient by one is not undefined. See backends/spirv/zeros.py.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from stackgrad.backends.base import Draws, Options, Sizes
+from stackgrad.backends.vulkan.backend import VulkanBackend
+from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.reference.launch import run as interpret
+
+NUMBERS = (0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan, 1e-30, -3e30)
+
+ZEROS = {
+    "a constant": "%10: T = const 0",
+    "a negative constant": "%10: T = const -0.0",
+    "what a local begins with": "local z: T %11: T = const 0 set z, %11 %10: T = get z",
+    "of the first trip": "local z: T %12: i32 = const 0 %13: i32 = const 2 for %14: i32 in %12 .. %13 "
+    "{ %15: i32 = const 1 %16: i32 = sub %14, %15 %17: T = cast %16 set z, %17 } %10: T = get z",
+    "an integer": "%11: i32 = const 7 %12: i32 = sub %11, %11 %10: T = cast %12",
+}
+"""Each defines %10."""
+
+USES = {
+    **{f"x {op} 0": f"{{y}}: T = {op} {{x}}, {{z}}" for op in ("add", "sub", "mul", "div", "max", "min")},
+    **{f"0 {op} x": f"{{y}}: T = {op} {{z}}, {{x}}" for op in ("add", "sub", "mul", "div", "max", "min")},
+    "x·0 + x": "{a}: T = mul {x}, {z} {y}: T = add {a}, {x}",
+    "x·0 - 1": "{a}: T = mul {x}, {z} {b}: T = const 1 {y}: T = sub {a}, {b}",
+    "1 - 0·x": "{a}: T = mul {z}, {x} {b}: T = const 1 {y}: T = sub {b}, {a}",
+    "-0·x": "{a}: T = neg {z} {y}: T = mul {a}, {x}",
+    "|0|/x": "{a}: T = abs {z} {y}: T = div {a}, {x}",
+    "sqrt(0·x)": "{a}: T = mul {z}, {x} {y}: T = sqrt {a}",
+    "0·x > 0": "{a}: T = mul {z}, {x} {b}: u1 = cmp_eq {a}, {z} {y}: T = cast {b}",
+}  # fmt: skip
+"""Each defines y, of x and the zero z."""
+
+
+@pytest.fixture(scope="module", params=["", "int64", "buffer_addresses"])
+def device(request: pytest.FixtureRequest, vulkan: VulkanBackend) -> Iterator[VulkanBackend]:
+    """The one that is here, or without a feature."""
+    made = VulkanBackend((request.param,)) if request.param else vulkan
+    yield made
+    if request.param:
+        made.reset()
+
+
+@pytest.mark.parametrize("precise", [False, True])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("zero", ZEROS)
+def test_as_the_reference(device: VulkanBackend, zero: str, dtype: str, precise: bool) -> None:
+    names = [f"y{k}" for k in range(len(USES))]
+    stores = " ".join(
+        f"{use} store {name}[%2], {{y}}".format(x="%3", z="%10", a=f"%1{k:02}", b=f"%2{k:02}", y=f"%3{k:02}")
+        for k, (name, use) in enumerate(zip(names, USES.values()))
+    )
+    outputs = ", ".join(f"{name}: T[1]" for name in names)
+    kernel = parse_kernel(
+        f"""kernel zeros(x: T[1], {outputs}) {{
+  bounds {{ %0: i32 = const 0 %1: i32 = shape x, 0 }} parallel %2: i32 in %0 .. %1 {{
+    %3: T = load x[%2] {ZEROS[zero]} {stores} }} }}""".replace("T", dtype)
+    )
+    x = np.array(NUMBERS, np.float32 if dtype == "f32" else np.float64)
+    ours = {"x": x, **{name: np.full_like(x, 7.0) for name in names}}
+    theirs = {name: array.copy() for name, array in ours.items()}
+    device.compile(kernel, Options(precise=precise)).run(ours, {}, Sizes(), Draws())
+    interpret(kernel, theirs, {})
+    for name, use in zip(names, USES):
+        wrong = [float(v) for v, a, b in zip(x, ours[name], theirs[name]) if not _same(a, b)]
+        assert not wrong, f"{use}, zero by {zero}, x = {wrong}: {ours[name]} instead of {theirs[name]}"
+
+
+def _same(a: np.floating, b: np.floating) -> bool:
+    """The same number with the same sign, or both NaN."""
+    return bool(a == b and np.signbit(a) == np.signbit(b)) or bool(np.isnan(a) and np.isnan(b))
