@@ -72,8 +72,8 @@ class Module:
     """modes: float controls that the device has, by name, with the widths: ("RoundingModeRTE", 32).
 
     physical: memory is reached by address; else by storage buffers that descriptors bind. paired: integers of 64 bits
-    are pairs of words, see pairs.py. hides_zeros: from the driver, see zeros.py. nonzero: ids of constants that are reals
-    other than zero.
+    are pairs of words, see pairs.py. hides_zeros: from the driver, see zeros.py. nonzero: ids of constants that
+    are reals other than zero.
     """
 
     modes: tuple[tuple[str, int], ...] = ()

@@ -1,9 +1,9 @@
 """Zeros that a driver must not see.
 
 llvmpipe's code generator takes x·0 for 0, 0/x for 0, x + 0 for x, and what is divided by 0 for undefined, wherever it
-knows the zero and whatever x is: NaN, infinities and signs are lost, and stores with them; |-0| stays -0. So no operand
-of such an instruction may be known to it. One that might be goes through an exclusive or with a word that is zero as the shader
-runs: the upper bits of the number of a thread, of which there are less than 2^31.
+knows the zero and whatever x is: NaN, infinities and signs are lost, and stores with them; |-0| stays -0. So it may
+know none of the operands of such an instruction. One that it might goes through an exclusive or with a word that is
+zero as the shader runs: the upper bits of the number of a thread, of which there are less than 2^31.
 """
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Copier:
         return replace(task, bounds=bounds, indices=indices, begin=begin, end=end, body=self.block(task.body))
 
     def bounds(self, task: Task) -> Block:
-        """The bounds of a task once more, for its body, which sees no value of theirs; locals get names of their own."""
+        """The bounds of a task once more, with locals of their own: its body sees nothing of what they declare."""
         own, self.prefix = self.prefix, f"{self.prefix}bounds."
         made = self.block(task.bounds)
         self.prefix = own
