@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Sequence
 
 from ..llvm import ir
+from . import subnormals
 from .body import Body
 from .module import Value, root_of
 from .zeros import hidden
@@ -152,9 +153,10 @@ class Code(Body):
     # -- conversions ----------------------------------------------------------------------------------------
 
     def fpext(self, x: ir.Value, to: ir.Type) -> Value:
-        return self.exact(to, "FConvert", x)
+        return subnormals.widened(self, x) if self.module.flushes else self.exact(to, "FConvert", x)
 
-    fptrunc = fpext
+    def fptrunc(self, x: ir.Value, to: ir.Type) -> Value:
+        return subnormals.narrowed(self, x) if self.module.flushes else self.exact(to, "FConvert", x)
 
     def trunc(self, x: ir.Value, to: ir.Type) -> Value:
         if to == I1:
@@ -260,14 +262,20 @@ class Code(Body):
         return self.pure(I1, "LogicalAnd" if sign == "<" else "LogicalOr", self.pure(I1, "LogicalNot", x), y)
 
     def fcmp_ordered(self, sign: str, x: ir.Value, y: ir.Value) -> Value:
-        return self.exact(I1, "FOrd" + _SIGNS[sign], x, y)
+        v, w = self.value(x), self.value(y)
+        if subnormals.told_by_bits(self, v, w):
+            return subnormals.compared(self, sign, v, w)
+        return self.exact(I1, "FOrd" + _SIGNS[sign], v, w)
 
     def fcmp_unordered(self, sign: str, x: ir.Value, y: ir.Value) -> Value:
         """sign "uno": whether an operand is NaN."""
         if sign == "uno":
             nan = self.exact(I1, "FUnordNotEqual", x, x)
             return nan if x.ref == y.ref else self.or_(nan, self.exact(I1, "FUnordNotEqual", y, y))
-        return self.exact(I1, "FUnord" + _SIGNS[sign], x, y)
+        v, w = self.value(x), self.value(y)
+        if subnormals.told_by_bits(self, v, w):
+            return subnormals.compared_unordered(self, sign, v, w)
+        return self.exact(I1, "FUnord" + _SIGNS[sign], v, w)
 
     def select(self, cond: ir.Value, x: ir.Value, y: ir.Value) -> Value:
         chosen, v, w = self.value(cond), self.value(x), self.value(y)

@@ -43,9 +43,9 @@ class Features:
     buffer_addresses: memory is reached by address; else by at most so many storage_buffers that descriptors bind.
     lists: of the iterations that pass a gate, made where the launcher asks for one.
     loop_limit: the driver leaves all loops of a shader after some number of trips, and tells no one. hides_zeros: it
-    gets arithmetic with zeros that it knows wrong, see zeros.py. shared_errors: the error record is that of the device,
-    see `failer`; only with addresses. abreast: memory is far away, so that several iterations are loaded for at a time,
-    see abreast.py.
+    gets arithmetic with zeros that it knows wrong, see zeros.py. flushes: it may take subnormal numbers of f32 for zeros,
+    see subnormals.py. shared_errors: the error record is that of the device, see `failer`; only with addresses.
+    abreast: memory is far away, so that several iterations are loaded for at a time, see abreast.py.
     """
 
     int8: bool = True
@@ -62,6 +62,7 @@ class Features:
     lists: bool = False
     loop_limit: bool = False
     hides_zeros: bool = False
+    flushes: bool = False
     shared_errors: bool = False
     abreast: bool = False
     modes: tuple[tuple[str, int], ...] = ()
@@ -94,7 +95,9 @@ class ModuleState:
         self.layout = lay_out(self.kernel)
         self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
         addresses = self.features.buffer_addresses
-        self.module = Module(self.features.modes, addresses, not self.features.int64, self.features.hides_zeros)
+        self.module = Module(
+            self.features.modes, addresses, not self.features.int64, self.features.hides_zeros, self.features.flushes
+        )
         self.target = replace(
             TARGET, doubles=self.features.float64, contracts=not self.options.precise
         )

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..llvm import ir
-from ..llvm.types import bits_type
+from ..llvm.types import F32, bits_type
 from . import roots
 from .code import I32
 from .module import Value
+from .subnormals import magnitude
 from .zeros import hidden
 
 if TYPE_CHECKING:
@@ -29,6 +30,13 @@ def _hiding(name: str) -> Callable[..., Value]:
         return e.b.glsl(name, args[0].type, *(hidden(e.b, x) for x in args))
 
     return write
+
+
+_fabs = _hiding("fabs")
+
+
+def _magnitude(e: Arith, x: ir.Value) -> Value:
+    return magnitude(e.b, x) if e.m.features.flushes and x.type == F32 else _fabs(e, x)
 
 
 def _copysign(e: Arith, x: ir.Value, y: ir.Value) -> Value:
@@ -137,7 +145,8 @@ def _saturated(signed: bool) -> Callable[..., Value]:
 
 INTRINSICS: dict[str, Callable[..., Value]] = {
     **{name: _glsl(name) for name in ("floor", "ceil", "trunc", "roundeven")},
-    **{name: _hiding(name) for name in ("fabs", "fma")},
+    "fabs": _magnitude,
+    "fma": _hiding("fma"),
     "sqrt": roots.sqrt,
     "copysign": _copysign,
     "minimum": _extreme("<", "or_"),

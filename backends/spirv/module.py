@@ -72,14 +72,15 @@ class Module:
     """modes: float controls that the device has, by name, with the widths: ("RoundingModeRTE", 32).
 
     physical: memory is reached by address; else by storage buffers that descriptors bind. paired: integers of 64 bits
-    are pairs of words, see pairs.py. hides_zeros: from the driver, see zeros.py. nonzero: ids of constants that
-    are reals other than zero.
+    are pairs of words, see pairs.py. hides_zeros: from the driver, see zeros.py. flushes: the device may
+    take subnormal numbers for zeros, see subnormals.py. reals: constants by id.
     """
 
     modes: tuple[tuple[str, int], ...] = ()
     physical: bool = True
     paired: bool = False
     hides_zeros: bool = False
+    flushes: bool = False
     capabilities: dict[str, None] = field(default_factory=lambda: {"Shader": None})
     decorations: list[int] = field(default_factory=list)
     names: list[int] = field(default_factory=list)
@@ -90,7 +91,7 @@ class Module:
     bound: int = 1
     _helpers: dict[str, object] = field(default_factory=dict)
     _known: dict[object, int] = field(default_factory=dict)
-    nonzero: set[int] = field(default_factory=set)
+    reals: dict[int, float] = field(default_factory=dict)
     _floats: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -173,8 +174,7 @@ class Module:
         pattern = int.from_bytes(data, "little")
         key = "constant", id_of_type, pattern
         made = self._constant(t, pattern, key, "Constant", *_words(pattern, _WIDTHS[t.name]))
-        if number:
-            self.nonzero.add(made.id)
+        self.reals[made.id] = float(number)
         return Value(t, made.id)
 
     def _pair(self, t: ir.IntType, pattern: int) -> Value:

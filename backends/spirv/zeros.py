@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def hidden(code: Code, x: ir.Value) -> Value:
     """The same real, of which the driver knows nothing if it is zero."""
     v = code.value(x)
-    if not code.module.hides_zeros or v.id in code.unknown or v.id in code.module.nonzero:
+    if not code.module.hides_zeros or v.id in code.unknown or code.module.reals.get(v.id):
         return v
     word = bits_type(v.type)
     bits = code.xor(code.bitcast(v, word), _zero(code, word))

@@ -122,7 +122,8 @@ class Card:
         is_llvmpipe = "llvmpipe" in self.name
         return Features(
             **found, storage_buffers=self.storage_buffers, loop_limit=is_llvmpipe, hides_zeros=is_llvmpipe,
-            abreast=not self.is_cpu, modes=self.modes,
+            flushes=not is_llvmpipe and ("DenormPreserve", 32) not in self.modes, abreast=not self.is_cpu,
+            modes=self.modes,
         )  # fmt: skip
 
     def without(self, masked: Sequence[str]) -> Card:

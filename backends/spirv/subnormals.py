@@ -1,0 +1,117 @@
+"""Subnormal numbers of f32, on devices that do not promise to keep them.
+
+Such a device may take them for zeros; NVIDIA's do where they compare, take magnitudes and widen, though not where they
+add, multiply and divide. So there order is told by integers, magnitudes by a mask, and what is widened goes by way of
+normal numbers. A comparison with a normal number needs none of it: zero lies on the same side.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..llvm import ir
+from ..llvm.types import F32, F64, I32, I64
+from .module import Value
+
+if TYPE_CHECKING:
+    from .code import Code
+
+TINY = 2.0**-126
+"""The least normal number."""
+
+LEAST, INFINITE = 0x00800000, 0x7F800000
+"""Bits of TINY and of infinity; those of NaN are more."""
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+
+
+def told_by_bits(code: Code, x: Value, y: Value) -> bool:
+    """Whether a comparison of these may take a subnormal number for zero."""
+    if not code.module.flushes or x.type != F32:
+        return False
+    known = (code.module.reals.get(v.id) for v in (x, y))
+    return all(number is None or abs(number) < TINY for number in known)
+
+
+def compared(code: Code, sign: str, x: Value, y: Value) -> Value:
+    """Whether x stands so to y; false if either is NaN."""
+    if code.module.reals.get(x.id) == 0.0:
+        x, y, sign = y, x, _MIRRORED[sign]
+    if code.module.reals.get(y.id) == 0.0 and sign in _WITH_ZERO:
+        return _WITH_ZERO[sign](code, code.bitcast(x, I32))
+    found = code.icmp_signed(sign, _rank(code, x), _rank(code, y))
+    return code.and_(found, code.and_(_is_number(code, x), _is_number(code, y)))
+
+
+def compared_unordered(code: Code, sign: str, x: Value, y: Value) -> Value:
+    """The same; true if either is NaN."""
+    return code.xor(compared(code, _OPPOSITE[sign], x, y), code.const(ir.I1, True))
+
+
+def _positive(code: Code, bits: Value) -> Value:
+    return code.icmp_unsigned("<", code.sub(bits, code.const(I32, 1)), code.const(I32, INFINITE))
+
+
+def _negative(code: Code, bits: Value) -> Value:
+    return code.icmp_unsigned("<", code.sub(bits, code.const(I32, (1 << 31) + 1)), code.const(I32, INFINITE))
+
+
+def _zero(code: Code, bits: Value) -> Value:
+    return code.icmp_unsigned("==", code.shl(bits, code.const(I32, 1)), code.const(I32, 0))
+
+
+_WITH_ZERO = {
+    ">": _positive,
+    "<": _negative,
+    "==": _zero,
+    ">=": lambda code, bits: code.or_(_positive(code, bits), _zero(code, bits)),
+    "<=": lambda code, bits: code.or_(_negative(code, bits), _zero(code, bits)),
+}
+"""A number of these bits compared with zero."""
+
+
+def _rank(code: Code, x: Value) -> Value:
+    """An integer that orders as the numbers do; that of both zeros is 0."""
+    bits = code.bitcast(x, I32)
+    negative = code.icmp_signed("<", bits, code.const(I32, 0))
+    return code.select(negative, code.sub(code.const(I32, 1 << 31), bits), bits)
+
+
+def _is_number(code: Code, x: Value) -> Value:
+    magnitude = code.and_(code.bitcast(x, I32), code.const(I32, (1 << 31) - 1))
+    return code.icmp_unsigned("<=", magnitude, code.const(I32, INFINITE))
+
+
+def magnitude(code: Code, x: ir.Value) -> Value:
+    """|x|."""
+    return code.bitcast(code.and_(code.bitcast(x, I32), code.const(I32, (1 << 31) - 1)), F32)
+
+
+def widened(code: Code, x: Value) -> Value:
+    """As f64: a subnormal number is multiplied first, which keeps it, and divided as f64."""
+    size = code.and_(code.bitcast(x, I32), code.const(I32, (1 << 31) - 1))
+    small = code.icmp_unsigned("<", size, code.const(I32, LEAST))
+    scale, back = (code.const(t, number) for t, number in ((F32, 2.0**32), (F64, 2.0**-32)))
+    by_way = code.fmul(code.exact(F64, "FConvert", code.fmul(x, scale)), back)
+    return code.select(small, by_way, code.exact(F64, "FConvert", x))
+
+
+def narrowed(code: Code, x: Value) -> Value:
+    """As f32: what becomes subnormal is rounded to its last place as f64, and divided as f32, which is exact.
+
+    Adding and taking away 1.5·2^52 last places rounds to a multiple of one.
+    """
+    size = code.glsl("fabs", F64, x)
+    small = code.fcmp_ordered("<", size, code.const(F64, TINY))
+    shift = code.const(F64, 1.5 * 2.0 ** (52 - 149))
+    rounded = code.fsub(code.fadd(x, shift), shift)
+    scaled = code.exact(F32, "FConvert", code.fmul(rounded, code.const(F64, 2.0**64)))
+    by_way = code.fmul(scaled, code.const(F32, 2.0**-64))
+    signed = code.or_(code.bitcast(magnitude(code, by_way), I32), _sign(code, x))
+    return code.select(small, code.bitcast(signed, F32), code.exact(F32, "FConvert", x))
+
+
+def _sign(code: Code, x: Value) -> Value:
+    """The sign bit of an f64, in place for an f32."""
+    high = code.trunc(code.lshr(code.bitcast(x, I64), code.const(I64, 32)), I32)
+    return code.and_(high, code.const(I32, 1 << 31))
