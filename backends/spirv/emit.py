@@ -43,8 +43,8 @@ class Features:
     buffer_addresses: memory is reached by address; else by at most so many storage_buffers that descriptors bind.
     lists: of the iterations that pass a gate, made where the launcher asks for one.
     loop_limit: the driver leaves all loops of a shader after some number of trips, and tells no one. hides_zeros: it
-    gets arithmetic with zeros that it knows wrong, see zeros.py. flushes: it may take subnormal numbers of f32 for zeros,
-    see subnormals.py. shared_errors: the error record is that of the device, see `failer`; only with addresses.
+    gets arithmetic with zeros that it knows wrong, see zeros.py. flushes: it may take subnormal numbers of f32 for
+    zeros, see subnormals.py. shared_errors: the error record is that of the device, see `failer`; only with addresses.
     abreast: memory is far away, so that several iterations are loaded for at a time, see abreast.py.
     """
 

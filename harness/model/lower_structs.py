@@ -1,6 +1,8 @@
 """Rows of EXPRESSIONS for structs: values made of members, and members of these."""
 from __future__ import annotations
 
+from math import prod
+
 from . import nodes as m
 from .lower_places import memory, read
 from .lowering import EXPRESSIONS, Lowerer, Operand
@@ -16,8 +18,11 @@ def _make(t: Lowerer, e: m.Make) -> Operand:
 
 
 def _fitted(t: Lowerer, member: m.Param, operand: Operand) -> Operand:
+    """As the member holds it: one number is all entries of a vector."""
     if member.struct:
         return operand
+    if member.shape and not isinstance(operand, Tensor):
+        return Tensor(member.shape, (t.value(operand, member.dtype),) * prod(member.shape))
     assert isinstance(operand, Tensor) == bool(member.shape)
     return with_leaves(operand, [t.value(leaf, member.dtype) for leaf in leaves(operand)])  # type: ignore[no-any-return]
 
