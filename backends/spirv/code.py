@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from ..llvm import ir
 from . import subnormals
 from .body import Body
+from .hiding import hidden
 from .module import Value, root_of
-from .zeros import hidden
 
 I1, I8, I16, I32, I64 = ir.I1, *(ir.IntType(n) for n in (8, 16, 32, 64))
 _SIGNS = {"==": "Equal", "!=": "NotEqual", "<": "LessThan", "<=": "LessThanEqual", ">": "GreaterThan",
@@ -153,10 +153,12 @@ class Code(Body):
     # -- conversions ----------------------------------------------------------------------------------------
 
     def fpext(self, x: ir.Value, to: ir.Type) -> Value:
-        return subnormals.widened(self, x) if self.module.flushes else self.exact(to, "FConvert", x)
+        v = self.value(x)
+        return subnormals.widened(self, v) if self.module.quirks.flushes else self.exact(to, "FConvert", v)
 
     def fptrunc(self, x: ir.Value, to: ir.Type) -> Value:
-        return subnormals.narrowed(self, x) if self.module.flushes else self.exact(to, "FConvert", x)
+        v = self.value(x)
+        return subnormals.narrowed(self, v) if self.module.quirks.flushes else self.exact(to, "FConvert", v)
 
     def trunc(self, x: ir.Value, to: ir.Type) -> Value:
         if to == I1:

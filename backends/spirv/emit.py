@@ -28,6 +28,7 @@ from .code import CONTRACT, I1, I64, Code
 from .module import Module
 from .module import Value as Result
 from .pairs import PairedCode
+from .quirks import Quirks
 from .variables import LocalArray, Variable
 
 TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=False, lean=True)
@@ -42,10 +43,8 @@ class Features:
     subgroups: their threads add up, and number themselves; wide_subgroups: integers of 64 bits too.
     buffer_addresses: memory is reached by address; else by at most so many storage_buffers that descriptors bind.
     lists: of the iterations that pass a gate, made where the launcher asks for one.
-    loop_limit: the driver leaves all loops of a shader after some number of trips, and tells no one. hides_zeros: it
-    gets arithmetic with zeros that it knows wrong, see zeros.py. flushes: it may take subnormal numbers of f32 for
-    zeros, see subnormals.py. shared_errors: the error record is that of the device, see `failer`; only with addresses.
-    abreast: memory is far away, so that several iterations are loaded for at a time, see abreast.py.
+    shared_errors: the error record is that of the device, see `failer`; only with addresses. abreast: memory is far
+    away, so that several iterations are loaded for at a time, see abreast.py. quirks: of the driver.
     """
 
     int8: bool = True
@@ -60,11 +59,9 @@ class Features:
     buffer_addresses: bool = True
     storage_buffers: int = 16
     lists: bool = False
-    loop_limit: bool = False
-    hides_zeros: bool = False
-    flushes: bool = False
     shared_errors: bool = False
     abreast: bool = False
+    quirks: Quirks = Quirks()
     modes: tuple[tuple[str, int], ...] = ()
 
 
@@ -95,9 +92,7 @@ class ModuleState:
         self.layout = lay_out(self.kernel)
         self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
         addresses = self.features.buffer_addresses
-        self.module = Module(
-            self.features.modes, addresses, not self.features.int64, self.features.hides_zeros, self.features.flushes
-        )
+        self.module = Module(self.features.modes, addresses, not self.features.int64, self.features.quirks)
         self.target = replace(
             TARGET, doubles=self.features.float64, contracts=not self.options.precise
         )

@@ -8,9 +8,9 @@ from ..llvm import ir
 from ..llvm.types import F32, bits_type
 from . import roots
 from .code import I32
+from .hiding import hidden
 from .module import Value
-from .subnormals import magnitude
-from .zeros import hidden
+from .subnormals import magnitude, with_sign
 
 if TYPE_CHECKING:
     from .emit import Arith
@@ -36,11 +36,13 @@ _fabs = _hiding("fabs")
 
 
 def _magnitude(e: Arith, x: ir.Value) -> Value:
-    return magnitude(e.b, x) if e.m.features.flushes and x.type == F32 else _fabs(e, x)
+    return magnitude(e.b, x) if e.m.features.quirks.flushes and x.type == F32 else _fabs(e, x)
 
 
 def _copysign(e: Arith, x: ir.Value, y: ir.Value) -> Value:
     """The magnitude by FAbs, not by a mask: Mesa 22.3 on LLVM 15 makes one mask of the two where x < 0 is asked too."""
+    if e.m.features.quirks.flushes and x.type == F32:
+        return with_sign(e.b, x, y)
     b, word = e.b, bits_type(x.type)
     assert isinstance(word, ir.IntType)
     sign = 1 << (word.width - 1)

@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 
 from ..llvm import ir
 from . import opcodes as op
+from .quirks import Quirks
 
 T = TypeVar("T")
 
@@ -72,15 +73,13 @@ class Module:
     """modes: float controls that the device has, by name, with the widths: ("RoundingModeRTE", 32).
 
     physical: memory is reached by address; else by storage buffers that descriptors bind. paired: integers of 64 bits
-    are pairs of words, see pairs.py. hides_zeros: from the driver, see zeros.py. flushes: the device may
-    take subnormal numbers for zeros, see subnormals.py. reals: constants by id.
+    are pairs of words, see pairs.py. quirks: of the driver. reals: constants by id.
     """
 
     modes: tuple[tuple[str, int], ...] = ()
     physical: bool = True
     paired: bool = False
-    hides_zeros: bool = False
-    flushes: bool = False
+    quirks: Quirks = Quirks()
     capabilities: dict[str, None] = field(default_factory=lambda: {"Shader": None})
     decorations: list[int] = field(default_factory=list)
     names: list[int] = field(default_factory=list)

@@ -130,7 +130,7 @@ def _start(e: Emitter, block: n.Block) -> None:
 
 def _close(e: Emitter, block: n.Block = ()) -> None:
     """Return. block: what the shader runs."""
-    if e.m.features.loop_limit and (e.m.kernel.tasks[e.task].is_parallel or any(map(_loops, walk(block)))):
+    if e.m.features.quirks.loop_limit and (e.m.kernel.tasks[e.task].is_parallel or any(map(_loops, walk(block)))):
         _see_that_loops_run(e)
     e.b.ret_void()
     e.b.close()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..llvm import ir
 from ..llvm.types import F32, F64, I32, I64
+from .hiding import zero
 from .module import Value
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 def told_by_bits(code: Code, x: Value, y: Value) -> bool:
     """Whether a comparison of these may take a subnormal number for zero."""
-    if not code.module.flushes or x.type != F32:
+    if not code.module.quirks.flushes or x.type != F32:
         return False
     known = (code.module.reals.get(v.id) for v in (x, y))
     return all(number is None or abs(number) < TINY for number in known)
@@ -78,19 +79,35 @@ def _rank(code: Code, x: Value) -> Value:
 
 
 def _is_number(code: Code, x: Value) -> Value:
-    magnitude = code.and_(code.bitcast(x, I32), code.const(I32, (1 << 31) - 1))
-    return code.icmp_unsigned("<=", magnitude, code.const(I32, INFINITE))
+    return code.icmp_unsigned("<=", _size(code, x), code.const(I32, INFINITE))
+
+
+def _size(code: Code, x: ir.Value) -> Value:
+    """Bits of |x|."""
+    return code.and_(code.bitcast(x, I32), _all_but_sign(code))
+
+
+def _all_but_sign(code: Code) -> Value:
+    """A mask that drivers do not know, lest they see a magnitude or a sign in it and flush again."""
+    with code.at_head():
+        return code.xor(zero(code, I32), code.const(I32, (1 << 31) - 1))
 
 
 def magnitude(code: Code, x: ir.Value) -> Value:
     """|x|."""
-    return code.bitcast(code.and_(code.bitcast(x, I32), code.const(I32, (1 << 31) - 1)), F32)
+    return code.bitcast(_size(code, x), F32)
+
+
+def with_sign(code: Code, x: ir.Value, y: ir.Value) -> Value:
+    """|x| with the sign of y."""
+    with code.at_head():
+        sign = code.xor(_all_but_sign(code), code.const(I32, -1))
+    return code.bitcast(code.or_(_size(code, x), code.and_(code.bitcast(y, I32), sign)), F32)
 
 
 def widened(code: Code, x: Value) -> Value:
     """As f64: a subnormal number is multiplied first, which keeps it, and divided as f64."""
-    size = code.and_(code.bitcast(x, I32), code.const(I32, (1 << 31) - 1))
-    small = code.icmp_unsigned("<", size, code.const(I32, LEAST))
+    small = code.icmp_unsigned("<", _size(code, x), code.const(I32, LEAST))
     scale, back = (code.const(t, number) for t, number in ((F32, 2.0**32), (F64, 2.0**-32)))
     by_way = code.fmul(code.exact(F64, "FConvert", code.fmul(x, scale)), back)
     return code.select(small, by_way, code.exact(F64, "FConvert", x))
@@ -107,11 +124,6 @@ def narrowed(code: Code, x: Value) -> Value:
     rounded = code.fsub(code.fadd(x, shift), shift)
     scaled = code.exact(F32, "FConvert", code.fmul(rounded, code.const(F64, 2.0**64)))
     by_way = code.fmul(scaled, code.const(F32, 2.0**-64))
-    signed = code.or_(code.bitcast(magnitude(code, by_way), I32), _sign(code, x))
-    return code.select(small, code.bitcast(signed, F32), code.exact(F32, "FConvert", x))
-
-
-def _sign(code: Code, x: Value) -> Value:
-    """The sign bit of an f64, in place for an f32."""
-    high = code.trunc(code.lshr(code.bitcast(x, I64), code.const(I64, 32)), I32)
-    return code.and_(high, code.const(I32, 1 << 31))
+    upper = code.trunc(code.lshr(code.bitcast(x, I64), code.const(I64, 32)), I32)
+    signed = with_sign(code, by_way, code.bitcast(upper, F32))
+    return code.select(small, signed, code.exact(F32, "FConvert", x))

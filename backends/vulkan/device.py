@@ -15,6 +15,7 @@ from typing import Any
 
 from ...compiler.errors import DeviceError
 from ..spirv.emit import Features
+from ..spirv.quirks import quirks_of
 from .families import compute_family
 from .pipeline_cache import pipeline_cache
 
@@ -98,6 +99,7 @@ class Card:
     """A physical device: its handle, name, kind (4: a CPU), version, features by name, and what is missing of it.
 
     storage_buffers: how many a shader may have; reach: bytes of one that it sees; alignment: of where one begins.
+    vendor: its number.
     """
 
     handle: Any
@@ -110,6 +112,7 @@ class Card:
     storage_buffers: int = 4
     reach: int = 1 << 27
     alignment: int = 256
+    vendor: int = 0
 
     @property
     def is_cpu(self) -> bool:
@@ -119,12 +122,10 @@ class Card:
     def features(self) -> Features:
         """What kernels may use."""
         found = {name: self.has.issuperset(raw) for name, raw in _RAW.items()}
-        is_llvmpipe = "llvmpipe" in self.name
+        quirks = quirks_of(self.name, self.vendor, self.modes)
         return Features(
-            **found, storage_buffers=self.storage_buffers, loop_limit=is_llvmpipe, hides_zeros=is_llvmpipe,
-            flushes=not is_llvmpipe and ("DenormPreserve", 32) not in self.modes, abreast=not self.is_cpu,
-            modes=self.modes,
-        )  # fmt: skip
+            **found, storage_buffers=self.storage_buffers, abreast=not self.is_cpu, quirks=quirks, modes=self.modes
+        )
 
     def without(self, masked: Sequence[str]) -> Card:
         """The card as if it lacked these features. Raises DeviceError for a name that is none."""
@@ -165,7 +166,7 @@ def _card(vk: Any, handle: Any) -> Card:
     return Card(
         handle, properties.deviceName, kind, text, frozenset(has), _modes(vk, handle), (),
         min(limits.maxPerStageDescriptorStorageBuffers, limits.maxDescriptorSetStorageBuffers, _MOST_BUFFERS),
-        limits.maxStorageBufferRange, limits.minStorageBufferOffsetAlignment,
+        limits.maxStorageBufferRange, limits.minStorageBufferOffsetAlignment, properties.vendorID,
     )  # fmt: skip
 
 

@@ -182,7 +182,7 @@ def test_a_driver_that_leaves_loops_is_found_out(vulkan: VulkanBackend) -> None:
         %4: i64 = get v %5: i64 = const 3 %6: i64 = add %4, %5 set v, %6 } }
       %7: i64 = get v store y[%0], %7 } }"""
     assert launch(vulkan, text, {"y": np.zeros(1, np.int64)}, {"n": 200})["y"][0] == 3 * 200**2
-    if vulkan.features.loop_limit:
+    if vulkan.features.quirks.loop_limit:
         with pytest.raises(DeviceError, match="leaves the loops of a shader after 65,535 trips"):
             launch(vulkan, text, {"y": np.zeros(1, np.int64)}, {"n": 1000})  # eight at a time
     else:

@@ -1,0 +1,54 @@
+"""What a driver must not know, because it draws a wrong conclusion: values that go through an exclusive or with a word
+that is zero as the shader runs, which no compiler can tell.
+
+* llvmpipe's code generator takes x·0 for 0, 0/x for 0, x + 0 for x, and what is divided by 0 for undefined, wherever it
+  knows the zero and whatever x is: NaN, infinities and signs are lost, and stores with them; |-0| stays -0.
+* NVIDIA's (580.159) reads V[i % 2, 0] as V[1, 0] in a loop over i that also stores to y[i, 0]: a factor of 64 bits of
+  which it knows that it is a single bit of another factor.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..llvm import ir
+from ..llvm.types import I32, I64, bits_type
+from . import opcodes as op
+from .module import Value
+
+if TYPE_CHECKING:
+    from .code import Code
+
+
+def hidden(code: Code, x: ir.Value) -> Value:
+    """The same real, of which the driver does not know whether it is zero."""
+    v = code.value(x)
+    if not code.module.quirks.known_zeros or v.id in code.unknown or code.module.reals.get(v.id):
+        return v
+    word = bits_type(v.type)
+    made = code.bitcast(code.xor(code.bitcast(v, word), zero(code, word)), v.type)
+    code.unknown.add(made.id)
+    return made
+
+
+def hidden_factor(code: Code, x: ir.Value) -> Value:
+    """The same integer of 64 bits, of whose bits the driver knows none."""
+    v = code.value(x)
+    if not code.module.quirks.known_factors or v.type != I64 or v.number is not None:
+        return v
+    return code.xor(v, zero(code, I64)).within(v.root)
+
+
+def zero(code: Code, word: ir.Type) -> Value:
+    """Zero, as the shader runs: the upper bit of the address of the argument block, or of the number of a thread."""
+    from . import access  # which imports the class
+
+    with code.at_head():
+        made = code.remembered("zero")
+        if made is None:
+            if code.module.physical:
+                made = code.trunc(code.lshr(access.block_address(code), code.const(I64, 63)), I32)
+            else:
+                thread = code.trunc(access.first_of(code, "thread", op.GLOBAL_INVOCATION_ID), I32)
+                made = code.lshr(thread, code.const(I32, 31))
+            code.remember("zero", made)
+        return code.zext(made, word) if word != I32 else made

@@ -1,0 +1,24 @@
+"""The Vulkan device that is here, taken for one whose driver has quirks."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from stackgrad.backends.spirv.emit import Features
+from stackgrad.backends.vulkan.backend import VulkanBackend
+
+
+@contextmanager
+def with_quirks(backend: VulkanBackend, **quirks: bool) -> Iterator[None]:
+    """Shaders go around these as well."""
+    features = backend.features
+    found = replace(features, quirks=replace(features.quirks, **quirks))
+
+    def taken(self: VulkanBackend) -> Features:
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(VulkanBackend, "features", property(taken))
+        yield
