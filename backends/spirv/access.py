@@ -6,11 +6,16 @@ buffer has less than 2^32 bytes, so the number of an element, which is what a po
 """
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..llvm import ir
+from ..llvm.types import I32, I64
 from . import opcodes as op
 from .bindings import BLOCK
-from .code import I32, I64, Code
 from .module import Value
+
+if TYPE_CHECKING:
+    from .code import Code
 
 _SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "f32": 4, "f64": 8}
 _STORAGE = {1: "StorageBuffer8BitAccess", 2: "StorageBuffer16BitAccess"}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..llvm import ir
 from ..llvm.types import I32, I64, bits_type
+from . import access
 from . import opcodes as op
 from .module import Value
 
@@ -40,8 +41,6 @@ def hidden_factor(code: Code, x: ir.Value) -> Value:
 
 def zero(code: Code, word: ir.Type) -> Value:
     """Zero, as the shader runs: the upper bit of the address of the argument block, or of the number of a thread."""
-    from . import access  # which imports the class
-
     with code.at_head():
         made = code.remembered("zero")
         if made is None:
