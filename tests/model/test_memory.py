@@ -175,6 +175,16 @@ def test_atomics_by_hand() -> None:
     np.testing.assert_array_equal(found["x"], [1.0 + 1.0 + 2, 2.0 + 3.0 + 0, 3.0 + 4.0 + 1])
 
 
+def test_one_number_is_all_entries_of_a_member() -> None:
+    """As an edit of the reducer may leave it; the frontend spreads it."""
+    given = program(
+        m.Assign((G,), (m.Make("Body", (x, y)),)), m.Assign((y,), (m.Method(member(G, "pos"), "sum"),)),
+    )  # fmt: skip
+    traced, lowered = both(given)
+    assert same_bits(traced, lowered)
+    assert traced["y"].tolist() == [1.0, 3.0, 4.0]
+
+
 # ---- the same program, kept otherwise -----------------------------------------------------------------------------
 
 
