@@ -13,13 +13,14 @@ from ..base import Options
 from ..crash import crashed
 from ..spirv.disassemble import disassemble
 from ..spirv.emit import Features
+from ..spirv.quirks import Quirks
 from ..spirv.shaders import LOCAL_SIZE, Shaders, generate
 from .arguments import Argument, Slot, arguments, slots
 from .refusals import find_wide_atomic
 from .rewrite import rewrite
 from .translate import Absent, translate
 
-FEATURES = Features(float64=False)
+FEATURES = Features(float64=False, quirks=Quirks(flushes=True))
 """Metal 3: integers of 8 to 64 bits, f32, atomic sums of f32, and of 64 bits the atomics of accesses.py."""
 
 _FOREIGN = frozenset({"Float64", "AtomicFloat64AddEXT"})
