@@ -40,14 +40,14 @@ def hidden_factor(code: Code, x: ir.Value) -> Value:
 
 
 def zero(code: Code, word: ir.Type) -> Value:
-    """Zero, as the shader runs: the upper bit of the address of the argument block, or of the number of a thread."""
+    """Zero, as the shader runs: each bit is the sign of the address of the argument block, or of the number of a thread."""
     with code.at_head():
         made = code.remembered("zero")
         if made is None:
             if code.module.physical:
-                made = code.trunc(code.lshr(access.block_address(code), code.const(I64, 63)), I32)
+                made = code.trunc(code.ashr(access.block_address(code), code.const(I64, 63)), I32)
             else:
                 thread = code.trunc(access.first_of(code, "thread", op.GLOBAL_INVOCATION_ID), I32)
-                made = code.lshr(thread, code.const(I32, 31))
+                made = code.ashr(thread, code.const(I32, 31))
             code.remember("zero", made)
-        return code.zext(made, word) if word != I32 else made
+        return code.sext(made, word) if word != I32 else made
