@@ -40,7 +40,7 @@ def hidden_factor(code: Code, x: ir.Value) -> Value:
 
 
 def zero(code: Code, word: ir.Type) -> Value:
-    """Zero, as the shader runs: each bit is the sign of the address of the argument block, or of the number of a thread."""
+    """Zero, as the shader runs: each bit is the sign of the argument block's address, or of the number of a thread."""
     with code.at_head():
         made = code.remembered("zero")
         if made is None:
