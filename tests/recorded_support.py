@@ -5,14 +5,14 @@ the exact result too, so that code of another shape, with roundings of its own, 
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from stackgrad.backends.base import Arrays, Draws, Scalars
 from stackgrad.backends.launcher import NO_DRAWS
-from stackgrad.capture import CapturedLaunch
+from stackgrad.capture import CapturedLaunch, capture
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.harness.bounds import Bounded, BoundedProgram, Verdict, judge, run_bounded
@@ -94,6 +94,28 @@ def near(known: Bounded, name: str, found: Any, form: Any = None) -> None:
         expected = np.asarray(form, np.float64).reshape(known.arrays[name].shape)
         told = verdicts(known, {name: expected}, twice=True)[name]
         assert told.state == "agree", f"of what is expected: {told}"
+
+
+def leaves(run: Callable[[], Any], forms: Mapping[str, Any]) -> None:
+    """The last launch of a run leaves in these arrays what is within its bounds, and so are these closed forms."""
+    with capture() as made:
+        run()
+    launch = made.launches[-1]
+    known = bounded(launch)
+    for name, form in forms.items():
+        near(known, name, launch.after[name], form)
+
+
+def slopes(value: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
+    """The gradient at x of a function of NumPy that is analytic, by complex steps: nothing cancels, unlike in central
+    differences, so that it is exact but for roundings.
+    """
+    found = np.empty(x.shape)
+    for place in np.ndindex(x.shape):
+        step = np.zeros(x.shape, complex)
+        step[place] = 1e-150j
+        found[place] = np.imag(value(x + step)) / 1e-150
+    return found
 
 
 def near_both_ways(kernel: Any, x: Any, y: Any, undecided: int = 0, **others: Any) -> None:

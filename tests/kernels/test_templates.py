@@ -75,8 +75,9 @@ def test_functions_and_numbers_by_value() -> None:
     x = sg.field(sg.f64, 2)
     apply(x, square, 2)
     assert np.array_equal(x.to_numpy(), [2, 2])
+    x.fill(6.25)
     apply(x, sg.sqrt, 1)
-    assert np.allclose(x.to_numpy(), np.sqrt(2) + 1)
+    assert x.to_numpy().tolist() == [3.5, 3.5]
     apply(x, square, 2)
     assert len(apply.programs) == 2
 
@@ -143,7 +144,7 @@ def test_gradients_through_template_fields_of_vectors() -> None:
         v.from_numpy(np.arange(12.0).reshape(4, 3))
         with sg.ad.Tape(loss):
             k(v, loss)
-        assert np.allclose(v.grad.to_numpy(), 2 * np.arange(12.0).reshape(4, 3))
+        assert np.array_equal(v.grad.to_numpy(), 2 * np.arange(12.0).reshape(4, 3))
 
 
 def test_struct_fields_as_templates() -> None:
@@ -160,7 +161,8 @@ def test_struct_fields_as_templates() -> None:
     k(s, loss)
     loss.grad.fill(1)
     k.grad(s, loss)
-    assert loss[None] == 12 and np.allclose(s.m.grad.to_numpy(), 2) and np.allclose(s.p.grad.to_numpy(), 4)
+    assert loss[None] == 12 and s.m.grad.to_numpy().tolist() == [2] * 3
+    assert s.p.grad.to_numpy().tolist() == [[4, 4]] * 3
 
 
 def test_tensor_takes_fields_ndarrays_and_numpy_arrays() -> None:
@@ -181,21 +183,21 @@ def _state(n: int, **options: Any) -> State:
 
 def test_a_dataclass_of_arrays_numbers_and_constants() -> None:
     s = _state(3)
-    advance(s, 0.1)
-    assert np.allclose(s.x.to_numpy(), 2 * (0.1 * 2 * 10 + 0.5))
+    advance(s, 0.125)
+    assert s.x.to_numpy().tolist() == [2 * (0.125 * 2 * 10 + 0.5)] * 3
     s.x.grad.fill(1)
-    advance.grad(s, 0.1)
-    assert np.allclose(s.inner.v.grad.to_numpy(), 2 * 0.1 * 10) and np.allclose(s.x.grad.to_numpy(), 1)
+    advance.grad(s, 0.125)
+    assert s.inner.v.grad.to_numpy().tolist() == [2 * 0.125 * 10] * 3 and s.x.grad.to_numpy().tolist() == [1] * 3
 
 
 def test_numbers_of_a_dataclass_are_of_the_launch_or_of_the_program() -> None:
     s = _state(3)
-    advance(s, 0.1)
+    advance(s, 0.125)
     other = dataclasses.replace(s, inner=Inner(s.inner.v, -1.0, sg.Vector([0.0, 0.0])))
-    advance(other, 0.1)
-    assert len(advance.programs) == 1 and np.allclose(s.x.to_numpy(), 2 * 2.5 - 2)
-    advance(dataclasses.replace(s, scaled=False), 0.1)
-    assert len(advance.programs) == 2 and np.allclose(s.x.to_numpy(), 1)
+    advance(other, 0.125)
+    assert len(advance.programs) == 1 and s.x.to_numpy().tolist() == [2 * 3 - 2] * 3
+    advance(dataclasses.replace(s, scaled=False), 0.125)
+    assert len(advance.programs) == 2 and s.x.to_numpy().tolist() == [2] * 3
 
 
 def test_methods_of_a_dataclass() -> None:
@@ -311,9 +313,9 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 def test_a_frozen_dataclass_again_and_with_another_number() -> None:
     s = _state(3)
-    for dt in (0.1, 0.2, 0.1):
+    for dt in (0.125, 0.25, 0.125):
         advance(s, dt)
-    assert np.allclose(s.x.to_numpy(), 2 * (0.4 * 20 + 3 * 0.5))
+    assert s.x.to_numpy().tolist() == [2 * (0.5 * 20 + 3 * 0.5)] * 3
     assert advance.stats().launches == 3
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import project_tree as tree
 import pytest
 
-JUDGED = ("backends", "cuda", "findings", "frontend", "metal", "runtime", "spirv", "vulkan")
+JUDGED = ("backends", "cuda", "findings", "frontend", "kernels", "metal", "runtime", "spirv", "vulkan")
 FOLDERS = tuple(f"tests/{name}" for name in JUDGED)
 WAIVED = {
     "tests/runtime/returned_support.py": "closed forms of programs whose order decides, which have no bounds",
