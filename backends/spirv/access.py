@@ -64,9 +64,7 @@ def size_of(t: ir.Type) -> int:
 
 def load(code: Code, address: ir.Value, t: ir.Type) -> Value:
     """The content of memory."""
-    made = code.result_of(t, "Load", pointer(code, address, t), *_aligned(code, t))
-    code.unknown.add(made.id)
-    return made
+    return code.result_of(t, "Load", pointer(code, address, t), *_aligned(code, t))
 
 
 def load_once(code: Code, address: ir.Value, t: ir.Type) -> Value:
@@ -74,7 +72,11 @@ def load_once(code: Code, address: ir.Value, t: ir.Type) -> Value:
     place = code.value(address)
     key = "once", t, place.id, place.root
     known = code.remembered(key)
-    return known if known is not None else code.remember(key, load(code, address, t))
+    if known is not None:
+        return known
+    made = load(code, address, t)
+    code.unknown.add(made.id)  # unlike other memory, of which a driver knows what the shader has stored
+    return code.remember(key, made)
 
 
 def store(code: Code, value: ir.Value, address: ir.Value) -> None:

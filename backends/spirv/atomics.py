@@ -1,9 +1,9 @@
 """Read-modify-write of an element.
 
 Where iterations run at once: one atomic instruction if the device has the operation with the right meaning, and a
-compare-and-swap loop over the row of SPIRV otherwise (reals but for sums that the device adds, products, everything
-narrower than 32 bits, of which the loop exchanges the word around it). Where one iteration runs, or an element is its
-own: a load and a store.
+compare-and-swap loop over the row of SPIRV otherwise: reals but for sums that the device adds (in precise builds only
+if it keeps subnormal numbers), products, everything narrower than 32 bits, of which the loop exchanges the word around
+it. Where one iteration runs, or an element is its own: a load and a store.
 """
 from __future__ import annotations
 
@@ -28,13 +28,18 @@ _WORDS = {8: ir.IntType(8), 16: ir.IntType(16), 32: I32, 64: I64}
 def instruction(e: Arith, op: str, t: Scalar) -> str | None:
     """The atomic instruction of this meaning on the device, if there is one; declares what it needs."""
     if t in (f32, f64) and op == "add":
-        has = e.m.features.float32_add if t == f32 else e.m.features.float64_add
+        has = e.m.features.float32_add and not _flushed(e) if t == f32 else e.m.features.float64_add
         if has:
             e.b.module.require(f"AtomicFloat{t.bits}AddEXT")
         return "AtomicFAddEXT" if has else None
     if t.is_real or t.bits < 32:
         return None
     return _EXTREMA.get((op, t.kind)) or _INTEGER.get(op)
+
+
+def _flushed(e: Arith) -> bool:
+    """Whether the device's sums of f32 may lose subnormal numbers that a precise build keeps."""
+    return e.m.features.quirks.flushes and e.m.options.precise
 
 
 def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomic: bool) -> ir.Value:

@@ -22,7 +22,7 @@ class Body:
     """The body of a function. head: instructions that stand before all others, in the first block.
 
     held: what is known of the content of variables, by id; `Variable` keeps it. products: factors of what may be
-    contracted, by the id of the product. unknown: ids of reals that no driver knows to be zero.
+    contracted, by the id of the product. unknown: ids of values of which no driver knows a thing.
     """
 
     def __init__(self, module: Module, name: str, result: ir.Type, params: Sequence[ir.Type]) -> None:

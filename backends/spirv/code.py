@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from ..llvm import ir
 from . import subnormals
 from .body import Body
-from .hiding import hidden
+from .hiding import hidden, hidden_factors
 from .module import Value, root_of
 
 I1, I8, I16, I32, I64 = ir.I1, *(ir.IntType(n) for n in (8, 16, 32, 64))
@@ -118,13 +118,16 @@ class Code(Body):
 
     add = _placing(_folding("IAdd", operator.add, 0, 0))
     sub = _placing(_folding("ISub", operator.sub, None, 0))
-    mul = _folding("IMul", operator.mul, 1, 1, absorbing=0)
+    _times = _folding("IMul", operator.mul, 1, 1, absorbing=0)
     and_ = _folding("BitwiseAnd", operator.and_, -1, -1, absorbing=0)
     or_ = _folding("BitwiseOr", operator.or_, 0, 0)
     xor = _folding("BitwiseXor", operator.xor, 0, 0)
     udiv, urem, sdiv = map(_plain, ("UDiv", "UMod", "SDiv"))
     shl, lshr, ashr = map(_count, ("ShiftLeftLogical", "ShiftRightLogical", "ShiftRightArithmetic"))
     fadd, fsub, fmul, fdiv = _sum("FAdd"), _sum("FSub"), _product, _real("FDiv")
+
+    def mul(self, x: ir.Value, y: ir.Value) -> Value:
+        return self._times(*hidden_factors(self, x, y))
 
     def srem(self, x: ir.Value, y: ir.Value) -> Value:
         """x - (x / y) y: Vulkan leaves OpSRem of negative numbers undefined, and NVIDIA's driver gives others."""
@@ -144,10 +147,11 @@ class Code(Body):
         return self.exact(x.type, "FNegate", x)
 
     def arithmetic(self, name: str, *operands: Value) -> Value:
-        """An instruction on reals of which a driver knows no zero, so that it does not know the result either."""
+        """An instruction on reals, none of which a driver knows to be zero. It knows the result if all are constants."""
         t = operands[0].type
         made = self.glsl(name, t, *operands) if name == "fma" else self.exact(t, name, *operands)
-        self.unknown.add(made.id)
+        if any(x.id in self.unknown for x in operands):
+            self.unknown.add(made.id)
         return made
 
     # -- conversions ----------------------------------------------------------------------------------------

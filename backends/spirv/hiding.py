@@ -31,12 +31,20 @@ def hidden(code: Code, x: ir.Value) -> Value:
     return made
 
 
-def hidden_factor(code: Code, x: ir.Value) -> Value:
-    """The same integer of 64 bits, of whose bits the driver knows none."""
-    v = code.value(x)
-    if not code.module.quirks.known_factors or v.type != I64 or v.number is not None:
+def hidden_factors(code: Code, x: ir.Value, y: ir.Value) -> tuple[Value, Value]:
+    """The factors of a product of integers; of those of 64 bits the driver knows no bit, unless one is a constant."""
+    v, w = code.value(x), code.value(y)
+    if not code.module.quirks.known_factors or v.type != I64 or (v.number, w.number) != (None, None):
+        return v, w
+    return _hidden_integer(code, v), _hidden_integer(code, w)
+
+
+def _hidden_integer(code: Code, v: Value) -> Value:
+    if v.id in code.unknown:
         return v
-    return code.xor(v, zero(code, I64)).within(v.root)
+    made = code.xor(v, zero(code, I64)).within(v.root)
+    code.unknown.add(made.id)
+    return made
 
 
 def zero(code: Code, word: ir.Type) -> Value:

@@ -10,7 +10,7 @@ from . import roots
 from .code import I32
 from .hiding import hidden
 from .module import Value
-from .subnormals import magnitude, with_sign
+from .subnormals import magnitude, stepped, with_sign
 
 if TYPE_CHECKING:
     from .emit import Arith
@@ -28,6 +28,15 @@ def _hiding(name: str) -> Callable[..., Value]:
 
     def write(e: Arith, *args: ir.Value) -> Value:
         return e.b.glsl(name, args[0].type, *(hidden(e.b, x) for x in args))
+
+    return write
+
+
+def _step(name: str) -> Callable[..., Value]:
+    def write(e: Arith, x: ir.Value) -> Value:
+        if e.m.features.quirks.flushes and x.type == F32:
+            return stepped(e.b, name, e.b.value(x))
+        return e.b.glsl(name, x.type, x)
 
     return write
 
@@ -146,7 +155,8 @@ def _saturated(signed: bool) -> Callable[..., Value]:
 
 
 INTRINSICS: dict[str, Callable[..., Value]] = {
-    **{name: _glsl(name) for name in ("floor", "ceil", "trunc", "roundeven")},
+    **{name: _step(name) for name in ("floor", "ceil")},
+    **{name: _glsl(name) for name in ("trunc", "roundeven")},
     "fabs": _magnitude,
     "fma": _hiding("fma"),
     "sqrt": roots.sqrt,

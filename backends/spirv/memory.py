@@ -13,7 +13,6 @@ from . import access, atomics
 from . import opcodes as op
 from .code import I1, I32
 from .emit import Emitter
-from .hiding import hidden_factor
 from .statements import LOWER, from_memory, to_memory
 from .variables import LocalArray
 
@@ -32,7 +31,7 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
             e.trap_if(outside, e.m.site("index", e.task, stmt, axis), index, extent)
     linear: ir.Value = e.word(0)
     for axis, index in enumerate(indices):
-        linear = b.add(b.mul(hidden_factor(b, linear), extents[axis]), index) if axis else index
+        linear = b.add(b.mul(linear, extents[axis]), index) if axis else index
     offset = b.mul(linear, e.word(array.type.dtype.size))
     return b.add(e.address_of_array(stmt.array), offset), array.type.dtype
 

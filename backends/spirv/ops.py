@@ -17,7 +17,6 @@ from ..llvm.types import bits_type
 from .code import Code
 from .emit import Arith
 from .functions import call, libcall
-from .hiding import hidden_factor
 
 SPIRV: Table[str, OpRow] = Table("spirv", OPS)
 
@@ -84,13 +83,8 @@ def _power_body(e: Arith, t: Scalar, b: Code) -> None:
 CALLED = ("exp", "log", "sin", "cos", "tan", "asin", "acos", "tanh", "atan2", "pow", "mod")
 """What of reals is a function of the module, not a few instructions."""
 
-def _product(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
-    return LLVM["mul"](e, t, hidden_factor(e.b, x), hidden_factor(e.b, y))
-
-
 _OWN: dict[str, OpRow] = {
     **{name: libcall(name) for name in CALLED if name not in ("pow", "mod")},
-    "mul": _product,
     "mod": by_kind(_mod_real, integers.mod),
     "pow": by_kind(libcall("pow"), _power),
 }

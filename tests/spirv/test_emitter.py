@@ -5,6 +5,7 @@ import pytest
 from stackgrad.backends.base import Options
 from stackgrad.backends.spirv.disassemble import disassemble, instructions
 from stackgrad.backends.spirv.emit import Features
+from stackgrad.backends.spirv.quirks import Quirks
 from stackgrad.backends.spirv.large import two_over_pi
 from stackgrad.backends.spirv.module import encode, text_words
 from stackgrad.backends.spirv.opcodes import OPCODES
@@ -41,9 +42,10 @@ def test_capabilities(dtype: str, needs: set[str]) -> None:
 @pytest.mark.parametrize(("dtype", "features", "declared"), [
     ("f32", Features(), "AtomicFloat32AddEXT"), ("f32", Features(float32_add=False), ""),
     ("f64", Features(), ""), ("f64", Features(float64_add=True), "AtomicFloat64AddEXT"),
+    ("f32", Features(quirks=Quirks(flushes=True)), ""),
 ])  # fmt: skip
 def test_atomic_sums(dtype: str, features: Features, declared: str) -> None:
-    """By the device where it can, else by compare-and-swap."""
+    """By the device where it can and may, else by compare-and-swap: a precise build keeps subnormal numbers."""
     body = f"%4: i32 = const 0 %5: {dtype} = atomic add y[%4], %3"
     made = shaders(dtype, body, features, f", y: {dtype}[1]")
     added = [c for c in made.capabilities if c.startswith("AtomicFloat")]
