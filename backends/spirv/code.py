@@ -147,7 +147,7 @@ class Code(Body):
         return self.exact(x.type, "FNegate", x)
 
     def arithmetic(self, name: str, *operands: Value) -> Value:
-        """An instruction on reals, none of which a driver knows to be zero. It knows the result if all are constants."""
+        """An instruction on reals, none known to be zero by a driver; it knows the result if it knows all of them."""
         t = operands[0].type
         made = self.glsl(name, t, *operands) if name == "fma" else self.exact(t, name, *operands)
         if any(x.id in self.unknown for x in operands):
