@@ -79,42 +79,44 @@ def test_as_the_reference(device: VulkanBackend, zero: str, dtype: str, precise:
         assert not wrong, f"{use}, zero by {zero}, x = {wrong}: {ours[name]} instead of {theirs[name]}"
 
 
+def gradients(arch: str, fp: sg.DType) -> list[np.ndarray]:
+    """Of kernels that overwrite an adjoint by 0, keep a history of it, and divide by a determinant that is 0."""
+    sg.init(arch=arch, default_fp=fp)
+    x, y, z, w, d = (sg.field(fp, len(NUMBERS), needs_grad=True) for _ in range(5))
+
+    @sg.kernel
+    def overwritten() -> None:
+        for i in x:
+            y[i] = x[i] * x[i]
+            y[i] = 2 * x[i]
+
+    @sg.kernel
+    def kept() -> None:
+        for i in x:
+            v = x[i] - x[i]
+            for _ in range(3):
+                v = v * w[i]
+            z[i] = v
+
+    @sg.kernel
+    def divided() -> None:
+        for i in x:
+            d[i] = x[i] / sg.Matrix([[1.0, 2.0], [2.0, 4.0]]).determinant()
+
+    x.from_numpy(np.array(NUMBERS, fp.dtype))
+    w.from_numpy(np.array(NUMBERS[::-1], fp.dtype))
+    for kernel, out in ((overwritten, y), (kept, z), (divided, d)):
+        out.fill(7.0)
+        kernel()
+        out.grad.fill(1.0)
+        kernel.grad()
+    return [f.to_numpy() for f in (y, z, d, x.grad, w.grad)]
+
+
 @pytest.mark.parametrize("fp", [sg.f32, sg.f64])
 def test_gradients(vulkan: VulkanBackend, fp: sg.DType) -> None:
-    """Adjoints that are overwritten by 0, histories and matrices that hold it: no user wrote these zeros down."""
-    found = []
-    for arch in (sg.reference, sg.vulkan):
-        sg.init(arch=arch, default_fp=fp)
-        x, y, z, w, d = (sg.field(fp, len(NUMBERS), needs_grad=True) for _ in range(5))
-
-        @sg.kernel
-        def overwritten() -> None:
-            for i in x:
-                y[i] = x[i] * x[i]
-                y[i] = 2 * x[i]
-
-        @sg.kernel
-        def kept() -> None:
-            for i in x:
-                v = x[i] - x[i]
-                for _ in range(3):
-                    v = v * w[i]
-                z[i] = v
-
-        @sg.kernel
-        def divided() -> None:
-            for i in x:
-                d[i] = x[i] / sg.Matrix([[1.0, 2.0], [2.0, 4.0]]).determinant()
-
-        x.from_numpy(np.array(NUMBERS, fp.dtype))
-        w.from_numpy(np.array(NUMBERS[::-1], fp.dtype))
-        for kernel, out in ((overwritten, y), (kept, z), (divided, d)):
-            out.fill(7.0)
-            kernel()
-            out.grad.fill(1.0)
-            kernel.grad()
-        found.append([f.to_numpy() for f in (y, z, d, x.grad, w.grad)])
-    for expected, ours in zip(*found):
+    """No user wrote these zeros down."""
+    for expected, ours in zip(gradients(sg.reference, fp), gradients(sg.vulkan, fp)):
         assert all(_same(a, b) for a, b in zip(ours, expected)), f"{ours} instead of {expected}"
 
 
