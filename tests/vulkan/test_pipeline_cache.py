@@ -52,6 +52,7 @@ class Driver:
 def driver(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Driver]:
     monkeypatch.setenv("STACKGRAD_CACHE", "1")
     monkeypatch.setenv("STACKGRAD_CACHE_DIR", str(tmp_path / "cache"))
+    disk_cache.choose()  # as in a process of its own, where no program has turned it off
     yield Driver(vulkan.device.vk, monkeypatch)
 
 
