@@ -1,11 +1,11 @@
 """The CPU as large launches find it: several iterations side by side, on several threads, however few there are."""
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from ...backends.base import Backend, Executable, Flight, Options, Probe, Sizes
+from ...backends.base import Arrays, Backend, Draws, Executable, Flight, Options, Probe, Scalars, Sizes
 from ...backends.llvm import sharing, spread
 from ...compiler.ir.nodes import Kernel
 from ..mutants import patched
@@ -13,6 +13,32 @@ from .plan import MASKED, Plan
 
 _AT_ONCE = ((spread, "ENOUGH", 0), (spread, "SHARE", 1), (spread, "CHUNK", 1), (sharing, "WORTH", float("inf")))
 """What keeps small launches on one thread."""
+
+
+@contextmanager
+def _at_once() -> Iterator[None]:
+    with ExitStack() as stack:
+        for module, name, value in _AT_ONCE:
+            stack.enter_context(patched(module, name, value))
+        yield
+
+
+@dataclass(eq=False)
+class _Wide:
+    """A compiled kernel. Code of its tasks is made when a launch asks for it, so launches must decide as `compile` did:
+    threads that are started for a task whose updates are made for one thread would lose some.
+    """
+
+    made: Executable
+    kernel: Kernel
+
+    @property
+    def growths(self) -> int:
+        return self.made.growths
+
+    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
+        with _at_once():
+            self.made.run(arrays, scalars, sizes, draws)
 
 
 @dataclass(eq=False)
@@ -30,10 +56,9 @@ class Widened:
 
     def compile(self, kernel: Kernel, options: Options) -> Executable:
         """Debug code stays as it is."""
-        with ExitStack() as stack:
-            for module, name, value in _AT_ONCE:
-                stack.enter_context(patched(module, name, value))
-            return self.backend.compile(kernel, self._wide(options))
+        with _at_once():
+            made = self.backend.compile(kernel, self._wide(options))
+            return _Wide(made, made.kernel)
 
     def _wide(self, options: Options) -> Options:
         return replace(options, lanes=self.lanes, threads=self.threads)
