@@ -1,16 +1,18 @@
 """Entries on disk that outlive the process: what was compiled once is loaded by the next one.
 
 A folder of the user's own, one file per entry, named by its key: a hash of all that decides the content. Invariant: an
-entry that is given out is, byte for byte, one that this format wrote under this key; whatever else lies there is no
-entry. An entry appears whole or not at all (it is written beside its place and moved there), so that any number of
-processes may share the folder. Nothing here raises: a cache that cannot be used costs time alone, and one warning.
+entry that is given out is, byte for byte, one that this format wrote under this key, in a file of the user alone;
+whatever else lies there is no entry, and neither read nor waited for. An entry appears whole or not at all (it is
+written beside its place and moved there), so that any number of processes may share the folder. Nothing here raises: a
+cache that cannot be used costs time alone, and one warning.
 """
 from __future__ import annotations
 
 import hashlib
 import itertools
 import os
-import stat
+import re
+import shlex
 import struct
 import sys
 import threading
@@ -20,17 +22,21 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
+
+from .folders import Folder, Refused, foreign, kind_of, make_private, open_parent
 
 MAGIC = b"stackgrad cache 1\n"
 _HEAD = struct.Struct(f"<{len(MAGIC)}s32s32sQ")
-_SUFFIX, _PART = ".entry", ".part"
+_ENTRY, _PART = re.compile(r"[0-9a-f]{64}\.entry"), re.compile(r"\d+\.\d+\.\d+\.part")
+"""Names of entries and of those that are being written: of all else in the folder nothing is read or removed."""
 LIMIT = 256 << 20
 """Bytes of all entries, above which the oldest go; the variable STACKGRAD_CACHE_LIMIT replaces it."""
 _KEEP = 0.75
 """Share of the limit that is left after entries went."""
 _STALE = 3600.0
 """Seconds after which an unfinished file is one of a process that died."""
+_LINK_CURE = "remove the link, or name the folder itself in STACKGRAD_CACHE_DIR; or "
 _FRESH = 86400.0
 """Seconds in which a use of an entry need not be noted again."""
 
@@ -40,11 +46,12 @@ class CacheWarning(UserWarning):
 
 
 class Entry(NamedTuple):
-    """A file of the cache. used: when it was written or last used, seconds since the epoch."""
+    """A file of the cache. used: when it was written or last used, seconds since the epoch. strange: why it is none."""
 
     path: Path
     bytes: int
     used: float
+    strange: str = ""
 
 
 def key(*parts: str | bytes) -> bytes:
@@ -63,165 +70,231 @@ class DiskCache:
     def __init__(self, folder: Path, limit: int = LIMIT) -> None:
         self.folder = folder
         self.limit = limit
-        self._trusted: bool | None = None
+        self._refused = False
+        self._has_safe_parents = False
         self._bytes: int | None = None
         self._warned = False
         self._numbers = itertools.count()
 
     def get(self, key: bytes) -> bytes | None:
         """The content under a key; None if there is none that can be used."""
-        if not self._is_trusted():
+        name = _name(key)
+        folder = self._opened()
+        if folder is None:
             return None
-        path = self._path(key)
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            self._warn(f"{path} cannot be read: {_reason(error)}")
-            return None
-        content = _content(data, key)
+        with folder:
+            try:
+                with os.fdopen(folder.open(name, self.limit + _HEAD.size, own=True), "rb") as file:
+                    content = _content(file, key)
+                    if content is not None:
+                        _note_use(file)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                self._warn_of_entry(name, f"cannot be used: {_reason(error)}")
+                return None
         if content is None:
-            self._warn(f"{path} is damaged, or of another version: it is not used")
-            return None
-        self._note_use(path)
+            self._warn_of_entry(name, "is damaged, or of another version: it is not used")
         return content
 
     def put(self, key: bytes, content: bytes) -> None:
         """Write an entry, if that is possible."""
-        if not self._is_trusted(make=True):
+        folder = self._opened(make=True)
+        if folder is None:
             return
-        part = self.folder / f"{os.getpid()}.{threading.get_ident()}.{next(self._numbers)}{_PART}"
-        try:
+        part = f"{os.getpid()}.{threading.get_ident()}.{next(self._numbers)}.part"
+        with folder:
             try:
-                self._write(part, _HEAD.pack(MAGIC, key, hashlib.sha256(content).digest(), len(content)) + content)
-                os.replace(part, self._path(key))
-            finally:
-                part.unlink(missing_ok=True)
-            self._count(len(content) + _HEAD.size)
-        except OSError as error:
-            self._warn(f"an entry cannot be written to {self.folder}: {_reason(error)}")
+                try:
+                    head = _HEAD.pack(MAGIC, key, hashlib.sha256(content).digest(), len(content))
+                    self._write(folder, part, head + content)
+                    folder.replace(part, _name(key))
+                except BaseException:
+                    folder.remove(part)
+                    raise
+                self._count(folder, len(content) + _HEAD.size)
+            except OSError as error:
+                self._warn(f"an entry cannot be written to {self.folder}: {_reason(error)}", self._clear_cure())
 
     def entries(self) -> list[Entry]:
         """All entries, the one used longest ago first."""
-        return sorted(self._files(_SUFFIX), key=lambda entry: entry.used)
+        return [entry for entry in self._listed() if not entry.strange]
+
+    def strange(self) -> list[Entry]:
+        """What lies in places of entries and is none: links, pipes, devices, folders, files of others, endless ones."""
+        return [entry for entry in self._listed() if entry.strange]
 
     def clear(self) -> int:
-        """Remove all entries; gives how many there were. Raises OSError if one cannot be removed."""
-        found = [*self._files(_SUFFIX), *self._files(_PART)]
-        for entry in found:
-            entry.path.unlink(missing_ok=True)
+        """Remove all entries, and whatever lies in their places; gives how many there were. Nothing outside the folder
+        is touched, and no link followed. Raises OSError for a folder of somebody else, and if one cannot be removed.
+        """
+        try:
+            folder = Folder(self.folder)
+        except FileNotFoundError:
+            return 0
+        with folder:
+            _check_owner(folder)
+            found = [name for name in folder.names() if _ENTRY.fullmatch(name) or _PART.fullmatch(name)]
+            for name in found:
+                folder.remove(name)
         self._bytes = None
-        return sum(entry.path.suffix == _SUFFIX for entry in found)
+        return sum(_ENTRY.fullmatch(name) is not None for name in found)
 
     def distrust(self) -> str:
         """Why the folder, as it is now, is not used; empty if it is, or will be once it is made."""
         try:
-            return _distrust(self.folder)
+            with Folder(self.folder) as folder:
+                return _distrust(folder) or _distrust_parents(self.folder)
         except FileNotFoundError:
-            return ""
+            return _distrust_parents(self.folder)
         except OSError as error:
             return _reason(error)
 
     # -- files ----------------------------------------------------------------------------------------------
 
-    def _path(self, key: bytes) -> Path:
-        return self.folder / f"{key.hex()}{_SUFFIX}"
-
     @staticmethod
-    def _write(path: Path, data: bytes) -> None:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+    def _write(folder: Folder, name: str, data: bytes) -> None:
+        folder.create(name, data)
 
-    def _files(self, suffix: str) -> Iterator[Entry]:
+    def _listed(self) -> list[Entry]:
+        """What has the name of an entry, the one used longest ago first."""
         try:
-            with os.scandir(self.folder) as found:
-                for item in found:
-                    if item.name.endswith(suffix):
-                        try:
-                            about = item.stat(follow_symlinks=False)
-                        except OSError:  # another process has removed it
-                            continue
-                        yield Entry(Path(item.path), about.st_size, about.st_mtime)
+            with Folder(self.folder) as folder:
+                return sorted(self._files(folder, _ENTRY), key=lambda entry: entry.used)
         except OSError:
-            return
+            return []
 
-    def _note_use(self, path: Path) -> None:
-        try:
-            if time.time() - path.stat().st_mtime > _FRESH:
-                os.utime(path)
-        except OSError:
-            pass
+    def _files(self, folder: Folder, names: re.Pattern[str]) -> Iterator[Entry]:
+        for name in folder.names():
+            if names.fullmatch(name):
+                try:
+                    about = folder.look(name)
+                except OSError:  # another process has removed it
+                    continue
+                reason = kind_of(about.st_mode) or foreign(about)
+                if not reason and about.st_size > self.limit + _HEAD.size:
+                    reason = "it is longer than the whole cache may be"
+                yield Entry(self.folder / name, about.st_size, about.st_mtime, reason)
 
-    def _count(self, added: int) -> None:
+    def _count(self, folder: Folder, added: int) -> None:
         """Keep the sum of all entries, as far as this process knows it, under the limit."""
         if self._bytes is None:
-            self._bytes = sum(entry.bytes for entry in self._files(_SUFFIX))
+            self._bytes = sum(entry.bytes for entry in self._files(folder, _ENTRY) if not entry.strange)
         else:
             self._bytes += added
         if self._bytes > self.limit:
-            self._evict()
+            self._evict(folder)
 
-    def _evict(self) -> None:
-        entries = self.entries()
+    def _evict(self, folder: Folder) -> None:
+        entries = [entry for entry in self._files(folder, _ENTRY) if not entry.strange]
         total = sum(entry.bytes for entry in entries)
-        for entry in entries:
+        for entry in sorted(entries, key=lambda entry: entry.used):
             if total <= self.limit * _KEEP:
                 break
-            entry.path.unlink(missing_ok=True)
+            folder.remove(entry.path.name)
             total -= entry.bytes
         self._bytes = total
-        for left in self._files(_PART):
-            if time.time() - left.used > _STALE:
-                left.path.unlink(missing_ok=True)
+        for left in self._files(folder, _PART):
+            if not left.strange and time.time() - left.used > _STALE:
+                folder.remove(left.path.name)
 
     # -- trust ----------------------------------------------------------------------------------------------
 
-    def _is_trusted(self, make: bool = False) -> bool:
-        """Whether the folder is there, the user's own, and nobody else can write to it; looked at once."""
-        if self._trusted is None:
-            try:
-                if make:
-                    self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                reason = _distrust(self.folder)
-            except FileNotFoundError:
-                return False  # it may be made later
-            except OSError as error:
-                reason = _reason(error)
-            self._trusted = not reason
-            if reason:
-                self._warn(f"{self.folder} is not used: {reason}")
-        return self._trusted
+    def _opened(self, make: bool = False) -> Folder | None:
+        """The folder, if it is there, the user's own, and nobody else can write to it; looked at every time."""
+        if self._refused:
+            return None
+        try:
+            if make:
+                make_private(self.folder)
+            folder = Folder(self.folder)
+        except FileNotFoundError:
+            return None  # it may be made later
+        except OSError as error:
+            self._refuse(_reason(error))
+            return None
+        reason = _distrust(folder)
+        if not reason and not self._has_safe_parents:
+            reason = _distrust_parents(self.folder)
+            self._has_safe_parents = not reason
+        if reason:
+            folder.close()
+            self._refuse(reason)
+            return None
+        return folder
 
-    def _warn(self, text: str) -> None:
+    def _refuse(self, reason: str) -> None:
+        self._refused = True
+        is_link = self.folder.is_symlink()
+        self._warn(f"{self.folder} is not used: {reason}", _LINK_CURE if is_link else "")
+
+    def _warn_of_entry(self, name: str, text: str) -> None:
+        self._warn(f"{self.folder / name} {text}", self._clear_cure())
+
+    def _clear_cure(self) -> str:
+        """The command that clears this very folder, whatever program chose it."""
+        place = "" if _is_the_default(self.folder) else f"STACKGRAD_CACHE_DIR={shlex.quote(str(self.folder))} "
+        return f"`{place}stackgrad cache --clear` empties the folder; or "
+
+    def _warn(self, text: str, cure: str = "") -> None:
         if not self._warned:
             self._warned = True
-            cure = "set STACKGRAD_CACHE_DIR to another folder, or STACKGRAD_CACHE=0 to do without"
-            warnings.warn(f"cache of compiled kernels: {text}; {cure}", CacheWarning, stacklevel=3)
+            cure += "set STACKGRAD_CACHE_DIR to another folder, or STACKGRAD_CACHE=0 to do without"
+            warnings.warn(f"cache of compiled kernels: {text}; {cure}", CacheWarning, stacklevel=4)
 
 
-def _content(data: bytes, key: bytes) -> bytes | None:
-    """The content of a file; None if it is not an entry of this format under this key."""
-    if len(data) < _HEAD.size:
+def _name(key: bytes) -> str:
+    """Of the file of an entry."""
+    return f"{key.hex()}.entry"
+
+
+def _note_use(file: BinaryIO) -> None:
+    """Note that an entry is used, unless that was done today."""
+    try:
+        if time.time() - os.fstat(file.fileno()).st_mtime > _FRESH and os.utime in os.supports_fd:
+            os.utime(file.fileno())
+    except OSError:
+        pass
+
+
+def _content(file: BinaryIO, key: bytes) -> bytes | None:
+    """The content of a file; None if it is not an entry of this format under this key.
+
+    The head says how long the file must be, so that of one that is long and nothing else only the head is read.
+    """
+    head = file.read(_HEAD.size)
+    if len(head) < _HEAD.size:
         return None
-    magic, own, digest, size = _HEAD.unpack_from(data)
-    content = data[_HEAD.size :]
-    is_whole = magic == MAGIC and own == key and size == len(content)
-    return content if is_whole and hashlib.sha256(content).digest() == digest else None
+    magic, own, digest, size = _HEAD.unpack(head)
+    if magic != MAGIC or own != key or size != os.fstat(file.fileno()).st_size - _HEAD.size:
+        return None
+    content = file.read(size + 1)
+    return content if len(content) == size and hashlib.sha256(content).digest() == digest else None
 
 
-def _distrust(folder: Path) -> str:
-    """Why code from a folder must not be run; empty if it may. Raises OSError."""
-    about = folder.stat()
-    if not stat.S_ISDIR(about.st_mode):
-        return "it is not a folder"
-    if hasattr(os, "geteuid"):
-        if about.st_uid != os.geteuid():
-            return f"it belongs to user {about.st_uid}, not to {os.geteuid()}"
-        if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return f"others may write to it (chmod go-w {folder})"
-    return ""
+def _distrust(folder: Folder) -> str:
+    """Why code from an open folder must not be run; empty if it may."""
+    reason = foreign(folder.about)
+    return f"{reason} (chmod go-w {folder.path})" if reason.startswith("others") else reason
+
+
+def _distrust_parents(path: Path) -> str:
+    """Why what is called by this path may be another folder tomorrow; empty if it stays the same. Folders above it
+    that are not there yet are made for the user alone. Never raises.
+    """
+    while not os.path.lexists(path.parent) and path.parent != path:
+        path = path.parent
+    try:
+        found = open_parent(path)
+    except OSError as error:
+        return _reason(error)
+    return f"others may put another folder in its place (chmod go-w {found})" if found else ""
+
+
+def _check_owner(folder: Folder) -> None:
+    reason = foreign(folder.about)
+    if reason.startswith("it belongs"):
+        raise Refused(reason)
 
 
 def _reason(error: OSError) -> str:
@@ -306,6 +379,14 @@ def chosen() -> DiskCache | None:
             return None
         _CHOICE.known[folder, limit] = DiskCache(place.absolute(), limit)
     return _CHOICE.known[folder, limit]
+
+
+def _is_the_default(folder: Path) -> bool:
+    """Whether the command line would find this folder without being told."""
+    try:
+        return folder == Path(os.environ.get("STACKGRAD_CACHE_DIR") or default_folder()).expanduser().absolute()
+    except RuntimeError:  # no home
+        return False
 
 
 def _limit() -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from stackgrad.backends import disk_cache
 from stackgrad.backends.disk_cache import CacheWarning, DiskCache, key
+from stackgrad.backends.folders import Folder
 
 KEY, OTHER = key("a"), key("b")
 
@@ -99,15 +100,16 @@ def test_an_entry_that_cannot_be_read(cache: DiskCache) -> None:
     file = the_file(cache)
     file.unlink()
     file.mkdir()
-    with pytest.warns(CacheWarning, match="cannot be read") as caught:
+    with pytest.warns(CacheWarning, match="cannot be used: it is a folder") as caught:
         assert cache.get(KEY) is None
         cache.put(KEY, b"content")
+        assert cache.get(KEY) is None
     assert len(caught) == 1
 
 
 def test_a_full_disk(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    def write(path: Path, data: bytes) -> None:
-        path.write_bytes(data[: len(data) // 2])
+    def write(folder: Folder, name: str, data: bytes) -> None:
+        folder.create(name, data[: len(data) // 2])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     cache.put(KEY, b"content")
@@ -144,7 +146,7 @@ def test_a_folder_of_somebody_else(cache: DiskCache, monkeypatch: pytest.MonkeyP
         again = DiskCache(cache.folder)
         assert again.get(KEY) is None
         again.put(OTHER, b"x")
-    assert len(caught) == 1 and len(cache.entries()) == 1
+    assert len(caught) == 1 and len(list(cache.folder.iterdir())) == 1
 
 
 def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:

@@ -30,7 +30,12 @@ def _cleared(cache: DiskCache) -> int:
     try:
         return cache.clear()
     except OSError as error:
-        raise CommandError(f"{cache.folder} cannot be cleared: {error.strerror}", 1) from None
+        raise CommandError(f"{cache.folder} cannot be cleared: {error.strerror}{_cure(cache)}", 1) from None
+
+
+def _cure(cache: DiskCache) -> str:
+    """Of a folder that is a link: it is not followed, so what it leads to stays as it is."""
+    return "; remove the link, or name the folder itself in STACKGRAD_CACHE_DIR" if cache.folder.is_symlink() else ""
 
 
 def _described(cache: DiskCache) -> Iterator[str]:
@@ -40,11 +45,18 @@ def _described(cache: DiskCache) -> Iterator[str]:
     yield f"{'size':10}{size(sum(entry.bytes for entry in entries))} of at most {size(cache.limit)}"
     if entries:
         yield f"{'last used':10}{_age(entries[-1])} ago, the first to go {_age(entries[0])} ago"
+    strange = cache.strange()
+    if strange:
+        yield f"{'strange':10}{len(strange)} in places of entries, not used, removed by --clear: {_kinds(strange)}"
     reason = "STACKGRAD_CACHE turns it off" if disk_cache.active() is None else cache.distrust()
     yield f"{'state':10}{'not used: ' + reason if reason else 'in use'}"
     variables = [name for name in ("STACKGRAD_CACHE_DIR", "STACKGRAD_CACHE_LIMIT") if os.environ.get(name)]
     if variables:
         yield f"{'set by':10}{', '.join(variables)}"
+
+
+def _kinds(strange: list[Entry]) -> str:
+    return ", ".join(dict.fromkeys(entry.strange for entry in strange))
 
 
 def size(count: int) -> str:

@@ -1,0 +1,214 @@
+"""Folders held open: what lies in them is read, written and removed without a link ever being followed.
+
+Whoever may write to a folder can put a FIFO, a device, a link or a huge file where a small file is expected. Names are
+therefore resolved in the open folder, a file is looked at before it is opened and again once it is, opening never
+waits, and nothing longer than a limit is read. Windows lacks the flags; there the checks look at paths.
+"""
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import shutil
+import stat
+import threading
+from pathlib import Path
+from types import TracebackType
+
+_BINARY, _CLOEXEC = getattr(os, "O_BINARY", 0), getattr(os, "O_CLOEXEC", 0)
+_NEVER_WAIT = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | _CLOEXEC | _BINARY
+_AS_FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | _CLOEXEC
+_HELD = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY") and hasattr(os, "O_NOFOLLOW")
+_KINDS = {
+    stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
+}  # fmt: skip
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_NUMBERS = itertools.count()
+
+
+class Refused(OSError):
+    """Something that lies where a file or a folder is expected, and must not be used. The reason is `strerror`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(errno.EPERM, reason)
+
+
+def kind_of(mode: int) -> str:
+    """What a thing is that is no regular file, with its article; empty for a regular file."""
+    return "" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "no file")
+
+
+class Folder:
+    """An open folder. follow: the path itself may be a link, because the user named it. Raises OSError."""
+
+    def __init__(self, path: Path, follow: bool = False) -> None:
+        self.path = path
+        self.about = path.stat() if follow else path.lstat()
+        if not stat.S_ISDIR(self.about.st_mode):
+            raise Refused(f"it is {kind_of(self.about.st_mode) or 'a file'}, not a folder")
+        self._held: int | None = None
+        if _HELD:
+            self._held = os.open(path, _AS_FOLDER & ~(os.O_NOFOLLOW if follow else 0))
+            self.about = os.fstat(self._held)
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
+    def _name(self, name: str) -> str | Path:
+        if not name or name in (".", "..") or os.path.basename(name) != name:
+            raise Refused(f"{name!r} is not the name of a file in a folder")
+        return name if _HELD else self.path / name
+
+    def look(self, name: str) -> os.stat_result:
+        """What lies there, links not followed."""
+        return os.stat(self._name(name), dir_fd=self._held, follow_symlinks=False)
+
+    def names(self) -> list[str]:
+        """Of everything in the folder, in order."""
+        return sorted(os.listdir(self.path if self._held is None else self._held))
+
+    def folder(self, name: str) -> Folder:
+        """A folder in this one. Raises Refused for a link to one."""
+        about = self.look(name)
+        if not stat.S_ISDIR(about.st_mode):
+            raise Refused(f"it is {kind_of(about.st_mode) or 'a file'}, not a folder")
+        made = object.__new__(Folder)
+        made.path, made.about = self.path / name, about
+        made._held = os.open(name, _AS_FOLDER, dir_fd=self._held) if _HELD else None
+        return made
+
+    def open(self, name: str, limit: int, own: bool = False) -> int:
+        """A descriptor of a regular file of at most so many bytes. own: of this user, and others may not write to it.
+        Raises Refused for whatever else lies there.
+        """
+        _check_file(self.look(name), limit, own)
+        descriptor = os.open(self._name(name), os.O_RDONLY | _NEVER_WAIT, dir_fd=self._held)
+        try:
+            _check_file(os.fstat(descriptor), limit, own)  # it may be another by now
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def read(self, name: str, limit: int, own: bool = False) -> bytes:
+        """The content of a file that `open` opens."""
+        with os.fdopen(self.open(name, limit, own), "rb") as file:
+            found = file.read(limit + 1)
+        if len(found) > limit:
+            raise Refused(_too_long(limit))
+        return found
+
+    def create(self, name: str, data: bytes, mode: int = 0o600) -> None:
+        """A new file, as a rule of this user alone. Raises FileExistsError, also for a link that leads nowhere."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NEVER_WAIT
+        with os.fdopen(os.open(self._name(name), flags, mode, dir_fd=self._held), "wb") as file:
+            file.write(data)
+
+    def replace(self, old: str, new: str) -> None:
+        """Move a file to a name, whose file or link it takes the place of."""
+        held = self._held
+        os.replace(self._name(old), self._name(new), src_dir_fd=held, dst_dir_fd=held)
+
+    def write(self, name: str, text: str) -> None:
+        """A file with this text appears whole; a link of its name is replaced, not followed."""
+        part = f".{os.getpid()}.{threading.get_ident()}.{next(_NUMBERS)}.part"
+        try:
+            self.create(part, text.encode(), 0o666)
+            self.replace(part, name)
+        except BaseException:
+            self.remove(part)
+            raise
+
+    def remove(self, name: str) -> None:
+        """Remove whatever lies there, if anything: of a link the link, of a folder all that is in it."""
+        try:
+            if stat.S_ISDIR(self.look(name).st_mode):
+                shutil.rmtree(self._name(name), dir_fd=self._held)
+            else:
+                os.unlink(self._name(name), dir_fd=self._held)
+        except FileNotFoundError:
+            return
+
+
+def _too_long(limit: int) -> str:
+    return f"it is longer than {limit} bytes"
+
+
+def _check_file(about: os.stat_result, limit: int, own: bool) -> None:
+    kind = kind_of(about.st_mode)
+    if kind:
+        raise Refused(f"it is {kind}, not a file")
+    if about.st_size > limit:
+        raise Refused(_too_long(limit))
+    reason = foreign(about) if own else ""
+    if reason:
+        raise Refused(reason)
+
+
+def foreign(about: os.stat_result) -> str:
+    """Why a file or folder is not this user's alone; empty if it is, and where the system has no such owners."""
+    if hasattr(os, "geteuid"):
+        if about.st_uid != os.geteuid():
+            return f"it belongs to user {about.st_uid}, not to {os.geteuid()}"
+        if about.st_mode & _OTHERS:
+            return "others may write to it"
+    return ""
+
+
+def open_parent(path: Path) -> str:
+    """The folder above a path in which others may put something else in its place; empty if there is none.
+
+    Links on the way are looked up one by one, as the system does: each of them lies in such a folder, too.
+    """
+    if not hasattr(os, "geteuid"):
+        return ""
+    todo, at, links = list(path.absolute().parent.parts[1:])[::-1], Path("/"), 0
+    while True:
+        about = at.lstat()
+        if stat.S_ISLNK(about.st_mode) and links < 40:
+            links += 1
+            target = at.parent / os.readlink(at)
+            todo += list(target.parts[1:])[::-1]
+            at = Path("/")
+            continue
+        if _is_open(about):
+            return str(at)
+        if not todo:
+            return ""
+        part = todo.pop()
+        at = at.parent if part == ".." else at / part
+
+
+def _is_open(about: os.stat_result) -> bool:
+    """Whether others may rename what is in a folder. Many users are alone in the group that their folders belong to."""
+    by_group = about.st_mode & stat.S_IWGRP and about.st_gid not in (0, os.getegid())
+    return bool((about.st_mode & stat.S_IWOTH or by_group) and not about.st_mode & stat.S_ISVTX)
+
+
+def make_private(path: Path) -> None:
+    """A folder with the folders above it, those that are not there yet for this user alone. Raises OSError."""
+    missing = []
+    while not os.path.lexists(path):
+        missing.append(path)
+        path = path.parent
+    for place in reversed(missing):
+        try:
+            os.mkdir(place, 0o700)
+        except FileExistsError:  # another process was faster
+            pass
+
+
+def write_beside(path: Path, text: str) -> None:
+    """Write a file of a folder that may be somebody else's. A link in its place is replaced, not followed."""
+    with Folder(path.parent, follow=True) as folder:
+        folder.write(path.name, text)
