@@ -87,6 +87,10 @@ class Folder:
         made._held = os.open(name, _AS_FOLDER, dir_fd=self._held) if _HELD else None
         return made
 
+    def make(self, name: str) -> None:
+        """A new folder in this one."""
+        os.mkdir(self._name(name), 0o777, dir_fd=self._held)
+
     def open(self, name: str, limit: int, own: bool = False) -> int:
         """A descriptor of a regular file of at most so many bytes. own: of this user, and others may not write to it.
         Raises Refused for whatever else lies there.

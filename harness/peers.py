@@ -23,7 +23,8 @@ import numpy as np
 from .launch import GRAD
 from .model import Program, render_source
 from .model.dialects import DIALECTS, NotInDialect
-from .model.source import start_line
+from .model.guard import guarded
+from .model.source import definitions, start_line
 from .outcome import Ok, Outcome, Trap, Unsupported
 
 PEERS = tuple(name for name in DIALECTS if name != "stackgrad")
@@ -118,6 +119,8 @@ class Peer:
         reason = self.supports(program)
         if reason is not None:
             return lambda: Answer(Unsupported(reason), Unsupported(reason))
+        dialect = DIALECTS[self.name]
+        guarded(definitions(program, self.name), f"<program of {self.name}>", dialect.alias, ())
         self._give(render_source(program, self.name, self._needs_start(program), not gradient_alone))
         return lambda: self._answered(program, gradient_alone)
 

@@ -1,6 +1,7 @@
 """The report of a campaign as one HTML page: no script, nothing loaded, readable on a desk and on a phone.
 
-Wide tables scroll inside their own box, so the page never does sideways.
+Wide tables scroll inside their own box, so the page never does sideways. What a campaign says is text and never
+markup: numbers are written as numbers, and everything else is escaped.
 """
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def _cards(summary: Plain) -> str:
     for name, value in summary.items():
         bad = ' class="bad"' if name in ("disagreements", "crashes") and value else ""
         shown = f"{value:.1%}" if name == "decided nothing" else f"{value:,}" if isinstance(value, int) else f"{value}"
-        cards.append(f'<div class="card"><b{bad}>{shown}</b>{escape(name)}</div>')
+        cards.append(f'<div class="card"><b{bad}>{escape(shown)}</b>{escape(name)}</div>')
     return f'<div class="cards">{"".join(cards)}</div>'
 
 
@@ -113,14 +114,14 @@ def _histogram(rows: list[list[int]]) -> str:
         y, good, bad = 18 * place, 230 * decided / most, 230 * (cases - decided) / most
         parts.append(f'<rect x="75" y="{y + 3}" width="{good:.1f}" height="12" fill="#2a7d4f"/>')
         parts.append(f'<rect x="{75 + good:.1f}" y="{y + 3}" width="{bad:.1f}" height="12" fill="#c9a227"/>')
-        parts.append(f'<text x="70" y="{y + 13}" text-anchor="end">{low} or more</text>')
+        parts.append(f'<text x="70" y="{y + 13}" text-anchor="end">{low:,} or more</text>')
         parts.append(f'<text x="{80 + good + bad:.1f}" y="{y + 13}">{decided:,} + {cases - decided:,}</text>')
     parts.append(f'<text x="75" y="{18 * len(kept) + 12}">green: decided, yellow: undecided</text>')
     return "".join([*parts, "</svg>"])
 
 
 def _trips(rows: list[list[int]]) -> str:
-    body = [[f"{low} or more", f"{n:,}", f"{decided:,}", f"{decided / n:.0%}"] for low, n, decided in rows if n]
+    body = [[f"{low:,} or more", f"{n:,}", f"{decided:,}", f"{decided / n:.0%}"] for low, n, decided in rows if n]
     return table(["trips", "cases", "decided", "share"], body)
 
 
@@ -176,7 +177,7 @@ def _finding(found: Plain) -> str:
     differences = "\n".join(found["differences"]) or found["title"]
     agreed = ", ".join(found["agreed"]) or "none"
     return (
-        f'<h3 class="bad">{escape(found["title"][:200])}</h3><p>seed {found["seed"]}; agreed: {escape(agreed)}</p>'
+        f'<h3 class="bad">{escape(found["title"][:200])}</h3><p>seed {escape(str(found["seed"]))}; agreed: {escape(agreed)}</p>'
         f"<pre>{escape(found['program'])}</pre><pre>{escape(differences)}</pre>"
         f"{_results(found.get('results', {}))}{_source(found.get('source', ''))}"
     )

@@ -1,18 +1,72 @@
-"""Results of units as plain data, and their sum."""
+"""Results of units as plain data, and their sum. A unit may be a stranger's: it is read as `Unit` and no more."""
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..fuzz.corpus import plan_from_plain
-from ..fuzz.result import Judged
+from ..compare import Verdict
+from ..fuzz import words
+from ..fuzz.plan import Plan
+from ..fuzz.result import Judged, Outcome
 from ..fuzz.statistics import BUCKETS, Finding, Statistics
 from ..model import from_json, to_json
+from ..plain_data import TEXT, Limits, Malformed, Schema, Words, matching
 
 Plain = dict[str, Any]
 _NUMBERS = ("cases", "retried", "crashes", "stacked", "nested", "differentiated", "by_oracle")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finding of a unit. program: its JSON."""
+
+    program: str
+    plan: Plan
+    judged: tuple[Judged, ...]
+    crash: str
+    seed: int | None
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit as its file has it; see `Statistics`."""
+
+    seed: int
+    elapsed: float
+    cases: int
+    retried: int
+    crashes: int
+    stacked: int
+    nested: int
+    differentiated: int
+    by_oracle: int
+    outcomes: dict[Outcome, int]
+    comparisons: tuple[tuple[str, str, Verdict, int], ...]
+    features: tuple[tuple[str, str, str, Verdict, int], ...]
+    by_trips: tuple[tuple[int, int, int], ...]
+    milliseconds: tuple[float, ...]
+    findings: tuple[Found, ...]
+    unit: int = 0
+    ended: float = 0.0
+
+
+_COUNT = Limits(0, 1 << 62)
+SCHEMA = Schema(
+    {
+        **words.WORDS, ("Unit", "comparisons"): words.COMPARED, ("Unit", "outcomes"): words.COMPARED,
+        ("Unit", "features"): matching("the name of a feature", r"[A-Za-z0-9_][A-Za-z0-9 _.:*/<>=+-]*"),
+        ("Found", "program"): Words("the text of a program", lambda text: len(text) <= 4 << 20),
+        ("Found", "crash"): TEXT,
+    },
+    {
+        **words.LIMITS, **{("Unit", name): _COUNT for name in (*_NUMBERS, "unit", "outcomes", "by_trips")},
+        ("Unit", "comparisons"): _COUNT, ("Unit", "features"): _COUNT,
+        ("Unit", "seed"): Limits(-(1 << 62), 1 << 62), ("Found", "seed"): Limits(-(1 << 62), 1 << 62),
+    },
+    most=1 << 26,
+)  # fmt: skip
 
 
 def to_plain(found: Statistics) -> Plain:
@@ -35,23 +89,32 @@ def _finding(found: Finding) -> Plain:
 
 
 def from_plain(plain: Plain) -> Statistics:
-    """Statistics that `to_plain` made plain."""
-    found = Statistics(plain["seed"], elapsed=plain["elapsed"])
+    """Statistics that `to_plain` made plain. Raises Malformed, a ValueError, for anything else."""
+    return _statistics(SCHEMA.read(plain, Unit))
+
+
+def ended_and_found(text: str) -> tuple[float, Statistics]:
+    """When a unit ended, and what it found, of its file. Raises Malformed."""
+    unit: Unit = SCHEMA.parse(text, Unit)
+    return unit.ended, _statistics(unit)
+
+
+def _statistics(unit: Unit) -> Statistics:
+    rows = {low: [cases, decided] for low, cases, decided in unit.by_trips}
+    if rows.keys() != set(BUCKETS):
+        raise Malformed("its rows of trips are others", f"rows: {', '.join(map(str, BUCKETS))}")
+    found = Statistics(unit.seed, elapsed=unit.elapsed, by_trips=rows, milliseconds=list(unit.milliseconds))
     for name in _NUMBERS:
-        setattr(found, name, plain[name])
-    found.outcomes = Counter(plain["outcomes"])
-    found.comparisons = Counter({tuple(key): count for *key, count in plain["comparisons"]})  # type: ignore[misc]
-    found.features = Counter({tuple(key): count for *key, count in plain["features"]})  # type: ignore[misc]
-    found.by_trips = {low: row for low, *row in plain["by_trips"]}
-    found.milliseconds = list(plain["milliseconds"])
-    found.findings = [
-        Finding(
-            from_json(f["program"]), plan_from_plain(f["plan"]), tuple(Judged(**j) for j in f["judged"]),
-            f["crash"], f["seed"],
-        )
-        for f in plain["findings"]
-    ]  # fmt: skip
+        setattr(found, name, getattr(unit, name))
+    found.outcomes = Counter(unit.outcomes)
+    found.comparisons = Counter({(d, e, v): count for d, e, v, count in unit.comparisons})
+    found.features = Counter({(t, d, e, v): count for t, d, e, v, count in unit.features})
+    found.findings = [_found(f) for f in unit.findings]
     return found
+
+
+def _found(found: Found) -> Finding:
+    return Finding(from_json(found.program), found.plan, found.judged, found.crash, found.seed)
 
 
 def total(parts: Iterable[Statistics], seed: int = 0) -> Statistics:

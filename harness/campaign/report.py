@@ -15,7 +15,7 @@ from ..fuzz.corpus import failed_key
 from ..fuzz.result import DECIDED
 from ..fuzz.statistics import Finding, Statistics
 from ..model.source import definitions
-from .plain import Plain, from_plain, total
+from .plain import Plain, total
 from .store import Store
 
 _COMPARED: tuple[Verdict, ...] = ("ok", "disagree")
@@ -28,8 +28,7 @@ def report(store: Store, findings: Sequence[Finding] | None = None, shown: Seque
     they were made small. shown: what `reproducers` made of the first of them.
     """
     results = list(store.results())
-    parts = [from_plain(result) for result in results]
-    found = total(parts, store.spec.seed)
+    found = total((part for _, part in results), store.spec.seed)
     kept = list(found.findings if findings is None else findings)
     return {
         "planted": store.spec.mutant,
@@ -39,7 +38,7 @@ def report(store: Store, findings: Sequence[Finding] | None = None, shown: Seque
         "matrix": matrix(found),
         "coverage": coverage(found),
         "trips": [[low, *row] for low, row in found.by_trips.items()],
-        "rates": [[r["ended"], p.cases, round(p.rate, 2), round(p.open_share, 4)] for r, p in zip(results, parts)],
+        "rates": [[ended, p.cases, round(p.rate, 2), round(p.open_share, 4)] for ended, p in results],
         "findings": [finding(f) | extra for f, extra in zip(kept, [*shown, *({} for _ in kept)])],
     }
 

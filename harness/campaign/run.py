@@ -78,7 +78,7 @@ def run(
 ) -> Statistics:  # fmt: skip
     """Run pending units until the campaign has so many cases, or for so many seconds. Gives the sum of all units."""
     end = None if seconds is None else time.monotonic() + seconds
-    found = total(map(from_plain, store.results()), store.spec.seed)
+    found = total((part for _, part in store.results()), store.spec.seed)
     done = found.cases
 
     def wanted() -> Iterator[int]:

@@ -3,7 +3,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+
+from ..fuzz.words import BACKEND, PEER
+from ..mutants import MUTANTS
+from ..plain_data import Limits, Malformed, Schema, one_of
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,20 @@ class Spec:
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
+SCHEMA = Schema(
+    {
+        ("Spec", "backends"): BACKEND, ("Spec", "peers"): PEER, ("Spec", "mutant"): one_of(("", *MUTANTS)),
+        ("Spec", "profile"): one_of(("", "smooth", "wild", "operations")),
+    },
+    {("Spec", "seed"): Limits(-(1 << 62), 1 << 62), ("Spec", "size"): Limits(1, 1 << 30)},
+)  # fmt: skip
+
+
 def from_json(text: str) -> Spec:
     """A spec that `to_json` wrote, also before it had all of its fields. Raises ValueError for anything else."""
-    found: dict[str, Any] = json.loads(text)
-    names = {f.name for f in fields(Spec)}
-    if not isinstance(found, dict) or "seed" not in found or not names.issuperset(found):
-        raise ValueError(f"a campaign is described by {', '.join(sorted(names))}")
-    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
-    return Spec(**values)
+    try:
+        spec: Spec = SCHEMA.parse(text, Spec)
+    except Malformed as error:
+        names = ", ".join(f.name for f in fields(Spec))
+        raise ValueError(f"a campaign is described by {names}: {error}") from None
+    return spec

@@ -1,6 +1,7 @@
 """The folder of a campaign: its spec, one file for each finished unit, the corpus of what was found.
 
-A file appears whole or not at all, so a campaign may be stopped at any time and resumed.
+A file appears whole or not at all, so a campaign may be stopped at any time and resumed. The folder may be a
+stranger's: what is read of it are small regular files, and data of the forms that are written here.
 """
 from __future__ import annotations
 
@@ -10,11 +11,16 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...backends.folders import Folder
 from ..fuzz import corpus
-from .plain import Plain, from_plain
+from ..fuzz.statistics import Statistics
+from ..plain_data import Malformed
+from .plain import Plain, ended_and_found, from_plain
 from .spec import Spec, from_json
 
 SPEC, UNITS, CORPUS = "campaign.json", "units", "corpus"
+LONGEST = 64 << 20
+"""Bytes of the file of a unit."""
 
 
 class Store:
@@ -23,9 +29,9 @@ class Store:
     def __init__(self, folder: Path, spec: Spec | None = None) -> None:
         self.folder = folder
         self.corpus = folder / CORPUS
-        place = folder / SPEC
-        if place.exists():
-            self.spec = from_json(place.read_text(encoding="utf-8"))
+        known = _spec(folder)
+        if known is not None:
+            self.spec = known
             if spec is not None and spec != self.spec:
                 raise ValueError(f"{folder} holds another campaign: {self.spec}")
         elif spec is None:
@@ -33,29 +39,51 @@ class Store:
         else:
             self.spec = spec
             (folder / UNITS).mkdir(parents=True, exist_ok=True)
-            _write(place, spec.to_json())
-
-    def _path(self, unit: int) -> Path:
-        return self.folder / UNITS / f"{unit:07d}.json"
+            with Folder(folder, follow=True) as held:
+                held.write(SPEC, spec.to_json())
 
     def pending(self) -> Iterator[int]:
         """Numbers of units that are not finished, without end."""
-        return (unit for unit in itertools.count() if not self._path(unit).exists())
+        units = self.folder / UNITS
+        return (unit for unit in itertools.count() if not os.path.lexists(units / _name(unit)))
 
     def put(self, result: Plain) -> None:
         """Keep the result of a unit, and what it found in the corpus."""
         for finding in from_plain(result).findings:
             corpus.write(self.corpus, finding)
-        _write(self._path(result["unit"]), json.dumps(result) + "\n")
+        with Folder(self.folder, follow=True) as held, held.folder(UNITS) as units:
+            units.write(_name(result["unit"]), json.dumps(result) + "\n")
 
-    def results(self) -> Iterator[Plain]:
-        """Every finished unit, in order of number."""
-        for path in sorted((self.folder / UNITS).glob("*.json")):
-            found: Plain = json.loads(path.read_text(encoding="utf-8"))
-            yield found
+    def results(self) -> Iterator[tuple[float, Statistics]]:
+        """When each finished unit ended, and what it found, in order of number. Raises ValueError."""
+        for name in self._names():
+            try:
+                with Folder(self.folder, follow=True) as held, held.folder(UNITS) as units:
+                    text = units.read(name, LONGEST).decode()
+                yield ended_and_found(text)
+            except (OSError, Malformed, UnicodeDecodeError) as error:
+                raise corpus.refused(self.folder / UNITS / name, error) from None
+
+    def _names(self) -> list[str]:
+        try:
+            with Folder(self.folder, follow=True) as held, held.folder(UNITS) as units:
+                return [name for name in units.names() if name.endswith(".json")]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise corpus.refused(self.folder / UNITS, error) from None
 
 
-def _write(path: Path, text: str) -> None:
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+def _name(unit: int) -> str:
+    return f"{unit:07d}.json"
+
+
+def _spec(folder: Path) -> Spec | None:
+    """What the folder says of its campaign; None if it holds none. Raises ValueError."""
+    try:
+        with Folder(folder, follow=True) as held:
+            return from_json(held.read(SPEC, LONGEST).decode())
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise corpus.refused(folder / SPEC, error) from None

@@ -1,6 +1,7 @@
 """The folder of findings: for each family a script, the program it was made from, and one page that lists them all.
 
-A script is kept only if it ran in a process of its own and said that the peer is wrong.
+A script is kept only if it ran in a process of its own and said that the peer is wrong. The folder may hold what others
+put there: a file in its place is replaced and no link followed, and a script imports nothing that lies beside it.
 """
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...backends.folders import write_beside
+from ..apart import script_command
 from ..model import to_json
 from ..model.source import definitions
 from ..peers import installed, peer_python
@@ -38,7 +41,7 @@ def write(folder: Path, families: Iterable[Family]) -> list[Written]:
     """Scripts of all wrong gradients that are small, certain and confirmed, and the page about them."""
     folder.mkdir(parents=True, exist_ok=True)
     found = [w for family in families if (w := write_one(folder, family))]
-    (folder / "FOUND.md").write_text(page(found), encoding="utf-8")
+    write_beside(folder / "FOUND.md", page(found))
     return found
 
 
@@ -49,12 +52,12 @@ def write_one(folder: Path, family: Family) -> Written | None:
     if known is None or not known.suffices or not can_be_written(program) or lines_of(program) > LINES:
         return None
     path = folder / f"{name_of(family)}.py"
-    path.write_text(_text(family, known), encoding="utf-8")
+    write_beside(path, _text(family, known))
     status, said = confirm(path)
     if status != WRONG:
         path.unlink()
         return None
-    path.with_suffix(".json").write_text(to_json(program, indent=1) + "\n", encoding="utf-8")
+    write_beside(path.with_suffix(".json"), to_json(program, indent=1) + "\n")
     return Written(family, path, said)
 
 
@@ -74,7 +77,8 @@ def name_of(family: Family) -> str:
 def confirm(path: Path) -> tuple[int, str]:
     """Run a script by the interpreter of the peers: (exit status, what it printed)."""
     try:
-        found = subprocess.run([peer_python(), str(path)], capture_output=True, text=True, timeout=SECONDS)
+        command = script_command(peer_python(), str(path))
+        found = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
         return -1, f"no answer within {SECONDS:.0f} s"
     return found.returncode, found.stdout

@@ -5,24 +5,45 @@
     program.json   the program and its inputs, exactly
     plan.json      launches and executors of the case, and the comparison that failed
     verdict.txt    a table: comparison by verdict
+
+A corpus may be a stranger's. `program.json` and `plan.json` are all that is read of it, as small regular files of the
+folder itself and as data that closed tables allow (`plain_data`); case.py is for people and never run. What is written
+replaces a link in its place and does not follow it.
 """
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from stat import S_ISREG
+from typing import TypeVar
 
+from ...backends.folders import Folder
 from ...compiler.errors import StackgradError
 from ...compiler.ir.printer import print_kernel
 from ..model import Program, from_json, load, render_source, to_json
+from ..plain_data import Malformed, without_controls
 from .plan import Key, Plan
 from .result import Judged
 from .statistics import Finding
+from .words import SCHEMA
 
 PROGRAM, PLAN, SOURCE, KERNEL, VERDICT = "program.json", "plan.json", "case.py", "kernel.ir", "verdict.txt"
+
+
+T = TypeVar("T")
+LONGEST = 4 << 20
+"""Bytes of a file of a corpus."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What plan.json holds."""
+
+    plan: Plan
+    failed: Key | None
 
 
 @dataclass(frozen=True)
@@ -39,39 +60,85 @@ def write(root: Path, finding: Finding) -> Path:
     """A new folder for a finding, or the one that holds the same program. Returns it."""
     text = to_json(finding.program, indent=1)
     folder = root / f"{_slug(finding)}-{zlib.crc32(text.encode()):08x}"
-    folder.mkdir(parents=True, exist_ok=True)
-    key = failed_key(finding.judged)
+    root.mkdir(parents=True, exist_ok=True)
     plan = {k: v for k, v in asdict(finding.plan).items() if k != "only"}
-    (folder / PROGRAM).write_text(text + "\n", encoding="utf-8")
-    (folder / PLAN).write_text(json.dumps({"plan": plan, "failed": key}, indent=1) + "\n", encoding="utf-8")
-    (folder / SOURCE).write_text(render_source(finding.program), encoding="utf-8")
-    (folder / KERNEL).write_text(_kernel_text(finding.program), encoding="utf-8")
-    (folder / VERDICT).write_text(verdict_text(finding.judged, finding.crash), encoding="utf-8")
+    stored = json.dumps({"plan": plan, "failed": failed_key(finding.judged)}, indent=1)
+    with Folder(root, follow=True) as corpus, _made(corpus, folder.name) as held:
+        held.write(PROGRAM, text + "\n")
+        held.write(PLAN, stored + "\n")
+        held.write(SOURCE, render_source(finding.program))
+        held.write(KERNEL, _kernel_text(finding.program))
+        held.write(VERDICT, verdict_text(finding.judged, finding.crash))
     return folder
 
 
+def _made(corpus: Folder, name: str) -> Folder:
+    """The folder of an entry. Raises OSError if something else lies there."""
+    if name not in corpus.names():
+        corpus.make(name)
+    return corpus.folder(name)
+
+
 def read(folder: Path) -> Entry:
-    """A folder that `write` made. Raises ValueError, naming the file, for anything else."""
+    """A folder that `write` made. Raises ValueError, naming the file, the place in it and the reason, for anything else.
+    The folder itself may be a link, because the user named it; nothing in it may.
+    """
     try:
-        program = from_json((folder / PROGRAM).read_text(encoding="utf-8"))
-        stored = json.loads((folder / PLAN).read_text(encoding="utf-8"))
-        key = None if stored["failed"] is None else (stored["failed"][0], stored["failed"][1])
-        return Entry(folder, program, plan_from_plain(stored["plan"]), key)
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{folder} is no folder of a corpus: {type(error).__name__}: {error}") from None
+        with Folder(folder, follow=True) as held:
+            return _read(folder, held)
+    except OSError as error:
+        raise refused(folder, error) from None
 
 
-def plan_from_plain(plain: Mapping[str, Any]) -> Plan:
-    """A plan from its fields as JSON keeps them. Raises TypeError for a field that plans do not have."""
-    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in plain.items()}
-    return Plan(**values)
+def _read(folder: Path, held: Folder) -> Entry:
+    program = _parsed(folder, held, PROGRAM, from_json)
+    stored = _parsed(folder, held, PLAN, lambda text: SCHEMA.parse(text, Stored))
+    return Entry(folder, program, stored.plan, stored.failed)
+
+
+def _parsed(folder: Path, held: Folder, name: str, parse: Callable[[str], T]) -> T:
+    """A file of an entry. Raises ValueError."""
+    try:
+        return parse(held.read(name, LONGEST).decode())
+    except (OSError, Malformed, UnicodeDecodeError) as error:
+        raise refused(folder / name, error) from None
+
+
+def refused(path: Path, error: Exception) -> ValueError:
+    """What to say of a file or folder of a corpus that cannot be used."""
+    reason = (error.strerror or type(error).__name__) if isinstance(error, OSError) else str(error)
+    reason = "it is no text in UTF-8" if isinstance(error, UnicodeDecodeError) else reason
+    cure = "" if isinstance(error, Malformed) else "; cure: keep regular files of a corpus there, or leave it out"
+    return ValueError(f"{without_controls(str(path))} is no part of a corpus: {reason}{cure}")
 
 
 def entries(roots: Iterable[Path]) -> Iterator[Entry]:
-    """Every entry at or below some folders, in order of name."""
+    """Every entry at or in some folders, in order of name; in a folder that is not there are none. Raises ValueError."""
     for root in roots:
-        folders = [root] if (root / PROGRAM).exists() else sorted(p.parent for p in root.glob(f"*/{PROGRAM}"))
-        yield from map(read, folders)
+        try:
+            with Folder(root, follow=True) as held:
+                if PROGRAM in held.names():
+                    yield _read(root, held)
+                    continue
+                for name in held.names():
+                    yield from _entry(root / name, held)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise refused(root, error) from None
+
+
+def _entry(path: Path, corpus: Folder) -> Iterator[Entry]:
+    """The entry in a folder of a corpus, if there is one. A link is not followed to see whether there is."""
+    try:
+        about = corpus.look(path.name)
+        if S_ISREG(about.st_mode):
+            return
+        with corpus.folder(path.name) as held:
+            if PROGRAM in held.names():
+                yield _read(path, held)
+    except OSError as error:
+        raise refused(path, error) from None
 
 
 def failed_key(judged: Iterable[Judged]) -> Key | None:

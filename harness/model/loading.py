@@ -1,7 +1,6 @@
 """Run the frontend, or Python itself, on the text of a program, with fields that are NumPy memory and nothing else."""
 from __future__ import annotations
 
-import builtins
 import itertools
 import linecache
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from ...compiler.frontend.trace import Traced, trace
 from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.types import SCALARS
 from . import nodes as m
+from .guard import BUILTINS, guarded
 from .memory import MemoryField, fields_of, stand_ins
 from .source import arrays_given, definitions, viewed
 
@@ -47,12 +47,15 @@ _COUNTER = itertools.count()
 
 
 def function_of(program: m.Program, fields: Mapping[str, object]) -> Callable[..., None]:
-    """The kernel as a plain Python function on these fields; its source can be read until `forget`."""
+    """The kernel as a plain Python function on these fields; its source can be read until `forget`.
+
+    Only a text that `guarded` lets pass is run, with builtins that open nothing.
+    """
     text = definitions(program)
     file = f"<program {next(_COUNTER)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    namespace: dict[str, Any] = {"sg": PACKAGE, "__builtins__": builtins, **fields}
-    exec(compile(text, file, "exec", dont_inherit=True), namespace)
+    namespace: dict[str, Any] = {"sg": PACKAGE, "__builtins__": dict(BUILTINS), "__name__": file, **fields}
+    exec(compile(guarded(text, file, "sg", fields), file, "exec", dont_inherit=True), namespace)
     return namespace[program.kernel.name]  # type: ignore[no-any-return]
 
 

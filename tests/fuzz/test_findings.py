@@ -127,7 +127,7 @@ def test_what_does_not_fail_again_is_left_as_it_is() -> None:
 def test_no_entry_no_replay(tmp_path: Path) -> None:
     assert list(replay([tmp_path], ("cpu",), Runner(Setup()).run)) == []
     (tmp_path / corpus.PROGRAM).write_text("{}")
-    with pytest.raises(ValueError, match="no folder of a corpus"):
+    with pytest.raises(ValueError, match="no part of a corpus"):
         list(corpus.entries([tmp_path]))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from model_support import bits, execute
-from stackgrad.compiler.ir.types import SCALARS, f32, f64, i32
+from stackgrad.compiler.ir.types import SCALARS, f32, f64, i32, u1
 from stackgrad.harness.model import Program, from_json, render_ir, render_source, to_json
 from stackgrad.harness.model import nodes as m
 from stackgrad.harness.model.dialects import DIALECTS, NotInDialect
@@ -117,16 +117,16 @@ def test_json_keeps_every_bit() -> None:
     values = (0.1, -0.0, 5e-324, math.inf, -math.inf, 1.7976931348623157e308, math.nan)
     inputs = m.Inputs((("x", values), ("c", (2**62, -1))), (("flag", True),))
     fields = (m.Field("x", f64, (7,)), m.Field("c", i32, (2,)))
-    again = from_json(to_json(Program(m.Kernel("k", ()), fields, (), inputs)))
+    again = from_json(to_json(Program(m.Kernel("k", ()), fields, (m.Param("flag", u1),), inputs)))
     content = dict(again.inputs.arrays)
     assert [v.hex() for v in content["x"]] == [v.hex() for v in values]  # type: ignore[union-attr]
     assert content["c"] == (2**62, -1) and again.inputs.scalars[0][1] is True
 
 
 def test_json_of_something_else() -> None:
-    with pytest.raises(ValueError, match="holds a Field, not a Program"):
+    with pytest.raises(ValueError, match="'Field' is not the class of Program"):
         from_json('{"is": "Field", "name": "x", "dtype": {"type": "f32"}}')
-    with pytest.raises(ValueError, match="no class 'Exit'"):
+    with pytest.raises(ValueError, match="'Exit' is not the class of Program"):
         from_json('{"is": "Exit"}')
 
 

@@ -6,14 +6,17 @@ import json
 import random
 from pathlib import Path
 
+from ..backends.folders import write_beside
+from ..backends.registry import UnknownBackend
 from ..harness.campaign.page import page
-from ..harness.campaign.plain import from_plain, total
+from ..harness.campaign.plain import total
 from ..harness.campaign.report import report
 from ..harness.campaign.reproducers import reproducers
 from ..harness.campaign.run import Cluster, Pool, Processes, run
 from ..harness.campaign.spec import Spec
 from ..harness.campaign.store import SPEC, Store
 from ..harness.campaign.unit import UnitError
+from ..harness.executors import present_backends
 from ..harness.mutants import MUTANTS
 from . import CommandError
 from .fuzz import kept, panel_of, table, wanted_backends
@@ -31,6 +34,8 @@ def run_campaign(given: argparse.Namespace) -> int:
             found = run(store, _pool(given), given.cases, given.seconds, status.show)
     except UnitError as error:
         raise CommandError(str(error), 1) from None
+    except ValueError as error:  # something in the folder is none of ours
+        raise CommandError(str(error)) from None
     print(table(found))
     print(f"{store.folder}: `stackgrad report {store.folder}` makes a page of it; the same command goes on")
     return 1 if found.findings else 0
@@ -71,14 +76,26 @@ def run_report(given: argparse.Namespace) -> int:
     folder = Path(given.folder)
     try:
         store = Store(folder)
-    except ValueError as error:
+        findings = total(part for _, part in store.results()).findings
+        here = tuple(e.name for e in present_backends(store.spec.backends)[0])
+    except (ValueError, UnknownBackend) as error:
         raise CommandError(str(error)) from None
-    findings = total(map(from_plain, store.results())).findings
-    small = kept(findings, store.spec.backends, store.spec.mutant, given.reduce) if given.reduce else findings
-    panel = panel_of(store.spec.backends)
+    small, panel = findings, panel_of(here)
+    if given.reduce:
+        small = kept(findings, wanted_backends(",".join(store.spec.backends)), store.spec.mutant, given.reduce)
     plain = report(store, small, reproducers(small, panel.backends, store.spec.mutant))
-    html, twin = Path(given.html or folder / "report.html"), Path(given.json or folder / "report.json")
-    html.write_text(page(plain, given.title), encoding="utf-8")
-    twin.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    html = _written(given.html, folder / "report.html", page(plain, given.title))
+    twin = _written(given.json, folder / "report.json", json.dumps(plain, indent=1) + "\n")
     print(f"{plain['summary']['cases']} cases, {len(findings)} findings: {html}, {twin}")
     return 0
+
+
+def _written(named: str | None, default: Path, text: str) -> Path:
+    """Write a file that the user named, or one in the folder of the campaign, where a link is replaced: somebody else
+    may have put it there.
+    """
+    if named:
+        Path(named).write_text(text, encoding="utf-8")
+        return Path(named)
+    write_beside(default, text)
+    return default

@@ -57,7 +57,7 @@ def run(given: argparse.Namespace) -> int:
         hunted = run_hunt(given, peers, backends, seconds or DEFAULT_SECONDS)
         found = hunted.statistics
         for finding in kept(found.findings, backends):
-            report(finding, corpus.write(root, finding))
+            report(finding, keep(root, finding))
         return 1 if found.findings or hunted.families.known or failed else 0
     with Status() as status:
         sample = partial(draw, profile=given.profile)
@@ -67,7 +67,7 @@ def run(given: argparse.Namespace) -> int:
         )
     print(table(found))
     for finding in kept(found.findings, backends):
-        report(finding, corpus.write(root, finding))
+        report(finding, keep(root, finding))
     return 1 if found.findings or failed else 0
 
 
@@ -110,6 +110,14 @@ def kept(
     with MUTANTS[mutant].planted() if mutant else nullcontext():
         panel = panel_of(backends)
         return distinct(small, lambda finding: name_of(finding, panel))
+
+
+def keep(root: Path, finding: Finding) -> Path:
+    """Write a finding into a corpus. Raises CommandError."""
+    try:
+        return corpus.write(root, finding)
+    except OSError as error:
+        raise CommandError(f"a finding cannot be kept in {root}: {error.strerror}") from None
 
 
 def panel_of(backends: tuple[str, ...]) -> Panel:
@@ -165,7 +173,7 @@ def run_reduce(given: argparse.Namespace) -> int:
     if finding is None:
         return 0
     small = kept([finding], finding.plan.backends)[0]
-    report(small, corpus.write(Path(given.folder).parent, small))
+    report(small, keep(Path(given.folder).parent, small))
     return 1
 
 

@@ -1,0 +1,29 @@
+"""The words and numbers of stored cases: plans, verdicts, and what campaigns keep of their units."""
+from __future__ import annotations
+
+from ...compiler.ad.policies import POLICIES
+from ..model.dialects import DIALECTS
+from ..plain_data import TEXT, Key, Limits, Schema, Words, matching, one_of
+from .plan import RELATED_BY
+
+BACKEND = matching("the name of an executor", "[a-z][a-z0-9-]*")
+"""Looked up in the table of backends when it is asked to run."""
+PEER = one_of(sorted(DIALECTS.keys() - {"stackgrad"}))
+DIRECTION = matching("a direction", "[a-z]+")
+COMPARED = matching("the name of what was compared", r"[A-Za-z][A-Za-z0-9 _.-]*|")
+"""Executors, relations, exceptions of the harness."""
+
+WORDS: dict[Key, Words] = {
+    ("Plan", "backends"): BACKEND, ("Plan", "peers"): PEER, ("Plan", "policy"): one_of(("", *POLICIES)),
+    ("Plan", "of_arrays"): one_of(("", *POLICIES)), ("Plan", "only"): COMPARED,
+    ("Plan", "relations"): one_of(RELATED_BY), ("Plan", "relate_on"): one_of(("reference", "backends", "both")),
+    ("Stored", "failed"): COMPARED,
+    ("Judged", "direction"): DIRECTION, ("Judged", "executor"): COMPARED, ("Judged", "reference"): COMPARED,
+    ("Judged", "reason"): TEXT,
+}  # fmt: skip
+LIMITS: dict[Key, Limits] = {
+    ("Plan", "launches"): Limits(1, 8), ("Plan", "effort"): Limits(0, 3), ("Plan", "lanes"): Limits(1, 64),
+    ("Plan", "threads"): Limits(1, 64), ("Plan", "stacks"): Limits(0, 1 << 30), ("Plan", "part"): Limits(0, 1 << 16),
+}  # fmt: skip
+
+SCHEMA = Schema(WORDS, LIMITS)

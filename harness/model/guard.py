@@ -1,0 +1,70 @@
+"""A second look at the text of a program before Python runs it: it holds what kernels are made of and nothing else.
+
+Programs are read by closed tables (`words`), so their text cannot hold anything foreign. Should a table ever let
+something through, this stops it: no import, no lambda, no hidden name, none of Python's own but a few, and builtins
+that open nothing.
+"""
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable
+
+from ..plain_data import Malformed
+
+_NODES = (
+    ast.Module, ast.FunctionDef, ast.ClassDef, ast.arguments, ast.arg, ast.Return, ast.Assign, ast.AnnAssign,
+    ast.AugAssign, ast.For, ast.While, ast.If, ast.Assert, ast.Expr, ast.Pass, ast.Break, ast.Continue, ast.BoolOp,
+    ast.NamedExpr, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.ListComp, ast.GeneratorExp, ast.comprehension, ast.Compare,
+    ast.Call, ast.keyword, ast.Constant, ast.Attribute, ast.Subscript, ast.Name, ast.List, ast.Tuple, ast.Slice,
+    ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop,
+)  # fmt: skip
+_CONSTANTS = (bool, int, float, str, type(None))
+_CALLED = ("abs", "min", "max", "round", "range", "reversed", "sum", "int", "float", "bool")
+BUILTINS = {name: getattr(builtins, name) for name in (*_CALLED, "AssertionError", "__build_class__")}
+"""The builtins of a program's text."""
+
+
+def guarded(text: str, file: str, alias: str, given: Iterable[str]) -> ast.Module:
+    """The tree of a text. alias: of the package of the language; given: names of what is there beside it. Raises
+    Malformed for a tree that no kernel has, SyntaxError for no Python.
+    """
+    tree = ast.parse(text, file)
+    nodes = list(ast.walk(tree))
+    known = {alias, *given, *_CALLED, *_bound(nodes)}
+    for node in nodes:
+        reason = _foreign(node, known)
+        if reason:
+            place = f"{file}:{getattr(node, 'lineno', 1)}"
+            raise Malformed(f"{place}: the text of a program has {reason}", "report this: no program has such a text")
+    return tree
+
+
+def _bound(nodes: Iterable[ast.AST]) -> set[str]:
+    """Names that the text gives a meaning."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+    return found
+
+
+def _foreign(node: ast.AST, known: set[str]) -> str:
+    """What a kernel does not have; empty if it may have this node."""
+    if not isinstance(node, _NODES):
+        return f"a {type(node).__name__}"
+    if isinstance(node, ast.Constant) and not isinstance(node.value, _CONSTANTS):
+        return f"a constant {ascii(node.value)[:40]}"
+    names = [getattr(node, kind, None) or "" for kind in ("id", "attr", "arg", "name")]
+    hidden = [name for name in names if name.startswith("_")]
+    if hidden:
+        return f"the name {hidden[0]}"
+    if isinstance(node, ast.Name) and node.id not in known and hasattr(builtins, node.id):
+        return f"the name {node.id}, which only Python defines"
+    if isinstance(node, ast.Call) and not isinstance(node.func, (ast.Name, ast.Attribute)):
+        return "a call of what is no function"
+    return ""
