@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from .apart import ALONE
 from .launch import GRAD
 from .model import Program, render_source
 from .model.dialects import DIALECTS, NotInDialect
@@ -64,7 +65,7 @@ def installed(package: str, python: str) -> str | None:
     """The version of a package that an interpreter has, or None; without importing it."""
     if python == sys.executable and not find_spec(package):
         return None
-    ask = f"from importlib.metadata import version; print(version({package!r}))"
+    ask = f"{ALONE}from importlib.metadata import version; print(version({package!r}))"
     found = subprocess.run([python, "-c", ask], capture_output=True, text=True)
     return found.stdout.strip() or None
 

@@ -10,7 +10,6 @@ import sys
 import time
 from functools import partial
 
-from ..apart import module_command
 from ..fuzz.loop import fuzz
 from ..strategies import sample
 from . import spec as specs
@@ -34,7 +33,7 @@ def run(spec: Spec, unit: int) -> Plain:
 
 def run_apart(text: str, unit: int) -> Plain:
     """The same in another process. text: of a spec. Raises UnitError."""
-    command = module_command(sys.executable, __name__)
+    command = [sys.executable, "-P", "-m", __name__]  # nothing is imported from where this runs
     ended = subprocess.run(command, input=f"{unit} {text}", capture_output=True, text=True)
     if ended.returncode:
         last = ended.stderr.strip().splitlines()[-1:] or [f"status {ended.returncode}"]

@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from ...backends import disk_cache
+from ..apart import starting
 from ..executors import backend_named
 from ..model import Program
 from ..mutants import MUTANTS
@@ -117,7 +118,8 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(other, self.setup), daemon=True)
-        self._process.start()
+        with starting():  # in the folder of a stranger, maybe
+            self._process.start()
         other.close()
         self._ready = False
 

@@ -13,20 +13,33 @@ from typing import Any
 
 from ..plain_data import Malformed
 from . import nodes as m
-from .walk import walk_program
+from .walk import blocks, walk_program
 
 MOST_NUMBERS = 1 << 21
 """Numbers of all inputs of a program."""
 MOST_NODES = 1 << 17
 """Nodes of a program when calls are inlined and loops unrolled."""
 
+MOST_MEMBERS = 256
+MOST_BLOCKS = 80
+"""Blocks in each other; Python takes 100 and a rendered file has some of its own. `elif` is no further block."""
+LEAST: dict[type, dict[str, int]] = {
+    m.Compare: {"operands": 2, "ops": 1}, m.Logic: {"operands": 2}, m.Call: {"args": 1}, m.Vector: {"items": 1},
+    m.Matrix: {"rows": 1}, m.Part: {"indices": 1}, m.Box: {"axes": 1}, m.Assign: {"targets": 1, "values": 1},
+    m.For: {"indices": 1}, m.Make: {"values": 1},
+}  # fmt: skip
+"""How many items lists must have so that there is something to write."""
+
 
 def check(program: m.Program) -> None:
     """Raises Malformed for a program that does not hang together, or that is far larger than its text."""
     _names(program)
+    _at(".structs", lambda: _types(program))
     for place, field in enumerate(program.fields):
         _at(f".fields[{place}]", lambda f=field: _field(f))  # type: ignore[misc]
     _at(".inputs", lambda: _inputs(program))
+    _at(".kernel", lambda: _lists(program))
+    _at(".kernel", lambda: _blocks(program))
     _at(".kernel", lambda: _members(program))
     _at(".kernel", lambda: _size(program))
 
@@ -55,6 +68,38 @@ def _once(names: Iterable[str], what: str) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise Malformed(f"{twice[0]} names two {what}", "give each a name of its own")
+
+
+def _types(program: m.Program) -> None:
+    """Types are made of those before them; what names a type names one of them, and has all of its members."""
+    paths: dict[str, list[str]] = {}
+    for kind in program.structs:
+        found = []
+        for p in kind.members:
+            if p.struct:
+                found += [f"{p.name}.{path}" for path in _known(p.struct, paths)]
+            elif p.dtype is None:
+                raise Malformed(f"{p.name} of {kind.name} has no type", "give it one")
+            else:
+                found.append(p.name)
+        if not found or len(found) > MOST_MEMBERS:
+            raise Malformed(f"the type {kind.name} has {len(found)} members", f"write 1 to {MOST_MEMBERS}")
+        paths[kind.name] = found
+    used = [p.struct for f in program.kernel.functions for p in f.params] + [p.struct for p in program.arguments]
+    for name in filter(None, (*used, *(n.struct for n in walk_program(program) if isinstance(n, m.Make)))):
+        _known(name, paths)
+    for owner in {f.owner for f in program.fields}:
+        own = [f for f in program.fields if f.owner == owner]
+        kinds = {f.struct for f in own}
+        wanted = {f"{owner}.{path}" for path in _known(min(kinds), paths)} if kinds != {""} else {owner}
+        if len(kinds) > 1 or {f.name for f in own} != wanted:
+            raise Malformed(f"the fields of {owner} are not those of its type", "write one for each member")
+
+
+def _known(name: str, paths: dict[str, list[str]]) -> list[str]:
+    if name not in paths:
+        raise Malformed(f"{name or 'a field'} has no type that is known so far", "declare types before they are used")
+    return paths[name]
 
 
 def _field(field: m.Field) -> None:
@@ -90,6 +135,35 @@ def _same(name: str, found: set[str], wanted: set[str], what: str) -> None:
     for other in sorted(found ^ wanted):
         reason = f"{name} lacks {other}" if other in wanted else f"{name} has {other}, which is no {what}"
         raise Malformed(reason, f"give each {what} its content")
+
+
+def _lists(program: m.Program) -> None:
+    for node in walk_program(program):
+        for name, least in LEAST.get(type(node), {}).items():
+            if len(getattr(node, name)) < least:
+                raise Malformed(f"{name} of a {type(node).__name__} are too few", f"write {least} or more")
+        if isinstance(node, m.Compare) and len(node.operands) != len(node.ops) + 1:
+            raise Malformed("a comparison has other operators than operands", "write one operator fewer")
+        if isinstance(node, m.Matrix) and {len(row) for row in node.rows} != {len(node.rows[0]) or 1}:
+            raise Malformed("rows of a matrix differ in length", "write as many entries in each")
+
+
+def _blocks(program: m.Program) -> None:
+    bodies = [program.kernel.body, *(f.body for f in program.kernel.functions)]
+    if max(map(_depth, bodies)) > MOST_BLOCKS:
+        raise Malformed(f"more than {MOST_BLOCKS} blocks are in each other", "nest fewer loops and branches")
+
+
+def _depth(block: m.Block) -> int:
+    """Of blocks in each other; the alternative of a branch that is a branch is written `elif`."""
+    deepest = 1
+    for stmt in block:
+        found = blocks(stmt)
+        if isinstance(stmt, m.If) and len(stmt.orelse) == 1 and isinstance(stmt.orelse[0], m.If):
+            deepest = max(deepest, 1 + _depth(stmt.then), _depth(stmt.orelse))
+        elif found:
+            deepest = max(deepest, *(1 + _depth(inner) for inner in found))
+    return deepest
 
 
 def _members(program: m.Program) -> None:

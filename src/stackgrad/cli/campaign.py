@@ -19,7 +19,7 @@ from ..harness.campaign.unit import UnitError
 from ..harness.executors import present_backends
 from ..harness.mutants import MUTANTS
 from . import CommandError
-from .fuzz import kept, panel_of, table, wanted_backends
+from .fuzz import explained, kept, panel_of, table, wanted_backends
 from .live import Status
 from .peers import wanted_peers
 
@@ -81,9 +81,10 @@ def run_report(given: argparse.Namespace) -> int:
     except (ValueError, UnknownBackend) as error:
         raise CommandError(str(error)) from None
     small, panel = findings, panel_of(here)
-    if given.reduce:
-        small = kept(findings, wanted_backends(",".join(store.spec.backends)), store.spec.mutant, given.reduce)
-    plain = report(store, small, reproducers(small, panel.backends, store.spec.mutant))
+    with explained(f"findings of {folder} cannot be run again"):
+        if given.reduce:
+            small = kept(findings, wanted_backends(",".join(store.spec.backends)), store.spec.mutant, given.reduce)
+        plain = report(store, small, reproducers(small, panel.backends, store.spec.mutant))
     html = _written(given.html, folder / "report.html", page(plain, given.title))
     twin = _written(given.json, folder / "report.json", json.dumps(plain, indent=1) + "\n")
     print(f"{plain['summary']['cases']} cases, {len(findings)} findings: {html}, {twin}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from ..backends.registry import UnknownBackend
+from ..compiler.errors import StackgradError
 from ..harness.executors import JUDGED, backend_named, present_backends
 from ..harness.fuzz import corpus
 from ..harness.fuzz.bisect import Bisector, name_of
@@ -24,6 +25,7 @@ from ..harness.fuzz.statistics import Finding, Statistics
 from ..harness.fuzz.worker import Setup, Worker
 from ..harness.model.source import definitions
 from ..harness.mutants import MUTANTS
+from ..harness.plain_data import without_controls
 from ..harness.strategies import sample as draw
 from . import CommandError
 from .live import Status
@@ -112,6 +114,18 @@ def kept(
         return distinct(small, lambda finding: name_of(finding, panel))
 
 
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Turn what a program raises that was never a kernel, as a stranger's may be, into a CommandError."""
+    try:
+        yield
+    except (StackgradError, CommandError):
+        raise
+    except Exception as error:
+        said = without_controls(str(error)).splitlines()[:1]
+        raise CommandError(": ".join([what, type(error).__name__, *said])) from None
+
+
 def keep(root: Path, finding: Finding) -> Path:
     """Write a finding into a corpus. Raises CommandError."""
     try:
@@ -172,7 +186,8 @@ def run_reduce(given: argparse.Namespace) -> int:
     finding = _failing(given)
     if finding is None:
         return 0
-    small = kept([finding], finding.plan.backends)[0]
+    with explained(f"{given.folder} cannot be made smaller"):
+        small = kept([finding], finding.plan.backends)[0]
     report(small, keep(Path(given.folder).parent, small))
     return 1
 
@@ -185,9 +200,10 @@ def run_bisect(given: argparse.Namespace) -> int:
     key = corpus.failed_key(finding.judged)
     if key is None:
         raise CommandError(f"the process died ({finding.crash}): there are no values to compare", 1)
-    bisector = Bisector(finding.program, finding.plan, key, panel_of(finding.plan.backends))
     print(finding.title)
-    found = [bisector.statement()] + ([bisector.first_pass()] if given.passes else [])
+    with explained(f"{given.folder} cannot be bisected"):
+        bisector = Bisector(finding.program, finding.plan, key, panel_of(finding.plan.backends))
+        found = [bisector.statement()] + ([bisector.first_pass()] if given.passes else [])
     for suspect in found:
         print(suspect or "nothing found: the executors agree when they are watched")
     return 1
