@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
 
 from ..forks import free_in_child
 from .line_table import CodeTable, read_object
@@ -55,10 +55,12 @@ class CodeMap:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder.absolute()
         self._number = 0
-        self._dump: BinaryIO = (self.folder / f"jit-{os.getpid()}.dump").open("w+b")
+        self._dump: BinaryIO = _new(self.folder / f"jit-{os.getpid()}.dump", "x+b")
         atexit.register(self._dump.close)
         machine = _MACHINES.get(platform.machine(), 0)
         self._write(_HEADER.pack(0x4A695444, 1, _HEADER.size, machine, 0, os.getpid(), _now(), 0))
+        self._script: IO[str] = _new(self.folder / f"{os.getpid()}.gdb", "x")
+        atexit.register(self._script.close)
         # perf finds the file by its being mapped as code.
         self._mark = mmap.mmap(self._dump.fileno(), _HEADER.size, prot=mmap.PROT_READ | mmap.PROT_EXEC)
 
@@ -66,20 +68,27 @@ class CodeMap:
         """A module: its object file, and the addresses of what it exports."""
         path = self.folder / f"{''.join(c if c.isalnum() or c in '._-' else '_' for c in name)}.{self._number}.o"
         self._number += 1
-        path.write_bytes(image)
+        with _new(path, "xb") as file:
+            file.write(image)
         table = read_object(image)
         known = {function.name: function.address for function in table.functions}
         base = next((address - known[export] for export, address in addresses.items() if export in known), None)
         if base is None:
             return
-        with (self.folder / f"{os.getpid()}.gdb").open("a") as script:
-            script.write(f'add-symbol-file "{path}" -s .text {base:#x}\n')
+        self._script.write(f'add-symbol-file "{path}" -s .text {base:#x}\n')
+        self._script.flush()
         for record in _records(name, table, base, self._number):
             self._write(record)
 
     def _write(self, data: bytes) -> None:
         self._dump.write(data)
         self._dump.flush()
+
+
+def _new(path: Path, mode: str) -> Any:
+    """A new file, of this user alone, in the place of what lay there: gdb runs what the script says."""
+    path.unlink(missing_ok=True)
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 def _records(module: str, table: CodeTable, base: int, number: int) -> Iterator[bytes]:

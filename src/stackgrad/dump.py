@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,18 @@ if TYPE_CHECKING:
 
 
 def dump_kernels(source: Kernel, lowered: Lowered, kind: str) -> None:
-    """Write the texts of a kernel into the folder STACKGRAD_DUMP_IR, if that is set."""
+    """Write the texts of a kernel into the folder STACKGRAD_DUMP_IR, if that is set. A link in the place of a file is
+    replaced: others may write to the folder.
+    """
     folder = os.environ.get("STACKGRAD_DUMP_IR")
     if not folder:
         return
+    from .backends.folders import write_beside
     from .compiler.ir.printer import print_kernel
 
     Path(folder).mkdir(parents=True, exist_ok=True)
     texts = {"source": source, kind: lowered.kernel, f"{kind}.counting": lowered.counting}
     for stage, kernel in texts.items():
         if kernel is not None:
-            (Path(folder) / f"{source.name}.{stage}.ir").write_text(print_kernel(kernel))
+            name = re.sub(r"[^\w.<>-]", "_", source.name)
+            write_beside(Path(folder) / f"{name}.{stage}.ir", print_kernel(kernel))

@@ -14,7 +14,10 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import stackgrad as sg
+from stackgrad.backends import disk_cache
 from stackgrad.backends.disk_cache import CacheWarning, DiskCache, key
 from stackgrad.backends.folders import Folder, open_parent
 
@@ -171,6 +174,38 @@ def test_the_command_that_the_warning_names_clears_the_folder(cache: DiskCache) 
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (0, f"{cache.folder}: 2 entries removed\n"), ended.stderr
     assert not list(cache.folder.iterdir())
+
+
+def test_a_program_meets_strange_entries(folder: Path) -> None:
+    """Everything that was kept of it is exchanged: it is compiled again, with one warning, and is right."""
+    assert doubled() == [2.0, 4.0, 6.0]
+    kept = DiskCache(folder).entries()
+    assert len(kept) >= 2
+    for number, entry in enumerate(kept):
+        data = entry.path.read_bytes()
+        entry.path.unlink()
+        list(STRANGE.values())[number % len(STRANGE)](entry.path, data)
+    disk_cache._CHOICE.known.clear()  # as in the next process
+    with pytest.warns(CacheWarning) as caught:
+        assert doubled() == [2.0, 4.0, 6.0]
+    assert len(caught) == 1
+
+
+def doubled() -> list[float]:
+    """What a kernel makes of 1, 2, 3 in a new runtime."""
+    sg.init(arch=sg.cpu)
+    x = sg.field(sg.f32, shape=3)
+    x.from_numpy(np.array([1, 2, 3], np.float32))
+
+    @sg.kernel
+    def double() -> None:
+        for i in x:
+            x[i] *= 2.0
+
+    double()
+    found: list[float] = x.to_numpy().tolist()
+    sg.reset()
+    return found
 
 
 # ---- the folder itself ----------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What a driver made of a module is on disk for the next process, by module, device and driver."""
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,24 @@ def test_damaged_entries_and_those_that_the_driver_refuses_are_ignored(
         run(vulkan, 1.0)
     run(vulkan, 1.0)
     assert driver.given == [b"", b"", b"", CONTENT]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_strange_entries_do_not_reach_the_driver(vulkan: VulkanBackend, driver: Driver, kind: str) -> None:
+    """One that would be waited for without end, and one that is somewhere else."""
+    run(vulkan, 1.0)
+    cache = disk_cache.active()
+    assert cache is not None
+    (own,) = [e.path for e in cache.entries() if e.path.read_bytes().endswith(b"code")]
+    if kind == "link":
+        own.symlink_to(own.rename(own.with_name("elsewhere")))
+    else:
+        own.unlink()
+        os.mkfifo(own)
+    with pytest.warns(disk_cache.CacheWarning, match=f"it is a {kind}"):
+        run(vulkan, 1.0)
+    run(vulkan, 1.0)
+    assert driver.given == [b"", b"", CONTENT]
 
 
 def test_what_the_driver_gives_of_an_empty_cache_is_its_head(vulkan: VulkanBackend) -> None:
