@@ -12,6 +12,7 @@ import os
 import shutil
 import stat
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -206,10 +207,8 @@ def make_private(path: Path) -> None:
         missing.append(path)
         path = path.parent
     for place in reversed(missing):
-        try:
+        with suppress(FileExistsError):  # another process was faster
             os.mkdir(place, 0o700)
-        except FileExistsError:  # another process was faster
-            pass
 
 
 def write_beside(path: Path, text: str) -> None:

@@ -1,5 +1,6 @@
-"""Processes that import nothing from the folder they are started in, or that their script lies in: it may be a stranger's,
-and `python FILE`, `python -c` and `python -m` look there first.
+"""Processes that import nothing from the folder they are started in, or that their script lies in.
+
+It may be a stranger's, and `python FILE`, `python -c` and `python -m` look there first.
 
 Started as a script of its own, this runs another script so; it imports nothing of this project.
 """

@@ -189,7 +189,7 @@ class _Reader:
         self.left = schema.most
 
     def read(self, shape: _Shape, data: Any, depth: int) -> Any:
-        """What data stands for in a place. Few calls lie between an object and those in it: nesting is bounded by them."""
+        """What data stands for in a place. Few calls lie between an object and those in it: they bound nesting."""
         kind = type(data)
         if kind in (list, tuple) and (shape.items or shape.fixed is not None):
             found: list[Any] = []

@@ -80,7 +80,7 @@ def _made(corpus: Folder, name: str) -> Folder:
 
 
 def read(folder: Path) -> Entry:
-    """A folder that `write` made. Raises ValueError, naming the file, the place in it and the reason, for anything else.
+    """A folder that `write` made. Raises ValueError, naming the file, the place and the reason, for anything else.
     The folder itself may be a link, because the user named it; nothing in it may.
     """
     try:
@@ -113,7 +113,7 @@ def refused(path: Path, error: Exception) -> ValueError:
 
 
 def entries(roots: Iterable[Path]) -> Iterator[Entry]:
-    """Every entry at or in some folders, in order of name; in a folder that is not there are none. Raises ValueError."""
+    """Every entry at or in some folders, in order of name; a folder that is not there has none. Raises ValueError."""
     for root in roots:
         try:
             with Folder(root, follow=True) as held:

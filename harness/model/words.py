@@ -17,10 +17,11 @@ from .lower_expressions import COMPARISONS, FUNCTIONS, OPERATORS, PRODUCTS
 from .lower_places import SWIZZLES
 from .lower_vectors import METHODS
 
-OF_FILES = frozenset(
-    "json sys np numpy arch is_array fill numbers result error version PACKAGE ARRAYS KINDS BEFORE SEEDS RIGHT loss "
-    "differences gradient close launch launch_backward measured found status right agrees name".split()
-)
+OF_FILES = frozenset((
+    "json", "sys", "np", "numpy", "arch", "is_array", "fill", "numbers", "result", "error", "name", "version",
+    "PACKAGE", "ARRAYS", "KINDS", "BEFORE", "SEEDS", "RIGHT", "loss", "differences", "gradient", "close", "launch",
+    "launch_backward", "measured", "found", "status", "right", "agrees",
+))  # fmt: skip
 """Names of the files that programs are rendered into."""
 RESERVED = frozenset((
     *dir(builtins), *keyword.kwlist, *OF_FILES, *(d.alias for d in DIALECTS.values()),

@@ -1,5 +1,6 @@
-"""What a stranger may lay into the folder of the cache, or in place of it: it is a miss and one warning, read by nobody,
-waited for by nobody, and `stackgrad cache --clear` removes it and nothing else.
+"""What a stranger may lay into the folder of the cache, or in place of it: it is a miss and one warning.
+
+Nobody reads it or waits for it, and `stackgrad cache --clear` removes it and nothing else.
 """
 from __future__ import annotations
 
@@ -252,13 +253,13 @@ def test_a_folder_above_it_that_others_may_write_to(cache: DiskCache, tmp_path: 
 
 
 def test_a_link_above_it_that_lies_where_others_may_write(cache: DiskCache, tmp_path: Path) -> None:
-    shared = tmp_path / "shared"
+    shared = tmp_path / "public"
     shared.mkdir()
     (shared / "link").symlink_to(tmp_path)
     assert DiskCache(shared / "link" / "cache").get(OTHER) == b"content"
     shared.chmod(0o777)
     is_refused(shared / "link" / "cache", "others may put another folder in its place")
-    (tmp_path / "way").symlink_to("shared/link")
+    (tmp_path / "way").symlink_to("public/link")
     assert open_parent(tmp_path / "way" / "cache") == str(shared)
     (shared / "round").symlink_to("round")
     assert open_parent(shared / "round" / "cache") != ""

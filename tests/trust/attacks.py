@@ -17,6 +17,7 @@ SEEDS = range(60)
 """Together the programs of these have every field of text that programs have; a test says so."""
 
 Place = tuple[Any, ...]
+Key = tuple[str, str]
 
 
 def programs() -> list[dict[str, Any]]:
@@ -69,7 +70,7 @@ WRONG: list[Any] = [
 """Values that almost no field may hold."""
 
 
-def walk(data: Any, place: Place = (), owner: tuple[str, str] = ("", "")) -> Iterator[tuple[Place, tuple[str, str], Any]]:
+def walk(data: Any, place: Place = (), owner: Key = ("", "")) -> Iterator[tuple[Place, Key, Any]]:
     """Every value with its place, and the class and field that it belongs to."""
     yield place, owner, data
     if isinstance(data, dict):
@@ -93,6 +94,6 @@ def changed(data: Any, place: Place, value: Any) -> str:
     return json.dumps(made)
 
 
-def is_text(owner: tuple[str, str], place: Place, value: Any) -> bool:
+def is_text(owner: Key, place: Place, value: Any) -> bool:
     """Whether a value is a word of a program, and not part of how JSON says a number, a type or a class."""
     return isinstance(value, str) and place[-1] not in ("is", "real", "type")

@@ -19,9 +19,11 @@ from stackgrad.harness.campaign.page import page
 from stackgrad.harness.campaign.plain import SCHEMA as UNITS
 from stackgrad.harness.campaign.plain import Found, Unit, from_plain, to_plain
 from stackgrad.harness.campaign.report import report
+from stackgrad.harness.campaign.reproducers import reproducer
 from stackgrad.harness.campaign.spec import SCHEMA as SPECS
 from stackgrad.harness.campaign.spec import Spec
 from stackgrad.harness.campaign.store import Store
+from stackgrad.harness.executors import backend_named
 from stackgrad.harness.findings.store import confirm
 from stackgrad.harness.fuzz import corpus
 from stackgrad.harness.fuzz.corpus import Stored
@@ -94,7 +96,9 @@ def sparse(path: Path) -> None:
 
 CANARY = "open('canary', 'w')"
 ATTACKS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "code in a name": (with_name(f"k(): ...; import os; {CANARY}"), "program.json is no part of a corpus: $.kernel.name"),
+    "code in a name": (
+        with_name(f"k(): ...; import os; {CANARY}"), "program.json is no part of a corpus: $.kernel.name",
+    ),
     "a builtin as a name": (with_name("exec"), "$.kernel.name: 'exec' is not a name"),
     "code in a plan": (in_plan(policy=CANARY), "plan.json is no part of a corpus: $.plan.policy"),
     "a plan that never ends": (in_plan(launches=10**9), "$.plan.launches: 1000000000 is not from 1 to 8"),
@@ -310,7 +314,8 @@ def test_a_command_started_in_the_folder_of_a_stranger(entry: Path, tmp_path: Pa
     """The command and the processes that it starts."""
     liars(entry.parent)
     command = Path(sys.executable).with_name("stackgrad")
-    ended = subprocess.run([command, "replay", ".", "--backends", "cpu"], capture_output=True, text=True, cwd=entry.parent)
+    replay = [command, "replay", ".", "--backends", "cpu"]
+    ended = subprocess.run(replay, capture_output=True, text=True, cwd=entry.parent)
     assert ended.returncode == 0 and "replayed 1 entries, 0 failed" in ended.stdout, ended.stderr
     assert not (entry.parent / "canary").exists()
 
@@ -328,8 +333,8 @@ def test_asking_for_the_version_of_a_peer_imports_nothing_from_there(
 
 def liars(folder: Path) -> None:
     """Modules that have the names of those that a process imports first."""
-    names = ("json", "numpy", "subprocess", "runpy", "stackgrad", "random", "multiprocessing", "csv", "email", "re", "ast")
-    for name in names:
+    names = "json numpy subprocess runpy stackgrad random multiprocessing csv email re ast"
+    for name in names.split():
         (folder / f"{name}.py").write_text("open('canary', 'w')\nraise SystemExit(9)\n")
 
 
@@ -342,6 +347,17 @@ def test_scripts_of_findings_import_nothing_that_lies_beside_them(tmp_path: Path
     plain = subprocess.run([sys.executable, str(script)], capture_output=True, cwd=tmp_path)
     assert plain.returncode == 1 and (tmp_path / "canary").exists(), "run as a plain script it does import it"
     assert apart.script_command("python3", "x")[0] == "python3"
+
+
+def test_native_code_of_a_report_runs_only_what_the_reference_has_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index outside would write somewhere into this process."""
+    cpu = backend_named("cpu")
+    outside = m.Assign((m.Element("y", (m.Number(1 << 20),)),), (m.Number(1.0),))
+    bad = replace(PROGRAM, kernel=m.Kernel("k", (outside,)))
+    finding = Finding(bad, Plan(("cpu",)), (Judged("forward", "cpu", "plain", "disagree", "it did"),))
+    monkeypatch.setattr(type(cpu), "compile", lambda *args: pytest.fail("compiled"))
+    found = reproducer(finding, {"cpu": cpu})["results"]
+    assert "OutOfBounds" in found["reference"][""] and "not run" in found["cpu"][""]
 
 
 # ---- tables ---------------------------------------------------------------------------------------------------

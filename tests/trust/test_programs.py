@@ -1,10 +1,11 @@
-"""Stored programs of strangers: whatever a field says, it is data of the model or an error of ours, and nothing runs."""
+"""Stored programs of strangers: whatever a field says is data of the model or an error of ours, and nothing runs."""
 from __future__ import annotations
 
 import ast
 import json
 import random
 import re
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,7 @@ from stackgrad.compiler.errors import StackgradError
 from stackgrad.compiler.ir.types import f64
 from stackgrad.harness.findings.evidence import Evidence
 from stackgrad.harness.findings.script import script
-from stackgrad.harness.model import Program, from_json, render_source, to_json, trace_program
-from stackgrad.harness.model import guard, loading
+from stackgrad.harness.model import Program, from_json, guard, loading, render_source, to_json, trace_program
 from stackgrad.harness.model import nodes as m
 from stackgrad.harness.model.codec import CLASSES, SCHEMA
 from stackgrad.harness.model.dialects import DIALECTS
@@ -101,7 +101,7 @@ def test_every_class_and_type_with_payloads(valid: list[dict[str, Any]], canary:
     """How JSON says a class, a real or a type is attacked like the words."""
     seen = set()
     for data in valid:
-        for place, owner, value in walk(data):
+        for place, owner, _ in walk(data):
             if place and place[-1] in ("is", "real", "type") and (place[-1], owner) not in seen:
                 seen.add((place[-1], owner))
                 for payload in payloads(canary)[:16]:
@@ -262,9 +262,7 @@ def test_builtins_of_a_program_open_nothing(canary: Path, monkeypatch: pytest.Mo
     """Also without the look at the tree."""
     monkeypatch.setattr(loading, "guarded", lambda text, file, alias, given: ast.parse(text, file))
     for program in smuggled(canary)[::8]:
-        try:
+        with suppress(Exception):
             loading.function_of(program, {"x": None})
-        except Exception:
-            pass
     assert not canary.exists()
     assert not {"open", "exec", "eval", "__import__", "getattr", "compile", "input"} & guard.BUILTINS.keys()
