@@ -244,6 +244,7 @@ def smuggled(canary: Path) -> list[Program]:
     return found
 
 
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
 def test_text_that_no_table_has_seen_is_not_run(canary: Path) -> None:
     """Texts that are Python at all are stopped by what they hold."""
     stopped = 0
@@ -258,6 +259,7 @@ def test_text_that_no_table_has_seen_is_not_run(canary: Path) -> None:
     assert stopped >= 20
 
 
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
 def test_builtins_of_a_program_open_nothing(canary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also without the look at the tree."""
     monkeypatch.setattr(loading, "guarded", lambda text, file, alias, given: ast.parse(text, file))
