@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
+from types import ModuleType
 from typing import Any
 
 from ..ir.nodes import Value
@@ -31,6 +32,7 @@ from .operands import (
     shape_text,
     static,
 )
+from .reads import NameRead, is_builtin
 from .scope import Compound, Fixed, Reference, Variable
 from .source import MISSING, outer_name, outer_names
 
@@ -62,6 +64,8 @@ def outer(t: Tracer, name: str) -> Any:
     local = name in t.active.locals
     found = MISSING if local else outer_name(function, name)
     if found is not MISSING:
+        if not isinstance(found, ModuleType) and not is_builtin(name, function):
+            t.reads.append(NameRead(function, name, found))
         return found
     if (function, name) in t.poisoned:
         raise Poisoned
