@@ -9,6 +9,7 @@ from __future__ import annotations
 import __future__
 
 import ast
+import copy
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product, zip_longest
 from types import CodeType
@@ -40,14 +41,14 @@ def is_text_of(
 
     is_rewritten: what was imported may have more than the text says. imports: names that the file imports.
     """
-    called = _called(tree)
-    guesses = (lambda: called.intersection(code.co_names), set, lambda: called & imports())
+    called, own = _called(tree), {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+    guesses = (lambda: called.intersection(code.co_names) - own, set, lambda: called & imports())
     for owner, guess in product(_owners(code), guesses):
         made = _compiled(tree, code, owner, guess())
         if made is not None and is_same(made, code):
             return True
     if ASSERTIONS in code.co_names:
-        tree = _Unasserted().visit(_copied(tree))
+        tree = _Unasserted().visit(copy.deepcopy(tree))
         is_rewritten = True
     if not is_rewritten:
         return False
@@ -145,6 +146,8 @@ def _is_same_constant(a: Any, b: Any) -> bool:
         return a.co_name == b.co_name and is_same(a, b)
     if isinstance(a, tuple) and isinstance(b, tuple):
         return _are_same(a, b)
+    if isinstance(a, str) and isinstance(b, str) and _BARE in a:  # the full name of a class inside
+        return b.endswith(a.partition(_BARE)[2])
     return _word(a) == _word(b)
 
 

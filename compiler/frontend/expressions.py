@@ -18,6 +18,7 @@ from .broadcasts import broadcast
 from .context import EXPRESSIONS, Handler, Tracer, rows, unpoisoned
 from .conversions import as_matrix, captured, unified
 from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
+from .limits import check_count
 from .memory import declare, is_argument, load, store
 from .operands import (
     UNKNOWN,
@@ -129,6 +130,7 @@ def binary(t: Tracer, op: ast.operator, left: Operand, right: Operand) -> Operan
     """An operator of Python on two operands; sequences are repeated and joined as in Python."""
     count = integer(right)
     if isinstance(left, Pack) and isinstance(op, ast.Mult) and count is not None:
+        check_count(count * len(left.items))
         return Pack(left.items * count)
     if isinstance(left, Pack) and isinstance(right, Pack) and isinstance(op, ast.Add):
         return Pack(left.items + right.items)

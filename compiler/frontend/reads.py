@@ -11,6 +11,7 @@ import builtins
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from operator import attrgetter
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 
 from ..ir.types import Scalar
 from .functions import Function, NDRange
+from .limits import ITEMS
 from .members import Members
 from .protocols import LaunchShape, is_any_field, is_host_matrix, is_host_struct, is_host_view
 
@@ -247,7 +249,7 @@ def _is_pure(called: Any) -> bool:
 
 def listed(found: Any) -> Any:
     """What an expression gave; of an iterator, which gives its items once, the items."""
-    return tuple(found) if isinstance(found, Iterator) else found
+    return tuple(islice(found, ITEMS + 1)) if isinstance(found, Iterator) else found
 
 
 def is_builtin(name: str, function: FunctionType) -> bool:
