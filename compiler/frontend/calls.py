@@ -285,7 +285,10 @@ def _len(t: Tracer, node: ast.Call) -> Operand:
     if isinstance(x, Static) and isinstance(x.value, ShapeOf):
         return Static(len(x.value.field.shape))
     if isinstance(x, Static) and hasattr(x.value, "__len__"):
-        found = len(x.value)
+        try:
+            found = len(x.value)
+        except Exception as error:
+            raise mistyped(f"the length of {describe(x)} fails: {type(error).__name__}: {error}", "correct it") from error
         t.reads += length_read(x.value, found)
         return Static(found)
     raise mistyped(f"{describe(x)} has no length", "use `x.shape[0]` for the extent of a field")
