@@ -11,6 +11,7 @@ import inspect
 import linecache
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from tokenize import TokenError
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
@@ -94,10 +95,7 @@ def _found(code: CodeType, name: str, is_rewritten: bool) -> Source:
         source = _at_its_line(code, name)
         if is_text_of(source.tree, code, is_rewritten, partial(_imports, code.co_filename)):
             return source
-        problem = KernelSyntaxError(
-            f"the text at line {code.co_firstlineno} of {code.co_filename} is not what `{name}` was compiled from",
-            _CHANGED, _place(code)
-        )  # fmt: skip
+        problem = _changed(code, name)
     except KernelSyntaxError as error:
         problem = error
     moved = _elsewhere(code, is_rewritten)
@@ -107,6 +105,13 @@ def _found(code: CodeType, name: str, is_rewritten: bool) -> Source:
 
 
 _CHANGED = "the file changed after it was imported: run the program again, or reload the module"
+
+
+def _changed(code: CodeType, name: str) -> KernelSyntaxError:
+    return KernelSyntaxError(
+        f"the text at line {code.co_firstlineno} of {code.co_filename} is not what `{name}` was compiled from",
+        _CHANGED, _place(code)
+    )  # fmt: skip
 
 
 def _module(file: str) -> ast.Module:
@@ -137,8 +142,10 @@ def _at_its_line(code: CodeType, name: str) -> Source:
     """The definition at the line where the code's stood."""
     try:
         found, first_line = _source_lines(code)
-    except (OSError, TypeError, IndexError, SyntaxError) as error:
+    except (OSError, TypeError, IndexError) as error:
         raise KernelSyntaxError(*_no_source(code, name), _place(code)) from error
+    except (SyntaxError, TokenError) as error:  # the lines from there on end in the middle of something
+        raise _changed(code, name) from error
     lines = tuple(found)
     above = "\n" * (first_line - 1)  # so that the parser counts lines as the file does
     if lines[0][:1] in " \t":
