@@ -74,7 +74,7 @@ class Specialisation:
         gradients = [array.grad for array in self.captured.values() if array.needs_grad]
         self.own = frozenset(map(id, [*self.captured.values(), *gradients]))
         self.reader = None if traced.result is None else Reader(traced.result)
-        self.guards = guards_of(traced.reads)
+        self.guards = program.guards = guards_of(traced.reads)
         self.held: list[Any] = []
         self.alive: weakref.WeakValueDictionary[tuple[int, ...], Binding] = weakref.WeakValueDictionary()
         self._binding: Binding | None = None
