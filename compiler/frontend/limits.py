@@ -5,7 +5,8 @@ A kernel of the size that is refused would compile for minutes, or not at all; e
 from __future__ import annotations
 
 import math
-from collections.abc import Sized
+from collections.abc import Iterable, Sized
+from itertools import islice
 from typing import Any
 
 from .diagnostics import Problem, mistyped
@@ -34,6 +35,14 @@ def check_items(found: Any) -> None:
     """Raises KernelTypeError for more than can be unrolled."""
     if isinstance(found, Sized) and len(found) > ITEMS:
         raise _too_many(len(found))
+
+
+def taken(values: Iterable[Any]) -> list[Any]:
+    """What a static loop runs over. Raises KernelTypeError for more than can be unrolled, TypeError for no items."""
+    check_items(values)
+    found = list(islice(iter(values), ITEMS + 1))
+    check_items(found)
+    return found
 
 
 def check_count(count: int) -> None:

@@ -19,7 +19,7 @@ from .context import STATEMENTS, LoopFrame, Tracer
 from .dependent import append_loop
 from .diagnostics import Poisoned, Problem, mistyped, syntax
 from .domains import Bounds, Domain, declared, domain_of, target_names
-from .limits import check_items, check_size
+from .limits import check_size, taken
 from .operands import Operand, Static, integer, static
 from .protocols import is_field
 from .scope import Fixed
@@ -295,9 +295,8 @@ def _trip_count(t: Tracer, begin: Value, end: Value, step: int) -> Value:
 
 def _static_items(t: Tracer, call: ast.Call) -> list[Any]:
     values = evaluate_static(t, call).value
-    check_items(values)
     try:
-        return list(values)
+        return taken(values)
     except TypeError:
         raise mistyped(f"a {type(values).__name__} cannot be looped over", "write `sg.static(range(n))`") from None
 
