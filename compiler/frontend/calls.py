@@ -288,7 +288,8 @@ def _len(t: Tracer, node: ast.Call) -> Operand:
         try:
             found = len(x.value)
         except Exception as error:
-            raise mistyped(f"the length of {describe(x)} fails: {type(error).__name__}: {error}", "correct it") from error
+            reason = f"the length of {describe(x)} fails: {type(error).__name__}: {error}"
+            raise mistyped(reason, "correct it") from error
         t.reads += length_read(x.value, found)
         return Static(found)
     raise mistyped(f"{describe(x)} has no length", "use `x.shape[0]` for the extent of a field")

@@ -6,8 +6,6 @@ defaults and annotations run where the definition stands, and are no part of eit
 """
 from __future__ import annotations
 
-import __future__
-
 import ast
 import copy
 from collections.abc import Callable, Iterable, Iterator
@@ -15,9 +13,8 @@ from itertools import product, zip_longest
 from types import CodeType
 from typing import Any
 
-_FUTURE = 0
-for _name in __future__.all_feature_names:
-    _FUTURE |= getattr(__future__, _name).compiler_flag
+_FUTURE = 0x1FE_0000
+"""Flags of code objects that `from __future__` sets and that decide how a function is compiled."""
 
 _KINDS = 0x04 | 0x08 | 0x20 | 0x80 | 0x200
 """Flags of code objects: `*args`, `**keywords`, a generator, a coroutine, an asynchronous generator."""
@@ -42,7 +39,9 @@ def is_text_of(
     is_rewritten: what was imported may have more than the text says. imports: names that the file imports.
     """
     called, own = _called(tree), {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
-    guesses = (lambda: called.intersection(code.co_names) - own, set, lambda: called & imports())
+    guesses: tuple[Callable[[], set[str]], ...] = (
+        lambda: called.intersection(code.co_names) - own, set, lambda: called & imports()
+    )  # fmt: skip
     for owner, guess in product(_owners(code), guesses):
         made = _compiled(tree, code, owner, guess())
         if made is not None and is_same(made, code):
@@ -110,7 +109,7 @@ def _copied(tree: ast.FunctionDef) -> ast.FunctionDef:
     plain = {kind: [ast.arg(arg.arg) for arg in getattr(given, kind)] for kind in ("posonlyargs", "args", "kwonlyargs")}
     rest = [None if arg is None else ast.arg(arg.arg) for arg in (given.vararg, given.kwarg)]
     args = ast.arguments(plain["posonlyargs"], plain["args"], rest[0], plain["kwonlyargs"],
-                         [None] * len(given.kwonlyargs), rest[1], [])  # type: ignore[list-item]  # fmt: skip
+                         [None] * len(given.kwonlyargs), rest[1], [])  # fmt: skip
     return ast.copy_location(ast.FunctionDef(_BARE, args, tree.body, [], None, **_no_types()), tree)
 
 
@@ -148,7 +147,7 @@ def _is_same_constant(a: Any, b: Any) -> bool:
         return _are_same(a, b)
     if isinstance(a, str) and isinstance(b, str) and _BARE in a:  # the full name of a class inside
         return b.endswith(a.partition(_BARE)[2])
-    return _word(a) == _word(b)
+    return bool(_word(a) == _word(b))
 
 
 def _word(constant: Any) -> Any:

@@ -53,7 +53,7 @@ class PartRead:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What an expression gave. bound: its names that mean something in the kernel; the others are those of a function."""
+    """What an expression gave. bound: its names that mean something in the kernel. outer: those outside of function."""
 
     function: FunctionType
     code: CodeType

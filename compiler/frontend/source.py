@@ -131,8 +131,9 @@ def _elsewhere(code: CodeType, is_rewritten: bool) -> Source | None:
     module, lines = _module(code.co_filename), linecache.getlines(code.co_filename)
     names = imported(module)
     for node in ast.walk(module):
-        is_named = isinstance(node, ast.FunctionDef) and node.name == code.co_name
-        if is_named and is_text_of(node, code, is_rewritten, lambda: names):
+        if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
+            continue
+        if is_text_of(node, code, is_rewritten, lambda: names):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             return Source(code.co_filename, first, tuple(lines[first - 1 : node.end_lineno]), node)
     return None

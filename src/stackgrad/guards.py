@@ -6,6 +6,7 @@ array; what is not seen in this way is looked at anew before each launch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -146,7 +147,7 @@ def guards_of(reads: Iterable[Read]) -> tuple[Guard, ...]:
         if isinstance(read, NameRead):
             made.setdefault((id(read.function), read.name), NameGuard(read))
         elif isinstance(read, Evaluation):
-            then = _lasting(read.found, lambda: EvaluationGuard(read, Number(None)).evaluated(), fresh_objects)
+            then = _lasting(read.found, EvaluationGuard(read, Number(None)).evaluated, fresh_objects)
             made[id(read)] = EvaluationGuard(read, then)
         elif (id(read.owner), read.name) not in made:
             owner = reference(read.owner)
@@ -154,7 +155,7 @@ def guards_of(reads: Iterable[Read]) -> tuple[Guard, ...]:
                 if read.name in attributes(read.owner):
                     continue  # it is seen where the object comes from
                 owner = _kept(read.owner)
-            then = _lasting(read.found, lambda: read.look(read.owner), fresh_objects)
+            then = _lasting(read.found, partial(read.look, read.owner), fresh_objects)
             made[id(read.owner), read.name] = PartGuard(read, then, owner)
     return tuple(made.values())
 

@@ -131,7 +131,7 @@ class Elements:
 
 
 class Parts:
-    """An object by what it consists of, as `take` gives it: a vector or struct of the host, a view, a box of indices."""
+    """An object by what it consists of, as `take` gives it: a vector or struct of the host, a view, a box."""
 
     __slots__ = ("_kind", "_take", "_parts")
 
