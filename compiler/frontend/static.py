@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
+from types import CodeType
 from typing import Any
 
 from .context import Tracer, unpoisoned
@@ -15,8 +16,9 @@ from .expressions import outer
 from .functions import Function
 from .operands import UNKNOWN, MatrixValue, Poison, Static, known, static
 from .protocols import is_any_field
-from .reads import Evaluation, Inputs, listed
+from .reads import Evaluation, Inputs, is_plain, listed
 from .scope import Fixed
+from .snapshots import snapshot
 
 
 def static_call(
@@ -68,15 +70,27 @@ def python_value(t: Tracer, node: ast.expr) -> Any:
     inputs = Inputs(node, namespace).reads
     expression = ast.fix_missing_locations(ast.Expression(node))
     code = compile(expression, t.active.source.file, "eval")
-    try:
-        found = listed(eval(code, dict(namespace)))
-    except Exception as error:
-        raise mistyped(f"the static expression fails: {type(error).__name__}: {error}", "correct it", node) from error
+    found = _evaluated(code, namespace, node)
     if inputs is None:
+        _check_again(found, _evaluated(code, namespace, node), node)
         bound = {name: value for name, value in namespace.items() if name not in names}
         inputs = [Evaluation(t.active.function, code, tuple(names), bound, found)]
     t.reads += inputs
     return found
+
+
+def _evaluated(code: CodeType, namespace: dict[str, Any], node: ast.expr) -> Any:
+    try:
+        return listed(eval(code, dict(namespace)))
+    except Exception as error:
+        raise mistyped(f"the static expression fails: {type(error).__name__}: {error}", "correct it", node) from error
+
+
+def _check_again(found: Any, again: Any, node: ast.expr) -> None:
+    """Refuse numbers that nothing repeats: a launch and its gradient would be of different kernels."""
+    if is_plain(found) and not snapshot(found).holds(again):
+        raise mistyped("the static expression gives something else each time it is evaluated",
+                       "evaluate it once, outside of the kernel, and use the result", node)  # fmt: skip
 
 
 class _Known(ast.NodeTransformer):

@@ -14,8 +14,17 @@ import numpy as np
 
 from .backends.cpu.pins import Pin, pin_cell, pin_global
 from .compiler.frontend.reads import NUMBERS, Evaluation, NameRead, PartRead, Read, listed
+from .compiler.frontend.snapshots import (
+    Elements,
+    Identity,
+    Number,
+    Snapshot,
+    attributes,
+    fresh,
+    reference,
+    snapshot,
+)
 from .compiler.frontend.source import MISSING
-from .snapshots import Elements, Identity, Number, Snapshot, attributes, fresh, reference, snapshot
 
 _PACKAGE = f"{__name__.partition('.')[0]}.compiler."
 

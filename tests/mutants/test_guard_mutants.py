@@ -12,9 +12,9 @@ import stackgrad as sg
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import NoSuchExample
 from stackgrad.backends.cpu.standing import Standing
+from stackgrad.compiler.frontend.snapshots import Elements, Items, Number
 from stackgrad.guards import EvaluationGuard, NameGuard, PartGuard
 from stackgrad.harness.mutants import patched
-from stackgrad.snapshots import Elements, Items, Number
 
 sys.path.append(str(Path(__file__).parents[1] / "runtime"))
 

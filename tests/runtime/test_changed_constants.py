@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import random
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -190,6 +192,20 @@ def test_an_error_of_the_new_trace_is_located(arch: str) -> None:
     values.append(5.0)
     k()
     assert y[None] == 5.0
+
+
+@pytest.mark.parametrize("make", [lambda: np.random.rand, lambda: random.random, lambda: itertools.count().__next__])
+def test_numbers_that_nothing_repeats_are_refused(make: Any) -> None:
+    y, draw = scalar(), make()
+
+    @sg.kernel
+    def k():  # type: ignore[no-untyped-def]
+        y[None] = sg.static(draw())
+
+    with pytest.raises(sg.KernelTypeError, match="gives something else each time it is evaluated") as caught:
+        k()
+    assert "test_changed_constants.py:" in str(caught.value) and "draw()" in str(caught.value)
+    assert "outside of the kernel" in caught.value.diagnostics[0].cure
 
 
 def test_objects_die_although_lambdas_were_evaluated(arch: str) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from .compiler.frontend.functions import BoundFunc, NDRange
-from .compiler.frontend.protocols import is_any_field, is_host_matrix, is_host_struct, is_host_view
-from .compiler.frontend.reads import NUMBERS
+from .functions import BoundFunc, NDRange
+from .protocols import is_any_field, is_host_matrix, is_host_struct, is_host_view
+from .reads import NUMBERS
 
 _DEPTH = 16
 """Containers in containers; what is deeper inside stands by its identity."""
