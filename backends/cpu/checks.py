@@ -33,6 +33,31 @@ def put(value: str, base: str, place: int, name: str) -> str:
     return f"%{name}.s = getelementptr i64, ptr %{base}, i64 {place}\n  store i64 {value}, ptr %{name}.s"
 
 
+PIN_CHECK = f"""
+; Whether all names outside of the kernel mean what they did: words of the interpreter, read in order.
+define internal i1 @pinned(ptr %handle) nounwind {{
+  {at("count", "handle", h.PINS)}
+  {at("pins", "handle", h.PINNED, "ptr")}
+  br label %next
+next:
+  %k = phi i64 [ 0, %0 ], [ %k.after, %one ]
+  %k.last = icmp eq i64 %k, %count
+  br i1 %k.last, label %done, label %one
+one:
+  %k.word = mul i64 %k, 2
+  %pin = getelementptr i64, ptr %pins, i64 %k.word
+  {at("place", "pin", 0, "ptr")}
+  {at("wanted", "pin", 1)}
+  {at("content", "place", 0)}
+  %is.same = icmp eq i64 %content, %wanted
+  %k.after = add i64 %k, 1
+  br i1 %is.same, label %next, label %done
+done:
+  %is.pinned = phi i1 [ true, %next ], [ false, %one ]
+  ret i1 %is.pinned
+}}
+"""
+
 ARGUMENT_CHECK = f"""
 ; Whether an argument is what the entry asks for; puts numbers into the block.
 define internal i1 @argument(ptr %root, ptr %entry, ptr %object) nounwind {{

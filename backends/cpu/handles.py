@@ -15,12 +15,13 @@ types, objects and functions of the interpreter."""
 
 (
     NEXT, VALID, TAKEN, BORN, LAUNCH, BLOCK, ARGUMENTS, ARRAYS, MOVED, HEAP, HEAP_EPOCH, COUNTERS, NUMBER, SIZED,
-    PATIENCE, LAUNCHED, HEAD,
-) = range(17)  # fmt: skip
+    PATIENCE, LAUNCHED, PINS, PINNED, HEAD,
+) = range(19)  # fmt: skip
 """Of a handle. TAKEN: its block is in use. BORN: generation. MOVED: addresses or extents in the block were replaced,
 and the arrays were not yet found to be different memory. HEAP: words of the heap that the block is bound to, or 0.
 SIZED: launches count as cache hits. PATIENCE: ticks that a launch may keep the interpreter's lock; a handle whose
-launch took longer becomes invalid. LAUNCHED: launches."""
+launch took longer becomes invalid. LAUNCHED: launches. PINS, PINNED: how many words must be as they were, and where
+their addresses stand, each with what it must contain."""
 
 READY, ORPHAN = 1, 2
 """Of VALID: calls may fit; an object died that the handle names by address. 0: Python must look first."""

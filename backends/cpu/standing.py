@@ -22,6 +22,7 @@ from ..base import Arrays, Scalars, Sizes
 from ..llvm.layout import Layout
 from . import handles as h
 from .block import Block
+from .pins import Pin
 
 
 class Launchable(Protocol):
@@ -94,7 +95,9 @@ class Held:
 class Standing:
     """One handle. number: its own, among those of its launcher."""
 
-    __slots__ = ("words", "block", "executable", "number", "sizes", "_entries", "_kept", "__weakref__")
+    __slots__ = (
+        "words", "block", "executable", "number", "sizes", "_entries", "_kept", "_pinned", "_pins", "__weakref__"
+    )  # fmt: skip
 
     def __init__(
         self, executable: Launchable, counters: array[int], number: int, is_sized: bool, patience: int,
@@ -105,6 +108,7 @@ class Standing:
         self.block = executable.new_block()
         self.sizes = Sizes()
         self._kept: list[Any] = []
+        self._pinned, self._pins = w.words(()), list[Any]()
         entries = h.HEAD + len(arguments) * h.ARGUMENT + len(held) * h.ARRAY
         self.words = w.words(bytes(8 * (entries + sum(1 + one.axes for one in held))))
         words = self.words
@@ -150,19 +154,33 @@ class Standing:
         words[spare] = one.address
         return spare + 1 + one.axes
 
-    def watch(self, thing: Any) -> None:
+    def watch(self, thing: Any, kept: list[Any] | None = None) -> None:
         """The handle is invalid from the death of the object on; an object that cannot tell of it is kept."""
+        kept = self._kept if kept is None else kept
         words, valid, orphan = self.words, h.VALID, h.ORPHAN  # the module may be gone before the object
 
         def invalidate(_: object) -> None:
             words[valid] = orphan
 
         try:
-            self._kept.append(weakref.ref(thing, invalidate))
+            kept.append(weakref.ref(thing, invalidate))
         except TypeError:
-            self._kept.append(thing)
+            kept.append(thing)
 
-    def stand(self, generation: int, held: Sequence[Held], arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
+    def pin(self, pins: Sequence[Pin]) -> None:
+        """Names that must mean what they do now. Only while the handle is invalid."""
+        kept: list[Any] = []
+        for one in pins:
+            self.watch(one.owner, kept)
+            self.watch(one.named, kept)
+        found = [word for one in pins for pair in one.words for word in pair]
+        self._pinned, self._pins = w.words(found), kept
+        self.words[h.PINS], self.words[h.PINNED] = len(found) // 2, w.address_of(self._pinned)
+
+    def stand(
+        self, generation: int, held: Sequence[Held], arrays: Arrays, scalars: Scalars, sizes: Sizes,
+        pins: Sequence[Pin] = (),
+    ) -> bool:  # fmt: skip
         """Make the handle valid for this state. False if that cannot be now. held: as when made, but for versions."""
         words = self.words
         if self.is_orphan or self.is_taken:
@@ -171,6 +189,7 @@ class Standing:
         epoch = self.executable.heap.epoch  # read before: if it changes meanwhile, the handle fits no call
         if not self.executable.stand(self.block, arrays, scalars, sizes):
             return False
+        self.pin(pins)
         self.sizes = sizes
         words[h.BORN], words[h.HEAP_EPOCH] = generation, epoch
         words[h.MOVED], words[h.LAUNCHED] = 1, 0

@@ -45,6 +45,7 @@ from .checks import (
     NUMPY_DTYPE,
     NUMPY_EXTENTS,
     NUMPY_FLAGS,
+    PIN_CHECK,
     PLACE,
     RUN_AT,
     TYPE_AT,
@@ -84,7 +85,10 @@ define internal i1 @fits(ptr %root, ptr %runtime, ptr %handle, ptr %args, i64 %g
   %one = and i1 %is.valid, %is.idle
   %two = and i1 %is.young, %is.count
   %ready = and i1 %one, %two
-  br i1 %ready, label %memory, label %refuse
+  br i1 %ready, label %pins, label %refuse
+pins:
+  %is.pinned = call i1 @pinned(ptr %handle)
+  br i1 %is.pinned, label %memory, label %refuse
 memory:
   {at("heap", "handle", h.HEAP, "ptr")}
   %is.lean = icmp eq ptr %heap, null
@@ -274,7 +278,7 @@ def text_of(architecture: str) -> str:
     """The module. KeyError for an architecture whose clock cannot be read."""
     ticks = f"define i64 @ticks() nounwind {{\n{_TICKS[architecture]}\n  ret i64 %t\n}}\n"
     declared = "declare i64 @llvm.readcyclecounter()\n"
-    return declared + ticks + ARGUMENT_CHECK + PLACE + ARRAY_CHECK + DISTINCT + _FITS + _RUN + _CALL
+    return declared + ticks + PIN_CHECK + ARGUMENT_CHECK + PLACE + ARRAY_CHECK + DISTINCT + _FITS + _RUN + _CALL
 
 
 # ---- loading --------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ first. What this does not decide is a pair that marks may clear at run time, see
 """
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -112,16 +113,28 @@ class RiskAnalysis:
 
     def races(self, active: frozenset[Value]) -> Iterator[Pair]:
         """Writes of different iterations of one parallel loop that surely hit one element, where a gradient passes."""
-        for k, first in enumerate(self.writes):
-            a = first.occurrence.stmt
-            for second in self.writes[k + 1 :]:
-                b = second.occurrence.stmt
-                assert isinstance(a, Write) and isinstance(b, Write)
-                ordered = isinstance(a, n.Store) or isinstance(b, n.Store)
-                if a.array == b.array and first.task == second.task and ordered and {a.value, b.value} & active:
-                    pair = self._pair(first, second)
-                    if pair and pair.distance:
-                        yield pair
+        for first, second in self._ordered():
+            a, b = first.occurrence.stmt, second.occurrence.stmt
+            assert isinstance(a, Write) and isinstance(b, Write)
+            if {a.value, b.value} & active:
+                pair = self._pair(first, second)
+                if pair and pair.distance:
+                    yield pair
+
+    def _ordered(self) -> Iterator[tuple[_Site, _Site]]:
+        """Pairs of writes of one task to one array of which one is a store: atomics alone may come in any order."""
+        every: dict[tuple[int, str], list[int]] = {}
+        stores: dict[tuple[int, str], list[int]] = {}
+        for k, site in enumerate(self.writes):
+            stmt = site.occurrence.stmt
+            every.setdefault((site.task, stmt.array), []).append(k)  # type: ignore[attr-defined]
+            if isinstance(stmt, n.Store):
+                stores.setdefault((site.task, stmt.array), []).append(k)
+        for k, site in enumerate(self.writes):
+            stmt = site.occurrence.stmt
+            near = every if isinstance(stmt, n.Store) else stores
+            later = near.get((site.task, stmt.array), [])  # type: ignore[attr-defined]
+            yield from ((site, self.writes[j]) for j in later[bisect_right(later, k) :])
 
     def final_value_risk(self, atomic: n.Atomic, task: int) -> Write | None:
         """A write other than the same kind of atomic in this task, or any in a later one, to the array."""

@@ -25,6 +25,7 @@ from .inline import inline
 from .memory import kind_at
 from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, number, static
 from .places import Element, load, place, store, update
+from .reads import length_read
 from .refused import Refused
 from .static import evaluate_static, python_value
 from .text import lower_print
@@ -284,7 +285,13 @@ def _len(t: Tracer, node: ast.Call) -> Operand:
     if isinstance(x, Static) and isinstance(x.value, ShapeOf):
         return Static(len(x.value.field.shape))
     if isinstance(x, Static) and hasattr(x.value, "__len__"):
-        return Static(len(x.value))
+        try:
+            found = len(x.value)
+        except Exception as error:
+            reason = f"the length of {describe(x)} fails: {type(error).__name__}: {error}"
+            raise mistyped(reason, "correct it") from error
+        t.reads += length_read(x.value, found)
+        return Static(found)
     raise mistyped(f"{describe(x)} has no length", "use `x.shape[0]` for the extent of a field")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from .context import EXPRESSIONS, Tracer
 from .diagnostics import mistyped, syntax
+from .limits import check_items, check_size
 from .operands import UNKNOWN, Operand, Pack, Static, describe, known, static
 from .scope import Fixed
 from .static import evaluate_static, static_call
@@ -25,7 +26,10 @@ def _run(t: Tracer, generators: Sequence[ast.comprehension], element: ast.expr, 
         found.append(t.clean(element))
         return
     first = generators[0]
-    for item in _domain(t, first.iter):
+    domain = _domain(t, first.iter)
+    check_items(domain)
+    for item in domain:
+        check_size(t.builder.next_id)
         with t.scopes.inner(dynamic=False):
             _bind(t, first.target, item)
             if all(_holds(t, condition) for condition in first.ifs):
@@ -35,19 +39,26 @@ def _run(t: Tracer, generators: Sequence[ast.comprehension], element: ast.expr, 
 def _domain(t: Tracer, node: ast.expr) -> Sequence[Operand]:
     call = static_call(t, node)
     if call is not None:
-        return [static(value) for value in evaluate_static(t, call).value]
+        values = evaluate_static(t, call).value
+        check_items(values)
+        return [static(value) for value in values]
     if isinstance(node, ast.Call):
         callee = t.clean(node.func)
         if isinstance(callee, Static) and callee.value is builtins.range:
-            return [Static(i) for i in range(*(_constant(t, end) for end in node.args))]
+            return _numbers(range(*(_constant(t, end) for end in node.args)))
     operand = t.clean(node)
     if isinstance(operand, Static) and isinstance(operand.value, range):
-        return [Static(i) for i in operand.value]
+        return _numbers(operand.value)
     items = t.items(operand)
     if items is None:
         raise mistyped(f"{describe(operand)} is not known at compile time, as what a comprehension runs over has to be",
                        "write `for i in range(n)` with a constant n", node)  # fmt: skip
     return items
+
+
+def _numbers(found: range) -> list[Operand]:
+    check_items(found)
+    return [Static(i) for i in found]
 
 
 def _constant(t: Tracer, node: ast.expr) -> int:

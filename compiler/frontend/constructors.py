@@ -14,6 +14,7 @@ from .arguments import arguments, positional
 from .context import Tracer, unpoisoned
 from .conversions import as_matrix, cast_matrix, conform, kind_of, matrix_of
 from .diagnostics import mistyped, suggestion, syntax
+from .limits import check_entries
 from .matrices import METHODS, expect, scalar_type, unbound
 from .operands import Intrinsic, MatrixValue, Operand, Static, StructValue, describe, integer, shape_text
 from .protocols import constructor_name
@@ -170,7 +171,11 @@ def _extents(owner: str, name: str, operands: Sequence[Operand]) -> tuple[int, .
             raise mistyped(f"the extents of `{name}` are positive integers known at compile time, not"
                            f" {describe(operand)}", "give constants, as in `sg.Vector.zero(sg.f32, 3)`")  # fmt: skip
         found.append(extent)
+    check_entries((*found, found[0]) if name in _SQUARE else tuple(found))
     return tuple(found)
+
+
+_SQUARE = ("identity", "diag")
 
 
 def _filled(value: float, owner: str, t: Tracer, node: ast.Call) -> Operand:

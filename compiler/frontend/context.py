@@ -38,6 +38,7 @@ from .operands import (
     static,
 )
 from .protocols import measured, measured_hint
+from .reads import Read
 from .scope import Fixed, Namer, Scopes
 from .source import Source, condition_nodes, indexed_names, local_names
 
@@ -63,15 +64,6 @@ class ReturnSite:
     values: tuple[Value, ...] | None
     tail: list[Stmt]
     node: ast.Return
-
-
-@dataclass(frozen=True, eq=False)
-class Attribute:
-    """An attribute of a Python object that became part of the kernel when it was traced."""
-
-    owner: Any
-    name: str
-    found: Any
 
 
 @dataclass
@@ -123,7 +115,7 @@ class Tracer:
         self.in_parallel = False
         self.serialize_next = False
         self.results: Results | None = None
-        self.attributes: list[Attribute] = []
+        self.reads: list[Read] = []
 
     # -- places ---------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
+from types import ModuleType
 from typing import Any
 
 from ..ir.nodes import Value
@@ -17,6 +18,7 @@ from .broadcasts import broadcast
 from .context import EXPRESSIONS, Handler, Tracer, rows, unpoisoned
 from .conversions import as_matrix, captured, unified
 from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
+from .limits import check_count
 from .memory import declare, is_argument, load, store
 from .operands import (
     UNKNOWN,
@@ -31,6 +33,7 @@ from .operands import (
     shape_text,
     static,
 )
+from .reads import NameRead, is_builtin
 from .scope import Compound, Fixed, Reference, Variable
 from .source import MISSING, outer_name, outer_names
 
@@ -62,6 +65,8 @@ def outer(t: Tracer, name: str) -> Any:
     local = name in t.active.locals
     found = MISSING if local else outer_name(function, name)
     if found is not MISSING:
+        if not isinstance(found, ModuleType) and not is_builtin(name, function):
+            t.reads.append(NameRead(function, name, found))
         return found
     if (function, name) in t.poisoned:
         raise Poisoned
@@ -125,6 +130,7 @@ def binary(t: Tracer, op: ast.operator, left: Operand, right: Operand) -> Operan
     """An operator of Python on two operands; sequences are repeated and joined as in Python."""
     count = integer(right)
     if isinstance(left, Pack) and isinstance(op, ast.Mult) and count is not None:
+        check_count(count * len(left.items))
         return Pack(left.items * count)
     if isinstance(left, Pack) and isinstance(right, Pack) and isinstance(op, ast.Add):
         return Pack(left.items + right.items)

@@ -26,6 +26,7 @@ from .functions import Func
 from .matrices import METHODS
 from .memory import PLACES, Place, declare, refer
 from .operands import Operand, Pack, Poison, Static, describe, number, static
+from .reads import default_reads
 from .scope import Fixed, Reference, Scopes
 from .source import annotation_of, read_source
 from .trees import form, leaves, with_leaves
@@ -82,7 +83,7 @@ def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Opera
     for position, param in enumerate(params):
         found = given.get(position, given.get(param.arg))
         if found is None:
-            found = _default(function, param)
+            found = _default(t, function, param)
         if isinstance(found, PLACES):
             active.scopes.declare(param.arg, Reference(found), tree.lineno)
         else:
@@ -106,10 +107,11 @@ def _check_names(name: str, params: list[ast.arg], given: Mapping[int | str, Any
             raise syntax(f"`{name}` does not take {what}", f"its parameters are ({', '.join(names)})")
 
 
-def _default(function: Any, param: ast.arg) -> Operand:
+def _default(t: Tracer, function: Any, param: ast.arg) -> Operand:
     default = inspect.signature(function).parameters[param.arg].default
     if default is inspect.Parameter.empty:
         raise syntax(f"`{function.__name__}` is called without its argument `{param.arg}`", f"give `{param.arg}`")
+    t.reads += default_reads(function)
     return static(default, param.arg)
 
 

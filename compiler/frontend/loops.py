@@ -19,6 +19,7 @@ from .context import STATEMENTS, LoopFrame, Tracer
 from .dependent import append_loop
 from .diagnostics import Poisoned, Problem, mistyped, syntax
 from .domains import Bounds, Domain, declared, domain_of, target_names
+from .limits import check_size, taken
 from .operands import Operand, Static, integer, static
 from .protocols import is_field
 from .scope import Fixed
@@ -295,7 +296,7 @@ def _trip_count(t: Tracer, begin: Value, end: Value, step: int) -> Value:
 def _static_items(t: Tracer, call: ast.Call) -> list[Any]:
     values = evaluate_static(t, call).value
     try:
-        return list(values)
+        return taken(values)
     except TypeError:
         raise mistyped(f"a {type(values).__name__} cannot be looped over", "write `sg.static(range(n))`") from None
 
@@ -306,6 +307,7 @@ def _unrolled(t: Tracer, node: ast.For, items: list[Any]) -> bool:
         _unrolled_in_scopes(t, node, items)
         return False
     for item in items:
+        check_size(t.builder.next_id)
         with t.scopes.inner(dynamic=False):
             _bind_item(t, node, item)
             if t.run(node.body):
@@ -316,6 +318,7 @@ def _unrolled(t: Tracer, node: ast.For, items: list[Any]) -> bool:
 def _unrolled_in_scopes(t: Tracer, node: ast.For, items: list[Any]) -> None:
     with t.frame() as whole, t.block() as body:
         for item in items:
+            check_size(t.builder.next_id)
             with t.frame() as one, t.block() as iteration:
                 t.active.loops.append(LoopFrame("unrolled", whole, one))
                 try:

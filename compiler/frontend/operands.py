@@ -16,6 +16,7 @@ import numpy as np
 
 from ..ir.nodes import Value
 from ..ir.types import Scalar
+from .limits import ENTRIES, check_entries
 from .protocols import AnyField, LaunchShape, View, is_any_field
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ class MatrixValue:
 
     shape: tuple[int, ...]
     items: tuple[Operand, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.items) > ENTRIES:
+            check_entries(self.shape)
 
 
 @dataclass(frozen=True)

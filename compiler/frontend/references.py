@@ -12,7 +12,7 @@ from typing import Any
 from ..ir.nodes import Value
 from . import constructors, matrices, structs, views
 from .aggregates import MatrixType, PackType, StructType
-from .context import EXPRESSIONS, Attribute, Tracer
+from .context import EXPRESSIONS, Tracer
 from .conversions import as_matrix, captured
 from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
 from .fills import fill_method
@@ -33,6 +33,7 @@ from .operands import (
     static,
 )
 from .protocols import AnyField, is_any_field, is_field, is_matrix_field, is_struct_field, offset_of
+from .reads import attribute_read, item_read
 from .scope import Compound
 from .selections import Selection, select, selected, swizzle
 from .source import MISSING
@@ -88,7 +89,7 @@ def _object_attribute(t: Tracer, base: Static, node: ast.Attribute) -> Place | O
     if getter is not None:
         return inline(t, getter, ast.copy_location(ast.Call(node, [], []), node), base)
     found = _member(base.value, node.attr)
-    t.attributes.append(Attribute(base.value, node.attr, found))
+    t.reads += attribute_read(base.value, node.attr, found)
     if isinstance(found, LaunchValue):
         assert found.place is not None
         return found.place
@@ -292,7 +293,9 @@ def _static_item(t: Tracer, base: Operand, node: ast.Subscript) -> Operand:
         assert isinstance(base, Static)
         if isinstance(base.value, ShapeOf):
             return t.extent(base.value, range(len(base.value.field.shape))[key])
-        return captured(t, static(base.value[key], f"{base.hint}_{key}"))
+        item = base.value[key]
+        t.reads += item_read(base.value, key, item)
+        return captured(t, static(item, f"{base.hint}_{key}"))
     except (TypeError, KeyError, IndexError, AttributeError) as error:
         raise mistyped(f"{describe(base)} cannot be indexed so: {error}", "index a field or a sequence") from None
 

@@ -10,11 +10,13 @@ import builtins
 import inspect
 import linecache
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from tokenize import TokenError
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from ..errors import KernelSyntaxError, Span
+from .compiled import imported, is_text_of
 
 MISSING = object()
 
@@ -59,7 +61,14 @@ def read_source(function: Any) -> Source:
         raise KernelSyntaxError(
             "a lambda cannot be a kernel or a function of one", "write it with `def`", _place(code)
         )
-    return _read(code, code.co_filename, function.__name__)
+    return _read(code, code.co_filename, function.__name__, _is_rewritten(function))
+
+
+def _is_rewritten(function: FunctionType) -> bool:
+    """Whether an import hook may have put more into the code than its text says, as checks of types."""
+    kind = type(function.__globals__.get("__loader__"))
+    known = kind.__module__.startswith(("importlib", "_frozen_importlib", "zipimport", "builtins"))
+    return not known and kind.__name__ != "AssertionRewritingHook"
 
 
 def _place(code: CodeType) -> Span:
@@ -68,11 +77,76 @@ def _place(code: CodeType) -> Span:
 
 
 @lru_cache(maxsize=512)
-def _read(code: CodeType, file: str, name: str) -> Source:
+def _read(code: CodeType, file: str, name: str, is_rewritten: bool) -> Source:
+    """The text that `linecache` has comes first: it may be as old as the code, and older than the file."""
+    known = linecache.cache.get(file)
+    try:
+        return _found(code, name, is_rewritten)
+    except KernelSyntaxError:
+        linecache.checkcache(file)
+        if linecache.cache.get(file) is known or known is None:
+            raise
+    return _found(code, name, is_rewritten)
+
+
+def _found(code: CodeType, name: str, is_rewritten: bool) -> Source:
+    """The definition at the code's line, or at another line of the file if it has moved, that the code is made of."""
+    try:
+        source = _at_its_line(code, name)
+        if is_text_of(source.tree, code, is_rewritten, partial(_imports, code.co_filename)):
+            return source
+        problem = _changed(code, name)
+    except KernelSyntaxError as error:
+        problem = error
+    moved = _elsewhere(code, is_rewritten)
+    if moved is None:
+        raise problem
+    return moved
+
+
+_CHANGED = "the file changed after it was imported: run the program again, or reload the module"
+
+
+def _changed(code: CodeType, name: str) -> KernelSyntaxError:
+    return KernelSyntaxError(
+        f"the text at line {code.co_firstlineno} of {code.co_filename} is not what `{name}` was compiled from",
+        _CHANGED, _place(code)
+    )  # fmt: skip
+
+
+def _module(file: str) -> ast.Module:
+    """All of a file, empty if it cannot be parsed."""
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
+
+
+def _imports(file: str) -> set[str]:
+    return imported(_module(file))
+
+
+def _elsewhere(code: CodeType, is_rewritten: bool) -> Source | None:
+    """The definition wherever it stands in the file now."""
+    module, lines = _module(code.co_filename), linecache.getlines(code.co_filename)
+    names = imported(module)
+    for node in ast.walk(module):
+        if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
+            continue
+        if is_text_of(node, code, is_rewritten, lambda: names):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            return Source(code.co_filename, first, tuple(lines[first - 1 : node.end_lineno]), node)
+    return None
+
+
+def _at_its_line(code: CodeType, name: str) -> Source:
+    """The definition at the line where the code's stood."""
     try:
         found, first_line = _source_lines(code)
-    except (OSError, TypeError, IndexError, SyntaxError) as error:
+    except (OSError, TypeError, IndexError) as error:
         raise KernelSyntaxError(*_no_source(code, name), _place(code)) from error
+    except (SyntaxError, TokenError) as error:  # the lines from there on end in the middle of something
+        raise _changed(code, name) from error
     lines = tuple(found)
     above = "\n" * (first_line - 1)  # so that the parser counts lines as the file does
     if lines[0][:1] in " \t":
@@ -85,13 +159,11 @@ def _read(code: CodeType, file: str, name: str) -> Source:
             "write the function as a statement of its own lines",
             _place(code),
         ) from error
-    tree = _definition(module, code, name)
-    return Source(file, first_line, lines, tree)
+    return Source(code.co_filename, first_line, lines, _definition(module, code, name))
 
 
 def _source_lines(code: CodeType) -> tuple[list[str], int]:
     """Lines of a function and the number of the first. Where `linecache` has the file, no module is looked for."""
-    linecache.checkcache(code.co_filename)
     below = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
     if not below:
         return inspect.getsourcelines(code)
@@ -116,7 +188,7 @@ def _definition(module: ast.Module, code: CodeType, name: str) -> ast.FunctionDe
             return node
     raise KernelSyntaxError(
         f"the text at line {code.co_firstlineno} of {code.co_filename} does not define `{name}`",
-        "the file changed after it was imported: run the program again",
+        _CHANGED,
         _place(code),
     )
 

@@ -7,15 +7,18 @@ from __future__ import annotations
 import ast
 import copy
 import re
+from types import CodeType
 from typing import Any
 
-from .context import Attribute, Tracer, unpoisoned
+from .context import Tracer, unpoisoned
 from .diagnostics import Poisoned, mistyped
 from .expressions import outer
 from .functions import Function
 from .operands import UNKNOWN, MatrixValue, Poison, Static, known, static
 from .protocols import is_any_field
+from .reads import Evaluation, Inputs, is_plain, listed
 from .scope import Fixed
+from .snapshots import snapshot
 
 
 def static_call(
@@ -54,36 +57,40 @@ def hint_of(node: ast.expr) -> str:
 def python_value(t: Tracer, node: ast.expr) -> Any:
     """Run an expression as Python. Raises KernelTypeError if it depends on what is known at launch only."""
     namespace: dict[str, Any] = {}
+    names: list[str] = []
     node = _Known(t, namespace).visit(copy.deepcopy(node))
     made = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
     made |= {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
     for inner in ast.walk(node):
         if isinstance(inner, ast.Name) and inner.id not in made and inner.id not in namespace:
             namespace[inner.id] = _object(t, inner)
+            if t.scopes.find(inner.id) is None:
+                names.append(inner.id)
     _refuse_elements(node, namespace)
+    inputs = Inputs(node, namespace).reads
     expression = ast.fix_missing_locations(ast.Expression(node))
-    _note_attributes(t, node, namespace)
+    code = compile(expression, t.active.source.file, "eval")
+    found = _evaluated(code, namespace, node)
+    if inputs is None:
+        _check_again(found, _evaluated(code, namespace, node), node)
+        bound = {name: value for name, value in namespace.items() if name not in names}
+        inputs = [Evaluation(t.active.function, code, tuple(names), bound, found)]
+    t.reads += inputs
+    return found
+
+
+def _evaluated(code: CodeType, namespace: dict[str, Any], node: ast.expr) -> Any:
     try:
-        return eval(compile(expression, t.active.source.file, "eval"), namespace)
+        return listed(eval(code, dict(namespace)))
     except Exception as error:
         raise mistyped(f"the static expression fails: {type(error).__name__}: {error}", "correct it", node) from error
 
 
-def _note_attributes(t: Tracer, node: ast.expr, namespace: dict[str, Any]) -> None:
-    """Record what `a.b.c` in the expression reads of objects, for `Traced.attributes`."""
-    for inner in ast.walk(node):
-        names: list[str] = []
-        base: ast.expr = inner  # type: ignore[assignment]
-        while isinstance(base, ast.Attribute):
-            names.append(base.attr)
-            base = base.value
-        if not names or not isinstance(base, ast.Name) or base.id not in namespace:
-            continue
-        owner = namespace[base.id]
-        for name in reversed(names):
-            found = getattr(owner, name, None)
-            t.attributes.append(Attribute(owner, name, found))
-            owner = found
+def _check_again(found: Any, again: Any, node: ast.expr) -> None:
+    """Refuse numbers that nothing repeats: a launch and its gradient would be of different kernels."""
+    if is_plain(found) and not snapshot(found).holds(again):
+        raise mistyped("the static expression gives something else each time it is evaluated",
+                       "evaluate it once, outside of the kernel, and use the result", node)  # fmt: skip
 
 
 class _Known(ast.NodeTransformer):

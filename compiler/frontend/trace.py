@@ -22,9 +22,10 @@ from . import (  # noqa: F401  (they fill the tables)
     references,
     statements,
 )
-from .context import Activation, Attribute, Tracer
+from .context import Activation, Tracer
 from .infer import FrontendOptions
 from .parameters import Argument, declare_parameters
+from .reads import Read
 from .returns import ResultType, check_end, results_of
 from .scope import Namer
 from .source import read_source
@@ -37,7 +38,7 @@ class Traced:
     """A traced function.
 
     arrays: the captured field, or the `ArgumentArray`, behind each array parameter, `x.grad` included. result: what
-    the kernel returns through the parameters `$return.k`, or None. attributes: of Python objects, as they were.
+    the kernel returns through the parameters `$return.k`, or None. reads: what it took from Python objects.
     """
 
     kernel: Kernel
@@ -45,7 +46,7 @@ class Traced:
     arguments: tuple[Argument, ...]
     warnings: tuple[Diagnostic, ...]
     result: ResultType | None = None
-    attributes: tuple[Attribute, ...] = ()
+    reads: tuple[Read, ...] = ()
 
 
 def trace(
@@ -73,7 +74,7 @@ def trace(
     kernel = Kernel(Namer().unique(name or function.__name__), _params(t, arguments), _tasks(t), (), tuple(t.locations))
     result = t.results.type if t.results else None
     captured = t.captures.objects()
-    return Traced(renumber(kernel), captured, arguments, t.diagnostics.warnings, result, tuple(t.attributes))
+    return Traced(renumber(kernel), captured, arguments, t.diagnostics.warnings, result, tuple(t.reads))
 
 
 def _params(t: Tracer, arguments: tuple[Argument, ...]) -> tuple[Param, ...]:

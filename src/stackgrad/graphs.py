@@ -2,8 +2,8 @@
 
 A recorded graph launches with the sizes, numbers and addresses of its recording; its adstacks lie in memory of a stream
 of its own, so nothing else replaces that. Invariant: it is used only while launches from Python would be the very same:
-the same runtime, the same content of all that decides sizes, and no tape or other watcher. Where anything differs the
-function runs instead, and is recorded anew.
+the same runtime, the same content of all that decides sizes, the same constants, and no tape or other watcher. Where
+anything differs the function runs instead, and is recorded anew.
 """
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from .compiler.errors import Unsupported
 from .compiler.frontend.functions import Graph
 from .fields import Array
 from .gpu import device_of_runtime
+from .guards import hold
 from .program import NOTHING
 from .session import RUNTIME, stamp
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from .backends.base import Draws, Scalars
     from .backends.launcher import Launcher
+    from .guards import Guard
     from .program import Binding
 
 
@@ -34,14 +36,15 @@ if TYPE_CHECKING:
 class Recording:
     """Watches launches while they are recorded. deciding: arrays whose content decides sizes, with its version then.
 
-    written: arrays that launches write, with their versions before. launchers: of each launch. kept: what the recorded
-    launches refer to.
+    written: arrays that launches write, with their versions before. launchers: of each launch. guards: of what their
+    kernels took from Python objects. kept: what the recorded launches refer to.
     """
 
     def __init__(self) -> None:
         self.deciding: dict[Array, int] = {}
         self.written: dict[Array, int] = {}
         self.launchers: list[Launcher] = []
+        self.guards: dict[Guard, None] = {}
         self.kept: list[Any] = []
 
     @contextmanager
@@ -68,12 +71,13 @@ class Recording:
             self.written.setdefault(array, array.words[VERSION])
         yield
         self.launchers.append(launcher)
+        self.guards.update(dict.fromkeys(program.guards))
         self.kept += [binding, launcher.compile()]
 
     @property
     def is_valid(self) -> bool:
-        """Whether all that decides sizes is as it was."""
-        return all(array.version == version for array, version in self.deciding.items())
+        """Whether all that decides sizes is as it was, and what the kernels took from Python objects."""
+        return all(array.version == version for array, version in self.deciding.items()) and hold(self.guards)
 
     def undo(self) -> None:
         """Nothing has run: versions and counters are as before."""

@@ -17,6 +17,7 @@ from .classes import BoundKernel
 from .compiler.errors import Span, StackgradError
 from .compiler.ir.nodes import Kernel as KernelIR
 from .compiler.ir.nodes import Param
+from .guards import hold
 from .leaves import Misfit
 from .native import Native, Situation
 from .program import Binding, Program
@@ -168,9 +169,7 @@ class Kernel(Generic[P, R]):
         if KEYWORD in keywords:
             with on(keywords[KEYWORD]):
                 return self(*args, **without_stream(keywords))  # type: ignore[call-arg, arg-type]
-        if self._generation != RUNTIME.generation:
-            self._prepare()
-        binding = self._binding
+        binding = self._ready()
         if binding is None:
             return self._table.launch(args, keywords)  # type: ignore[union-attr,no-any-return]
         signature: Signature = self._signature  # type: ignore[assignment]
@@ -183,9 +182,7 @@ class Kernel(Generic[P, R]):
         if KEYWORD in keywords:
             self.grad(*args, **without_stream(keywords, is_gradient=True))  # type: ignore[call-arg, arg-type]
             return
-        if self._generation != RUNTIME.generation:
-            self._prepare()
-        binding = self._binding
+        binding = self._ready()
         if binding is None:
             self._table.launch_grad(args, keywords)  # type: ignore[union-attr]
             return
@@ -217,9 +214,7 @@ class Kernel(Generic[P, R]):
 
     def bind(self, args: tuple[Any, ...]) -> tuple[Specialisation, Binding, dict[str, Any]] | None:
         """What a call with arrays would launch, see `Specialisations.bind`; None if the kernel takes numbers alone."""
-        if self._generation != RUNTIME.generation:
-            self._prepare()
-        return None if self._binding is not None else self._table.bind(args)  # type: ignore[union-attr]
+        return None if self._ready() is not None else self._table.bind(args)  # type: ignore[union-attr]
 
     # -- what the compiler made -----------------------------------------------------------------------------
 
@@ -238,10 +233,9 @@ class Kernel(Generic[P, R]):
     @property
     def program(self) -> Program:
         """The traced kernel, traced if need be; of one with arrays or templates, the one launched last."""
-        if self._generation != RUNTIME.generation:
-            self._prepare()
-        if self._binding is not None:
-            return self._binding.program
+        binding = self._ready()
+        if binding is not None:
+            return binding.program
         assert self._table is not None
         if self._table.last is None:
             raise ArgumentError(
@@ -264,6 +258,15 @@ class Kernel(Generic[P, R]):
         return stats_of(self.programs)
 
     # -- tracing --------------------------------------------------------------------------------------------
+
+    def _ready(self) -> Binding | None:
+        """What a call of a kernel of numbers alone launches, traced anew if what it took from outside has changed."""
+        if self._generation != RUNTIME.generation:
+            self._prepare()
+        elif self._special is not None and not hold(self._special.guards):
+            self._generation = -1
+            self._prepare()
+        return self._binding
 
     def _prepare(self) -> None:
         """Trace under the present settings, in one thread at a time; a failure leaves the kernel untraced.

@@ -18,13 +18,14 @@ from .backends.cpu.handles import FAILED_NUMBER, FIRST, NEXT, OBJECT
 from .backends.forks import free_in_child
 from .backends.words import WATCHED, address_of
 from .compiler.errors import AdstackOverflow
+from .guards import Guard, hold
 from .session import RUNTIME
 
 if TYPE_CHECKING:
     from .backends.base import Arrays, Scalars, Sizes
+    from .backends.cpu.pins import Pin
     from .backends.cpu.standing import Argument, Held, Standing
     from .backends.launcher import Launcher
-    from .guards import Guard
 
 HANDLES = 8
 """Launches that stand ready at once, of one kernel in one direction."""
@@ -49,7 +50,8 @@ Function = Callable[..., Any]
 class Situation(NamedTuple):
     """What a call launches, and the state it found. key: equal for calls that one handle may serve.
 
-    sizes: for the present state. guards: of what the kernel took from the object that is the first argument.
+    sizes: for the present state. pins: names of which machine code sees that they mean what they did. guards: of all
+    else that the kernel took from Python objects.
     """
 
     key: tuple[Any, ...]
@@ -60,6 +62,7 @@ class Situation(NamedTuple):
     scalars: Scalars
     sizes: Sizes
     guards: tuple[Guard, ...]
+    pins: list[Pin]
 
     @property
     def first(self) -> int:
@@ -141,13 +144,16 @@ class Native:
         return self.function
 
     def holds(self, args: tuple[Any, ...]) -> bool:
-        """Whether all that launches on this first argument took from it is as it was."""
-        guards = self._guards.get(id(args[0])) if args else None
+        """Whether all that launches on this first argument took from Python objects is as it was."""
+        first = id(args[0]) if args else 0
+        guards = self._guards.get(first)
+        if guards is None:
+            first, guards = 0, self._guards.get(0)
         if guards is None:
             return False
-        if all([guard.holds() for guard in guards]):
+        if hold(guards):
             return True
-        self._forget(id(args[0]))
+        self._forget(first)
         return False
 
     def _forget(self, first: int) -> None:
@@ -155,7 +161,8 @@ class Native:
         self._guards.pop(first, None)
         if self._lock.acquire(blocking=False):
             try:
-                for key in [key for key, one in self._standing.items() if self._told[one.number][0] == first]:
+                told = {key: self._told[one.number][0] for key, one in self._standing.items()}
+                for key in [key for key, owner in told.items() if owner in (first, 0)]:
                     self._drop(key)
             finally:
                 self._lock.release()
@@ -196,19 +203,23 @@ class Native:
             found = self._make(situation)
         self._guard()
         if found is not None and found.stand(
-            RUNTIME.generation, situation.held, situation.arrays, situation.scalars, situation.sizes
+            RUNTIME.generation, situation.held, situation.arrays, situation.scalars, situation.sizes, situation.pins
         ):
             situation.launcher.stand(found.number, situation.sizes)
 
     def _is_as_it_was(self, standing: Standing) -> bool:
-        return all([guard.holds() for guard in self._told[standing.number][1]])
+        return hold(self._told[standing.number][1])
 
     def _guard(self) -> None:
-        """Collect the guards by first argument: all that stands ready for it is right while all of them hold."""
-        found: dict[int, tuple[Guard, ...]] = {}
+        """Collect the guards by first argument: all that stands ready for it is right while all of them hold.
+
+        Of launches that are not told by their first argument, for every one.
+        """
+        found: dict[int, dict[Guard, None]] = {}
         for first, guards in self._told.values():
-            found[first] = found.get(first, ()) + guards
-        self._guards = found
+            found.setdefault(first, {}).update(dict.fromkeys(guards))
+        common = found.get(0, {})
+        self._guards = {first: (*{**guards, **common},) for first, guards in found.items()}
 
     def _make(self, situation: Situation) -> Standing | None:
         """A new handle at the head of the chain."""

@@ -27,6 +27,7 @@ from .session import RUNTIME, stamp
 if TYPE_CHECKING:
     from .backends.base import Scalars
     from .backends.launcher import Lowered
+    from .guards import Guard
     from .ordered import Ordering
 
 NOTHING: Mapping[str, np.ndarray] = {}
@@ -49,7 +50,7 @@ class Program:
     __slots__ = (
         "kernel", "span", "generation", "has_random", "_forward", "_reverse", "_draws", "_forward_regions",
         "_reverse_regions", "_forward_side", "_reverse_side", "_tangents", "_second", "_taped", "_detached",
-        "_overwritten", "orderings",
+        "_overwritten", "orderings", "guards",
     )  # fmt: skip
 
     def __init__(self, kernel: Kernel, span: Span | None = None) -> None:
@@ -71,6 +72,7 @@ class Program:
         self._overwritten: frozenset[str] | None = None
         self._taped: Direction | None = None
         self.orderings: dict[bool, Ordering | None] = {}
+        self.guards: tuple[Guard, ...] = ()
 
     @property
     def label(self) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from .backends.launcher import NO_DRAWS
 from .backends.owners import owner_of
 from .fields.array import Array
+from .guards import hold
 from .session import stamp
 
 if TYPE_CHECKING:
@@ -82,8 +83,7 @@ class Recent:
         for leaf in self.leaves:
             leaf().check_alive()  # type: ignore[union-attr]
         self.special.check_alive()
-        guards = self.special.guards
-        return not guards or all([guard.holds() for guard in guards])
+        return hold(self.special.guards)
 
     def launch(self, numbers: list[Any]) -> Any:
         """Run the kernel, unwatched; gives its result."""

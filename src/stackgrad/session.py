@@ -136,7 +136,7 @@ DIALECT: dict[str, str] = {
     "opt_level": "the pipeline is fixed",
     "print_ir": "set STACKGRAD_DUMP_IR=DIR instead",
     "short_circuit_operators": "`and` and `or` always short-circuit",
-    "unrolling_limit": "static loops are unrolled without a limit",
+    "unrolling_limit": "static loops are unrolled; what would take minutes to compile is refused",
     "validate_autodiff": "what a gradient reads is checked when it is compiled, and saved by a tape",
     "verbose": "the runtime does not print",
 }

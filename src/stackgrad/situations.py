@@ -71,8 +71,9 @@ def situation_of(
     forms = tuple((a.kind, id(a.thing), a.scalar) for a in taken.arguments)
     sorts = tuple((one.sort, one.axes, id(one.run) if one.flags & h.VERSIONED else 0) for one in held)
     key = (id(launcher), forms, sorts, deciding)
-    found = Situation(key, launcher, taken.arguments, held, memory, scalars, sizes, special.guards)
-    return None if special.guards and not found.first else found
+    pins = {guard: pin for guard in special.guards if (pin := guard.pin()) is not None}
+    others = tuple(guard for guard in special.guards if guard not in pins)
+    return Situation(key, launcher, taken.arguments, held, memory, scalars, sizes, others, list(pins.values()))
 
 
 class _Unfit(Exception):

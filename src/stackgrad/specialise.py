@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from .compiler.frontend.members import LaunchValue
 from .compiler.frontend.parameters import Parameter
 from .compiler.frontend.protocols import ArgumentArray
 from .fields.array import Array
-from .guards import guards_of
+from .guards import guards_of, hold
 from .leaves import Foreign, Leaf, Misfit
 from .matching import Call, Matcher, ScalarMatcher, ValueMatcher, ViewMatcher, matcher_of
 from .program import Binding, Program
@@ -59,7 +59,7 @@ class Specialisation:
 
     __slots__ = ("program", "scalars", "captured", "own", "slots", "reader", "guards", "held", "alive", "_binding")
 
-    def __init__(self, program: Program, traced: Traced, owners: Iterable[Any] = ()) -> None:
+    def __init__(self, program: Program, traced: Traced) -> None:
         self.program = program
         self.scalars = tuple(argument.name for argument in traced.arguments)
         self.captured: dict[str, Array] = {}
@@ -74,7 +74,7 @@ class Specialisation:
         gradients = [array.grad for array in self.captured.values() if array.needs_grad]
         self.own = frozenset(map(id, [*self.captured.values(), *gradients]))
         self.reader = None if traced.result is None else Reader(traced.result)
-        self.guards = guards_of(traced.attributes, owners)
+        self.guards = program.guards = guards_of(traced.reads)
         self.held: list[Any] = []
         self.alive: weakref.WeakValueDictionary[tuple[int, ...], Binding] = weakref.WeakValueDictionary()
         self._binding: Binding | None = None
@@ -236,7 +236,7 @@ class Specialisations:
     def _known(self, key: tuple[Any, ...]) -> Specialisation | None:
         """What was traced for this key, unless the objects it was traced for have changed since."""
         found = self.found.get(key)
-        if found is not None and found.guards and not all([guard.holds() for guard in found.guards]):
+        if found is not None and not hold(found.guards):
             del self.found[key]
             return None
         return found
@@ -278,7 +278,7 @@ class Specialisations:
             if not isinstance(stand_in, LaunchValue):
                 given[name] = stand_in
         traced = self.trace(given)
-        made = self.found[key] = Specialisation(Program(traced.kernel, self.span), traced, call.owners)
+        made = self.found[key] = Specialisation(Program(traced.kernel, self.span), traced)
         for owner in call.owners:
             self._depend(key, owner, made)
         return made

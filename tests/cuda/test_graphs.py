@@ -207,3 +207,32 @@ def test_graphs_give_everything_back() -> None:
         program()
         sg.reset()
         assert left(backend, driver) == []
+
+
+def test_constants_that_change_are_recorded_anew() -> None:
+    with runtime():
+        x, y = (sg.field(sg.f64, 4, needs_grad=True) for _ in range(2))
+        factor, weights, scale = 2.0, np.array([1.0]), [lambda: factor]
+
+        @sg.kernel
+        def k():
+            for i in x:
+                y[i] = x[i] * factor * weights[0] + sg.static(scale[0]())
+
+        x.fill(1.0)
+        graph = sg.graph(k)
+        for _ in range(3):
+            graph()
+            assert y.to_numpy().tolist() == [4.0] * 4
+        assert (graph.recordings, graph.replays) == (1, 3)
+        factor = 3.0
+        graph()
+        assert y.to_numpy().tolist() == [6.0] * 4
+        weights[0] = 2.0
+        graph()
+        assert y.to_numpy().tolist() == [9.0] * 4
+        scale[0] = lambda: 0.5
+        graph()
+        graph()
+        assert y.to_numpy().tolist() == [6.5] * 4
+        assert (graph.recordings, graph.replays) == (4, 4)

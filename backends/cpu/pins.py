@@ -1,0 +1,110 @@
+"""Names outside of a kernel as machine code sees them: words of the interpreter that stay while a name means the same.
+
+A cell of a closure holds one pointer. A module's dictionary leads to its table, in which a name has an entry of two
+pointers, key and value; a table that was replaced is another one, an entry that was removed is empty. Invariant: the
+words are read in order, so that a table is looked into only while it is the dictionary's.
+"""
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from types import FunctionType
+from typing import Any, NamedTuple
+
+CELL_AT = object.__basicsize__
+"""Offset of the content in a cell."""
+
+_KEYS_AT, _VALUES_AT = object.__basicsize__ + 16, object.__basicsize__ + 24
+"""Offsets in a dictionary: of its table, and of the values that it keeps elsewhere, if it does."""
+
+_LOG_BYTES_AT, _KIND_AT, _COUNT_AT, _INDICES_AT = 9, 10, 24, 32
+"""Offsets in a table: logarithm of the bytes of its indices; whether all keys are texts; entries in use; indices, after
+which the entries stand."""
+
+_ENTRY = 16
+_TEXTS = 1
+
+
+class Pin(NamedTuple):
+    """Addresses of words, each with what it contains. named: objects that the words name by address, the last of which
+    is what the name means; owner: to whom the words belong."""
+
+    words: tuple[tuple[int, int], ...]
+    owner: Any
+    named: Any
+
+
+def pin_cell(function: FunctionType, cell: int, found: Any) -> Pin | None:
+    """A name that a closure holds."""
+    assert function.__closure__ is not None
+    at = id(function.__closure__[cell]) + CELL_AT
+    return Pin(((at, id(found)),), function, found) if is_expected() and _word(at) == id(found) else None
+
+
+def pin_global(function: FunctionType, name: str, found: Any) -> Pin | None:
+    """A name of a module. None if its place cannot be found."""
+    if type(function.__globals__) is not dict or not is_expected():
+        return None
+    entry = _entry(function.__globals__, name, found)
+    if entry is None:
+        return None
+    at = id(function.__globals__) + _KEYS_AT
+    return Pin(((at, _word(at)), (entry, _word(entry)), (entry + 8, id(found))), function, found)
+
+
+def _entry(names: dict[str, Any], name: str, found: Any) -> int | None:
+    """Address of a name's entry in a dictionary."""
+    table = _word(id(names) + _KEYS_AT)
+    if _word(id(names) + _VALUES_AT) or _byte(table + _KIND_AT) != _TEXTS:
+        return None
+    first = table + _INDICES_AT + (1 << _byte(table + _LOG_BYTES_AT))
+    entries = (ctypes.c_int64 * (2 * _word(table + _COUNT_AT))).from_address(first)[:]
+    wanted = id(found)
+    for k in range(1, len(entries), 2):
+        if entries[k] == wanted and _is_name(entries[k - 1], name, names):
+            return first + _ENTRY * (k // 2)
+    return None
+
+
+def _is_name(key: int, name: str, names: dict[str, Any]) -> bool:
+    """Whether the key at an address is this name."""
+    return key == id(name) or any(id(one) == key for one in names if one == name)
+
+
+def _word(at: int) -> int:
+    return ctypes.c_int64.from_address(at).value
+
+
+def _byte(at: int) -> int:
+    return ctypes.c_uint8.from_address(at).value
+
+
+@cache
+def is_expected() -> bool:
+    """Whether cells and dictionaries lie in memory as this page says: tried on some."""
+    numbers = [float(k) + 0.5 for k in range(40)]
+    names = {f"name{k}": number for k, number in enumerate(numbers)}
+    del names["name3"]
+    names["name3"] = numbers[3]
+    table = _word(id(names) + _KEYS_AT)
+    before = {f"name{k}": _entry(names, f"name{k}", number) for k, number in enumerate(numbers)}
+    names["name5"] = 1.0
+    places = [place for place in before.values() if place is not None]
+    changed = before["name5"]
+    return (
+        len(set(places)) == len(numbers)
+        and changed is not None
+        and _word(changed + 8) == id(names["name5"])
+        and _word(id(names) + _KEYS_AT) == table
+        and _is_cell_expected()
+    )
+
+
+def _is_cell_expected() -> bool:
+    content = 0.25
+
+    def inner() -> float:
+        return content
+
+    assert inner.__closure__ is not None
+    return _word(id(inner.__closure__[0]) + CELL_AT) == id(inner())

@@ -1,0 +1,169 @@
+"""Whether a text is what a function was compiled from: files change after they were imported, code objects do not.
+
+The definition found is compiled again, in surroundings that give its free names the same meaning, and the two code
+objects are compared in all that decides what they do: instructions, constants, names, code inside. Decorators,
+defaults and annotations run where the definition stands, and are no part of either; neither are line numbers.
+"""
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product, zip_longest
+from types import CodeType
+from typing import Any
+
+_FUTURE = 0x1FE_0000
+"""Flags of code objects that `from __future__` sets and that decide how a function is compiled."""
+
+_KINDS = 0x04 | 0x08 | 0x20 | 0x80 | 0x200
+"""Flags of code objects: `*args`, `**keywords`, a generator, a coroutine, an asynchronous generator."""
+
+_COMPARED = (
+    "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_posonlyargcount",
+    "co_kwonlyargcount", "co_exceptiontable",
+)  # fmt: skip
+
+_BARE = "definition alone"
+"""A name that no function can have, as one may use its own."""
+
+ASSERTIONS = "@pytest_ar"
+"""A name in code whose assertions pytest has rewritten."""
+
+
+def is_text_of(
+    tree: ast.FunctionDef, code: CodeType, is_rewritten: bool = False, imports: Callable[[], set[str]] = set
+) -> bool:
+    """Whether the definition compiles to this code.
+
+    is_rewritten: what was imported may have more than the text says. imports: names that the file imports.
+    """
+    called, own = _called(tree), {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+    guesses: tuple[Callable[[], set[str]], ...] = (
+        lambda: called.intersection(code.co_names) - own, set, lambda: called & imports()
+    )  # fmt: skip
+    for owner, guess in product(_owners(code), guesses):
+        made = _compiled(tree, code, owner, guess())
+        if made is not None and is_same(made, code):
+            return True
+    if ASSERTIONS in code.co_names:
+        tree = _Unasserted().visit(copy.deepcopy(tree))
+        is_rewritten = True
+    if not is_rewritten:
+        return False
+    made = _compiled(tree, code, "", set())
+    return made is not None and _is_within(made, code)
+
+
+def _owners(code: CodeType) -> Iterator[str]:
+    """The class whose private names the function may use, innermost first; "" for none."""
+    yield ""
+    for part in reversed(code.co_qualname.split(".")[:-1]):
+        if part != "<locals>":
+            yield part
+
+
+def _called(tree: ast.FunctionDef) -> set[str]:
+    """Names of which attributes are called: Python does that in other instructions if the module imports the name."""
+    called = [node.func.value for node in ast.walk(tree) if isinstance(node, ast.Call)
+              and isinstance(node.func, ast.Attribute)]  # fmt: skip
+    return {node.id for node in called if isinstance(node, ast.Name)}
+
+
+def imported(module: ast.Module) -> set[str]:
+    """Names that the statements of a module import, outside of functions and classes."""
+    found: set[str] = set()
+    left: list[ast.AST] = [module]
+    while left:
+        node = left.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            left += ast.iter_child_nodes(node)
+    return found
+
+
+def _compiled(tree: ast.FunctionDef, code: CodeType, owner: str, imports: set[str]) -> CodeType | None:
+    """The code of the definition alone, with the free names that the function has; None if it does not compile."""
+    bare = _copied(tree)
+    body: list[ast.stmt] = [bare]
+    if owner:
+        elsewhere: list[ast.stmt] = [] if owner in code.co_freevars else [ast.Global([owner])]
+        body = [*elsewhere, ast.ClassDef(owner, [], [], body, [], **_no_types())]
+    free = ast.arguments([], [ast.arg(name) for name in code.co_freevars], None, [], [], None, [])
+    around = ast.FunctionDef("around", free, body, [], None, **_no_types())
+    above: list[ast.stmt] = [ast.Import([ast.alias(name)]) for name in sorted(imports)]
+    module = ast.fix_missing_locations(ast.Module([*above, around], []))
+    try:
+        found: CodeType = compile(module, code.co_filename, "exec", code.co_flags & _FUTURE, dont_inherit=True)
+        for name in ("around", owner, _BARE):
+            found = next(inner for inner in _inside(found) if inner.co_name == name) if name else found
+    except (SyntaxError, ValueError, StopIteration, RecursionError):
+        return None
+    return found
+
+
+def _copied(tree: ast.FunctionDef) -> ast.FunctionDef:
+    """The definition without decorators, defaults and annotations; its body is shared."""
+    given = tree.args
+    plain = {kind: [ast.arg(arg.arg) for arg in getattr(given, kind)] for kind in ("posonlyargs", "args", "kwonlyargs")}
+    rest = [None if arg is None else ast.arg(arg.arg) for arg in (given.vararg, given.kwarg)]
+    args = ast.arguments(plain["posonlyargs"], plain["args"], rest[0], plain["kwonlyargs"],
+                         [None] * len(given.kwonlyargs), rest[1], [])  # fmt: skip
+    return ast.copy_location(ast.FunctionDef(_BARE, args, tree.body, [], None, **_no_types()), tree)
+
+
+def _no_types() -> dict[str, Any]:
+    return {"type_params": []} if "type_params" in ast.FunctionDef._fields else {}
+
+
+class _Unasserted(ast.NodeTransformer):
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        return ast.copy_location(ast.Pass(), node)
+
+
+def _inside(code: CodeType) -> Iterator[CodeType]:
+    return (found for found in code.co_consts if isinstance(found, CodeType))
+
+
+# ---- comparing ------------------------------------------------------------------------------------------------------
+
+
+def is_same(one: CodeType, other: CodeType) -> bool:
+    """Whether two code objects do the same, wherever they stand."""
+    if any(getattr(one, name) != getattr(other, name) for name in _COMPARED):
+        return False
+    return (one.co_flags ^ other.co_flags) & _KINDS == 0 and _are_same(one.co_consts, other.co_consts)
+
+
+def _are_same(some: Iterable[Any], others: Iterable[Any]) -> bool:
+    return all(_is_same_constant(a, b) for a, b in zip_longest(some, others, fillvalue=...))
+
+
+def _is_same_constant(a: Any, b: Any) -> bool:
+    if isinstance(a, CodeType) and isinstance(b, CodeType):
+        return a.co_name == b.co_name and is_same(a, b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return _are_same(a, b)
+    if isinstance(a, str) and isinstance(b, str) and _BARE in a:  # the full name of a class inside
+        return b.endswith(a.partition(_BARE)[2])
+    return bool(_word(a) == _word(b))
+
+
+def _word(constant: Any) -> Any:
+    """What equals that of another constant only if they are the same: 0.0 and -0.0, 1 and True differ."""
+    if isinstance(constant, frozenset):
+        return frozenset, frozenset(map(_word, constant))
+    return type(constant), repr(constant)
+
+
+def _is_within(part: CodeType, whole: CodeType) -> bool:
+    """Whether all that one code object has occurs in another one as well: names, parameters, constants."""
+    for name in ("co_names", "co_varnames", "co_freevars", "co_cellvars"):
+        if not set(getattr(part, name)) <= set(getattr(whole, name)):
+            return False
+    return set(map(_word, _plain(part))) <= set(map(_word, _plain(whole)))
+
+
+def _plain(code: CodeType) -> list[Any]:
+    return [found for found in code.co_consts if not isinstance(found, CodeType)]
