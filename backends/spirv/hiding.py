@@ -5,9 +5,10 @@ that is zero as the shader runs, which no compiler can tell.
   knows the zero and whatever x is: NaN, infinities and signs are lost, and stores with them; |-0| stays -0.
 * NVIDIA's (580.159) reads V[i % 2, 0] as V[1, 0] in a loop over i that also stores to y[i, 0]: a factor of 64 bits of
   which it knows that it is a single bit of another factor.
-* It also counts the trips of `while n < E` wrongly, as none, one or any number, where the test computes E as the larger
-  of a number and its negative. What ends such a loop, a test or a `break`, goes through a word of which it knows nothing,
-  so it counts no trips. Loops of a number of trips that is computed before them it has right, and they stay as they are.
+* It also counts the trips of `while n < E` wrongly, as none, one or any number, where the test computes E as the
+  larger of a number and its negative. What ends such a loop, a test or a `break`, goes through a word of which it
+  knows nothing, so it counts no trips. Loops of a number of trips that is computed before them stay as they are: it
+  has them right.
 """
 from __future__ import annotations
 

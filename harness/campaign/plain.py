@@ -30,7 +30,7 @@ def to_plain(found: Statistics) -> Plain:
 def _finding(found: Finding) -> Plain:
     return {
         "program": to_json(found.program), "plan": asdict(found.plan), "crash": found.crash, "seed": found.seed,
-        "judged": [asdict(j) for j in found.judged],
+        "candidate": found.candidate, "judged": [asdict(j) for j in found.judged],
     }  # fmt: skip
 
 
@@ -47,7 +47,7 @@ def from_plain(plain: Plain) -> Statistics:
     found.findings = [
         Finding(
             from_json(f["program"]), plan_from_plain(f["plan"]), tuple(Judged(**j) for j in f["judged"]),
-            f["crash"], f["seed"],
+            f["crash"], f["seed"], f.get("candidate"),
         )
         for f in plain["findings"]
     ]  # fmt: skip

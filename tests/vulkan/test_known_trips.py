@@ -1,5 +1,5 @@
-"""Loops that end where a number reaches the larger of another and its negative: NVIDIA's driver ran `while n < abs(w - i)`
-once, or any number of times (backends/spirv/hiding.py).
+"""Loops that end where a number reaches the larger of another and its negative: NVIDIA's driver ran
+`while n < abs(w - i)` once, or any number of times (backends/spirv/hiding.py).
 """
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ WAYS = {
     f"test %21 {{ {STEP} }}",
     "E > n": f"while {{ D %20: T = get n %21: u1 = cmp_gt %11, %20 }} test %21 {{ {STEP} }}",
     "E before": f"D while {{ {LESS} }} test %21 {{ {STEP} }}",
-    "n < E and n < 4": f"while {{ D {LESS} %22: T = const 4 %23: u1 = cmp_lt %20, %22 %24: u1 = logical_and %21, %23 }} "
-    f"test %24 {{ {STEP} }}",
-    "n < E or n < 2": f"while {{ D {LESS} %22: T = const 2 %23: u1 = cmp_lt %20, %22 %24: u1 = logical_or %21, %23 }} "
-    f"test %24 {{ {STEP} }}",
+    "n < E and n < 4": f"while {{ D {LESS} %22: T = const 4 %23: u1 = cmp_lt %20, %22 "
+    f"%24: u1 = logical_and %21, %23 }} test %24 {{ {STEP} }}",
+    "n < E or n < 2": f"while {{ D {LESS} %22: T = const 2 %23: u1 = cmp_lt %20, %22 "
+    f"%24: u1 = logical_or %21, %23 }} test %24 {{ {STEP} }}",
     "not n >= E": f"while {{ D %20: T = get n %22: u1 = cmp_ge %20, %11 %23: u1 = const false "
     f"%21: u1 = cmp_eq %22, %23 }} test %21 {{ {STEP} }}",
     "break": f"while {{ %24: u1 = const true }} test %24 {{ D %20: T = get n %22: u1 = cmp_ge %20, %11 "
