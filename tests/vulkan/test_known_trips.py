@@ -108,12 +108,12 @@ def hidden_ends(kernel: Kernel, known_trips: bool, **features: bool) -> list[boo
     return found
 
 
-@pytest.mark.parametrize("addresses", [True, False])
+@pytest.mark.parametrize("features", [{}, {"buffer_addresses": False}, {"int64": False}], ids=str)
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_hidden(way: str, addresses: bool) -> None:
+def test_what_is_hidden(way: str, features: dict[str, bool]) -> None:
     """The test, or the break, of the loop; not what ends the loop over iterations, nor a number of trips."""
     kernel = kernel_of("abs", way, "i32")
-    with_it, without = (hidden_ends(kernel, known, buffer_addresses=addresses) for known in (True, False))
+    with_it, without = (hidden_ends(kernel, known, **features) for known in (True, False))
     assert sum(with_it) == (way not in UNHIDDEN) and not any(without)
 
 
