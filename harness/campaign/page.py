@@ -176,7 +176,7 @@ def _finding(found: Plain) -> str:
     differences = "\n".join(found["differences"]) or found["title"]
     agreed = ", ".join(found["agreed"]) or "none"
     return (
-        f'<h3 class="bad">{escape(found["title"][:200])}</h3><p>seed {found["seed"]}; agreed: {escape(agreed)}</p>'
+        f'<h3 class="bad">{escape(found["title"][:200])}</h3><p>{escape(found["case"])}; agreed: {escape(agreed)}</p>'
         f"<pre>{escape(found['program'])}</pre><pre>{escape(differences)}</pre>"
         f"{_results(found.get('results', {}))}{_source(found.get('source', ''))}"
     )
