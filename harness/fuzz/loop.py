@@ -42,8 +42,7 @@ def fuzz(
 
     seed: of the first case; None draws one. processes: 0 runs in this process, where a crash is not survived.
     mutant: a mistake to plant in the processes, by name; in this process, plant it yourself. peers: other systems to
-    compare with, by name, all installed. thorough: backends run the gradient of every case.
-    candidate: of the programs that each case draws, the one that it runs: with the seed of a finding, the case again.
+    compare with, by name, all installed. thorough: see `plan_for`. candidate: of a finding, with its seed: see `Setup`.
     progress: called after every case. stop: whether enough is found.
     """
     if seconds is None and cases is None:

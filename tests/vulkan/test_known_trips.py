@@ -3,8 +3,9 @@
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,14 +127,9 @@ def test_sweeps_stay_as_they_are() -> None:
     assert with_it == without
 
 
-@pytest.mark.parametrize("form", ["abs", "max", "until"])
-def test_gradients(device: VulkanBackend, recorded: Recorded, form: str) -> None:
-    """Trips counted forward are those that the gradient goes back."""
-    x, y = fields(7, (7, 3))
-    w = sg.field(sg.i32, shape=7)
-
+def by_abs(x, y, w):
     @sg.kernel
-    def by_abs():
+    def k():
         for i, j in y:
             v = x[i]
             n = 0
@@ -142,8 +138,12 @@ def test_gradients(device: VulkanBackend, recorded: Recorded, form: str) -> None
                 v = v * sg.cos(v)
             y[i, j] += v * (1.0 + j)
 
+    return k
+
+
+def by_max(x, y, w):
     @sg.kernel
-    def by_max():
+    def k():
         for i, j in y:
             v = x[i]
             n = 0
@@ -152,8 +152,12 @@ def test_gradients(device: VulkanBackend, recorded: Recorded, form: str) -> None
                 v = v * sg.cos(v)
             y[i, j] += v * (1.0 + j)
 
+    return k
+
+
+def by_break(x, y, w):
     @sg.kernel
-    def by_until():
+    def k():
         for i, j in y:
             v = x[i]
             n = 0
@@ -164,15 +168,23 @@ def test_gradients(device: VulkanBackend, recorded: Recorded, form: str) -> None
                 v = v * sg.cos(v)
             y[i, j] += v * (1.0 + j)
 
-    kernel = {"abs": by_abs, "max": by_max, "until": by_until}[form]
-    start = 0.25 + 0.125 * np.arange(7)
+    return k
+
+
+@pytest.mark.parametrize("make", [by_abs, by_max, by_break])
+def test_gradients(device: VulkanBackend, recorded: Recorded, make: Callable[..., Any]) -> None:
+    """Trips counted forward are those that the gradient goes back."""
+    x, y = fields(7, (7, 3))
+    w = sg.field(sg.i32, shape=7)
+    kernel = make(x, y, w)
+    start, numbers = 0.25 + 0.125 * np.arange(7), np.array([3, 1, 2, 7, 0, 4, 5], np.int32)
     x.from_numpy(start)
-    w.from_numpy(np.array([3, 1, 2, 7, 0, 4, 5], np.int32))
-    trips = np.abs(np.array([3, 1, 2, 7, 0, 4, 5]) - np.arange(7))
+    w.from_numpy(numbers)
     kernel()
     y.grad.fill(1.0)
     kernel.grad()
     value, slope = start.copy(), np.ones(7)
+    trips = np.abs(numbers - np.arange(7))
     for step in range(trips.max()):
         goes = step < trips
         slope = np.where(goes, slope * (np.cos(value) - value * np.sin(value)), slope)
