@@ -4,6 +4,7 @@ from __future__ import annotations
 from ...compiler.ir import nodes as n
 from ..llvm import ir
 from .emit import Emitter
+from .hiding import hidden_truth
 from .statements import LOWER, lower_block
 from .trips import read_trips, stopped, trip_counter
 
@@ -25,7 +26,7 @@ def _while(e: Emitter, stmt: n.While) -> None:
 
     def test() -> ir.Value:
         lower_block(e, stmt.condition)
-        return e.operand(stmt.test)
+        return hidden_truth(b, e.operand(stmt.test))
 
     def body() -> None:
         if ran is not None:

@@ -5,6 +5,10 @@ that is zero as the shader runs, which no compiler can tell.
   knows the zero and whatever x is: NaN, infinities and signs are lost, and stores with them; |-0| stays -0.
 * NVIDIA's (580.159) reads V[i % 2, 0] as V[1, 0] in a loop over i that also stores to y[i, 0]: a factor of 64 bits of
   which it knows that it is a single bit of another factor.
+* It also counts the trips of `while n < E` wrongly, as none, one or any number, where the test computes E as the
+  larger of a number and its negative. What ends such a loop, a test or a `break`, goes through a word of which it
+  knows nothing, so it counts no trips. Loops of a number of trips that is computed before them stay as they are: it
+  has them right.
 """
 from __future__ import annotations
 
@@ -45,6 +49,15 @@ def _hidden_integer(code: Code, v: Value) -> Value:
     made = code.xor(v, zero(code, I64)).within(v.root)
     code.unknown.add(made.id)
     return made
+
+
+def hidden_truth(code: Code, cond: ir.Value) -> Value:
+    """The same truth for a loop to go by, of which the driver cannot tell when it changes."""
+    v = code.value(cond)
+    if not code.module.quirks.known_trips or v.number is not None:
+        return v
+    word = code.xor(code.select(v, code.const(I32, 1), code.const(I32, 0)), zero(code, I32))
+    return code.icmp_unsigned("!=", word, code.const(I32, 0))
 
 
 def zero(code: Code, word: ir.Type) -> Value:

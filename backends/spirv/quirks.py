@@ -10,13 +10,14 @@ NVIDIA = 0x10DE
 @dataclass(frozen=True)
 class Quirks:
     """loop_limit: all loops of a shader are left after some number of trips in all, and no one is told.
-    known_zeros, known_factors: what is known of an operand leads to wrong results, see hiding.py. flushes: subnormal
-    numbers of f32 may be taken for zeros, see subnormals.py.
+    known_zeros, known_factors, known_trips: what is known of an operand, or of the trips of a loop, leads to wrong
+    results, see hiding.py. flushes: subnormal numbers of f32 may be taken for zeros, see subnormals.py.
     """
 
     loop_limit: bool = False
     known_zeros: bool = False
     known_factors: bool = False
+    known_trips: bool = False
     flushes: bool = False
 
 
@@ -24,4 +25,5 @@ def quirks_of(name: str, vendor: int, modes: tuple[tuple[str, int], ...]) -> Qui
     """Those of a device of this name. modes: float controls that it has."""
     if "llvmpipe" in name:
         return Quirks(loop_limit=True, known_zeros=True)
-    return Quirks(known_factors=vendor == NVIDIA, flushes=("DenormPreserve", 32) not in modes)
+    nvidia = vendor == NVIDIA
+    return Quirks(known_factors=nvidia, known_trips=nvidia, flushes=("DenormPreserve", 32) not in modes)

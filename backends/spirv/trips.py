@@ -21,6 +21,7 @@ from ..llvm.reach import first_is_apart, needs_library
 from ..llvm.types import value_type
 from .code import I32, I64
 from .emit import Emitter
+from .hiding import hidden_truth
 from .lean import LEAN
 from .ops import CALLED
 from .pops import Pops
@@ -157,7 +158,7 @@ class Trips:
 
 def stopped(e: Emitter, stmt: n.For | n.While) -> ir.Value | None:
     """Whether a trip has ended the loop; None if none can."""
-    return None if stmt.stop is None else e.locals[stmt.stop].get()
+    return None if stmt.stop is None else hidden_truth(e.b, e.locals[stmt.stop].get())
 
 
 def trip_counter(e: Emitter, trips: Value | None, t: ir.Type = I64) -> Variable | None:

@@ -178,7 +178,7 @@ def _finding(found: Plain) -> str:
     agreed = ", ".join(found["agreed"]) or "none"
     return (
         f'<h3 class="bad">{escape(found["title"][:200])}</h3>'
-        f"<p>seed {escape(str(found['seed']))}; agreed: {escape(agreed)}</p>"
+        f"<p>{escape(str(found['case']))}; agreed: {escape(agreed)}</p>"
         f"<pre>{escape(found['program'])}</pre><pre>{escape(differences)}</pre>"
         f"{_results(found.get('results', {}))}{_source(found.get('source', ''))}"
     )

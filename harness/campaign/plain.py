@@ -27,6 +27,7 @@ class Found:
     judged: tuple[Judged, ...]
     crash: str
     seed: int | None
+    candidate: int | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ SCHEMA = Schema(
         **words.LIMITS, **{("Unit", name): _COUNT for name in (*_NUMBERS, "unit", "outcomes", "by_trips")},
         ("Unit", "comparisons"): _COUNT, ("Unit", "features"): _COUNT,
         ("Unit", "seed"): Limits(-(1 << 62), 1 << 62), ("Found", "seed"): Limits(-(1 << 62), 1 << 62),
+        ("Found", "candidate"): Limits(0, 2),
     },
     most=1 << 26,
 )  # fmt: skip
@@ -84,7 +86,7 @@ def to_plain(found: Statistics) -> Plain:
 def _finding(found: Finding) -> Plain:
     return {
         "program": to_json(found.program), "plan": asdict(found.plan), "crash": found.crash, "seed": found.seed,
-        "judged": [asdict(j) for j in found.judged],
+        "candidate": found.candidate, "judged": [asdict(j) for j in found.judged],
     }  # fmt: skip
 
 
@@ -114,7 +116,7 @@ def _statistics(unit: Unit) -> Statistics:
 
 
 def _found(found: Found) -> Finding:
-    return Finding(from_json(found.program), found.plan, found.judged, found.crash, found.seed)
+    return Finding(from_json(found.program), found.plan, found.judged, found.crash, found.seed, found.candidate)
 
 
 def total(parts: Iterable[Statistics], seed: int = 0) -> Statistics:

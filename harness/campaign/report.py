@@ -112,7 +112,8 @@ def finding(found: Finding) -> Plain:
     key = failed_key(found.judged)
     wrong = [j for j in found.judged if j.verdict == "disagree"]
     return {
-        "title": found.title, "seed": found.seed, "direction": key[0] if key else "", "executor": key[1] if key else "",
+        "title": found.title, "seed": found.seed, "case": found.case,
+        "direction": key[0] if key else "", "executor": key[1] if key else "",
         "program": definitions(found.program).strip(),
         "differences": [f"{j.executor} against {j.reference}: {j.reason}" for j in wrong],
         "agreed": sorted({j.executor for j in found.judged if j.verdict == "ok" and j.direction == (key or ("",))[0]}),

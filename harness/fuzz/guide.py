@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from typing import NamedTuple
 
 from ..model import Program
 from ..model.walk import walk_program
@@ -30,12 +31,23 @@ Reached = Mapping[str, int]
 """Cases of a track by shape."""
 
 
-def choose(sample: Sampler, seed: int, reached: Reached) -> tuple[Program, frozenset[str]]:
-    """The program of a case, with its shapes. The program of the seed itself, unless another tells more."""
+class Choice(NamedTuple):
+    """The program of a case, with its shapes. candidate: which of those that were drawn it is, from 0."""
+
+    program: Program
+    shapes: frozenset[str]
+    candidate: int
+
+
+def choose(sample: Sampler, seed: int, reached: Reached, candidate: int | None = None) -> Choice:
+    """The program of a case: that of the seed itself, unless another tells more. candidate: the one to take, as an
+    earlier run has told it, whatever was reached.
+    """
     steered = seed // TRACKS % EVERY == 0
-    drawn = [sample(seed + k * STEP) for k in range(CANDIDATES if steered else 1)]
-    found = [(program, shapes(program)) for program in drawn]
-    return max(found, key=lambda candidate: _news(candidate[0], candidate[1], reached))
+    numbers = range(CANDIDATES if steered else 1) if candidate is None else (candidate,)
+    drawn = [(sample(seed + k * STEP), k) for k in numbers]
+    found = [Choice(program, shapes(program), k) for program, k in drawn]
+    return max(found, key=lambda choice: _news(choice.program, choice.shapes, reached))
 
 
 def _news(program: Program, found: frozenset[str], reached: Reached) -> float:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator
 from multiprocessing.connection import wait
 
-from .guide import TRACKS, Sampler, Tracks, choose
+from .guide import TRACKS, Sampler, Tracks
 from .plan import BACKENDS
 from .result import Result
 from .statistics import Finding, Statistics
@@ -34,6 +34,7 @@ def fuzz(
     mutant: str = "",
     peers: tuple[str, ...] = (),
     thorough: bool = False,
+    candidate: int | None = None,
     progress: Progress = lambda statistics: None,
     stop: Callable[[Statistics], bool] = lambda statistics: False,
 ) -> Statistics:
@@ -41,7 +42,7 @@ def fuzz(
 
     seed: of the first case; None draws one. processes: 0 runs in this process, where a crash is not survived.
     mutant: a mistake to plant in the processes, by name; in this process, plant it yourself. peers: other systems to
-    compare with, by name, all installed. thorough: backends run the gradient of every case.
+    compare with, by name, all installed. thorough: see `plan_for`. candidate: of a finding, with its seed: see `Setup`.
     progress: called after every case. stop: whether enough is found.
     """
     if seconds is None and cases is None:
@@ -50,7 +51,7 @@ def fuzz(
     statistics = Statistics(first)
     begin = time.monotonic()
     seeds = iter(range(first, first + cases)) if cases is not None else itertools.count(first)
-    setup = Setup(tuple(backends), sample, mutant, tuple(peers), thorough)
+    setup = Setup(tuple(backends), sample, mutant, tuple(peers), thorough, candidate)
     results = _pooled(setup, processes, Tracks(seeds), hang) if processes else _alone(setup, Tracks(seeds))
     try:
         for job, found in results:
@@ -71,12 +72,13 @@ def _count(statistics: Statistics, setup: Setup, job: Job, found: Result | Crash
         statistics.add(found)
     if isinstance(found, Crash) or found.disagreements:
         judged, crash = ((), found.reason) if isinstance(found, Crash) else (found.judged, "")
-        program, plan = choose(setup.sample, job.seed, job.reached)[0], setup.plan(job.seed)
+        chosen, plan = setup.choose(job.seed, job.reached), setup.plan(job.seed)
+        program = chosen.program
         if isinstance(found, Result) and found.retried:
             from .retry import calmer, short
 
             program, plan = calmer(program), short(plan)
-        statistics.findings.append(Finding(program, plan, judged, crash, job.seed))
+        statistics.findings.append(Finding(program, plan, judged, crash, job.seed, chosen.candidate))
 
 
 Results = Generator[tuple[Job, Result | Crash], None, None]

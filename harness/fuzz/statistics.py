@@ -16,13 +16,21 @@ BUCKETS = (0, 1, 2, 4, 8, 16, 32)
 
 @dataclass(frozen=True)
 class Finding:
-    """A program on which executors disagree, or that killed its process (crash: how)."""
+    """A program on which executors disagree, or that killed its process (crash: how). seed, candidate: of the case that
+    found it, which they give again (see `guide`).
+    """
 
     program: Program
     plan: Plan
     judged: tuple[Judged, ...] = ()
     crash: str = ""
     seed: int | None = None
+    candidate: int | None = None
+
+    @property
+    def case(self) -> str:
+        """What names the case."""
+        return f"seed {self.seed}" + ("" if self.candidate is None else f", candidate {self.candidate}")
 
     @property
     def title(self) -> str:

@@ -18,7 +18,7 @@ from ..mutants import MUTANTS
 from ..peers import Peer
 from ..strategies import sample as draw
 from .case import Panel, run_case
-from .guide import Sampler, choose
+from .guide import Choice, Reached, Sampler, choose
 from .plan import BACKENDS, Plan, plan_for
 from .result import Result
 from .retry import settle
@@ -28,7 +28,8 @@ from .retry import settle
 class Setup:
     """What a worker needs to know. backends: by name, all of which can run here. sample: a program from a seed; a
     function of a module that the worker can import too. mutant: a mistake to plant in the worker's compiler, by name.
-    peers: other systems by name, all installed. thorough: see `plan_for`.
+    peers: other systems by name, all installed. thorough: see `plan_for`. candidate: the program of every case, of
+    those that it draws; None chooses, see `guide`.
     """
 
     backends: tuple[str, ...] = BACKENDS
@@ -36,6 +37,11 @@ class Setup:
     mutant: str = ""
     peers: tuple[str, ...] = ()
     thorough: bool = False
+    candidate: int | None = None
+
+    def choose(self, seed: int, reached: Reached) -> Choice:
+        """The program of the case with this seed, in a track that has reached this."""
+        return choose(self.sample, seed, reached, self.candidate)
 
     def plan(self, seed: int) -> Plan:
         """Of the case with this seed."""
@@ -65,8 +71,8 @@ class Runner:
         """The result of a job: a case that decides nothing for want of digits is run again in double precision."""
         if job.program is not None:
             return run_case(job.program, job.plan, self.panel)
-        program, found = choose(self.setup.sample, job.seed, job.reached)
-        return replace(settle(program, self.setup.plan(job.seed), self.panel), shapes=found)
+        chosen = self.setup.choose(job.seed, job.reached)
+        return replace(settle(chosen.program, self.setup.plan(job.seed), self.panel), shapes=chosen.shapes)
 
 
 def _serve(connection: Connection, setup: Setup) -> None:

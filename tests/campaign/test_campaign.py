@@ -36,7 +36,7 @@ def found():
     """Six cases, and a finding that was not one."""
     statistics = fuzz(cases=6, seed=9000, processes=0)
     judged = (Judged("reverse", "cpu", "reference", "disagree", "x.grad[1]: 2.0, 3.0 < expected"),)
-    statistics.findings.append(Finding(sample(9000), Plan(), judged, seed=9000))
+    statistics.findings.append(Finding(sample(9000), Plan(), judged, seed=9000, candidate=2))
     return statistics
 
 
@@ -158,6 +158,7 @@ def test_report(campaign, found):
 def test_page_is_whole_and_escapes(campaign):
     html = page(report(Store(campaign)), "A <b> & c")
     assert "A &lt;b&gt; &amp; c" in html and "3.0 &lt; expected" in html
+    assert "seed 9000, candidate 2; agreed" in html
     assert "<script" not in html and "http" not in html.replace("http-equiv", "")
     for name in ("Executors by feature", "Coverage of derivative rules of atomics", "Decided and undecided", "Rate"):
         assert name in html

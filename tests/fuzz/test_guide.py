@@ -3,10 +3,15 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache, partial
+from pathlib import Path
 
-from fuzz_support import small
+import pytest
+from fuzz_support import small, wrong_derivative
+from stackgrad.cli import CommandError, build_parser
+from stackgrad.cli.fuzz import _again, _cases, report
 from stackgrad.harness.fuzz.guide import CANDIDATES, EVERY, TRACKS, Tracks, choose
 from stackgrad.harness.fuzz.loop import fuzz
+from stackgrad.harness.fuzz.statistics import Finding
 from stackgrad.harness.fuzz.worker import Job, Runner, Setup
 from stackgrad.harness.strategies import sample, shapes
 
@@ -26,7 +31,7 @@ def steered() -> tuple[frozenset[str], ...]:
     """Those of a run of as many cases."""
     tracks, found = Tracks(iter(range(CASES))), []
     while (taken := tracks.take()) is not None:
-        program, its = choose(sample, *taken)
+        program, its, _ = choose(sample, *taken)
         assert its == shapes(program)
         tracks.end(taken[0], its)
         found.append(its)
@@ -99,11 +104,11 @@ def test_a_finding_holds_the_program_that_ran() -> None:
     late = 0
     while (taken := tracks.take()) is not None:
         job = Job(taken[0], reached=taken[1])
-        program, its = choose(runner.setup.sample, job.seed, job.reached)
-        again = choose(runner.setup.sample, job.seed, dict(job.reached))[0]
-        assert again == program
-        late += program != sample(job.seed)
-        tracks.end(job.seed, its)
+        chosen = runner.setup.choose(job.seed, job.reached)
+        again = runner.setup.choose(job.seed, dict(job.reached))
+        assert again == chosen
+        late += chosen.program != sample(job.seed)
+        tracks.end(job.seed, chosen.shapes)
     assert late > 2
 
 
@@ -116,3 +121,41 @@ def test_the_number_of_processes_changes_nothing() -> None:
 def test_equal_programs_are_those_of_their_seeds() -> None:
     for seed in range(40):
         assert choose(small, seed, {"while": 3})[0] == small(seed)
+
+
+def steered_findings(cases: int) -> list[Finding]:
+    """Of a run with a mistake: those of cases that ran another program than they do without the cases before them."""
+    with wrong_derivative():
+        found = fuzz(cases=cases, seed=0, processes=0).findings
+    return [f for f in found if f.seed is not None and choose(sample, f.seed, {}).candidate != f.candidate]
+
+
+def test_a_finding_names_its_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command that is printed runs the same program again, also of a case that was steered by those before it."""
+    found = steered_findings(3 * EVERY * TRACKS)
+    assert found
+    for finding in found:
+        with wrong_derivative():
+            again = fuzz(cases=1, seed=finding.seed, candidate=finding.candidate, processes=0).findings
+        assert [(f.program, f.judged, f.case) for f in again] == [(finding.program, finding.judged, finding.case)]
+    given = build_parser().parse_args(["fuzz", "--thorough", "--profile", "smooth", "--backends", "cpu"])
+    report(found[0], tmp_path, _again(found[0], given, ("cpu",)))
+    told = capsys.readouterr().out
+    assert f"seed {found[0].seed}, candidate {found[0].candidate}, kept in {tmp_path}" in told
+    words = told.partition("again: stackgrad ")[2].splitlines()[0].split()
+    asked = build_parser().parse_args(words)
+    assert (asked.seed, asked.candidate, asked.backends) == (found[0].seed, found[0].candidate, "cpu")
+    assert asked.thorough and asked.profile == "smooth" and _cases(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--candidate", "1"], "--seed S names that"),
+        (["--candidate", "1", "--seed", "3", "--cases", "2"], "--seed S names that"),
+        (["--candidate", str(CANDIDATES), "--seed", "3"], f"a case draws {CANDIDATES} programs, from 0"),
+    ],
+)
+def test_a_candidate_is_of_one_case(options: list[str], says: str) -> None:
+    with pytest.raises(CommandError, match=says):
+        _cases(build_parser().parse_args(["fuzz", *options]))

@@ -117,6 +117,9 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, metavar="N", help="stop after this time (default 60, unless --cases)")
     parser.add_argument("--cases", type=_positive, metavar="N", help="stop after so many cases")
     parser.add_argument("--seed", type=int, metavar="S", help="seed of the first case (default: drawn, and printed)")
+    parser.add_argument(
+        "--candidate", type=int, metavar="K", help="with --seed: this case alone, with the program that a finding names"
+    )
     parser.add_argument("--backends", metavar="A,B", help=_BACKENDS)
     parser.add_argument(
         "--peers", metavar="A,B", help="look for wrong gradients of other systems: quadrants, taichi"

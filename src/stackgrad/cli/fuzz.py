@@ -17,6 +17,7 @@ from ..harness.executors import JUDGED, backend_named, present_backends
 from ..harness.fuzz import corpus
 from ..harness.fuzz.bisect import Bisector, name_of
 from ..harness.fuzz.case import Panel
+from ..harness.fuzz.guide import CANDIDATES
 from ..harness.fuzz.loop import HANG, fuzz
 from ..harness.fuzz.plan import BACKENDS
 from ..harness.fuzz.reduce import distinct, reduce
@@ -54,7 +55,8 @@ def run(given: argparse.Namespace) -> int:
     peers = wanted_peers(given.peers)
     root = Path(given.corpus)
     failed = replay_all([root], backends) if root.exists() else 0
-    seconds = DEFAULT_SECONDS if given.seconds is None and given.cases is None else given.seconds
+    cases = _cases(given)
+    seconds = DEFAULT_SECONDS if given.seconds is None and cases is None else given.seconds
     if peers:
         hunted = run_hunt(given, peers, backends, seconds or DEFAULT_SECONDS)
         found = hunted.statistics
@@ -64,13 +66,31 @@ def run(given: argparse.Namespace) -> int:
     with Status() as status:
         sample = partial(draw, profile=given.profile)
         found = fuzz(
-            seconds, given.cases, given.seed, backends, given.processes, sample, progress=status.show,
-            thorough=given.thorough,
+            seconds, cases, given.seed, backends, given.processes, sample, progress=status.show,
+            thorough=given.thorough, candidate=given.candidate,
         )
     print(table(found))
     for finding in kept(found.findings, backends):
-        report(finding, keep(root, finding))
+        report(finding, keep(root, finding), _again(finding, given, backends))
     return 1 if found.findings or failed else 0
+
+
+def _cases(given: argparse.Namespace) -> int | None:
+    """How many to run. Raises CommandError for a candidate of none."""
+    if given.candidate is None:
+        return given.cases  # type: ignore[no-any-return]
+    if given.seed is None or given.cases not in (None, 1) or given.peers or given.mutants is not None:
+        raise CommandError("--candidate K is the program of one case: --seed S names that, and no other option may")
+    if given.candidate not in range(CANDIDATES):
+        raise CommandError(f"--candidate {given.candidate}: a case draws {CANDIDATES} programs, from 0")
+    return 1
+
+
+def _again(finding: Finding, given: argparse.Namespace, backends: tuple[str, ...]) -> str:
+    """The command that runs the case of a finding again."""
+    options = [f"--backends {','.join(backends)}"]
+    options += [f"--profile {given.profile}"] * bool(given.profile) + ["--thorough"] * given.thorough
+    return f"stackgrad fuzz --seed {finding.seed} --candidate {finding.candidate} {' '.join(options)}"
 
 
 def wanted_backends(text: str | None) -> tuple[str, ...]:
@@ -105,7 +125,7 @@ def kept(
     if not findings:
         return []
     for finding in findings:  # also of those of which only one is kept
-        print(f"seed {finding.seed}: {finding.title}")
+        print(f"{finding.case}: {finding.title}")
     print(f"reducing {min(len(findings), MOST_REDUCED)} of {len(findings)} findings", flush=True)
     with Worker(Setup(backends, mutant=mutant), HANG) as worker:
         small = [reduce(f, worker.run, seconds) for f in findings[:MOST_REDUCED]]
@@ -139,10 +159,10 @@ def panel_of(backends: tuple[str, ...]) -> Panel:
     return Panel({name: backend_named(name) for name in backends})
 
 
-def report(finding: Finding, folder: Path) -> None:
-    """What a user reads of a finding."""
-    seed = "" if finding.seed is None else f"seed {finding.seed}, "
-    print(f"\nFOUND: {finding.title}\n    {seed}kept in {folder}")
+def report(finding: Finding, folder: Path, again: str = "") -> None:
+    """What a user reads of a finding. again: the command that runs its case."""
+    case = "" if finding.seed is None else f"{finding.case}, "
+    print(f"\nFOUND: {finding.title}\n    {case}kept in {folder}" + (f"\n    again: {again}" if again else ""))
     print("    " + definitions(finding.program).strip().replace("\n", "\n    "))
 
 
