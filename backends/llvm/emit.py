@@ -20,6 +20,7 @@ from ...compiler.passes.real_ranges import RealRanges
 from ..base import Options
 from . import ir
 from .builder import IRBuilder
+from .checked import Checked, TaskChecks
 from .debug_lines import DebugLines
 from .layout import Layout, lay_out
 from .sharing import Sharing, order_shows, share
@@ -53,7 +54,7 @@ class ModuleState:
     ranges: where values lie, of tasks where that was asked for (reach.py). partners: likewise, sines and cosines of one
     argument (pairs.py).
     given: the layout of the block, that of a CPU if None. first_site: number of the first site, so that no two modules
-    of a kernel give one number to different places.
+    of a kernel give one number to different places. checks: which indices are compared.
     """
 
     kernel: Kernel
@@ -62,6 +63,7 @@ class ModuleState:
     given: Layout | None = None
     layout: Layout = field(init=False)
     module: ir.Module = field(init=False)
+    checks: TaskChecks = field(init=False)
     exact: frozenset[Value] = field(init=False)
     sites: list[Site] = field(default_factory=list)
     first_site: int = 0
@@ -74,6 +76,7 @@ class ModuleState:
         self.layout = self.given or lay_out(self.kernel)
         self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
         self.module = ir.Module()
+        self.checks = TaskChecks(self.options, hoist=not self.target.entries)
         if self.options.debug_info:
             self.module.lines = DebugLines(self.kernel)
 
@@ -181,14 +184,15 @@ class Variable:
     size: int | None = None
 
 
-class Emitter(Arith):
+class Emitter(Arith, Checked):
     """One function being written. `task` is the index of the task it belongs to.
 
     values: LLVM value by IR value. locals: stack memory by name. Loads from the argument block stand in the entry
     block, once each: the block does not change during a launch. box: where begins and extents of the task's axes are,
     if not in the block. partners: results of operations to come. private: what this thread keeps of updates that it
     makes at the end of the task. failed: where an iteration goes that has recorded an error, if not out of the
-    function. late: where writes to memory are put off, what makes them. numbered: arrays of which the element at the
+    function. checks: which indices are compared. late: where writes to memory are put off, what makes
+    them. numbered: arrays of which the element at the
     task's own indices has the number of the iteration.
     """
 

@@ -66,8 +66,12 @@ def _function(m: ModuleState, name: str, numbers: int, inline: bool = True) -> i
     return ir.Function(m.module, name, I32, params, attributes, "internal")
 
 
-def _open(m: ModuleState, function: ir.Function, task: int, body: Block, leave: Callable[[Emitter], None]) -> Emitter:
-    e = Emitter(m, function, task)
+def _open(
+    m: ModuleState, function: ir.Function, index: int, task: Task, body: Block, leave: Callable[[Emitter], None]
+) -> Emitter:  # fmt: skip
+    """What writes a function that runs this block of a task."""
+    e = Emitter(m, function, index)
+    e.checks = m.checks.of(task)
     if m.layout.device:
         e.box = function.args[1]
     e.flow = Branching(e, LOWER, lambda: leave(e))
@@ -89,7 +93,7 @@ def _end(e: Emitter, status: int) -> None:
 def bounds_function(m: ModuleState, index: int, task: Task) -> ir.Function:
     """Compute the box of a parallel task: per axis begin, and extent max(0, end - begin)."""
     function = _function(m, f"sg.bounds.{index}", 0)
-    e = _open(m, function, index, task.bounds, lambda e: _end(e, OK))
+    e = _open(m, function, index, task, task.bounds, lambda e: _end(e, OK))
     _start_iteration(e)
     e.flow.block(task.bounds)
     for axis, (low, high) in enumerate(zip(task.begin, task.end)):
@@ -119,7 +123,7 @@ def task_function(
     if task.is_parallel:
         _parallel(m, function, index, task, additions)
         return function
-    e = _open(m, function, index, task.body, lambda e: _end(e, RETURNED))
+    e = _open(m, function, index, task, task.body, lambda e: _end(e, RETURNED))
     e.row = function.args[-1]
     _start_iteration(e)
     e.flow.block(task.body)
@@ -131,7 +135,7 @@ def task_function(
 def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task, additions: Additions) -> None:
     *_, first, last, stride, row = function.args
     latch: list[ir.Block] = []
-    e = _open(m, function, index, task.body, lambda e: e.flow.jump(latch[-1]))
+    e = _open(m, function, index, task, task.body, lambda e: e.flow.jump(latch[-1]))
     e.row = row
     if additions.copies == 1:
         latch.append(e.flow.append("next"))
@@ -167,7 +171,7 @@ def decision_function(
     FAILED if it has recorded an error.
     """
     function = _function(m, f"sg.{name}.{index}", 1)
-    e = _open(m, function, index, task.body, lambda e: _end(e, 0))
+    e = _open(m, function, index, task, task.body, lambda e: _end(e, 0))
     _iteration(e, task, NOTHING, function.args[2], e.b.block)
     if not e.b.block.is_terminated:
         e.b.ret(e.b.zext(decide(e), I32))

@@ -17,6 +17,7 @@ from ...compiler.passes.decisions import decisive_values
 from ...compiler.passes.real_ranges import RealRanges
 from ..base import Options
 from ..llvm import ir
+from ..llvm.checked import Checked, TaskChecks
 from ..llvm.emit import Site
 from ..llvm.layout import Layout, lay_out
 from ..llvm.sharing import order_shows, share
@@ -70,7 +71,7 @@ class ModuleState:
     """What all functions of a module share. reduces: whether one reads the words of 2/pi behind the block.
 
     exact: values that are not contracted. ranges: where values lie, of tasks where that was asked for (llvm/reach.py).
-    partners: likewise, sines and cosines of one argument (llvm/pairs.py).
+    partners: likewise, sines and cosines of one argument (llvm/pairs.py). checks: which indices are compared.
     """
 
     kernel: Kernel
@@ -84,12 +85,14 @@ class ModuleState:
     exact: frozenset[Value] = field(init=False)
     ranges: dict[int, RealRanges] = field(default_factory=dict)
     partners: dict[int, dict[Value, Value]] = field(default_factory=dict)
+    checks: TaskChecks = field(init=False)
     _helpers: dict[str, Code] = field(default_factory=dict)
     _plain: dict[int, frozenset[str]] = field(default_factory=dict)
     _in_order: dict[int, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.layout = lay_out(self.kernel)
+        self.checks = TaskChecks(self.options, hoist=False)
         self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
         addresses = self.features.buffer_addresses
         self.module = Module(self.features.modes, addresses, not self.features.int64, self.features.quirks)
@@ -198,7 +201,7 @@ class Arith:
         return value if t.bits == 64 else self.b.trunc(value, like(value.type, value_type(t)))
 
 
-class Emitter(Arith):
+class Emitter(Arith, Checked):
     """The shader of one task being written. block: address of the argument block.
 
     values: by IR value. locals, arrays: variables by name. Slots of the block are read once, at the head of the shader.

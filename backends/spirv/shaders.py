@@ -112,6 +112,7 @@ def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:
     code = m.code(name, ir.VOID, ())
     m.module.entries.append(EntryPoint(code.id, name, local_size))
     e = Emitter(m, code, task)
+    e.checks = m.checks.of(m.kernel.tasks[task])
     record: ir.Value = e.slot_address(m.layout.error_at)
     if m.features.shared_errors:
         record = access.load(code, record, I64)
@@ -200,6 +201,7 @@ def _select(m: ModuleState, index: int, task: Task) -> None:
     """The numbers of the iterations that pass the gate go to the list."""
     e = _open(m, f"select_{index}", index, LOCAL_SIZE)
     gate, deciding = gated(task)
+    e.checks = m.checks.of(replace(task, body=deciding))
     (box, total), b = _box(e), e.b
     with b.at_head():
         first, threads = _threads(e)

@@ -5,6 +5,7 @@ scalar that lane 0 would have, in `bases`: addresses of neighbouring elements ar
 """
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ....compiler.ir.nodes import Task, Value
@@ -37,6 +38,13 @@ class LaneEmitter(Emitter):
         self.bases: dict[Value, ir.Value] = {}
         self.levels: dict[str, int] = {}
         self.lane_stacks: dict[str, LaneStack] = {}
+
+    @cached_property
+    def all_inside(self) -> ir.Value:
+        """See index_checks.py."""
+        from .index_checks import all_inside
+
+        return all_inside(self)
 
     @property
     def active(self) -> ir.Value:  # type: ignore[override]
@@ -96,6 +104,12 @@ class LaneEmitter(Emitter):
     def none(self) -> ir.Value:
         """A mask without lanes."""
         return const(self.mask_type, False)
+
+    def first(self, mask: ir.Value) -> ir.Value:
+        """Number of the lowest lane that is set; there must be one."""
+        word = self.bits(mask)
+        at = self.intrinsic("cttz", word, const(I1, True))
+        return self.b.zext(at, I64) if self.lanes < 64 else self.b.trunc(at, I64) if self.lanes > 64 else at
 
     def last(self, mask: ir.Value) -> ir.Value:
         """Number of the highest lane that is set; there must be one."""
