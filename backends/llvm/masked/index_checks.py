@@ -98,10 +98,10 @@ def check_before_loop(e: LaneEmitter, loop: n.For, begin: ir.Value, count: ir.Va
         extent = extent_of(e, check.stmt.array, check.axis)
         first = sum_of(e, value_of(e, check.rest), b.mul(begin, e.const(begin, check.coefficient)))
         moved = b.mul(b.sub(count, e.const(count, 1)), e.const(count, check.coefficient * loop.step))
+        runs = b.icmp_unsigned("!=", count, e.const(count, 0))
         for index in (first, sum_of(e, first, moved)):
-            runs = b.icmp_unsigned("!=", count, e.const(count, 0))
-            if isinstance(index.type, ir.VectorType):
-                outside = b.and_(b.icmp_unsigned(">=", index, e.splat(extent)), e.splat(runs))
+            if any(isinstance(x.type, ir.VectorType) for x in (index, runs)):
+                outside = b.and_(b.icmp_unsigned(">=", e.splat(index), e.splat(extent)), e.splat(runs))
                 trap_lanes(e, outside, site, index, extent)
             else:
                 e.flow.trap_if(b.and_(b.icmp_unsigned(">=", index, extent), runs), site, index, extent)
