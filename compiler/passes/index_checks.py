@@ -292,7 +292,9 @@ class _Analysis:
         elif stmt.op == "floordiv" and a is not None and b is not None and not b.terms and b.constant > 0:
             times = Affine(0, ((stmt.result, b.constant),))
             self.facts.learn(add(a, times, -1))
-            self.facts.learn(add(add(times, a, -1), Affine(b.constant - 1)))
+            if self.facts.holds(a):
+                self.facts.learn(here)
+                self.facts.learn(add(a, here, -1))
 
     def _set(self, stmt: n.Set) -> None:
         if stmt.var in self.once and self.depth == 0 and stmt.value.type.is_int:
@@ -364,13 +366,17 @@ class _Analysis:
             return all(self._widens_exactly(v) for v in stmt.args)
         return True
 
+    def _is_exact(self, form: Affine, index: Value) -> bool:
+        """Whether an index is its form as a whole number."""
+        return index.type in (i32, i64) and self._is_faithful(form, index) and self._widens_exactly(index)
+
     def _looked_at(self, stmt: Access, axis: int) -> None:
         """From here on the index is known to be inside."""
         form, array = self._form(stmt, axis), primal(stmt.array)
         self.inside.append(((array, axis, form), self.path))
         self.known.setdefault((array, axis, form), []).append(self.path)
         index = stmt.indices[axis]
-        if index.type in (i32, i64) and self._is_faithful(form, index) and self._widens_exactly(index):
+        if self._is_exact(form, index):
             self.facts.learn(form)
             self.facts.learn(add(Affine(-1, ((("shape", array, axis), 1),)), form, -1))
 
@@ -392,7 +398,7 @@ class _Analysis:
             if isinstance(stmt, Access):
                 for axis in range(len(stmt.indices)):
                     form = self._form(stmt, axis)
-                    if stmt.indices[axis].type in (i32, i64) and _is_fixed(form, made, loop.index):
+                    if self._is_exact(form, stmt.indices[axis]) and _is_fixed(form, made, loop.index):
                         if not self._proved(stmt, axis):
                             c = form.coefficient(loop.index)
                             checks.append(LoopCheck(stmt, axis, c, form.without(frozenset({loop.index}))))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Value
 from .. import ir
+from ..index_checks import is_outside
 from ..index_forms import extent_of, sum_of, value_of
 from ..types import I1, I32, I64, const
 from .lanes import LaneEmitter
@@ -48,7 +49,7 @@ def _compare(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic, axes: list[int],
         site = e.m.site("index", e.task, stmt, axis)
         if e.u.is_uniform(value):
             index = e.index(value)
-            e.flow.trap_if(e.b.icmp_unsigned(">=", index, extent), site, index, extent)
+            e.flow.trap_if(is_outside(e.b, index, extent), site, index, extent)
         elif e.stride(value) == 1 and axis == len(stmt.indices) - 1:
             _check_run(e, value, extent, site)
         else:
@@ -59,7 +60,7 @@ def _check_run(e: LaneEmitter, value: Value, extent: ir.Value, site: int) -> Non
     """Indices that rise by one from lane to lane, in 64 bits, as their addresses do."""
     b, base = e.b, e.to_i64(e.base(value), value.type)
     low, high = b.add(base, e.first(e.flow.mask)), b.add(base, e.last(e.flow.mask))
-    below, above = (b.icmp_unsigned(">=", end, extent) for end in (low, high))
+    below, above = (is_outside(b, end, extent) for end in (low, high))
     e.flow.trap_with(b.or_(below, above), site, lambda: (b.select(below, low, high), extent))
 
 
@@ -67,13 +68,13 @@ def _outside(e: LaneEmitter, value: Value, extent: ir.Value) -> ir.Value:
     """Lanes whose index is outside. One of at most 32 bits is compared in 32, with no extent beyond what it reaches."""
     b, index, t = e.b, e.operand(value), value.type
     if t.bits == 64:
-        return b.icmp_unsigned(">=", index, e.splat(extent))
+        return is_outside(b, index, e.splat(extent))
     if t.bits < 32:
         wide = e.wide(I32)
         index = b.sext(index, wide) if t.is_signed else b.zext(index, wide)
     most = const(I64, 2**31 if t.is_signed else 2**32 - 1)
     limit = b.trunc(b.select(b.icmp_unsigned("<", extent, most), extent, most), I32)
-    return b.icmp_unsigned(">=", index, e.splat(limit))
+    return is_outside(b, index, e.splat(limit))
 
 
 def trap_lanes(e: LaneEmitter, outside: ir.Value, site: int, index: ir.Value, extent: ir.Value) -> None:
@@ -101,9 +102,9 @@ def check_before_loop(e: LaneEmitter, loop: n.For, begin: ir.Value, count: ir.Va
         runs = b.icmp_unsigned("!=", count, e.const(count, 0))
         for index in (first, sum_of(e, first, moved)):
             if any(isinstance(x.type, ir.VectorType) for x in (index, runs)):
-                outside = b.and_(b.icmp_unsigned(">=", e.splat(index), e.splat(extent)), e.splat(runs))
+                outside = b.and_(is_outside(b, e.splat(index), e.splat(extent)), e.splat(runs))
                 trap_lanes(e, outside, site, index, extent)
             else:
-                e.flow.trap_if(b.and_(b.icmp_unsigned(">=", index, extent), runs), site, index, extent)
+                e.flow.trap_if(b.and_(is_outside(b, index, extent), runs), site, index, extent)
 
 
