@@ -253,6 +253,16 @@ class Emitter(Arith, Checked):
             self._slots[key] = self.entry.load(self.entry.gep(self.box, const(I64, at), I8, inbounds=True), I64)
         return self._slots[key]
 
+    @cached_property
+    def needs_comparisons(self) -> ir.Value:
+        """See index_checks.py; computed at the head of the function."""
+        from .index_checks import needs_comparisons
+
+        around, self.b = self.b, self.entry
+        found = needs_comparisons(self)
+        self.b = around
+        return found
+
     # -- values ---------------------------------------------------------------------------------------------
 
     def operand(self, value: Value) -> ir.Value:

@@ -5,13 +5,18 @@ enough for both ends.
 """
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...compiler.ir import nodes as n
+from ...compiler.passes.index_checks import Access
 from . import ir
 from .emit import Emitter
 from .index_forms import extent_of, sum_of, value_of
-from .types import I64, const
+from .types import I1, I64, const
+
+TrapIf = Callable[[ir.Value, int, ir.Value, ir.Value], None]
+"""Ends the launch where a condition holds: (condition, site, two numbers)."""
 
 
 def is_outside(b: Any, index: ir.Value, extent: ir.Value) -> ir.Value:
@@ -20,12 +25,42 @@ def is_outside(b: Any, index: ir.Value, extent: ir.Value) -> ir.Value:
     return outside
 
 
-def check_indices(e: Emitter, stmt: n.Load | n.Store | n.Atomic, indices: list[ir.Value], extents: list[ir.Value]) -> None:
-    """End the launch where an index of an access is outside its axis."""
-    for axis in sorted(e.checked_axes(stmt)):
-        index, extent = indices[axis], extents[axis]
-        outside = is_outside(e.b, index, extent)
-        e.flow.trap_if(outside, e.m.site("index", e.task, stmt, axis), index, extent)
+def compare_where_needed(e: Any, stmt: Access, compare: Callable[[Sequence[int]], None]) -> None:
+    """Emit compare(axes) for the axes of an access that are not proved to be inside; what extents and arguments can make
+    needless stands behind one condition for the whole function. e: an emitter of either generator.
+    """
+    axes = sorted(e.checked_axes(stmt))
+    ahead = [axis for axis in axes if (id(stmt), axis) in e.checks.launches]
+    if ahead:
+        with e.b.if_then(e.needs_comparisons):
+            compare(ahead)
+    now = [axis for axis in axes if axis not in ahead]
+    if now:
+        compare(now)
+
+
+def needs_comparisons(e: Any) -> ir.Value:
+    """Whether the extents and arguments of this launch leave it open if some index is inside. The builder of `e` stands
+    at the head of its function.
+    """
+    b, found = e.b, const(I1, False)
+    for forms in dict.fromkeys(c for conditions in e.checks.launches.values() for c in conditions):
+        open_ = const(I1, True)
+        for form in forms:
+            open_ = b.and_(open_, b.icmp_signed("<", value_of(e, form), const(I64, 0)))
+        found = b.or_(found, open_)
+    return found
+
+
+def check_indices(e: Any, stmt: Access, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf) -> None:
+    """End the launch where an index of an access is outside its axis. e: an emitter of either generator."""
+
+    def compare(axes: Sequence[int]) -> None:
+        for axis in axes:
+            outside = is_outside(e.b, indices[axis], extents[axis])
+            trap_if(outside, e.m.site("index", e.task, stmt, axis), indices[axis], extents[axis])
+
+    compare_where_needed(e, stmt, compare)
 
 
 def check_before_loop(e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value) -> None:

@@ -25,7 +25,7 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
     array = e.m.layout.arrays[stmt.array]
     indices = [e.index(i) for i in stmt.indices]
     extents = [e.slot(array.shape_at + 8 * axis) for axis in range(array.type.ndim)]
-    check_indices(e, stmt, indices, extents)
+    check_indices(e, stmt, indices, extents, e.flow.trap_if)
     linear: ir.Value = const(I64, 0)
     if stmt.array in e.numbered and stmt.indices == e.m.kernel.tasks[e.task].indices:
         linear = e.iteration

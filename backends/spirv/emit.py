@@ -262,6 +262,14 @@ class Emitter(Arith, Checked):
         at = self.m.layout.arrays[name].address_at
         return access.rooted(self.slot(at), bindings.arrays[name] if bindings else None)
 
+    @cached_property
+    def needs_comparisons(self) -> ir.Value:
+        """See llvm/index_checks.py; computed at the head of the shader."""
+        from ..llvm.index_checks import needs_comparisons
+
+        with self.b.at_head():
+            return needs_comparisons(self)
+
     def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
         """Where `bad` holds: record the error with two numbers and end this thread's part of the launch."""
         with self.b.if_then(bad):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...compiler.ir import nodes as n
 from ...compiler.ir.types import Scalar
 from ..llvm import ir
-from ..llvm.index_checks import is_outside
+from ..llvm.index_checks import check_indices
 from ..llvm.types import memory_type, value_type
 from . import access, atomics
 from . import opcodes as op
@@ -26,9 +26,7 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
     array = e.m.layout.arrays[stmt.array]
     indices = [e.index(i) for i in stmt.indices]
     extents = [e.slot(array.shape_at + 8 * axis) for axis in range(array.type.ndim)]
-    for axis in sorted(e.checked_axes(stmt)):
-        outside = is_outside(b, indices[axis], extents[axis])
-        e.trap_if(outside, e.m.site("index", e.task, stmt, axis), indices[axis], extents[axis])
+    check_indices(e, stmt, indices, extents, e.trap_if)
     linear: ir.Value = e.word(0)
     for axis, index in enumerate(indices):
         linear = b.add(b.mul(linear, extents[axis]), index) if axis else index

@@ -11,7 +11,6 @@ from typing import Any
 from ...backends.llvm import index_checks as branching
 from ...backends.llvm import ir
 from ...backends.llvm.masked import index_checks as masked
-from ...backends.spirv import memory as shaders
 from ...compiler.passes.affine import Affine
 from ...compiler.passes.inequalities import Facts
 from .planting import Mutant, Plant, patched
@@ -22,7 +21,7 @@ def _negative_passes() -> Plant:
         return b.icmp_signed(">=", index, extent)
 
     stack = ExitStack()
-    for module in (branching, masked, shaders):
+    for module in (branching, masked):
         stack.enter_context(patched(module, "is_outside", wrong))
     return stack
 

@@ -5,45 +5,23 @@ the others lie between them. Only where lanes go anywhere is a vector compared. 
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Value
 from .. import ir
-from ..index_checks import is_outside
+from ..index_checks import compare_where_needed, is_outside
 from ..index_forms import extent_of, sum_of, value_of
-from ..types import I1, I32, I64, const
+from ..types import I32, I64, const
 from .lanes import LaneEmitter
 
 
 def check_indices(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic, extents: list[ir.Value]) -> None:
     """End the launch where an active lane's index of an access is outside its axis."""
-    axes = sorted(e.checked_axes(stmt))
-    ahead = [axis for axis in axes if (id(stmt), axis) in e.checks.launches]
-    if ahead:
-        compare, go_on = e.flow.append("outside"), e.flow.append("inside")
-        e.b.cbranch(e.all_inside, go_on, compare)
-        e.b.position_at_end(compare)
-        _compare(e, stmt, ahead, extents)
-        e.flow.go(go_on)
-    _compare(e, stmt, [axis for axis in axes if axis not in ahead], extents)
+    compare_where_needed(e, stmt, lambda axes: _compare(e, stmt, axes, extents))
 
 
-def all_inside(e: LaneEmitter) -> ir.Value:
-    """Whether this launch needs none of the comparisons that its arguments and extents can make needless.
-
-    Computed once, at the head of the function.
-    """
-    around, e.b = e.b, e.entry
-    found: ir.Value = const(I1, True)
-    for forms in dict.fromkeys(c for conditions in e.checks.launches.values() for c in conditions):
-        one: ir.Value = const(I1, False)
-        for form in forms:
-            one = e.b.or_(one, e.b.icmp_signed(">=", value_of(e, form), const(I64, 0)))
-        found = e.b.and_(found, one)
-    e.b = around
-    return found
-
-
-def _compare(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic, axes: list[int], extents: list[ir.Value]) -> None:
+def _compare(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic, axes: Sequence[int], extents: list[ir.Value]) -> None:
     for axis in axes:
         value, extent = stmt.indices[axis], extents[axis]
         site = e.m.site("index", e.task, stmt, axis)

@@ -5,7 +5,6 @@ scalar that lane 0 would have, in `bases`: addresses of neighbouring elements ar
 """
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ....compiler.ir.nodes import Task, Value
@@ -38,13 +37,6 @@ class LaneEmitter(Emitter):
         self.bases: dict[Value, ir.Value] = {}
         self.levels: dict[str, int] = {}
         self.lane_stacks: dict[str, LaneStack] = {}
-
-    @cached_property
-    def all_inside(self) -> ir.Value:
-        """See index_checks.py."""
-        from .index_checks import all_inside
-
-        return all_inside(self)
 
     @property
     def active(self) -> ir.Value:  # type: ignore[override]
