@@ -1,11 +1,16 @@
 """Which comparisons of indices code makes, for the module and the emitters of both generators."""
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ...compiler.ir.nodes import For, GetElement, SetElement, Task
 from ...compiler.passes.index_checks import Access, IndexChecks, LoopCheck, index_checks
 from ..base import Options
+from . import ir
+
+
+Deferred = list[tuple[ir.Value, Callable[[], object]]]
+"""Conditions that end the launch, each with what writes that end."""
 
 
 class TaskChecks:
@@ -31,6 +36,8 @@ class Checked:
     """What an emitter knows of the checks of the task being written."""
 
     checks: IndexChecks
+    deferred: Deferred | None = None
+    """Where ends of the launch are put off: what they are."""
 
     def checked_axes(self, stmt: Access) -> Collection[int]:
         """Axes of an access whose index is compared with the extent where the access stands."""

@@ -91,6 +91,10 @@ class Branching:
         """Where `bad` holds: record the error with two numbers and end the launch."""
         trap_with(self.e, bad, site, lambda: (first, second))
 
+    def trap_with(self, bad: ir.Value, site: int, numbers: Callable[[], tuple[ir.Value, ir.Value]]) -> None:
+        """The same with numbers that are computed where it has failed."""
+        trap_with(self.e, bad, site, numbers)
+
 
 def trap_with(e: Emitter, bad: ir.Value, site: int, numbers: Callable[[], tuple[ir.Value, ir.Value]]) -> None:
     """Where the scalar `bad` holds: record the error with two numbers, computed there, and end the launch."""

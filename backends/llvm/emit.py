@@ -192,13 +192,14 @@ class Emitter(Arith, Checked):
     if not in the block. partners: results of operations to come. private: what this thread keeps of updates that it
     makes at the end of the task. failed: where an iteration goes that has recorded an error, if not out of the
     function. checks: which indices are compared. late: where writes to memory are put off, what makes
-    them. numbered: arrays of which the element at the
+    them. strayed: register in which a function that ends no launch notes that an index was outside. numbered: arrays of which the element at the
     task's own indices has the number of the iteration.
     """
 
     flow: Branching
     box: ir.Value | None = None
     failed: ir.Block | None = None
+    strayed: ir.Value | None = None
 
     def __init__(self, m: ModuleState, function: ir.Function, task: int) -> None:
         m.module.lines.enter(function, task)

@@ -16,8 +16,9 @@ from .builder import IRBuilder
 from .control import Branching
 from .emit import Emitter, ModuleState
 from .errors import OK, RETURNED
+from .index_checks import end_deferred
 from .statements import LOWER
-from .types import I8, I32, I64, PTR, const, pointer
+from .types import I1, I8, I32, I64, PTR, const, pointer
 
 assert adstack and memory, "they add their rows to LOWER"
 
@@ -168,13 +169,16 @@ def decision_function(
     m: ModuleState, index: int, task: Task, name: str, decide: Callable[[Emitter], ir.Value]
 ) -> ir.Function:  # fmt: skip
     """sg.NAME.N(block, box, number) of a device: 1 if a condition holds behind the body of that iteration, 0 if not,
-    FAILED if it has recorded an error.
+    FAILED if it has recorded an error. An index outside ends nothing here, so that iterations read side by side: the
+    iteration passes, and ends the launch where it runs.
     """
     function = _function(m, f"sg.{name}.{index}", 1)
     e = _open(m, function, index, task, task.body, lambda e: _end(e, 0))
+    e.deferred, e.strayed = [], e.alloca(I1)
+    e.b.store(const(I1, False), e.strayed)
     _iteration(e, task, NOTHING, function.args[2], e.b.block)
     if not e.b.block.is_terminated:
-        e.b.ret(e.b.zext(decide(e), I32))
+        e.b.ret(e.b.zext(e.b.or_(decide(e), e.b.load(e.strayed, I1)), I32))
     e.finish()
     return function
 
@@ -208,14 +212,16 @@ def _groups(
     b.position_at_end(group)
     at: ir.Value = k
     e.late = [] if additions.late else None
+    e.deferred = [] if additions.late else None
     for _ in range(additions.copies):
         latch.append(e.flow.append("next"))
         _iteration(e, task, additions, at, header)
         e.flow.go(latch[-1])
         at = b.add(at, stride)
-    for write in e.late or ():
+    writes, ends, e.late, e.deferred = e.late, e.deferred, None, None
+    end_deferred(e, ends or [])
+    for write in writes or ():
         write()
-    e.late = None
     k.add_incoming(at, b.block)
     b.branch(header)
     b.position_at_end(left)

@@ -6,11 +6,13 @@ enough for both ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ...compiler.ir import nodes as n
 from ...compiler.passes.index_checks import Access
 from . import ir
+from .checked import Deferred
 from .emit import Emitter
 from .index_forms import extent_of, sum_of, value_of
 from .types import I1, I64, const
@@ -52,15 +54,69 @@ def needs_comparisons(e: Any) -> ir.Value:
     return found
 
 
-def check_indices(e: Any, stmt: Access, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf) -> None:
-    """End the launch where an index of an access is outside its axis. e: an emitter of either generator."""
+def check_indices(
+    e: Any, stmt: Access, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf
+) -> ir.Value | None:  # fmt: skip
+    """End the launch where an index of an access is outside its axis. e: an emitter of either generator.
+
+    Where the emitter puts ends off (`deferred`), gives the condition under which the access must go elsewhere instead;
+    None if there is none.
+    """
 
     def compare(axes: Sequence[int]) -> None:
         for axis in axes:
             outside = is_outside(e.b, indices[axis], extents[axis])
             trap_if(outside, e.m.site("index", e.task, stmt, axis), indices[axis], extents[axis])
 
+    if e.deferred is not None:
+        return _put_off(e, stmt, indices, extents, trap_if)
     compare_where_needed(e, stmt, compare)
+    return None
+
+
+def _put_off(
+    e: Any, stmt: Access, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf
+) -> ir.Value | None:  # fmt: skip
+    """Compare without a branch, so that accesses stay on their way together; what ends the launch is put off."""
+    found: ir.Value | None = None
+    for axis in sorted(e.checked_axes(stmt)):
+        index, extent = indices[axis], extents[axis]
+        outside = is_outside(e.b, index, extent)
+        if (id(stmt), axis) in e.checks.launches:
+            outside = e.b.and_(outside, e.needs_comparisons)
+        site = e.m.site("index", e.task, stmt, axis)
+        e.deferred.append((outside, partial(trap_if, outside, site, index, extent)))
+        found = outside if found is None else e.b.or_(found, outside)
+    return found
+
+
+def check_number(e: Emitter, stmt: Access, number: ir.Value, extents: list[ir.Value]) -> ir.Value | None:
+    """The same for an element whose row-major number is that of the iteration: only the first axis may be too short."""
+    if not e.checked_axes(stmt):
+        return None
+    row: ir.Value = const(I64, 1)
+    for extent in extents[1:]:
+        row = e.b.mul(row, extent)
+    outside = e.b.icmp_unsigned(">=", number, e.b.mul(row, extents[0]))
+    site = e.m.site("index", e.task, stmt, 0)
+    end = partial(e.flow.trap_with, outside, site, lambda: (e.b.udiv(number, row), extents[0]))
+    if e.deferred is None:
+        end()
+        return None
+    e.deferred.append((outside, end))
+    return outside
+
+
+def end_deferred(e: Any, ends: Deferred) -> None:
+    """Emit what was put off: one branch for all of it."""
+    if not ends:
+        return
+    (some, _), *others = ends
+    for outside, _ in others:
+        some = e.b.or_(some, outside)
+    with e.b.if_then(some):
+        for _, end in ends:
+            end()
 
 
 def check_before_loop(e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value) -> None:

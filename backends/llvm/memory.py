@@ -12,7 +12,7 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.types import Scalar
 from . import atomics, ir
 from .emit import Emitter, Variable
-from .index_checks import check_indices
+from .index_checks import check_indices, check_number
 from .statements import LOWER, from_memory, to_memory
 from .types import I1, I8, I64, VOID, const, memory_type, value_type
 
@@ -23,17 +23,27 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
     if temp is not None:
         return e.temp(temp[0]), temp[1]
     array = e.m.layout.arrays[stmt.array]
-    indices = [e.index(i) for i in stmt.indices]
     extents = [e.slot(array.shape_at + 8 * axis) for axis in range(array.type.ndim)]
-    check_indices(e, stmt, indices, extents, e.flow.trap_if)
     linear: ir.Value = const(I64, 0)
     if stmt.array in e.numbered and stmt.indices == e.m.kernel.tasks[e.task].indices:
         linear = e.iteration
+        stray = check_number(e, stmt, linear, extents)
     else:
+        indices = [e.index(i) for i in stmt.indices]
+        stray = check_indices(e, stmt, indices, extents, e.flow.trap_if)
         for axis, index in enumerate(indices):
             linear = e.b.add(e.b.mul(linear, extents[axis]), index) if axis else index
-    base = e.slot_address(array.address_at)
-    return e.b.gep(base, linear, memory_type(array.type.dtype)), array.type.dtype
+    place = e.b.gep(e.slot_address(array.address_at), linear, memory_type(array.type.dtype))
+    return _instead(e, stray, place), array.type.dtype
+
+
+def _instead(e: Emitter, stray: ir.Value | None, place: ir.Value) -> ir.Value:
+    """The place, or where the index is outside a word that may be read: the launch ends before what it holds counts."""
+    if stray is None:
+        return place
+    if e.strayed is not None:
+        e.b.store(e.b.or_(e.b.load(e.strayed, I1), stray), e.strayed)
+    return e.b.select(stray, e.slot_address(e.m.layout.halted_at), place)
 
 
 @LOWER.row(n.Load)

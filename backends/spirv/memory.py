@@ -26,12 +26,13 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
     array = e.m.layout.arrays[stmt.array]
     indices = [e.index(i) for i in stmt.indices]
     extents = [e.slot(array.shape_at + 8 * axis) for axis in range(array.type.ndim)]
-    check_indices(e, stmt, indices, extents, e.trap_if)
+    stray = check_indices(e, stmt, indices, extents, e.trap_if)
     linear: ir.Value = e.word(0)
     for axis, index in enumerate(indices):
         linear = b.add(b.mul(linear, extents[axis]), index) if axis else index
     offset = b.mul(linear, e.word(array.type.dtype.size))
-    return b.add(e.address_of_array(stmt.array), offset), array.type.dtype
+    place = b.add(e.address_of_array(stmt.array), offset)
+    return place if stray is None else b.select(stray, e.block, place), array.type.dtype
 
 
 @LOWER.row(n.Load)
