@@ -8,7 +8,6 @@ from ...compiler.passes.index_checks import Access, IndexChecks, LoopCheck, inde
 from ..base import Options
 from . import ir
 
-
 Deferred = list[tuple[ir.Value, Callable[[], object]]]
 """Conditions that end the launch, each with what writes that end."""
 

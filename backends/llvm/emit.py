@@ -22,6 +22,7 @@ from . import ir
 from .builder import IRBuilder
 from .checked import Checked, TaskChecks
 from .debug_lines import DebugLines
+from .launch_conditions import needs_comparisons
 from .layout import Layout, lay_out
 from .sharing import Sharing, order_shows, share
 from .target import Target
@@ -191,9 +192,9 @@ class Emitter(Arith, Checked):
     block, once each: the block does not change during a launch. box: where begins and extents of the task's axes are,
     if not in the block. partners: results of operations to come. private: what this thread keeps of updates that it
     makes at the end of the task. failed: where an iteration goes that has recorded an error, if not out of the
-    function. checks: which indices are compared. late: where writes to memory are put off, what makes
-    them. strayed: register in which a function that ends no launch notes that an index was outside. numbered: arrays of which the element at the
-    task's own indices has the number of the iteration.
+    function. late: where writes to memory are put off, what makes them. numbered: arrays of which the element at the
+    task's own indices has the number of the iteration. strayed: register in which a function that ends no launch notes
+    that an index was outside.
     """
 
     flow: Branching
@@ -256,9 +257,7 @@ class Emitter(Arith, Checked):
 
     @cached_property
     def needs_comparisons(self) -> ir.Value:
-        """See index_checks.py; computed at the head of the function."""
-        from .index_checks import needs_comparisons
-
+        """See launch_conditions.py; computed at the head of the function."""
         around, self.b = self.b, self.entry
         found = needs_comparisons(self)
         self.b = around

@@ -29,11 +29,13 @@ Run = tuple[ir.Value, ir.Value, ir.Value]
 
 class Additions:
     """What a target adds to the function of a task: nothing. copies: of the body, for iterations that run together.
-    late: they load before any of them writes.
+    late: they load before any of them writes. inside: the function runs only in launches whose extents and arguments
+    make comparisons of indices needless, as far as they can.
     """
 
     copies = 1
     late = False
+    inside = False
 
     def begin(self, e: Emitter) -> None:
         """Before the first iteration."""
@@ -138,6 +140,8 @@ def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task, add
     latch: list[ir.Block] = []
     e = _open(m, function, index, task, task.body, lambda e: e.flow.jump(latch[-1]))
     e.row = row
+    if additions.inside:
+        e.checks = e.checks.where_inside()
     if additions.copies == 1:
         latch.append(e.flow.append("next"))
     additions.begin(e)

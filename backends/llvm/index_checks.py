@@ -15,7 +15,7 @@ from . import ir
 from .checked import Deferred
 from .emit import Emitter
 from .index_forms import extent_of, sum_of, value_of
-from .types import I1, I64, const
+from .types import I64, const
 
 TrapIf = Callable[[ir.Value, int, ir.Value, ir.Value], None]
 """Ends the launch where a condition holds: (condition, site, two numbers)."""
@@ -28,8 +28,10 @@ def is_outside(b: Any, index: ir.Value, extent: ir.Value) -> ir.Value:
 
 
 def compare_where_needed(e: Any, stmt: Access, compare: Callable[[Sequence[int]], None]) -> None:
-    """Emit compare(axes) for the axes of an access that are not proved to be inside; what extents and arguments can make
-    needless stands behind one condition for the whole function. e: an emitter of either generator.
+    """Emit compare(axes) for the axes of an access that are not proved to be inside.
+
+    What extents and arguments can make needless stands behind one condition for the whole function. e: an emitter of
+    either generator.
     """
     axes = sorted(e.checked_axes(stmt))
     ahead = [axis for axis in axes if (id(stmt), axis) in e.checks.launches]
@@ -39,19 +41,6 @@ def compare_where_needed(e: Any, stmt: Access, compare: Callable[[Sequence[int]]
     now = [axis for axis in axes if axis not in ahead]
     if now:
         compare(now)
-
-
-def needs_comparisons(e: Any) -> ir.Value:
-    """Whether the extents and arguments of this launch leave it open if some index is inside. The builder of `e` stands
-    at the head of its function.
-    """
-    b, found = e.b, const(I1, False)
-    for forms in dict.fromkeys(c for conditions in e.checks.launches.values() for c in conditions):
-        open_ = const(I1, True)
-        for form in forms:
-            open_ = b.and_(open_, b.icmp_signed("<", value_of(e, form), const(I64, 0)))
-        found = b.or_(found, open_)
-    return found
 
 
 def check_indices(

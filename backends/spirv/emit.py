@@ -19,6 +19,7 @@ from ..base import Options
 from ..llvm import ir
 from ..llvm.checked import Checked, TaskChecks
 from ..llvm.emit import Site
+from ..llvm.launch_conditions import needs_comparisons
 from ..llvm.layout import Layout, lay_out
 from ..llvm.sharing import order_shows, share
 from ..llvm.target import Target
@@ -264,9 +265,7 @@ class Emitter(Arith, Checked):
 
     @cached_property
     def needs_comparisons(self) -> ir.Value:
-        """See llvm/index_checks.py; computed at the head of the shader."""
-        from ..llvm.index_checks import needs_comparisons
-
+        """See llvm/launch_conditions.py; computed at the head of the shader."""
         with self.b.at_head():
             return needs_comparisons(self)
 

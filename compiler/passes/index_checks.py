@@ -15,12 +15,12 @@ occurs more than once, what holds at every occurrence counts.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..ir import nodes as n
 from ..ir.nodes import Block, Stmt, Task, Value
 from ..ir.types import i32, i64
-from ..ir.walk import RESULTS, blocks, walk, walk_task
+from ..ir.walk import RESULTS, blocks, walk
 from .affine import Affine, add
 from .index_facts import IndexFacts, Path
 
@@ -52,7 +52,8 @@ class IndexChecks:
     default: whether an access that is not named is looked at, on all axes.
     axes: by access, the axes whose index is looked at there.
     launches: by access and axis of these, conditions on arguments and extents that make the comparison needless.
-    elements: accesses of local arrays that are proved to be inside. loops: by loop, what is looked at before its first trip.
+    elements: accesses of local arrays that are proved to be inside. loops: by loop, what is looked at
+    before its first trip.
     """
 
     task: Task
@@ -68,6 +69,11 @@ class IndexChecks:
         if found is not None:
             return found
         return frozenset(range(len(stmt.indices))) if self.default else frozenset()
+
+    def where_inside(self) -> IndexChecks:
+        """What is left to look at where extents and arguments make all comparisons needless that they can."""
+        left = {key: frozenset(a for a in axes if (key, a) not in self.launches) for key, axes in self.axes.items()}
+        return replace(self, axes=left, launches={})
 
     def before(self, loop: n.For) -> list[LoopCheck]:
         """What code looks at before the first trip of a loop."""
@@ -244,7 +250,8 @@ class _Analysis:
 
     def _element(self, stmt: n.GetElement | n.SetElement) -> None:
         """An access of a local array, whose size is a constant."""
-        form, size = self.facts.forms.resolved(self.facts.forms.form(stmt.index), self.path), self.sizes.get(stmt.var, 0)
+        form = self.facts.forms.resolved(self.facts.forms.form(stmt.index), self.path)
+        size = self.sizes.get(stmt.var, 0)
         if stmt.index.type not in (i32, i64) or not self.facts.widens_exactly(stmt.index):
             return
         if self.facts.holds(form) and self.facts.holds(add(Affine(size - 1), form, -1)):
@@ -253,18 +260,18 @@ class _Analysis:
     # -- loops ----------------------------------------------------------------------------------------------
 
     def _hoist(self, loop: n.For) -> None:
-        """Find accesses that every trip makes, whose index is affine in the loop's own, and have them looked at before."""
+        """Have indices looked at before a loop that every trip uses and that are affine in the loop's own."""
         made = {v for s in walk(loop.body) for v in RESULTS[type(s)](s)} | {loop.index}
         checks: list[LoopCheck] = []
         for stmt in loop.body:
             if isinstance(stmt, Access):
                 for axis in range(len(stmt.indices)):
                     form = self._form(stmt, axis)
-                    if self.facts.is_exact(form, stmt.indices[axis]) and _is_fixed(form, made, loop.index):
-                        if not self._proved(stmt, axis):
-                            c = form.coefficient(loop.index)
-                            checks.append(LoopCheck(stmt, axis, c, form.without(frozenset({loop.index}))))
-                            self._looked_at(stmt, axis)
+                    known = self.facts.is_exact(form, stmt.indices[axis]) and _is_fixed(form, made, loop.index)
+                    if known and not self._proved(stmt, axis):
+                        c = form.coefficient(loop.index)
+                        checks.append(LoopCheck(stmt, axis, c, form.without(frozenset({loop.index}))))
+                        self._looked_at(stmt, axis)
             elif isinstance(stmt, LEAVES) or any(isinstance(s, LEAVES) for b in blocks(stmt) for s in walk(b)):
                 break
         if checks:

@@ -77,7 +77,7 @@ class IndexFacts(Facts):
         return m.constant if stmt.op == "bit_and" else m.constant - 1
 
     def is_faithful(self, form: Affine, like: Value) -> bool:
-        """Whether the arithmetic of a form never leaves the type: then the value is the form, not only modulo 2^bits."""
+        """Whether the arithmetic of a form never leaves the type, so that the value is the form itself."""
         low, high = range_of_type(like)
         return low <= self.least(form) and self.most(form) <= high
 

@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from . import index_works
 from .device_works import DEVICE_WORKS, SHRINK
 from .jax_works import NAMES as OF_JAX
 from .process import UNCHECKED
@@ -15,6 +16,8 @@ from .run import Column, Figures, machine, measure
 from .works import WORKS
 
 OURS = "stackgrad"
+
+assert index_works, "it enters its works"
 
 
 def main(arguments: list[str] | None = None) -> int:

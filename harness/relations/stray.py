@@ -20,6 +20,7 @@ from ...compiler.ir.nodes import Block, Kernel, Stmt, Value
 from ...compiler.ir.types import ArrayType, i32, i64
 from ...compiler.ir.walk import map_blocks, next_id, walk_kernel
 from ...reference.backend import ReferenceBackend
+from ..compare import Verdict
 from ..executors import CHECKED
 from ..fuzz.lowerings import Lowerings, copies
 from ..fuzz.result import Judged
@@ -62,7 +63,7 @@ def _compare(question: Question, lowered: Lowered, memory: Arrays, chain: Chain,
     yield question.answer(*_verdict(expected, found, given.is_whole))
 
 
-def _verdict(expected: Outcome, found: Outcome, is_whole: bool) -> tuple[str, str]:
+def _verdict(expected: Outcome, found: Outcome, is_whole: bool) -> tuple[Verdict, str]:
     if not is_whole:
         return "disagree", "memory in front of an array was written"
     if isinstance(expected, Trap) and not (isinstance(found, Trap) and found.kind == EXPECTED):

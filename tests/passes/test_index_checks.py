@@ -48,8 +48,8 @@ PROVED = {
         if %6 { %7: i32 = sub %2, %3 %8: f64 = load x[%7] }""",
     "the other arm of a condition": """%6: u1 = cmp_le %2, %1
         if %6 { } else { %7: i32 = sub %2, %3 %8: f64 = load x[%7] }""",
-    "both conditions of `and`": """%6: i32 = add %2, %3 %7: i32 = shape x, 0 %8: u1 = cmp_lt %6, %7 %9: u1 = cmp_ge %2, %1
-        %10: u1 = logical_and %8, %9
+    "both conditions of `and`": """%6: i32 = add %2, %3 %7: i32 = shape x, 0
+        %8: u1 = cmp_lt %6, %7 %9: u1 = cmp_ge %2, %1 %10: u1 = logical_and %8, %9
         if %10 { %11: f64 = load x[%6] }""",
     "a remainder": """%6: i32 = add %2, %3 %7: i32 = shape x, 0 %8: i32 = mod %6, %7 %9: f64 = load x[%8]""",
     "clamped on both sides": """%6: i32 = sub %2, %3 %7: i32 = max %6, %1 %8: f64 = load x[%7]""",
@@ -83,9 +83,11 @@ COMPARED = {
     "behind a loop that looked": (
         "for %6: i32 in %1 .. %5 { %7: i32 = load idx[%2] } %8: i32 = load idx[%2]", ["load idx [0]"]),
     "a wrapped index that is widened": (
-        "%6: i32 = sub %5, %3 %7: i64 = cast %6 %8: i32 = shape x, 0 %9: u1 = cmp_lt %6, %8 if %9 { %10: f64 = load x[%7] }",
+        "%6: i32 = sub %5, %3 %7: i64 = cast %6 %8: i32 = shape x, 0 %9: u1 = cmp_lt %6, %8 "
+        "if %9 { %10: f64 = load x[%7] }",
         ["load x [0]"]),
-    "one axis of two": ("%6: i32 = shape a, 0 %7: u1 = cmp_lt %2, %6 if %7 { %8: f64 = load a[%2, %2] }", ["load a [1]"]),
+    "one axis of two": (
+        "%6: i32 = shape a, 0 %7: u1 = cmp_lt %2, %6 if %7 { %8: f64 = load a[%2, %2] }", ["load a [1]"]),
 }  # fmt: skip
 
 
@@ -116,7 +118,8 @@ LOOPS = {
     "the index itself": ("for %6: i32 in %1 .. %5 { %7: f64 = load y[%6] }", ["y 0: 1"]),
     "what does not change": ("for %6: i32 in %1 .. %5 { %7: f64 = load y[%2] }", ["y 0: 0"]),
     "twice the index, minus one": (
-        "%6: i32 = const 1000 for %7: i32 in %1 .. %6 { %8: i32 = add %7, %7 %9: i32 = sub %8, %3 %10: f64 = load y[%9] }",
+        "%6: i32 = const 1000 for %7: i32 in %1 .. %6 "
+        "{ %8: i32 = add %7, %7 %9: i32 = sub %8, %3 %10: f64 = load y[%9] }",
         ["y 0: 2"]),
 }  # fmt: skip
 

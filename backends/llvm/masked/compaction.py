@@ -145,8 +145,8 @@ class _Chunks:
 def _scan(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function:
     """scan.N(block, first, last, places, keys, found) -> status: list iterations by their distance from `first`.
 
-    found: how many are listed, their trips, and the trips with the waiting of blocks of neighbours. Only some statements
-    of the task run here, so an index is looked at here though one that the task has looked at before would prove it.
+    found: how many are listed, their trips, and the trips with the waiting of blocks of neighbours. Only some
+    statements of the task run here, so an index may be compared that another statement of the task proves.
     """
     params = [PTR, I64, I64, PTR, PTR, PTR]
     function = ir.Function(m.module, f"scan.{index}", I32, params, WIDE, "internal")
