@@ -41,6 +41,8 @@ class Options:
     debug_info: machine code carries the user's lines, for debuggers and profilers. deterministic: the same launches on
     the same machine give the same bits, whatever the threads do: sums over a task's iterations are added up in one
     order, and tasks in which another order of updates would show run on one thread.
+    bounds: every index is compared with the extent of its axis, unless it is proved to be inside; one that is outside
+    ends the launch with an error. Debug builds look at every index.
     """
 
     debug: bool = False
@@ -50,6 +52,7 @@ class Options:
     threads: int = 1
     debug_info: bool = False
     deterministic: bool = False
+    bounds: bool = True
 
     def __post_init__(self) -> None:
         if self.lanes and self.lanes & (self.lanes - 1):

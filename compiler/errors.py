@@ -75,8 +75,11 @@ class Unsupported(LocatedError):
 
 
 class OutOfBounds(StackgradError, IndexError, AssertionError):
-    """An index outside its array, found on the reference or under `debug=True`. Programs of the dialect expect an
-    AssertionError."""
+    """An index is outside its array. Programs of the dialect expect an AssertionError."""
+
+
+CURE_OF_INDEX = "guard the access by a condition, or check the loop bounds and the index arithmetic"
+"""What helps against an index outside in a kernel."""
 
 
 class KernelAssertionError(StackgradError, AssertionError):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiler.errors import AdstackOverflow, OutOfBounds
+from ..compiler.errors import CURE_OF_INDEX, AdstackOverflow, OutOfBounds
 from ..compiler.ir import nodes as n
 from ..compiler.ir.names import shown
 from . import atomics
@@ -32,7 +32,7 @@ def _check_index(m: Machine, s: n.Stmt, f: Frame, name: str, axis: int, index: V
         where = f" of axis {axis}" if axis >= 0 else ""
         m.check(OutOfBounds, s, f, bad, lambda p: (
             f"index {at(index, p)}{where} is outside `{shown(name)}`, whose extent there is {extent}"
-        ))  # fmt: skip
+        ), CURE_OF_INDEX)  # fmt: skip
 
 
 def _locate(m: Machine, s: Access, f: Frame, memory: Memory) -> Vector:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...compiler.errors import (
+    CURE_OF_INDEX,
     AdstackOverflow,
     Diagnostic,
     DivisionByZero,
@@ -45,7 +46,7 @@ _Wording = tuple[type[StackgradError], str, str]
 def _index(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
     array, value = shown(site.stmt.array), site.stmt.indices[site.axis]  # type: ignore[attr-defined]
     reason = f"index {_number(value, first)} is outside axis {site.axis} of {array}, which has {second} elements"
-    return OutOfBounds, reason, "check the loop bounds and index arithmetic"
+    return OutOfBounds, reason, CURE_OF_INDEX
 
 
 def _number(value: n.Value, word: int) -> int:
@@ -56,7 +57,7 @@ def _number(value: n.Value, word: int) -> int:
 def _element(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
     array, value = site.stmt.var, site.stmt.index  # type: ignore[attr-defined]
     reason = f"index {_number(value, first)} is outside local array {array}, which has {second} elements"
-    return OutOfBounds, reason, "check the index arithmetic"
+    return OutOfBounds, reason, CURE_OF_INDEX
 
 
 def _division(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:

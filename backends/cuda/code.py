@@ -29,7 +29,7 @@ from ..base import Options
 from ..limits import check
 from ..llvm import ir
 from ..llvm.builder import IRBuilder
-from ..llvm.emit import Emitter, ModuleState, Site
+from ..llvm.emit import ModuleState, Site
 from ..llvm.errors import RETURNED
 from ..llvm.function import bounds_function, task_function, volume
 from ..llvm.layout import Layout, State, lay_out_for_device, stack_allocas
@@ -38,9 +38,10 @@ from ..llvm.target import NVPTX
 from ..llvm.types import I1, I8, I32, I64, PTR, VOID, const, pointer
 from . import warp
 from .chunks import Chunks
+from .comparisons import with_and_without
 from .own_index import own_arrays
 from .reductions import PARTIALS, Finish, Private, sums
-from .selection import Packed, gate_function, gate_of, packed_gates, select_function
+from .selection import Listed, Packed, gate_function, gate_of, packed_gates, select_function
 
 ZERO, BOUNDS, SELECT, LISTED, PACKED = "zero", "bounds", "select", "listed", "packed"
 TASK, FINISH = "task", "finish"
@@ -194,29 +195,6 @@ class _Entry:
         self.b.branch(self.leave)
 
 
-class Listed(Private):
-    """Iterations come from the list, if it has room for all that pass."""
-
-    def begin(self, e: Emitter) -> None:
-        super().begin(e)
-        layout = e.m.layout
-        length = e.b.load(e.temp(layout.length_at[e.task]), I64)
-        self.complete = e.b.icmp_unsigned("<=", length, e.slot(layout.room_at[e.task]))
-
-    def number(self, e: Emitter, place: ir.Value) -> ir.Value:
-        b, before = e.b, e.b.block
-        listed, known = (b.function.append_basic_block(name) for name in ("listed", "numbered"))
-        b.cbranch(self.complete, listed, known)
-        b.position_at_end(listed)
-        found = b.zext(b.load(b.gep(e.slot_address(e.m.layout.list_at[e.task]), place, I32), I32), I64)
-        b.branch(known)
-        b.position_at_end(known)
-        number = b.phi(I64)
-        number.add_incoming(place, before)
-        number.add_incoming(found, listed)
-        return number
-
-
 class _Entries:
     """Writes the entry points of one task."""
 
@@ -320,17 +298,29 @@ class _Entries:
             linear, other, done = (b.function.append_basic_block(name) for name in ("linear", "other", "ran"))
             b.cbranch(self._is_linear(entry, box, own), linear, other)
             b.position_at_end(linear)
-            b.call(self._over_all("linear", own), call)
+            self._call(entry, "linear", own, call)
             b.branch(done)
             b.position_at_end(other)
-        b.call(self._over_all(TASK, frozenset()), call)
+        self._call(entry, TASK, frozenset(), call)
         if own:
             b.branch(done)
             b.position_at_end(done)
 
-    def _over_all(self, name: str, numbered: frozenset[str]) -> ir.Function:
+    def _call(self, entry: _Entry, name: str, numbered: frozenset[str], call: list[ir.Value]) -> None:
+        """Run the task. A short one has code of its own for launches that need no comparisons of indices."""
+        b, checks = entry.b, self.m.checks.of(self.task)
+        if not checks.launches or _copies(self.m, self.task) == 1:
+            b.call(self._over_all(name, numbered), call)
+            return
+        with_and_without(
+            self.m, b, entry.block, checks,
+            lambda inside: b.call(self._over_all(f"inside.{name}" if inside else name, numbered, inside), call),
+        )  # fmt: skip
+
+    def _over_all(self, name: str, numbered: frozenset[str], inside: bool = False) -> ir.Function:
         """The task over iterations in strides of the grid."""
         additions = Private(self.sums, numbered)
+        additions.inside = inside
         additions.copies = _copies(self.m, self.task)
         additions.late = _may_write_late(self.task)
         return task_function(self.m, self.index, self.task, name=name, additions=additions)

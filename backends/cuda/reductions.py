@@ -13,6 +13,7 @@ up in their order. What cannot be kept, and whose order would show, it leaves to
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from ..base import Options
 from ..llvm import atomics, ir
 from ..llvm.emit import Emitter
 from ..llvm.function import Additions
+from ..llvm.index_forms import value_of
 from ..llvm.types import I32, I64, bits_type, const, memory_type
 from . import warp
 
@@ -132,6 +134,7 @@ class Private(Additions):
         b, t = e.b, memory_type(s.dtype)
         first = b.icmp_unsigned("==", warp.special(e.m, b, "tid.x"), const(I32, 0))
         with b.if_then(b.and_(first, _differs(e, total, const(t, neutral(s.op, s.dtype))))):
+            check_element(e, s, e.flow.trap_if)
             atomics.update(e, s.op, s.dtype, element(e, s), total, atomic=True)
 
 
@@ -190,27 +193,22 @@ def element(e: Emitter, s: Sum) -> ir.Value:
     return e.b.gep(e.slot_address(array.address_at), linear_index(e, s), memory_type(array.type.dtype))
 
 
+def check_element(e: Any, s: Sum, trap_if: Callable[[ir.Value, int, ir.Value, ir.Value], None]) -> None:
+    """End the launch if the element is outside its array. The updates themselves have looked at no index."""
+    if s.array in e.m.layout.temps or not e.m.options.bounds:
+        return
+    for axis, (form, t) in enumerate(s.forms):
+        index = e.to_i64(e.from_i64(value_of(e, form), t), t)
+        extent = e.slot(e.m.layout.arrays[s.array].shape_at + 8 * axis)
+        outside = e.b.icmp_unsigned(">=", index, extent)
+        trap_if(outside, e.m.site("index", e.task, s.updates[0], axis), index, extent)
+
+
 def linear_index(e: Any, s: Sum) -> ir.Value:
     """The number of the element in its array. e: an emitter of this generator, or of one with its methods."""
     array, b = e.m.layout.arrays[s.array], e.b
     linear: ir.Value = const(I64, 0)
     for axis, (form, t) in enumerate(s.forms):
-        index = e.to_i64(e.from_i64(_value(e, form), t), t)
+        index = e.to_i64(e.from_i64(value_of(e, form), t), t)
         linear = b.add(b.mul(linear, e.slot(array.shape_at + 8 * axis)), index) if axis else index
     return linear
-
-
-def _value(e: Any, form: Affine) -> ir.Value:
-    """A form in 64 bits; its low bits are right in any type."""
-    total: ir.Value = const(I64, form.constant)
-    for symbol, factor in form.terms:
-        assert isinstance(symbol, tuple)
-        kind, name, *axis = symbol
-        if kind == "arg":
-            at, t = e.m.layout.scalars[name]
-            number = e.to_i64(e.slot(at, memory_type(t)), t)
-        else:
-            known = name if name in e.m.layout.arrays else name.removesuffix(".grad")
-            number = e.slot(e.m.layout.arrays[known].shape_at + 8 * int(*axis))
-        total = e.b.add(total, e.b.mul(number, const(I64, factor)))
-    return total

@@ -132,6 +132,29 @@ def select_function(m: ModuleState, index: int, task: Task) -> ir.Function:
     return task_function(m, index, replace(task, body=()), name="select", additions=additions)
 
 
+class Listed(Private):
+    """Iterations come from the list, if it has room for all that pass."""
+
+    def begin(self, e: Emitter) -> None:
+        super().begin(e)
+        layout = e.m.layout
+        length = e.b.load(e.temp(layout.length_at[e.task]), I64)
+        self.complete = e.b.icmp_unsigned("<=", length, e.slot(layout.room_at[e.task]))
+
+    def number(self, e: Emitter, place: ir.Value) -> ir.Value:
+        b, before = e.b, e.b.block
+        listed, known = (b.function.append_basic_block(name) for name in ("listed", "numbered"))
+        b.cbranch(self.complete, listed, known)
+        b.position_at_end(listed)
+        found = b.zext(b.load(b.gep(e.slot_address(e.m.layout.list_at[e.task]), place, I32), I32), I64)
+        b.branch(known)
+        b.position_at_end(known)
+        number = b.phi(I64)
+        number.add_incoming(place, before)
+        number.add_incoming(found, listed)
+        return number
+
+
 class Packed(Private):
     """Iterations are those that pass of one chunk after the other."""
 

@@ -17,6 +17,7 @@ from . import ir
 from .capacity import filled_for, room_for
 from .emit import Emitter
 from .errors import FAILED, report
+from .index_checks import check_before_loop
 from .pop_groups import PopGroups, trips_at_once
 from .reach import first_is_apart
 from .stack_state import Cursor
@@ -88,16 +89,20 @@ class Branching:
 
     def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
         """Where `bad` holds: record the error with two numbers and end the launch."""
-        trap_if(self.e, bad, site, first, second)
+        trap_with(self.e, bad, site, lambda: (first, second))
+
+    def trap_with(self, bad: ir.Value, site: int, numbers: Callable[[], tuple[ir.Value, ir.Value]]) -> None:
+        """The same with numbers that are computed where it has failed."""
+        trap_with(self.e, bad, site, numbers)
 
 
-def trap_if(e: Emitter, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
-    """Where the scalar `bad` holds: record the error with two numbers and end the launch."""
+def trap_with(e: Emitter, bad: ir.Value, site: int, numbers: Callable[[], tuple[ir.Value, ir.Value]]) -> None:
+    """Where the scalar `bad` holds: record the error with two numbers, computed there, and end the launch."""
     b = e.b
     fail, go_on = (e.function.append_basic_block(name) for name in ("fail", "checked"))
     b.cbranch(bad, fail, go_on, unlikely=True)
     b.position_at_end(fail)
-    report(e, site, first, second)
+    report(e, site, *numbers())
     if e.failed is None:
         b.ret(const(I32, FAILED))
     else:
@@ -135,6 +140,7 @@ def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.Value, ir.Value]:
 @BRANCHING.row(n.For)
 def _for(e: Emitter, stmt: n.For) -> None:
     begin, count = trip_count(e, stmt)
+    check_before_loop(e, stmt, begin, count)
     with room_for(e, stmt, count), filled_for(e, stmt, count):
         groups = PopGroups.of(e, stmt, begin, count, _counter_type(e, stmt))
         if groups:

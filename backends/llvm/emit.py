@@ -20,7 +20,9 @@ from ...compiler.passes.real_ranges import RealRanges
 from ..base import Options
 from . import ir
 from .builder import IRBuilder
+from .checked import Checked, TaskChecks
 from .debug_lines import DebugLines
+from .launch_conditions import needs_comparisons
 from .layout import Layout, lay_out
 from .sharing import Sharing, order_shows, share
 from .target import Target
@@ -53,7 +55,7 @@ class ModuleState:
     ranges: where values lie, of tasks where that was asked for (reach.py). partners: likewise, sines and cosines of one
     argument (pairs.py).
     given: the layout of the block, that of a CPU if None. first_site: number of the first site, so that no two modules
-    of a kernel give one number to different places.
+    of a kernel give one number to different places. checks: which indices are compared.
     """
 
     kernel: Kernel
@@ -62,6 +64,7 @@ class ModuleState:
     given: Layout | None = None
     layout: Layout = field(init=False)
     module: ir.Module = field(init=False)
+    checks: TaskChecks = field(init=False)
     exact: frozenset[Value] = field(init=False)
     sites: list[Site] = field(default_factory=list)
     first_site: int = 0
@@ -74,6 +77,7 @@ class ModuleState:
         self.layout = self.given or lay_out(self.kernel)
         self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
         self.module = ir.Module()
+        self.checks = TaskChecks(self.options, hoist=not self.target.entries)
         if self.options.debug_info:
             self.module.lines = DebugLines(self.kernel)
 
@@ -181,7 +185,7 @@ class Variable:
     size: int | None = None
 
 
-class Emitter(Arith):
+class Emitter(Arith, Checked):
     """One function being written. `task` is the index of the task it belongs to.
 
     values: LLVM value by IR value. locals: stack memory by name. Loads from the argument block stand in the entry
@@ -189,12 +193,14 @@ class Emitter(Arith):
     if not in the block. partners: results of operations to come. private: what this thread keeps of updates that it
     makes at the end of the task. failed: where an iteration goes that has recorded an error, if not out of the
     function. late: where writes to memory are put off, what makes them. numbered: arrays of which the element at the
-    task's own indices has the number of the iteration.
+    task's own indices has the number of the iteration. strayed: register in which a function that ends no launch notes
+    that an index was outside.
     """
 
     flow: Branching
     box: ir.Value | None = None
     failed: ir.Block | None = None
+    strayed: ir.Value | None = None
 
     def __init__(self, m: ModuleState, function: ir.Function, task: int) -> None:
         m.module.lines.enter(function, task)
@@ -248,6 +254,14 @@ class Emitter(Arith):
         if key not in self._slots:
             self._slots[key] = self.entry.load(self.entry.gep(self.box, const(I64, at), I8, inbounds=True), I64)
         return self._slots[key]
+
+    @cached_property
+    def needs_comparisons(self) -> ir.Value:
+        """See launch_conditions.py; computed at the head of the function."""
+        around, self.b = self.b, self.entry
+        found = needs_comparisons(self)
+        self.b = around
+        return found
 
     # -- values ---------------------------------------------------------------------------------------------
 

@@ -16,8 +16,9 @@ from .builder import IRBuilder
 from .control import Branching
 from .emit import Emitter, ModuleState
 from .errors import OK, RETURNED
+from .index_checks import end_deferred
 from .statements import LOWER
-from .types import I8, I32, I64, PTR, const, pointer
+from .types import I1, I8, I32, I64, PTR, const, pointer
 
 assert adstack and memory, "they add their rows to LOWER"
 
@@ -28,11 +29,13 @@ Run = tuple[ir.Value, ir.Value, ir.Value]
 
 class Additions:
     """What a target adds to the function of a task: nothing. copies: of the body, for iterations that run together.
-    late: they load before any of them writes.
+    late: they load before any of them writes. inside: the function runs only in launches whose extents and arguments
+    make comparisons of indices needless, as far as they can.
     """
 
     copies = 1
     late = False
+    inside = False
 
     def begin(self, e: Emitter) -> None:
         """Before the first iteration."""
@@ -66,8 +69,12 @@ def _function(m: ModuleState, name: str, numbers: int, inline: bool = True) -> i
     return ir.Function(m.module, name, I32, params, attributes, "internal")
 
 
-def _open(m: ModuleState, function: ir.Function, task: int, body: Block, leave: Callable[[Emitter], None]) -> Emitter:
-    e = Emitter(m, function, task)
+def _open(
+    m: ModuleState, function: ir.Function, index: int, task: Task, body: Block, leave: Callable[[Emitter], None]
+) -> Emitter:  # fmt: skip
+    """What writes a function that runs this block of a task."""
+    e = Emitter(m, function, index)
+    e.checks = m.checks.of(task)
     if m.layout.device:
         e.box = function.args[1]
     e.flow = Branching(e, LOWER, lambda: leave(e))
@@ -89,7 +96,7 @@ def _end(e: Emitter, status: int) -> None:
 def bounds_function(m: ModuleState, index: int, task: Task) -> ir.Function:
     """Compute the box of a parallel task: per axis begin, and extent max(0, end - begin)."""
     function = _function(m, f"sg.bounds.{index}", 0)
-    e = _open(m, function, index, task.bounds, lambda e: _end(e, OK))
+    e = _open(m, function, index, task, task.bounds, lambda e: _end(e, OK))
     _start_iteration(e)
     e.flow.block(task.bounds)
     for axis, (low, high) in enumerate(zip(task.begin, task.end)):
@@ -119,7 +126,7 @@ def task_function(
     if task.is_parallel:
         _parallel(m, function, index, task, additions)
         return function
-    e = _open(m, function, index, task.body, lambda e: _end(e, RETURNED))
+    e = _open(m, function, index, task, task.body, lambda e: _end(e, RETURNED))
     e.row = function.args[-1]
     _start_iteration(e)
     e.flow.block(task.body)
@@ -131,8 +138,10 @@ def task_function(
 def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task, additions: Additions) -> None:
     *_, first, last, stride, row = function.args
     latch: list[ir.Block] = []
-    e = _open(m, function, index, task.body, lambda e: e.flow.jump(latch[-1]))
+    e = _open(m, function, index, task, task.body, lambda e: e.flow.jump(latch[-1]))
     e.row = row
+    if additions.inside:
+        e.checks = e.checks.where_inside()
     if additions.copies == 1:
         latch.append(e.flow.append("next"))
     additions.begin(e)
@@ -164,13 +173,16 @@ def decision_function(
     m: ModuleState, index: int, task: Task, name: str, decide: Callable[[Emitter], ir.Value]
 ) -> ir.Function:  # fmt: skip
     """sg.NAME.N(block, box, number) of a device: 1 if a condition holds behind the body of that iteration, 0 if not,
-    FAILED if it has recorded an error.
+    FAILED if it has recorded an error. An index outside ends nothing here, so that iterations read side by side: the
+    iteration passes, and ends the launch where it runs.
     """
     function = _function(m, f"sg.{name}.{index}", 1)
-    e = _open(m, function, index, task.body, lambda e: _end(e, 0))
+    e = _open(m, function, index, task, task.body, lambda e: _end(e, 0))
+    e.deferred, e.strayed = [], e.alloca(I1)
+    e.b.store(const(I1, False), e.strayed)
     _iteration(e, task, NOTHING, function.args[2], e.b.block)
     if not e.b.block.is_terminated:
-        e.b.ret(e.b.zext(decide(e), I32))
+        e.b.ret(e.b.zext(e.b.or_(decide(e), e.b.load(e.strayed, I1)), I32))
     e.finish()
     return function
 
@@ -204,14 +216,16 @@ def _groups(
     b.position_at_end(group)
     at: ir.Value = k
     e.late = [] if additions.late else None
+    e.deferred = [] if additions.late else None
     for _ in range(additions.copies):
         latch.append(e.flow.append("next"))
         _iteration(e, task, additions, at, header)
         e.flow.go(latch[-1])
         at = b.add(at, stride)
-    for write in e.late or ():
+    writes, ends, e.late, e.deferred = e.late, e.deferred, None, None
+    end_deferred(e, ends or [])
+    for write in writes or ():
         write()
-    e.late = None
     k.add_incoming(at, b.block)
     b.branch(header)
     b.position_at_end(left)

@@ -1,8 +1,8 @@
 """Rows of LOWER on memory: arrays, temporaries, local scalars and local arrays.
 
-Arrays are C-contiguous: element (i, j, ...) is at row-major number ((i·s1 + j)·s2 + ...), computed in 64 bits. In a
-debug build every index is checked; in a release build one outside an array is undefined, but one outside a local
-array reads 0 and writes nothing, because that would damage the stack.
+Arrays are C-contiguous: element (i, j, ...) is at row-major number ((i·s1 + j)·s2 + ...), computed in 64 bits. An
+index outside ends the launch with an error, see index_checks.py. Where checks are switched off, one outside an array is
+undefined, but one outside a local array reads 0 and writes nothing, because that would damage the stack.
 """
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.types import Scalar
 from . import atomics, ir
 from .emit import Emitter, Variable
+from .index_checks import check_indices, check_number
 from .statements import LOWER, from_memory, to_memory
 from .types import I1, I8, I64, VOID, const, memory_type, value_type
 
@@ -22,24 +23,27 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
     if temp is not None:
         return e.temp(temp[0]), temp[1]
     array = e.m.layout.arrays[stmt.array]
-    indices = [e.index(i) for i in stmt.indices]
     extents = [e.slot(array.shape_at + 8 * axis) for axis in range(array.type.ndim)]
-    if e.m.options.debug:
-        _check(e, stmt, indices, extents)
     linear: ir.Value = const(I64, 0)
     if stmt.array in e.numbered and stmt.indices == e.m.kernel.tasks[e.task].indices:
         linear = e.iteration
+        stray = check_number(e, stmt, linear, extents)
     else:
+        indices = [e.index(i) for i in stmt.indices]
+        stray = check_indices(e, stmt, indices, extents, e.flow.trap_if)
         for axis, index in enumerate(indices):
             linear = e.b.add(e.b.mul(linear, extents[axis]), index) if axis else index
-    base = e.slot_address(array.address_at)
-    return e.b.gep(base, linear, memory_type(array.type.dtype)), array.type.dtype
+    place = e.b.gep(e.slot_address(array.address_at), linear, memory_type(array.type.dtype))
+    return _instead(e, stray, place), array.type.dtype
 
 
-def _check(e: Emitter, stmt: n.Stmt, indices: list[ir.Value], extents: list[ir.Value]) -> None:
-    for axis, (index, extent) in enumerate(zip(indices, extents)):
-        outside = e.b.icmp_unsigned(">=", index, extent)
-        e.flow.trap_if(outside, e.m.site("index", e.task, stmt, axis), index, extent)
+def _instead(e: Emitter, stray: ir.Value | None, place: ir.Value) -> ir.Value:
+    """The place, or where the index is outside a word that may be read: the launch ends before what it holds counts."""
+    if stray is None:
+        return place
+    if e.strayed is not None:
+        e.b.store(e.b.or_(e.b.load(e.strayed, I1), stray), e.strayed)
+    return e.b.select(stray, e.slot_address(e.m.layout.halted_at), place)
 
 
 @LOWER.row(n.Load)
@@ -125,7 +129,7 @@ def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[ir.Value, i
     array = e.locals[stmt.var]
     index, size = e.index(stmt.index), const(I64, array.size or 0)
     inside = e.b.icmp_unsigned("<", index, size)
-    if e.m.options.debug:
+    if e.checks_element(stmt):
         outside = e.b.xor(inside, const(I1, True))
         e.flow.trap_if(outside, e.m.site("element", e.task, stmt), index, size)
     safe = e.b.select(inside, index, const(I64, 0))

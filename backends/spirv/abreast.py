@@ -14,6 +14,8 @@ from collections.abc import Callable
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Block, Stmt
 from ..llvm import ir
+from ..llvm.checked import Deferred
+from ..llvm.index_checks import end_deferred
 from .emit import Emitter
 from .lean import LEAN
 from .ops import CALLED
@@ -41,13 +43,22 @@ def _is_straight(stmt: Stmt) -> bool:
 
 
 def lower_abreast(e: Emitter, body: Block, places: list[ir.Value], start: Callable[[ir.Value], None]) -> None:
-    """The iterations at these places. start: sets the indices of the one at a place."""
+    """The iterations at these places. start: sets the indices of the one at a place.
+
+    An index outside ends the launch behind the reads of all iterations, so that these are on their way together; where
+    addresses are numbers, it reads the argument block instead.
+    """
     copies, outer = [], e.values
     for place in places:
         e.values = dict(outer)
         start(place)
         copies.append((e.iteration, e.values))
     for stmt in body:
+        reads_together = isinstance(stmt, n.Load) and e.m.bindings is None
+        ends: Deferred = []
+        e.deferred = ends if reads_together else None
         for e.iteration, e.values in copies:
             LOWER[type(stmt)](e, stmt)
+        e.deferred = None
+        end_deferred(e, ends)
     e.values = outer

@@ -17,7 +17,9 @@ from ...compiler.passes.decisions import decisive_values
 from ...compiler.passes.real_ranges import RealRanges
 from ..base import Options
 from ..llvm import ir
+from ..llvm.checked import Checked, TaskChecks
 from ..llvm.emit import Site
+from ..llvm.launch_conditions import needs_comparisons
 from ..llvm.layout import Layout, lay_out
 from ..llvm.sharing import order_shows, share
 from ..llvm.target import Target
@@ -70,7 +72,7 @@ class ModuleState:
     """What all functions of a module share. reduces: whether one reads the words of 2/pi behind the block.
 
     exact: values that are not contracted. ranges: where values lie, of tasks where that was asked for (llvm/reach.py).
-    partners: likewise, sines and cosines of one argument (llvm/pairs.py).
+    partners: likewise, sines and cosines of one argument (llvm/pairs.py). checks: which indices are compared.
     """
 
     kernel: Kernel
@@ -84,12 +86,14 @@ class ModuleState:
     exact: frozenset[Value] = field(init=False)
     ranges: dict[int, RealRanges] = field(default_factory=dict)
     partners: dict[int, dict[Value, Value]] = field(default_factory=dict)
+    checks: TaskChecks = field(init=False)
     _helpers: dict[str, Code] = field(default_factory=dict)
     _plain: dict[int, frozenset[str]] = field(default_factory=dict)
     _in_order: dict[int, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.layout = lay_out(self.kernel)
+        self.checks = TaskChecks(self.options, hoist=False)
         self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
         addresses = self.features.buffer_addresses
         self.module = Module(self.features.modes, addresses, not self.features.int64, self.features.quirks)
@@ -198,7 +202,7 @@ class Arith:
         return value if t.bits == 64 else self.b.trunc(value, like(value.type, value_type(t)))
 
 
-class Emitter(Arith):
+class Emitter(Arith, Checked):
     """The shader of one task being written. block: address of the argument block.
 
     values: by IR value. locals, arrays: variables by name. Slots of the block are read once, at the head of the shader.
@@ -258,6 +262,12 @@ class Emitter(Arith):
         bindings = self.m.bindings
         at = self.m.layout.arrays[name].address_at
         return access.rooted(self.slot(at), bindings.arrays[name] if bindings else None)
+
+    @cached_property
+    def needs_comparisons(self) -> ir.Value:
+        """See llvm/launch_conditions.py; computed at the head of the shader."""
+        with self.b.at_head():
+            return needs_comparisons(self)
 
     def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
         """Where `bad` holds: record the error with two numbers and end this thread's part of the launch."""

@@ -1,13 +1,14 @@
 """Rows of LOWER on memory: arrays, temporaries, local scalars and local arrays.
 
-Arrays are C-contiguous; places are computed in 64 bits, so that none wraps. In a debug build every index is checked;
-in a release build one outside an array is undefined, but one outside a local array reads 0 and writes nothing.
+Arrays are C-contiguous; places are computed in 64 bits, so that none wraps. An index outside ends the launch with an
+error, unless checks are switched off; then one outside a local array reads 0 and writes nothing.
 """
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.types import Scalar
 from ..llvm import ir
+from ..llvm.index_checks import check_indices
 from ..llvm.types import memory_type, value_type
 from . import access, atomics
 from . import opcodes as op
@@ -25,15 +26,13 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
     array = e.m.layout.arrays[stmt.array]
     indices = [e.index(i) for i in stmt.indices]
     extents = [e.slot(array.shape_at + 8 * axis) for axis in range(array.type.ndim)]
-    if e.m.options.debug:
-        for axis, (index, extent) in enumerate(zip(indices, extents)):
-            outside = b.icmp_unsigned(">=", index, extent)
-            e.trap_if(outside, e.m.site("index", e.task, stmt, axis), index, extent)
+    stray = check_indices(e, stmt, indices, extents, e.trap_if)
     linear: ir.Value = e.word(0)
     for axis, index in enumerate(indices):
         linear = b.add(b.mul(linear, extents[axis]), index) if axis else index
     offset = b.mul(linear, e.word(array.type.dtype.size))
-    return b.add(e.address_of_array(stmt.array), offset), array.type.dtype
+    place = b.add(e.address_of_array(stmt.array), offset)
+    return place if stray is None else b.select(stray, e.block, place), array.type.dtype
 
 
 @LOWER.row(n.Load)
@@ -98,7 +97,7 @@ def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[int, ir.Val
     b, array = e.b, e.arrays[stmt.var]
     index, size = e.index(stmt.index), e.word(array.size)
     inside = b.icmp_unsigned("<", index, size)
-    if e.m.options.debug:
+    if e.checks_element(stmt):
         e.trap_if(b.xor(inside, b.const(I1, True)), e.m.site("element", e.task, stmt), index, size)
     safe = b.trunc(b.select(inside, index, e.word(0)), I32)
     m, place = b.module, b.module.fresh()

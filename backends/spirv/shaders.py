@@ -112,6 +112,7 @@ def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:
     code = m.code(name, ir.VOID, ())
     m.module.entries.append(EntryPoint(code.id, name, local_size))
     e = Emitter(m, code, task)
+    e.checks = m.checks.of(m.kernel.tasks[task])
     record: ir.Value = e.slot_address(m.layout.error_at)
     if m.features.shared_errors:
         record = access.load(code, record, I64)
@@ -200,6 +201,7 @@ def _select(m: ModuleState, index: int, task: Task) -> None:
     """The numbers of the iterations that pass the gate go to the list."""
     e = _open(m, f"select_{index}", index, LOCAL_SIZE)
     gate, deciding = gated(task)
+    e.checks = m.checks.of(replace(task, body=deciding))
     (box, total), b = _box(e), e.b
     with b.at_head():
         first, threads = _threads(e)
@@ -223,10 +225,34 @@ def _parallel(m: ModuleState, index: int, task: Task) -> bool:
     box, volume = _box(e)
     numbers, kept = Numbers(e, volume), Kept(e, task)
     each = lambda: lower_block(e, task.body)  # noqa: E731
-    _over(e, box, numbers.total, task.body, lambda place: numbers.number(e, place), each, fits(e, task.body))
+
+    def run() -> None:
+        _over(e, box, numbers.total, task.body, lambda place: numbers.number(e, place), each, fits(e, task.body))
+
+    _where_inside(e, task, run)
     kept.publish(e)
     _close(e)
     return bool(kept.sums)
+
+
+BRIEF = 64
+"""Most statements of a task that is written once more for launches that need no comparisons of indices."""
+
+
+def _where_inside(e: Emitter, task: Task, run: Callable[[], None]) -> None:
+    """Write a task; a brief one without adstacks twice, the second time without comparisons that launches decide."""
+    whole = e.checks
+    statements = list(walk(task.body))
+    if not whole.launches or len(statements) > BRIEF or any(isinstance(s, n.StackAlloca) for s in statements):
+        run()
+        return
+
+    def inside() -> None:
+        e.checks = whole.where_inside()
+        run()
+        e.checks = whole
+
+    e.b.if_else(e.needs_comparisons, run, inside)
 
 
 def _over(

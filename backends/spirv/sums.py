@@ -15,7 +15,7 @@ from itertools import islice
 
 from ...compiler.ir.nodes import Task
 from ...compiler.ir.types import Scalar
-from ..cuda.reductions import Sum, linear_index, neutral, sums
+from ..cuda.reductions import Sum, check_element, linear_index, neutral, sums
 from ..llvm import ir
 from ..llvm.types import bits_type, memory_type
 from . import atomics
@@ -67,6 +67,7 @@ def _differs(e: Emitter, found: ir.Value, nothing: ir.Value) -> ir.Value:
 def _update(e: Emitter, s: Sum, own: ir.Value) -> None:
     name = _ADDED.get((s.op, "f" if s.dtype.is_real else s.dtype.kind))
     if name is None or not _has(e, s.dtype):
+        check_element(e, s, e.trap_if)
         atomics.update(e, s.op, s.dtype, _element(e, s), own, atomic=True)
         return
     b = e.b
@@ -75,6 +76,7 @@ def _update(e: Emitter, s: Sum, own: ir.Value) -> None:
     scope = b.const(I32, op.SUBGROUP_SCOPE).id
     total = b.result_of(own.type, name, scope, _REDUCE, b.value(own).id)
     with b.if_then(b.result_of(I1, "GroupNonUniformElect", scope)):
+        check_element(e, s, e.trap_if)
         atomics.update(e, s.op, s.dtype, _element(e, s), total, atomic=True)
 
 def _has(e: Emitter, t: Scalar) -> bool:

@@ -283,7 +283,7 @@ def when(c: Expr, a: Expr, b: Expr) -> Expr:
         a = a.args[1]
     if a.kind == "when" and a.args[2] == b:
         return when(both(c, a.args[0]), a.args[1], b)
-    if a.high <= 0 and b.high <= 0 and min(a.low, b.low) > -INFINITY:
+    if a.high <= 0 and b.high <= 0 and -INFINITY < min(a.low, b.low) < 0:
         return scale(when(c, scale(a, -1), scale(b, -1)), -1)
     return node("when", (c, a, b), (), min(a.low, b.low), max(a.high, b.high))
 

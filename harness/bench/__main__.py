@@ -8,12 +8,16 @@ import os
 import sys
 from pathlib import Path
 
+from . import index_works
 from .device_works import DEVICE_WORKS, SHRINK
 from .jax_works import NAMES as OF_JAX
+from .process import UNCHECKED
 from .run import Column, Figures, machine, measure
 from .works import WORKS
 
 OURS = "stackgrad"
+
+assert index_works, "it enters its works"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     os.environ[SHRINK] = str(given.shrink)
     libraries = [OURS, *filter(None, given.peers.split(","))]
-    pythons = {name: sys.executable if name in (OURS, "jax") else given.peer_python for name in libraries}
+    pythons = {name: sys.executable if name in (OURS, UNCHECKED, "jax") else given.peer_python for name in libraries}
     print(f"{machine(given.arch)}; {given.threads} threads; medians of {given.repeat}")
     results: dict[str, Figures] = {}
     for work in given.works or works:
@@ -45,7 +49,8 @@ def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--arch", default="cpu", choices=("cpu", "cuda", "vulkan"), help="what the works run on")
     parser.add_argument("--shrink", type=int, default=1, help="works of a device on so many times fewer elements, "
                         "to see on a slow one that they are right")  # fmt: skip
-    parser.add_argument("--peers", default="", help="libraries to run beside: quadrants, taichi, jax")
+    parser.add_argument("--peers", default="", help="libraries to run beside: quadrants, taichi, jax; and unchecked, "
+                        "stackgrad without checks of indices")
     parser.add_argument("--peer-python", default=sys.executable, help="the interpreter that has the peers")
     parser.add_argument("--repeat", type=int, default=9, help="samples a column (at least 7 for a claim)")
     parser.add_argument("--threads", type=int, default=2, help="threads that each library may use")

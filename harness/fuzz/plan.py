@@ -43,7 +43,9 @@ STACKS_ELSEWHERE = 0.5
 """The same where no CPU is among the backends: it costs less than what there is to compile for a device."""
 RELATED = 0.05
 """Share of cases that check a relation, on the reference or on the backends of the case."""
-RELATED_BY = (*RELATIONS, "widened")
+STRAY = 0.06
+"""Share of cases in which an index goes astray, on the backends of the case; see relations/stray.py."""
+RELATED_BY = (*(name for name in RELATIONS if name != "stray"), "widened")
 """Relations to draw from; no other comparison sees a derivative that is wrong in one type alone."""
 
 OF_ARRAYS = ("restoring", "restoring", "greedy", "restoring", "stored", "restoring", "restoring")
@@ -159,11 +161,16 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = (), 
         again=drawn["again"],
         peers=peers,
         in_memory=drawn["in_memory"],
-        relations=(source.choice(RELATED_BY),) if source.random() < RELATED else (),
+        relations=((source.choice(RELATED_BY),) if source.random() < RELATED else ()) + _stray(seed),
         relate_on=source.choice(("reference", "backends", "reference")),
         stacks=_stacks(seed, STACKS if "cpu" in backends else STACKS_ELSEWHERE),
         part=source.randrange(64),
     )
+
+
+def _stray(seed: int) -> tuple[str, ...]:
+    """The relation of stray indices, in the cases that have it."""
+    return ("stray",) if random.Random(f"stray {seed}").random() < STRAY else ()
 
 
 def _stacks(seed: int, share: float) -> int:

@@ -40,7 +40,8 @@ def compare(
         chain.__dict__["states"] = states  # the cached property: they are known
         if chain.seeds and chain.refusal() is not None:
             chain = Chain((made,), states[0], scalars, {})
-        for on in _executors(plan, panel.backends):
+        where = replace(plan, relate_on="backends") if name == "stray" else plan
+        for on in _executors(where, panel.backends):
             values = on.name == "reference" or plan.forward or not chain.seeds
             yield from TABLE[name](chain, on, plan.part, values and "forward" in wanted[name])
 

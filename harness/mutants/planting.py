@@ -23,10 +23,12 @@ Plant = AbstractContextManager[Any]
 
 @dataclass(frozen=True)
 class Mutant:
-    """A miscompilation that can be switched on. rule: what it breaks. shows: where it is seen on a kernel that it
-    changes, "gradient", "values", "tangent" (of forward mode), "overflow" (an AdstackOverflow, never wrong numbers) or
-    "relaunch" (a gradient launched again on other content). on: the backend that it is in; of the compiler and the CPU
-    if empty.
+    """A miscompilation that can be switched on.
+
+    rule: what it breaks. shows: where it is seen on a kernel that it changes: "gradient", "values", "tangent" (of
+    forward mode), "overflow" (an AdstackOverflow, never wrong numbers), "relaunch" (a gradient launched again on other
+    content) or "outside" (an index that leads outside raises nothing). on: the backend that it is in; of the compiler
+    and the CPU if empty.
     """
 
     name: str

@@ -5,5 +5,5 @@ way of which it is known what it does to the results, so what is wrong in every 
 """
 from __future__ import annotations
 
-RELATIONS = ("linear", "loop-split", "permuted", "widened", "kernel-split")
+RELATIONS = ("linear", "loop-split", "permuted", "widened", "kernel-split", "stray")
 """Their names, which are those of comparisons; `table` has a row for each."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from ..fuzz.result import Judged
-from . import launches, loops, order, seeds, widths
+from . import launches, loops, order, seeds, stray, widths
 from .chain import Chain, On
 
 Relation = Callable[[Chain, On, int, bool], Iterator[Judged]]
@@ -14,6 +14,6 @@ whether to compare values too, not only gradients. Yields nothing where the rela
 
 TABLE: Mapping[str, Relation] = {
     "linear": seeds.check, "loop-split": loops.check, "permuted": order.check, "widened": widths.check,
-    "kernel-split": launches.check,
+    "kernel-split": launches.check, "stray": stray.check,
 }  # fmt: skip
 """Every relation by name."""

@@ -102,6 +102,7 @@ class Settings:
     indices, asserts and integer divisions, verify the IR after each pass. precise: no contraction, no
     approximation. random_seed: key of the random numbers. threads: most threads a launch uses on a CPU; None for as
     many as there are cores for this process. debug_info: machine code carries the lines of the program.
+    bounds: an index outside an array ends the launch with an error.
     """
 
     arch: str = "cpu"
@@ -113,6 +114,7 @@ class Settings:
     threads: int | None = None
     debug_info: bool = False
     deterministic: bool = False
+    bounds: bool = True
 
 
 DIALECT: dict[str, str] = {
@@ -237,7 +239,7 @@ class Runtime:
         chosen = self.settings
         return Options(
             chosen.debug, chosen.precise, threads=threads, debug_info=chosen.debug_info,
-            deterministic=chosen.deterministic,
+            deterministic=chosen.deterministic, bounds=chosen.bounds,
         )  # fmt: skip
 
     def draws(self) -> Draws:
@@ -280,6 +282,7 @@ def init(
     precise: bool = False,
     debug_info: bool = False,
     deterministic: bool = False,
+    bounds: str = "checked",
     **dialect: Any,
 ) -> None:
     """Start the runtime, or start it afresh: fields and compiled kernels of before are stale afterwards.
@@ -288,14 +291,38 @@ def init(
     default_fp, default_ip: types of Python floats (sg.f16, f32, f64) and ints (sg.i32, i64 or another) in kernels.
     debug: index, assert and division checks in kernels. random_seed: key of `sg.random`. precise: no contraction and
     no approximation of reals. debug_info: machine code carries the program's lines, for debuggers and profilers (also
-    by STACKGRAD_DEBUG_INFO). deterministic: the same bits each time, at a price (docs/cuda.md). dialect: see DIALECT.
+    by STACKGRAD_DEBUG_INFO). deterministic: the same bits each time, at a price (docs/cuda.md). bounds: "checked", and
+    an index outside an array raises OutOfBounds; or "off", and it accesses whatever lies there (docs/bounds.md).
+    dialect: see DIALECT.
     Raises OptionError for an unknown option and DeviceError, one line, if the backend cannot run here.
     """
     for name in dialect:
         if name not in DIALECT:
             known = [*DIALECT, *Settings.__dataclass_fields__]
             raise OptionError(f"init has no option {name!r}", close_names(name, known) or f"known: {', '.join(known)}")
-    settings = Settings(
+    settings = _settings(
+        arch, default_fp, default_ip, debug, random_seed, precise, debug_info, deterministic, bounds, dialect
+    )  # fmt: skip
+    backend = available(settings.arch)
+    _choose_cache(dialect)
+    RUNTIME.restart(settings)
+    RUNTIME.choose(backend)
+    RUNTIME.initialised = True
+
+
+def _bounds(given: Any) -> bool:
+    """Whether indices are checked."""
+    if isinstance(given, str) and given in ("checked", "off"):
+        return given == "checked"
+    raise OptionError(f"bounds cannot be {given!r}", 'bounds="checked", the default, or bounds="off"')
+
+
+def _settings(
+    arch: str | ModuleType | None, default_fp: Scalar | type, default_ip: Scalar | type, debug: bool, random_seed: int,
+    precise: bool, debug_info: bool, deterministic: bool, bounds: str, dialect: dict[str, Any],
+) -> Settings:  # fmt: skip
+    """What the arguments of `init` and the environment say."""
+    return Settings(
         arch=_arch(arch if arch is not None else os.environ.get("STACKGRAD_ARCH", "cpu")),
         default_fp=_default("default_fp", default_fp, real=True),
         default_ip=_default("default_ip", default_ip, real=False),
@@ -305,12 +332,8 @@ def init(
         threads=_most_threads(dialect.get("cpu_max_num_threads")),
         debug_info=bool(debug_info or os.environ.get("STACKGRAD_DEBUG_INFO", "0") not in ("", "0")),
         deterministic=bool(deterministic),
+        bounds=_bounds(bounds),
     )
-    backend = available(settings.arch)
-    _choose_cache(dialect)
-    RUNTIME.restart(settings)
-    RUNTIME.choose(backend)
-    RUNTIME.initialised = True
 
 
 def _choose_cache(dialect: dict[str, Any]) -> None:

@@ -30,16 +30,17 @@ ATOMIC = "%2: f32 = const 5.0 %3: f32 = atomic add x[%0, %1], %2"
 
 @pytest.mark.parametrize("access", [LOAD, STORE, ATOMIC], ids=["load", "store", "atomic"])
 @pytest.mark.parametrize(("t", "index"), [("i32", 3), ("i32", -1), ("i64", 2**40), ("u8", 255), ("u64", 2**64 - 1)])
-def test_index_outside_an_array(bench: Any, access: str, t: str, index: int) -> None:
+@pytest.mark.parametrize("debug", [True, False], ids=["debug", "release"])
+def test_index_outside_an_array(bench: Any, access: str, t: str, index: int, debug: bool) -> None:
     """The message names array, axis, index and extent; nothing is accessed; the next launch is well."""
     text = ACCESS.format(t=t, access=access)
     arrays = {"x": np.zeros((2, 3), np.float32), "y": np.full(2, 9, np.float32)}
     with pytest.raises(OutOfBounds) as caught:
-        bench.run(text, arrays, {"i": index}, debug=True)
+        bench.run(text, arrays, {"i": index}, debug=debug)
     assert f"index {index} is outside axis 1 of x, which has 3 elements" in str(caught.value)
     assert isinstance(caught.value, IndexError)
     assert not arrays["x"].any() and arrays["y"].tolist() == [9, 9]
-    bench.run(text, arrays, {"i": 2}, debug=True)
+    bench.run(text, arrays, {"i": 2}, debug=debug)
 
 
 LOCAL = """kernel local(i: {t}, y: {d}[1]) {{
@@ -69,13 +70,14 @@ LOCAL = """kernel local(i: {t}, y: {d}[1]) {{
 @pytest.mark.parametrize(("d", "v"), [("f64", "7.0"), ("u1", "true"), ("i16", "7"), ("f16", "7.0")])
 @pytest.mark.parametrize(("t", "index"), [("i32", 3), ("i32", -1), ("i64", -(2**63)), ("u64", 2**63), ("i8", 100)])
 def test_index_outside_a_local_array(bench: Any, d: str, v: str, t: str, index: int) -> None:
-    """A release build reads 0 and writes nothing; a debug build says what is wrong."""
+    """An error; where checks are switched off, 0 is read and nothing written."""
     text = LOCAL.format(t=t, d=d, v=v)
     y = np.ones(4, {"f64": float, "u1": bool, "i16": np.int16, "f16": np.float16}[d])
-    bench.run(text, {"y": y}, {"i": index})
+    bench.run(text, {"y": y}, {"i": index}, bounds=False)
     assert not y.any()
-    with pytest.raises(OutOfBounds, match=f"index {index} is outside local array a, which has 3 elements"):
-        bench.run(text, {"y": y}, {"i": index}, debug=True)
+    for debug in (True, False):
+        with pytest.raises(OutOfBounds, match=f"index {index} is outside local array a, which has 3 elements"):
+            bench.run(text, {"y": y}, {"i": index}, debug=debug)
     bench.run(text, {"y": y}, {"i": 1})
     assert y.astype(bool).tolist() == [False, True, False, True]
 

@@ -136,8 +136,9 @@ def inputs(n: int) -> dict[str, np.ndarray]:
 
 @cache
 def compiled(text: str, lanes: int, masks: bool) -> CpuExecutable:
+    """Compiled for the host; without checks where a kernel strays on purpose, to see what is read and written then."""
     target = host_target() if masks else replace(host_target(), vector_masks=False)
-    return CpuBackend(target).compile(parse_kernel(text), Options(lanes=lanes))
+    return CpuBackend(target).compile(parse_kernel(text), Options(lanes=lanes, bounds="a[%8]" not in text))
 
 
 def run(text: str, lanes: int, n: int, masks: bool = True) -> dict[str, np.ndarray]:

@@ -290,7 +290,7 @@ def test_a_gated_task_can_run_over_a_list(tmp_path: Path) -> None:
     code = generate(parse_kernel(GATED), Options())
     assert [e.kind for e in code.entries] == ["zero", "select", "listed", "task"]
     assert code.layout.length_at == {0: 0}
-    text = ptx(parse_kernel(GATED))
+    text = ptx(parse_kernel(GATED), options=Options(bounds=False))
     assert entries(text) == [f"gated_{kind}_0" for kind in ("select", "listed", "task")]
     select = text[text.index("gated_select_0(") : text.index("gated_listed_0(")]
     rounds, once = sum(ROUNDS), len(ROUNDS)
@@ -317,7 +317,7 @@ def test_loops_over_adstacks_are_tight() -> None:
     """An access a step, at an address that one addition gives; a few instructions for the sine, no division of any
     kind, no choice by depth: the loops looked at the room and at the depth before, and at the arguments four at a time.
     """
-    found = blocks(ptx(parse_kernel(GATED), options=Options(precise=False)), "gated_task_0")
+    found = blocks(ptx(parse_kernel(GATED), options=Options(precise=False, bounds=False)), "gated_task_0")
     pushes = [b for b in found if b.count("st.global") and count(ARITHMETIC, b) >= 5 and "ld.global" not in b]
     assert sorted(b.count("st.global") for b in pushes) == [1, 8]  # and what eights leave over
     for push in pushes:

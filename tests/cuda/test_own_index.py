@@ -35,7 +35,8 @@ def test_which_arrays(body: str, arrays: set[str]) -> None:
 
 
 def test_nothing_is_divided_where_shapes_fit() -> None:
-    text = ir_text(kernel("store y[%4, %5], %6"))
+    """But where an error names an index; that of the first axis is all that is compared."""
+    text = ir_text(kernel("store y[%4, %5], %6"), options=Options(bounds=False))
     parts = re.split(r"^(linear|other)\.\d+:", text, flags=re.M)
     assert parts[1] == "linear" and parts[3] == "other"
     assert not re.search(r"\b[us](div|rem)\b", parts[2]) and "udiv" in parts[4]

@@ -26,8 +26,9 @@ from stackgrad.harness.oracle_executors import JaxExecutor
 from stackgrad.harness.oracles import dual
 from stackgrad.harness.outcome import Arrays, Ok, Outcome, Refused, Trap, attempt
 
-NAMES = sorted(name for name, mutant in MUTANTS.items() if not mutant.on)
-"""Those of the compiler and the CPU; a backend with mutants of its own has their witnesses among its tests."""
+NAMES = sorted(name for name, mutant in MUTANTS.items() if not mutant.on and mutant.shows != "outside")
+"""Those of the compiler and the CPU that show in numbers; a backend with mutants of its own has their witnesses among
+its tests, and `test_index_mutants` those that lead outside."""
 Answers = dict[str, tuple[Outcome, Outcome]]
 """What each executor made of the values and of the gradient, and of the tangents instead where those are judged."""
 REFUSED = {"risk-ignored", "extreme-stored-again", "extreme-read-between"}

@@ -92,6 +92,13 @@ def test_closed_ranges(body: Expr, kind: str, begin: Expr, end: Expr, m: int, n:
     assert at(outer, scalars, {}) == (sum(found) if kind == "total" else max([0, *found]))
 
 
+def test_a_choice_among_numbers_that_are_zero_ends() -> None:
+    """Both are at most zero, and so are both when their signs are changed."""
+    nothing = a.floordiv(a.when(a.compare("cmp_lt", read("x", f64, (ZERO,)), const(0.5)), ZERO, ONE), const(2))
+    assert nothing.low == nothing.high == 0
+    assert at(a.when(a.positive(M), nothing, ZERO), {"m": 1, "n": 0}, {}) == 0
+
+
 @settings(max_examples=150, deadline=None)
 @given(TREES, st.integers(-2, 5), st.integers(-2, 5), st.integers(-4, 9), st.integers(-4, 9))
 def test_vectors_and_numbers_agree(tree: Expr, m: int, n: int, i: int, j: int) -> None:

@@ -21,7 +21,7 @@ def shaders(dtype: str, statements: str, features: Features | None = None, param
         %3: {dtype} = load x[%2]
         {statements}
       }} }}"""
-    return generate(parse_kernel(text), Options(), features)
+    return generate(parse_kernel(text), Options(bounds=False), features)
 
 
 def names(words: tuple[int, ...]) -> list[str]:

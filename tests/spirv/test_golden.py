@@ -39,12 +39,16 @@ KERNELS = {
     "axes": """kernel k(x: f32[2]) {
         bounds { %0: i32 = const 0 %1: i32 = shape x, 0 %2: i32 = shape x, 1 }
         parallel %3: i32, %4: i32 in %0 .. %1, %0 .. %2 { %5: f32 = load x[%4, %3] store x[%3, %4], %5 } }""",
+    "checked": f"""kernel k(x: f32[1], y: f32[1], at: i32[1]) {{ {OVER} {{
+        %3: i32 = load at[%2] %4: f32 = load y[%3] store x[%2], %4 store at[%2], %2 }} }}""",
 }
+CHECKED = {"checked"}
+"""Kernels whose indices are compared with extents; of the others the rest of the code is to be seen."""
 
 
 def functions(name: str) -> str:
     """The functions of a kernel's module as text, in the order of the module."""
-    text = disassemble(generate(parse_kernel(KERNELS[name]), Options(), FEATURES).words)
+    text = disassemble(generate(parse_kernel(KERNELS[name]), Options(bounds=name in CHECKED), FEATURES).words)
     constants = dict(re.findall(r"^(%\d+) = OpConstant %\d+ (\S+)$", text, re.M))
     truths = re.findall(r"^(%\d+) = OpConstant(True|False) %\d+$", text, re.M)
     constants |= {found: kind.lower() for found, kind in truths}

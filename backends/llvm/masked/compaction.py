@@ -8,12 +8,14 @@ Where nothing is gated and no order is better, the chunk runs as blocks of neigh
 """
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .. import ir
 from ..builder import IRBuilder
 from ..emit import Arith, ModuleState
 from ..errors import OK
 from ..lane_loop import each_lane
-from ..types import I32, I64, PTR, VOID, const
+from ..types import I32, I64, PTR, const
 from . import buckets
 from .function import blocks, decode, emitter, runs_along_rows, start_block, straight, task_function
 from .lanes import WIDE, LaneEmitter
@@ -56,7 +58,7 @@ class _Chunks:
         self.ordered = b.alloca(I32, room) if s.loops else self.places
         self.found = b.alloca(I64, 3)
         self.few = const(I64, FEW * lanes)
-        names = ["chunks", "chunk", "scanned", "listed", "ran", "failed", "done"]
+        names = ["chunks", "chunk", "scanned", "listed", "ran", "failed", "done", "refused"]
         names += ["uneven", "even"] if s.loops else []
         self.at = {name: function.append_basic_block(name) for name in names}
         self.outcomes: list[tuple[ir.Value, ir.Block]] = []
@@ -78,7 +80,12 @@ class _Chunks:
         else:
             b.cbranch(b.icmp_unsigned("<", rest, self.few), at["even"], at["scanned"])
         b.position_at_end(at["scanned"])
-        b.call(scan, [block, k, end, self.places, self.keys, self.found])
+        scanned = b.call(scan, [block, k, end, self.places, self.keys, self.found])
+        go_on = self.function.append_basic_block("scanned")
+        b.cbranch(b.icmp_unsigned("==", scanned, const(I32, OK)), go_on, at["refused"])
+        b.position_at_end(at["refused"])
+        b.ret(scanned)
+        b.position_at_end(go_on)
         count = self._found(0)
         chosen = self._order(count)
         if neighbours is not None:
@@ -136,14 +143,17 @@ class _Chunks:
 
 
 def _scan(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function:
-    """scan.N(block, first, last, places, keys, found): list iterations by their distance from `first`.
+    """scan.N(block, first, last, places, keys, found) -> status: list iterations by their distance from `first`.
 
-    found: how many are listed, their trips, and the trips with the waiting of blocks of neighbours.
+    found: how many are listed, their trips, and the trips with the waiting of blocks of neighbours. Only some
+    statements of the task run here, so an index may be compared that another statement of the task proves.
     """
     params = [PTR, I64, I64, PTR, PTR, PTR]
-    function = ir.Function(m.module, f"scan.{index}", VOID, params, WIDE, "internal")
+    function = ir.Function(m.module, f"scan.{index}", I32, params, WIDE, "internal")
     along = runs_along_rows(s.task)
-    _Scan(emitter(m, function, index, s.flat, lanes, along), s).emit(along)
+    e = emitter(m, function, index, s.flat, lanes, along)
+    e.checks = m.checks.of(replace(s.task, body=(*s.deciding, *s.counting)))
+    _Scan(e, s).emit(along)
     return function
 
 
@@ -163,7 +173,7 @@ class _Scan:
         blocks(e, along, self._block)
         for at, total in enumerate(self.totals):
             e.b.store(e.b.load(total, I64), e.b.gep(found, const(I64, at), I64))
-        e.b.ret_void()
+        e.b.ret(const(I32, OK))
         e.finish()
 
     def _block(self, k: ir.Value) -> None:

@@ -61,6 +61,7 @@ def emitter(m: ModuleState, function: ir.Function, index: int, task: Task, lanes
     """What writes a function whose lanes are iterations of the task; along: neighbours on the last axis."""
     e = LaneEmitter(m, function, index, task, lanes, along)
     e.flow = Masks(e, MASKED, e.none())
+    e.checks = m.checks.of(task)
     if any(isinstance(s, n.Random) for s in walk(task.body)):
         e.draws = e.alloca(e.wide(I32))
     return e

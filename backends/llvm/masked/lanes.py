@@ -97,6 +97,12 @@ class LaneEmitter(Emitter):
         """A mask without lanes."""
         return const(self.mask_type, False)
 
+    def first(self, mask: ir.Value) -> ir.Value:
+        """Number of the lowest lane that is set; there must be one."""
+        word = self.bits(mask)
+        at = self.intrinsic("cttz", word, const(I1, True))
+        return self.b.zext(at, I64) if self.lanes < 64 else self.b.trunc(at, I64) if self.lanes > 64 else at
+
     def last(self, mask: ir.Value) -> ir.Value:
         """Number of the highest lane that is set; there must be one."""
         word = self.bits(mask)

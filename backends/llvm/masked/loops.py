@@ -12,6 +12,7 @@ from .. import ir
 from ..control import trip_count
 from ..types import I32, I64, const, value_type
 from .adstack import room_for
+from .index_checks import check_before_loop
 from .lanes import LaneEmitter
 from .masks import MASKED_CONTROL
 
@@ -87,6 +88,7 @@ def _for(e: LaneEmitter, stmt: n.For) -> None:
 def _uniform_for(e: LaneEmitter, stmt: n.For) -> None:
     b = e.b
     begin, count = trip_count(e, stmt)
+    check_before_loop(e, stmt, begin, count)
     outer = e.flow.roomy
     e.flow.roomy = outer | room_for(e, stmt, count)
     loop, before = _Loop(e, stmt), b.block
@@ -109,6 +111,8 @@ def _divergent_for(e: LaneEmitter, stmt: n.For) -> None:
     b = e.b
     word = I64 if stmt.begin.type.bits == 64 else I32
     counts = counts_of(e, stmt, word)
+    if e.checks_before(stmt):
+        check_before_loop(e, stmt, e.index(stmt.begin), counts if word is I64 else b.zext(counts, e.wide(I64)))
     rounds = e.reduce("umax", counts)
     alive = _Alive(e) if stmt.stop is not None else None
     loop, before = _Loop(e, stmt), b.block

@@ -16,7 +16,7 @@ from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Block, Stmt
 from ....compiler.ir.table import Table
 from .. import ir
-from ..control import trap_if
+from ..control import trap_with
 from ..libcall import LIBRARY
 from .lanes import LaneEmitter
 
@@ -72,7 +72,11 @@ class Masks:
 
     def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
         """Where the scalar `bad` holds: record the error with two numbers and end the launch."""
-        trap_if(self.e, bad, site, first, second)
+        self.trap_with(bad, site, lambda: (first, second))
+
+    def trap_with(self, bad: ir.Value, site: int, numbers: Callable[[], tuple[ir.Value, ir.Value]]) -> None:
+        """The same with numbers that are computed where it has failed."""
+        trap_with(self.e, bad, site, numbers)
 
 
 # ---- branches -----------------------------------------------------------------------------------------------

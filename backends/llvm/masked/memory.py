@@ -13,6 +13,7 @@ from ..emit import Variable
 from ..statements import from_memory, to_memory
 from ..types import I1, I8, I64, VOID, const, memory_type
 from .access import Place, read, write
+from .index_checks import check_indices, trap_lanes
 from .lanes import LaneEmitter
 from .statements import MASKED
 
@@ -26,6 +27,7 @@ def place_of(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[Place, 
     t = memory_type(array.type.dtype)
     start = e.slot_address(array.address_at)
     extents = [e.slot(array.shape_at + 8 * axis) for axis in range(array.type.ndim)]
+    check_indices(e, stmt, extents)
     outer, last = stmt.indices[:-1], stmt.indices[-1:]
     if e.u.is_uniform(*outer) and all(e.stride(v) in (0, 1) for v in last):
         linear = _number(e, [e.to_i64(e.base(v), v.type) for v in stmt.indices], extents)
@@ -107,6 +109,13 @@ def _inside(e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: Variable) 
     """(index, or 0 where it is outside, condition 'it is inside'), vectors if the index varies."""
     index = e.index(stmt.index)
     inside = e.b.icmp_unsigned("<", index, e.const(index, array.size or 0))
+    if e.checks_element(stmt):
+        outside = e.b.xor(inside, e.const(inside, True))
+        site, size = e.m.site("element", e.task, stmt), const(I64, array.size or 0)
+        if e.u.is_uniform(stmt.index):
+            e.flow.trap_if(outside, site, index, size)
+        else:
+            trap_lanes(e, outside, site, index, size)
     return e.b.select(inside, index, e.const(index, 0)), inside
 
 

@@ -1,0 +1,49 @@
+"""Code of a task in two forms: with all comparisons of indices, and without those that a launch makes needless.
+
+    if the extents and arguments leave it open whether indices are inside: run with comparisons
+    else: run without
+
+Loads of a loop without branches are on their way together; which form runs is known where an entry point begins.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...compiler.ir.types import Scalar
+from ...compiler.passes.index_checks import IndexChecks
+from ..llvm import ir
+from ..llvm.builder import IRBuilder
+from ..llvm.emit import Arith, ModuleState
+from ..llvm.launch_conditions import needs_comparisons
+from ..llvm.types import I8, I64, const
+
+
+class AtEntry(Arith):
+    """What conditions on extents and arguments are written with, where an entry point begins."""
+
+    def __init__(self, m: ModuleState, b: IRBuilder, block: ir.Value, checks: IndexChecks) -> None:
+        super().__init__(m, b)
+        self.block, self.checks = block, checks
+
+    def slot(self, at: int, t: ir.Type = I64) -> ir.Value:
+        """Content of a slot of the block."""
+        return self.b.load(self.b.gep(self.block, const(I64, at), I8, inbounds=True), t)
+
+    def to_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
+        """An integer widened to 64 bits."""
+        if t.bits == 64:
+            return value
+        return self.b.sext(value, I64) if t.is_signed else self.b.zext(value, I64)
+
+
+def with_and_without(
+    m: ModuleState, b: IRBuilder, block: ir.Value, checks: IndexChecks, run: Callable[[bool], object]
+) -> None:  # fmt: skip
+    """Write both forms: run(False) with all comparisons of `checks`, run(True) without what the launch decides."""
+    some, none, done = (b.function.append_basic_block(part) for part in ("compared", "inside", "run"))
+    b.cbranch(needs_comparisons(AtEntry(m, b, block, checks)), some, none)
+    for start, inside in ((some, False), (none, True)):
+        b.position_at_end(start)
+        run(inside)
+        b.branch(done)
+    b.position_at_end(done)

@@ -1,0 +1,45 @@
+"""Code for affine forms over what is known where a builder stands: arguments, extents and values.
+
+Rows of both generators call these with their own emitters, which have the methods named here in common.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from ...compiler.ir.nodes import Value
+from ...compiler.passes.affine import Affine
+from . import ir
+from .types import I64, const, memory_type
+
+
+def value_of(e: Any, form: Affine) -> ir.Value:
+    """A form in 64 bits, a vector if one of its symbols is one; its low bits are right in any type."""
+    total: ir.Value = const(I64, form.constant)
+    for symbol, factor in form.terms:
+        number = e.index(symbol) if isinstance(symbol, Value) else _fixed(e, symbol)
+        term = number if factor == 1 else e.b.mul(number, e.const(number, factor))
+        total = sum_of(e, total, term)
+    return total
+
+
+def sum_of(e: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    """The sum of two numbers of 64 bits; a scalar counts for every lane of a vector."""
+    if x.type != y.type:
+        x, y = e.splat(x), e.splat(y)
+    return e.b.add(x, y)
+
+
+def extent_of(e: Any, array: str, axis: int) -> ir.Value:
+    """The extent of an array along an axis. An adjoint that a kernel does not access has that of its primal."""
+    arrays = e.m.layout.arrays
+    known = array if array in arrays else array.removesuffix(".grad")
+    return e.slot(arrays[known].shape_at + 8 * axis)
+
+
+def _fixed(e: Any, symbol: Any) -> ir.Value:
+    """An argument or an extent."""
+    kind, name, *axis = symbol
+    if kind == "shape":
+        return extent_of(e, name, int(*axis))
+    at, t = e.m.layout.scalars[name]
+    return e.to_i64(e.slot(at, memory_type(t)), t)

@@ -1,0 +1,88 @@
+"""Comparisons of indices with extents for a block of lanes; see ../index_checks.py.
+
+An index that all lanes share is compared once. Of neighbouring indices the first and the last active lane's are, for
+the others lie between them. Only where lanes go anywhere is a vector compared. Lanes that are not active do not count.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....compiler.ir import nodes as n
+from ....compiler.ir.nodes import Value
+from .. import ir
+from ..index_checks import compare_where_needed, is_outside
+from ..index_forms import extent_of, sum_of, value_of
+from ..types import I32, I64, const
+from .lanes import LaneEmitter
+
+
+def check_indices(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic, extents: list[ir.Value]) -> None:
+    """End the launch where an active lane's index of an access is outside its axis."""
+    compare_where_needed(e, stmt, lambda axes: _compare(e, stmt, axes, extents))
+
+
+def _compare(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic, axes: Sequence[int], extents: list[ir.Value]) -> None:
+    for axis in axes:
+        value, extent = stmt.indices[axis], extents[axis]
+        site = e.m.site("index", e.task, stmt, axis)
+        if e.u.is_uniform(value):
+            index = e.index(value)
+            e.flow.trap_if(is_outside(e.b, index, extent), site, index, extent)
+        elif e.stride(value) == 1 and axis == len(stmt.indices) - 1:
+            _check_run(e, value, extent, site)
+        else:
+            trap_lanes(e, _outside(e, value, extent), site, e.operand(value), extent)
+
+
+def _check_run(e: LaneEmitter, value: Value, extent: ir.Value, site: int) -> None:
+    """Indices that rise by one from lane to lane, in 64 bits, as their addresses do."""
+    b, base = e.b, e.to_i64(e.base(value), value.type)
+    low, high = b.add(base, e.first(e.flow.mask)), b.add(base, e.last(e.flow.mask))
+    below, above = (is_outside(b, end, extent) for end in (low, high))
+    e.flow.trap_with(b.or_(below, above), site, lambda: (b.select(below, low, high), extent))
+
+
+def _outside(e: LaneEmitter, value: Value, extent: ir.Value) -> ir.Value:
+    """Lanes whose index is outside. One of at most 32 bits is compared in 32, with no extent beyond what it reaches."""
+    b, index, t = e.b, e.operand(value), value.type
+    if t.bits == 64:
+        return is_outside(b, index, e.splat(extent))
+    if t.bits < 32:
+        wide = e.wide(I32)
+        index = b.sext(index, wide) if t.is_signed else b.zext(index, wide)
+    most = const(I64, 2**31 if t.is_signed else 2**32 - 1)
+    limit = b.trunc(b.select(b.icmp_unsigned("<", extent, most), extent, most), I32)
+    return is_outside(b, index, e.splat(limit))
+
+
+def trap_lanes(e: LaneEmitter, outside: ir.Value, site: int, index: ir.Value, extent: ir.Value) -> None:
+    """End the launch if an active lane is outside; the error names the index of the lowest one."""
+    b, bad = e.b, e.b.and_(outside, e.flow.mask)
+
+    def numbers() -> tuple[ir.Value, ir.Value]:
+        found = b.extract_element(index, e.first(bad)) if isinstance(index.type, ir.VectorType) else index
+        assert isinstance(found.type, ir.IntType)
+        return b.sext(found, I64) if found.type.width < 64 else found, extent
+
+    e.flow.trap_with(e.any(bad), site, numbers)
+
+
+def check_before_loop(e: LaneEmitter, loop: n.For, begin: ir.Value, count: ir.Value) -> None:
+    """End the launch if the first or the last trip of a loop would have an index outside. begin, count: of 64 bits,
+    vectors where they differ between lanes.
+    """
+    b = e.b
+    for check in e.checks_before(loop):
+        site = e.m.site("index", e.task, check.stmt, check.axis)
+        extent = extent_of(e, check.stmt.array, check.axis)
+        first = sum_of(e, value_of(e, check.rest), b.mul(begin, e.const(begin, check.coefficient)))
+        moved = b.mul(b.sub(count, e.const(count, 1)), e.const(count, check.coefficient * loop.step))
+        runs = b.icmp_unsigned("!=", count, e.const(count, 0))
+        for index in (first, sum_of(e, first, moved)):
+            if any(isinstance(x.type, ir.VectorType) for x in (index, runs)):
+                outside = b.and_(is_outside(b, e.splat(index), e.splat(extent)), e.splat(runs))
+                trap_lanes(e, outside, site, index, extent)
+            else:
+                e.flow.trap_if(b.and_(is_outside(b, index, extent), runs), site, index, extent)
+
+

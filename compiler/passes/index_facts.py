@@ -1,0 +1,170 @@
+"""What a task says of its integers: ranges of symbols, and facts from loops, conditions and operations.
+
+    i in b .. e: b <= i < e    if i > 0: i - 1 >= 0    r = a mod m, m >= 1: 0 <= r < m    s = min(a, b): s <= a, s <= b
+
+A fact is taken from arithmetic only where that cannot leave its type: the form of a value is equal to it modulo
+2^bits, and a fact is about whole numbers.
+"""
+from __future__ import annotations
+
+from ..ir import nodes as n
+from ..ir.nodes import Task, Value
+from ..ir.types import i32, i64
+from .affine import Affine, IndexForms, Symbol, add
+from .inequalities import EXTENT, Facts, Range, range_of_type
+
+ONE = Affine(1)
+Path = frozenset[tuple[Value, bool]]
+"""Conditions that hold, each with its truth."""
+
+
+class ResolvedForms(IndexForms):
+    """Affine forms in which locals that are set once are seen through; see `kept`."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.kept: dict[Value, tuple[Affine, Path]] = {}
+
+    def resolved(self, form: Affine, path: Path) -> Affine:
+        """The form with each local that was set under conditions that hold on this path replaced by what was set."""
+        for symbol, c in form.terms:
+            known = self.kept.get(symbol) if isinstance(symbol, Value) else None
+            if known is not None and known[1] <= path:
+                without = Affine(form.constant, tuple(t for t in form.terms if t[0] != symbol))
+                return self.resolved(add(without, known[0], c), path)
+        return form
+
+
+class IndexFacts(Facts):
+    """Facts about the integers of one task. forms: of its values. ends: begin and end of each loop's index."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(self._range, self._alternatives)
+        self.forms = ResolvedForms(task)
+        self.ends: dict[Value, tuple[Affine, Affine]] = {}
+        self._known_ranges: dict[Symbol, Range] = {}
+
+    def _range(self, symbol: Symbol) -> Range:
+        known = self._known_ranges.get(symbol)
+        if known is None:
+            known = self._known_ranges[symbol] = self._find_range(symbol)
+        return known
+
+    def _find_range(self, symbol: Symbol) -> Range:
+        if isinstance(symbol, tuple):
+            return EXTENT if symbol[0] == "shape" else (-(2**63), 2**64)
+        if not isinstance(symbol, Value):
+            return 0, symbol.modulus - 1
+        low, high = range_of_type(symbol)
+        if symbol in self.ends:
+            begin, end = self.ends[symbol]
+            if self.is_faithful(begin, symbol):
+                low = max(low, self.least(begin))
+            if self.is_faithful(end, symbol):
+                high = min(high, self.most(end) - 1)
+            return low, high
+        stmt = self.forms.made.get(symbol)
+        if isinstance(stmt, n.Op) and stmt.op in ("mod", "bit_and"):
+            most = self._limit(stmt)
+            return (0, most) if most is not None else (low, high)
+        return low, high
+
+    def _limit(self, stmt: n.Op) -> int | None:
+        """The largest value of `a mod m` or `a & m` for a constant m that makes it non-negative."""
+        m = self.forms.form(stmt.args[1])
+        if m.terms or m.constant < (0 if stmt.op == "bit_and" else 1):
+            return None
+        return m.constant if stmt.op == "bit_and" else m.constant - 1
+
+    def is_faithful(self, form: Affine, like: Value) -> bool:
+        """Whether the arithmetic of a form never leaves the type, so that the value is the form itself."""
+        low, high = range_of_type(like)
+        return low <= self.least(form) and self.most(form) <= high
+
+    def _alternatives(self, symbol: Symbol) -> tuple[Affine, ...]:
+        stmt = self.forms.made.get(symbol) if isinstance(symbol, Value) else None
+        if not isinstance(stmt, n.Op) or stmt.op not in ("select", "min", "max") or not stmt.result.type.is_int:
+            return ()
+        forms = tuple(self.value(v) for v in stmt.args[-2:])
+        return tuple(f for f in forms if f is not None) if None not in forms else ()
+
+    def value(self, value: Value) -> Affine | None:
+        """The form of a value that is equal to it as a whole number; None if its arithmetic may wrap."""
+        form = self.forms.form(value)
+        plain = form.terms == ((value, 1),)
+        return form if plain or self.is_faithful(form, value) else None
+
+    def bound(self, index: Value, begin: Affine, end: Affine, step: int) -> None:
+        """Learn what a loop says of its index: begin <= index < end, or end < index <= begin for a negative step."""
+        low, high = (begin, end) if step > 0 else (add(end, ONE), add(begin, ONE))
+        self.ends[index] = low, high
+        here = Affine(0, ((index, 1),))
+        if self.is_faithful(low, index):
+            self.learn(add(here, low, -1))
+        if self.is_faithful(high, index):
+            self.learn(add(add(high, ONE, -1), here, -1))
+
+    def assume(self, cond: Value, taken: bool) -> None:
+        """Learn what a condition says of integers."""
+        stmt = self.forms.made.get(cond)
+        if not isinstance(stmt, n.Op):
+            return
+        if stmt.op in ("logic_not", "bit_not"):
+            self.assume(stmt.args[0], not taken)
+        elif stmt.op == ("logical_and" if taken else "logical_or"):
+            for arg in stmt.args:
+                self.assume(arg, taken)
+        elif stmt.op in _COMPARED and stmt.args[0].type.is_int:
+            a, b = (self.value(v) for v in stmt.args)
+            if a is not None and b is not None:
+                for sign, slack in _COMPARED[stmt.op][taken]:
+                    difference = add(b, a, -1) if sign > 0 else add(a, b, -1)
+                    self.learn(Affine(difference.constant - slack, difference.terms))
+
+    def operation(self, stmt: n.Op) -> None:
+        """Learn how a remainder, minimum, maximum or quotient lies to its operands."""
+        if stmt.op not in ("mod", "min", "max", "floordiv") or stmt.result.type not in (i32, i64):
+            return
+        here = Affine(0, ((stmt.result, 1),))
+        if self.forms.form(stmt.result) != here:
+            return
+        a, b = (self.value(v) for v in stmt.args)
+        if stmt.op == "mod" and b is not None and self.holds(add(b, ONE, -1)):
+            self.learn(here)
+            self.learn(add(add(b, ONE, -1), here, -1))
+        elif stmt.op in ("min", "max"):
+            for form in (a, b):
+                if form is not None:
+                    self.learn(add(form, here, -1) if stmt.op == "min" else add(here, form, -1))
+        elif stmt.op == "floordiv" and a is not None and b is not None and not b.terms and b.constant > 0:
+            times = Affine(0, ((stmt.result, b.constant),))
+            self.learn(add(a, times, -1))
+            if self.holds(a):
+                self.learn(here)
+                self.learn(add(a, here, -1))
+
+    def widens_exactly(self, value: Value) -> bool:
+        """Whether no number of an index of 64 bits was made by arithmetic of 32 bits that may have wrapped."""
+        if value.type != i64:
+            return True
+        stmt = self.forms.made.get(value)
+        if isinstance(stmt, n.Cast):
+            return self.value(stmt.arg) is not None and self.widens_exactly(stmt.arg)
+        if isinstance(stmt, n.Op) and self.forms.form(value).terms != ((value, 1),):
+            return all(self.widens_exactly(v) for v in stmt.args)
+        return True
+
+    def is_exact(self, form: Affine, index: Value) -> bool:
+        """Whether an index is its form as a whole number."""
+        return index.type in (i32, i64) and self.is_faithful(form, index) and self.widens_exactly(index)
+
+
+_COMPARED: dict[str, dict[bool, tuple[tuple[int, int], ...]]] = {
+    "cmp_lt": {True: ((1, 1),), False: ((-1, 0),)},
+    "cmp_le": {True: ((1, 0),), False: ((-1, 1),)},
+    "cmp_gt": {True: ((-1, 1),), False: ((1, 0),)},
+    "cmp_ge": {True: ((-1, 0),), False: ((1, 1),)},
+    "cmp_eq": {True: ((1, 0), (-1, 0)), False: ()},
+    "cmp_ne": {True: (), False: ((1, 0), (-1, 0))},
+}
+"""By comparison of a with b and its outcome: (1, k) for b - a - k >= 0, (-1, k) for a - b - k >= 0."""

@@ -1,0 +1,65 @@
+"""Arrays between walls: memory around them cannot be touched, or shows that it was.
+
+An array ends where a page begins that nobody may touch, and the page before its own is closed too; an access there ends
+the process. Bytes between that page and the array hold a pattern, which `is_whole` looks at.
+"""
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..backends.heap import PAGE
+from ..backends.host_memory import map_pages
+
+WALLED = sys.platform == "linux"
+"""Elsewhere arrays lie in ordinary memory, and only the pattern in front of them is looked at."""
+
+PATTERN = 0xA5
+
+
+@dataclass
+class Guarded:
+    """Arrays by name, copies of what was given. They stay readable as long as this object lives."""
+
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    _memory: list[tuple[mmap.mmap, int, int]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray]) -> Guarded:
+        """Copies of these arrays, each between walls of its own."""
+        made = cls()
+        for name, array in arrays.items():
+            made.arrays[name] = made._copy(array)
+        return made
+
+    def _copy(self, array: np.ndarray) -> np.ndarray:
+        inner = -(-max(array.nbytes, 1) // PAGE) * PAGE
+        memory = map_pages(inner + 2 * PAGE)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        start = PAGE + inner - array.nbytes
+        memory[PAGE:start] = bytes([PATTERN]) * (start - PAGE)
+        copy: np.ndarray = np.ndarray(array.shape, array.dtype, memory, start)
+        copy[...] = array
+        for wall in (0, PAGE + inner):
+            _close(base + wall)
+        self._memory.append((memory, PAGE, start))
+        return copy
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was written in front of an array, as far as its page goes."""
+        return all(not memory[low:high].strip(bytes([PATTERN])) for memory, low, high in self._memory)
+
+
+def _close(address: int) -> None:
+    """Nobody may touch the page from now on."""
+    if WALLED:
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        if libc.mprotect(address, PAGE, 0):
+            raise OSError(ctypes.get_errno(), "mprotect failed")

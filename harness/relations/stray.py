@@ -1,0 +1,150 @@
+"""An index that leads outside ends every launch alike: with OutOfBounds, and memory around the arrays untouched.
+
+    load x[i]    →    load x[i + shape(x, 0)]    or x[-1 - i], x[i + 2^20], x[i - 1], x[i + 1]
+
+The reference says whether the changed kernel, or its gradient, comes to the index at all. Backends run as they do for
+users, on arrays between walls (harness/guarded.py). Values are not compared: of a launch that ends with an error they
+are what was written so far.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from ...backends.launcher import Launcher
+from ...compiler.driver import Lowered
+from ...compiler.errors import NotDifferentiable, OutOfBounds, Unsupported
+from ...compiler.ir import nodes as n
+from ...compiler.ir.build import Builder
+from ...compiler.ir.nodes import Block, Kernel, Stmt, Value
+from ...compiler.ir.types import ArrayType, i32, i64
+from ...compiler.ir.walk import map_blocks, next_id, walk_kernel
+from ...reference.backend import ReferenceBackend
+from ..compare import Verdict
+from ..executors import CHECKED
+from ..fuzz.lowerings import Lowerings, copies
+from ..fuzz.result import Judged
+from ..fuzz.standard import FUEL
+from ..guarded import Guarded
+from ..outcome import Arrays, Ok, Outcome, Trap, attempt
+from .chain import DRAWS, Chain, On
+from .judging import Question
+
+Access = n.Load | n.Store | n.Atomic
+FAR = 1 << 20
+EXPECTED = OutOfBounds.__name__
+
+
+def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
+    """draw: which index, and how it goes astray."""
+    kernel = strayed(chain.kernel, draw)
+    if kernel is None or on.name == "reference":
+        return
+    made = Lowerings(kernel)
+    if forward:
+        yield from _compare(Question("forward", "stray", on.name), made.optimised, chain.initial, chain, on)
+    if chain.seeds:
+        try:
+            lean = made.lean
+        except (NotDifferentiable, Unsupported):
+            return
+        memory = {**chain.initial, **copies(lean, chain.initial), **chain.seeds}
+        yield from _compare(Question("reverse", "stray", on.name), lean, memory, chain, on)
+
+
+def _compare(question: Question, lowered: Lowered, memory: Arrays, chain: Chain, on: On) -> Iterator[Judged]:
+    """Launch on the reference and on the executor, and compare how they ended."""
+    reference = On("reference", ReferenceBackend(fuel=FUEL), CHECKED)
+    expected = _launch(lowered, Guarded.of(memory), chain, reference)
+    if isinstance(expected, Trap) and expected.kind != EXPECTED or not isinstance(expected, Ok | Trap):
+        return
+    given = Guarded.of(memory)
+    found = _launch(lowered, given, chain, on)
+    yield question.answer(*_verdict(expected, found, given.is_whole))
+
+
+def _verdict(expected: Outcome, found: Outcome, is_whole: bool) -> tuple[Verdict, str]:
+    if not is_whole:
+        return "disagree", "memory in front of an array was written"
+    if isinstance(expected, Trap) and not (isinstance(found, Trap) and found.kind == EXPECTED):
+        end = str(found) if isinstance(found, Trap) else "its end"
+        return "disagree", f"came to {end}, the reference ended with {expected}"
+    if isinstance(expected, Ok) and isinstance(found, Trap):
+        return "disagree", f"ended with {found}, the reference ran to its end"
+    return "ok", ""
+
+
+def _launch(lowered: Lowered, memory: Guarded, chain: Chain, on: On) -> Outcome:
+    def run() -> Arrays:
+        Launcher(lowered, on.backend, on.options).run(memory.arrays, chain.scalars, DRAWS)
+        return memory.arrays
+
+    return attempt(run)
+
+
+# ---- kernels with an index astray ---------------------------------------------------------------------------
+
+
+def strayed(kernel: Kernel, draw: int) -> Kernel | None:
+    """The kernel with one index of one access changed; None if there is none that can be."""
+    written = {s.array for s in walk_kernel(kernel) if isinstance(s, n.Store | n.Atomic)}
+    types = kernel.array_types()
+    places = [
+        (stmt, axis) for task in kernel.tasks for stmt in walk_kernel(replace(kernel, tasks=(task,)))
+        if isinstance(stmt, Access) and isinstance(types.get(stmt.array), ArrayType)
+        for axis, index in enumerate(stmt.indices) if index.type in (i32, i64)
+    ]  # fmt: skip
+    if not places:
+        return None
+    stmt, axis = places[draw % len(places)]
+    near = isinstance(stmt, n.Load) and stmt.array not in written
+    ways = WAYS if near else WAYS[:SURE]
+    way = ways[draw // len(places) % len(ways)]
+    b = Builder(next_id(kernel))
+    b.loc = stmt.loc
+    index = way(b, stmt, axis)
+    changed = replace(stmt, indices=(*stmt.indices[:axis], index, *stmt.indices[axis + 1 :]))
+    return _replaced(kernel, stmt, (*b.take(), changed))
+
+
+def _replaced(kernel: Kernel, old: Stmt, new: Block) -> Kernel:
+    """The kernel with the first occurrence of a statement replaced."""
+    left = [old]
+
+    def visit(block: Block) -> Block:
+        out: list[Stmt] = []
+        for stmt in block:
+            if left and stmt is old:
+                left.clear()
+                out += new
+            else:
+                out.append(map_blocks(stmt, visit))
+        return tuple(out)
+
+    tasks = tuple(replace(task, bounds=visit(task.bounds), body=visit(task.body)) for task in kernel.tasks)
+    return replace(kernel, tasks=tasks)
+
+
+def _beyond(b: Builder, stmt: Access, axis: int) -> Value:
+    index = stmt.indices[axis]
+    return b.op("add", index, b.shape(stmt.array, axis, index.type))
+
+
+def _moved(by: int) -> Callable[[Builder, Access, int], Value]:
+    def way(b: Builder, stmt: Access, axis: int) -> Value:
+        index = stmt.indices[axis]
+        return b.op("add", index, b.const(by, index.type))
+
+    return way
+
+
+def _mirrored(b: Builder, stmt: Access, axis: int) -> Value:
+    index = stmt.indices[axis]
+    return b.op("sub", b.const(-1, index.type), index)
+
+
+SURE = 3
+"""Ways that lead outside from every index that is inside: then no two iterations can come to meet in an element."""
+
+WAYS: tuple[Callable[[Builder, Access, int], Value], ...] = (_beyond, _mirrored, _moved(FAR), _moved(-1), _moved(1))
+"""How an index goes astray."""

@@ -1,0 +1,74 @@
+"""Mutants of index checks lead outside, and the relation of stray indices sees it."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from stackgrad.compiler.ir import nodes as n
+from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.walk import walk_kernel
+from stackgrad.compiler.passes.index_checks import index_checks
+from stackgrad.harness.executors import PRECISE, backend_named
+from stackgrad.harness.fuzz.lowerings import Lowerings
+from stackgrad.harness.guarded import Guarded
+from stackgrad.harness.mutants import MUTANTS
+from stackgrad.harness.relations import stray
+from stackgrad.harness.relations.chain import Chain, On
+
+BELOW = stray.WAYS.index(stray._mirrored)
+"""A way that leads to bytes in front of an array, which may be touched: the process lives on."""
+
+
+@pytest.fixture
+def kernel() -> Kernel:
+    sg.init(arch=sg.reference, default_fp=sg.f64)
+    x, y = (sg.field(sg.f64, 8, needs_grad=True) for _ in range(2))
+
+    @sg.kernel
+    def k():
+        for i in x:
+            y[i] = 2.0 * x[i]
+
+    return k.ir()
+
+
+def verdicts(kernel: Kernel, backend: str) -> set[str]:
+    """What the relation says where the one load goes astray below zero, forward and in reverse."""
+    loads = [s for s in walk_kernel(kernel) if isinstance(s, (n.Load, n.Store))]
+    arrays = {s.array: np.arange(8.0) for s in loads}
+    seeds = {f"{name}.grad": np.ones(8) for name in arrays}
+    chain = Chain((Lowerings(kernel),), arrays, {}, seeds)
+    on = On(backend, backend_named(backend), PRECISE)
+    return {judged.verdict for judged in stray.check(chain, on, BELOW * len(loads), True)}
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cpu-masked"])
+def test_an_index_below_zero_that_passes_is_seen(kernel: Kernel, backend: str) -> None:
+    with MUTANTS["negative-index-passes"].planted():
+        assert "disagree" in verdicts(kernel, backend)
+    assert verdicts(kernel, backend) == {"ok"}
+
+
+def test_a_proof_that_reaches_too_far_drops_a_comparison() -> None:
+    """What is not compared then ends the process of the fuzzer at a wall, so nothing is launched here."""
+    from stackgrad.compiler.ir.parser import parse_kernel
+
+    text = """kernel k(x: f64[1]) { bounds { %0: i32 = shape x, 0 %1: i32 = const 0 } parallel %2: i32 in %1 .. %0 {
+        %3: i32 = const 1 %4: i32 = add %2, %3 %5: f64 = load x[%4] } }"""
+    task = parse_kernel(text).tasks[0]
+    (load,) = (s for s in task.body if isinstance(s, n.Load))
+    with MUTANTS["index-proved-too-far"].planted():
+        assert not index_checks(task, True).of(load)
+    assert index_checks(task, True).of(load) == {0}
+
+
+def test_walls_hold() -> None:
+    """Arrays between walls are copies; a byte written in front of one shows."""
+    given = {"x": np.arange(5, dtype=np.float32), "none": np.zeros((0, 3))}
+    guarded = Guarded.of(given)
+    assert guarded.is_whole
+    np.testing.assert_array_equal(guarded.arrays["x"], given["x"])
+    assert guarded.arrays["none"].shape == (0, 3)
+    memory, _, start = guarded._memory[0]
+    memory[start - 1] = 0
+    assert not guarded.is_whole

@@ -1,0 +1,163 @@
+"""Which indices are proved to be inside, and which are compared where: rules of the analysis, one kernel each."""
+from __future__ import annotations
+
+import pytest
+from stackgrad.compiler.ir import nodes as n
+from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.compiler.ir.walk import walk_task
+from stackgrad.compiler.passes.affine import Affine
+from stackgrad.compiler.passes.index_checks import index_checks
+from stackgrad.compiler.passes.inequalities import Facts
+
+LOOP = """kernel k(x: f64[1], y: f64[1], a: f64[2], idx: i32[1], m: i32) {{
+  bounds {{
+    %0: i32 = shape x, 0
+    %1: i32 = const 0
+  }} parallel %2: i32 in %1 .. %0 {{
+    %3: i32 = const 1
+    %4: f64 = const 1.0
+    %5: i32 = arg m
+    {body}
+  }}
+}}"""
+
+
+def compared(body: str, hoist: bool = True) -> tuple[list[str], list[str]]:
+    """(accesses with an axis that is compared where they stand, what loops compare before them), as short texts."""
+    task = parsed(body).tasks[0]
+    found = index_checks(task, hoist)
+    here = [
+        f"{type(s).__name__.lower()} {s.array} {sorted(found.of(s))}"
+        for s in walk_task(task) if isinstance(s, (n.Load, n.Store, n.Atomic)) and found.of(s)
+    ]  # fmt: skip
+    before = [
+        f"{c.stmt.array} {c.axis}: {c.coefficient}"
+        for s in walk_task(task) if isinstance(s, n.For) for c in found.before(s)
+    ]  # fmt: skip
+    return here, before
+
+
+def parsed(body: str) -> Kernel:
+    return parse_kernel(LOOP.format(body=body))
+
+
+PROVED = {
+    "the loop's own index": "%6: f64 = load x[%2]",
+    "a neighbor below a condition": """%6: u1 = cmp_gt %2, %1
+        if %6 { %7: i32 = sub %2, %3 %8: f64 = load x[%7] }""",
+    "the other arm of a condition": """%6: u1 = cmp_le %2, %1
+        if %6 { } else { %7: i32 = sub %2, %3 %8: f64 = load x[%7] }""",
+    "both conditions of `and`": """%6: i32 = add %2, %3 %7: i32 = shape x, 0
+        %8: u1 = cmp_lt %6, %7 %9: u1 = cmp_ge %2, %1 %10: u1 = logical_and %8, %9
+        if %10 { %11: f64 = load x[%6] }""",
+    "a remainder": """%6: i32 = add %2, %3 %7: i32 = shape x, 0 %8: i32 = mod %6, %7 %9: f64 = load x[%8]""",
+    "clamped on both sides": """%6: i32 = sub %2, %3 %7: i32 = max %6, %1 %8: f64 = load x[%7]""",
+    "half of it": "%6: i32 = const 2 %7: i32 = floordiv %2, %6 %8: f64 = load x[%7]",
+    "a serial loop over the same axis": """%6: i32 = shape x, 0
+        for %7: i32 in %1 .. %6 { %8: f64 = load x[%7] }""",
+    "a descending loop from one": """%6: i32 = shape x, 0
+        for %7: i32 in %3 .. %6 descending { %8: i32 = sub %7, %3 %9: f64 = load x[%8] }""",
+    "a loop with a step below zero": """%6: i32 = const -1
+        for %7: i32 in %2 .. %6 step -1 { %8: f64 = load x[%7] }""",
+}
+
+
+@pytest.mark.parametrize("body", PROVED.values(), ids=PROVED)
+def test_is_proved(body: str) -> None:
+    assert compared(body) == ([], [])
+
+
+COMPARED = {
+    "another array": ("%6: f64 = load y[%2]", ["load y [0]"]),
+    "a neighbor": ("%6: i32 = sub %2, %3 %7: f64 = load x[%6]", ["load x [0]"]),
+    "an index from memory": ("%6: i32 = load idx[%2] %7: f64 = load x[%6]", ["load idx [0]", "load x [0]"]),
+    "an argument": ("%6: f64 = load x[%5]", ["load x [0]"]),
+    "a condition that is too weak": (
+        "%6: u1 = cmp_ge %2, %1 if %6 { %7: i32 = sub %2, %3 %8: f64 = load x[%7] }", ["load x [0]"]),
+    "a condition of the other arm": (
+        "%6: u1 = cmp_gt %2, %1 if %6 { } else { %7: i32 = sub %2, %3 %8: f64 = load x[%7] }", ["load x [0]"]),
+    "a sum that may wrap": ("%6: i32 = add %5, %3 %7: u1 = cmp_gt %6, %1 %8: i32 = shape x, 0 %9: u1 = cmp_lt %6, %8 "
+        "%10: u1 = logical_and %7, %9 if %10 { %11: f64 = load x[%5] }", ["load x [0]"]),
+    "a remainder by an argument": ("%6: i32 = mod %2, %5 %7: f64 = load x[%6]", ["load x [0]"]),
+    "behind a loop that looked": (
+        "for %6: i32 in %1 .. %5 { %7: i32 = load idx[%2] } %8: i32 = load idx[%2]", ["load idx [0]"]),
+    "a wrapped index that is widened": (
+        "%6: i32 = sub %5, %3 %7: i64 = cast %6 %8: i32 = shape x, 0 %9: u1 = cmp_lt %6, %8 "
+        "if %9 { %10: f64 = load x[%7] }",
+        ["load x [0]"]),
+    "one axis of two": (
+        "%6: i32 = shape a, 0 %7: u1 = cmp_lt %2, %6 if %7 { %8: f64 = load a[%2, %2] }", ["load a [1]"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "wanted"), COMPARED.values(), ids=COMPARED)
+def test_is_compared(body: str, wanted: list[str]) -> None:
+    here, _ = compared(body, hoist=False)
+    assert here[-len(wanted) :] == wanted
+
+
+def test_one_comparison_serves_what_follows() -> None:
+    """Also the adjoint of the array, and the same index in an arm; not what stands under no such condition."""
+    body = """%6: f64 = load y[%2] store y[%2], %4 %7: u1 = cmp_gt %5, %3
+        if %7 { %8: i32 = load idx[%2] } if %7 { store idx[%2], %3 } store idx[%2], %3"""
+    assert compared(body)[0] == ["load y [0]", "load idx [0]", "store idx [0]"]
+
+
+def test_a_local_that_is_set_once_is_seen_through() -> None:
+    """As gradients keep indices: set in one arm, read in another one of the same condition."""
+    body = """local kept: i32 %6: u1 = cmp_gt %2, %1
+        if %6 { %7: i32 = sub %2, %3 set kept, %7 }
+        %8: i32 = get kept
+        if %6 { %9: f64 = load x[%8] }
+        %10: f64 = load x[%8]"""
+    assert compared(body)[0] == ["load x [0]"]
+
+
+LOOPS = {
+    "the index itself": ("for %6: i32 in %1 .. %5 { %7: f64 = load y[%6] }", ["y 0: 1"]),
+    "what does not change": ("for %6: i32 in %1 .. %5 { %7: f64 = load y[%2] }", ["y 0: 0"]),
+    "twice the index, minus one": (
+        "%6: i32 = const 1000 for %7: i32 in %1 .. %6 "
+        "{ %8: i32 = add %7, %7 %9: i32 = sub %8, %3 %10: f64 = load y[%9] }",
+        ["y 0: 2"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "before"), LOOPS.values(), ids=LOOPS)
+def test_a_loop_compares_before_it_runs(body: str, before: list[str]) -> None:
+    assert compared(body) == ([], before)
+
+
+STAYS = {
+    "under a condition": "for %6: i32 in %1 .. %5 { %7: u1 = cmp_gt %6, %2 if %7 { %8: f64 = load y[%6] } }",
+    "behind an exit": "for %6: i32 in %1 .. %5 { %7: u1 = cmp_gt %6, %2 if %7 { break 1 } %8: f64 = load y[%6] }",
+    "an index that may wrap": "for %6: i32 in %1 .. %5 { %7: i32 = add %6, %5 %8: f64 = load y[%7] }",
+    "an index made inside": "for %6: i32 in %1 .. %5 { %7: i32 = mul %6, %6 %8: f64 = load y[%7] }",
+}
+
+
+@pytest.mark.parametrize("body", STAYS.values(), ids=STAYS)
+def test_what_a_loop_cannot_know_is_compared_in_it(body: str) -> None:
+    assert compared(body) == (["load y [0]"], [])
+
+
+def test_launches_decide_by_extents_and_arguments() -> None:
+    """y[i] is inside for every i if y is as long as x; x[i + 1] under i < m - 1 if m is an extent or less."""
+    task = parsed("%6: f64 = load y[%2]").tasks[0]
+    (conditions,) = index_checks(task, True).launches.values()
+    shape = {name: ("shape", name, 0) for name in "xy"}
+    assert conditions == ((Affine(0, ((shape["x"], -1), (shape["y"], 1))),),)
+
+
+def test_a_proof_combines_facts() -> None:
+    facts = Facts(lambda s: (-(2**31), 2**31 - 1), lambda s: ())
+    i, j, size = (("arg", name) for name in ("i", "j", "n"))
+    facts.learn(Affine(-1, ((i, -1), (j, 1))))
+    mark = facts.mark()
+    facts.learn(Affine(-1, ((j, -1), (size, 1))))
+    goal = Affine(-2, ((i, -1), (size, 1)))
+    assert facts.holds(goal)
+    assert not facts.holds(Affine(-3, goal.terms))
+    facts.forget(mark)
+    assert not facts.holds(goal)
