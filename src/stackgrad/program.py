@@ -12,6 +12,7 @@ import numpy as np
 
 from .backends.base import Draws
 from .backends.launcher import NO_DRAWS, Launcher
+from .backends.words import WATCHED
 from .bound import bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
 from .compiler.errors import NotDifferentiable, Span
 from .compiler.ir.nodes import Kernel, Random
@@ -270,9 +271,11 @@ class Binding:
 
     def launch(self, scalars: Scalars) -> None:
         """Run the kernel. Scalars by name, of the parameters' types."""
-        if RUNTIME.tapes or RUNTIME.capture is not None or RUNTIME.forward is not None:
-            self._launch_watched(scalars)
-            return
+        if RUNTIME.words[WATCHED]:
+            RUNTIME.threads.wrote(self.written, f"a launch of kernel {self.program.label}")
+            if RUNTIME.tapes or RUNTIME.capture is not None or RUNTIME.forward is not None:
+                self._launch_watched(scalars)
+                return
         self.run(scalars, self.draws_forward(scalars) if self.program.has_random else NO_DRAWS)
 
     def run(self, scalars: Scalars, draws: Draws) -> None:

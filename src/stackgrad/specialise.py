@@ -15,6 +15,7 @@ import numpy as np
 
 from .arguments import REQUIRED, arranged
 from .backends.forks import hold_while_forking
+from .backends.words import WATCHED
 from .bound import GRAD
 from .compiler.errors import KernelTypeError, Span
 from .compiler.frontend.members import LaunchValue
@@ -158,7 +159,7 @@ class Specialisations:
         """Launch once; gives the kernel's result."""
         args = self._arranged(args, keywords)
         objects, recent = self._same_as_before(args)
-        if recent is not None and not RUNTIME.tapes and RUNTIME.capture is None and RUNTIME.forward is None:
+        if recent is not None and not RUNTIME.words[WATCHED]:
             return recent.launch(self._numbers(args))
         special, call = self.find(args)
         binding = self._bound(special, call)

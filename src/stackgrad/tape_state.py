@@ -188,6 +188,10 @@ class StateLog:
             if self.guard is not None:
                 self.guard.seal(record)
 
+    def is_read(self, array: Array) -> bool:
+        """Whether the gradient of something recorded reads the content of the array."""
+        return array in self._watched
+
     def custom_use(self, arrays: Iterable[Array]) -> None:
         """A function with a gradient of its own launches a kernel on these; that gradient may touch all adjoints."""
         self._opaque.update(arrays)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..copying import launch_copy
 from ..fields import Array
 from ..usage import TapeError
 
@@ -20,6 +21,7 @@ class BackwardPass:
     """Watches while a tape runs backward: gradient functions write primals, which are put back later."""
 
     recording = constant = False
+    copy = staticmethod(launch_copy)
 
     def __init__(self, log: StateLog) -> None:
         self._log = log

@@ -15,11 +15,13 @@ from ..usage import FieldError
 from ..values import Matrix
 from ..values.operators import data_of, is_number
 from ..views import sliced
-from .array import Array, place_of
+from .array import Array
 from .conversions import as_numpy, convert
+from .copies import copied, matched_axes
 from .elements import element_of
 from .exchange import Exchange
 from .kinds import Field, Layout, Ndarray
+from .offsets import place_of
 from .scalar import described
 
 
@@ -231,10 +233,16 @@ class MatrixArray(Exchange):
         self.storage.write(..., element.reshape(spread) if self.element_first else element)
 
     def copy_from(self, other: MatrixArray) -> None:
-        """Overwrite the content with that of a field or ndarray of the same shape and elements."""
+        """Overwrite the content with that of a field or ndarray of the same shape and elements. To derivatives it is a
+        launch.
+        """
         if not isinstance(other, MatrixArray):
             raise FieldError(f"copy_from takes a field, not {type(other).__name__}", "use from_numpy() for arrays")
-        self.from_numpy(other.values())
+        self.check_alive()
+        other.check_alive()
+        axes = matched_axes(self, other)
+        if axes is None or not copied(self.storage, other.storage, axes):
+            self.from_numpy(other.values())
 
     def __reduce__(self) -> Any:
         make, content = self.storage.__reduce__()
