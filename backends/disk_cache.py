@@ -15,12 +15,13 @@ import struct
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
+
+from ..compiler.errors import warn
 
 MAGIC = b"stackgrad cache 1\n"
 _HEAD = struct.Struct(f"<{len(MAGIC)}s32s32sQ")
@@ -198,7 +199,7 @@ class DiskCache:
         if not self._warned:
             self._warned = True
             cure = "set STACKGRAD_CACHE_DIR to another folder, or STACKGRAD_CACHE=0 to do without"
-            warnings.warn(f"cache of compiled kernels: {text}; {cure}", CacheWarning, stacklevel=3)
+            warn(f"cache of compiled kernels: {text}; {cure}", CacheWarning)
 
 
 def _content(data: bytes, key: bytes) -> bytes | None:

@@ -25,8 +25,8 @@ Plant = AbstractContextManager[Any]
 class Mutant:
     """A miscompilation that can be switched on. rule: what it breaks. shows: where it is seen on a kernel that it
     changes, "gradient", "values", "tangent" (of forward mode), "overflow" (an AdstackOverflow, never wrong numbers) or
-    "relaunch" (a gradient launched again on other content). on: the backend that it is in; of the compiler and the CPU
-    if empty.
+    "relaunch" (a gradient launched again on other content). on: the backend that it is in, the CPU for those of
+    the runtime; of the compiler and the CPU if empty.
     """
 
     name: str

@@ -53,6 +53,14 @@ class Watcher(Protocol):
     def before_host_write(self, array: Array, place: Any) -> None:
         """The host is about to write this place of a field's memory, or, with None, could later on; may raise."""
 
+    def before_host_read(self, array: Array, place: Any) -> bool:
+        """The host is about to read this place of a field's memory, or, with None, could later on. True if no one else
+        needs to know; may raise.
+        """
+
+    def before_result(self, binding: Binding, scalars: Scalars) -> bool:
+        """The host is about to read the result of the launch that has just ended. True if no one else needs to know."""
+
     def copy(self, target: Array, source: Array, axes: tuple[int | None, ...]) -> None:
         """Launch a copy of one array to another; see `fields.copies`."""
 
@@ -84,6 +92,14 @@ class ForwardMode(Protocol):
 
     def before_host_write(self, array: Array, place: Any) -> None:
         """The host is about to write this place of a field's memory; None for nothing yet."""
+
+    def before_host_read(self, array: Array, place: Any) -> bool:
+        """The host is about to read this place of a field's memory, or, with None, could later on. True if no one else
+        needs to know; may raise.
+        """
+
+    def before_result(self, binding: Binding, scalars: Scalars) -> bool:
+        """The host is about to read the result of the launch that has just ended. True if no one else needs to know."""
 
     def copy(self, target: Array, source: Array, axes: tuple[int | None, ...]) -> None:
         """Launch a copy of one array to another; see `fields.copies`."""

@@ -36,7 +36,7 @@ class Record:
 
     versions: of the fields that the gradient reads, right after the launch. reads: the boxes it reads of each. foreign:
     the NumPy arrays and the fields with shared memory that it reads, as nobody sees who writes those. before: what
-    arrays contained before the launch, as far as the launch may have written them.
+    arrays contained before the launch, as far as the launch may have written them. site: file and line of the call.
     """
 
     binding: Binding
@@ -46,6 +46,7 @@ class Record:
     reads: Mapping[Array, list[Box]]
     foreign: dict[str, Before]
     before: dict[str, Before]
+    site: tuple[str, int] | None = None
 
     def run(self) -> None:
         """The gradient of the launch, at the present state."""

@@ -22,6 +22,7 @@ from ..unseen import Contents, shared_boxes, within
 from ..usage import TapeError
 from .claims import Claims
 from .gradients import SNodeGradType, clear_all_gradients
+from .reads import TangentReads
 from .seeds import seeds_of, tensor_shape
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class FwdMode:
         self._generation = -1
         self.constant = False
         self._claims: Claims
+        self._reads = TangentReads()
 
     @property
     def batched(self) -> bool:
@@ -169,6 +171,7 @@ class FwdMode:
     def _run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         duals = self._of(binding)
         self._touch(binding, scalars)
+        self._reads.wrote(binding)
         if not duals:
             binding.run(scalars, draws)
             return
@@ -253,6 +256,15 @@ class FwdMode:
         for array, boxes in binding.touched_boxes(scalars).items():
             known = self._touched.setdefault(array, {})
             known.update({tuple((s.start, s.stop) for s in box): box for box in boxes})
+
+    def before_host_read(self, array: Array, place: Any) -> bool:
+        """Whether a derivative ends where the host reads, about which there is a warning."""
+        duals = None if self.constant else self._duals.get(array)
+        return duals is not None and self._reads.read(array, duals, place)
+
+    def before_result(self, binding: Binding, scalars: Scalars) -> bool:
+        """The same of the result of a launch."""
+        return not self.constant and self._reads.result(binding, scalars, self._of(binding))
 
     def before_host_write(self, array: Array, place: Any) -> None:
         """The host replaces content by constants, without tangents; what no launch has used yet is an input and keeps

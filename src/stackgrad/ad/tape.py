@@ -26,6 +26,7 @@ from .backward_pass import BackwardPass
 from .claims import Claims
 from .gradients import clear_all_gradients
 from .losses import terms_of
+from .reads import HostReads, site
 from .validation import Validation
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class Tape(Again):
         self._failed: str | None = None
         self._generation = RUNTIME.generation
         self._claims: Claims
+        self._reads: HostReads
 
     @property
     def budget_bytes(self) -> int:
@@ -137,6 +139,8 @@ class Tape(Again):
         except BaseException:
             self._claims.end()
             raise
+        losses = (array for term in self.terms for array in term.loss.arrays)
+        self._reads = HostReads(self._log, losses, self.validation)
         RUNTIME.tapes = (*RUNTIME.tapes, self)
 
     def __exit__(
@@ -323,7 +327,7 @@ class Tape(Again):
         boxes = {array: own for array, own in found.items() if array not in shared}
         kept = {backward.arrays[name] for name in self._before}
         versions = {array: array.version for array, own in boxes.items() if own or array not in kept}
-        return Record(binding, scalars, draws, versions, boxes, foreign, self._before)
+        return Record(binding, scalars, draws, versions, boxes, foreign, self._before, site())
 
     def before_host_write(self, array: Array, place: Any) -> None:
         """Save what a write by the host will destroy, and end the adjoints of what it replaces."""
@@ -337,6 +341,18 @@ class Tape(Again):
             box = box_of(place, array.shape)
             self._log.host_write(array, box)
             self._log.shared.announced(array, box)
+
+    def before_host_read(self, array: Array, place: Any) -> bool:
+        """Whether a derivative ends where the host reads, about which there is a warning, or TapeError."""
+        if not self.recording and not self.constant:
+            return True  # a function with a gradient of its own
+        return self._records and array.needs_grad and self._reads.read(array, place)
+
+    def before_result(self, binding: Binding, scalars: Scalars) -> bool:
+        """The same of the result of a launch."""
+        if not self.recording and not self.constant:
+            return True
+        return self._records and self._reads.result(binding)
 
     def _record_host_write(self, array: Array) -> None:
         if self._checks is not None and self.recording:

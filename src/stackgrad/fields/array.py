@@ -246,9 +246,10 @@ class Array(Exchange):
         """An element as a Python number: `x[None]` of a 0-d field, else `x[i, j]`. Raises OutOfBounds."""
         if self._generation != RUNTIME.generation:
             raise self._unusable()
-        if RUNTIME.remote is not None:
-            return RUNTIME.remote.item(self.buffer, place_of(self, index))
-        return self.buffer.item(place_of(self, index))
+        place = place_of(self, index)
+        if RUNTIME.words[w.WATCHED]:
+            self.begin_read(place)
+        return self.buffer.item(place) if RUNTIME.remote is None else RUNTIME.remote.item(self.buffer, place)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Overwrite an element with a number of a kind that fits. Raises OutOfBounds and FieldError."""
@@ -340,6 +341,14 @@ class Array(Exchange):
                 tape.before_host_write(self, place)
             if own.forward is not None:
                 own.forward.before_host_write(self, place)
+
+    def begin_read(self, place: Any = ...) -> None:
+        """What precedes reads by the host while anyone takes derivatives; see `Exchange`. place: as of writes."""
+        own = RUNTIME.threads.own
+        if not own.tracing and not self.is_grad:
+            for seen in (*reversed(own.tapes), own.forward):
+                if seen is not None and seen.before_host_read(self, place):
+                    break
 
     def mark_exported(self) -> None:
         """From now on others can write the memory on the device, in order with launches."""

@@ -165,6 +165,10 @@ class MatrixArray(Exchange):
         """From now on others can write the memory."""
         self.storage.export()
 
+    def begin_read(self, place: Any = ...) -> None:
+        """What precedes reads by the host; see `Array.begin_read`."""
+        self.storage.begin_read(place)
+
     def values(self) -> np.ndarray:
         """The content with the element's axes last, to be read only; see `Array.values`."""
         return self._in_order(self.storage.values())
