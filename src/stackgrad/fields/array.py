@@ -336,11 +336,10 @@ class Array(Exchange):
         self.check_alive()
         if RUNTIME.words[w.WATCHED]:
             own = RUNTIME.threads.own
-            RUNTIME.threads.wrote((self,), "the host")
-            for tape in own.tapes:
-                tape.before_host_write(self, place)
-            if own.forward is not None:
-                own.forward.before_host_write(self, place)
+            for seen in (*own.tapes, *((own.forward,) if own.forward is not None else ())):
+                seen.before_host_write(self, place)
+            if place is not None:
+                RUNTIME.threads.wrote((self,), "the host")
 
     def begin_read(self, place: Any = ...) -> None:
         """What precedes reads by the host while anyone takes derivatives; see `Exchange`. place: as of writes."""
