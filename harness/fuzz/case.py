@@ -81,7 +81,7 @@ class _Case:
 
     def run(self) -> None:
         """Everything, until something is not there to be compared."""
-        self.judged += [*raw_stacks.compare(self.plan, self.panel.backends), *taped.compare(self.plan, self.panel.tapes)]
+        self.judged += [*raw_stacks.compare(self.plan, self.panel.backends), *taped.compare(self.plan, self.panel)]
         if self.plan.only is not None and self.plan.only[0] in (raw_stacks.DIRECTION, taped.DIRECTION):
             return
         try:

@@ -14,7 +14,9 @@ __all__ = ["MUTANTS", "Mutant", "patched", "patched_row"]
 
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
-    for module in (adjoints, loops, saving, memory, rules, tangents, lowering, launches, lanes, sizes, shaders, blocks, tapes)
+    for module in (
+        adjoints, loops, saving, memory, rules, tangents, lowering, launches, lanes, sizes, shaders, blocks, tapes,
+    )
     for mutant in module.MUTANTS
 }
 """Every mutant by name."""

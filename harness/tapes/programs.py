@@ -26,7 +26,7 @@ _TAIL = "\n    store y[%2], {last}\n  }}\n}}\n"
 
 @dataclass(frozen=True)
 class Launched:
-    """A kernel of two arrays that stores to y. text: statements after `%3 = load x[i]`. meaning: of x and y as duals."""
+    """A kernel of two arrays that stores to y. text: statements after that which loads x[i]. meaning: by x and y."""
 
     text: str
     last: str
@@ -127,7 +127,8 @@ def meaning(program: TapeProgram) -> tuple[float, np.ndarray]:
             used |= {step.source, step.target}
     weights = np.arange(1.0, ELEMENTS + 1)
     loss = sum(float(weights @ values) for values, _ in state)
-    return loss, sum(weights @ moved for _, moved in state).reshape(FIELDS, ELEMENTS)
+    moved = np.sum([weights @ derivatives for _, derivatives in state], axis=0)
+    return loss, moved.reshape(FIELDS, ELEMENTS)
 
 
 def _written(step: Step, before: Dual, was_used: bool) -> Dual:

@@ -35,8 +35,8 @@ class Bench:
         if self._generation != RUNTIME.generation or RUNTIME.settings.arch != arch:
             init(arch=arch, default_fp=f64)
             self._generation = RUNTIME.generation
-            texts = {name: kernel.kernel(name) for name, kernel in KERNELS.items()} | {"weigh": WEIGH}
-            self._kernels = {name: kernel_from_text(text) for name, text in texts.items()}
+            kernels = {name: kernel.kernel(name) for name, kernel in KERNELS.items()} | {"weigh": WEIGH}
+            self._kernels = {name: kernel_from_text(text) for name, text in kernels.items()}
         source = random.Random(f"tapes {number}")
         programs = [draw(source), draw(source)]
         alone, moved, *runs = (Running(program, self._kernels) for program in (programs[0], programs[0], *programs))
@@ -45,7 +45,8 @@ class Bench:
         take_turns([run.parts(ROUNDS) for run in runs], source)
         found = {"alone": alone.wrong(), "in forward mode": moved.wrong_tangent(source)}
         found |= {f"in thread {k} of two": run.wrong() for k, run in enumerate(runs)}
-        return next((f"{where}: {wrong} of {programs[0]} | {programs[1]}" for where, wrong in found.items() if wrong), "")
+        texts = f"{programs[0]} | {programs[1]}"
+        return next((f"{where}: {wrong} of {texts}" for where, wrong in found.items() if wrong), "")
 
 
 class Running:

@@ -25,7 +25,9 @@ Pair = sg.types.struct(a=sg.f64, v=sg.types.vector(2, sg.f64), n=sg.i32)
 PAIRS: dict[str, tuple[Make, Make]] = {
     "scalars": (lambda: sg.field(sg.f64, 3, needs_grad=True), lambda: sg.field(sg.f64, 3, needs_grad=True)),
     "one number": (lambda: sg.field(sg.f64, (), needs_grad=True), lambda: sg.field(sg.f64, (), needs_grad=True)),
-    "two axes": (lambda: sg.field(sg.f64, (2, 3), needs_grad=True), lambda: sg.ndarray(sg.f64, (2, 3), needs_grad=True)),
+    "two axes": (
+        lambda: sg.field(sg.f64, (2, 3), needs_grad=True), lambda: sg.ndarray(sg.f64, (2, 3), needs_grad=True),
+    ),
     "ndarrays": (lambda: sg.ndarray(sg.f64, 3, needs_grad=True), lambda: sg.ndarray(sg.f64, 3, needs_grad=True)),
     "offsets": (
         lambda: sg.field(sg.f64, 3, needs_grad=True, offset=-1), lambda: sg.field(sg.f64, 3, needs_grad=True, offset=4),
@@ -35,7 +37,8 @@ PAIRS: dict[str, tuple[Make, Make]] = {
     "halves": (lambda: sg.field(sg.f16, 3, needs_grad=True), lambda: sg.field(sg.f32, 3, needs_grad=True)),
     "to halves": (lambda: sg.field(sg.f32, 3, needs_grad=True), lambda: sg.field(sg.f16, 3, needs_grad=True)),
     "vectors": (
-        lambda: sg.Vector.field(2, sg.f64, 3, needs_grad=True), lambda: sg.Vector.ndarray(2, sg.f64, 3, needs_grad=True),
+        lambda: sg.Vector.field(2, sg.f64, 3, needs_grad=True),
+        lambda: sg.Vector.ndarray(2, sg.f64, 3, needs_grad=True),
     ),
     "layouts": (
         lambda: sg.Vector.field(2, sg.f64, 3, needs_grad=True, layout=sg.Layout.SOA),
@@ -274,7 +277,7 @@ def test_mistakes_are_the_same_under_a_tape() -> None:
 
 def test_a_budget_names_the_copy() -> None:
     p = Cubes()
-    with pytest.raises(sg.TapeError, match="kernel copy_from overwrites what the gradient of kernel cube"):
-        with sg.ad.Tape(p.loss, budget_bytes=8):
-            p.cube()
-            p.y.copy_from(p.x)
+    told = pytest.raises(sg.TapeError, match="kernel copy_from overwrites what the gradient of kernel cube")
+    with told, sg.ad.Tape(p.loss, budget_bytes=8):
+        p.cube()
+        p.y.copy_from(p.x)

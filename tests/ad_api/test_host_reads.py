@@ -46,6 +46,12 @@ class Means:
             plain[None] = x[0]
             n[None] = 3
 
+        self.mean, self.fan, self.constants = mean, fan, constants
+        self.use(x, m, loss)
+
+    def use(self, x: Any, m: Any, loss: Any) -> None:
+        """Kernels with results, and those that take what is read."""
+
         @sg.kernel
         def result() -> sg.f64:
             return x[0] + x[1]
@@ -63,8 +69,7 @@ class Means:
         def clear():
             m[None] = 0.0
 
-        self.mean, self.fan, self.constants, self.result = mean, fan, constants, result
-        self.count, self.spread, self.clear = count, spread, clear
+        self.result, self.count, self.spread, self.clear = result, count, spread, clear
 
 
 Said = list[warnings.WarningMessage]
@@ -177,7 +182,7 @@ def reads_what_a_launch_replaced(p: Means) -> None:
 
 def reads_another_element(p: Means) -> None:
     p.fan()
-    p.v[1].n
+    assert p.v[1].n == 2
     p.v[1][0] = 2.0
     p.v[1].x = 2.0
 

@@ -60,7 +60,7 @@ def test_the_runtime_agrees_with_dual_numbers(arch: str) -> None:
 def test_mutants_are_seen_and_leave_nothing_behind(name: str) -> None:
     with MUTANTS[name].planted():
         sg.reset()
-        found = [list(taped.compare(Plan(("cpu",), tapes=number), Bench())) for number in range(1, 12)]
+        found = [list(taped.compare(Plan(("cpu",), tapes=number), Panel({}))) for number in range(1, 12)]
     verdicts = [judged.verdict for (judged,) in found]
     assert "disagree" in verdicts, name
     sg.reset()
@@ -72,7 +72,7 @@ def test_what_fails_is_a_finding_that_stays_when_the_program_shrinks() -> None:
     plan = replace(Plan(("cpu",)), tapes=1, forward=False, reverse=False)
     with MUTANTS["copy-without-adjoint"].planted():
         panel = Panel({})
-        (judged,) = taped.compare(plan, panel.tapes)
+        (judged,) = taped.compare(plan, panel)
         assert judged.verdict == "disagree" and judged.key == ("tapes", "cpu") and "the gradient is" in judged.reason
         result = run_case(sample(1), plan.narrowed(judged.key), panel)
         assert [j.key for j in result.judged] == [("tapes", "cpu")] and result.disagreements
@@ -84,9 +84,9 @@ def test_errors_are_findings() -> None:
         def check(self, number: int, arch: str) -> str:
             raise ValueError("odd")
 
-    (judged,) = taped.compare(Plan(("cpu-masked",), tapes=1), Broken())
+    (judged,) = taped.compare(Plan(("cpu-masked",), tapes=1), Panel({}, tapes=Broken()))
     assert judged.verdict == "disagree" and judged.executor == "reference" and "ValueError: odd" in judged.reason
-    assert not list(taped.compare(Plan(("cpu",)), Broken()))
+    assert not list(taped.compare(Plan(("cpu",)), Panel({}, tapes=Broken())))
 
 
 def test_share() -> None:

@@ -19,7 +19,7 @@ from .tape import DEFAULT_BUDGET, Tape
 from .validation import ValidationError, ValidationWarning
 
 __all__ = [
-    "DEFAULT_BUDGET", "FwdMode", "GradCheckError", "GradReport", "LostGradientWarning", "Mismatch", "SNodeGradType", "Tape",
-    "ValidationError", "ValidationWarning", "clear_all_gradients", "grad_check", "grad_for", "grad_replaced", "hessian",
-    "hvp", "jacobian", "jvp", "no_grad", "vjp",
+    "DEFAULT_BUDGET", "FwdMode", "GradCheckError", "GradReport", "LostGradientWarning", "Mismatch", "SNodeGradType",
+    "Tape", "ValidationError", "ValidationWarning", "clear_all_gradients", "grad_check", "grad_for", "grad_replaced",
+    "hessian", "hvp", "jacobian", "jvp", "no_grad", "vjp",
 ]  # fmt: skip

@@ -1,9 +1,9 @@
 """Values that leave a tape through the host: `m[None]` given to the next kernel as a number has no derivative.
 
-What the host does with a value is not seen, so a warning is due where it is read: inside the block, if a recorded launch
-wrote it, and what was written depends on something with a gradient. Which launch that was is found from the boxes that
-launches write and read, backward from the present. Best effort: a launch that may have skipped an element is taken to
-have written it, a chain of more than DEPTH launches to begin at something with a gradient.
+What the host does with a value is not seen, so a warning is due where it is read: inside the block, if a recorded
+launch wrote it, and what was written depends on something with a gradient. Which launch that was is found from the
+boxes that launches write and read, backward from the present. Best effort: a launch that may have skipped an element is
+taken to have written it, a chain of more than DEPTH launches to begin at something with a gradient.
 """
 from __future__ import annotations
 
@@ -196,7 +196,8 @@ class TangentReads:
         is_active = is_active and not is_discarded()
         if is_active:
             self._places.add(place)
-            tell(f"the host takes the result of {described(binding, place)} inside forward mode{RESULT_ENDS}", RESULT_CURE)
+            launch = described(binding, place)
+            tell(f"the host takes the result of {launch} inside forward mode{RESULT_ENDS}", RESULT_CURE)
         return is_active
 
 

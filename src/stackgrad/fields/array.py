@@ -49,8 +49,8 @@ class Array(Exchange):
     """
 
     __slots__ = (
-        "dtype", "shape", "needs_grad", "needs_dual", "name", "buffer", "is_grad", "layout", "words",
-        "wanted", "automatic", "offset", "owner", "_grad", "_dual", "_generation", "_traced", "_companion", "__weakref__",
+        "dtype", "shape", "needs_grad", "needs_dual", "name", "buffer", "is_grad", "layout", "words", "owner",
+        "wanted", "automatic", "offset", "_grad", "_dual", "_generation", "_traced", "_companion", "__weakref__",
     )  # fmt: skip
     is_stackgrad_field = True
 

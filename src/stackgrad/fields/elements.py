@@ -97,13 +97,13 @@ class RemoteEntries(TiedEntries):
         self.storage.put(self.place, entries)
 
 
-class VectorElement(TiedEntries, Vector):
+class VectorElement(TiedEntries, Vector):  # type: ignore[misc, override]
     """An element of a field of vectors."""
 
     __slots__ = ("storage", "place")
 
 
-class MatrixElement(TiedEntries, Matrix):
+class MatrixElement(TiedEntries, Matrix):  # type: ignore[misc, override]
     """An element of a field of matrices."""
 
     __slots__ = ("storage", "place")
