@@ -17,13 +17,13 @@ import struct
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from ..compiler.errors import warn
 from .folders import Folder, Refused, foreign, kind_of, make_private, open_parent
 
 MAGIC = b"stackgrad cache 1\n"
@@ -240,7 +240,7 @@ class DiskCache:
         if not self._warned:
             self._warned = True
             cure += "set STACKGRAD_CACHE_DIR to another folder, or STACKGRAD_CACHE=0 to do without"
-            warnings.warn(f"cache of compiled kernels: {text}; {cure}", CacheWarning, stacklevel=4)
+            warn(f"cache of compiled kernels: {text}; {cure}", CacheWarning)
 
 
 def _name(key: bytes) -> str:

@@ -5,7 +5,12 @@ a reason and a cure, and a `Span` wherever the kernel came from Python source.
 """
 from __future__ import annotations
 
+import sys
+import warnings
 from dataclasses import dataclass
+from types import FrameType
+
+PACKAGE = __name__.partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -112,3 +117,22 @@ class ParseError(StackgradError):
 
 class InternalError(StackgradError):
     """A defect of this compiler; carries the IR concerned."""
+
+
+# ---- warnings -----------------------------------------------------------------------------------------------
+
+
+def outer_frame() -> FrameType | None:
+    """The innermost frame that is no part of this package: where the user's program called it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == PACKAGE:
+        frame = frame.f_back
+    return frame
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Issue a warning at the line of the user's program that led here. The only place of the package that warns."""
+    level, frame, outer = 1, sys._getframe(0), outer_frame()
+    while frame is not outer and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)

@@ -5,6 +5,7 @@ Integers, booleans, comparisons and casts to integers are never active.
 """
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..ir import nodes as n
@@ -52,12 +53,25 @@ def reached_from(kernel: Kernel, sources: set[tuple[str, str]]) -> set[Thing]:
     return _closure(sources, edges)
 
 
+def sources_of(kernel: Kernel, array: str) -> frozenset[str]:
+    """Arrays with an adjoint on which what a kernel writes to an array depends, perhaps among them itself. Any stage.
+
+    The content that a sum is added to is none: the kernel leaves it there.
+    """
+    roots = {("array", a) for a, t in kernel.array_types().items() if t.grad and t.dtype.is_real}
+    carriers = roots | {("array", t.name) for t in kernel.temps} | {("array", array)}
+    edges = [e for stmt in walk_kernel(kernel) for e in flow(stmt) if all(_carries(end, carriers) for end in e)]
+    written = {a for a, b in edges if b == ("array", array)}
+    found = _closure(written, [(b, a) for a, b in edges])
+    return frozenset(name for _, name in roots if ("array", name) in found)
+
+
 def _carries(thing: Thing, carriers: set[tuple[str, str]]) -> bool:
     """Arrays without a gradient carry none: a derivative ends where it is stored there."""
     return not isinstance(thing, tuple) or thing[0] != "array" or thing in carriers
 
 
-def _closure(roots: set[tuple[str, str]], edges: list[tuple[Thing, Thing]]) -> set[Thing]:
+def _closure(roots: Iterable[Thing], edges: list[tuple[Thing, Thing]]) -> set[Thing]:
     successors: dict[Thing, list[Thing]] = {}
     for a, b in edges:
         successors.setdefault(a, []).append(b)

@@ -30,7 +30,7 @@ from ..model import Program
 from ..outcome import Arrays, Ok, Outcome, Trap, Unsupported, attempt, one_line
 from ..peers import Peer
 from ..strategies import OPERATIONS
-from . import again, beside, derivatives, features, raw_stacks, related
+from . import again, beside, derivatives, features, raw_stacks, related, taped
 from .ends import end, named, same_bits
 from .lowerings import Lowerings, combines, copies, kernel_of
 from .marks import difference, overlap
@@ -46,11 +46,12 @@ State = dict[str, np.ndarray]
 
 @dataclass
 class Panel:
-    """Backends and peers by name, and an interpreter of its own. One per process."""
+    """Backends and peers by name, an interpreter of its own, and a runtime. One per process."""
 
     backends: Mapping[str, Backend]
     peers: Mapping[str, Peer] = field(default_factory=dict)
     reference: ReferenceBackend = field(default_factory=lambda: ReferenceBackend(fuel=FUEL))
+    tapes: taped.Bench = field(default_factory=taped.Bench)
 
 
 def run_case(program: Program, plan: Plan, panel: Panel) -> Result:
@@ -80,8 +81,8 @@ class _Case:
 
     def run(self) -> None:
         """Everything, until something is not there to be compared."""
-        self.judged += raw_stacks.compare(self.plan, self.panel.backends)
-        if self.plan.only is not None and self.plan.only[0] == raw_stacks.DIRECTION:
+        self.judged += [*raw_stacks.compare(self.plan, self.panel.backends), *taped.compare(self.plan, self.panel)]
+        if self.plan.only is not None and self.plan.only[0] in (raw_stacks.DIRECTION, taped.DIRECTION):
             return
         try:
             kernel = self._kernel()

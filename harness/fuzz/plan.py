@@ -41,6 +41,8 @@ STACKS = 0.06
 """Share of cases with a kernel of raw adstack statements beside the program, see `raw_stacks`."""
 STACKS_ELSEWHERE = 0.5
 """The same where no CPU is among the backends: it costs less than what there is to compile for a device."""
+TAPES = 0.05
+"""Share of cases with programs of several launches under tapes beside the program, see `taped`."""
 RELATED = 0.05
 """Share of cases that check a relation, on the reference or on the backends of the case."""
 STRAY = 0.06
@@ -66,7 +68,7 @@ class Plan:
     again: size the gradient both ways and launch it with other trip counts. policy: one more that makes the gradient,
     if any. of_arrays: likewise, where the kernel has local arrays. relations: checked too, by name.
     relate_on: "reference", "backends" or "both". stacks: number of a raw adstack kernel for the backends, 0 for none.
-    part: which of what a relation can change it does. only: the one
+    tapes: number of programs under tapes, 0 for none. part: which of what a relation can change it does. only: the one
     comparison to make; None for all.
     """
 
@@ -96,6 +98,7 @@ class Plan:
     relations: tuple[str, ...] = ()
     relate_on: str = "both"
     stacks: int = 0
+    tapes: int = 0
     part: int = 0
 
     def wants(self, direction: str, executor: str) -> bool:
@@ -119,7 +122,7 @@ class Plan:
             of_arrays=self.of_arrays if key[1] == "policy" else "",
             branching=True, masked=True, again=key[1] == "again",
             peers=tuple(p for p in self.peers if p == key[1]), relations=(key[1],) if related else (),
-            stacks=self.stacks if key[0] == "stacks" else 0,
+            stacks=self.stacks if key[0] == "stacks" else 0, tapes=self.tapes if key[0] == "tapes" else 0,
         )  # fmt: skip
 
     @property
@@ -163,7 +166,8 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = (), 
         in_memory=drawn["in_memory"],
         relations=((source.choice(RELATED_BY),) if source.random() < RELATED else ()) + _stray(seed),
         relate_on=source.choice(("reference", "backends", "reference")),
-        stacks=_stacks(seed, STACKS if "cpu" in backends else STACKS_ELSEWHERE),
+        stacks=_number("stacks", seed, STACKS if "cpu" in backends else STACKS_ELSEWHERE),
+        tapes=_number("tapes", seed, TAPES),
         part=source.randrange(64),
     )
 
@@ -173,7 +177,7 @@ def _stray(seed: int) -> tuple[str, ...]:
     return ("stray",) if random.Random(f"stray {seed}").random() < STRAY else ()
 
 
-def _stacks(seed: int, share: float) -> int:
-    """The raw adstack kernel of a case, drawn by itself."""
-    source = random.Random(f"stacks {seed}")
+def _number(what: str, seed: int, share: float) -> int:
+    """The raw adstack kernel of a case, or its programs under tapes: each drawn by itself."""
+    source = random.Random(f"{what} {seed}")
     return source.randrange(1, 1 << 30) if source.random() < share else 0

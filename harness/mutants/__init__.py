@@ -21,6 +21,7 @@ from . import (
     shaders,
     sizes,
     tangents,
+    tapes,
 )
 from .planting import Mutant, patched, patched_row
 
@@ -30,6 +31,7 @@ MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
     for module in (
         adjoints, loops, saving, memory, rules, tangents, lowering, launches, lanes, sizes, shaders, blocks, indices,
+        tapes,
     )
     for mutant in module.MUTANTS
 }

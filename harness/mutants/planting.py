@@ -27,8 +27,8 @@ class Mutant:
 
     rule: what it breaks. shows: where it is seen on a kernel that it changes: "gradient", "values", "tangent" (of
     forward mode), "overflow" (an AdstackOverflow, never wrong numbers), "relaunch" (a gradient launched again on other
-    content) or "outside" (an index that leads outside raises nothing). on: the backend that it is in; of the compiler
-    and the CPU if empty.
+    content) or "outside" (an index that leads outside raises nothing). on: the backend that it is in, the CPU for those
+    of the runtime; of the compiler and the CPU if empty.
     """
 
     name: str

@@ -13,6 +13,7 @@ import numpy as np
 
 from .bound import GRAD
 from .compiler.ir.nodes import Kernel
+from .copying import launch_copy
 from .fields import Array
 from .program import NOTHING, Binding, Program
 from .session import RUNTIME
@@ -45,6 +46,7 @@ class CapturedLaunch:
 class Capture:
     """The launches captured so far; of each kernel specialisation and direction the first `limit`."""
 
+    copy = staticmethod(launch_copy)
     limit: int
     launches: list[CapturedLaunch] = field(default_factory=list)
     _seen: dict[tuple[Program, Kind], int] = field(default_factory=dict)

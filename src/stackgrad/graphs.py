@@ -16,6 +16,7 @@ from .backends.words import LAUNCHES, VERSION, WATCHED
 from .bound import version_source
 from .compiler.errors import Unsupported
 from .compiler.frontend.functions import Graph
+from .copying import launch_copy
 from .fields import Array
 from .gpu import device_of_runtime
 from .guards import hold
@@ -39,6 +40,8 @@ class Recording:
     written: arrays that launches write, with their versions before. launchers: of each launch. guards: of what their
     kernels took from Python objects. kept: what the recorded launches refer to.
     """
+
+    copy = staticmethod(launch_copy)
 
     def __init__(self) -> None:
         self.deciding: dict[Array, int] = {}

@@ -5,7 +5,6 @@ Invariant: what a call launches was traced under the present settings, on live f
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, Ty
 
 from .arguments import Signature
 from .classes import BoundKernel
-from .compiler.errors import Span, StackgradError
+from .compiler.errors import Span, StackgradError, warn
 from .compiler.ir.nodes import Kernel as KernelIR
 from .compiler.ir.nodes import Param
 from .guards import hold
@@ -302,7 +301,7 @@ class Kernel(Generic[P, R]):
         """The kernel with what its parameters stand for. Shows the warnings."""
         traced = trace_function(self.__wrapped__, given)
         for warning in traced.warnings:
-            warnings.warn(warning.render(), KernelWarning, stacklevel=5)
+            warn(warning.render(), KernelWarning)
         return traced
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from .backends.base import Draws
 from .backends.launcher import NO_DRAWS, Launcher
+from .backends.words import WATCHED
 from .bound import bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
 from .compiler.errors import NotDifferentiable, Span
 from .compiler.ir.nodes import Kernel, Random
@@ -23,6 +24,7 @@ from .dump import dump_kernels
 from .fields import Array
 from .lowerings import lowered
 from .session import RUNTIME, stamp
+from .watched import launch_watched
 
 if TYPE_CHECKING:
     from .backends.base import Scalars
@@ -272,8 +274,7 @@ class Binding:
 
     def launch(self, scalars: Scalars) -> None:
         """Run the kernel. Scalars by name, of the parameters' types."""
-        if RUNTIME.tapes or RUNTIME.capture is not None or RUNTIME.forward is not None:
-            self._launch_watched(scalars)
+        if RUNTIME.words[WATCHED] and launch_watched(self, scalars):
             return
         self.run(scalars, self.draws_forward(scalars) if self.program.has_random else NO_DRAWS)
 
@@ -363,37 +364,6 @@ class Binding:
             found = self._detached[names] = Binding(self.program.detached(names), self.arrays)
             found.own = self.own
         return found
-
-    def _launch_watched(self, scalars: Scalars) -> None:
-        """A launch under a tape, in forward mode, or while launches are captured."""
-        instead = next((found for t in RUNTIME.tapes if (found := t.instead(self, scalars)) is not None), None)
-        if instead is not None:
-            instead.launch(scalars)
-            return
-        for tape in RUNTIME.tapes:
-            tape.before_launch(self, scalars)
-        draws = self.draws_forward(scalars)
-        try:
-            self._run_captured(scalars, draws)
-        except BaseException:
-            for tape in RUNTIME.tapes:
-                tape.launch_failed(self, scalars)
-            raise
-        for tape in RUNTIME.tapes:
-            tape.after_launch(self, scalars, draws)
-
-    def _run_captured(self, scalars: Scalars, draws: Draws) -> None:
-        if RUNTIME.capture is None:
-            self._run_in_mode(scalars, draws)
-        else:
-            with RUNTIME.capture.recorded(self, "forward", scalars, draws):
-                self._run_in_mode(scalars, draws)
-
-    def _run_in_mode(self, scalars: Scalars, draws: Draws) -> None:
-        if RUNTIME.forward is None:
-            self.run(scalars, draws)
-        else:
-            RUNTIME.forward.run(self, scalars, draws)
 
     def lookup(self, name: str) -> Array | np.ndarray:
         """What a parameter of the kernel, or of its gradient, is bound to."""

@@ -7,91 +7,30 @@ from __future__ import annotations
 
 import itertools
 import os
-import weakref
-from collections.abc import Callable
+import threading
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from .backends import disk_cache
+from .backends.forks import free_in_child
 from .backends.words import GENERATION, WATCHED, words
 from .compiler.errors import DeviceError
 from .compiler.ir.types import SCALARS, Scalar, f32, f64, i32, i64
+from .recording import ForwardMode, Living, Own, Threads, Watcher
 from .usage import OptionError, close_names
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from .backends.base import Backend, Draws, Options, Remote, Scalars
+    from .backends.base import Backend, Draws, Options, Remote
     from .backends.launcher import Launcher
     from .capture import Capture
-    from .directions import Backward
     from .fields import Array
-    from .program import Binding, Replaced
 
 ARCHES = ("cpu", "reference", "cuda", "vulkan")
 ALIASES = {"x64": "cpu", "arm64": "cpu", "gpu": "cuda"}
 
 stamp = itertools.count(1, 2).__next__
 """A version number that was never given before, in this process. Native code gives the even ones."""
-
-
-class Watcher(Protocol):
-    """Who is told of launches and host writes while it is in `RUNTIME.tapes`: a tape, or its backward pass.
-
-    recording: launches are recorded, so that `after_launch` and `add_custom` do something. constant: what is written
-    without being recorded is constant.
-    """
-
-    recording: bool
-    constant: bool
-
-    def admit_inner(self) -> None:
-        """A tape is about to be entered inside; may refuse."""
-
-    def instead(self, binding: Binding, scalars: Scalars) -> Binding | None:
-        """What to launch in place of a binding; None for the binding itself. May raise."""
-
-    def before_launch(self, binding: Binding, scalars: Scalars) -> None:
-        """A kernel is about to run; may raise."""
-
-    def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """A kernel has run."""
-
-    def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
-        """A kernel raised while it ran; it may have written part of what it writes."""
-
-    def before_host_write(self, array: Array, place: Any) -> None:
-        """The host is about to write this place of a field's memory, or, with None, could later on; may raise."""
-
-    def before_custom(self) -> None:
-        """A function with a gradient of its own, or with none, is about to run."""
-
-    def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
-        """A function with a gradient of its own, or with none, has run."""
-
-
-class ForwardMode(Protocol):
-    """Runs launches with tangents while it is `RUNTIME.forward`. constant: what launches write has none."""
-
-    constant: bool
-
-    def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """Launch the kernel with tangents beside what it computes."""
-
-    def run_gradient(
-        self, binding: Binding, backward: Backward, scalars: Scalars, draws: Draws, replaced: Replaced
-    ) -> None:
-        """Launch a gradient with tangents beside what it computes."""
-
-    def tangents(self, array: Array) -> list[np.ndarray]:
-        """The tangents of a field, one for each direction; none if it carries none."""
-
-    def tangents_beside(self, memory: np.ndarray) -> list[np.ndarray]:
-        """The tangents of memory of another library."""
-
-    def before_host_write(self, array: Array, place: Any) -> None:
-        """The host is about to write this place of a field's memory; None for nothing yet."""
 
 
 @dataclass(frozen=True)
@@ -145,34 +84,35 @@ DIALECT: dict[str, str] = {
 """Options that programs of this dialect pass to `init`, with what becomes of them here."""
 
 
-WATCHERS = ("tapes", "capture", "forward", "tracing", "profiles")
-"""What of the runtime must see every launch, or forbids it, unless it is None, False or empty."""
+WATCHERS = ("capture", "profiles")
+"""What of the runtime must see the launches of all threads, unless it is None or empty; each has its own besides."""
 
 
 class Runtime:
     """The state of the process. `tapes`, `capture` and `forward` are what a launch looks at; `profiles` are taken.
 
+    threads: `tapes`, `forward` and `tracing` are those of the thread that asks, and one thread's concern.
     words: what native launches look at, see backends/words.py; kept in step by every assignment here. remote: the
     backend, if arrays live in memory of its own; None if launches are over when they return.
     """
 
     __slots__ = (
-        "settings", "generation", "initialised", "fields", "launchers", "tapes", "capture", "launch_number",
-        "tracing", "forward", "profiles", "words", "remote", "_backend", "__weakref__",
+        "settings", "generation", "initialised", "fields", "launchers", "threads", "capture", "launch_number",
+        "profiles", "words", "remote", "copies", "_backend", "_lock", "__weakref__",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.words = words((0, 0, 0))
+        self._lock = free_in_child(threading.RLock())
+        self.threads = Threads()
         self.settings = Settings()
         self.generation = 0
         self.initialised = False
-        self.fields: weakref.WeakSet[Array] = weakref.WeakSet()
-        self.launchers: weakref.WeakSet[Launcher] = weakref.WeakSet()
-        self.tapes: tuple[Watcher, ...] = ()
+        self.fields: Living[Array] = Living()
+        self.launchers: Living[Launcher] = Living()
+        self.copies: dict[object, Any] = {}
         self.capture: Capture | None = None
-        self.forward: ForwardMode | None = None
         self.launch_number = 0
-        self.tracing = False
         self.profiles: tuple[object, ...] = ()
         self.remote: Remote | None = None
         self._backend: Backend | None = None
@@ -183,8 +123,51 @@ class Runtime:
         if name == "generation":
             self.words[GENERATION] = value
         elif name in WATCHERS:
+            self._tell(self.threads.own)
+
+    def _tell(self, own: Own) -> None:
+        """Native launches pass to Python while anything must see those of any thread; there each thread is told apart.
+        """
+        with self._lock:
             watched = [getattr(self, watcher, None) for watcher in WATCHERS]
-            self.words[WATCHED] = any(one is not None and one != () and one is not False for one in watched)
+            self.words[WATCHED] = self.threads.note(own) or any(one is not None and one != () for one in watched)
+
+    def _set_own(self, own: Own, name: str, value: Any) -> None:
+        setattr(own, name, value)
+        self._tell(own)
+
+    @property
+    def tapes(self) -> tuple[Watcher, ...]:
+        """Who is told of the launches and host writes of this thread, the innermost last."""
+        return self.threads.own.tapes
+
+    @tapes.setter
+    def tapes(self, tapes: tuple[Watcher, ...]) -> None:
+        self._set_own(self.threads.own, "tapes", tapes)
+
+    @property
+    def forward(self) -> ForwardMode | None:
+        """Who runs the launches of this thread, if they have tangents."""
+        return self.threads.own.forward
+
+    @forward.setter
+    def forward(self, mode: ForwardMode | None) -> None:
+        self._set_own(self.threads.own, "forward", mode)
+
+    @property
+    def tracing(self) -> bool:
+        """Whether this thread traces a kernel."""
+        return self.threads.own.tracing
+
+    @tracing.setter
+    def tracing(self, is_tracing: bool) -> None:
+        self._set_own(self.threads.own, "tracing", is_tracing)
+
+    def abandon(self, own: Own, watcher: Watcher | ForwardMode) -> None:
+        """A tape or forward mode of any thread sees nothing from now on."""
+        self._set_own(own, "tapes", tuple(t for t in own.tapes if t is not watcher))
+        if own.forward is watcher:
+            self._set_own(own, "forward", None)
 
     def ensure(self) -> None:
         """Initialise with the defaults unless `init` was called."""
@@ -197,10 +180,10 @@ class Runtime:
             self._backend.reset()
         self.settings = settings
         self.generation += 1
-        self.fields = weakref.WeakSet()
-        self.launchers = weakref.WeakSet()
-        self.tapes = ()
-        self.forward = None
+        self.fields, self.launchers = Living(), Living()
+        self.copies = {}
+        self.threads = Threads()
+        self._tell(self.threads.own)
         self.launch_number = 0
         self._backend = self.remote = None
 
@@ -246,8 +229,9 @@ class Runtime:
         """The key of the next forward launch that draws random numbers."""
         from .backends.base import Draws
 
-        self.launch_number += 1
-        return Draws(self.settings.random_seed, self.launch_number)
+        with self._lock:
+            self.launch_number += 1
+            return Draws(self.settings.random_seed, self.launch_number)
 
 
 RUNTIME = Runtime()

@@ -6,7 +6,6 @@ if the kernel did not exist, and what was made for them goes with them.
 from __future__ import annotations
 
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,9 @@ import numpy as np
 
 from .arguments import REQUIRED, arranged
 from .backends.forks import hold_while_forking
+from .backends.words import WATCHED
 from .bound import GRAD
-from .compiler.errors import KernelTypeError, Span
+from .compiler.errors import KernelTypeError, Span, warn
 from .compiler.frontend.members import LaunchValue
 from .compiler.frontend.parameters import Parameter
 from .compiler.frontend.protocols import ArgumentArray
@@ -158,14 +158,15 @@ class Specialisations:
         """Launch once; gives the kernel's result."""
         args = self._arranged(args, keywords)
         objects, recent = self._same_as_before(args)
-        if recent is not None and not RUNTIME.tapes and RUNTIME.capture is None and RUNTIME.forward is None:
+        if recent is not None and not RUNTIME.words[WATCHED]:
             return recent.launch(self._numbers(args))
         special, call = self.find(args)
         binding = self._bound(special, call)
-        binding.launch(dict(zip(special.scalars, call.scalars)))
+        scalars = dict(zip(special.scalars, call.scalars))
+        binding.launch(scalars)
         if recent is None:
             self._remember(objects, special, call, binding)
-        return None if special.reader is None else special.reader.read(binding.arrays)
+        return None if special.reader is None else _result(special.reader, binding, scalars)
 
     def launch_grad(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
         """Launch the gradient."""
@@ -265,11 +266,10 @@ class Specialisations:
         self, key: tuple[Any, ...], args: tuple[Any, ...], call: Call, fixed: frozenset[int]
     ) -> Specialisation:
         if len(self.found) == _MANY:
-            warnings.warn(
+            warn(
                 f"kernel {self.name} is compiled for the {_MANY + 1}th kind of arguments; give numbers that change as "
                 "scalar parameters, as in `dt: sg.f32`, not as templates",
                 KernelWarning,
-                stacklevel=6,
             )
         make = StandIns(call.leaves, fixed)
         given = {}
@@ -343,3 +343,13 @@ def _identities(leaves: list[Leaf]) -> tuple[int, ...] | None:
 def is_among(leaf: Leaf, own: frozenset[int]) -> bool:
     """Whether a leaf, or its gradient, is one of these arrays, given by identity."""
     return isinstance(leaf, Array) and (id(leaf) in own or (leaf.needs_grad and id(leaf.grad) in own))
+
+
+def _result(reader: Reader, binding: Binding, scalars: Mapping[str, Any]) -> Any:
+    """What the host reads of a launch."""
+    if RUNTIME.words[WATCHED]:
+        own = RUNTIME.threads.own
+        for seen in (*reversed(own.tapes), own.forward):
+            if seen is not None and seen.before_result(binding, scalars):
+                break
+    return reader.read(binding.arrays)

@@ -36,7 +36,7 @@ class Record:
 
     versions: of the fields that the gradient reads, right after the launch. reads: the boxes it reads of each. foreign:
     the NumPy arrays and the fields with shared memory that it reads, as nobody sees who writes those. before: what
-    arrays contained before the launch, as far as the launch may have written them.
+    arrays contained before the launch, as far as the launch may have written them. site: file and line of the call.
     """
 
     binding: Binding
@@ -46,6 +46,7 @@ class Record:
     reads: Mapping[Array, list[Box]]
     foreign: dict[str, Before]
     before: dict[str, Before]
+    site: tuple[str, int] | None = None
 
     def run(self) -> None:
         """The gradient of the launch, at the present state."""
@@ -187,6 +188,10 @@ class StateLog:
                 self._watched.setdefault(array, Watched()).add(boxes, record)
             if self.guard is not None:
                 self.guard.seal(record)
+
+    def is_read(self, array: Array) -> bool:
+        """Whether the gradient of something recorded reads the content of the array."""
+        return array in self._watched
 
     def custom_use(self, arrays: Iterable[Array]) -> None:
         """A function with a gradient of its own launches a kernel on these; that gradient may touch all adjoints."""

@@ -17,6 +17,7 @@ TOPICS = {
     "What history costs",
     "Overwriting in a kernel", "Overwriting between launches", "Programs indexed by time", "Atomics",
     "Integers, booleans and casts", "Stopping a gradient", "A gradient of your own", "What the host writes",
+    "Copies between fields", "What the host reads", "Threads",
     "Writes that no tape sees", "Random numbers", "Vectors, matrices, local arrays", "Parallel loops",
     "Losses and seeds", "Forward mode", "Jacobians and Hessian-vector products", "JAX and torch",
     "Checking a gradient", "Singular points", "Reading an error message",

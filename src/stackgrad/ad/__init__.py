@@ -13,12 +13,13 @@ from .custom import grad_for, grad_replaced, no_grad
 from .forward import FwdMode
 from .gradients import SNodeGradType, clear_all_gradients
 from .numeric import GradCheckError, GradReport, Mismatch
+from .reads import LostGradientWarning
 from .second import hessian, hvp, jacobian, jvp, vjp
 from .tape import DEFAULT_BUDGET, Tape
 from .validation import ValidationError, ValidationWarning
 
 __all__ = [
-    "DEFAULT_BUDGET", "FwdMode", "GradCheckError", "GradReport", "Mismatch", "SNodeGradType", "Tape",
-    "ValidationError", "ValidationWarning", "clear_all_gradients", "grad_check", "grad_for", "grad_replaced", "hessian",
-    "hvp", "jacobian", "jvp", "no_grad", "vjp",
+    "DEFAULT_BUDGET", "FwdMode", "GradCheckError", "GradReport", "LostGradientWarning", "Mismatch", "SNodeGradType",
+    "Tape", "ValidationError", "ValidationWarning", "clear_all_gradients", "grad_check", "grad_for", "grad_replaced",
+    "hessian", "hvp", "jacobian", "jvp", "no_grad", "vjp",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..copying import launch_copy
 from ..fields import Array
 from ..usage import TapeError
 
@@ -20,6 +21,7 @@ class BackwardPass:
     """Watches while a tape runs backward: gradient functions write primals, which are put back later."""
 
     recording = constant = False
+    copy = staticmethod(launch_copy)
 
     def __init__(self, log: StateLog) -> None:
         self._log = log
@@ -47,6 +49,14 @@ class BackwardPass:
     def before_host_write(self, array: Array, place: Any) -> None:
         """Keep the primal that the host will overwrite."""
         self._log.disturb(array)
+
+    def before_host_read(self, array: Array, place: Any) -> bool:
+        """Gradient functions read what they want."""
+        return True
+
+    def before_result(self, binding: Binding, scalars: Scalars) -> bool:
+        """Gradient functions read what they want."""
+        return True
 
     def before_custom(self) -> None:
         """Nothing is recorded."""

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..compiler.ir.types import ArrayType
+from ..copying import launch_copy
 from ..fields import Array, MatrixArray
 from ..overwrites import box_of, common
 from ..program import nothing
 from ..session import RUNTIME, stamp
 from ..unseen import Contents, shared_boxes, within
 from ..usage import TapeError
+from .claims import Claims
 from .gradients import SNodeGradType, clear_all_gradients
+from .reads import TangentReads
 from .seeds import seeds_of, tensor_shape
 
 if TYPE_CHECKING:
@@ -47,6 +50,8 @@ class FwdMode:
     tape; what no launch has used before is an input, and keeps its tangent.
     """
 
+    copy = staticmethod(launch_copy)
+
     def __init__(self, loss: Any, param: Any, seed: Any = None, clear_gradients: bool = True) -> None:
         self.losses = _tensors(loss, "loss")
         self.params = _tensors(param, "parameter")
@@ -60,6 +65,8 @@ class FwdMode:
         self._shared = Contents()
         self._generation = -1
         self.constant = False
+        self._claims: Claims
+        self._reads = TangentReads()
 
     @property
     def batched(self) -> bool:
@@ -74,6 +81,16 @@ class FwdMode:
         for tensor in (*self.losses, *self.params):
             tensor.check_alive()
         self._generation = RUNTIME.generation
+        self._claims = Claims("this forward mode", self.clear_gradients)
+        try:
+            self._begin()
+        except BaseException:
+            self._claims.end()
+            raise
+        RUNTIME.forward = self
+        return self
+
+    def _begin(self) -> None:
         self._roots = {array for tensor in (*self.losses, *self.params) for array in tensor.arrays}
         if self.clear_gradients:
             clear_all_gradients(SNodeGradType.DUAL)
@@ -81,8 +98,6 @@ class FwdMode:
             self._memory(array)
         for tensor, seed in zip(self.params, self._seeds):
             self._set_seed(tensor, seed)
-        RUNTIME.forward = self
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -91,7 +106,21 @@ class FwdMode:
             if kind is None:
                 raise TapeError("sg.init() or sg.reset() was called in forward mode", "call it before")
             return
+        if not self._claims.is_of_this_thread():
+            RUNTIME.abandon(self._claims.own, self)
+            self._claims.end()
+            reason = "forward mode is left in another thread than the one that entered it"
+            raise TapeError(reason, "write the `with` block, and all that is launched in it, in one thread")
         RUNTIME.forward = None
+        try:
+            self._end()
+            if kind is None:
+                self._claims.check(self._duals.__contains__)
+        finally:
+            self._claims.end()
+
+    def _end(self) -> None:
+        """Duals of parameters are 0 again, those that were lent are gone, and losses have theirs."""
         self._end_unseen(dict.fromkeys(self._shared))
         losses = {array for tensor in self.losses for array in tensor.arrays}
         for array in self._roots - losses:
@@ -142,6 +171,7 @@ class FwdMode:
     def _run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         duals = self._of(binding)
         self._touch(binding, scalars)
+        self._reads.wrote(binding)
         if not duals:
             binding.run(scalars, draws)
             return
@@ -222,9 +252,19 @@ class FwdMode:
         return frozenset(arrays if self.constant else own - declared)
 
     def _touch(self, binding: Binding, scalars: Scalars) -> None:
+        self._claims.meet(binding)
         for array, boxes in binding.touched_boxes(scalars).items():
             known = self._touched.setdefault(array, {})
             known.update({tuple((s.start, s.stop) for s in box): box for box in boxes})
+
+    def before_host_read(self, array: Array, place: Any) -> bool:
+        """Whether a derivative ends where the host reads, about which there is a warning."""
+        duals = None if self.constant else self._duals.get(array)
+        return duals is not None and self._reads.read(array, duals, place)
+
+    def before_result(self, binding: Binding, scalars: Scalars) -> bool:
+        """The same of the result of a launch."""
+        return not self.constant and self._reads.result(binding, scalars, self._of(binding))
 
     def before_host_write(self, array: Array, place: Any) -> None:
         """The host replaces content by constants, without tangents; what no launch has used yet is an input and keeps
@@ -262,6 +302,7 @@ class FwdMode:
         """The tangents of an array, made where there are none; the first direction of a single one is `x.dual`."""
         found = self._duals.get(array)
         if found is None:
+            self._claims.take([array])
             if array._dual is None or not array._dual.is_placed:
                 lend_dual(array)
                 self._lent.append(array)

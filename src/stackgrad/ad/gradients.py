@@ -16,12 +16,15 @@ class SNodeGradType(enum.Enum):
 
 
 def clear_all_gradients(gradient_type: SNodeGradType | str = SNodeGradType.ADJOINT) -> None:
-    """Set the gradient of every live field and ndarray to 0; with gradient_type DUAL its tangent.
+    """Set the gradient of every live field and ndarray to 0; with gradient_type DUAL its tangent. Those that belong to
+    another thread, whose tape or forward mode used them last, stay.
 
     gradient_type: a member of `SNodeGradType`, or its name. Raises OptionError for anything else.
     """
     kind = _kind(gradient_type)
-    for array in list(RUNTIME.fields):
+    for array in RUNTIME.fields:
+        if RUNTIME.threads.is_foreign(array):
+            continue
         if kind is SNodeGradType.ADJOINT and array.needs_grad:
             array.grad.fill(0)
         for beside in (array._dual, None if array._grad is None else array._grad._dual):

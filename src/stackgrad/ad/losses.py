@@ -29,6 +29,8 @@ class Loss(Protocol):
     def begin(self) -> None: ...
     def seed(self, cotangent: np.ndarray) -> None: ...
     def content(self) -> np.ndarray: ...
+    @property
+    def arrays(self) -> tuple[Array, ...]: ...
 
 
 @dataclass
@@ -48,6 +50,11 @@ class FieldLoss:
     @property
     def dtype(self) -> Scalar:
         return self.tensor.dtype  # type: ignore[no-any-return]
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """What holds it."""
+        return tuple(self.tensor.arrays)
 
     def content(self) -> np.ndarray:
         """The loss as float64."""
@@ -71,6 +78,7 @@ class TorchLoss:
     memory: np.ndarray
     grad: np.ndarray
     label: str = "the torch tensor"
+    arrays: tuple[Array, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ class State:
 
 
 def _everything() -> Iterable[Array]:
-    for array in list(RUNTIME.fields):
+    for array in RUNTIME.fields:
         yield array
         for beside in (array._grad, array._dual, None if array._grad is None else array._grad._dual):
             if beside is not None and beside.is_placed:

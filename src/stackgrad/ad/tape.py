@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from ..copying import launch_copy
 from ..fields import Array
 from ..kept import Before
 from ..ordered import ordered_binding
@@ -20,9 +21,12 @@ from ..session import RUNTIME
 from ..tape_state import CustomRecord, Launch, Record, StateLog
 from ..unseen import shared_boxes
 from ..usage import TapeError
+from .again import Again
 from .backward_pass import BackwardPass
+from .claims import Claims
 from .gradients import clear_all_gradients
-from .losses import Term, seed_array, terms_of
+from .losses import terms_of
+from .reads import HostReads, site
 from .validation import Validation
 
 if TYPE_CHECKING:
@@ -35,7 +39,7 @@ DEFAULT_BUDGET = 1 << 30
 """Bytes that a tape may keep of overwritten state, unless told otherwise."""
 
 
-class Tape:
+class Tape(Again):
     """`with sg.ad.Tape(loss): ...` sets `x.grad` of every field to the derivative of `loss` after the block.
 
     loss: a field or ndarray with needs_grad, or a torch tensor that requires a gradient, of one element; or a list of
@@ -56,6 +60,8 @@ class Tape:
     What the host writes inside the block, as x[i] = 2 and x.fill(0), is constant, and so is what functions of `no_grad`
     write: `x.grad` is the derivative by the content that x had when a launch of the block first used it.
     """
+
+    copy = staticmethod(launch_copy)
 
     def __init__(
         self,
@@ -88,6 +94,8 @@ class Tape:
         self._final: dict[Array, int] = {}
         self._failed: str | None = None
         self._generation = RUNTIME.generation
+        self._claims: Claims
+        self._reads: HostReads
 
     @property
     def budget_bytes(self) -> int:
@@ -121,10 +129,18 @@ class Tape:
     def _begin(self) -> None:
         self._failed = None
         self._log.mode = RUNTIME.forward
-        for term in self.terms:
-            term.loss.begin()
-        if self.clear_gradients:
-            clear_all_gradients()
+        self._claims = Claims("this tape", self.clear_gradients)
+        try:
+            for term in self.terms:
+                self._claims.take(term.loss.arrays)
+                term.loss.begin()
+            if self.clear_gradients:
+                clear_all_gradients()
+        except BaseException:
+            self._claims.end()
+            raise
+        losses = (array for term in self.terms for array in term.loss.arrays)
+        self._reads = HostReads(self._log, losses, self.validation)
         RUNTIME.tapes = (*RUNTIME.tapes, self)
 
     def __exit__(
@@ -134,17 +150,27 @@ class Tape:
             if kind is None:
                 raise TapeError("sg.init() or sg.reset() was called inside the tape", "call it before")
             return
+        if not self._claims.is_of_this_thread():
+            RUNTIME.abandon(self._claims.own, self)
+            self._claims.end()
+            reason = "the tape is left in another thread than the one that entered it"
+            raise TapeError(reason, "write the `with` block, and all that is launched in it, in one thread")
         self._leave()
-        try:
-            if kind is None:
-                self._end_block()
-                self._run_backward()
-        finally:
-            self._forget()
+        self._finish(kind is None)
         if kind is None:
             self._done = True
             if self._checks is not None:
                 self._checks.compare()
+
+    def _finish(self, is_whole: bool) -> None:
+        """After the block: the backward pass, unless the block raised."""
+        try:
+            if is_whole:
+                self._end_block()
+                self._run_backward()
+        finally:
+            self._forget()
+            self._claims.end()
 
     def _leave(self) -> None:
         RUNTIME.tapes = tuple(t for t in RUNTIME.tapes if t is not self)
@@ -152,7 +178,12 @@ class Tape:
     def _end_block(self) -> None:
         if self._guard is not None and self._failed is None:
             self._guard.end()
+        self._claims.check(self._matters)
         self._end_unseen(dict.fromkeys(self._log.shared))
+
+    def _matters(self, array: Array) -> bool:
+        """Whether derivatives hang on what an array contains, or on who wrote it."""
+        return array.needs_grad or self._log.is_read(array)
 
     def _run_backward(self) -> None:
         if self._failed is not None:
@@ -183,69 +214,6 @@ class Tape:
 
         return TapeCheck(self, self._checked)
 
-    # -- again ----------------------------------------------------------------------------------------------
-
-    def grad(self, seed: Any = None) -> None:
-        """Run the backward pass again, of a tape made with retain=True. Gradients are cleared if the tape clears them.
-
-        seed: another cotangent for a single loss. Raises TapeError if a field that a gradient reads was written since.
-        """
-        self._check_done("grad")
-        if not self.retain:
-            raise TapeError("the tape did not keep its state", "make it with Tape(loss, retain=True), or call replay()")
-        for array, version in self._final.items():
-            if array.version != version:
-                raise TapeError(f"{array.label} was written since the tape's block ended", "call tape.replay()")
-        if RUNTIME.forward is not None and RUNTIME.forward is not self._log.mode:
-            cure = "enter the tape inside of it, or call tape.replay()"
-            raise TapeError("the tape recorded its launches outside of this forward mode, without tangents", cure)
-        if seed is not None:
-            if len(self.terms) != 1:
-                raise TapeError("the tape has several losses", "make a tape with seeds for each")
-            loss = self.terms[0].loss
-            self.terms = [Term(loss, seed_array(seed, loss.shape, f"the seed of {loss.label}"))]
-        if self.clear_gradients:
-            clear_all_gradients()
-        self._run_backward()
-
-    def replay(self) -> None:
-        """Do what the block did with the present content of all fields: its launches, then the backward pass.
-
-        Launches of the block and calls of grad_replaced functions are repeated, with the arguments they had; writes by
-        the host are not. Losses and gradients begin as on entry; random numbers are new ones. Raises TapeError before
-        the end of the block.
-        """
-        self._check_done("replay")
-        if self._had_inner:
-            raise TapeError("a tape with another one inside cannot be replayed", "make new tapes for each pass")
-        calls, self._calls = self._calls, []
-        self._guard = Validation() if self.validation else None
-        self._log = StateLog(self._log.budget, guard=self._guard)
-        self._begin()
-        try:
-            for call in calls:
-                call()
-        except BaseException:
-            self._calls = calls
-            raise
-        finally:
-            self._leave()
-        try:
-            self._end_block()
-            self._run_backward()
-        finally:
-            self._forget()
-
-    def _check_done(self, method: str) -> None:
-        if not self._done:
-            raise TapeError(f"tape.{method}() before the tape's block has ended", "call it after the `with` block")
-        if self._generation != RUNTIME.generation:
-            raise TapeError("the tape is from before the last sg.init() or sg.reset()", "make a new one")
-
-    def launches(self) -> list[Callable[[], Any]]:
-        """What was recorded, each to be run again by calling it."""
-        return list(self._calls)
-
     # -- what launches and host writes call -----------------------------------------------------------------
 
     def admit_inner(self) -> None:
@@ -266,6 +234,8 @@ class Tape:
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
         """Lower the gradient, so that its errors show here, and save what the launch will destroy."""
+        self._claims.check(self._matters)
+        self._claims.use(binding)
         if self._guard is not None:
             self._guard.before_launch(binding, scalars)
         if self._counts:
@@ -357,7 +327,7 @@ class Tape:
         boxes = {array: own for array, own in found.items() if array not in shared}
         kept = {backward.arrays[name] for name in self._before}
         versions = {array: array.version for array, own in boxes.items() if own or array not in kept}
-        return Record(binding, scalars, draws, versions, boxes, foreign, self._before)
+        return Record(binding, scalars, draws, versions, boxes, foreign, self._before, site())
 
     def before_host_write(self, array: Array, place: Any) -> None:
         """Save what a write by the host will destroy, and end the adjoints of what it replaces."""
@@ -371,6 +341,18 @@ class Tape:
             box = box_of(place, array.shape)
             self._log.host_write(array, box)
             self._log.shared.announced(array, box)
+
+    def before_host_read(self, array: Array, place: Any) -> bool:
+        """Whether a derivative ends where the host reads, about which there is a warning, or TapeError."""
+        if not self.recording and not self.constant:
+            return True  # a function with a gradient of its own
+        return self._records and array.needs_grad and self._reads.read(array, place)
+
+    def before_result(self, binding: Binding, scalars: Scalars) -> bool:
+        """The same of the result of a launch."""
+        if not self.recording and not self.constant:
+            return True
+        return self._records and self._reads.result(binding)
 
     def _record_host_write(self, array: Array) -> None:
         if self._checks is not None and self.recording:

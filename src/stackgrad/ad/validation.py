@@ -14,15 +14,13 @@ Invariant: `Expected.content` is what memory holds if nothing was written unseen
 from __future__ import annotations
 
 import hashlib
-import sys
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..compiler.errors import InternalError
+from ..compiler.errors import InternalError, warn
 from ..compiler.frontend.refused import caller
 from ..compiler.sizing.regions import Box
 from ..fields import Array
@@ -168,7 +166,7 @@ class Validation:
         if not (_is_followed(key, found) if harmless is None else harmless):
             raise ValidationError(reason, found.label, shown, found.launch)
         does = "has a copy, and ends the adjoint of what was there" if found.carries else "has a copy"
-        warnings.warn(f"{reason}; the tape {does}", ValidationWarning, stacklevel=_outside())
+        warn(f"{reason}; the tape {does}", ValidationWarning)
         found.content[...] = found.memory
 
     # -- backward -------------------------------------------------------------------------------------------
@@ -255,11 +253,3 @@ def _place(key: object, element: tuple[int, ...]) -> tuple[int, ...]:
     """The index as the user writes it."""
     offset = key.offset if isinstance(key, Array) else ()
     return tuple(i + o for i, o in zip(element, offset)) if offset else element
-
-
-def _outside() -> int:
-    """The `stacklevel` of the innermost frame that is no part of this package, for a warning of the caller."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "stackgrad":
-        level, frame = level + 1, frame.f_back
-    return level

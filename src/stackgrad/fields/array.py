@@ -9,7 +9,6 @@ where the memory is and how large, and elements and whole contents go through th
 """
 from __future__ import annotations
 
-import operator
 import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,17 +16,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends import words as w
-from ..compiler.errors import OutOfBounds
 from ..compiler.ir.types import Scalar
 from ..session import RUNTIME, stamp
 from ..usage import FieldError, GradientError, StaleFieldError
 from .conversions import as_numpy, convert, zeros
+from .copies import copied
 from .exchange import Exchange
-from .offsets import described
+from .offsets import place_of
 from .unplaced import NoMemory
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from ..recording import Own
 
 UNPLACED, DESTROYED = -1, -2
 """Generations of arrays without memory, and of those whose tree was destroyed; no runtime has them."""
@@ -44,11 +45,11 @@ class Array(Exchange):
     an adjoint, a tangent array of the same shape and dtype exists and has memory. version: changes with every write.
     offset: the first index of each axis, () where indices begin at 0. exported: memory outside of the runtime's control
     can be written. name: for messages. words: what native code reads and writes of the array; see backends/words.py.
-    buffer: the memory, which launches may be writing just now.
+    buffer: the memory, which launches may be writing just now. owner: the thread that used its derivatives last.
     """
 
     __slots__ = (
-        "dtype", "shape", "needs_grad", "needs_dual", "name", "buffer", "is_grad", "layout", "words",
+        "dtype", "shape", "needs_grad", "needs_dual", "name", "buffer", "is_grad", "layout", "words", "owner",
         "wanted", "automatic", "offset", "_grad", "_dual", "_generation", "_traced", "_companion", "__weakref__",
     )  # fmt: skip
     is_stackgrad_field = True
@@ -71,6 +72,7 @@ class Array(Exchange):
         self._grad: Self | None = None
         self._dual: Self | None = None
         self._companion: tuple[str, weakref.ref[Array]] | None = None  # weak: dropped fields free memory at once
+        self.owner: weakref.ref[Own] | None = None
         self._generation = UNPLACED
         if shape is None:
             self.shape = self.buffer = NoMemory(self)  # type: ignore[assignment]
@@ -244,16 +246,17 @@ class Array(Exchange):
         """An element as a Python number: `x[None]` of a 0-d field, else `x[i, j]`. Raises OutOfBounds."""
         if self._generation != RUNTIME.generation:
             raise self._unusable()
-        if RUNTIME.remote is not None:
-            return RUNTIME.remote.item(self.buffer, place_of(self, index))
-        return self.buffer.item(place_of(self, index))
+        place = place_of(self, index)
+        if RUNTIME.words[w.WATCHED]:
+            self.begin_read(place)
+        return self.buffer.item(place) if RUNTIME.remote is None else RUNTIME.remote.item(self.buffer, place)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Overwrite an element with a number of a kind that fits. Raises OutOfBounds and FieldError."""
         if self._generation != RUNTIME.generation:
             raise self._unusable()
         place, element = place_of(self, index), self.element(value)
-        if RUNTIME.tapes or RUNTIME.forward is not None:
+        if RUNTIME.words[w.WATCHED]:
             self.begin_write(place)
         self.put(place, element)
         self.words[w.VERSION] = stamp()
@@ -291,11 +294,12 @@ class Array(Exchange):
         self.words[w.VERSION] = stamp()
 
     def copy_from(self, other: Array) -> None:
-        """Overwrite the content with that of a field or ndarray of the same shape."""
+        """Overwrite the content with that of a field or ndarray of the same shape. To derivatives it is a launch."""
         if not isinstance(other, Array):
             raise FieldError(f"copy_from takes a field, not {type(other).__name__}", "use from_numpy() for arrays")
         other.check_alive()
-        self.from_numpy(other.values())
+        if other.shape != self.shape or not copied(self, other, tuple(range(other.ndim))):
+            self.from_numpy(other.values())
 
     def values(self) -> np.ndarray:
         """The content as an array of the host, to be read only: not a copy, unless the memory is a device's."""
@@ -330,10 +334,20 @@ class Array(Exchange):
         place: what is replaced, as an index of the memory; None for nothing yet.
         """
         self.check_alive()
-        for tape in RUNTIME.tapes:
-            tape.before_host_write(self, place)
-        if RUNTIME.forward is not None:
-            RUNTIME.forward.before_host_write(self, place)
+        if RUNTIME.words[w.WATCHED]:
+            own = RUNTIME.threads.own
+            for seen in (*own.tapes, *((own.forward,) if own.forward is not None else ())):
+                seen.before_host_write(self, place)
+            if place is not None:
+                RUNTIME.threads.wrote((self,), "the host")
+
+    def begin_read(self, place: Any = ...) -> None:
+        """What precedes reads by the host while anyone takes derivatives; see `Exchange`. place: as of writes."""
+        own = RUNTIME.threads.own
+        if not own.tracing and not self.is_grad:
+            for seen in (*reversed(own.tapes), own.forward):
+                if seen is not None and seen.before_host_read(self, place):
+                    break
 
     def mark_exported(self) -> None:
         """From now on others can write the memory on the device, in order with launches."""
@@ -360,38 +374,3 @@ def remade(
     made.put(..., content)
     RUNTIME.fields.add(made)
     return made
-
-
-def place_of(field: Any, index: Any) -> tuple[int, ...]:
-    """The indices of one element, checked against the field's shape. Raises FieldError and OutOfBounds."""
-    shape: tuple[int, ...] = field.shape
-    indices = () if index is None else index if isinstance(index, tuple) else (index,)
-    if len(indices) != len(shape):
-        indices = _spread(indices)
-        if len(indices) != len(shape):
-            want = "x[None]" if not shape else f"{len(shape)} indices"
-            raise FieldError(f"{field.label} got {len(indices)} indices", f"it takes {want}")
-    try:
-        place = tuple(map(operator.index, indices))
-    except TypeError:
-        raise FieldError(
-            f"{field.label} got the index {index!r}", "indices are integers; use to_numpy() for slices"
-        ) from None
-    offset: tuple[int, ...] = field.offset
-    if offset:
-        place = tuple(map(operator.sub, place, offset))
-    for axis, (i, extent) in enumerate(zip(place, shape)):
-        if not 0 <= i < extent:
-            given = i + offset[axis] if offset else i
-            whose = described(shape, offset)
-            raise OutOfBounds(f"index {given} of axis {axis} is outside {field.label}, whose {whose}")
-    return place
-
-
-def _spread(indices: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Indices given as one list or vector, `x[[i, j]]`, one by one; `x[(None,)]` means no indices."""
-    if indices == (None,):
-        return ()
-    if len(indices) == 1 and (isinstance(indices[0], list) or getattr(indices[0], "is_stackgrad_matrix", False)):
-        return tuple(indices[0])
-    return indices

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..backends.words import WATCHED
 from ..session import RUNTIME, stamp
 from ..values import Matrix, Struct, Vector
 from .conversions import convert
@@ -19,13 +20,27 @@ if TYPE_CHECKING:
     from .struct import StructField
 
 
+_ENTRIES: Any = Matrix.__dict__["data"]
+"""Where a value has its entries; elements of fields have a view of memory there, and tell who reads it."""
+
+
 class TiedEntries:
     """Entries in the memory of an array. place: of the element in that memory."""
 
     __slots__ = ()
     storage: Array
     place: tuple[Any, ...]
-    data: np.ndarray
+
+    @property
+    def data(self) -> np.ndarray:
+        """The entries, to be read."""
+        if RUNTIME.words[WATCHED]:
+            self.storage.begin_read(self.place)
+        return self._form
+
+    @property
+    def _form(self) -> np.ndarray:
+        return _ENTRIES.__get__(self)  # type: ignore[no-any-return]
 
     def _write(self, place: Any, value: np.ndarray) -> None:
         storage = self.storage
@@ -36,7 +51,7 @@ class TiedEntries:
         storage.version = stamp()
 
     def _put(self, place: Any, value: np.ndarray) -> None:
-        self.data[place] = value
+        self._form[place] = value
 
     def _in_storage(self, inner: tuple[Any, ...]) -> tuple[Any, ...]:
         """Where entries of the element are in the memory of the array: its axes may come first there, or last."""
@@ -64,22 +79,31 @@ class RemoteEntries(TiedEntries):
     @property
     def data(self) -> np.ndarray:  # type: ignore[override]
         """The entries, as they are now."""
+        if RUNTIME.words[WATCHED]:
+            self.storage.begin_read(self.place)
+        return self._fetched()
+
+    @property
+    def _form(self) -> np.ndarray:
+        return self.storage.buffer[self.place]  # type: ignore[no-any-return]
+
+    def _fetched(self) -> np.ndarray:
         assert RUNTIME.remote is not None
-        return RUNTIME.remote.fetch(self.storage.buffer[self.place])
+        return RUNTIME.remote.fetch(self._form)
 
     def _put(self, place: Any, value: np.ndarray) -> None:
-        entries = self.data
+        entries = self._fetched()
         entries[place] = value
         self.storage.put(self.place, entries)
 
 
-class VectorElement(TiedEntries, Vector):
+class VectorElement(TiedEntries, Vector):  # type: ignore[misc, override]
     """An element of a field of vectors."""
 
     __slots__ = ("storage", "place")
 
 
-class MatrixElement(TiedEntries, Matrix):
+class MatrixElement(TiedEntries, Matrix):  # type: ignore[misc, override]
     """An element of a field of matrices."""
 
     __slots__ = ("storage", "place")
@@ -103,9 +127,8 @@ def element_of(storage: Array, place: tuple[Any, ...]) -> Matrix:
     kinds = (VectorElement, MatrixElement) if RUNTIME.remote is None else (RemoteVectorElement, RemoteMatrixElement)
     made: Matrix = object.__new__(kinds[data.ndim - 1])
     if RUNTIME.remote is None:
-        made._set(data, storage.dtype)
-    else:
-        object.__setattr__(made, "dtype", storage.dtype)
+        _ENTRIES.__set__(made, data)
+    object.__setattr__(made, "dtype", storage.dtype)
     object.__setattr__(made, "storage", storage)
     object.__setattr__(made, "place", place)
     return made

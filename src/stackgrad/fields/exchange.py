@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.words import WATCHED
 from ..compiler.ir.types import Scalar
 from ..session import RUNTIME
 from ..usage import FieldError
@@ -38,11 +39,19 @@ class Exchange:
         """From now on others can write the memory."""
         raise NotImplementedError
 
+    def begin_read(self, place: Any = ...) -> None:
+        """What precedes reads by the host while anyone takes derivatives: does one end there? place: None for memory
+        that is shared, and may be read.
+        """
+        raise NotImplementedError
+
     def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> np.ndarray:
         """The content: the field's shape, then the shape of its elements. copy: False and None share the memory.
 
         dtype: of the array, the field's by default; another one cannot share memory: ValueError if copy is False.
         """
+        if RUNTIME.words[WATCHED]:
+            self.begin_read(... if copy or dtype is not None else None)
         found = self.values() if copy or dtype is not None else self.shared()
         wanted = found.dtype if dtype is None else dtype.dtype if isinstance(dtype, Scalar) else np.dtype(dtype)
         if wanted != found.dtype:
@@ -64,6 +73,8 @@ class Exchange:
         found = None if remote is None else self.in_place()
         if remote is None or found is None or not remote.is_own(found):
             raise AttributeError("__cuda_array_interface__: the memory is not on a GPU")
+        if RUNTIME.words[WATCHED]:
+            self.begin_read(None)
         made = remote.interface(found)
         self.mark_exported()
         return made
@@ -118,6 +129,8 @@ class Exchange:
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
         """The memory for another package, shared unless copy is True."""
+        if RUNTIME.words[WATCHED]:
+            self.begin_read(... if copy else None)
         found = self.values().copy() if copy else self.shared()
         if not copy:
             self.export()

@@ -15,11 +15,13 @@ from ..usage import FieldError
 from ..values import Matrix
 from ..values.operators import data_of, is_number
 from ..views import sliced
-from .array import Array, place_of
+from .array import Array
 from .conversions import as_numpy, convert
+from .copies import copied, matched_axes
 from .elements import element_of
 from .exchange import Exchange
 from .kinds import Field, Layout, Ndarray
+from .offsets import place_of
 from .scalar import described
 
 
@@ -163,6 +165,10 @@ class MatrixArray(Exchange):
         """From now on others can write the memory."""
         self.storage.export()
 
+    def begin_read(self, place: Any = ...) -> None:
+        """What precedes reads by the host; see `Array.begin_read`."""
+        self.storage.begin_read(place)
+
     def values(self) -> np.ndarray:
         """The content with the element's axes last, to be read only; see `Array.values`."""
         return self._in_order(self.storage.values())
@@ -231,10 +237,16 @@ class MatrixArray(Exchange):
         self.storage.write(..., element.reshape(spread) if self.element_first else element)
 
     def copy_from(self, other: MatrixArray) -> None:
-        """Overwrite the content with that of a field or ndarray of the same shape and elements."""
+        """Overwrite the content with that of a field or ndarray of the same shape and elements. To derivatives it is a
+        launch.
+        """
         if not isinstance(other, MatrixArray):
             raise FieldError(f"copy_from takes a field, not {type(other).__name__}", "use from_numpy() for arrays")
-        self.from_numpy(other.values())
+        self.check_alive()
+        other.check_alive()
+        axes = matched_axes(self, other)
+        if axes is None or not copied(self.storage, other.storage, axes):
+            self.from_numpy(other.values())
 
     def __reduce__(self) -> Any:
         make, content = self.storage.__reduce__()

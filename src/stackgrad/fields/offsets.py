@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
+from ..compiler.errors import OutOfBounds
 from ..usage import FieldError
 
 if TYPE_CHECKING:
@@ -44,3 +45,38 @@ def set_offset(arrays: tuple[Array, ...], offset: tuple[int, ...]) -> None:
 def described(shape: tuple[int, ...], offset: tuple[int, ...]) -> str:
     """The shape, and where indices begin if not at 0, for messages."""
     return f"shape is {shape} and whose indices begin at {offset}" if offset else f"shape is {shape}"
+
+
+def place_of(field: Any, index: Any) -> tuple[int, ...]:
+    """The indices of one element, checked against the field's shape. Raises FieldError and OutOfBounds."""
+    shape: tuple[int, ...] = field.shape
+    indices = () if index is None else index if isinstance(index, tuple) else (index,)
+    if len(indices) != len(shape):
+        indices = _spread(indices)
+        if len(indices) != len(shape):
+            want = "x[None]" if not shape else f"{len(shape)} indices"
+            raise FieldError(f"{field.label} got {len(indices)} indices", f"it takes {want}")
+    try:
+        place = tuple(map(operator.index, indices))
+    except TypeError:
+        raise FieldError(
+            f"{field.label} got the index {index!r}", "indices are integers; use to_numpy() for slices"
+        ) from None
+    offset: tuple[int, ...] = field.offset
+    if offset:
+        place = tuple(map(operator.sub, place, offset))
+    for axis, (i, extent) in enumerate(zip(place, shape)):
+        if not 0 <= i < extent:
+            given = i + offset[axis] if offset else i
+            whose = described(shape, offset)
+            raise OutOfBounds(f"index {given} of axis {axis} is outside {field.label}, whose {whose}")
+    return place
+
+
+def _spread(indices: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Indices given as one list or vector, `x[[i, j]]`, one by one; `x[(None,)]` means no indices."""
+    if indices == (None,):
+        return ()
+    if len(indices) == 1 and (isinstance(indices[0], list) or getattr(indices[0], "is_stackgrad_matrix", False)):
+        return tuple(indices[0])
+    return indices

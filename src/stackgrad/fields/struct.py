@@ -13,9 +13,10 @@ from ..compiler.frontend.aggregates import StructType
 from ..usage import FieldError, GradientError, close_names
 from ..values import Struct
 from ..values.struct import as_struct
-from .array import Array, place_of
+from .array import Array
 from .elements import StructElement
 from .kinds import Field, Layout
+from .offsets import place_of
 from .scalar import described
 
 

@@ -61,24 +61,29 @@ class Matrix(Algebra, MatrixMakers):
     # -- what it is -----------------------------------------------------------------------------------------
 
     @property
+    def _form(self) -> np.ndarray:
+        """The entries of whoever wants their shape alone."""
+        return self.data
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """(n,) of a vector, (n, m) of a matrix."""
-        return self.data.shape
+        return self._form.shape
 
     @property
     def n(self) -> int:
         """Number of rows."""
-        return len(self.data)
+        return len(self._form)
 
     @property
     def m(self) -> int:
         """Number of columns; 1 of a vector."""
-        return self.data.shape[1] if self.data.ndim == 2 else 1
+        return self._form.shape[1] if self._form.ndim == 2 else 1
 
     @property
     def ndim(self) -> int:
         """1 of a vector, 2 of a matrix."""
-        return self.data.ndim
+        return self._form.ndim
 
     @property
     def entries(self) -> list[Any]:
@@ -108,10 +113,10 @@ class Matrix(Algebra, MatrixMakers):
             return wrap(ufunc(self.data), self.dtype is not None)
 
     def __len__(self) -> int:
-        return len(self.data)
+        return len(self._form)
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[i] for i in range(len(self.data)))
+        return (self[i] for i in range(len(self._form)))
 
     def __bool__(self) -> bool:
         if self.data.size != 1:
@@ -138,16 +143,16 @@ class Matrix(Algebra, MatrixMakers):
     def __setitem__(self, index: Any, value: Any) -> None:
         """Overwrite an entry or a row. Raises OutOfBounds and MatrixError."""
         place = self._index(index)
-        self._write(place, operators.fitting(value, self.data[place].shape))
+        self._write(place, operators.fitting(value, self._form[place].shape))
 
     def __getattr__(self, name: str) -> Any:
-        places = None if name in ("data", "dtype") else swizzle(name, self.data.shape)
+        places = None if name in ("data", "dtype") else swizzle(name, self._form.shape)
         if places is None:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return self[places[0]] if len(places) == 1 else wrap(self.data[list(places)], self.dtype is not None)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        places = swizzle(name, self.data.shape)
+        places = swizzle(name, self._form.shape)
         if places is None or len(set(places)) != len(places):
             raise AttributeError(f"the attribute {name!r} of {type(self).__name__} cannot be set")
         if len(places) == 1:
@@ -163,9 +168,9 @@ class Matrix(Algebra, MatrixMakers):
 
     def _index(self, index: Any) -> tuple[int | slice, ...]:
         given = index if isinstance(index, tuple) else (index,)
-        if len(given) > self.data.ndim:
-            raise MatrixError(f"{len(given)} indices of a value of shape {self.shape}", f"give {self.data.ndim}")
-        return tuple(_place(i, extent, self.shape) for i, extent in zip(given, self.data.shape))
+        if len(given) > self.ndim:
+            raise MatrixError(f"{len(given)} indices of a value of shape {self.shape}", f"give {self.ndim}")
+        return tuple(_place(i, extent, self.shape) for i, extent in zip(given, self.shape))
 
 
 def _place(index: Any, extent: int, shape: tuple[int, ...]) -> int | slice:

@@ -1,0 +1,140 @@
+"""Programs under a tape: steps drawn from a seed, and what they mean by dual numbers.
+
+Invariant: a program has at most MULTIPLIED products, so that all values and derivatives are integers far below 2^53.
+"""
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+ELEMENTS, FIELDS, MULTIPLIED = 3, 3, 3
+Dual = tuple[np.ndarray, np.ndarray]
+"""Values of a field, and its derivatives by every element of all fields at the beginning: (elements, directions)."""
+
+_HEAD = """kernel {name}(x: f64[1] grad, y: f64[1] grad) {{
+  bounds {{
+    %0: i32 = const 0
+    %1: i32 = shape x, 0
+  }} parallel %2: i32 in %0 .. %1 {{
+    %3: f64 = load x[%2]
+"""
+_TAIL = "\n    store y[%2], {last}\n  }}\n}}\n"
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A kernel of two arrays that stores to y. text: statements after that which loads x[i]. meaning: by x and y."""
+
+    text: str
+    last: str
+    meaning: Callable[[Dual, Dual], Dual]
+    multiplies: bool = False
+
+    def kernel(self, name: str) -> str:
+        """Its IR."""
+        return (_HEAD + self.text + _TAIL).format(name=name, last=self.last)
+
+
+def _times(a: Dual, b: Dual) -> Dual:
+    return a[0] * b[0], a[0][:, None] * b[1] + b[0][:, None] * a[1]
+
+
+KERNELS: Mapping[str, Launched] = {
+    "twice": Launched("    %4: f64 = add %3, %3", "%4", lambda x, y: (2 * x[0], 2 * x[1])),
+    "square": Launched("    %4: f64 = mul %3, %3", "%4", lambda x, y: _times(x, x), True),
+    "add": Launched(
+        "    %4: f64 = load y[%2]\n    %5: f64 = add %3, %4", "%5", lambda x, y: (x[0] + y[0], x[1] + y[1])
+    ),
+    "multiply": Launched(
+        "    %4: f64 = load y[%2]\n    %5: f64 = mul %3, %4", "%5", lambda x, y: _times(x, y), True
+    ),
+}  # fmt: skip
+"""Kernels by name; the last one overwrites what its own gradient reads."""
+
+WEIGH = """kernel weigh(x: f64[1] grad, loss: f64[0] grad) {
+  bounds {
+    %0: i32 = const 0
+    %1: i32 = shape x, 0
+  } parallel %2: i32 in %0 .. %1 {
+    %3: f64 = load x[%2]
+    %4: f64 = cast %2
+    %5: f64 = mul %3, %4
+    %6: f64 = add %5, %3
+    %7: f64 = atomic add loss[], %6
+  }
+}
+"""
+"""Adds (i + 1) x[i] to the loss."""
+
+WRITES = ("element", "fill", "from_numpy")
+COPIES = ("copy", "copy", "copy")
+
+
+@dataclass(frozen=True)
+class Step:
+    """kind: of KERNELS, WRITES or "copy". target, source: numbers of fields. at, number: what the host writes where."""
+
+    kind: str
+    target: int
+    source: int
+    at: int = 0
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class TapeProgram:
+    """initial: content of the fields. steps: inside the block; each field is weighed into the loss at its end."""
+
+    initial: tuple[tuple[int, ...], ...]
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        return "; ".join(f"{s.kind} {s.source}->{s.target}" for s in self.steps)
+
+
+def draw(source: random.Random) -> TapeProgram:
+    """A program of 2 to 7 steps."""
+    steps: list[Step] = []
+    multiplied = 0
+    for _ in range(source.randint(2, 7)):
+        kind = source.choice((*KERNELS, *COPIES, *WRITES))
+        target, other = source.randrange(FIELDS), source.randrange(FIELDS)
+        if kind in KERNELS and (target == other or KERNELS[kind].multiplies and multiplied == MULTIPLIED):
+            kind = "copy"
+        multiplied += kind in KERNELS and KERNELS[kind].multiplies
+        steps.append(Step(kind, target, other, source.randrange(ELEMENTS), source.randint(-2, 2)))
+    content = tuple(tuple(source.randint(-2, 2) for _ in range(ELEMENTS)) for _ in range(FIELDS))
+    return TapeProgram(content, tuple(steps))
+
+
+def meaning(program: TapeProgram) -> tuple[float, np.ndarray]:
+    """The loss, and its derivatives (fields, elements).
+
+    What the host writes is constant where a launch has used the array before; else it is the input itself.
+    """
+    directions = np.eye(FIELDS * ELEMENTS).reshape(FIELDS, ELEMENTS, -1)
+    state = [(np.array(c, np.float64), d) for c, d in zip(program.initial, directions)]
+    used: set[int] = set()
+    for step in program.steps:
+        if step.kind in WRITES:
+            state[step.target] = _written(step, state[step.target], step.target in used)
+        elif step.target != step.source:
+            x, y = state[step.source], state[step.target]
+            state[step.target] = x if step.kind == "copy" else KERNELS[step.kind].meaning(x, y)
+            used |= {step.source, step.target}
+    weights = np.arange(1.0, ELEMENTS + 1)
+    loss = sum(float(weights @ values) for values, _ in state)
+    moved = np.sum([weights @ derivatives for _, derivatives in state], axis=0)
+    return loss, moved.reshape(FIELDS, ELEMENTS)
+
+
+def _written(step: Step, before: Dual, was_used: bool) -> Dual:
+    values, moved = before[0].copy(), before[1].copy()
+    place = step.at if step.kind == "element" else slice(None)
+    values[place] = step.number
+    if was_used:
+        moved[place] = 0
+    return values, moved

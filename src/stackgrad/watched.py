@@ -1,0 +1,60 @@
+"""Launches while something must see those of some thread: tapes, forward mode, a capture.
+
+Invariant: whoever watches in this thread has agreed to a launch before it runs, and what takes derivatives in another
+one is told of what it writes.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .session import RUNTIME
+
+if TYPE_CHECKING:
+    from .backends.base import Draws, Scalars
+    from .program import Binding
+
+
+def launch_watched(binding: Binding, scalars: Scalars) -> bool:
+    """Launch, if anyone watches this thread, or captures launches; else tell other threads that it is about to run."""
+    own = RUNTIME.threads.own
+    tapes = own.tapes
+    if not tapes and own.forward is None and RUNTIME.capture is None:
+        _announce(binding)
+        return False
+    instead = next((found for t in tapes if (found := t.instead(binding, scalars)) is not None), None)
+    if instead is not None:
+        instead.launch(scalars)
+        return True
+    for tape in tapes:
+        tape.before_launch(binding, scalars)
+    _announce(binding)
+    draws = binding.draws_forward(scalars)
+    try:
+        _run_captured(binding, scalars, draws)
+    except BaseException:
+        for tape in tapes:
+            tape.launch_failed(binding, scalars)
+        raise
+    for tape in tapes:
+        tape.after_launch(binding, scalars, draws)
+    return True
+
+
+def _announce(binding: Binding) -> None:
+    RUNTIME.threads.wrote(binding.written, f"a launch of kernel {binding.program.label}")
+
+
+def _run_captured(binding: Binding, scalars: Scalars, draws: Draws) -> None:
+    if RUNTIME.capture is None:
+        _run_in_mode(binding, scalars, draws)
+    else:
+        with RUNTIME.capture.recorded(binding, "forward", scalars, draws):
+            _run_in_mode(binding, scalars, draws)
+
+
+def _run_in_mode(binding: Binding, scalars: Scalars, draws: Draws) -> None:
+    mode = RUNTIME.forward
+    if mode is None:
+        binding.run(scalars, draws)
+    else:
+        mode.run(binding, scalars, draws)

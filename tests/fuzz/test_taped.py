@@ -1,0 +1,93 @@
+"""Programs under tapes beside the program of a case: what they mean, that the runtime gets them right, and mistakes."""
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from stackgrad.harness.executors import present_backends
+from stackgrad.harness.fuzz import taped
+from stackgrad.harness.fuzz.case import Panel, run_case
+from stackgrad.harness.fuzz.plan import Plan, plan_for
+from stackgrad.harness.mutants import MUTANTS
+from stackgrad.harness.strategies import sample
+from stackgrad.harness.tapes.programs import COPIES, KERNELS, WRITES, Step, TapeProgram, draw, meaning
+from stackgrad.harness.tapes.run import Bench
+
+NAMES = ("tapes-of-all-threads", "copy-without-adjoint")
+CONTENT = ((1, 2, -1), (2, 0, 1), (-2, 1, 2))
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    yield
+    sg.reset()
+
+
+@pytest.mark.parametrize(("steps", "gradient"), [
+    ((Step("copy", 1, 0),), [[2, 4, 6], [0, 0, 0], [1, 2, 3]]),
+    ((Step("square", 1, 0),), [[3, 10, -3], [0, 0, 0], [1, 2, 3]]),
+    ((Step("copy", 1, 0), Step("element", 1, 0, 2, 5)), [[2, 4, 3], [0, 0, 0], [1, 2, 3]]),
+    ((Step("fill", 1, 0, 0, 5), Step("copy", 2, 1)), [[1, 2, 3], [2, 4, 6], [0, 0, 0]]),
+    ((Step("multiply", 1, 0), Step("copy", 0, 0)), [[3, 2, 6], [1, 4, -3], [1, 2, 3]]),
+])  # fmt: skip
+def test_meanings(steps: tuple[Step, ...], gradient: list[list[float]]) -> None:
+    """By hand: the loss is the sum of (i + 1) x[i] of all fields."""
+    assert meaning(TapeProgram(CONTENT, steps))[1].tolist() == gradient
+
+
+def test_all_kinds_are_drawn_and_numbers_stay_exact() -> None:
+    programs = [draw(random.Random(number)) for number in range(300)]
+    kinds = {step.kind for program in programs for step in program.steps}
+    assert kinds == {*KERNELS, *WRITES, *COPIES}
+    found = [meaning(program) for program in programs]
+    assert max(abs(loss) + np.abs(gradient).max() for loss, gradient in found) < 2**40
+    assert np.mean([bool(gradient.any()) for _, gradient in found]) > 0.9
+
+
+@pytest.mark.parametrize("arch", ["reference", "cpu", "vulkan"])
+def test_the_runtime_agrees_with_dual_numbers(arch: str) -> None:
+    if arch == "vulkan" and not present_backends(["vulkan"])[0]:
+        pytest.skip("no Vulkan device")
+    bench = Bench()
+    assert [wrong for number in range(1, 16) if (wrong := bench.check(number, arch))] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mutants_are_seen_and_leave_nothing_behind(name: str) -> None:
+    with MUTANTS[name].planted():
+        sg.reset()
+        found = [list(taped.compare(Plan(("cpu",), tapes=number), Panel({}))) for number in range(1, 12)]
+    verdicts = [judged.verdict for (judged,) in found]
+    assert "disagree" in verdicts, name
+    sg.reset()
+    bench = Bench()
+    assert [bench.check(number, "cpu") for number in range(1, 4)] == ["", "", ""]
+
+
+def test_what_fails_is_a_finding_that_stays_when_the_program_shrinks() -> None:
+    plan = replace(Plan(("cpu",)), tapes=1, forward=False, reverse=False)
+    with MUTANTS["copy-without-adjoint"].planted():
+        panel = Panel({})
+        (judged,) = taped.compare(plan, panel)
+        assert judged.verdict == "disagree" and judged.key == ("tapes", "cpu") and "the gradient is" in judged.reason
+        result = run_case(sample(1), plan.narrowed(judged.key), panel)
+        assert [j.key for j in result.judged] == [("tapes", "cpu")] and result.disagreements
+    assert plan.narrowed(("forward", "cpu")).tapes == 0
+
+
+def test_errors_are_findings() -> None:
+    class Broken(Bench):
+        def check(self, number: int, arch: str) -> str:
+            raise ValueError("odd")
+
+    (judged,) = taped.compare(Plan(("cpu-masked",), tapes=1), Panel({}, tapes=Broken()))
+    assert judged.verdict == "disagree" and judged.executor == "reference" and "ValueError: odd" in judged.reason
+    assert not list(taped.compare(Plan(("cpu",)), Panel({}, tapes=Broken())))
+
+
+def test_share() -> None:
+    assert 0.02 < np.mean([plan_for(seed, ("cpu",)).tapes > 0 for seed in range(600)]) < 0.1
