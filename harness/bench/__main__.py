@@ -8,12 +8,15 @@ import os
 import sys
 from pathlib import Path
 
+from . import cache_works
 from .device_works import DEVICE_WORKS, SHRINK
 from .jax_works import NAMES as OF_JAX
 from .run import Column, Figures, machine, measure
 from .works import WORKS
 
 OURS = "stackgrad"
+
+assert cache_works, "it enters its works"
 
 
 def main(arguments: list[str] | None = None) -> int:
