@@ -19,6 +19,7 @@ from ..backends.usage import SlabUse
 from ..compiler.errors import StackgradError
 from ..compiler.errors import Unsupported as UnsupportedError
 from ..compiler.ir.nodes import Kernel
+from ..compiler.ir.types import adjoint_type, from_dtype
 from ..compiler.passes.widen import widen
 from .compare import FAILURES, Comparison, Standard, Verdict, worst
 from .cost import Cost, measure
@@ -266,7 +267,7 @@ class Replay:
             random = generator("cotangent", self.kernel.name, name)
             like = self.setting.arrays[name]
             content = signs(random, like.shape) * random.uniform(0.5, 1.5, like.shape)
-            found[name] = np.asarray(content, like.dtype, order="C")
+            found[name] = np.asarray(content, adjoint_type(from_dtype(like.dtype)).dtype, order="C")
         return found
 
     def _standard(self, base: Arrays, reruns: Sequence[Outcome], floors: Arrays | None = None) -> Standard:

@@ -30,7 +30,7 @@ class Memory:
 def bind_arrays(kernel: Kernel, arrays: Arrays) -> dict[str, Memory]:
     """Memory by name, zeroed temporaries included. Raises KernelTypeError for an array that does not fit."""
     types = {p.name: p.type for p in kernel.params if isinstance(p.type, ArrayType)}
-    types |= {f"{name}.grad": type for name, type in types.items() if type.grad}
+    types = {f"{name}.grad": type.adjoint for name, type in types.items() if type.grad} | types
     used = _arrays_used(kernel)
     temps = {t.name: Memory(t.name, np.zeros(1, t.dtype.dtype), ()) for t in kernel.temps}
     return temps | {

@@ -51,7 +51,8 @@ class Variants:
     def _make(self) -> dict[int, int]:
         from ..llvm import masked  # kernels that want no masked code do without
 
-        tasks = [k for k in self.layout.variants if masked.eligible(self.kernel, k)]
+        forced = self.options.lanes is not None
+        tasks = [k for k in self.layout.variants if masked.eligible(self.kernel, k, forced)]
         if not tasks:
             return {}
         self._generated = generate_later(masked.generate_masked, self.kernel, self.options, self.target)

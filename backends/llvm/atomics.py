@@ -1,17 +1,19 @@
 """Read-modify-write of an element.
 
-Where iterations run at once: one atomic instruction if the machine has the operation with the right meaning, and a
-compare-and-swap loop over the row of LLVM otherwise (real min and max with their NaN, products, all of f16; precise
-sums of f32 on GPUs, whose instruction flushes subnormal numbers). Where they run one after another: a load and a
-store. `cas` is the compare-and-swap itself, on bit patterns.
+Where iterations run at once (on a CPU: where a launch has several threads at it): one atomic instruction if the machine
+has the operation with the right meaning, and a compare-and-swap loop over the row of LLVM otherwise (real min and max
+with their NaN, products, all of f16; precise sums of f32 on GPUs, whose instruction flushes subnormal numbers). Where
+they run one after another: a load and a store. `cas` is the compare-and-swap itself, on bit patterns.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...compiler.ir.types import Scalar, f16, f32
 from . import ir
-from .emit import Arith
+from .emit import Arith, Emitter
 from .ops import apply
-from .types import I8, I16, I32, I64, memory_type
+from .types import I8, I16, I32, I64, const, memory_type
 
 _INTEGER = {"add": "add", "bit_and": "and", "bit_or": "or", "bit_xor": "xor", "exchange": "xchg"}
 _EXTREMA = {("min", "i"): "min", ("max", "i"): "max", ("min", "u"): "umin", ("max", "u"): "umax"}
@@ -37,6 +39,27 @@ def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomi
     else:
         old = e.b.call(_loop(e, op, t, place.type), [place, value])
     return e.b.icmp_unsigned("!=", old, e.const(old, 0)) if t.is_bool else old
+
+
+def where_shared(e: Emitter, atomic: bool, make: Callable[[bool], ir.Value]) -> ir.Value:
+    """What `make` gives, asked for an atomic update or for a plain one. On a CPU code that is made for several threads
+    has both: a launch says whether they are at it, and mostly, where there is little to do, they are not.
+    """
+    if not atomic or e.m.target.concurrent:
+        return make(atomic)
+    b, function = e.b, e.b.function
+    together, alone, done = (function.append_basic_block(name) for name in ("together", "alone", "updated"))
+    b.cbranch(b.icmp_unsigned("!=", e.slot(e.m.layout.shared_at), const(I64, 0)), together, alone)
+    found = []
+    for block, is_atomic in ((together, True), (alone, False)):
+        b.position_at_end(block)
+        found.append((make(is_atomic), b.block))
+        b.branch(done)
+    b.position_at_end(done)
+    old = b.phi(found[0][0].type)
+    for value, source in found:
+        old.add_incoming(value, source)
+    return old
 
 
 def _flushed(e: Arith, t: Scalar) -> bool:

@@ -85,6 +85,7 @@ class Layout:
     request_at: int = 0
     pool_at: int = 0
     laps_at: int = 0
+    shared_at: int = 0
     pad_at: int = 0
     temps_at: int = 0
     size: int = 0
@@ -127,6 +128,7 @@ def lay_out(kernel: Kernel) -> Layout:
     out.request_at = take(1)
     out.pool_at = take(1)
     out.laps_at = take(1)
+    out.shared_at = take(1)
     for index, task in enumerate(kernel.tasks):
         if task.is_parallel:
             out.variants[index], out.lanes[index], out.threads_at[index] = take(1), take(1), take(1)
@@ -255,7 +257,7 @@ def _parameters(kernel: Kernel, out: Layout, take: _Counter) -> None:
         out.arrays[param.name] = Array(param.name, param.type, take(1), shape_at)
         grad = f"{param.name}.grad"
         if grad in used and grad not in names:
-            out.arrays[grad] = Array(grad, param.type, take(1), shape_at)
+            out.arrays[grad] = Array(grad, param.type.adjoint, take(1), shape_at)
 
 
 def accessed(kernel: Kernel) -> set[str]:

@@ -80,12 +80,14 @@ def _atomic(e: Emitter, stmt: n.Atomic) -> None:
     place, t = address(e, stmt)
     atomic = e.m.is_atomic(e.task, stmt.array)
     if stmt.expected is not None:
-        old = atomics.compare_and_swap(e, t, place, e.operand(stmt.expected), e.operand(stmt.value), atomic)
-        e.values[stmt.result] = old
+        given = e.operand(stmt.expected), e.operand(stmt.value)
+        swap = partial(atomics.compare_and_swap, e, t, place, *given)
+        e.values[stmt.result] = atomics.where_shared(e, atomic, swap)
         return
     value = e.operand(stmt.value)
     if e.late is None:
-        e.values[stmt.result] = atomics.update(e, stmt.op, t, place, value, atomic)
+        update = partial(atomics.update, e, stmt.op, t, place, value)
+        e.values[stmt.result] = atomics.where_shared(e, atomic, update)
     elif atomic:
         e.late.append(partial(atomics.update, e, stmt.op, t, place, value, atomic))
     else:

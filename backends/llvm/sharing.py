@@ -58,7 +58,7 @@ class Sharing:
 
 def share(task: Task, threads: int, masked: bool) -> Sharing:
     """How a parallel task behaves under so many threads. masked: it is taken to run as masked code."""
-    forms, trips = IndexForms(task), _trips(task)
+    forms = IndexForms(task)
     by_array: dict[str, list[n.Atomic]] = {}
     for stmt in walk_task(task):
         if isinstance(stmt, n.Atomic):
@@ -67,7 +67,7 @@ def share(task: Task, threads: int, masked: bool) -> Sharing:
     atomic = {stmt for name, found in by_array.items() if name not in plain for stmt in found}
     meeting = {stmt for stmt in atomic if not any(_varies(forms.form(v)) for v in stmt.indices)}
     used = used_values(walk_task(task)) if masked else {s.result for s in meeting}
-    times = list(_times(task.body, trips, 1))
+    times = list(often_run(task))
     updating = [(stmt, often) for stmt, often in times if stmt in atomic] if atomic else []
     compute = sum(often * _ordinary(stmt) for stmt, often in times if stmt not in atomic)
     updates = sum(often * UPDATE for _, often in updating)
@@ -120,6 +120,11 @@ def _trips(task: Task) -> dict[n.For, int]:
         for s in walk_task(task)
         if isinstance(s, n.For) and s.begin in numbers and s.end in numbers
     }
+
+
+def often_run(task: Task) -> Iterator[tuple[Stmt, int]]:
+    """The statements of a task with how often each is taken to run in an iteration."""
+    return _times(task.body, _trips(task), 1)
 
 
 def _times(body: Block, trips: dict[n.For, int], often: int) -> Iterator[tuple[Stmt, int]]:

@@ -14,7 +14,7 @@ from ..errors import NotDifferentiable, Span
 from ..ir import nodes as n
 from ..ir.effects import arrays_written
 from ..ir.nodes import Kernel, Param, Task, Temp, Value
-from ..ir.types import ArrayType
+from ..ir.types import ArrayType, adjoint_type
 from ..ir.walk import next_id, walk_kernel
 from .activity import Activity, find_activity
 from .before import Copies, Repeatable, make_copies, on_copies, params
@@ -168,9 +168,13 @@ def _grad_kernel(kernel: Kernel, activity: Activity, tasks: tuple[Task, ...], co
         kernel,
         name=f"{kernel.name}.grad",
         params=kernel.params + _adjoint_params(kernel) + params(kernel, copies),
-        temps=kernel.temps + tuple(Temp(f"{t.name}.grad", t.dtype) for t in kernel.temps if t.name in activity.arrays),
+        temps=kernel.temps + tuple(_adjoint_temp(t) for t in kernel.temps if t.name in activity.arrays),
         tasks=tasks,
     )
+
+
+def _adjoint_temp(temp: Temp) -> Temp:
+    return Temp(f"{temp.name}.grad", adjoint_type(temp.dtype))
 
 
 def writes_any(task: Task, arrays: Collection[str]) -> bool:
@@ -190,7 +194,7 @@ def _prefix(kernel: Kernel, t: int) -> str:
 def _adjoint_params(kernel: Kernel) -> tuple[Param, ...]:
     present = {p.name for p in kernel.params}
     with_grad = [(f"{p.name}.grad", p.type) for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad]
-    return tuple(Param(name, ArrayType(t.dtype, t.ndim)) for name, t in with_grad if name not in present)
+    return tuple(Param(name, t.adjoint) for name, t in with_grad if name not in present)
 
 
 # ---- temporaries --------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Stmt, Value
-from ..ir.types import Scalar
+from ..ir.types import Scalar, adjoint_type
 from ..ir.walk import changed
 from .plan import Plan
 from .structure import Path, Structure, inner_blocks, is_set_at_once
@@ -98,10 +98,25 @@ class ForwardSweep:
     def _on_stack(self, stmt: n.Local | n.Get | n.Set, path: Path, position: int) -> Iterator[Stmt]:
         stack = stack_name(self.prefix, stmt.var)
         if isinstance(stmt, n.Get):
-            yield n.StackTop(stmt.result, stack, loc=stmt.loc)
+            yield from self._top(stmt, stack)
         elif isinstance(stmt, n.Set):
-            yield n.StackPush(stack, stmt.value, loc=stmt.loc)
+            yield from self._push_version(stmt, stack)
         elif not is_set_at_once(self.structure.blocks[path], position, stmt.var):
-            zero = self.b.fresh(stmt.dtype)
+            zero = self.b.fresh(adjoint_type(stmt.dtype))
             yield n.Const(zero, 0.0, loc=stmt.loc)
             yield n.StackPush(stack, zero, loc=stmt.loc)
+
+    def _top(self, stmt: n.Get, stack: str) -> Iterator[Stmt]:
+        """The primal of a slot, which has the type of its adjoint."""
+        kept = adjoint_type(stmt.result.type)
+        top = stmt.result if kept == stmt.result.type else self.b.fresh(kept)
+        yield n.StackTop(top, stack, loc=stmt.loc)
+        if top != stmt.result:
+            yield n.Cast(stmt.result, top, loc=stmt.loc)
+
+    def _push_version(self, stmt: n.Set, stack: str) -> Iterator[Stmt]:
+        kept = adjoint_type(stmt.value.type)
+        value = stmt.value if kept == stmt.value.type else self.b.fresh(kept)
+        if value != stmt.value:
+            yield n.Cast(value, stmt.value, loc=stmt.loc)
+        yield n.StackPush(stack, value, loc=stmt.loc)

@@ -19,7 +19,7 @@ from dataclasses import replace
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Task, Value
-from ..ir.types import Scalar, i64
+from ..ir.types import Scalar, adjoint_type, i64
 from ..ir.walk import changed, operands, rename, walk
 from .activity import Activity
 from .before import on_copies
@@ -100,7 +100,8 @@ class TaskReverser:
             stack = overwritten_stack(self.prefix, path, position)
             self.b.emit(n.StackAlloca(stack, write.value.type, variable=write.var, loc=write.loc))
         for var, dtype in self.stack_locals.items():
-            self.b.emit(n.StackAlloca(stack_name(self.prefix, var), dtype, adjoint=True, variable=var, loc=self.b.loc))
+            stack, kept = stack_name(self.prefix, var), adjoint_type(dtype)
+            self.b.emit(n.StackAlloca(stack, kept, adjoint=True, variable=var, loc=self.b.loc))
         for value in sorted(self.plan.kept, key=lambda v: v.id):
             if self.structure.homes[value] != () and value in self.structure.made:
                 self.kept_locals[value] = f"{self.prefix}.kept{value.id}"
@@ -149,11 +150,12 @@ class TaskReverser:
             self.b.loc = stmt.loc
             for value in defined_here(stmt):
                 if value in self.activity.values and value in self.nested:
-                    self._declare_adjoint(self.adjoint_local(value), value.type)
+                    self._declare_adjoint(self.adjoint_local(value), adjoint_type(value.type))
             if isinstance(stmt, n.Local) and stmt.var in self.activity.locals and stmt.var not in self.stack_locals:
-                self._declare_adjoint(self.adjoint_local(stmt.var), stmt.dtype)
+                self._declare_adjoint(self.adjoint_local(stmt.var), adjoint_type(stmt.dtype))
             elif isinstance(stmt, n.LocalArray) and stmt.var in self.activity.locals:
-                self.b.emit(n.LocalArray(self.adjoint_local(stmt.var), stmt.dtype, stmt.size, loc=stmt.loc))
+                kept = adjoint_type(stmt.dtype)
+                self.b.emit(n.LocalArray(self.adjoint_local(stmt.var), kept, stmt.size, loc=stmt.loc))
 
     def _declare_adjoint(self, name: str, dtype: Scalar) -> None:
         self.b.local(name, dtype)
@@ -169,14 +171,14 @@ class TaskReverser:
         if value not in self.activity.values:
             return None
         if value in self.nested:
-            return self.b.get(self.adjoint_local(value), value.type)
+            return self.b.get(self.adjoint_local(value), adjoint_type(value.type))
         return self.adjoints.get(value)
 
     def add(self, value: Value, share: Value | None) -> None:
         """Accumulate into the adjoint of a value; nothing if it is not active."""
         if share is None or value not in self.activity.values:
             return
-        share = self.b.cast(share, value.type)
+        share = self.b.cast(share, adjoint_type(value.type))
         if value in self.nested:
             self._accumulate(self.adjoint_local(value), share)
         else:
@@ -184,7 +186,8 @@ class TaskReverser:
             self.adjoints[value] = self.b.op("add", old, share) if old else share
 
     def take_local(self, var: str, dtype: Scalar) -> Value:
-        """The adjoint of a variable, which becomes zero: the store above it ends this version's life."""
+        """The adjoint of a variable of a type, which becomes zero: the store above it ends this version's life."""
+        dtype = adjoint_type(dtype)
         if var in self.stack_locals:
             adjoint = self.b.top_adjoint(stack_name(self.prefix, var), dtype)
             self.b.pop(stack_name(self.prefix, var))
@@ -251,7 +254,8 @@ class TaskReverser:
             return self._count(counter, value.type)
         stmt = self.structure.made[value]
         if isinstance(stmt, n.Get) and stmt.var in self.stack_locals:
-            return self.b.top(stack_name(self.prefix, stmt.var), value.type)
+            top = self.b.top(stack_name(self.prefix, stmt.var), adjoint_type(value.type))
+            return self.b.cast(top, value.type)
         made = self.b.fresh(value.type)
         inputs = {v: self.primal(v) for v in operands(stmt)}
         self.b.emit(changed(rename(stmt, inputs), result=made))

@@ -14,6 +14,7 @@ from dataclasses import replace
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Stmt, Task, Value
+from ..ir.types import adjoint_type
 from ..ir.walk import NESTED, map_blocks
 from .activity import Activity
 from .rules import VJP, Slope
@@ -52,6 +53,12 @@ class _Slopes:
             b.loc = stmt.loc
             for k, rule in enumerate(VJP[stmt.op]):
                 if isinstance(rule, Slope) and self.activity.operand(stmt, k):
-                    self.found[stmt.result, k] = rule.slope(b, stmt.args, stmt.result)
+                    args, result = tuple(_wide(b, a) for a in stmt.args), _wide(b, stmt.result)
+                    self.found[stmt.result, k] = rule.slope(b, args, result)
             self.next_id, self._behind[stmt.result] = b.next_id, b.take()
         return self._behind[stmt.result]
+
+
+def _wide(b: Builder, value: Value) -> Value:
+    """A slope has the type of the adjoint that it is multiplied with."""
+    return b.cast(value, adjoint_type(value.type)) if value.type.is_real else value

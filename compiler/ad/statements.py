@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir import nodes as n
 from ..ir.nodes import Stmt, Value
 from ..ir.table import Table
-from ..ir.types import i32, i64
+from ..ir.types import adjoint_type, i32, i64
 from .forward import overwritten_stack, stack_name
 from .needs import needs
 from .rules import VJP
@@ -50,13 +50,18 @@ def _op(r: TaskReverser, stmt: n.Op, path: Path, position: int) -> None:
     for k, operand in enumerate(stmt.args):
         rule, slope = VJP[stmt.op][k], r.structure.slopes.get((stmt.result, k))
         if slope is not None:
-            r.add(operand, r.b.op("mul", adjoint, r.primal(slope)))
+            r.add(operand, r.b.op("mul", adjoint, _wide(r, r.primal(slope))))
         elif rule is not None and r.activity.operand(stmt, k):
             read = needs(stmt.op, tuple(a.type for a in stmt.args), stmt.result.type, k)
             assert read is not None
-            args = tuple(r.primal(a) if j in read.operands else a for j, a in enumerate(stmt.args))
-            result = r.primal(stmt.result) if read.result else stmt.result
+            args = tuple(_wide(r, r.primal(a)) if j in read.operands else a for j, a in enumerate(stmt.args))
+            result = _wide(r, r.primal(stmt.result)) if read.result else stmt.result
             r.add(operand, rule(r.b, adjoint, args, result))
+
+
+def _wide(r: TaskReverser, primal: Value) -> Value:
+    """What a rule reads, in the type of the adjoint that it is multiplied with."""
+    return r.b.cast(primal, adjoint_type(primal.type)) if primal.type.is_real else primal
 
 
 @REVERSE.row(n.Cast)
@@ -101,8 +106,8 @@ def _set_element(r: TaskReverser, stmt: n.SetElement, path: Path, position: int)
     if stmt.var in r.activity.locals:
         name = r.adjoint_local(stmt.var)
         if stmt.value in r.activity.values:
-            r.add(stmt.value, r.b.get_element(name, index, stmt.value.type))
-        r.b.set_element(name, index, r.b.const(0.0, stmt.value.type))
+            r.add(stmt.value, r.b.get_element(name, index, adjoint_type(stmt.value.type)))
+        r.b.set_element(name, index, r.b.const(0.0, adjoint_type(stmt.value.type)))
 
 
 @REVERSE.row(n.Load)
@@ -115,28 +120,28 @@ def _load(r: TaskReverser, stmt: n.Load, path: Path, position: int) -> None:
 @REVERSE.row(n.Store)
 def _store(r: TaskReverser, stmt: n.Store, path: Path, position: int) -> None:
     """Take, zero, add: the content before the store has no influence on what follows."""
-    indices, grad = r.primals(stmt.indices), f"{stmt.array}.grad"
+    indices, grad, kept = r.primals(stmt.indices), f"{stmt.array}.grad", adjoint_type(stmt.value.type)
     if stmt.value in r.activity.values:
-        r.add(stmt.value, r.b.load(grad, indices, stmt.value.type))
-    r.b.store(grad, indices, r.b.const(0.0, stmt.value.type))
+        r.add(stmt.value, r.b.load(grad, indices, kept))
+    r.b.store(grad, indices, r.b.const(0.0, kept))
 
 
 @REVERSE.row(n.Atomic)
 def _atomic(r: TaskReverser, stmt: n.Atomic, path: Path, position: int) -> None:
     """add: the share of the value is the adjoint. min, max: whoever holds the final value takes the adjoint, once."""
-    indices, grad = r.primals(stmt.indices), f"{stmt.array}.grad"
+    indices, grad, kept = r.primals(stmt.indices), f"{stmt.array}.grad", adjoint_type(stmt.value.type)
     if stmt.op == "add":
-        r.add(stmt.value, r.b.load(grad, indices, stmt.value.type))
+        r.add(stmt.value, r.b.load(grad, indices, kept))
         return
     value = r.primal(stmt.value)
     final = r.b.load(stmt.array, indices, value.type)
     won = r.b.op("cmp_eq", value, final)
     share = f"{r.prefix}.won{r.b.next_id}"
-    r.b.local(share, value.type)
+    r.b.local(share, kept)
     with r.b.block() as then:
-        r.b.set(share, r.b.atomic("exchange", grad, indices, r.b.const(0.0, value.type)))
+        r.b.set(share, r.b.atomic("exchange", grad, indices, r.b.const(0.0, kept)))
     r.b.if_(won, then)
-    r.add(stmt.value, r.b.get(share, value.type))
+    r.add(stmt.value, r.b.get(share, kept))
 
 
 @REVERSE.row(n.If)

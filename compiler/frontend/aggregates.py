@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
-from ..ir.types import Scalar
+from ..ir.types import Scalar, adjoint_type
 from .infer import FrontendOptions, as_dtype
 from .operands import shape_text
 
@@ -61,6 +61,22 @@ class ViewType:
     """The annotation of a view. array: what it asks of the array behind the view, of one axis."""
 
     array: NdarrayType = NdarrayType(ndim=1)
+
+
+@overload
+def adjoint_element(kind: MatrixType) -> MatrixType: ...
+@overload
+def adjoint_element(kind: StructType) -> StructType: ...
+@overload
+def adjoint_element(kind: ElementType) -> ElementType: ...
+def adjoint_element(kind: ElementType) -> ElementType:
+    """The elements of the gradient of an array with elements of this type."""
+    if isinstance(kind, StructType):
+        members = tuple((name, adjoint_element(member)) for name, member in kind.members)
+        return StructType(kind.name, members, kind.methods)
+    if isinstance(kind, MatrixType):
+        return MatrixType(kind.shape, adjoint_type(kind.dtype))
+    return adjoint_type(kind)
 
 
 class Template:

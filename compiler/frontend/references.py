@@ -11,7 +11,7 @@ from typing import Any
 
 from ..ir.nodes import Value
 from . import constructors, matrices, structs, views
-from .aggregates import MatrixType, PackType, StructType
+from .aggregates import MatrixType, PackType, StructType, adjoint_element
 from .context import EXPRESSIONS, Tracer
 from .conversions import as_matrix, captured
 from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
@@ -165,14 +165,15 @@ def _gradient(t: Tracer, field: AnyField, hint: str) -> Any:
         storage = t.captures.gradient(field.storage, hint)
         if storage is None:
             return None
-        return _MatrixGradient(field, field.shape, offset_of(field), element=field.element, storage=storage,
+        element = adjoint_element(field.element)
+        return _MatrixGradient(field, field.shape, offset_of(field), element=element, storage=storage,
                                element_first=field.element_first)  # fmt: skip
     assert is_struct_field(field)
     found = {name: _gradient(t, inner, f"{hint}.{name}") for name, inner in field.members.items()}
     found = {name: inner for name, inner in found.items() if inner is not None}
     kept = tuple((name, kind) for name, kind in field.type.members if name in found)
-    return _StructGradient(field, field.shape, offset_of(field), type=replace(field.type, members=kept),
-                           members=found) if found else None  # fmt: skip
+    return _StructGradient(field, field.shape, offset_of(field), members=found,
+                           type=adjoint_element(replace(field.type, members=kept))) if found else None  # fmt: skip
 
 
 def _field_attribute(t: Tracer, field: AnyField, hint: str, name: str) -> Operand:

@@ -14,7 +14,7 @@ from .nodes import STATEMENTS, Stmt, Value
 from .ops import ATOMIC_OPS, OPS, atomic_fits, result_type
 from .table import Table
 from .texts import places
-from .types import ArrayType, Scalar, i32, i64, u1
+from .types import ArrayType, Scalar, adjoint_type, i32, i64, u1
 
 
 class Context(Protocol):
@@ -228,6 +228,8 @@ def _print(c: Context, s: n.Print) -> None:
 def _alloca(c: Context, s: n.StackAlloca) -> None:
     c.check(s.capacity is None or s.capacity >= 0, f"the adstack {s.stack} has a negative capacity")
     c.check(s.dtype.is_real or not s.adjoint, f"an adstack of {s.dtype} has no adjoints")
+    kept = adjoint_type(s.dtype)
+    c.check(kept == s.dtype or not s.adjoint, f"adjoints of {s.dtype} are {kept}: an adstack with both holds {kept}")
     c.declare(s)
 
 

@@ -91,6 +91,11 @@ def promote(a: Scalar, b: Scalar) -> Scalar:
     return a if a.kind == "u" else b
 
 
+def adjoint_type(dtype: Scalar) -> Scalar:
+    """The type of adjoints of values of a real type. They are sums, of which half precision keeps too few digits."""
+    return f32 if dtype == f16 else dtype
+
+
 @dataclass(frozen=True)
 class ArrayType:
     """Memory with a shape known at launch. `grad`: an adjoint array of the same shape exists beside it."""
@@ -98,6 +103,11 @@ class ArrayType:
     dtype: Scalar
     ndim: int
     grad: bool = False
+
+    @property
+    def adjoint(self) -> ArrayType:
+        """The type of the adjoint array."""
+        return ArrayType(adjoint_type(self.dtype), self.ndim)
 
     def __str__(self) -> str:
         return f"{self.dtype}[{self.ndim}]" + (" grad" if self.grad else "")

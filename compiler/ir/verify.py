@@ -119,6 +119,10 @@ class _Verifier:
             if isinstance(param.type, ArrayType):
                 dtype = param.type.dtype
                 self.check(dtype.is_real or not param.type.grad, f"{param.name} holds {dtype}: it has no adjoint")
+        for name, wanted in _adjoints(self.kernel).items():
+            given = self.kernel.array_types().get(name, wanted)
+            rule = f"{name} is the adjoint of {name.removesuffix('.grad')}: it is {wanted}, not {given}"
+            self.check((given.dtype, given.ndim) == (wanted.dtype, wanted.ndim), rule)
 
     def _task(self, task: Task) -> None:
         ends = len(task.begin) == len(task.end) == len(task.indices)
@@ -221,6 +225,8 @@ class _Verifier:
 
 def _array_types(kernel: Kernel, gradients: bool) -> dict[str, ArrayType]:
     """Arrays by name. A parameter that is itself called `x.grad` comes before the adjoint array of `x`."""
-    found = kernel.array_types()
-    adjoints = {f"{name}.grad": ArrayType(t.dtype, t.ndim) for name, t in found.items() if gradients and t.grad}
-    return adjoints | found
+    return (_adjoints(kernel) if gradients else {}) | kernel.array_types()
+
+
+def _adjoints(kernel: Kernel) -> dict[str, ArrayType]:
+    return {f"{name}.grad": t.adjoint for name, t in kernel.array_types().items() if t.grad}

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from . import index_works
+from . import cache_works, index_works
 from .device_works import DEVICE_WORKS, SHRINK
 from .jax_works import NAMES as OF_JAX
 from .process import UNCHECKED
@@ -17,7 +17,7 @@ from .works import WORKS
 
 OURS = "stackgrad"
 
-assert index_works, "it enters its works"
+assert cache_works and index_works, "they enter their works"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -97,6 +97,7 @@ def serve(name: str, work: str, threads: int, arch: str) -> None:
     try:
         works = importlib.import_module("works")
         importlib.import_module("index_works")
+        importlib.import_module("cache_works")
         known = {**works.WORKS, **importlib.import_module("device_works").DEVICE_WORKS}
         if name == "jax":
             columns = importlib.import_module("jax_works").WORKS[work](works.Timed)

@@ -75,7 +75,7 @@ def plan_task(kernel: Kernel, task: Task, used: set[int]) -> Plan:
     if not task.is_parallel:
         return Plan()
     types, uses = kernel.array_types(), _uses(walk(task.body))
-    types |= {f"{name}{GRAD}": type for name, type in types.items()}
+    types |= {f"{name}{GRAD}": type.adjoint for name, type in types.items()}
     ordered: set[int] = set()
     kept: dict[str, Books] = {}
     for name, use in uses.items():

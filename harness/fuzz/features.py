@@ -3,10 +3,12 @@ from __future__ import annotations
 
 from ...backends.base import Sizes
 from ...backends.launcher import Launcher
+from ...compiler.ad.activity import reached_from
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Block, Kernel, Stmt
-from ...compiler.ir.types import Scalar
+from ...compiler.ir.nodes import Atomic, Block, Kernel, Load, Stmt, Value
+from ...compiler.ir.types import Scalar, adjoint_type, f16
 from ...compiler.ir.walk import results, walk_kernel
+from ..launch import GRAD
 
 
 def loop_nest(kernel: Kernel) -> int:
@@ -57,6 +59,22 @@ def _tags(stmt: Stmt) -> set[str]:
 def real_types(kernel: Kernel) -> set[Scalar]:
     """Types of the reals that a kernel computes with."""
     return {v.type for stmt in walk_kernel(kernel) for v in results(stmt) if v.type.is_real}
+
+
+def wrong_types(kernel: Kernel, gradient: Kernel) -> str:
+    """What is wrong with the types of the reals of a gradient; empty if nothing is.
+
+    Adjoints have the types of their values, in place of half precision single precision: nothing that an adjoint array
+    reaches is in half precision.
+    """
+    known = real_types(kernel)
+    added = real_types(gradient) - known - {adjoint_type(dtype) for dtype in known}
+    if added:
+        return f"values of type {', '.join(sorted(map(str, added)))} that the kernel does not have"
+    adjoints = {s.array for s in walk_kernel(gradient) if isinstance(s, Load | Atomic) and s.array.endswith(GRAD)}
+    reached = reached_from(gradient, {("array", name) for name in adjoints})
+    halves = sorted(v.id for v in reached if isinstance(v, Value) and v.type == f16)
+    return f"the adjoint %{halves[0]} is in half precision" if halves else ""
 
 
 def sizes_of(launcher: Launcher) -> Sizes:

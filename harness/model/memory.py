@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.frontend.aggregates import MatrixType, StructType
+from ...compiler.frontend.aggregates import MatrixType, StructType, adjoint_element
 from ...compiler.frontend.members import LaunchValue
 from ...compiler.frontend.protocols import AnyField, ArgumentArray, ArgumentMatrixArray, LaunchShape, View
-from ...compiler.ir.types import Scalar, i32
+from ...compiler.ir.types import Scalar, adjoint_type, i32
 from . import nodes as m
 from .source import arrays_given, viewed
 
@@ -28,7 +28,8 @@ class MemoryField:
         self.shape: tuple[int, ...] = memory.shape
         self.needs_grad = needs_grad
         self.memory = memory
-        self.grad = MemoryField(dtype, np.zeros_like(memory), offset=offset) if needs_grad else None
+        kept = adjoint_type(dtype)
+        self.grad = MemoryField(kept, np.zeros(memory.shape, kept.dtype), offset=offset) if needs_grad else None
 
     def __getitem__(self, index: Any) -> Any:
         return self.memory[self._place(index)].item()
@@ -73,8 +74,8 @@ class MemoryStructField:
         self.shape: tuple[int, ...] = first.shape
         self.offset: tuple[int, ...] = first.offset
         grads = {name: member.grad for name, member in members.items() if member.grad is not None}
-        kept = tuple(pair for pair in kind.members if pair[0] in grads)
-        self.grad = MemoryStructField(StructType(kind.name, kept), grads) if grads else None
+        kept = StructType(kind.name, tuple(pair for pair in kind.members if pair[0] in grads))
+        self.grad = MemoryStructField(adjoint_element(kept), grads) if grads else None
 
 
 AnyMemory = MemoryField | MemoryMatrixField | MemoryStructField
@@ -128,7 +129,7 @@ def stand_ins(program: m.Program) -> dict[str, Any]:
 
 def _stand_in(field: m.Field, slot: int) -> AnyField:
     shape = LaunchShape(len(field.storage))
-    grad = ArgumentArray(field.dtype, shape, False, slot, is_grad=True) if field.grad else None
+    grad = ArgumentArray(adjoint_type(field.dtype), shape, False, slot, is_grad=True) if field.grad else None
     array = ArgumentArray(field.dtype, shape, field.grad, slot, grad)
     if field.element:
         return ArgumentMatrixArray(MatrixType(field.element, field.dtype), array)  # type: ignore[return-value]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...compiler.ir.types import Scalar, f32
+from ...compiler.ir.types import Scalar, adjoint_type, f32
 from .structs import Make, Member  # noqa: F401
 from .syntax import (  # noqa: F401  (one vocabulary, in four files)
     DOMAINS,
@@ -334,7 +334,8 @@ class Program:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """New arrays with the initial content of all fields, each of its field's dtype and shape; zero as result."""
-        found = {name: self._array(name, content) for name, content in self.inputs.arrays}
+        types = {f.name: f.dtype for f in self.fields}
+        found = {name: self._array(name, content, types[name]) for name, content in self.inputs.arrays}
         if self.kernel.result is not None:
             found[RESULT] = np.zeros((), self.kernel.result.dtype)
         return found
@@ -348,9 +349,9 @@ class Program:
 
     def seeds(self) -> dict[str, np.ndarray]:
         """New arrays with the cotangents of the final content, by the name of the primal field."""
-        return {name: self._array(name, content) for name, content in self.inputs.seeds}
+        types = {f.name: adjoint_type(f.dtype) for f in self.fields}
+        return {name: self._array(name, content, types[name]) for name, content in self.inputs.seeds}
 
-    def _array(self, name: str, content: Content) -> np.ndarray:
-        field = self.field(name)
+    def _array(self, name: str, content: Content, dtype: Scalar) -> np.ndarray:
         with np.errstate(over="ignore"):
-            return np.array(content, field.dtype.dtype).reshape(field.storage)
+            return np.array(content, dtype.dtype).reshape(self.field(name).storage)

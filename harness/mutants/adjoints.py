@@ -12,7 +12,7 @@ from ...compiler.ad.statements import Handler
 from ...compiler.ad.structure import Path
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Block, Stmt, Task, Value
-from ...compiler.ir.types import Scalar, f32
+from ...compiler.ir.types import Scalar, adjoint_type, f16, f32
 from ...compiler.ir.walk import map_blocks, operands, walk
 from .planting import Mutant, Plant, last_statement, patched, patched_handler, rewritten_tasks
 
@@ -50,7 +50,7 @@ def _keep_local_adjoint() -> Plant:
     def wrong(self: TaskReverser, var: str, dtype: Scalar) -> Value:
         if var in self.stack_locals:
             return right(self, var, dtype)
-        return self.b.get(self.adjoint_local(var), dtype)
+        return self.b.get(self.adjoint_local(var), adjoint_type(dtype))
 
     return patched(TaskReverser, "take_local", wrong)
 
@@ -132,7 +132,7 @@ def _zero_after_atomic_add() -> Plant:
         def wrong(r: TaskReverser, stmt: n.Atomic, path: Path, position: int) -> None:
             right(r, stmt, path, position)
             if stmt.op == "add":
-                r.b.store(f"{stmt.array}.grad", r.primals(stmt.indices), r.b.const(0.0, stmt.value.type))
+                r.b.store(f"{stmt.array}.grad", r.primals(stmt.indices), r.b.const(0.0, adjoint_type(stmt.value.type)))
 
         return wrong
 
@@ -169,6 +169,24 @@ def _round_adjoints() -> Plant:
 
     def wrong(self: TaskReverser, value: Value, share: Value | None) -> None:
         right(self, value, share and self.b.cast(self.b.cast(share, f32), share.type))
+
+    return patched(TaskReverser, "add", wrong)
+
+
+def _sum_in_half() -> Plant:
+    """Sums of shares are rounded to half precision after each addition, where the value is in half precision."""
+    right = TaskReverser.add
+
+    def wrong(self: TaskReverser, value: Value, share: Value | None) -> None:
+        right(self, value, share)
+        total = self.take(value) if value.type == f16 and share is not None else None
+        if total is None:
+            return
+        kept = self.b.cast(self.b.cast(total, f16), total.type)
+        if value in self.nested:
+            self.b.set(self.adjoint_local(value), kept)
+        else:
+            self.adjoints[value] = kept
 
     return patched(TaskReverser, "add", wrong)
 
@@ -223,5 +241,9 @@ MUTANTS = (
     Mutant(
         "adjoints-rounded", "Every share is rounded to f32 before it is added.",
         "the adjoint of a value has the type of the value", _round_adjoints,
+    ),
+    Mutant(
+        "sum-kept-in-half", "Sums of shares of a value in half precision are kept in half precision.",
+        "the adjoint of a value in half precision is a number of single precision", _sum_in_half,
     ),
 )  # fmt: skip

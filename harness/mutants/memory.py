@@ -16,6 +16,7 @@ from ...compiler.ad.statements import Handler
 from ...compiler.ad.structure import Path
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Block, Kernel, Stmt, Task, Value
+from ...compiler.ir.types import adjoint_type
 from ...compiler.ir.walk import changed, map_blocks, rename
 from ...compiler.passes.promote_elements import _Promotion, _Updates
 from ...compiler.sizing import count
@@ -108,7 +109,8 @@ def _zero_after_extreme() -> Plant:
         def wrong(r: TaskReverser, stmt: n.Atomic, path: Path, position: int) -> None:
             right(r, stmt, path, position)
             if stmt.op in ("min", "max"):
-                r.b.store(f"{stmt.array}.grad", r.primals(stmt.indices), r.b.const(0.0, stmt.value.type))
+                zero = r.b.const(0.0, adjoint_type(stmt.value.type))
+                r.b.store(f"{stmt.array}.grad", r.primals(stmt.indices), zero)
 
         return wrong
 

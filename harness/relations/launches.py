@@ -13,7 +13,7 @@ import numpy as np
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel, Param, Task, Temp
-from ...compiler.ir.types import ArrayType
+from ...compiler.ir.types import ArrayType, adjoint_type
 from ...compiler.ir.walk import walk, walk_task
 from ..fuzz.result import Judged
 from ..launch import GRAD
@@ -29,7 +29,8 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
         return
     kernels, crossing = halves
     zeros = {t.name: np.zeros((), t.dtype.dtype) for t in crossing}
-    seeds = {t.name + GRAD: zeros[t.name] for t in crossing if t.dtype.is_real} if chain.seeds else {}
+    reals = [t for t in crossing if t.dtype.is_real] if chain.seeds else []
+    seeds = {t.name + GRAD: np.zeros((), adjoint_type(t.dtype).dtype) for t in reals}
     other = chain.of(*kernels, initial={**chain.initial, **zeros}, seeds={**chain.seeds, **seeds})
     yield from Pair("kernel-split", chain, other).compare(on, forward, bits=on.name == "reference")
 

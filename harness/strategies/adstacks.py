@@ -14,7 +14,7 @@ import numpy as np
 from ...compiler.ir import nodes as n
 from ...compiler.ir.build import Builder
 from ...compiler.ir.nodes import Kernel, Param, Task, Value
-from ...compiler.ir.types import ArrayType, Scalar, f16, f32, f64, i32, i64, u1
+from ...compiler.ir.types import ArrayType, Scalar, adjoint_type, f16, f32, f64, i32, i64, u1
 from ...compiler.ir.walk import map_blocks, renumber
 from .draw import Draw
 from .raw import KernelCase
@@ -78,7 +78,8 @@ class _Generator:
     def new_stack(self) -> _Stack:
         self.names += 1
         dtype = self.draw.choice(TYPES)
-        stack = _Stack(f"s{self.names}", dtype, dtype.is_real and self.draw.boolean())
+        dual = dtype.is_real and self.draw.boolean() and adjoint_type(dtype) == dtype
+        stack = _Stack(f"s{self.names}", dtype, dual)
         self.b.emit(n.StackAlloca(stack.name, dtype, None, stack.adjoint))
         return stack
 

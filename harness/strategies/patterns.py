@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from ...compiler.ir.types import i32
+from ...compiler.ir.types import f16, i32
 from ..model import nodes as m
 from ..model.nodes import Number, Stmt
 from .draw import Draw
@@ -23,6 +23,8 @@ PATTERNS = 0.18
 """Share of sections that are one of these."""
 OWN_ARRAYS = 0.085
 """Share of sections about arrays of an iteration's own."""
+SHARES = 40, 90
+"""Least and greatest number of terms of a sum that half precision could not hold."""
 MOST = 3
 """Trips of their loops, at most."""
 
@@ -42,6 +44,7 @@ class Patterns(LocalArrays):
             self._overwritten, self._in_memory, self._ledger, self._old_values, self._shared_product, self._asking,
             self._extreme_again, self._overwritten, self._ledger, self._asking, self._extreme_again, self._in_memory,
             self._drawn, self._extreme_again, self._permuted, self._permuted, self._old_values, self._old_values,
+            self._many_shares,
         )  # fmt: skip
         return self.draw.choice(kinds)()
 
@@ -109,6 +112,18 @@ class Patterns(LocalArrays):
             return [m.Assign((target,), (value,))]
 
         return [self._repeated(body)]
+
+    def _many_shares(self) -> list[Stmt]:
+        """Sums of many terms of one number in half precision, whose adjoint is a sum that no such number can hold."""
+
+        def body(i: m.Name) -> list[Stmt]:
+            half, total, j = self.declare_real(f16, "h"), self.declare_real(self.main), self.fresh("j")
+            term = mul(m.Cast(half, self.main), Number(self.draw.choice((0.0625, 0.01, 0.3))))
+            again = m.For((j,), m.Range(None, Number(self.draw.integer(*SHARES))), (m.Augment(total, "+", term),))
+            begin = m.Assign((total,), (m.Cast(Number(0.0), self.main),))
+            return [m.Declare(half.name, f16, m.Element("x", (i,))), begin, again, *self._leave(total)]
+
+        return [self._lanes(body)]
 
     def own_arrays(self) -> list[Stmt]:
         """A task about arrays of its iterations' own."""

@@ -61,6 +61,9 @@ class Recording:
             raise Unsupported(reason, "launch it outside of the graph")
         backward = binding.prepare_grad() if kind == "reverse" else None
         launcher = program.forward if backward is None else backward.launcher
+        if binding.halves:
+            reason = f"kernel {program.label} uses the gradient of a tensor in half precision, which the host rounds"
+            raise Unsupported(reason, "launch it outside of the graph")
         deciding = version_source(program, binding.arrays, launcher)
         if deciding is None:
             reason = f"what decides the sizes of kernel {program.label} is memory of another library"

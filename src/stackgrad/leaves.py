@@ -14,6 +14,7 @@ import numpy as np
 
 from .compiler.ir.types import Scalar, from_dtype
 from .fields.array import Array
+from .halves import accumulating
 from .session import RUNTIME
 
 
@@ -28,7 +29,9 @@ class Misfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """Memory of another library. grad: its adjoint buffer, or None. read_only: a kernel must not store to it."""
+    """Memory of another library. grad: what gathers its adjoint, see `halves`, or None. read_only: a kernel must not
+    store to it.
+    """
 
     memory: np.ndarray
     grad: np.ndarray | None = None
@@ -82,7 +85,8 @@ def _torch(value: Any, needs_grad: bool | None) -> Foreign:
         value.grad = value.detach().new_zeros(value.shape)
     if not value.grad.is_contiguous():
         raise Misfit("the gradient of the torch tensor is not contiguous", "set x.grad = x.grad.contiguous()")
-    return Foreign(memory, memory_of_tensor(value.grad), owner=value)
+    grad = accumulating(memory_of_tensor(value.grad), value, on_device=value.device.type != "cpu")
+    return Foreign(memory, grad, owner=value)
 
 
 def memory_of_tensor(tensor: Any) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .backends.launcher import NO_DRAWS
 from .compiler.errors import NotDifferentiable
-from .compiler.ir.types import ArrayType
+from .compiler.ir.types import ArrayType, adjoint_type, from_dtype
 from .program import Binding, Program
 from .session import RUNTIME
 
@@ -130,7 +130,7 @@ class Ordering:
             like = binding.arrays[array]
             memory = like if isinstance(like, np.ndarray) else like.memory
             found[name] = np.zeros(memory.shape, memory.dtype)
-            found[f"{name}.grad"] = np.zeros(memory.shape, memory.dtype)
+            found[f"{name}.grad"] = np.zeros(memory.shape, adjoint_type(from_dtype(memory.dtype)).dtype)
         return found
 
 

@@ -6,6 +6,7 @@ active tape has saved what the launch will destroy and an earlier gradient still
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ from .compiler.sizing.regions import Box, Regions
 from .directions import Backward, Direction, Side, is_by_hand, is_checked
 from .dump import dump_kernels
 from .fields import Array
+from .halves import accumulators, rounded
 from .lowerings import lowered
 from .session import RUNTIME, stamp
 from .watched import launch_watched
@@ -254,7 +256,7 @@ class Binding:
     """
 
     __slots__ = (
-        "program", "arrays", "memory", "written", "backward", "taped", "again", "own", "_versions",
+        "program", "arrays", "memory", "written", "backward", "taped", "again", "own", "halves", "_versions",
         "_detached", "_places", "__weakref__",
     )  # fmt: skip
 
@@ -269,14 +271,16 @@ class Binding:
         self.taped: Backward | None = None
         self.again: Callable[[Scalars], None] = self.launch
         self.own: Mapping[str, np.ndarray] = NOTHING
+        self.halves = accumulators(self.arrays.values())
         self._detached: dict[frozenset[str], Binding] = {}
         self._places: tuple[int, ...] | None = None
 
     def launch(self, scalars: Scalars) -> None:
         """Run the kernel. Scalars by name, of the parameters' types."""
-        if RUNTIME.words[WATCHED] and launch_watched(self, scalars):
-            return
-        self.run(scalars, self.draws_forward(scalars) if self.program.has_random else NO_DRAWS)
+        with rounded(self.halves):
+            if RUNTIME.words[WATCHED] and launch_watched(self, scalars):
+                return
+            self.run(scalars, self.draws_forward(scalars) if self.program.has_random else NO_DRAWS)
 
     def run(self, scalars: Scalars, draws: Draws) -> None:
         """Run the kernel with this key of random numbers, unwatched."""
@@ -294,22 +298,20 @@ class Binding:
     ) -> None:
         """Run the gradient at the current content of all arrays; adjoints are in the `.grad` arrays.
 
-        draws: of the forward launch; None for those of the last launch with the same scalars. replaced: gives arrays
-        that stand in for the bound ones, new each time. taped: among them are all that `prepare_taped().before` names,
-        and `prepare_taped().verify` has seen the state right after the launch.
+        draws: of the forward launch; None for those of the last one with the same scalars. replaced: gives arrays for
+        bound ones, new each time. taped: with all of `prepare_taped().before`, whose `verify` saw what it left.
         """
         backward = self.prepare_taped() if taped else self.prepare_grad()
         draws = self.draws_reverse(scalars) if draws is None else draws
-        if RUNTIME.forward is not None:
-            if not taped:
-                backward.verify(scalars, draws)
-            RUNTIME.forward.run_gradient(self, backward, scalars, draws, replaced)
-        elif RUNTIME.capture is None:
-            backward.run(scalars, draws, replaced(None), verified=taped)
-        else:
-            given = replaced(None)
-            with RUNTIME.capture.recorded(self, "reverse", scalars, draws, given):
-                backward.run(scalars, draws, given, verified=taped)
+        with rounded(self.halves):
+            if RUNTIME.forward is not None:
+                if not taped:
+                    backward.verify(scalars, draws)
+                RUNTIME.forward.run_gradient(self, backward, scalars, draws, replaced)
+            else:
+                given, capture = replaced(None), RUNTIME.capture
+                with nullcontext() if capture is None else capture.recorded(self, "reverse", scalars, draws, given):
+                    backward.run(scalars, draws, given, verified=taped)
 
     def draws_forward(self, scalars: Scalars) -> Draws:
         """The key of random numbers of a new launch."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .compiler.frontend.aggregates import MatrixType
+from .compiler.frontend.aggregates import MatrixType, adjoint_element
 from .compiler.frontend.protocols import ArgumentArray, ArgumentMatrixArray, ArgumentStructArray
-from .compiler.ir.types import Scalar
+from .compiler.ir.types import Scalar, adjoint_type
 from .fields.array import Array
 from .leaves import Leaf
 
@@ -38,7 +38,8 @@ class StandIns:
         gradient, offset = None, leaf.offset if isinstance(leaf, Array) else ()
         if needs_grad:
             own = leaf.grad if isinstance(leaf, Array) else None
-            gradient = self.made.get(id(own)) or ArgumentArray(dtype, shape, False, slot, None, True, offset)
+            kept = adjoint_type(dtype)
+            gradient = self.made.get(id(own)) or ArgumentArray(kept, shape, False, slot, None, True, offset)
             if own is not None:
                 self.made[id(own)] = gradient
         made = self.made[number] = ArgumentArray(dtype, shape, needs_grad, slot, gradient, False, offset)
@@ -54,7 +55,7 @@ def over(element: MatrixType, storage: Any, element_first: bool) -> ArgumentMatr
     """The stand-in of an array of vectors or matrices over that of its storage."""
     gradient = None
     if storage.grad is not None:
-        gradient = ArgumentMatrixArray(element, storage.grad, None, element_first)
+        gradient = ArgumentMatrixArray(adjoint_element(element), storage.grad, None, element_first)
     return ArgumentMatrixArray(element, storage, gradient, element_first)
 
 
@@ -68,5 +69,5 @@ def struct_over(value: Any, members: dict[str, Any]) -> ArgumentStructArray:
     gradients = {name: member.grad for name, member in members.items()}
     gradient = None
     if all(g is not None for g in gradients.values()):
-        gradient = ArgumentStructArray(value.type, value.shape, gradients, None, value.offset)
+        gradient = ArgumentStructArray(adjoint_element(value.type), value.shape, gradients, None, value.offset)
     return ArgumentStructArray(value.type, value.shape, members, gradient, value.offset)

@@ -13,7 +13,6 @@ from .arguments import Signature
 from .bound import GRAD
 from .compiler.ir.nodes import Kernel as KernelIR
 from .compiler.ir.nodes import StackAlloca
-from .compiler.ir.types import ArrayType
 from .compiler.ir.walk import walk_kernel
 from .directions import implicit_adjoints
 from .fields import Array
@@ -89,7 +88,8 @@ class TextKernel:
 
     def _bind(self, given: dict[str, Any]) -> tuple[Binding, dict[str, Any]]:
         names = self._signature.names
-        adjoints = {p.name + GRAD: p.type for p in self.kernel.params if isinstance(p.type, ArrayType) and p.type.grad}
+        kinds = self.kernel.array_types()
+        adjoints = {name + GRAD: kind.adjoint for name, kind in kinds.items() if kind.grad}
         unknown = [name for name in given if name not in names and name not in adjoints]
         if unknown:
             cure = close_names(unknown[0], [*names]) or f"parameters: {', '.join(names)}"

@@ -14,6 +14,7 @@ import numpy as np
 
 from .backends.launcher import NO_DRAWS
 from .compiler.ir.types import Scalar
+from .halves import accumulating
 from .leaves import Foreign
 from .usage import ArgumentError, close_names
 
@@ -140,7 +141,7 @@ def _bind(kernel: Kernel, arguments: tuple[Any, ...]) -> tuple[Binding, Scalars,
 def _leaf(value: np.ndarray, grad: np.ndarray | None) -> Foreign:
     if value.dtype.kind != "f":
         return Foreign(value, owner=value)
-    return Foreign(value, np.zeros_like(value) if grad is None else grad, owner=value)
+    return Foreign(value, accumulating(np.zeros_like(value) if grad is None else grad), owner=value)
 
 
 def is_array(value: Any) -> bool:

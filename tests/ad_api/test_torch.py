@@ -11,7 +11,7 @@ import stackgrad as sg
 import torch
 
 sys.path.append(str(Path(__file__).parent))
-from wrapped_kernels import Scaled, gather, in_place, noise, recurrence  # noqa: E402
+from wrapped_kernels import Scaled, gather, in_place, many_shares, noise, recurrence  # noqa: E402
 
 
 def tensors(dtype: Any = torch.float64) -> tuple[Any, Any]:
@@ -95,3 +95,36 @@ def test_losses_of_tapes() -> None:
         sg.ad.Tape(torch.zeros(2, requires_grad=True))
     with pytest.raises(sg.TapeError, match="torch.int64, which has no gradient"):
         sg.ad.Tape(torch.zeros(1, dtype=torch.int64))
+
+
+def test_half_precision() -> None:
+    """Gradients of f16 tensors are summed in f32, over launches too, and rounded into what torch holds."""
+    x = torch.ones(1, dtype=torch.float16, requires_grad=True)
+    sg.torch.wrap(many_shares, out={"y": ((1,), torch.float32)})(x).sum().backward()
+    assert x.grad.dtype == torch.float16 and x.grad.tolist() == [156.25]
+    x.grad = None
+    loss = sg.field(sg.f32, (), needs_grad=True)
+
+    @sg.kernel
+    def little(x: sg.types.ndarray()):
+        for _ in range(1):
+            loss[None] += sg.cast(x[0] * sg.cast(0.015625, sg.f16), sg.f32)
+
+    with sg.ad.Tape(loss):
+        for _ in range(4096):
+            little(x)
+    assert x.grad.tolist() == [64.0]
+
+
+def test_a_loss_in_half_precision() -> None:
+    x = torch.ones(1, dtype=torch.float16, requires_grad=True)
+    loss = torch.zeros(1, dtype=torch.float16, requires_grad=True)
+
+    @sg.kernel
+    def square(x: sg.types.ndarray(), loss: sg.types.ndarray()):
+        for _ in range(1):
+            loss[0] += x[0] * x[0]
+
+    with sg.ad.Tape(loss):
+        square(x, loss)
+    assert x.grad.tolist() == [2.0]

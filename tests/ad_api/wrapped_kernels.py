@@ -58,3 +58,10 @@ class Scaled:
     def apply(self, x: sg.types.ndarray(ndim=1), y: sg.types.ndarray(ndim=1)):
         for i in range(x.shape[0]):
             y[i] = x[i] * self.factor[None]
+
+
+@sg.kernel
+def many_shares(x: sg.types.ndarray(ndim=1), y: sg.types.ndarray(ndim=1)):
+    """y = [10,000 terms of x_0 / 64]."""
+    for _ in range(10_000):
+        y[0] += sg.cast(x[0] * sg.cast(0.015625, sg.f16), sg.f32)

@@ -17,7 +17,7 @@ from stackgrad.backends.base import Options
 from stackgrad.backends.launcher import Launcher
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import NotDifferentiable
-from stackgrad.compiler.ir.types import f16, f32, f64
+from stackgrad.compiler.ir.types import adjoint_type, f16, f32, f64
 from stackgrad.compiler.passes.widen import widen
 from stackgrad.harness.bounds import BoundedProgram, histogram, judge, overall, run_bounded
 from stackgrad.reference.launch import run
@@ -51,7 +51,7 @@ def directions(seed, dtype, lanes, tally):
     yield forward, arrays, list(arrays)
     final = {name: array.copy() for name, array in arrays.items()}
     run(forward.kernel, final, {})
-    seeds = {name + GRAD: rng.normal(size=lanes).astype(dtype.dtype) for name in random_bounded.REALS}
+    seeds = {name + GRAD: rng.normal(size=lanes).astype(adjoint_type(dtype).dtype) for name in random_bounded.REALS}
     try:
         yield prepare_reverse(kernel), final | seeds, list(seeds)
     except NotDifferentiable:

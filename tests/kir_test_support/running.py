@@ -98,10 +98,10 @@ def memory(kernel: Kernel, check: Check) -> tuple[dict[str, np.ndarray], dict[st
             continue
         arrays[param.name] = _array(param.name, param.type, check)
         if param.type.grad:
-            name = f"{param.name}.grad"
-            arrays[name] = np.zeros_like(arrays[param.name])
+            name, kind = f"{param.name}.grad", param.type.adjoint
+            arrays[name] = np.zeros(arrays[param.name].shape, kind.dtype.dtype)
             if param.name in check.seeds:
-                arrays[name] = read_array(check.seeds[param.name], param.type.dtype, param.type.ndim)
+                arrays[name] = read_array(check.seeds[param.name], kind.dtype, kind.ndim)
     _refuse_unknown(check, arrays, scalars)
     return arrays, scalars
 
@@ -133,7 +133,8 @@ def _refuse_unknown(check: Check, arrays: dict[str, np.ndarray], scalars: dict[s
 
 def dtype_of(kernel: Kernel, name: str) -> tuple[Scalar, int]:
     """Element type and rank of an array, or of its adjoint."""
-    kind = kernel.array_types()[name.removesuffix(".grad")]
+    types = kernel.array_types()
+    kind = types[name] if name in types else types[name.removesuffix(".grad")].adjoint
     return kind.dtype, kind.ndim
 
 

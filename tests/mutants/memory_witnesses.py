@@ -351,3 +351,20 @@ def _two_sines(f):
             y[i] = sg.sin(x[i]) + sg.sin(w[i] * 2.0)
 
     return k
+
+
+@witness("sum-kept-in-half")
+def _value_in_half_precision(f):
+    x, y = f.x, f.y
+
+    @sg.kernel
+    def k():
+        for i in range(4):
+            h = sg.cast(x[i], sg.f16)
+            a = h - sg.stop_grad(h)  # 0 however it is rounded
+            s = 0.0
+            for _ in range(3):
+                s += a * 1.000244140625  # a slope that half precision takes for 1, and that f32 holds
+            y[i] = s
+
+    return k

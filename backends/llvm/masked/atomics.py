@@ -6,6 +6,8 @@ once. Otherwise one active lane after the other makes its update.
 """
 from __future__ import annotations
 
+from functools import partial
+
 from ....compiler.ir import nodes as n
 from ....compiler.ir.types import Scalar, f16
 from ....compiler.passes.affine import is_own
@@ -26,7 +28,8 @@ def _atomic(e: LaneEmitter, stmt: n.Atomic) -> None:
     place, t = place_of(e, stmt)
     atomic = e.m.is_atomic(e.task, stmt.array)
     if place.kind == "uniform" and stmt.result not in e.u.read and _combines(e, stmt, t):
-        atomics.update(e, stmt.op, t, place.address, _combined(e, stmt, t), atomic)
+        update = partial(atomics.update, e, stmt.op, t, place.address, _combined(e, stmt, t))
+        atomics.where_shared(e, atomic, update)
     elif stmt.expected is None and place.kind != "uniform" and not atomic and _is_own(e, stmt):
         _vector_update(e, stmt, place, t)
     else:
@@ -101,11 +104,13 @@ def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: Place, t: Scalar, atomic:
         places = place.address
     values = [v for v in (stmt.value, stmt.expected) if v is not None]
     args = [places, e.flow.mask, *(to_memory(e, e.vector(v), t.is_bool) for v in values)]
-    function = e.m.helper(
-        f"sg.lanes.{'atomic' if atomic else 'plain'}.{stmt.op}.{t}.{e.lanes}", wide, [a.type for a in args],
-        lambda a, f: _in_order(a, f, stmt.op, t, atomic), WIDE,
-    )  # fmt: skip
-    e.values[stmt.result] = from_memory(e, e.b.call(function, args), t.is_bool)
+
+    def update(is_atomic: bool) -> ir.Value:
+        name = f"sg.lanes.{'atomic' if is_atomic else 'plain'}.{stmt.op}.{t}.{e.lanes}"
+        types = [a.type for a in args]
+        return e.b.call(e.m.helper(name, wide, types, lambda a, f: _in_order(a, f, stmt.op, t, is_atomic), WIDE), args)
+
+    e.values[stmt.result] = from_memory(e, atomics.where_shared(e, atomic, update), t.is_bool)
 
 
 def _in_order(a: Arith, function: ir.Function, op: str, t: Scalar, atomic: bool) -> None:

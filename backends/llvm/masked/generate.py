@@ -11,6 +11,7 @@ from ..target import Target
 from .compaction import selecting_function
 from .function import lowered, masked_function, runs_along_rows
 from .selection import selection
+from .worth import lanes_pay
 
 LANES = 64
 FEWER = ((24, LANES), (64, 32), (1 << 62, 16))
@@ -28,12 +29,15 @@ LOCAL_MEMORY = 1 << 17
 """Most bytes that the local arrays of a block may take of the stack of a thread."""
 
 
-def eligible(kernel: Kernel, index: int) -> bool:
-    """Whether a task has masked code: it is parallel, prints nothing, and its local arrays are not vast."""
+def eligible(kernel: Kernel, index: int, forced: bool = True) -> bool:
+    """Whether a task has masked code: it is parallel, prints nothing, and its local arrays are not vast.
+
+    forced: also where other code is thought to be faster.
+    """
     task = kernel.tasks[index]
-    if not task.is_parallel:
+    if not task.is_parallel or any(isinstance(s, n.Print) for s in walk(task.body)):
         return False
-    return not any(isinstance(s, n.Print) for s in walk(task.body)) and _local_bytes(kernel, index) * 4 <= LOCAL_MEMORY
+    return _local_bytes(kernel, index) * 4 <= LOCAL_MEMORY and (forced or lanes_pay(task))
 
 
 def _local_bytes(kernel: Kernel, index: int) -> int:
@@ -77,7 +81,9 @@ def lanes_by_task(kernel: Kernel, options: Options, target: Target) -> dict[int,
     """Lanes of each task that has masked code under these options."""
     if options.lanes == 0:
         return {}
-    return {k: lanes_of(kernel, k, options, target) for k in range(len(kernel.tasks)) if eligible(kernel, k)}
+    forced = options.lanes is not None
+    tasks = [k for k in range(len(kernel.tasks)) if eligible(kernel, k, forced)]
+    return {k: lanes_of(kernel, k, options, target) for k in tasks}
 
 
 def _function(m: ModuleState, index: int, lanes: int) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from ..compiler.ir.types import Scalar, from_dtype
 from ..fields import Array, MatrixArray
 from ..fields.conversions import as_numpy
+from ..halves import Accumulator
 from ..leaves import Misfit, foreign
 from ..session import RUNTIME
 from ..usage import FieldError, TapeError
@@ -68,7 +69,8 @@ class FieldLoss:
 
     def seed(self, cotangent: np.ndarray) -> None:
         """Overwrite the adjoint."""
-        self.tensor.grad.from_numpy(cotangent.astype(self.tensor.dtype.dtype))
+        grad = self.tensor.grad
+        grad.from_numpy(cotangent.astype(grad.dtype.dtype))
 
 
 @dataclass
@@ -99,7 +101,10 @@ class TorchLoss:
 
     def seed(self, cotangent: np.ndarray) -> None:
         """Overwrite the gradient buffer."""
-        self.grad[...] = cotangent
+        if isinstance(self.grad, Accumulator):
+            self.grad.store(cotangent)
+        else:
+            self.grad[...] = cotangent
         _end_tangents(self.grad)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends import words as w
-from ..compiler.ir.types import Scalar
+from ..compiler.ir.types import Scalar, adjoint_type
 from ..session import RUNTIME, stamp
 from ..usage import FieldError, GradientError, StaleFieldError
 from .conversions import as_numpy, convert, zeros
@@ -42,7 +42,8 @@ class Array(Exchange):
     """An array of one scalar type in runtime memory.
 
     shape: extents, () for a single number; None for an array that `place` gives memory later. needs_grad, needs_dual:
-    an adjoint, a tangent array of the same shape and dtype exists and has memory. version: changes with every write.
+    an adjoint, a tangent array of the same shape exists and has memory. They have the same dtype, but the adjoint of an
+    f16 array, to which many small numbers may be added, has f32. version: changes with every write.
     offset: the first index of each axis, () where indices begin at 0. exported: memory outside of the runtime's control
     can be written. name: for messages. words: what native code reads and writes of the array; see backends/words.py.
     buffer: the memory, which launches may be writing just now. owner: the thread that used its derivatives last.
@@ -163,7 +164,8 @@ class Array(Exchange):
         """The adjoint (kind "grad") or tangent ("dual") array, made without memory if there is none."""
         found: Array | None = self._grad if kind == "grad" else self._dual
         if found is None:
-            found = type(self)(self.dtype, None, f"{self.name}.{kind}" if self.name else None, is_grad=True)
+            dtype = adjoint_type(self.dtype) if kind == "grad" else self.dtype
+            found = type(self)(dtype, None, f"{self.name}.{kind}" if self.name else None, is_grad=True)
             found._companion = (kind, weakref.ref(self))
             found.layout, found.offset = self.layout, self.offset
             setattr(self, f"_{kind}", found)

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..compiler.frontend.aggregates import MatrixType
+from ..compiler.frontend.aggregates import MatrixType, adjoint_element
 from ..compiler.ir.types import Scalar
 from ..usage import FieldError
 from ..values import Matrix
@@ -99,18 +99,18 @@ class MatrixArray(Exchange):
     def grad(self) -> Self:
         """The adjoint, of the same shape and layout. Raises GradientError if it was made without needs_grad."""
         if self._grad is None or self._grad.storage is not self.storage.grad:
-            self._grad = self._beside(self.storage.grad)
+            self._grad = self._beside(self.storage.grad, adjoint_element(self.element))
         return self._grad  # type: ignore[return-value]
 
     @property
     def dual(self) -> Self:
         """The tangent, of the same shape and layout. Raises GradientError if it was made without needs_dual."""
         if self._dual is None or self._dual.storage is not self.storage.dual:
-            self._dual = self._beside(self.storage.dual)
+            self._dual = self._beside(self.storage.dual, self.element)
         return self._dual  # type: ignore[return-value]
 
-    def _beside(self, storage: Array | None) -> Self | None:
-        return None if storage is None else type(self)(self.element, storage, self.element_first)
+    def _beside(self, storage: Array | None, element: Any) -> Self | None:
+        return None if storage is None else type(self)(element, storage, self.element_first)
 
     def companion(self, kind: str) -> Self:
         """The adjoint ("grad") or tangent ("dual"), made without memory if there is none."""

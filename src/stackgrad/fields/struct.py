@@ -9,7 +9,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
-from ..compiler.frontend.aggregates import StructType
+from ..compiler.frontend.aggregates import StructType, adjoint_element
 from ..usage import FieldError, GradientError, close_names
 from ..values import Struct
 from ..values.struct import as_struct
@@ -95,8 +95,9 @@ class StructField(Field):
             raise self._missing(kind)
         if known is not None and all(known.members.get(n) is m for n, m in members.items()):
             return known
-        kept = tuple(entry for entry in self.type.members if entry[0] in members)
-        return StructField(StructType(self.type.name, kept), members, self.name and f"{self.name}.{kind}", self.layout)
+        kept = StructType(self.type.name, tuple(entry for entry in self.type.members if entry[0] in members))
+        element = adjoint_element(kept) if kind == "grad" else kept
+        return StructField(element, members, self.name and f"{self.name}.{kind}", self.layout)
 
     def _missing(self, kind: str) -> GradientError:
         return GradientError(f"{self.label} has no {kind}", f"make it with needs_{kind}=True")

@@ -1,0 +1,100 @@
+"""Whether a task is worth masked code: not where its time goes to memory that its lanes find apart.
+
+    for i in range(n):                      for i in range(n):
+        for j in range(m):                      x.grad[index[i]] += y.grad[i]
+            s += a[i, j]
+
+Left, one iteration goes along a row, which is the fastest there is, and neighbouring lanes are rows apart: each element
+comes from another line of the cache, and from few of its sets if rows are a power of two long. Right, updates of
+elements that lanes may share are made one by one, through memory. Arithmetic is what lanes are good at.
+"""
+from __future__ import annotations
+
+from ....compiler.ir import nodes as n
+from ....compiler.ir.nodes import Stmt, Task, Value
+from ....compiler.ir.ops import OPS
+from ....compiler.ir.walk import operands, walk_task
+from ....compiler.passes.affine import IndexForms
+from ..sharing import ADDITION, SPEEDUP, often_run
+
+Kind = str
+"""'run', one run of memory for all lanes, or one element; 'apart', an element for each lane anywhere; 'across', the
+same where a loop inside goes along that axis."""
+
+_ALONE = {
+    ("run", n.Load): 0.15, ("run", n.Store): 0.15, ("run", n.Atomic): 0.3,
+    ("apart", n.Load): 0.4, ("apart", n.Store): 0.4, ("apart", n.Atomic): 0.6,
+    ("across", n.Load): 0.15, ("across", n.Store): 0.15, ("across", n.Atomic): 0.3,
+}  # fmt: skip
+_LANES = {
+    ("run", n.Load): 0.04, ("run", n.Store): 0.04, ("run", n.Atomic): 0.08,
+    ("apart", n.Load): 0.6, ("apart", n.Store): 0.9, ("apart", n.Atomic): 1.4,
+    ("across", n.Load): 1.6, ("across", n.Store): 1.6, ("across", n.Atomic): 3.2,
+}  # fmt: skip
+"""Nanoseconds of an access of memory in the cache, for one iteration at a time and in a block of 64 lanes. Measured on
+a processor with AVX-512 (AMD EPYC)."""
+OTHERS = 0.75
+"""Part of the time of masked code that other code may take to be chosen: both are estimates."""
+_ORDINARY: dict[type[Stmt], float] = {
+    n.Cast: 0.6, n.Random: 8.0, n.StackPush: 1.0, n.StackTop: 0.5, n.StackTopAdjoint: 0.5, n.StackAccumulate: 1.0,
+    n.GetElement: 0.5, n.SetElement: 0.5, n.LocalArray: 4.0,
+}  # fmt: skip
+
+
+_PURE = (n.Op, n.Cast, n.BitCast, n.Load)
+"""What gives all lanes one value where its operands are alike."""
+
+
+def lanes_pay(task: Task) -> bool:
+    """Whether a parallel task is thought to run faster as masked code."""
+    accesses = _Accesses(task)
+    alone = lanes = 0.0
+    for stmt, often in often_run(task):
+        if isinstance(stmt, (n.Load, n.Store, n.Atomic)):
+            kind = accesses.kind(stmt)
+            alone += often * _ALONE[kind, type(stmt)]
+            lanes += often * _LANES[kind, type(stmt)]
+        else:
+            time = OPS[stmt.op].cost * ADDITION if isinstance(stmt, n.Op) else _ORDINARY.get(type(stmt), 0.0)
+            alone += often * time
+            lanes += often * time / SPEEDUP
+    return alone >= OTHERS * lanes
+
+
+class _Accesses:
+    """How the lanes of a task find the elements of its accesses. They are neighbours along the last axis of the box."""
+
+    def __init__(self, task: Task) -> None:
+        self.lane = task.indices[-1]
+        self.forms = IndexForms(task)
+        self.loops = {s.index for s in walk_task(task) if isinstance(s, n.For)}
+        self._known: dict[Value, bool] = {self.lane: True, **dict.fromkeys(task.indices[:-1], False)}
+        self._known.update(dict.fromkeys(self.loops, False))
+
+    def kind(self, stmt: n.Load | n.Store | n.Atomic) -> Kind:
+        """How lanes find the elements of an access."""
+        if not stmt.indices:
+            return "run"
+        last = self.forms.form(stmt.indices[-1])
+        if any(map(self._varies, stmt.indices[:-1])):
+            return "across" if any(abs(last.coefficient(v)) == 1 for v in self.loops) else "apart"
+        others = [s for s in last.symbols() if s != self.lane and isinstance(s, Value) and self._varies(s)]
+        return "run" if not others and last.coefficient(self.lane) in (0, 1) else "apart"
+
+    def _varies(self, value: Value) -> bool:
+        """Whether lanes may have different values. Locals are taken to vary, bounds of loops not to."""
+        pending = [value]
+        while pending:  # operands first; chains of sums may be longer than the interpreter's stack
+            stmt = self.forms.made.get(pending[-1])
+            inputs = operands(stmt) if isinstance(stmt, _PURE) else ()
+            missing = [v for v in inputs if v not in self._known]
+            if not missing:
+                top = pending.pop()
+                self._known.setdefault(top, self._decided(stmt))
+            pending += missing
+        return self._known[value]
+
+    def _decided(self, stmt: Stmt | None) -> bool:
+        if stmt is None or isinstance(stmt, (n.Const, n.Arg, n.Shape)):
+            return False
+        return not isinstance(stmt, _PURE) or any(self._known[v] for v in operands(stmt))

@@ -1,0 +1,126 @@
+"""Which tasks have masked code: those whose lanes do not lose by memory what they gain in arithmetic. And which updates
+are atomic where code that may run on several threads runs on one.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from stackgrad.backends.base import Draws, Options, Sizes
+from stackgrad.backends.cpu.backend import CpuBackend, CpuExecutable
+from stackgrad.backends.llvm import sharing, spread
+from stackgrad.backends.llvm.masked import eligible, lanes_by_task
+from stackgrad.compiler.driver import prepare_forward, prepare_reverse
+from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.parser import parse_kernel
+
+ROWS = """kernel rows(a: f32[2] grad, y: f32[1] grad) {
+  bounds { %0: i32 = const 0 %1: i32 = shape a, 0 } parallel %2: i32 in %0 .. %1 {
+    local s: f32
+    %4: i32 = const 0
+    %5: i32 = shape a, 1
+    for %6: i32 in %4 .. %5 {
+      %7: f32 = load a[%2, %6]
+      WORK
+      %8: f32 = get s
+      %9: f32 = add %8, %7
+      set s, %9
+    }
+    %10: f32 = get s
+    store y[%2], %10
+  }
+}"""
+COLUMNS = ROWS.replace("a[%2, %6]", "a[%6, %2]")
+GATHER = """kernel gather(x: f32[1] grad, y: f32[1] grad, at: i32[1]) {
+  bounds { %0: i32 = const 0 %1: i32 = shape y, 0 } parallel %2: i32 in %0 .. %1 {
+    %3: i32 = load at[%2]
+    %4: f32 = load x[%3]
+    store y[%2], %4
+  }
+}"""
+COPY = """kernel copy(x: f32[1] grad, y: f32[1] grad) {
+  bounds { %0: i32 = const 0 %1: i32 = shape y, 0 } parallel %2: i32 in %0 .. %1 {
+    %3: f32 = load x[%2]
+    store y[%2], %3
+  }
+}"""
+SINES = " ".join(f"%{k}: f32 = sin %{k - 1 if k > 20 else 7}" for k in range(20, 28))
+
+
+def with_work(text: str, work: str = "") -> str:
+    return text.replace("WORK", work).replace("add %8, %7", "add %8, %27" if work else "add %8, %7")
+
+
+@pytest.mark.parametrize(
+    ("text", "forward", "gradient"),
+    [
+        (with_work(ROWS), False, False), (with_work(ROWS, SINES), True, True), (with_work(COLUMNS), True, True),
+        (GATHER, True, False), (COPY, True, True),
+    ],
+    ids=["rows", "rows-of-sines", "columns", "gather", "copy"],
+)  # fmt: skip
+def test_tasks_that_walk_rows_or_update_one_by_one_have_no_lanes(text: str, forward: bool, gradient: bool) -> None:
+    kernel = parse_kernel(text)
+    for made, pays in ((prepare_forward(kernel).kernel, forward), (prepare_reverse(kernel).kernel, gradient)):
+        assert eligible(made, 0, forced=False) == pays and eligible(made, 0)
+        target = CpuBackend().target
+        assert bool(lanes_by_task(made, Options(), target)) == pays
+        assert lanes_by_task(made, Options(lanes=8), target) == {0: 8}
+
+
+@pytest.mark.parametrize("lanes", [None, 0, 8])
+def test_results_are_the_same(lanes: int | None) -> None:
+    """Whole numbers, so that no sum is rounded."""
+    a = np.arange(64 * 48, dtype=np.float32).reshape(64, 48)
+    arrays = {"a": a, "y": np.zeros(64, np.float32)}
+    execute(prepare_forward(parse_kernel(with_work(ROWS))).kernel, arrays, Options(lanes=lanes))
+    assert (arrays["y"] == a.sum(1)).all()
+    arrays |= {"a.grad": np.ones_like(a), "y.grad": np.arange(64, dtype=np.float32)}
+    execute(prepare_reverse(parse_kernel(with_work(ROWS))).kernel, arrays, Options(lanes=lanes))
+    assert (arrays["a.grad"] == 1 + np.arange(64)[:, None]).all() and not arrays["y.grad"].any()
+
+
+def execute(kernel: Kernel, arrays: Mapping[str, np.ndarray], options: Options) -> CpuExecutable:
+    made = CpuBackend().compile(kernel, options)
+    made.run(arrays, {}, Sizes(), Draws())
+    return made
+
+
+# ---- one thread and several ------------------------------------------------------------------------------------
+
+HISTOGRAM = """kernel histogram(at: i32[1], n: i32[1], last: i32[1]) {
+  bounds { %0: i32 = const 0 %1: i32 = shape at, 0 } parallel %2: i32 in %0 .. %1 {
+    %3: i32 = load at[%2]
+    %4: i32 = const 1
+    %5: i32 = atomic add n[%3], %4
+    %6: i32 = load last[%3]
+    %7: i32 = atomic cas last[%3], %4 expected %6
+  }
+}"""
+
+
+def test_code_for_several_threads_has_both_kinds_of_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "WORTH", float("inf"))
+    options = (Options(threads=k, lanes=0) for k in (4, 1))
+    several, alone = (CpuBackend().ir_text(parse_kernel(HISTOGRAM), k, optimise=False) for k in options)
+    assert "atomicrmw" in several and "cmpxchg" in several and "alone" in several
+    assert "atomicrmw" not in alone and "cmpxchg" not in alone
+
+
+@pytest.mark.parametrize("lanes", [0, 8])
+@pytest.mark.parametrize("pooled", [False, True])
+def test_no_update_is_lost(lanes: int, pooled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small loops on one thread between large ones on several; the word that tells which is zero after each."""
+    monkeypatch.setattr(sharing, "WORTH", float("inf"))
+    if pooled:
+        for name, value in (("ENOUGH", 0), ("SHARE", 1), ("CHUNK", 1)):
+            monkeypatch.setattr(spread, name, value)
+    kernel, random = parse_kernel(HISTOGRAM), np.random.default_rng(5)
+    made = CpuBackend().compile(kernel, Options(threads=4, lanes=lanes))
+    for size in (100_000, 10, 50_000, 300):
+        at = random.integers(0, 7, size).astype(np.int32)
+        arrays = {"at": at, "n": np.zeros(7, np.int32), "last": np.zeros(7, np.int32)}
+        made.run(arrays, {}, Sizes(), Draws())
+        assert (arrays["n"] == np.bincount(at, minlength=7)).all()
+        assert made._idle[-1].word(made.layout.shared_at) == 0
