@@ -1,0 +1,276 @@
+# ruff: noqa: B007 - loops that only count
+"""Arrays whose indices, or whose number of elements, are more than i32 holds, and loops of as many iterations.
+
+Memory of the arrays is zero pages of the system, of which a test touches a few. Loops that visit every element are run
+on the CPU alone (`test_every_...`); elsewhere loops begin where numbers are large.
+"""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from stackgrad import KernelTypeError
+from stackgrad.backends import registry
+
+MANY = 2**31 + 5
+ROWS, COLUMNS = 2**16 + 1, 2**15
+"""Of a box that has more than 2^31 elements, though no axis has."""
+
+
+@pytest.fixture(params=["reference", "cpu", "vulkan"])
+def arch(request: pytest.FixtureRequest) -> str:
+    """An executor, started."""
+    if request.param == "vulkan" and not registry.probe_all()["vulkan"].available:
+        pytest.skip("no Vulkan device")
+    sg.init(arch=request.param, default_fp=sg.f64)
+    return request.param
+
+
+def long() -> np.ndarray:
+    """Its last five elements are 1 to 5."""
+    made = np.zeros(MANY, np.int8)
+    made[-5:] = range(1, 6)
+    return made
+
+
+def test_every_element_of_an_axis() -> None:
+    sg.init(arch=sg.cpu)
+
+    @sg.kernel
+    def k(x: sg.types.ndarray(), found: sg.types.ndarray()):
+        for i in range(x.shape[0]):
+            if i >= 2147483648 - 2:
+                found[i - 2147483646] = x[i] + 1
+
+    found = np.zeros(7, np.int64)
+    k(long(), found)
+    assert found.tolist() == [1, 1, 2, 3, 4, 5, 6]
+
+def test_every_element_of_a_field() -> None:
+    sg.init(arch=sg.cpu)
+
+    x, found = sg.field(sg.i8, MANY), sg.field(sg.i64, 7)
+    x[MANY - 1] = 7
+
+    @sg.kernel
+    def k():
+        for i in x:
+            if i >= 2147483648 - 2:
+                found[i - 2147483646] = x[i] + 1
+
+    k()
+    assert found.to_numpy().tolist() == [1, 1, 1, 1, 1, 1, 8]
+
+def test_every_element_of_two_axes() -> None:
+    sg.init(arch=sg.cpu)
+
+    @sg.kernel
+    def k(x: sg.types.ndarray(), found: sg.types.ndarray()):
+        for I in sg.grouped(x):
+            if I[0] * x.shape[1] + I[1] >= ROWS * COLUMNS - 3:
+                found[I[1] - (x.shape[1] - 3)] = x[I] + I[0]
+
+    x, found = np.zeros((ROWS, COLUMNS), np.int8), np.zeros(3, np.int64)
+    x[-1, -3:] = [1, 2, 3]
+    k(x, found)
+    assert found.tolist() == [ROWS, ROWS + 1, ROWS + 2]
+
+
+@pytest.mark.usefixtures("arch")
+def test_the_last_elements_of_an_axis() -> None:
+    @sg.kernel
+    def k(x: sg.types.ndarray(), found: sg.types.ndarray()):
+        for i in range(x.shape[0] - 5, x.shape[0]):
+            found[i - (x.shape[0] - 5)] = x[i] * 10 + (i - 2147483648)
+
+    found = np.zeros(5, np.int64)
+    k(long(), found)
+    assert found.tolist() == [10, 21, 32, 43, 54]
+
+
+@pytest.mark.usefixtures("arch")
+def test_the_last_elements_of_a_field_in_a_serial_loop() -> None:
+    x, total = sg.field(sg.u8, MANY), sg.field(sg.i64, ())
+    x[MANY - 1], x[MANY - 3], x[4] = 200, 100, 1
+
+    @sg.kernel
+    def k():
+        for _ in range(1):
+            for i in range(x.shape[0] - 3, x.shape[0]):
+                total[None] += x[i]
+
+    k()
+    assert total[None] == 300
+
+
+@pytest.mark.usefixtures("arch")
+def test_a_field_of_vectors() -> None:
+    """2^30 vectors of 3: no axis is long, the storage has more than 2^31 numbers."""
+    x = sg.Vector.field(3, sg.i8, shape=2**30)
+    x[2**30 - 1] = [1, 2, 3]
+    found = sg.field(sg.i64, 3)
+
+    @sg.kernel
+    def k():
+        for i in range(x.shape[0] - 1, x.shape[0]):
+            for a in sg.static(range(3)):
+                found[a] = x[i][a] + i
+
+    k()
+    assert found.to_numpy().tolist() == [2**30, 2**30 + 1, 2**30 + 2]
+
+
+@pytest.mark.usefixtures("arch")
+def test_the_last_rows_of_two_axes() -> None:
+    @sg.kernel
+    def k(x: sg.types.ndarray(), found: sg.types.ndarray()):
+        for i, j in sg.ndrange((x.shape[0] - 1, x.shape[0]), (x.shape[1] - 3, x.shape[1])):
+            found[j - (x.shape[1] - 3)] = x[i, j] + (i * x.shape[1] + j)
+
+    x, found = np.zeros((ROWS, COLUMNS), np.int8), np.zeros(3, np.int64)
+    x[-1, -3:] = [1, 2, 3]
+    k(x, found)
+    assert found.tolist() == [ROWS * COLUMNS - 2, ROWS * COLUMNS, ROWS * COLUMNS + 2]
+
+
+@pytest.mark.usefixtures("arch")
+def test_a_product_of_extents() -> None:
+    """Of a wide array it is no number of 32 bits, whatever its axes are."""
+
+    @sg.kernel
+    def k(x: sg.types.ndarray(), found: sg.types.ndarray()):
+        n = x.shape[0] * x.shape[1]
+        for i in range(n - 2, n):
+            found[i - (n - 2)] = i
+
+    found = np.zeros(2, np.int64)
+    k(np.zeros((ROWS, COLUMNS), np.int8), found)
+    assert found.tolist() == [ROWS * COLUMNS - 2, ROWS * COLUMNS - 1]
+
+
+@pytest.mark.usefixtures("arch")
+def test_one_kernel_for_arrays_of_all_lengths() -> None:
+    """Calls like it stand ready in machine code after some: a longer array is not launched as a short one."""
+
+    @sg.kernel
+    def k(x: sg.types.ndarray(), found: sg.types.ndarray()):
+        for i in range(x.shape[0] - 2, x.shape[0]):
+            found[0] += i
+
+    short = np.zeros(9, np.int8)
+    empty, flat = np.zeros((2**33, 0), np.int8), np.zeros((3, 0), np.int8)
+
+    @sg.kernel
+    def extent(x: sg.types.ndarray(), found: sg.types.ndarray()):
+        for i in range(x.shape[0] - 1, x.shape[0]):
+            found[0] += i
+
+    for n in range(6):
+        found = np.zeros(1, np.int64)
+        k(short, found)
+        extent(flat, found)
+        assert found[0] == 15 + 2
+    found[0] = 0
+    k(long(), found)
+    assert found[0] == 2 * MANY - 3
+    found[0] = 0
+    extent(empty, found)
+    assert found[0] == 2**33 - 1
+    found[0] = 0
+    k(short, found)
+    assert found[0] == 15
+
+
+@pytest.mark.usefixtures("arch")
+def test_a_field_whose_indices_leave_32_bits() -> None:
+    """It is short, but begins far away."""
+    x = sg.field(sg.i64, 4, offset=2**31 - 2)
+
+    @sg.kernel
+    def k():
+        for i in x:
+            x[i] = i
+
+    k()
+    assert x.to_numpy().tolist() == [2**31 - 2, 2**31 - 1, 2**31, 2**31 + 1]
+
+
+@pytest.mark.usefixtures("arch")
+def test_gradient_at_large_indices() -> None:
+    wide, x, y = (np.zeros(MANY, np.int8), *(sg.field(sg.f64, 5, needs_grad=True) for _ in range(2)))
+    x.from_numpy(np.arange(1.0, 6.0))
+
+    @sg.kernel
+    def k(w: sg.types.ndarray()):
+        for i in range(w.shape[0] - 5, w.shape[0]):
+            p = 1.0
+            for j in range(w.shape[0] - 3, w.shape[0]):
+                p *= x[i - (w.shape[0] - 5)]
+            y[i - (w.shape[0] - 5)] = p
+
+    y.grad.fill(1.0)
+    k(wide)
+    k.grad(wide)
+    np.testing.assert_array_equal(y.to_numpy(), np.arange(1.0, 6.0) ** 3)
+    np.testing.assert_array_equal(x.grad.to_numpy(), 3 * np.arange(1.0, 6.0) ** 2)
+
+
+@pytest.mark.parametrize("bound", [2**31 + 3, -(2**33)])
+@pytest.mark.usefixtures("arch")
+def test_loops_between_large_numbers(bound: int) -> None:
+    found = sg.field(sg.i64, 2)
+
+    @sg.kernel
+    def literal():
+        for i in range(bound, bound + 4):
+            found[0] += i
+
+    @sg.kernel
+    def given(begin: sg.i64, end: sg.i64):
+        for i in range(begin, end):
+            found[1] += i
+        for _ in range(1):
+            for i in range(end - 1, begin - 1, -1):
+                found[1] += i
+
+    literal()
+    given(bound, bound + 4)
+    assert found.to_numpy().tolist() == [4 * bound + 6, 2 * (4 * bound + 6)]
+
+
+# ---- refused ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("arch")
+def test_a_kernel_as_text_that_reads_a_long_extent_in_32_bits() -> None:
+    k = sg.kernel_from_text(
+        """
+        kernel k(x: i8[1], y: i64[1]) {
+          serial {
+            %0: i32 = shape x, 0
+            %1: i64 = cast %0
+            %2: i64 = const 0
+            store y[%2], %1
+          }
+        }
+        """
+    )
+    found = np.zeros(1, np.int64)
+    k(x=np.zeros(7, np.int8), y=found)
+    with pytest.raises(KernelTypeError, match=f"array x is of {MANY} elements along axis 0.*reads that extent as i32"):
+        k(x=long(), y=found)
+    assert found[0] == 7
+
+
+@pytest.mark.usefixtures("arch")
+def test_a_view_that_ends_behind_the_last_number_of_32_bits() -> None:
+    @sg.kernel
+    def k(v: sg.BufferView, found: sg.types.ndarray()):
+        for i in range(v.shape[0]):
+            found[0] += v[i]
+
+    x = sg.ndarray(sg.i8, MANY)
+    found = np.zeros(1, np.int64)
+    k(sg.BufferView(x, 5, 7), found)
+    with pytest.raises(KernelTypeError, match=f"a view of 6 elements from {MANY - 6} on is given.*2147483648"):
+        k(sg.BufferView(x, MANY - 6, 6), found)
