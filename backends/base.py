@@ -40,7 +40,8 @@ class Options:
     threads: most threads that a launch may use. Debug builds run one iteration after another: lanes 0, threads 1.
     debug_info: machine code carries the user's lines, for debuggers and profilers. deterministic: the same launches on
     the same machine give the same bits, whatever the threads do: sums over a task's iterations are added up in one
-    order, and tasks in which another order of updates would show run on one thread.
+    order, and tasks in which another order of updates would show run on one thread. interruptible: loops that may run
+    for ever look for signals too, on a CPU; other code does between tasks and between parts of parallel loops.
     """
 
     debug: bool = False
@@ -50,6 +51,7 @@ class Options:
     threads: int = 1
     debug_info: bool = False
     deterministic: bool = False
+    interruptible: bool = False
 
     def __post_init__(self) -> None:
         if self.lanes and self.lanes & (self.lanes - 1):

@@ -17,6 +17,7 @@ from . import ir
 from .capacity import filled_for, room_for
 from .emit import Emitter
 from .errors import FAILED, report
+from .polls import tick
 from .pop_groups import PopGroups, trips_at_once
 from .reach import first_is_apart
 from .stack_state import Cursor
@@ -216,6 +217,7 @@ def _body(e: Emitter, stmt: n.For | n.While, frame: Frame, header: ir.Block) -> 
     e.flow.block(stmt.body)
     e.flow.frames.pop()
     e.flow.go(frame.latch)
+    tick(e, stmt)
     if stmt.stop is None:
         count = trips_at_once(e, stmt)
         e.b.branch(header, e.m.module.unrolled(count) if count > 1 else "")
