@@ -110,6 +110,13 @@ class Draws:
     launch: int = 0
 
 
+@runtime_checkable
+class Limited(Protocol):
+    """A backend that knows how many bytes the adstacks of a launch can have at most, and who says so."""
+
+    def most_bytes(self) -> tuple[int, str]: ...
+
+
 class Executable(Protocol):
     """A compiled kernel. growths: how often a launch of it made the adstack heap larger."""
 

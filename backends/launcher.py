@@ -56,7 +56,7 @@ class Launcher:
         self._counting = None if lowered.counting is None else Counting(lowered, backend, options)
         self._finder = None if lowered.sizes is None else SizeFinder(lowered.kernel, lowered.sizes, backend, options)
         self._sizes: dict[object, Sizes] = {}
-        self._last: Sizes = NO_SIZES
+        self._last = self._fitting = NO_SIZES
         self._source = "fixed"
         self._standing: dict[int, Sizes] = {}
         self._debug = os.environ.get("STACKGRAD_DEBUG_ADSTACK", "0") not in ("", "0")
@@ -98,6 +98,9 @@ class Launcher:
         self, executable: Executable, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None
     ) -> None:
         sizes = self._find_sizes(arrays, scalars, draws, versions)
+        if self._counting is not None and sizes is not self._fitting:
+            self._counting.refuse_beyond(sizes, self._source == "counted")
+            self._fitting = sizes
         if self._debug:
             for use in self.usage():
                 print(describe(use), file=sys.stderr)

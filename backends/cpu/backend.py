@@ -232,6 +232,10 @@ class CpuBackend:
         """A row for each thread, or each of its lanes: an iteration begins when the one before it has given it back."""
         return stacks.place(kernel, lay_out(kernel), options, self.target).flights(sizes)[task]
 
+    def most_bytes(self) -> tuple[int, str]:
+        """(bytes that the adstacks of a launch can have, who says so)."""
+        return self.heap.most_bytes()
+
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Adstack memory by slab: bytes held now, and the most since the last reset."""
         return self.heap.report()

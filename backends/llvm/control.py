@@ -214,10 +214,10 @@ def _body(e: Emitter, stmt: n.For | n.While, frame: Frame, header: ir.Block) -> 
     """The body and the latch, which tests `until` and goes back to the header."""
     assert frame.latch is not None
     e.flow.frames.append(frame)
+    tick(e, stmt)
     e.flow.block(stmt.body)
     e.flow.frames.pop()
     e.flow.go(frame.latch)
-    tick(e, stmt)
     if stmt.stop is None:
         count = trips_at_once(e, stmt)
         e.b.branch(header, e.m.module.unrolled(count) if count > 1 else "")
