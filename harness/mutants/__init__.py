@@ -7,14 +7,16 @@ The list is closed: a mutant is a row of one of the modules below. Nothing in th
 """
 from __future__ import annotations
 
-from . import adjoints, blocks, lanes, launches, loops, lowering, memory, rules, saving, shaders, sizes, tangents
+from . import adjoints, blocks, extents, lanes, launches, loops, lowering, memory, rules, saving, shaders, sizes, tangents
 from .planting import Mutant, patched, patched_row
 
 __all__ = ["MUTANTS", "Mutant", "patched", "patched_row"]
 
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
-    for module in (adjoints, loops, saving, memory, rules, tangents, lowering, launches, lanes, sizes, shaders, blocks)
+    for module in (
+        adjoints, loops, saving, memory, rules, tangents, lowering, launches, lanes, sizes, shaders, blocks, extents,
+    )
     for mutant in module.MUTANTS
 }
 """Every mutant by name."""

@@ -274,3 +274,82 @@ def test_a_view_that_ends_behind_the_last_number_of_32_bits() -> None:
     k(sg.BufferView(x, 5, 7), found)
     with pytest.raises(KernelTypeError, match=f"a view of 6 elements from {MANY - 6} on is given.*2147483648"):
         k(sg.BufferView(x, MANY - 6, 6), found)
+
+
+# ---- products ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("arch")
+def test_a_product_that_leaves_32_bits_is_no_bound() -> None:
+    """50,000 times 50,000 is below 0 in i32: a loop of so many iterations would run none."""
+    x, count = sg.field(sg.f32, 50000), sg.field(sg.i32, ())
+
+    @sg.kernel
+    def of_extents():
+        for i in range(x.shape[0] * x.shape[0]):
+            count[None] += 1
+
+    @sg.kernel
+    def of_numbers(n: sg.i32, m: sg.i32):
+        for i in range(3, n * m - 2):
+            count[None] += 1
+
+    @sg.kernel
+    def of_a_local(y: sg.types.ndarray(), n: sg.i32):
+        many = n * y.shape[0]
+        for i in range(many):
+            count[None] += 1
+
+    @sg.kernel
+    def inside(n: sg.i32):
+        for i in range(1):
+            for j in range(n * n):
+                count[None] += 1
+
+    @sg.kernel
+    def guarded(n: sg.i32):
+        for i in range(1):
+            if n < 1000:
+                for j in range(n * n):
+                    count[None] += 1
+
+    count[None] = 0
+    guarded(50000)
+    guarded(5)
+    assert count[None] == 25
+    y = np.zeros(50000, np.float32)
+    with pytest.raises(KernelTypeError, match="bound of this loop is 2500000000, and -1794967296 in i32") as got:
+        of_extents()
+    assert "range(x.shape[0] * x.shape[0])" in str(got.value)
+    for n in range(1, 7):
+        count[None] = 0
+        of_numbers(n, 3)
+        of_a_local(y[:n], 2)
+        inside(n)
+        assert count[None] == max(3 * n - 5, 0) + 2 * n + n * n
+    for launch in (lambda: of_numbers(50000, 50000), lambda: of_a_local(y, 50000), lambda: inside(50000)):
+        with pytest.raises(KernelTypeError, match="bound of this loop is (2500000000|2499999998)"):
+            launch()
+    count[None] = 0
+    of_numbers(2, 4)
+    assert count[None] == 3
+
+
+@pytest.mark.usefixtures("arch")
+def test_a_product_that_leaves_32_bits_is_no_bound_of_a_gradient() -> None:
+    x, y = (sg.field(sg.f64, 3, needs_grad=True) for _ in range(2))
+
+    @sg.kernel
+    def k(n: sg.i32):
+        for i in x:
+            v = x[i]
+            for _ in range(n * n):
+                v *= x[i]
+            y[i] = v
+
+    with pytest.raises(KernelTypeError, match="bound of this loop is 2500000000"):
+        k.grad(50000)
+    x.fill(2.0)
+    y.grad.fill(1.0)
+    k.grad(1)
+    assert x.grad.to_numpy().tolist() == [4.0] * 3

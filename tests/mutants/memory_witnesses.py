@@ -351,3 +351,15 @@ def _two_sines(f):
             y[i] = sg.sin(x[i]) + sg.sin(w[i] * 2.0)
 
     return k
+
+
+@witness("wrong-extent")
+def _loop_over_an_array(f):
+    x, y = f.x, f.y
+
+    @sg.kernel
+    def k():
+        for i in y:
+            y[i] = y[i] + 2.0 * x[i]
+
+    return k
