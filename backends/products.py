@@ -3,9 +3,9 @@
     for i in range(n * n)        n: i32 = 50000        2500000000 iterations, which i32 takes for -1794967296, none
 
 Integers of kernels wrap, and a bound that has wrapped is another number of iterations without a word. So where a bound
-is computed by a multiplication or a shift from what a launch gives, arguments and extents, it is computed once more in
-whole numbers before each launch with other ones, if it is certain that the loop runs. Sums alone are not looked at: each would cost a look for the few that
-come as far.
+is computed by a multiplication from what a launch gives, arguments and extents, and it is certain that the loop runs,
+it is computed once more in whole numbers before each launch with other ones. Sums alone are not looked at: each would
+cost a look for the few that come as far.
 """
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Product:
 
 
 class Products:
-    """The bounds of a kernel that are looked at. scalars, shapes: arguments, and arrays whose extents, they are made of."""
+    """The bounds of a kernel that are looked at, made of these arguments and the extents of these arrays."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel

@@ -108,7 +108,7 @@ class Counting(Slice):
         return self.backend.duplicate(array) if isinstance(self.backend, Remote) else array.copy()
 
     def count(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
-        """Run the counting kernel; what it stores to is a copy. Where no memory holds what is counted, it may be more."""
+        """Run the counting kernel; what it stores to is a copy. What no memory holds may be more than is found."""
         depths = np.zeros(len(self.slots), np.int64)
         totals = np.zeros_like(depths)
         rows = np.zeros(len(SLABS) * self.tasks, np.int64)
@@ -143,9 +143,10 @@ class Counting(Slice):
     def _refusal(self, task: int, bytes_of: Mapping[StackAlloca, int], more: str) -> str:
         stack = max(bytes_of, key=lambda s: bytes_of[s])
         span, slots = self.counted.span(stack.loc), bytes_of[stack] // _slot_bytes(stack)
+        whole, (room, owner) = sum(bytes_of.values()), self._room
         lines = [
-            f"kernel {self.counted.name}, task {task}: the adstacks of one iteration need {sum(bytes_of.values())} bytes"
-            f"{more}, and {self._room[1]} {self._room[0]} bytes; nothing was run",
+            f"kernel {self.counted.name}, task {task}: the adstacks of one iteration need {whole} bytes{more}, and "
+            f"{owner} {room} bytes; nothing was run",
             f"most of it, {bytes_of[stack]} bytes{more}, for the history of {stack.variable or stack.stack}: {slots} "
             f"slots{more} of {_slot_bytes(stack)} bytes",
             *(span.render().splitlines() if span else ()),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from string import Template
 
-from .pool_platform import SIGNALS, Platform
+from .pool_platform import SERIAL, SIGNALS, Platform
 
 MOST_WORKERS = 1024
 _FAULTS = (4, 5, 6, 8, 11)
@@ -29,40 +29,20 @@ def pool_code(platform: Platform, spin_worker: int = 2000, spin_launcher: int = 
 
     `sg.pool.run(function, block, total, grain, threads, poll) -> status` calls `function(block, first, last, 1, row)`
     for runs of `grain` iterations (the last one may be shorter) until all of 0 .. total are done; rows are below
-    `threads`, and no two calls at one time have the same row. Behind each run the launching thread asks `poll(block)`.
-    After a status of either that is not 0 no further run is begun, and it is given back. `sg.pool.stop()` ends the workers; `sg.pool.forget()` is for a process that has none, since it was
-    forked; `sg.pool.workers()` is the number of threads made, `sg.pool.jobs()` that of runs that had the workers.
+    `threads`, and no two calls at one time have the same row. Behind its runs the launching thread asks `poll(block)`.
+    After a status of either that is not 0 no run is begun, and it is given back. `sg.pool.stop()` ends the workers;
+    `sg.pool.forget()` is for a forked process; `sg.pool.workers()`, `sg.pool.jobs()`: threads made, runs that had them.
     """
     if platform.signals == "none":
-        return _SERIAL
-    head = SIGNALS[platform.signals]
+        return SERIAL
     faults = enumerate((*_FAULTS, platform.bus))
     deletions = "\n".join(f"  %gone.{k} = call i32 @sigdelset(ptr %all, i32 {number})" for k, number in faults)
     body = Template(_POOL).substitute(
         pause=platform.pause, note=platform.note, adopt=platform.adopt, set_mask=platform.set_mask,
         spin_worker=spin_worker, spin_launcher=spin_launcher, most=MOST_WORKERS, deletions=deletions,
     )  # fmt: skip
-    return head + body
+    return SIGNALS[platform.signals] + body
 
-
-_SERIAL = """
-define i32 @sg.pool.run(ptr %f, ptr %block, i64 %total, i64 %grain, i64 %threads, ptr %poll) nounwind {
-  %status = call i32 %f(ptr %block, i64 0, i64 %total, i64 1, i64 0)
-  ret i32 %status
-}
-define void @sg.pool.stop() nounwind {
-  ret void
-}
-define void @sg.pool.forget() nounwind {
-  ret void
-}
-define i64 @sg.pool.workers() nounwind {
-  ret i64 0
-}
-define i64 @sg.pool.jobs() nounwind {
-  ret i64 0
-}
-"""
 
 _POOL = """
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
@@ -119,7 +99,7 @@ run:
   %got = call i32 %f(ptr %block, i64 %first, i64 %last, i64 1, i64 %row)
   %well = icmp eq i32 %got, 0
   br i1 %well, label %ask, label %fail
-ask:
+ask:                                      ; the launching thread alone
   %launches = icmp eq i64 %row, 0
   br i1 %launches, label %poll, label %claim
 poll:
@@ -324,21 +304,19 @@ entry:
   %got = extractvalue { i64, i1 } %try, 1
   br i1 %got, label %staff, label %alone
 alone:
-  %from = phi i64 [0, %entry], [%to, %asks]
+  %from = phi i64 [0, %entry], [%to, %part]
   %left = icmp ult i64 %from, %total
   br i1 %left, label %part, label %ended
 part:
   %next = add i64 %from, %grain
   %to = call i64 @llvm.umin.i64(i64 %next, i64 %total)
   %own = call i32 %f(ptr %block, i64 %from, i64 %to, i64 1, i64 0)
-  %own.well = icmp eq i32 %own, 0
-  br i1 %own.well, label %asks, label %ended
-asks:
   %says = call i32 %poll(ptr %block)
-  %says.well = icmp eq i32 %says, 0
-  br i1 %says.well, label %alone, label %ended
+  %worse = or i32 %own, %says
+  %well = icmp eq i32 %worse, 0
+  br i1 %well, label %alone, label %ended
 ended:
-  %last = phi i32 [0, %alone], [%own, %part], [%says, %asks]
+  %last = phi i32 [0, %alone], [%worse, %part]
   ret i32 %last
 staff:
   %helpers = sub i64 %threads, 1

@@ -188,8 +188,8 @@ class Emitter(Arith):
     block, once each: the block does not change during a launch. box: where begins and extents of the task's axes are,
     if not in the block. partners: results of operations to come. private: what this thread keeps of updates that it
     makes at the end of the task. failed: where an iteration goes that has recorded an error, if not out of the
-    function. ticks: counts rounds of loops, see polls.py. late: where writes to memory are put off, what makes them. numbered: arrays of which the element at the
-    task's own indices has the number of the iteration.
+    function. ticks: counts rounds of loops, see polls.py. late: where writes to memory are put off, what makes them.
+    numbered: arrays of which the element at the task's own indices has the number of the iteration.
     """
 
     flow: Branching

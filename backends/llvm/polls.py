@@ -81,6 +81,5 @@ def tick(e: Emitter, loop: n.For | n.While) -> None:
     rounds = b.add(b.load(counter, I64), const(I64, 1))
     b.store(rounds, counter)
     turn = b.icmp_unsigned("==", b.and_(rounds, const(I64, ROUNDS - 1)), const(I64, 0))
-    with b.if_then(turn):
-        with b.if_then(poll(e.m, b, e.argument_block)):
-            b.ret(const(I32, FAILED))
+    with b.if_then(turn), b.if_then(poll(e.m, b, e.argument_block)):
+        b.ret(const(I32, FAILED))

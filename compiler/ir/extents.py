@@ -1,7 +1,8 @@
 """Extents of arrays, as kernels hold them: in 32 bits, or in 64 where an array is *wide*.
 
-Indices of a wide array, or the number of its elements, are more than i32 holds. A kernel is traced anew for wide arrays,
-so that others pay nothing; one that reads an extent of 2^31 or more in 32 bits would see another number, and is refused.
+Indices of a wide array, or the number of its elements, are more than i32 holds. A kernel is traced anew for wide
+arrays, so that others pay nothing; one that reads an extent of 2^31 or more in 32 bits would see another number, and is
+refused.
 """
 from __future__ import annotations
 

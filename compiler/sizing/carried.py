@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir import nodes as n
+from ..ir.types import Scalar
 from . import algebra as a
 from . import ranges
 from . import spans as s

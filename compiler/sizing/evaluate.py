@@ -1,8 +1,8 @@
 """Size expressions evaluated on NumPy arrays, all points of a range at a time.
 
 Numbers are Python's, and what is found saturates at the ends of 64 bits, as sums over ranges do. A state that an
-expression does not describe (an index outside its array, a divisor of 0), or in which other arithmetic of vectors leaves
-64 bits, raises Inexact: then the counting kernel decides.
+expression does not describe (an index outside its array, a divisor of 0), or in which other arithmetic of vectors
+leaves 64 bits, raises Inexact: then the counting kernel decides.
 """
 from __future__ import annotations
 

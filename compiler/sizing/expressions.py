@@ -152,7 +152,10 @@ ZERO, ONE, TRUE, FALSE = const(0), const(1), const(True), const(False)
 def _bounds(dtype: Scalar) -> tuple[Number, Number]:
     if dtype.is_real:
         return -INFINITY, INFINITY
-    return (0, 1) if dtype.is_bool else bounds_of(dtype) if dtype.bits <= 32 else (max(bounds_of(dtype)[0], WIDE[0]), WIDE[1])
+    if dtype.is_bool:
+        return 0, 1
+    low, high = bounds_of(dtype)
+    return max(low, WIDE[0]), min(high, WIDE[1])
 
 
 def bounds_of(dtype: Scalar) -> tuple[int, int]:

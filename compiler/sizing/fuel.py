@@ -67,7 +67,7 @@ class _Ender:
                 slot = b.const(self.slots[name][0], i64)
                 b.if_(b.op("cmp_gt", b.load(self.depths, (slot,), i64), self.most[name]), [n.Return()])
         self.next_id = b.next_id
-        return replace(task, body=(*b.take(), *self._block(task.body, False)))
+        return replace(task, body=(*b.take(), *self._plain(task.body)))
 
     def _counted(self, block: Block) -> dict[str, None]:
         """Locals of depths that a block sets, each once."""
@@ -79,14 +79,20 @@ class _Ender:
         for stmt in block:
             if isinstance(stmt, (n.For, n.While)):
                 is_long = _is_long(stmt)
-                out.append(map_blocks(stmt, lambda inner, is_long=is_long: self._block(inner, is_long)))
+                out.append(map_blocks(stmt, self._looking if is_long else self._plain))
                 for name in self._counted((stmt,)) if looks and not is_long else ():
                     out += self._look(name, None, stmt.loc)
                 continue
-            out.append(map_blocks(stmt, lambda inner: self._block(inner, looks)))
+            out.append(map_blocks(stmt, self._looking if looks else self._plain))
             if looks and isinstance(stmt, n.Set) and stmt.var in self.slots:
                 out += self._look(stmt.var, stmt.value, stmt.loc)
         return tuple(out)
+
+    def _looking(self, block: Block) -> Block:
+        return self._block(block, True)
+
+    def _plain(self, block: Block) -> Block:
+        return self._block(block, False)
 
     def _look(self, name: str, depth: Value | None, loc: int) -> Block:
         """End the iteration if a depth is more than there is room for."""

@@ -4,7 +4,8 @@
 
 Ranges that are alike share one loop. Sums over ranges saturate where they could leave 64 bits. `$inexact` becomes 1
 where the expressions do not describe the state: a limit is passed, an index is outside its array (the element is not
-read), a divisor is 0, other arithmetic leaves 64 bits. So the kernel needs no check of its own and can be made by any backend.
+read), a divisor is 0, other arithmetic leaves 64 bits. So the kernel needs no check of its own and can be made by any
+backend.
 """
 from __future__ import annotations
 

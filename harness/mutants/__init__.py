@@ -7,7 +7,21 @@ The list is closed: a mutant is a row of one of the modules below. Nothing in th
 """
 from __future__ import annotations
 
-from . import adjoints, blocks, extents, lanes, launches, loops, lowering, memory, rules, saving, shaders, sizes, tangents
+from . import (
+    adjoints,
+    blocks,
+    extents,
+    lanes,
+    launches,
+    loops,
+    lowering,
+    memory,
+    rules,
+    saving,
+    shaders,
+    sizes,
+    tangents,
+)
 from .planting import Mutant, patched, patched_row
 
 __all__ = ["MUTANTS", "Mutant", "patched", "patched_row"]

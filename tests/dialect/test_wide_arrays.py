@@ -238,7 +238,7 @@ def test_loops_between_large_numbers(bound: int) -> None:
     assert found.to_numpy().tolist() == [4 * bound + 6, 2 * (4 * bound + 6)]
 
 
-# ---- refused ------------------------------------------------------------------------------------------------------------
+# ---- refused --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("arch")
@@ -276,7 +276,7 @@ def test_a_view_that_ends_behind_the_last_number_of_32_bits() -> None:
         k(sg.BufferView(x, MANY - 6, 6), found)
 
 
-# ---- products ------------------------------------------------------------------------------------------------------------
+# ---- products -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("arch")
@@ -353,3 +353,24 @@ def test_a_product_that_leaves_32_bits_is_no_bound_of_a_gradient() -> None:
     y.grad.fill(1.0)
     k.grad(1)
     assert x.grad.to_numpy().tolist() == [4.0] * 3
+
+
+def test_a_while_of_more_rounds_than_32_bits_count() -> None:
+    """It saves nothing for a round, so its gradient is the loop the other way round, as often."""
+    sg.init(arch=sg.cpu, default_fp=sg.f64)
+    x, y = (sg.field(sg.f64, 1, needs_grad=True) for _ in range(2))
+
+    @sg.kernel
+    def k(many: sg.i64):
+        for i in x:
+            total = 0.0
+            n = sg.i64(0)
+            while n < many:
+                total += x[i]
+                n += 1
+            y[i] = total
+
+    x.fill(1.0)
+    y.grad.fill(1.0)
+    k.grad(2**31 + 2**20)
+    assert x.grad[0] == 2**31 + 2**20

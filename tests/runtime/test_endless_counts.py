@@ -52,7 +52,7 @@ def test_a_bound_that_is_an_argument(arch: str) -> None:
             y[i] = v
 
     y.grad.fill(1.0)
-    with pytest.raises(DeviceError, match=f"one iteration need {8 * MANY} bytes, and .* has .*; nothing was run") as got:
+    with pytest.raises(DeviceError, match=f"one iteration need {8 * MANY} bytes, and .*; nothing was run") as got:
         k.grad(MANY)
     assert f"{MANY} slots of 8 bytes" in str(got.value) and "for _ in range(n):" in str(got.value)
     k.grad(2)

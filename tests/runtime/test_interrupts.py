@@ -184,4 +184,5 @@ def test_ctrl_c(body: str, threads: int, tmp_path: Path) -> None:
     file.write_text(_HEAD.replace("THREADS", str(threads)) + textwrap.dedent(body))
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split()[-2:] == ["interrupted", "right"] and "ignored" not in done.stderr, done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    assert done.stdout.split()[-2:] == ["interrupted", "right"] and "ignored" not in said, said
