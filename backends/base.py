@@ -40,8 +40,10 @@ class Options:
     threads: most threads that a launch may use. Debug builds run one iteration after another: lanes 0, threads 1.
     debug_info: machine code carries the user's lines, for debuggers and profilers. deterministic: the same launches on
     the same machine give the same bits, whatever the threads do: sums over a task's iterations are added up in one
-    order, and tasks in which another order of updates would show run on one thread. interruptible: loops that may run
-    for ever look for signals too, on a CPU; other code does between tasks and between parts of parallel loops.
+    order, and tasks in which another order of updates would show run on one thread. interruptible: on a CPU, loops that
+    may run for ever look for signals too, as all code does between tasks and between parts of parallel loops, and a
+    launch that they make long ends with `TooLong`, after a second or so; unless it is `endless`, as code is that ends by
+    itself.
     """
 
     debug: bool = False
@@ -52,6 +54,7 @@ class Options:
     debug_info: bool = False
     deterministic: bool = False
     interruptible: bool = False
+    endless: bool = False
 
     def __post_init__(self) -> None:
         if self.lanes and self.lanes & (self.lanes - 1):
@@ -108,6 +111,10 @@ class Draws:
 
     seed: int = 0
     launch: int = 0
+
+
+class TooLong(Exception):
+    """A launch of interruptible code has ended because its loops ran for long. What it wrote is void."""
 
 
 @runtime_checkable

@@ -14,7 +14,9 @@ import numpy as np
 from ..compiler.errors import DeviceError
 from ..compiler.ir.nodes import Arg, Atomic, Kernel, Load, Random, Shape, StackAlloca
 from ..compiler.ir.walk import walk, walk_kernel
-from .base import SLABS, Arrays, Backend, Draws, Executable, Limited, Options, Remote, Scalars, Sizes
+from ..compiler.sizing.count import count_within
+from ..compiler.sizing.fuel import ROOM
+from .base import SLABS, Arrays, Backend, Draws, Executable, Limited, Options, Remote, Scalars, Sizes, TooLong
 from .host_memory import memory_of_machine
 from .lowered import Lowered, Marking
 from .profiling import execute
@@ -22,9 +24,6 @@ from .profiling import execute
 DEPTHS, ROWS, TOTALS = "$depths", "$rows", "$totals"
 """Arrays that the counting kernel fills: the depth of each stack in order of text; three rows a task, as SLABS; the sum
 of the depths of each stack over all iterations."""
-
-ROOM = "$room"
-"""What a counting kernel takes that ends when there is more to count than memory can hold: bytes for one iteration."""
 
 CONFLICTS, PLANES = "$conflicts", 3
 """What a marking kernel fills beside the marks; numbers for each element of a marked array."""
@@ -98,7 +97,9 @@ class Counting(Slice):
         own = frozenset((DEPTHS, ROWS, TOTALS, ROOM))
         super().__init__(lowered.counting, own, backend, replace(options, interruptible=True))
         self.counted = lowered.kernel
-        self.may_be_endless = any(p.name == ROOM for p in lowered.counting.params)
+        self.may_be_endless = False
+        if not getattr(backend, "ends_long_launches", False):
+            self._end_with_memory()
         self.shadow = tuple(sorted(lowered.shadow))
         self.slots = [s for s in walk_kernel(lowered.kernel) if isinstance(s, StackAlloca)]
         self.tasks = len(lowered.kernel.tasks)
@@ -107,17 +108,30 @@ class Counting(Slice):
         """Other memory with the same content, where the backend has its arrays."""
         return self.backend.duplicate(array) if isinstance(self.backend, Remote) else array.copy()
 
+    def _end_with_memory(self) -> None:
+        """From now on, counts end where no memory could hold what they count, which takes lanes a third longer."""
+        self.kernel = count_within(self.counted, self.kernel)
+        self.options = replace(self.options, endless=True)
+        self.executable, self.may_be_endless = None, any(p.name == ROOM for p in self.kernel.params)
+
     def count(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
         """Run the counting kernel; what it stores to is a copy. What no memory holds may be more than is found."""
+        try:
+            return self._count(arrays, scalars, draws)
+        except TooLong:
+            self._end_with_memory()
+            return self._count(arrays, scalars, draws)
+
+    def _count(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
         depths = np.zeros(len(self.slots), np.int64)
         totals = np.zeros_like(depths)
         rows = np.zeros(len(SLABS) * self.tasks, np.int64)
         memory = {name: arrays[name] for name in self.params}
         for name in self.shadow:
             memory[name] = self.copy(memory[name])
-        own = {DEPTHS: depths, ROWS: rows, TOTALS: totals, ROOM: np.array([self._room[0]])}
-        names = self.kernel.array_types()
-        memory |= {name: array for name, array in own.items() if name in names}
+        memory |= {DEPTHS: depths, ROWS: rows, TOTALS: totals}
+        if self.may_be_endless:
+            memory[ROOM] = np.array([self._room[0]])
         execute(self.compile(), memory, scalars, NO_SIZES, draws)
         capacities = {s.stack: int(d) for s, d in zip(self.slots, depths) if s.capacity is None}
         counted = iter(rows.tolist())

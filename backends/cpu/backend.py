@@ -192,6 +192,7 @@ class CpuBackend:
     """Kernels on the host CPU."""
 
     name = "cpu"
+    ends_long_launches = True
 
     def __init__(self, target: Target | None = None) -> None:
         self.target = target or host_target()

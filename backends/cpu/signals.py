@@ -13,9 +13,11 @@ from functools import cache
 from typing import Any
 
 from ...compiler.ir.nodes import Kernel
+from ..base import TooLong
 from ..forks import free_in_child
 from ..llvm.layout import Layout
 from ..llvm.module import Generated
+from ..llvm.polls import TOO_LONG
 from .block import Block
 from .jit import NativeCode
 
@@ -111,5 +113,7 @@ def raise_signal(block: Block) -> None:
     for k in range(3):
         block.put(at + 8 * k, 0)
     block.take_error()
+    if raised[0] == TOO_LONG:
+        raise TooLong
     if raised[0] != STOP:
         _restore(*raised)

@@ -22,6 +22,12 @@ PERIOD = 1 << 26
 ROUNDS = 1 << 18
 """Rounds of a long loop from one look at the clock to the next, a power of two."""
 
+MOST = 1 << 28
+"""Rounds after which a launch that must end is too long."""
+
+TOO_LONG = 2
+"""Stands in the block, in place of what a signal raised, after as many."""
+
 
 def poll(m: ModuleState, b: IRBuilder, block: ir.Value) -> ir.Value:
     """Whether the launch is to end."""
@@ -81,5 +87,12 @@ def tick(e: Emitter, loop: n.For | n.While) -> None:
     rounds = b.add(b.load(counter, I64), const(I64, 1))
     b.store(rounds, counter)
     turn = b.icmp_unsigned("==", b.and_(rounds, const(I64, ROUNDS - 1)), const(I64, 0))
-    with b.if_then(turn), b.if_then(poll(e.m, b, e.argument_block)):
-        b.ret(const(I32, FAILED))
+    with b.if_then(turn):
+        ends = poll(e.m, b, e.argument_block)
+        with b.if_then(ends):
+            b.ret(const(I32, FAILED))
+        if not e.m.options.endless:
+            too_long = b.icmp_unsigned(">=", rounds, const(I64, MOST))
+            with b.if_then(too_long):
+                b.store(const(I64, TOO_LONG), slot(b, e.argument_block, e.m.layout.raised_at))
+                b.ret(const(I32, FAILED))

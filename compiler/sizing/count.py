@@ -55,9 +55,12 @@ def count_stacks(kernel: Kernel, sliced: Kernel | None = None) -> Kernel | None:
     Raises Unsupported if depth depends on what a stack holds and a stack has no capacity of its own.
     """
     sliced = sliced if sliced is not None else count_slice(kernel)
-    if sliced is None:
-        return None
-    return end_with_memory(collapse_uniform(sliced, (ROWS, TOTALS), OUTPUTS), _slots(kernel), DEPTHS)
+    return None if sliced is None else collapse_uniform(sliced, (ROWS, TOTALS), OUTPUTS)
+
+
+def count_within(kernel: Kernel, counting: Kernel) -> Kernel:
+    """The counting kernel of a kernel, which takes `$room` and ends with that, see `fuel`."""
+    return end_with_memory(counting, _slots(kernel), DEPTHS)
 
 
 def _slots(kernel: Kernel) -> dict[str, tuple[int, int]]:
