@@ -219,7 +219,7 @@ class VulkanBackend:
 
     def most_bytes(self) -> tuple[int, str]:
         """(bytes that the adstacks of a launch can have, who says so)."""
-        return self._opened.heap.most_bytes()
+        return self.opened.heap.most_bytes()
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Adstack memory by slab: bytes held now, and the most since the last reset."""
