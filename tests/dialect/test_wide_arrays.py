@@ -290,14 +290,30 @@ def test_a_product_that_leaves_32_bits_is_no_bound() -> None:
             count[None] += 1
 
     @sg.kernel
-    def of_numbers(n: sg.i32, m: sg.i32):
-        for i in range(3, n * m - 2):
-            count[None] += 1
-
-    @sg.kernel
     def of_a_local(y: sg.types.ndarray(), n: sg.i32):
         many = n * y.shape[0]
         for i in range(many):
+            count[None] += 1
+
+    y = np.zeros(50000, np.float32)
+    with pytest.raises(KernelTypeError, match="bound of this loop is 2500000000, and -1794967296 in i32") as got:
+        of_extents()
+    assert "range(x.shape[0] * x.shape[0])" in str(got.value)
+    for n in range(1, 7):
+        of_a_local(y[:n], 2)
+    assert count[None] == 2 * 21
+    with pytest.raises(KernelTypeError, match="bound of this loop is 2500000000"):
+        of_a_local(y, 50000)
+
+
+@pytest.mark.usefixtures("arch")
+def test_products_of_arguments() -> None:
+    """Calls like it stand ready in machine code, but with other numbers they are looked at."""
+    count = sg.field(sg.i32, ())
+
+    @sg.kernel
+    def of_numbers(n: sg.i32, m: sg.i32):
+        for i in range(3, n * m - 2):
             count[None] += 1
 
     @sg.kernel
@@ -306,6 +322,23 @@ def test_a_product_that_leaves_32_bits_is_no_bound() -> None:
             for j in range(n * n):
                 count[None] += 1
 
+    for n in range(1, 7):
+        count[None] = 0
+        of_numbers(n, 3)
+        inside(n)
+        assert count[None] == max(3 * n - 5, 0) + n * n
+    for launch in (lambda: of_numbers(50000, 50000), lambda: inside(50000)):
+        with pytest.raises(KernelTypeError, match="bound of this loop is (2500000000|2499999998)"):
+            launch()
+    count[None] = 0
+    of_numbers(2, 4)
+    assert count[None] == 3
+
+
+@pytest.mark.usefixtures("arch")
+def test_a_product_behind_a_condition_may_wrap() -> None:
+    count = sg.field(sg.i32, ())
+
     @sg.kernel
     def guarded(n: sg.i32):
         for i in range(1):
@@ -313,26 +346,9 @@ def test_a_product_that_leaves_32_bits_is_no_bound() -> None:
                 for j in range(n * n):
                     count[None] += 1
 
-    count[None] = 0
     guarded(50000)
     guarded(5)
     assert count[None] == 25
-    y = np.zeros(50000, np.float32)
-    with pytest.raises(KernelTypeError, match="bound of this loop is 2500000000, and -1794967296 in i32") as got:
-        of_extents()
-    assert "range(x.shape[0] * x.shape[0])" in str(got.value)
-    for n in range(1, 7):
-        count[None] = 0
-        of_numbers(n, 3)
-        of_a_local(y[:n], 2)
-        inside(n)
-        assert count[None] == max(3 * n - 5, 0) + 2 * n + n * n
-    for launch in (lambda: of_numbers(50000, 50000), lambda: of_a_local(y, 50000), lambda: inside(50000)):
-        with pytest.raises(KernelTypeError, match="bound of this loop is (2500000000|2499999998)"):
-            launch()
-    count[None] = 0
-    of_numbers(2, 4)
-    assert count[None] == 3
 
 
 @pytest.mark.usefixtures("arch")
