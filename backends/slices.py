@@ -25,6 +25,9 @@ DEPTHS, ROWS, TOTALS = "$depths", "$rows", "$totals"
 """Arrays that the counting kernel fills: the depth of each stack in order of text; three rows a task, as SLABS; the sum
 of the depths of each stack over all iterations."""
 
+LITTLE = 1 << 28
+"""Bytes of adstacks that are less than any machine has."""
+
 CONFLICTS, PLANES = "$conflicts", 3
 """What a marking kernel fills beside the marks; numbers for each element of a marked array."""
 
@@ -144,15 +147,15 @@ class Counting(Slice):
         return self.backend.most_bytes() if isinstance(self.backend, Limited) else memory_of_machine()
 
     def refuse_beyond(self, sizes: Sizes, counted: bool) -> None:
-        """Raise DeviceError if the stacks of one iteration of a task need more bytes than there can be. counted: the
-        sizes are what was counted, which may have ended there.
+        """Raise DeviceError if the stacks of one iteration of a task need more bytes than there can be; what is less,
+        the heap refuses. counted: the sizes are what was counted, which may have ended there.
         """
+        ended = counted and self.may_be_endless
         for index, task in enumerate(self.counted.tasks):
             mine = [s for s in walk(task.body) if isinstance(s, StackAlloca)]
             bytes_of = {s: _slot_bytes(s) * sizes.capacities.get(s.stack, s.capacity or 0) for s in mine}
-            if sum(bytes_of.values()) > self._room[0]:
-                more = " or more" if counted and self.may_be_endless else ""
-                raise DeviceError(self._refusal(index, bytes_of, more))
+            if (ended or sum(bytes_of.values()) > LITTLE) and sum(bytes_of.values()) > self._room[0]:
+                raise DeviceError(self._refusal(index, bytes_of, " or more" if ended else ""))
 
     def _refusal(self, task: int, bytes_of: Mapping[StackAlloca, int], more: str) -> str:
         stack = max(bytes_of, key=lambda s: bytes_of[s])
