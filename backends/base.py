@@ -41,6 +41,9 @@ class Options:
     debug_info: machine code carries the user's lines, for debuggers and profilers. deterministic: the same launches on
     the same machine give the same bits, whatever the threads do: sums over a task's iterations are added up in one
     order, and tasks in which another order of updates would show run on one thread.
+    interruptible: on a CPU, loops that may run for ever look for signals too, as all code does between tasks and
+    between parts of parallel loops, and a launch that they make long ends with `TooLong`, after a second or so; unless it is
+    `endless`, as code is that ends by itself.
     bounds: every index is compared with the extent of its axis, unless it is proved to be inside; one that is outside
     ends the launch with an error. Debug builds look at every index.
     """
@@ -52,6 +55,8 @@ class Options:
     threads: int = 1
     debug_info: bool = False
     deterministic: bool = False
+    interruptible: bool = False
+    endless: bool = False
     bounds: bool = True
 
     def __post_init__(self) -> None:
@@ -109,6 +114,17 @@ class Draws:
 
     seed: int = 0
     launch: int = 0
+
+
+class TooLong(Exception):
+    """A launch of interruptible code has ended because its loops ran for long. What it wrote is void."""
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """A backend that knows how many bytes the adstacks of a launch can have at most, and who says so."""
+
+    def most_bytes(self) -> tuple[int, str]: ...
 
 
 class Executable(Protocol):

@@ -19,7 +19,7 @@ from itertools import count
 
 from ..compiler.errors import DeviceError
 from .base import SLABS
-from .host_memory import UNLIMITED, address_limit, available_memory, map_pages
+from .host_memory import UNLIMITED, address_limit, available_memory, map_pages, memory_of_machine
 from .words import BUSY, EPOCH, words
 
 PAGE = 4096
@@ -97,6 +97,10 @@ class Heap:
             spare = room - kept - sum(grown.values()) + need
             self._grow(name, need, spare, needs)
         return True
+
+    def most_bytes(self) -> tuple[int, str]:
+        """(bytes that all slabs together can ever have, who says so)."""
+        return memory_of_machine() if self.limit is None else (self.limit, "the heap is limited to")
 
     def base(self, name: str) -> int:
         """Address of a slab; of an empty one, that of a page on which stacks without slots are read."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 UNLIMITED = 1 << 62
@@ -27,6 +28,19 @@ def available_memory() -> tuple[int, str]:
     """(bytes that may still be touched, who says so). The least of what the machine and each control group leaves."""
     found = [(_machine(), "this machine has"), *((room, "the process's control group has") for room in _groups())]
     return min(found)
+
+
+@cache
+def memory_of_machine() -> tuple[int, str]:
+    """(bytes that the machine has, or the process may ever use, who says so): what no launch can go beyond."""
+    try:
+        most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        most = UNLIMITED
+    fields = dict(line.split(":", 1) for line in _lines(PROC / "meminfo") if ":" in line)
+    swap = fields.get("SwapTotal", "0").split()[0]
+    most += 1024 * int(swap) if swap.isdigit() else 0
+    return (most, "this machine has") if most <= address_limit() else (address_limit(), "`ulimit -v` leaves")
 
 
 def address_limit() -> int:

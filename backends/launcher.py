@@ -23,6 +23,7 @@ from .base import Arrays, Backend, Draws, Executable, Options, Remote, Scalars, 
 from .extents import iterations
 from .launch_stats import LaunchStats
 from .lowered import Lowered
+from .products import Products
 from .profiling import execute
 from .sizing import Seen, SizeFinder
 from .slices import NO_DRAWS, NO_SIZES, Counting, Marks, Slice
@@ -56,7 +57,7 @@ class Launcher:
         self._counting = None if lowered.counting is None else Counting(lowered, backend, options)
         self._finder = None if lowered.sizes is None else SizeFinder(lowered.kernel, lowered.sizes, backend, options)
         self._sizes: dict[object, Sizes] = {}
-        self._last: Sizes = NO_SIZES
+        self._last = self._fitting = NO_SIZES
         self._source = "fixed"
         self._standing: dict[int, Sizes] = {}
         self._debug = os.environ.get("STACKGRAD_DEBUG_ADSTACK", "0") not in ("", "0")
@@ -65,6 +66,7 @@ class Launcher:
         self._marks = None if lowered.marking is None else Marks(lowered.marking, backend, options)
         self._claims = None if lowered.claims is None else Marks(lowered.claims, backend, options)
         self._clear: dict[object, None] = {}
+        self._products = Products(lowered.kernel)
         marked = () if self._marks is None else self._marks.loads
         self.versioned = (*self.bound_arrays, *(name for name in marked if name not in self.bound_arrays))
 
@@ -83,6 +85,7 @@ class Launcher:
         Raises what `Executable.run` and `verify` raise.
         """
         executable = self._executable or self.compile()
+        self._products.check(arrays, scalars)
         if self._marks is not None and not verified:
             self.verify(arrays, scalars, draws, versions)
         self.stats.words[LAUNCHES] += 1
@@ -98,6 +101,9 @@ class Launcher:
         self, executable: Executable, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None
     ) -> None:
         sizes = self._find_sizes(arrays, scalars, draws, versions)
+        if self._counting is not None and sizes is not self._fitting:
+            self._counting.refuse_beyond(sizes, self._source == "counted")
+            self._fitting = sizes
         if self._debug:
             for use in self.usage():
                 print(describe(use), file=sys.stderr)
@@ -228,12 +234,12 @@ class Launcher:
     @property
     def deciding_scalars(self) -> frozenset[str]:
         """Numbers on which the sizes depend, or whether the kernel is right."""
-        return frozenset(name for one in self._slices for name in one.scalars)
+        return self._products.scalars.union(*[one.scalars for one in self._slices])
 
     @property
     def deciding_shapes(self) -> frozenset[str]:
         """Arrays on whose extents they depend."""
-        return frozenset(name for one in self._slices for name in one.shapes)
+        return self._products.shapes.union(*[one.shapes for one in self._slices])
 
     @property
     def _slices(self) -> list[Slice]:

@@ -12,6 +12,7 @@ import numpy as np
 from ..backends.base import Arrays, Scalars
 from ..compiler.errors import KernelTypeError
 from ..compiler.ir.build import normal_constant
+from ..compiler.ir.extents import CURE, NARROW, narrow_axes, too_long
 from ..compiler.ir.nodes import Atomic, Kernel, Load, Shape, Store
 from ..compiler.ir.types import ArrayType
 from ..compiler.ir.walk import walk_kernel
@@ -57,6 +58,11 @@ def _bind(kernel: Kernel, name: str, type: ArrayType, arrays: Arrays, used: bool
             f"kernel {kernel.name} takes `{name}` as {type.dtype}[{type.ndim}], not {array.dtype}[{array.ndim}]",
             f"convert it, e.g. with `.astype({str(type.dtype.dtype)!r})`",
         )
+    reason = ""
+    if max(array.shape, default=0) >= NARROW:
+        reason = too_long(array.shape, narrow_axes(kernel).get(name.removesuffix(".grad"), ()))
+    if reason:
+        raise KernelTypeError(f"kernel {kernel.name}: array {name} is {reason}", CURE)
     if not array.flags.c_contiguous:
         raise KernelTypeError(f"array `{name}` is not C-contiguous", "pass `numpy.ascontiguousarray(...)`")
     if used and not array.flags.writeable and _arrays_used(kernel)[name]:

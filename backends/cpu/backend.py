@@ -33,6 +33,7 @@ from .jit import NativeCode, host, host_target, machine, optimised
 from .laps import Laps, making
 from .pool import pool
 from .report import exception
+from .signals import STOP, raise_signal, signals
 from .variants import REQUEST, Variants
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
@@ -143,10 +144,13 @@ class CpuExecutable:
         block = Block(self.layout, self.kernel.name, self._written)
         block.put(self.layout.print_at, ctypes.cast(self._print, ctypes.c_void_p).value or 0)
         block.put(self.layout.request_at, ctypes.cast(self._request, ctypes.c_void_p).value or 0)
+        block.put(self.layout.signals_at, signals())
         return block
 
     def refuse(self, block: Block, sizes: Sizes) -> bool:
-        """Raise the error that a launch has left in its block."""
+        """Raise what a signal raised while the block was launched, or the error that the launch has left in it."""
+        raise_signal(block)
+        self._raise_of_callback()
         published = [(s, stacks.capacity(s, sizes)) for s in self.layout.stacks]
         site, first, second = block.take_error()
         masked = site >= MASKED_SITES
@@ -180,12 +184,15 @@ class CpuExecutable:
                     self._variants.fill(block, task)
         except BaseException as error:
             self._raised.setdefault(threading.get_ident(), error)
+            if not isinstance(error, Exception):  # of a signal: the launch is to end
+                ctypes.c_int64.from_address(block + self.layout.raised_at).value = STOP
 
 
 class CpuBackend:
     """Kernels on the host CPU."""
 
     name = "cpu"
+    ends_long_launches = True
 
     def __init__(self, target: Target | None = None) -> None:
         self.target = target or host_target()
@@ -225,6 +232,10 @@ class CpuBackend:
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
         """A row for each thread, or each of its lanes: an iteration begins when the one before it has given it back."""
         return stacks.place(kernel, lay_out(kernel), options, self.target).flights(sizes)[task]
+
+    def most_bytes(self) -> tuple[int, str]:
+        """(bytes that the adstacks of a launch can have, who says so)."""
+        return self.heap.most_bytes()
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Adstack memory by slab: bytes held now, and the most since the last reset."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...compiler.errors import KernelTypeError
 from ...compiler.ir.build import normal_constant
+from ...compiler.ir.extents import CURE, too_long
 from ...compiler.ir.types import Scalar
 from ..base import Arrays, Draws, Scalars
 from ..llvm.layout import ALIGN, Array, Layout
@@ -84,11 +85,11 @@ class Block:
 
     def _place(self, bound: Bound, array: np.ndarray) -> None:
         reason = self._misfit(bound.array, array)
+        cure = f"pass a C-contiguous, aligned NumPy array of dtype {bound.array.type.dtype.dtype}"
+        if not reason:
+            reason, cure = too_long(array.shape, bound.array.narrow), CURE
         if reason:
-            raise KernelTypeError(
-                f"kernel {self.kernel}: array {bound.array.name} is {reason}",
-                f"pass a C-contiguous, aligned NumPy array of dtype {bound.array.type.dtype.dtype}",
-            )
+            raise KernelTypeError(f"kernel {self.kernel}: array {bound.array.name} is {reason}", cure)
         for axis, extent in enumerate(array.shape):
             self.put(bound.array.shape_at + 8 * axis, extent)
         self.put(bound.array.address_at, array.__array_interface__["data"][0])

@@ -5,6 +5,7 @@ check that fails leaves numbers, addresses and extents in the handle's block and
 """
 from __future__ import annotations
 
+from ...compiler.ir.extents import NARROW
 from .. import words as w
 from . import handles as h
 
@@ -149,7 +150,7 @@ refuse:
 
 PLACE = f"""
 ; Puts the address and the extents of an array into the block, unless they stand there already. False, and nothing is
-; written, if other extents mean other sizes.
+; written, if other extents mean other sizes, or may be those of a wide array, for which kernels are others.
 define internal i1 @place(ptr %handle, ptr %entry, i64 %address, ptr %extents, i64 %bytes) nounwind {{
 start:
   {at("axes", "entry", h.E_AXES)}
@@ -174,7 +175,19 @@ check:
 reshaped:
   %shaped = and i64 %flags, {h.SHAPED}
   %is.shaped = icmp ne i64 %shaped, 0
-  br i1 %is.shaped, label %refuse, label %replace
+  %is.large = icmp uge i64 %bytes, {NARROW}
+  %is.other = or i1 %is.shaped, %is.large
+  br i1 %is.other, label %refuse, label %measure
+measure:
+  %m = phi i64 [ 0, %reshaped ], [ %m.after, %measure.one ]
+  %m.last = icmp eq i64 %m, %axes
+  br i1 %m.last, label %replace, label %measure.one
+measure.one:
+  %length.p = getelementptr i64, ptr %extents, i64 %m
+  %length = load i64, ptr %length.p
+  %is.narrow = icmp ult i64 %length, {NARROW}
+  %m.after = add i64 %m, 1
+  br i1 %is.narrow, label %measure, label %refuse
 alike:
   br i1 %is.there, label %done, label %replace
 replace:

@@ -27,7 +27,7 @@ _LOCK = free_in_child(threading.Lock())
 
 
 class Pool:
-    """A pool of its own. run: address of `sg.pool.run(function, block, total, grain, threads) -> status`."""
+    """A pool of its own. run: address of `sg.pool.run(function, block, total, grain, threads, poll) -> status`."""
 
     def __init__(self, on: Platform, spin_worker: int = 2000, spin_launcher: int = 500) -> None:
         text = pool_code(on, spin_worker, spin_launcher)

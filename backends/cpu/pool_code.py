@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from string import Template
 
-from .pool_platform import SIGNALS, Platform
+from .pool_platform import SERIAL, SIGNALS, Platform
 
 MOST_WORKERS = 1024
 _FAULTS = (4, 5, 6, 8, 11)
@@ -27,42 +27,22 @@ _FAULTS = (4, 5, 6, 8, 11)
 def pool_code(platform: Platform, spin_worker: int = 2000, spin_launcher: int = 500) -> str:
     """The text of the module.
 
-    `sg.pool.run(function, block, total, grain, threads) -> status` calls `function(block, first, last, 1, row)` for
-    runs of `grain` iterations (the last one may be shorter) until all of 0 .. total are done; rows are below `threads`,
-    and no two calls at one time have the same row. After a status that is not 0 no further run is begun, and it is
-    given back. `sg.pool.stop()` ends the workers; `sg.pool.forget()` is for a process that has none, since it was
-    forked; `sg.pool.workers()` is the number of threads made, `sg.pool.jobs()` that of runs that had the workers.
+    `sg.pool.run(function, block, total, grain, threads, poll) -> status` calls `function(block, first, last, 1, row)`
+    for runs of `grain` iterations (the last one may be shorter) until all of 0 .. total are done; rows are below
+    `threads`, and no two calls at one time have the same row. Behind its runs the launching thread asks `poll(block)`.
+    After a status of either that is not 0 no run is begun, and it is given back. `sg.pool.stop()` ends the workers;
+    `sg.pool.forget()` is for a forked process; `sg.pool.workers()`, `sg.pool.jobs()`: threads made, runs that had them.
     """
     if platform.signals == "none":
-        return _SERIAL
-    head = SIGNALS[platform.signals]
+        return SERIAL
     faults = enumerate((*_FAULTS, platform.bus))
     deletions = "\n".join(f"  %gone.{k} = call i32 @sigdelset(ptr %all, i32 {number})" for k, number in faults)
     body = Template(_POOL).substitute(
         pause=platform.pause, note=platform.note, adopt=platform.adopt, set_mask=platform.set_mask,
         spin_worker=spin_worker, spin_launcher=spin_launcher, most=MOST_WORKERS, deletions=deletions,
     )  # fmt: skip
-    return head + body
+    return SIGNALS[platform.signals] + body
 
-
-_SERIAL = """
-define i32 @sg.pool.run(ptr %f, ptr %block, i64 %total, i64 %grain, i64 %threads) nounwind {
-  %status = call i32 %f(ptr %block, i64 0, i64 %total, i64 1, i64 0)
-  ret i32 %status
-}
-define void @sg.pool.stop() nounwind {
-  ret void
-}
-define void @sg.pool.forget() nounwind {
-  ret void
-}
-define i64 @sg.pool.workers() nounwind {
-  ret i64 0
-}
-define i64 @sg.pool.jobs() nounwind {
-  ret i64 0
-}
-"""
 
 _POOL = """
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
@@ -82,7 +62,7 @@ declare void @llvm.aarch64.isb(i32)
 declare i64 @llvm.aarch64.get.fpcr()
 declare void @llvm.aarch64.set.fpcr(i64)
 
-%Job = type { ptr, ptr, i64, i64, i64 }   ; function, block, total, grain, threads
+%Job = type { ptr, ptr, i64, i64, i64, ptr }   ; function, block, total, grain, threads, poll
 @lock = internal global i64 0, align 128
 @job = internal global %Job zeroinitializer, align 128
 @status = internal global i32 0
@@ -118,9 +98,18 @@ run:
   %last = call i64 @llvm.umin.i64(i64 %end, i64 %total)
   %got = call i32 %f(ptr %block, i64 %first, i64 %last, i64 1, i64 %row)
   %well = icmp eq i32 %got, 0
-  br i1 %well, label %claim, label %fail
+  br i1 %well, label %ask, label %fail
+ask:                                      ; the launching thread alone
+  %launches = icmp eq i64 %row, 0
+  br i1 %launches, label %poll, label %claim
+poll:
+  %asked = load ptr, ptr getelementptr (%Job, ptr @job, i32 0, i32 5)
+  %told = call i32 %asked(ptr %block)
+  %goes.on = icmp eq i32 %told, 0
+  br i1 %goes.on, label %claim, label %fail
 fail:
-  store atomic i32 %got, ptr @status monotonic, align 4
+  %why = phi i32 [%got, %run], [%told, %poll]
+  store atomic i32 %why, ptr @status monotonic, align 4
   store atomic i64 %total, ptr @next seq_cst, align 8
   br label %done
 done:
@@ -309,14 +298,26 @@ done:
   ret void
 }
 
-define i32 @sg.pool.run(ptr %f, ptr %block, i64 %total, i64 %grain, i64 %threads) nounwind {
+define i32 @sg.pool.run(ptr %f, ptr %block, i64 %total, i64 %grain, i64 %threads, ptr %poll) nounwind {
 entry:
   %try = cmpxchg ptr @lock, i64 0, i64 1 seq_cst seq_cst
   %got = extractvalue { i64, i1 } %try, 1
   br i1 %got, label %staff, label %alone
 alone:
-  %own = call i32 %f(ptr %block, i64 0, i64 %total, i64 1, i64 0)
-  ret i32 %own
+  %from = phi i64 [0, %entry], [%to, %part]
+  %left = icmp ult i64 %from, %total
+  br i1 %left, label %part, label %ended
+part:
+  %next = add i64 %from, %grain
+  %to = call i64 @llvm.umin.i64(i64 %next, i64 %total)
+  %own = call i32 %f(ptr %block, i64 %from, i64 %to, i64 1, i64 0)
+  %says = call i32 %poll(ptr %block)
+  %worse = or i32 %own, %says
+  %well = icmp eq i32 %worse, 0
+  br i1 %well, label %alone, label %ended
+ended:
+  %last = phi i32 [0, %alone], [%worse, %part]
+  ret i32 %last
 staff:
   %helpers = sub i64 %threads, 1
   %made = load i64, ptr @made
@@ -331,6 +332,7 @@ begin:
   store i64 %total, ptr getelementptr (%Job, ptr @job, i32 0, i32 2)
   store i64 %grain, ptr getelementptr (%Job, ptr @job, i32 0, i32 3)
   store i64 %threads, ptr getelementptr (%Job, ptr @job, i32 0, i32 4)
+  store ptr %poll, ptr getelementptr (%Job, ptr @job, i32 0, i32 5)
   store i32 0, ptr @status
   $note
   store atomic i64 1, ptr @rows monotonic, align 8

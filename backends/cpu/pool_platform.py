@@ -116,3 +116,23 @@ define internal void @post(ptr %s) nounwind {
 }
 """,
 }
+
+SERIAL = """
+define i32 @sg.pool.run(ptr %f, ptr %block, i64 %total, i64 %grain, i64 %threads, ptr %poll) nounwind {
+  %status = call i32 %f(ptr %block, i64 0, i64 %total, i64 1, i64 0)
+  ret i32 %status
+}
+define void @sg.pool.stop() nounwind {
+  ret void
+}
+define void @sg.pool.forget() nounwind {
+  ret void
+}
+define i64 @sg.pool.workers() nounwind {
+  ret i64 0
+}
+define i64 @sg.pool.jobs() nounwind {
+  ret i64 0
+}
+"""
+"""The pool where there are no threads to be had."""

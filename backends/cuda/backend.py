@@ -142,6 +142,10 @@ class CudaBackend:
         limits = limits_of(self.device.driver)
         return stacks.rows_in_flight(kernel, layout_of(kernel, options), task, sizes, limits)
 
+    def most_bytes(self) -> tuple[int, str]:
+        """(bytes that the adstacks of a launch can have, who says so)."""
+        return self.heap.most_bytes()
+
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Adstack memory by slab: bytes held now, and the most since the last reset."""
         if self._device is None:

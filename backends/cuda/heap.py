@@ -172,6 +172,12 @@ class DeviceHeap:
         left, total = self.memory.free_memory()
         return left + held, f"the device has {left} of {total} bytes left"
 
+    def most_bytes(self) -> tuple[int, str]:
+        """(bytes that all slabs of a stream together can ever have, who says so)."""
+        if self.limit is not None:
+            return self.limit, "the heap is limited to"
+        return self.memory.free_memory()[1], "the device has"
+
     def base(self, name: str, void: int = 0) -> int:
         """Address of a slab; of an empty one, that of `void` bytes in which stacks without slots are read."""
         found = self._slabs.by_name[name].base

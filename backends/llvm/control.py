@@ -18,6 +18,7 @@ from .capacity import filled_for, room_for
 from .emit import Emitter
 from .errors import FAILED, report
 from .index_checks import check_before_loop
+from .polls import tick
 from .pop_groups import PopGroups, trips_at_once
 from .reach import first_is_apart
 from .stack_state import Cursor
@@ -219,6 +220,7 @@ def _body(e: Emitter, stmt: n.For | n.While, frame: Frame, header: ir.Block) -> 
     """The body and the latch, which tests `until` and goes back to the header."""
     assert frame.latch is not None
     e.flow.frames.append(frame)
+    tick(e, stmt)
     e.flow.block(stmt.body)
     e.flow.frames.pop()
     e.flow.go(frame.latch)

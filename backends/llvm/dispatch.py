@@ -10,11 +10,13 @@ from __future__ import annotations
 from ...compiler.ir.nodes import Task
 from . import ir
 from .builder import IRBuilder
+from .clock import clock, slot
 from .emit import Arith, ModuleState
 from .errors import FAILED, OK
 from .function import bounds_function, task_function, total
 from .layout import DECLINED
-from .spread import LANES, Code, clock, filled, slot, spread, whole
+from .polls import poll
+from .spread import LANES, Code, filled, in_parts, spread, whole
 from .types import I8, I32, I64, PTR, VOID, const, pointer
 
 WORTH = 16
@@ -22,7 +24,9 @@ WORTH = 16
 
 
 def launch_function(m: ModuleState) -> ir.Function:
-    """launch(block): clear temporaries, run all tasks in order; FAILED if an error was recorded, else OK."""
+    """launch(block): clear temporaries, run all tasks in order; FAILED if an error was recorded or a signal has raised
+    something, else OK.
+    """
     function = ir.Function(m.module, "launch", I32, [pointer(m.target.space)], ("nounwind",))
     m.module.lines.enter(function, None)
     b = IRBuilder(function.append_basic_block("entry"))
@@ -31,6 +35,9 @@ def launch_function(m: ModuleState) -> ir.Function:
         b.store(const(I64, 0), b.gep(block, const(I64, at), I8, inbounds=True))
     laps = _Laps(m, b, block)
     for index, task in enumerate(m.kernel.tasks):
+        if index:
+            with b.if_then(poll(m, b, block)):
+                b.ret(const(I32, FAILED))
         if task.is_parallel:
             _unless(b, function, b.call(bounds_function(m, index, task), [block]))
             _Dispatch(m, b, block, index, task).emit()
@@ -115,7 +122,7 @@ class _Dispatch:
         if self.spreads:
             status = spread(self.m, self.b, self.block, self.index, self.count, code)
         else:
-            status = self.b.call_pointer(code.address, I32, [self.block, *whole(self.count)])
+            status = in_parts(self.m, self.b, self.block, self.index, self.count, code)
         _unless(self.b, self.function, status)
 
     def _split(self, cond: ir.Value) -> tuple[ir.Block, ir.Block]:

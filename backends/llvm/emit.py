@@ -192,9 +192,9 @@ class Emitter(Arith, Checked):
     block, once each: the block does not change during a launch. box: where begins and extents of the task's axes are,
     if not in the block. partners: results of operations to come. private: what this thread keeps of updates that it
     makes at the end of the task. failed: where an iteration goes that has recorded an error, if not out of the
-    function. late: where writes to memory are put off, what makes them. numbered: arrays of which the element at the
-    task's own indices has the number of the iteration. strayed: register in which a function that ends no launch notes
-    that an index was outside.
+    function. ticks: counts rounds of loops, see polls.py. late: where writes to memory are put off, what makes them.
+    numbered: arrays of which the element at the task's own indices has the number of the iteration. strayed: register
+    in which a function that ends no launch notes that an index was outside.
     """
 
     flow: Branching
@@ -212,6 +212,7 @@ class Emitter(Arith, Checked):
         self.values: dict[Value, ir.Value] = {}
         self.locals: dict[str, Variable] = {}
         self.draws: ir.Value | None = None
+        self.ticks: ir.Value | None = None
         self.iteration: ir.Value = const(I64, 0)
         self.row: ir.Value = const(I64, 0)
         self.stacks: dict[str, StackState] = {}

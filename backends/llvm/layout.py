@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from ...compiler.ir.extents import narrow_axes
 from ...compiler.ir.nodes import Atomic, Kernel, Load, Return, StackAlloca, Store, Task
 from ...compiler.ir.types import ArrayType, Scalar
 from ...compiler.ir.walk import walk, walk_task
@@ -47,19 +48,25 @@ class Stack:
 
 @dataclass(frozen=True)
 class Array:
-    """An array name as Load and Store use it (`x`, or `x.grad`), and where its address and extents stand."""
+    """An array name as Load and Store use it (`x`, or `x.grad`), and where its address and extents stand.
+
+    narrow: axes whose extents the kernel reads in 32 bits.
+    """
 
     name: str
     type: ArrayType
     address_at: int
     shape_at: int
+    narrow: frozenset[int] = frozenset()
 
 
 @dataclass
 class Layout:
     """Byte offsets into the block of one kernel; `size` in bytes.
 
-    laps_at: address of the times of this launch, which a profile takes (dispatch.py), or 0.
+    laps_at: address of the times of this launch, which a profile takes (dispatch.py), or 0. On a CPU (polls.py):
+    signals_at, address of what looks for signals, or 0; raised_at, three words with what one has raised; poll_at, the
+    reading of the clock from which on it is time to look again.
 
     By parallel task: variants, address of its masked function (0: not asked for, DECLINED: there is none); lanes, how
     many lanes the adstack rows of this launch are made for (0 or 1: branching code only); threads_at, how many threads
@@ -84,6 +91,9 @@ class Layout:
     first_print_at: int = 0
     request_at: int = 0
     pool_at: int = 0
+    signals_at: int = 0
+    raised_at: int = 0
+    poll_at: int = 0
     laps_at: int = 0
     shared_at: int = 0
     pad_at: int = 0
@@ -127,6 +137,7 @@ def lay_out(kernel: Kernel) -> Layout:
     out.print_at = take(1)
     out.request_at = take(1)
     out.pool_at = take(1)
+    out.signals_at, out.raised_at, out.poll_at = take(1), take(3), take(1)
     out.laps_at = take(1)
     out.shared_at = take(1)
     for index, task in enumerate(kernel.tasks):
@@ -247,14 +258,16 @@ def _stacks(kernel: Kernel, out: Layout, take: _Counter) -> None:
 
 def _parameters(kernel: Kernel, out: Layout, take: _Counter) -> None:
     """Arrays share the extents of the parameter with their adjoint, which is there only if the kernel touches it."""
-    used = accessed(kernel)
+    used, narrow = accessed(kernel), narrow_axes(kernel)
     names = {p.name for p in kernel.params}
     for param in kernel.params:
         if isinstance(param.type, Scalar):
             out.scalars[param.name] = (take(1), param.type)
             continue
         shape_at = take(param.type.ndim)
-        out.arrays[param.name] = Array(param.name, param.type, take(1), shape_at)
+        out.arrays[param.name] = Array(
+            param.name, param.type, take(1), shape_at, narrow.get(param.name, frozenset())
+        )
         grad = f"{param.name}.grad"
         if grad in used and grad not in names:
             out.arrays[grad] = Array(grad, param.type.adjoint, take(1), shape_at)

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 
 from . import ir
 from .builder import IRBuilder
+from .clock import clock, slot
 from .emit import Arith, ModuleState
+from .errors import FAILED, OK
 from .layout import DECLINED
-from .types import I8, I32, I64, PTR, VOID, const
+from .polls import look, poll_function
+from .types import I32, I64, PTR, VOID, const, pointer
 
 LANES = 64
 """Lanes of masked code unless the options say how many: chunks are multiples of it."""
@@ -23,7 +26,13 @@ SHARE = 15_000
 CHUNK = 8_000
 """Least nanoseconds of work for a chunk."""
 CHUNKS = 32
-"""Most chunks for each thread."""
+"""Most chunks for each thread, unless they are longer than LONGEST."""
+LONGEST = 1 << 28
+"""Nanoseconds of a chunk, at most: behind each the launch looks for signals."""
+PART = 1 << 25
+"""Nanoseconds of a part of a task that one thread runs, by the estimate: between parts it looks for signals."""
+LEAST = 4096
+"""Iterations of such a part, at least."""
 _SCALE = 10
 """Times of an iteration are kept in 2^-10 ns."""
 POOL = -1
@@ -43,11 +52,6 @@ def whole(count: ir.Value) -> list[ir.Value]:
     return [const(I64, 0), count, const(I64, 1), const(I64, 0)]
 
 
-def slot(b: IRBuilder, block: ir.Value, at: int) -> ir.Value:
-    """Address of a slot of the block."""
-    return b.gep(block, const(I64, at), I8, inbounds=True)
-
-
 def filled(m: ModuleState, b: IRBuilder, block: ir.Value, at: int, what: int) -> ir.Value:
     """Content of a slot for an address, which the host is asked for if it is not there yet."""
     first = b.load(slot(b, block, at), I64)
@@ -55,6 +59,7 @@ def filled(m: ModuleState, b: IRBuilder, block: ir.Value, at: int, what: int) ->
     ask, known = b.function.append_basic_block("ask"), b.function.append_basic_block("known")
     b.cbranch(b.icmp_unsigned("==", first, const(I64, 0)), ask, known, unlikely=True)
     b.position_at_end(ask)
+    look(m, b, block)
     request = b.load(slot(b, block, m.layout.request_at), PTR)
     b.call_pointer(request, VOID, [block, const(I64, what)])
     answer = b.load(slot(b, block, at), I64)
@@ -82,19 +87,70 @@ def spread(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.V
     grain = _grain(m, b, count, work, threads, code.lanes)
     shared = slot(b, block, m.layout.shared_at)
     b.store(const(I64, 1), shared)
-    together = b.call_pointer(b.inttoptr(pool, PTR), I32, [code.address, block, count, grain, threads])
+    call = [code.address, block, count, grain, threads, poll_function(m)]
+    together = b.call_pointer(b.inttoptr(pool, PTR), I32, call)
     b.store(const(I64, 0), shared)
     b.branch(done)
     b.position_at_end(small)
-    alone = b.call_pointer(code.address, I32, [block, *whole(count)])
+    alone = in_parts(m, b, block, task, count, code)
+    ran = b.block
     b.branch(done)
     b.position_at_end(done)
     status, used = b.phi(I32), b.phi(I64)
-    for value, number, source in ((together, threads, pooled), (alone, const(I64, 1), small)):
+    for value, number, source in ((together, threads, pooled), (alone, const(I64, 1), ran)):
         status.add_incoming(value, source)
         used.add_incoming(number, source)
     _keep(m, b, kept, b.mul(b.sub(clock(m, b), begin), used), count)
     return status
+
+
+def in_parts(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.Value, code: Code) -> ir.Value:
+    """Run all iterations of a task on this thread; gives the status. Parts are as long as the program alone says, so
+    that sums over them are added up in one order.
+    """
+    each = max(m.sharing(task).nanoseconds(code.lanes), 2.0**-_SCALE)
+    part = max(LEAST, round(PART / each) // LEAST * LEAST)
+    run = m.helper("sg.parts", I32, [PTR, pointer(m.target.space), I64, I64], _parts, ("nounwind", "noinline"))
+    one, several, done = (b.function.append_basic_block(name) for name in ("at.once", "in.parts", "alone.done"))
+    b.cbranch(b.icmp_unsigned("<=", count, const(I64, part)), one, several)
+    b.position_at_end(one)
+    whole_status = b.call_pointer(code.address, I32, [block, *whole(count)])
+    b.branch(done)
+    b.position_at_end(several)
+    parts_status = b.call(run, [code.address, block, count, const(I64, part)])
+    b.branch(done)
+    b.position_at_end(done)
+    status = b.phi(I32)
+    status.add_incoming(whole_status, one)
+    status.add_incoming(parts_status, several)
+    return status
+
+
+def _parts(e: Arith, function: ir.Function) -> None:
+    """sg.parts(function, block, count, part): the function on one part after the other; gives a status that is not OK,
+    and FAILED where the launch is to end.
+    """
+    b, (code, block, count, part) = e.b, function.args
+    head, body, on, done = (function.append_basic_block(name) for name in ("parts", "part", "on", "done"))
+    before = b.block
+    b.branch(head)
+    b.position_at_end(head)
+    first = b.phi(I64)
+    first.add_incoming(const(I64, 0), before)
+    b.cbranch(b.icmp_unsigned("<", first, count), body, done)
+    b.position_at_end(body)
+    last = _least(e.m, b, b.add(first, part), count)
+    status = b.call_pointer(code, I32, [block, first, last, const(I64, 1), const(I64, 0)])
+    with b.if_then(b.icmp_unsigned("!=", status, const(I32, OK))):
+        b.ret(status)
+    with b.if_then(b.icmp_unsigned("!=", b.call(poll_function(e.m), [block]), const(I32, OK))):
+        b.ret(const(I32, FAILED))
+    b.branch(on)
+    b.position_at_end(on)
+    first.add_incoming(last, on)
+    b.branch(head)
+    b.position_at_end(done)
+    b.ret(const(I32, OK))
 
 
 def _work(m: ModuleState, b: IRBuilder, task: int, count: ir.Value, code: Code, kept: ir.Value) -> ir.Value:
@@ -124,6 +180,8 @@ def _grain(m: ModuleState, b: IRBuilder, count: ir.Value, work: ir.Value, thread
     """Iterations of a chunk: so that a thread has several, of some length each; a multiple of the lanes."""
     most = b.mul(threads, const(I64, CHUNKS))
     chunks = _least(m, b, most, b.add(b.udiv(work, const(I64, CHUNK)), const(I64, 1)))
+    short = b.udiv(work, const(I64, LONGEST))
+    chunks = b.select(b.icmp_unsigned(">", short, chunks), short, chunks)
     unit: ir.Value = const(I64, lanes)
     if lanes == 1:  # neighbours share cache lines, which matters where there are many
         unit = b.select(b.icmp_unsigned(">=", count, const(I64, 4096)), const(I64, 64), unit)
@@ -133,30 +191,3 @@ def _grain(m: ModuleState, b: IRBuilder, count: ir.Value, work: ir.Value, thread
 
 def _least(m: ModuleState, b: IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     return b.call(m.declare("llvm.umin.i64", I64, [I64, I64]), [x, y])
-
-
-def clock(m: ModuleState, b: IRBuilder) -> ir.Value:
-    """Nanoseconds, roughly, from a fixed time on; 0 where there is no clock that is read in a few of them."""
-    return b.call(m.helper("sg.clock", I64, [], lambda e, _: _CLOCKS[m.target.clock](e)), [])
-
-
-def _no_clock(e: Arith) -> None:
-    e.b.ret(const(I64, 0))
-
-
-def _time_stamp_counter(e: Arith) -> None:
-    """It counts 2 to 4 times in a nanosecond; read as 2.7."""
-    ticks = e.b.call(e.m.declare("llvm.readcyclecounter", I64, []), [])
-    e.b.ret(e.b.lshr(e.b.mul(ticks, const(I64, 3)), const(I64, 3)))
-
-
-def _generic_timer(e: Arith) -> None:
-    """The counter of AArch64 that programs may read, and its frequency."""
-    ticks, frequency = (
-        e.b.call_pointer(ir.Value(PTR, f'asm sideeffect "mrs $0, {name}", "=r"'), I64, [])
-        for name in ("cntvct_el0", "cntfrq_el0")
-    )
-    e.b.ret(e.b.mul(ticks, e.b.udiv(const(I64, 1_000_000_000), frequency)))
-
-
-_CLOCKS = {"": _no_clock, "tsc": _time_stamp_counter, "cntvct": _generic_timer}

@@ -16,6 +16,7 @@ from .emit import Arith, Emitter
 from .libcall import LIBRARY
 from .ops import apply
 from .pairs import taken
+from .polls import look
 from .prints import record
 from .reach import reach_of
 from .types import I32, I64, PTR, VOID, const, memory_type, value_type
@@ -107,5 +108,6 @@ def _print(e: Emitter, stmt: n.Print) -> None:
     for place, value in enumerate(stmt.args):
         address = e.b.gep(buffer, const(I64, place), I64)
         e.b.store(to_memory(e, e.operand(value), value.type.is_bool), address)
+    look(e.m, e.b, e.argument_block)
     callback = e.slot(e.m.layout.print_at, PTR)
     e.b.call_pointer(callback, VOID, [const(I64, e.m.site("print", e.task, stmt)), buffer])

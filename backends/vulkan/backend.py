@@ -217,6 +217,10 @@ class VulkanBackend:
         found = policy.dispatches(kernel, layout, sizes, sizes.iterations, limits, most_threads(device))
         return Flight(found[task].rows)
 
+    def most_bytes(self) -> tuple[int, str]:
+        """(bytes that the adstacks of a launch can have, who says so)."""
+        return self.opened.heap.most_bytes()
+
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Adstack memory by slab: bytes held now, and the most since the last reset."""
         if self._opened is None:

@@ -177,16 +177,19 @@ class Heap:
         grown = {name: need for name, need in needs.items() if need > self.held(name)}
         if not grown:
             return False
-        room = self.device.memory_types[0][1] if self.limit is None else self.limit
+        room, owner = self.most_bytes()
         kept = sum(self.held(name) for name in SLABS if name not in grown)
         if kept + sum(grown.values()) > room:
-            raise HeapRefusal(f"{_worded(needs)}, and {self._owner()} {room} bytes")
+            raise HeapRefusal(f"{_worded(needs)}, and {owner} {room} bytes")
         for name, need in grown.items():
             self._grow(name, need, room - kept - sum(grown.values()) + need, needs)
         return True
 
-    def _owner(self) -> str:
-        return f"{self.device.card.name} has" if self.limit is None else "the heap is limited to"
+    def most_bytes(self) -> tuple[int, str]:
+        """(bytes that all slabs together can ever have, who says so)."""
+        if self.limit is not None:
+            return self.limit, "the heap is limited to"
+        return self.device.memory_types[0][1], f"{self.device.card.name} has"
 
     def _grow(self, name: str, need: int, spare: int, needs: Mapping[str, int]) -> None:
         ample = self.held(name) + self.held(name) // 2

@@ -23,7 +23,7 @@ from operator import is_not
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
-from ..ir.types import ArrayType, i32, i64
+from ..ir.types import ArrayType, i64
 from ..ir.walk import map_blocks, next_id, rename_block, used_values, walk, walk_kernel, walk_task
 from ..passes.affine import single_iteration
 from ..passes.number_draws import number_draws
@@ -124,9 +124,9 @@ class _Ordering:
             self.params.append(Param(target, kind))
         b = Builder(self.next_id)
         b.loc = loc
-        zeros = tuple(b.const(0, i32) for _ in range(kind.ndim))
-        ends = tuple(b.shape(array, axis) for axis in range(kind.ndim))
-        bounds, indices = b.take(), tuple(b.fresh(i32) for _ in range(kind.ndim))
+        zeros = tuple(b.const(0, i64) for _ in range(kind.ndim))
+        ends = tuple(b.shape(array, axis, i64) for axis in range(kind.ndim))
+        bounds, indices = b.take(), tuple(b.fresh(i64) for _ in range(kind.ndim))
         b.store(target, indices, b.load(source, indices, kind.dtype))
         self.next_id = b.next_id
         return Task(b.take(), indices, bounds, zeros, ends, loc=loc)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir import nodes as n
 from ..ir.nodes import Stmt, Value
 from ..ir.table import Table
-from ..ir.types import adjoint_type, i32, i64
+from ..ir.types import adjoint_type, i64
 from .forward import overwritten_stack, stack_name
 from .needs import needs
 from .rules import VJP
@@ -191,8 +191,8 @@ def _last_index(r: TaskReverser, stmt: n.For) -> Value:
 def _while(r: TaskReverser, stmt: n.While, path: Path, position: int) -> None:
     """As often as the body ran; the index is the number of the iteration. The condition block has no derivative."""
     assert stmt.trips is not None
-    trips, zero = r.primal(stmt.trips), r.b.const(0, i32)
-    index, inner = r.b.fresh(i32), (*path, (position, "body"))
+    trips = r.primal(stmt.trips)
+    zero, index, inner = r.b.const(0, trips.type), r.b.fresh(trips.type), (*path, (position, "body"))
     r.iterations[inner] = index
     with r.b.block() as body:
         r.reverse_block(inner, stmt.body)

@@ -37,7 +37,7 @@ from .operands import (
     number,
     static,
 )
-from .protocols import measured, measured_hint
+from .protocols import extents_type, measured, measured_hint
 from .reads import Read
 from .scope import Fixed, Namer, Scopes
 from .source import Source, condition_nodes, indexed_names, local_names
@@ -307,9 +307,10 @@ class Tracer:
         return None
 
     def extent(self, shape: ShapeOf, axis: int) -> Value:
-        """An extent of a field, read at launch."""
+        """An extent of a field, read at launch: i32, or i64 of a wide array."""
         storage, at = measured(shape.field, axis)
-        return self.builder.shape(self.captures.array(storage, measured_hint(shape.field, shape.hint)), at)
+        name = self.captures.array(storage, measured_hint(shape.field, shape.hint))
+        return self.builder.shape(name, at, extents_type(storage))
 
 
 Known = Value | Static | Pack | MatrixValue | StructValue

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
-from ..ir.types import Scalar
+from ..ir.extents import is_wide
+from ..ir.types import Scalar, i32, i64
 
 if TYPE_CHECKING:
     from .aggregates import MatrixType, StructType
@@ -98,7 +99,7 @@ class ArgumentArray:
     """The stand-in, while a kernel is traced, for an array that each launch gives anew: type and rank, no memory.
 
     shape: extents, the same for all launches of the trace, or a `LaunchShape`. slot: which array of the launch this
-    is; is_grad: it is the adjoint of that array.
+    is; is_grad: it is the adjoint of that array. wide: the arrays of these launches are wide, see `is_wide`.
     """
 
     dtype: Scalar
@@ -109,6 +110,7 @@ class ArgumentArray:
     is_grad: bool = False
     offset: tuple[int, ...] = ()
     is_stackgrad_field: bool = True
+    wide: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,6 +255,13 @@ def offset_of(field: AnyField) -> tuple[int, ...]:
     """The first index of each axis of a field, where its storage says that it is another than 0."""
     found: tuple[int, ...] = getattr(field, "offset", ())
     return found or (0,) * len(field.shape)
+
+
+def extents_type(field: FieldLike) -> Scalar:
+    """The type of the extents of a scalar array: i32, or i64 where it is wide."""
+    if isinstance(field.shape, LaunchShape):
+        return i64 if getattr(field, "wide", False) else i32
+    return i64 if is_wide(field.shape, offset_of(field)) else i32
 
 
 def measured(field: AnyField, axis: int) -> tuple[FieldLike, int]:

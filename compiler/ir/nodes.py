@@ -286,7 +286,7 @@ class For(Stmt):
 class While(Stmt):
     """Runs `condition`, leaves if `test` is false, runs `body`, tests `stop` as For does; repeats.
 
-    Values of `condition` are visible in `test` alone. `trips` counts runs of `body`, as i32.
+    Values of `condition` are visible in `test` alone. `trips` counts runs of `body`.
     """
 
     FORM = "while {condition} test {test}<until {stop}><trips {trips}> {body}"

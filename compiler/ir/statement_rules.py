@@ -179,16 +179,19 @@ def _for(c: Context, s: n.For) -> None:
     check_range(c, s.index, s.begin, s.end)
     c.check(s.step != 0, "the step of a range is not 0")
     _stop(c, s.stop)
-    trips = s.trips.type if s.trips else i32
-    c.check(trips in (i32, i64), f"a trip count is i32 or i64, not {trips}")
+    _trips(c, s.trips)
+
+
+def _trips(c: Context, trips: Value | None) -> None:
+    if trips:
+        c.check(trips.type in (i32, i64), f"a trip count is i32 or i64, not {trips.type}")
 
 
 @RULES.row(n.While)
 def _while(c: Context, s: n.While) -> None:
     check_type(c, s.test, u1, "the test of a while")
     _stop(c, s.stop)
-    if s.trips:
-        check_type(c, s.trips, i32, "the trip count of a while")
+    _trips(c, s.trips)
 
 
 @RULES.row(n.Scope, n.Return)

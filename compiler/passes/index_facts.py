@@ -10,8 +10,9 @@ from __future__ import annotations
 from ..ir import nodes as n
 from ..ir.nodes import Task, Value
 from ..ir.types import i32, i64
+from ..ir.walk import walk_task
 from .affine import Affine, IndexForms, Symbol, add
-from .inequalities import EXTENT, Facts, Range, range_of_type
+from .inequalities import EXTENT, WIDE_EXTENT, Facts, Range, range_of_type
 
 ONE = Affine(1)
 Path = frozenset[tuple[Value, bool]]
@@ -42,6 +43,9 @@ class IndexFacts(Facts):
         super().__init__(self._range, self._alternatives)
         self.forms = ResolvedForms(task)
         self.ends: dict[Value, tuple[Affine, Affine]] = {}
+        self._wide = {
+            ("shape", s.array, s.axis) for s in walk_task(task) if isinstance(s, n.Shape) and s.result.type.bits == 64
+        }
         self._known_ranges: dict[Symbol, Range] = {}
 
     def _range(self, symbol: Symbol) -> Range:
@@ -52,7 +56,7 @@ class IndexFacts(Facts):
 
     def _find_range(self, symbol: Symbol) -> Range:
         if isinstance(symbol, tuple):
-            return EXTENT if symbol[0] == "shape" else (-(2**63), 2**64)
+            return (-(2**63), 2**64) if symbol[0] != "shape" else WIDE_EXTENT if symbol in self._wide else EXTENT
         if not isinstance(symbol, Value):
             return 0, symbol.modulus - 1
         low, high = range_of_type(symbol)

@@ -28,7 +28,10 @@ Range = tuple[float, float]
 """Least and largest value of a symbol; either end may be infinite."""
 
 EXTENT: Range = (0, 2**31 - 1)
-"""Range of an extent: no axis of an array is longer."""
+"""Range of an extent that i32 holds: a kernel that reads it so is not launched on a longer array."""
+
+WIDE_EXTENT: Range = (0, 2**62)
+"""Range of an extent that is read as i64."""
 
 
 class Facts:

@@ -166,14 +166,15 @@ class _Lowering:
     def _without_condition(self, stmt: n.While, frames: list[_Frame]) -> Block:
         """The loop with its condition at the head of its body. Runs of the old body are counted if asked for."""
         b = self._emit(stmt.loc)
-        counter = b.local(self._name("trips"), i32) if stmt.trips else None
+        dtype = stmt.trips.type if stmt.trips else i32
+        counter = b.local(self._name("trips"), dtype) if stmt.trips else None
         before = b.take()
         with b.block() as condition:
             always = b.const(True, u1)
         with b.block() as head:
             b.if_(b.op("logic_not", stmt.test), [n.Break(1, loc=stmt.loc)])
             if counter:
-                b.set(counter, b.op("add", b.get(counter, i32), b.const(1, i32)))
+                b.set(counter, b.op("add", b.get(counter, dtype), b.const(1, dtype)))
         self.next_id = b.next_id
         body = (*stmt.condition, *head, *stmt.body)
         loop = replace(stmt, condition=tuple(condition), test=always, body=body, trips=None)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..ir import nodes as n
 from ..ir.nodes import Block, Kernel, Stmt, Value
 from ..ir.types import i32, i64
-from ..ir.walk import NESTED, kept_block, map_blocks, next_id, walk_kernel
+from ..ir.walk import NESTED, kept_block, map_blocks, next_id, walk, walk_kernel
 
 
 def number_loops(kernel: Kernel) -> Kernel:
@@ -25,8 +25,18 @@ def number_loops(kernel: Kernel) -> Kernel:
         nonlocal fresh
         if isinstance(stmt, (n.For, n.While)) and stmt.trips is None and (isinstance(stmt, n.While) or stmt.stop):
             fresh += 1
-            dtype = i64 if isinstance(stmt, n.For) and stmt.index.type.bits == 64 else i32
-            return replace(stmt, trips=Value(fresh - 1, dtype))
+            return replace(stmt, trips=Value(fresh - 1, i64 if _is_wide(stmt) else i32))
         return stmt
 
     return replace(kernel, tasks=tuple(replace(t, body=visit(t.body)) for t in kernel.tasks))
+
+
+def _is_wide(loop: n.For | n.While) -> bool:
+    """Whether trips are counted in 64 bits: of an index of 64, and of a while in which something of 64 is compared.
+    32 bits hold all others that come to an end within seconds, and lanes count them in half the time.
+    """
+    if isinstance(loop, n.For):
+        return loop.index.type.bits == 64
+    inside = walk((loop,))
+    return any(isinstance(s, n.Op) and s.result.type.is_bool and s.args[0].type.is_int and s.args[0].type.bits == 64
+               for s in inside)  # fmt: skip

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir import nodes as n
+from ..ir.types import Scalar
 from . import algebra as a
 from . import ranges
 from . import spans as s
-from .expressions import LEAF, ONE, ZERO, Expr, variable
+from .expressions import ONE, SAFE, ZERO, Expr, bounds_of, variable
 from .spans import UNKNOWN, Checks, Span
 
 if TYPE_CHECKING:
@@ -70,11 +71,16 @@ def _steps(
     r: Recogniser, stmt: n.For, enter: Callable[[], None], before: dict[str, Span], names: list[str]
 ) -> dict[str, Step]:
     """By local, found by a walk with a symbol for each."""
-    symbols = {name: variable(SYMBOL + r.symbol(), *LEAF) for name in names}
+    symbols = {name: variable(SYMBOL + r.symbol(), *_bounds(r.dtypes[name])) for name in names}
     r.state.locals = {**before, **{name: s.exactly(symbol) for name, symbol in symbols.items()}}
     _walk(r, stmt, enter)
     found = {name: _step(r.state.locals[name].exact, max(symbol.free)) for name, symbol in symbols.items()}
     return {name: step for name, step in found.items() if step is not None}
+
+
+def _bounds(dtype: Scalar) -> tuple[int, int]:
+    """Where a local lies; what it holds is checked where it is computed."""
+    return SAFE if not dtype.is_int or dtype.bits == 64 else bounds_of(dtype)
 
 
 def _step(after: Expr | None, symbol: int) -> Step | None:

@@ -23,6 +23,7 @@ from ..ir.types import ArrayType, i64
 from ..ir.walk import NESTED, blocks, map_blocks, next_id, used_values, walk, walk_kernel
 from ..passes.dead_code import remove_dead_code
 from ..passes.lockstep import leaders
+from .fuel import end_with_memory
 from .uniform import collapse_uniform
 
 DEPTHS, ROWS, TOTALS = "$depths", "$rows", "$totals"
@@ -55,6 +56,25 @@ def count_stacks(kernel: Kernel, sliced: Kernel | None = None) -> Kernel | None:
     """
     sliced = sliced if sliced is not None else count_slice(kernel)
     return None if sliced is None else collapse_uniform(sliced, (ROWS, TOTALS), OUTPUTS)
+
+
+def count_within(kernel: Kernel, counting: Kernel) -> Kernel:
+    """The counting kernel of a kernel, which takes `$room` and ends with that, see `fuel`."""
+    return end_with_memory(counting, _slots(kernel), DEPTHS)
+
+
+def _slots(kernel: Kernel) -> dict[str, tuple[int, int]]:
+    """Of each stack that is counted its number, and the bytes of a slot of it and of all that are as deep."""
+    numbers = {name: k for k, name in enumerate(stack_names(kernel))}
+    found: dict[str, tuple[int, int]] = {}
+    for task in kernel.tasks:
+        first = leaders(task.body)
+        for stack in walk(task.body):
+            if isinstance(stack, n.StackAlloca):
+                leader = first[stack.stack]
+                size = stack.dtype.size * (2 if stack.adjoint else 1)
+                found[leader] = numbers[leader], size + found.get(leader, (0, 0))[1]
+    return found
 
 
 def count_slice(kernel: Kernel) -> Kernel | None:

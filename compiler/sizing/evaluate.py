@@ -1,7 +1,8 @@
 """Size expressions evaluated on NumPy arrays, all points of a range at a time.
 
-Arithmetic saturates at the ends of 64 bits. A state that an expression does not describe (an index outside its array, a
-divisor of 0) raises Inexact: then the counting kernel decides.
+Numbers are Python's, and what is found saturates at the ends of 64 bits, as sums over ranges do. A state that an
+expression does not describe (an index outside its array, a divisor of 0), or in which other arithmetic of vectors
+leaves 64 bits, raises Inexact: then the counting kernel decides.
 """
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class Evaluator:
         """The value of an expression without free indices. Raises Inexact. Stacks of one loop ask for the same one."""
         known = self._numbers.get(expr)
         if known is None:
-            known = self._numbers[expr] = int(self.at(expr, {}))
+            known = self._numbers[expr] = min(max(int(self.at(expr, {})), INT64[0]), INT64[1])
         return known
 
     def at(self, expr: Expr, points: dict[int, np.ndarray]) -> Values:
@@ -76,30 +77,41 @@ def sizes(
 # ---- arithmetic ---------------------------------------------------------------------------------------------
 
 
-def clamped(value: Values) -> Values:
-    """A Python integer within 64 bits."""
-    return min(max(value, INT64[0]), INT64[1]) if isinstance(value, int) else value
-
-
 def add(x: Values, y: Values) -> Values:
-    """The sum, saturating."""
+    """The sum: exact, or Inexact is raised because vectors have 64 bits."""
     if not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray):
-        return clamped(int(x) + int(y))
+        return int(x) + int(y)
+    _fit(x, y)
     with np.errstate(over="ignore"):
         made = np.add(x, y)
-    wrapped = ((x ^ made) & (y ^ made)) < 0
-    return np.where(wrapped, np.where(np.less(x, 0), *INT64), made) if wrapped.any() else made
+    if (((x ^ made) & (y ^ made)) < 0).any():
+        raise Inexact
+    return made
 
 
 def mul(x: Values, y: Values) -> Values:
-    """The product, saturating."""
+    """The product: exact, or Inexact is raised because vectors have 64 bits."""
     if not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray):
-        return clamped(int(x) * int(y))
+        return int(x) * int(y)
+    _fit(x, y)
     with np.errstate(over="ignore"):
         made = np.multiply(x, y)
-    rough = np.multiply(x, y, dtype=np.float64)
-    wrapped = np.abs(rough) >= 2.0**63
-    return np.where(wrapped, np.where(rough < 0, *INT64), made) if wrapped.any() else made
+    if (np.abs(np.multiply(x, y, dtype=np.float64)) >= 2.0**63).any():
+        raise Inexact
+    return made
+
+
+def _fit(*values: Values) -> None:
+    for value in values:
+        if isinstance(value, int) and not INT64[0] <= value <= INT64[1]:
+            raise Inexact
+
+
+def _saturated(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The sums of numbers that are not negative, within 64 bits."""
+    with np.errstate(over="ignore"):
+        made = np.add(x, y)
+    return np.where((made ^ x) & (made ^ y) < 0, INT64[1], made)
 
 
 def _divided(operation: Callable[..., Values]) -> Callable[[Evaluator, Expr, dict[int, np.ndarray]], Values]:
@@ -270,7 +282,7 @@ def _over_many(
         values = np.broadcast_to(np.asarray(self.at(expr.args[2], inner), np.int64), at.shape)
         starts = np.flatnonzero(np.diff(owner, prepend=-1))
         if sums:
-            made[owner[starts]] = add(made[owner[starts]], np.add.reduceat(values, starts))
+            made[owner[starts]] = _saturated(made[owner[starts]], np.add.reduceat(values, starts))
         else:
             made[owner[starts]] = np.maximum(made[owner[starts]], np.maximum.reduceat(values, starts))
     return made

@@ -3,7 +3,8 @@
     sum($i in 0 .. shape(x, 0): row[$i + 1] - row[$i])
 
 An expression is an immutable tree over constants, scalar arguments, shapes, array elements and the indices of the
-loops around it. Numbers are whole numbers without bounds; executors compute in 64 bits and saturate. Each expression
+loops around it. Numbers are whole numbers without bounds; executors compute in 64 bits, and tell where those do not
+hold them. Each expression
 knows an interval, `low .. high`, that holds its value whatever the arguments are. `when` and `and`, `or` evaluate only
 what decides, so no element is read that the kernel would not read; a sum or a largest value over an empty range is 0
 and reads nothing.
@@ -13,13 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..ir.types import Scalar
+from ..ir.types import Scalar, i32
 
 Number = int | float
 INFINITY = float("inf")
 INT64 = (-(2**63), 2**63 - 1)
-LEAF = (-(2**31), 2**31 - 1)
-"""What an integer leaf is taken to lie in; a wider type is checked to."""
+WIDE = (-(2**47), 2**47 - 1)
+"""What an integer leaf of 64 bits is taken to lie in, which is checked: room for sums and multiples of some of them."""
+SAFE = (-(2**62), 2**62)
+"""What a result of 64 bits is checked to lie in where it may leave its type."""
 
 KINDS: dict[str, str] = {
     "const": "a number: data = (value,)",
@@ -149,7 +152,10 @@ ZERO, ONE, TRUE, FALSE = const(0), const(1), const(True), const(False)
 def _bounds(dtype: Scalar) -> tuple[Number, Number]:
     if dtype.is_real:
         return -INFINITY, INFINITY
-    return (0, 1) if dtype.is_bool else bounds_of(dtype) if dtype.bits <= 32 and dtype.name != "u32" else LEAF
+    if dtype.is_bool:
+        return 0, 1
+    low, high = bounds_of(dtype)
+    return max(low, WIDE[0]), min(high, WIDE[1])
 
 
 def bounds_of(dtype: Scalar) -> tuple[int, int]:
@@ -163,9 +169,9 @@ def argument(name: str, dtype: Scalar) -> Expr:
     return node("arg", (), (name, dtype), *_bounds(dtype))
 
 
-def shape(array: str, axis: int) -> Expr:
-    """The extent of an array."""
-    return node("shape", (), (array, axis), 0, LEAF[1])
+def shape(array: str, axis: int, dtype: Scalar = i32) -> Expr:
+    """The extent of an array, which is read as a value of this type."""
+    return node("shape", (), (array, axis), 0, min(bounds_of(dtype)[1], WIDE[1]))
 
 
 def variable(number: int, low: Number, high: Number) -> Expr:

@@ -43,9 +43,9 @@ def host_function(sized: Sized) -> Finder | None:
     return made
 
 
-def _shape(array: np.ndarray, axis: int) -> int:
+def _shape(array: np.ndarray, axis: int, most: int) -> int:
     extent: int = array.shape[axis]
-    if extent >= 2**31:
+    if extent > most:
         raise Inexact
     return extent
 
@@ -93,7 +93,7 @@ _SIGNS = {"cmp_lt": "<", "cmp_le": "<=", "cmp_eq": "==", "cmp_ne": "!="}
 WORDS: dict[str, Callable[[Expr, list[str]], str]] = {
     "const": lambda x, _: _real(x.data[0]),
     "arg": lambda x, _: f"normal(scalars[{x.data[0]!r}], types[{str(x.data[1])!r}])",
-    "shape": lambda x, _: f"shape(arrays[{x.data[0]!r}], {x.data[1]})",
+    "shape": lambda x, _: f"shape(arrays[{x.data[0]!r}], {x.data[1]}, {x.high})",
     "read": lambda x, args: f"element(arrays[{x.data[0]!r}]{''.join(', ' + arg for arg in args)})",
     "sum": _sum,
     "product": lambda x, args: f"({' * '.join(args)})",

@@ -50,6 +50,8 @@ class Recogniser:
         self.scalars = kernel.scalar_types()
         self.temps = {t.name: f"load {t.name}" for t in kernel.temps}
         self.written = {t.array for t in walk_kernel(kernel) if isinstance(t, (n.Store, n.Atomic))}
+        self.dtypes: dict[str, Scalar] = {t.var: t.dtype for t in walk_kernel(kernel) if isinstance(t, n.Local)}
+        self.dtypes |= {self.temps[t.name]: t.dtype for t in kernel.temps}
         self.made: dict[Value, Stmt] = {v: t for t in walk_kernel(kernel) for v in RESULTS[type(t)](t)}
         self.state = State({}, {local: s.number(0) for local in self.temps.values()})
         self.fresh = 0
@@ -271,7 +273,7 @@ def _size(span: Span) -> int:
 
 _VALUES: dict[type[Stmt], Callable[..., Span]] = {
     n.Const: lambda r, t: constant(t), n.Arg: Recogniser.argument, n.Load: Recogniser.load,
-    n.Shape: lambda r, t: s.fitted(s.exactly(shape(t.array, t.axis)), t.result.type, r.state.around),
+    n.Shape: lambda r, t: s.exactly(shape(t.array, t.axis, t.result.type)),
     n.Op: lambda r, t: operation(t, r.spans(t.args), r.state.around),
     n.Cast: lambda r, t: cast(r.span(t.arg), t.arg.type, t.result.type, r.state.around),
 }  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..ir.types import Scalar
 from . import algebra as a
-from .expressions import INT64, LEAF, ONE, ZERO, Expr, bounds_of, const
+from .expressions import INT64, ONE, SAFE, WIDE, ZERO, Expr, bounds_of, const
 
 
 @dataclass(frozen=True)
@@ -178,19 +178,19 @@ def fitted(span: Span, dtype: Scalar, around: Around | None) -> Span:
 def _fit(value: Expr, dtype: Scalar, around: Around | None, make: Callable[[Checks], Span], checks: Checks) -> Span:
     low, high = bounds_of(dtype)
     if dtype.bits == 64:
-        low, high = max(low, INT64[0]), INT64[1]
+        high = INT64[1]
     if low <= value.low and value.high <= high:
         return make(NONE)
-    if dtype.bits == 64:  # the 64 bits of the evaluation could leave it too
-        return Span(checks=checks)
+    if dtype.bits == 64:  # an evaluation that leaves its own 64 bits is no exact one, so what it finds is as it is
+        low, high = max(low, SAFE[0]), SAFE[1]
     return make(frozenset((Check(value, low, high, around),)))
 
 
 def leaf(value: Expr, dtype: Scalar, around: Around | None) -> Span:
-    """An element or an argument: one of a wide type must lie in LEAF."""
-    if dtype.is_int and (dtype.bits == 64 or dtype.name == "u32"):
+    """An element or an argument: one of 64 bits must lie in WIDE."""
+    if dtype.is_int and dtype.bits == 64:
         wide = replace(value, low=INT64[0], high=INT64[1])
-        return exactly(value, frozenset((Check(wide, LEAF[0] if dtype.is_signed else 0, LEAF[1], around),)))
+        return exactly(value, frozenset((Check(wide, WIDE[0] if dtype.is_signed else 0, WIDE[1], around),)))
     return exactly(value)
 
 

@@ -2,9 +2,10 @@
 
     total(i in b .. e: x)   →   for i in b .. e { set sum, sum + x }
 
-Ranges that are alike share one loop. Arithmetic saturates where it could leave 64 bits. `$inexact` becomes 1 where the
-expressions do not describe the state: a limit is passed, an index is outside its array (the element is not read), a
-divisor is 0. So the kernel needs no check of its own and can be made by any backend.
+Ranges that are alike share one loop. Sums over ranges saturate where they could leave 64 bits. `$inexact` becomes 1
+where the expressions do not describe the state: a limit is passed, an index is outside its array (the element is not
+read), a divisor is 0, other arithmetic leaves 64 bits. So the kernel needs no check of its own and can be made by any
+backend.
 """
 from __future__ import annotations
 
@@ -138,34 +139,37 @@ class _Maker:
             self.scopes[-1].made[x] = self.b.get(name, i64)
 
     def _joined(self, over: Expr, known: Value, made: Value) -> Value:
+        """What a range has so far, with one value more; a sum of numbers that are not negative saturates."""
+        b = self.b
         if over.kind == "largest":
-            return self.b.op("max", known, made)
-        return self.add(known, made, over.low, over.high)
+            return b.op("max", known, made)
+        total = b.op("add", known, made)
+        if over.high <= INT64[1]:
+            return total
+        return b.op("select", self._wrapped(known, made, total), b.const(INT64[1], i64), total)
 
     # -- arithmetic -----------------------------------------------------------------------------------------
 
     def add(self, x: Value, y: Value, low: float, high: float) -> Value:
-        """The sum, saturating where it could leave 64 bits."""
-        b = self.b
-        made = b.op("add", x, y)
-        if INT64[0] <= low and high <= INT64[1]:
-            return made
-        zero = b.const(0, i64)
-        changed = b.op("bit_and", b.op("bit_xor", x, made), b.op("bit_xor", y, made))
-        return b.op("select", b.op("cmp_lt", changed, zero), self._end(b.op("cmp_lt", x, zero)), made)
+        """The sum; the state is not described if it leaves 64 bits."""
+        made = self.b.op("add", x, y)
+        if low < INT64[0] or INT64[1] < high:
+            self.flag(self._wrapped(x, y, made))
+        return made
 
     def mul(self, x: Value, y: Value, low: float, high: float) -> Value:
-        """The product, saturating where it could leave 64 bits."""
+        """The product; the state is not described if it leaves 64 bits."""
         b = self.b
-        made = b.op("mul", x, y)
-        if INT64[0] <= low and high <= INT64[1]:
-            return made
-        rough = b.op("mul", b.cast(x, f64), b.cast(y, f64))
-        large = b.op("cmp_ge", b.op("abs", rough), b.const(2.0**63, f64))
-        return b.op("select", large, self._end(b.op("cmp_lt", rough, b.const(0.0, f64))), made)
+        if low < INT64[0] or INT64[1] < high:
+            rough = b.op("mul", b.cast(x, f64), b.cast(y, f64))
+            self.flag(b.op("cmp_ge", b.op("abs", rough), b.const(2.0**63, f64)))
+        return b.op("mul", x, y)
 
-    def _end(self, negative: Value) -> Value:
-        return self.b.op("select", negative, self.b.const(INT64[0], i64), self.b.const(INT64[1], i64))
+    def _wrapped(self, x: Value, y: Value, total: Value) -> Value:
+        """Whether a sum has left 64 bits: it has another sign than both."""
+        b = self.b
+        changed = b.op("bit_and", b.op("bit_xor", x, total), b.op("bit_xor", y, total))
+        return b.op("cmp_lt", changed, b.const(0, i64))
 
 
 def _needed(x: Expr) -> Iterable[Expr]:

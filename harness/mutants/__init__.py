@@ -10,6 +10,7 @@ from __future__ import annotations
 from . import (
     adjoints,
     blocks,
+    extents,
     indices,
     lanes,
     launches,
@@ -31,7 +32,7 @@ MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
     for module in (
         adjoints, loops, saving, memory, rules, tangents, lowering, launches, lanes, sizes, shaders, blocks, indices,
-        tapes,
+        tapes, extents,
     )
     for mutant in module.MUTANTS
 }

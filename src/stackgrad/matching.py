@@ -25,10 +25,11 @@ from .compiler.frontend.protocols import (
     is_matrix_field,
     is_struct_field,
 )
+from .compiler.ir.extents import NARROW
 from .compiler.ir.types import Scalar, i32
 from .fields.array import Array
 from .leaves import Foreign, Leaf, Misfit, foreign, scalar_of
-from .stand_ins import StandIns, matrix_over, over, struct_over
+from .stand_ins import StandIns, is_wide_leaf, matrix_over, over, struct_over
 
 
 class Call:
@@ -112,7 +113,7 @@ class ArrayMatcher:
         self._check(dtype, shape, element)
         call.leaves.append(leaf)
         offset = leaf.offset if isinstance(leaf, Array) else ()
-        call.key.append((dtype.name, len(shape), grad, element, self._fixed(value), offset))
+        call.key.append((dtype.name, len(shape), grad, element, self._fixed(value), offset, is_wide_leaf(leaf)))
 
     def _fixed(self, value: Any) -> Any:
         return value.shape if self.fields_fixed and not isinstance(value, Foreign) and _is_field(value) else None
@@ -180,13 +181,13 @@ class ViewMatcher:
         if offset + size > value.arr.shape[0]:
             raise Misfit(f"a view of {size} elements from {offset} on is given, and its array now has "
                          f"{value.arr.shape[0]}", "make the view anew")  # fmt: skip
-        call.scalars += (_INDEX(offset), _INDEX(size))
+        if offset + size >= NARROW:
+            raise Misfit(f"a view of {size} elements from {offset} on is given, and views end before element {NARROW}",
+                         "give the array itself, or split it")  # fmt: skip
+        call.scalars += (offset, size)
 
     def stand_in(self, value: Any, make: StandIns) -> Any:
         return View(self.array.stand_in(value.arr, make), LaunchValue(i32), LaunchValue(i32))
-
-
-_INDEX = checker_of(i32)
 
 
 class ObjectMatcher:

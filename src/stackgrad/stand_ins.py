@@ -9,6 +9,7 @@ from typing import Any
 
 from .compiler.frontend.aggregates import MatrixType, adjoint_element
 from .compiler.frontend.protocols import ArgumentArray, ArgumentMatrixArray, ArgumentStructArray
+from .compiler.ir.extents import NARROW, is_wide
 from .compiler.ir.types import Scalar, adjoint_type
 from .fields.array import Array
 from .leaves import Leaf
@@ -35,15 +36,26 @@ class StandIns:
             return leaf
         if number in self.made:
             return self.made[number]
-        gradient, offset = None, leaf.offset if isinstance(leaf, Array) else ()
+        gradient, offset, wide = None, leaf.offset if isinstance(leaf, Array) else (), is_wide_leaf(leaf)
         if needs_grad:
             own = leaf.grad if isinstance(leaf, Array) else None
             kept = adjoint_type(dtype)
-            gradient = self.made.get(id(own)) or ArgumentArray(kept, shape, False, slot, None, True, offset)
+            gradient = self.made.get(id(own)) or ArgumentArray(
+                kept, shape, False, slot, None, True, offset, wide=wide
+            )
             if own is not None:
                 self.made[id(own)] = gradient
-        made = self.made[number] = ArgumentArray(dtype, shape, needs_grad, slot, gradient, False, offset)
+        made = self.made[number] = ArgumentArray(
+            dtype, shape, needs_grad, slot, gradient, False, offset, wide=wide
+        )
         return made
+
+
+def is_wide_leaf(leaf: Leaf) -> bool:
+    """Whether kernels count the elements of this memory in 64 bits."""
+    if not isinstance(leaf, Array):
+        return not 0 < leaf.memory.nbytes < NARROW and is_wide(leaf.memory.shape)
+    return (not 0 < leaf.buffer.nbytes < NARROW or bool(leaf.offset)) and is_wide(leaf.shape, leaf.offset)
 
 
 def identity_of(leaf: Leaf) -> int:

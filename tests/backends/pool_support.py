@@ -16,7 +16,7 @@ FUNCTION = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
 )
 _RUN = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
 )
 ROWS = 16
 
@@ -63,6 +63,12 @@ done:
 define i32 @empty(ptr %block, i64 %first, i64 %last, i64 %stride, i64 %row) {
   ret i32 0
 }
+define i32 @told(ptr %block) {
+  ret i32 0
+}
+define i32 @ends(ptr %block) {
+  ret i32 2
+}
 """
 
 
@@ -102,15 +108,16 @@ class Work:
         here = platform_here()
         on = replace(here, signals=signals or here.signals)
         self.pool = Pool(on)
-        code = NativeCode(Generated(Kernel("notes", (), ()), _TEXT, Layout(), ()), 2, ("note", "empty"))
+        code = NativeCode(Generated(Kernel("notes", (), ()), _TEXT, Layout(), ()), 2, ("note", "empty", "told", "ends"))
         self.code = code
         self.note, self.empty = code.addresses["note"], code.addresses["empty"]
-        self._run: Callable[[int, int, int, int, int], int] = _RUN(self.pool.run)
+        self._run: Callable[[int, int, int, int, int, int], int] = _RUN(self.pool.run)
 
-    def run(self, notes: Notes, grain: int, threads: int) -> int:
-        """Run `note` over all iterations; the status."""
-        return self._run(self.note, notes.memory.ctypes.data, len(notes.counts), grain, threads)
+    def run(self, notes: Notes, grain: int, threads: int, poll: str = "told") -> int:
+        """Run `note` over all iterations; the status. poll: what the launching thread asks behind each run."""
+        asked = self.code.addresses[poll]
+        return self._run(self.note, notes.memory.ctypes.data, len(notes.counts), grain, threads, asked)
 
     def call(self, function: int, total: int, grain: int, threads: int) -> int:
         """Run any function without a block."""
-        return self._run(function, 0, total, grain, threads)
+        return self._run(function, 0, total, grain, threads, self.code.addresses["told"])

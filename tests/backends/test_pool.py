@@ -44,6 +44,15 @@ def test_each_iteration_once(work: Any) -> None:
     assert (notes.faults, notes.runs, work.pool.workers) == (0, 8 * launches, 3)
 
 
+def test_a_launch_that_is_told_to_end(work: Any) -> None:
+    """The launching thread asks behind each of its runs, and no run is begun after that."""
+    notes = Notes.of(1000)
+    assert work.run(notes, 10, 1, "ends") == 2
+    assert notes.counts.tolist() == [1] * 10 + [0] * 990
+    assert work.run(notes, 10, 3, "ends") in (0, 2) and notes.faults == 0, "workers may have run all before it asks"
+    assert work.run(notes, 10, 3) == 0
+
+
 @pytest.mark.parametrize("pause", [0.0, 0.0002, 0.003])
 def test_workers_that_sleep_or_are_about_to(work: Any, pause: float) -> None:
     notes, launches = Notes.of(40), 60

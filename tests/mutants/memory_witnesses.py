@@ -368,3 +368,15 @@ def _value_in_half_precision(f):
             y[i] = s
 
     return k
+
+
+@witness("wrong-extent")
+def _loop_over_an_array(f):
+    x, y = f.x, f.y
+
+    @sg.kernel
+    def k():
+        for i in y:
+            y[i] = y[i] + 2.0 * x[i]
+
+    return k

@@ -192,6 +192,7 @@ def state() -> list[object]:
     from stackgrad.backends.llvm.masked.masks import MASKED_CONTROL
     from stackgrad.backends.llvm.ops import LLVM
     from stackgrad.backends.llvm.polynomials import evaluate
+    from stackgrad.backends.llvm.statements import LOWER
     from stackgrad.compiler import driver as pipeline
     from stackgrad.compiler.ad import driver, statements, tangent_statements
     from stackgrad.compiler.ad.elements import Elements
@@ -210,7 +211,7 @@ def state() -> list[object]:
     owners = (TaskReverser, Sources, Requirements, RiskAnalysis, ForwardSweep, TangentSweep, _Merger, _Liveness,
               Marking, _Lowering, _Promotion, count, count._Counter, driver, Elements, pipeline,
               tangent_statements, stacks, slices.Slice, adstack, atomics, masked_loops, evaluate, flows)  # fmt: skip
-    tables = (LLVM, MASKED_CONTROL, rules.VJP, statements.REVERSE, tangent_statements.TANGENT)
+    tables = (LLVM, LOWER, MASKED_CONTROL, rules.VJP, statements.REVERSE, tangent_statements.TANGENT)
     return [*(dict(vars(o)) for o in owners), *({k: t[k] for k in t} for t in tables)]
 
 

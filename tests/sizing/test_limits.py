@@ -109,11 +109,16 @@ def test_triangles_near_the_end() -> None:
 
 
 @pytest.mark.parametrize(("kind", "good", "bad"), [
-    ("i64", 2**31 - 1, 2**31), ("i64", -(2**31), -(2**31) - 1), ("u32", 2**31 - 1, 2**31), ("u64", 9, 2**63 + 5),
+    ("i64", 2**47 - 1, 2**47), ("i64", -(2**47), -(2**47) - 1), ("u32", 2**32 - 1, 2**32), ("u64", 9, 2**63 + 5),
+    ("u64", 2**47 - 1, 2**47), ("i64", 10**11, -(2**63)),
 ])  # fmt: skip
 def test_wide_integers(kind: str, good: int, bad: int) -> None:
-    """Arguments and elements of types that hold more than 32 bits are taken if they do not."""
+    """Arguments and elements of 64 bits are taken if they have no more than 48."""
     argument = sized(f"%5: {kind} = arg n", kind)
+    assert found(argument, good, kind=kind)[0] == max(good, 0)
+    if kind == "u32":
+        assert found(argument, bad, kind=kind)[0] == 0, "it wraps"
+        return
     with pytest.raises(Inexact):
         found(argument, bad, kind=kind)
     assert found(argument, good, kind=kind)[0] == max(good, 0)
@@ -121,6 +126,44 @@ def test_wide_integers(kind: str, good: int, bad: int) -> None:
     assert found(loaded, 0, c=(good,), kind=kind)[0] == max(good, 0)
     with pytest.raises(Inexact):
         found(loaded, 0, c=(bad,), kind=kind)
+
+
+@pytest.mark.parametrize(("lines", "n", "m", "depth"), [
+    ("%6: i64 = arg n %7: i64 = const 5 %5: i64 = add %6, %7", 10**11, 0, 10**11 + 5),
+    ("%6: i64 = arg n %7: i32 = arg m %8: i64 = cast %7 %5: i64 = mul %6, %8", 10**11, 3, 3 * 10**11),
+    ("%6: i64 = arg n %5: i64 = mul %6, %6", 2 * 10**9, 0, 4 * 10**18),
+    ("%6: i64 = arg n %5: i64 = mul %6, %6", 2**31 + 1, 0, None),
+    ("%6: i64 = arg n %5: i64 = mul %6, %6", 2**40, 0, None),
+    ("%6: i64 = arg n %7: i64 = mul %6, %6 %8: i64 = mul %7, %6 %5: i64 = sub %8, %7", 10**6, 0, 10**18 - 10**12),
+    ("%6: i64 = arg n %7: i64 = mul %6, %6 %8: i64 = mul %7, %6 %5: i64 = sub %8, %7", 10**7, 0, None),
+    ("%6: i64 = shape x, 0 %7: i64 = arg n %5: i64 = mul %6, %7", 10**11, 0, 10**11),
+])  # fmt: skip
+def test_arithmetic_of_64_bits(lines: str, n: int, m: int, depth: int | None) -> None:
+    """It is exact, or what leaves 64 bits, or comes near, is left to the count."""
+    made = sized(lines, "i64")
+    if depth is None:
+        with pytest.raises(Inexact):
+            found(made, n, m, kind="i64")
+    else:
+        assert found(made, n, m, kind="i64")[0] == depth
+
+
+def test_a_carried_number_of_64_bits() -> None:
+    """It grows beyond 32 bits, and a condition tells when: nothing of it is taken for granted before."""
+    lines = """%6: i64 = arg n local e: i64 %7: i32 = arg m %8: i32 = const 0
+        for %9: i32 in %8 .. %7 {
+          %10: i64 = get e %11: i64 = const 5000000000 %12: u1 = cmp_lt %10, %11
+          if %12 { %13: i64 = get e %14: i64 = add %13, %6 set e, %14 }
+        }
+        %5: i64 = get e"""
+    lowered = lower(lines, "i64")
+    arrays = {k: np.ones(2) for k in ("x", "y", "x.grad", "y.grad")} | {"c": np.zeros(2, np.int64)}
+    launcher = Launcher(lowered, registry.get("reference"), Options())
+    if lowered.sizes is not None:
+        with pytest.raises(Inexact):
+            found(lowered.sizes.sized(), 3 * 10**9, 5, kind="i64")
+    (use,) = launcher.measure(arrays, {"n": 3, "m": 5})
+    assert use.stacks[0].capacity == 15
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from ....compiler.ir import nodes as n
 from .. import ir
 from ..control import trip_count
+from ..polls import tick
 from ..types import I32, I64, const, value_type
 from .adstack import room_for
 from .index_checks import check_before_loop
@@ -32,7 +33,8 @@ class _Loop:
             e.b.store(const(t, 0), self.trips)
 
     def count(self) -> None:
-        """Count this round for the lanes that run it."""
+        """Count this round for the lanes that run it; code that is interruptible looks whether the launch is to end."""
+        tick(self.e, self.stmt)
         if self.trips is not None and self.stmt.trips is not None:
             b, t = self.e.b, self.e.type_of(self.stmt.trips)
             one = b.zext(self.e.flow.mask, t) if isinstance(t, ir.VectorType) else const(t, 1)

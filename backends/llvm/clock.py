@@ -1,0 +1,39 @@
+"""The clock that native code of a CPU reads, and its slots of the argument block."""
+from __future__ import annotations
+
+from . import ir
+from .builder import IRBuilder
+from .emit import Arith, ModuleState
+from .types import I8, I64, PTR, const
+
+
+def slot(b: IRBuilder, block: ir.Value, at: int) -> ir.Value:
+    """Address of a slot of the block."""
+    return b.gep(block, const(I64, at), I8, inbounds=True)
+
+
+def clock(m: ModuleState, b: IRBuilder) -> ir.Value:
+    """Nanoseconds, roughly, from a fixed time on; 0 where there is no clock that is read in a few of them."""
+    return b.call(m.helper("sg.clock", I64, [], lambda e, _: _CLOCKS[m.target.clock](e)), [])
+
+
+def _no_clock(e: Arith) -> None:
+    e.b.ret(const(I64, 0))
+
+
+def _time_stamp_counter(e: Arith) -> None:
+    """It counts 2 to 4 times in a nanosecond; read as 2.7."""
+    ticks = e.b.call(e.m.declare("llvm.readcyclecounter", I64, []), [])
+    e.b.ret(e.b.lshr(e.b.mul(ticks, const(I64, 3)), const(I64, 3)))
+
+
+def _generic_timer(e: Arith) -> None:
+    """The counter of AArch64 that programs may read, and its frequency."""
+    ticks, frequency = (
+        e.b.call_pointer(ir.Value(PTR, f'asm sideeffect "mrs $0, {name}", "=r"'), I64, [])
+        for name in ("cntvct_el0", "cntfrq_el0")
+    )
+    e.b.ret(e.b.mul(ticks, e.b.udiv(const(I64, 1_000_000_000), frequency)))
+
+
+_CLOCKS = {"": _no_clock, "tsc": _time_stamp_counter, "cntvct": _generic_timer}

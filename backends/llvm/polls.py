@@ -1,0 +1,98 @@
+"""Where native code of a CPU asks whether its launch is to end: a signal has come, Ctrl-C above all.
+
+`sg.poll(block) -> i32` is called between tasks, between the chunks of a parallel loop, and, in code made to be
+interruptible, now and then in loops whose length nobody knows. It looks at the clock, and every PERIOD asks the host
+(cpu/signals.py), which takes the interpreter's lock; so it costs a few nanoseconds. What a signal raised stands in the
+block then, and every thread of the launch finds it there. Where there is no clock, no signal is looked for.
+"""
+from __future__ import annotations
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.walk import walk
+from . import ir
+from .builder import IRBuilder
+from .clock import clock, slot
+from .emit import Arith, Emitter, ModuleState
+from .errors import FAILED, OK
+from .types import I32, I64, PTR, const, pointer
+
+PERIOD = 1 << 26
+"""Nanoseconds from one look for signals to the next."""
+
+ROUNDS = 1 << 18
+"""Rounds of a long loop from one look at the clock to the next, a power of two."""
+
+MOST = 1 << 28
+"""Rounds after which a launch that must end is too long."""
+
+TOO_LONG = 2
+"""Stands in the block, in place of what a signal raised, after as many."""
+
+
+def poll(m: ModuleState, b: IRBuilder, block: ir.Value) -> ir.Value:
+    """Whether the launch is to end."""
+    function = poll_function(m)
+    return b.icmp_unsigned("!=", b.call(function, [block]), const(I32, OK))
+
+
+def look(m: ModuleState, b: IRBuilder, block: ir.Value) -> None:
+    """Let handlers of signals be called, before Python code is that could not pass on what they raise."""
+    b.call(m.helper("sg.look", I32, [pointer(m.target.space)], _look, ("nounwind", "noinline")), [block])
+
+
+def poll_function(m: ModuleState) -> ir.Function:
+    """sg.poll(block): FAILED if the launch is to end, else OK."""
+    return m.helper("sg.poll", I32, [pointer(m.target.space)], _body, ("nounwind", "noinline"))
+
+
+def _body(e: Arith, function: ir.Function) -> None:
+    b, layout, (block,) = e.b, e.m.layout, function.args
+    now, due = clock(e.m, b), slot(b, block, layout.poll_at)
+    with b.if_then(b.icmp_unsigned("<", now, b.load(due, I64))):
+        raised = b.load(slot(b, block, layout.raised_at), I64)
+        b.ret(b.select(b.icmp_unsigned("==", raised, const(I64, 0)), const(I32, OK), const(I32, FAILED)))
+    b.store(b.add(now, const(I64, PERIOD)), due)
+    b.ret(b.call(e.m.helper("sg.look", I32, [function.args[0].type], _look, ("nounwind", "noinline")), [block]))
+
+
+def _look(e: Arith, function: ir.Function) -> None:
+    """sg.look(block): FAILED if something was raised, now or before, else OK."""
+    b, layout, (block,) = e.b, e.m.layout, function.args
+    raised = slot(b, block, layout.raised_at)
+    with b.if_then(b.icmp_unsigned("!=", b.load(raised, I64), const(I64, 0))):
+        b.ret(const(I32, FAILED))
+    signals = b.load(slot(b, block, layout.signals_at), I64)
+    with b.if_then(b.icmp_unsigned("==", signals, const(I64, 0))):
+        b.ret(const(I32, OK))
+    found = b.call_pointer(b.inttoptr(signals, PTR), I32, [raised])
+    b.ret(b.select(b.icmp_unsigned("==", found, const(I32, 0)), const(I32, OK), const(I32, FAILED)))
+
+
+def is_long(loop: n.For | n.While) -> bool:
+    """Whether nobody knows how long a loop may run: it is no plain one of at most 2^32 short iterations."""
+    if isinstance(loop, n.While) or loop.stop is not None or loop.index.type.bits == 64:
+        return True
+    return any(isinstance(s, (n.For, n.While)) for s in walk(loop.body))
+
+
+def tick(e: Emitter, loop: n.For | n.While) -> None:
+    """In each round of a loop of interruptible code: end the launch now and then, if it is to end."""
+    if not e.m.options.interruptible or not is_long(loop):
+        return
+    b = e.b
+    if e.ticks is None:
+        e.ticks = e.alloca(I64)
+        e.entry.store(const(I64, 0), e.ticks)
+    counter = e.ticks
+    rounds = b.add(b.load(counter, I64), const(I64, 1))
+    b.store(rounds, counter)
+    turn = b.icmp_unsigned("==", b.and_(rounds, const(I64, ROUNDS - 1)), const(I64, 0))
+    with b.if_then(turn):
+        ends = poll(e.m, b, e.argument_block)
+        with b.if_then(ends):
+            b.ret(const(I32, FAILED))
+        if not e.m.options.endless:
+            too_long = b.icmp_unsigned(">=", rounds, const(I64, MOST))
+            with b.if_then(too_long):
+                b.store(const(I64, TOO_LONG), slot(b, e.argument_block, e.m.layout.raised_at))
+                b.ret(const(I32, FAILED))

@@ -1,0 +1,108 @@
+"""Counting that ends when there is more to count than memory could ever hold.
+
+    while { .. } test %1 { ..; set depth.s, %2 }
+        →
+    %9 = load $room[0]; %8 = floordiv %9, bytes of a slot
+    while { .. } test %1 { ..; set depth.s, %2; if %2 > %8 { atomic max $depths[k], %2; return } }
+
+A counting kernel goes through the loops of a gradient, however long they are, and a gradient whose stacks no memory
+holds cannot run: so an iteration that has counted as much is over, the launcher finds its depth in `$depths`, and the
+gradient is refused with that number. Iterations that begin then do nothing.
+
+A plain loop of 32 bits ends soon by itself, in one step where LLVM sees what it adds up to. It is looked at behind it,
+if it stands in another loop.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..ir import nodes as n
+from ..ir.build import Builder
+from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
+from ..ir.types import ArrayType, i64
+from ..ir.walk import map_blocks, next_id, walk
+from ..passes.lower_exits import lower_exits
+
+ROOM = "$room"
+"""The array of a counting kernel with the bytes that the stacks of an iteration can have."""
+
+
+def end_with_memory(kernel: Kernel, slots: Mapping[str, tuple[int, int]], depths: str) -> Kernel:
+    """The counting kernel, which takes `$room` then; the same kernel if no loop of it may be endless.
+
+    slots: of each stack that is counted, its number and the bytes of a slot of it and those that are as deep.
+    """
+    ender = _Ender(slots, depths, next_id(kernel))
+    tasks = tuple(ender.task(task) for task in kernel.tasks)
+    if all(a is b for a, b in zip(tasks, kernel.tasks)):
+        return kernel
+    room = Param(ROOM, ArrayType(i64, 1))
+    return lower_exits(replace(kernel, params=(*kernel.params, room), tasks=tasks))
+
+
+def _is_long(loop: n.For | n.While) -> bool:
+    if isinstance(loop, n.While) or loop.stop is not None or loop.index.type.bits == 64:
+        return True
+    return any(isinstance(s, (n.For, n.While)) for s in walk(loop.body))
+
+
+class _Ender:
+    def __init__(self, slots: Mapping[str, tuple[int, int]], depths: str, first_id: int) -> None:
+        self.slots = {f"depth.{stack}": found for stack, found in slots.items()}
+        self.depths = depths
+        self.next_id = first_id
+        self.most: dict[str, Value] = {}
+
+    def task(self, task: Task) -> Task:
+        """The task; the same one if nothing is to be looked at."""
+        mine = [name for name in self._counted(task.body)]
+        if not any(isinstance(s, (n.For, n.While)) and _is_long(s) and self._counted((s,)) for s in walk(task.body)):
+            return task
+        b = Builder(self.next_id)
+        room = b.load(ROOM, (b.const(0, i64),), i64)
+        self.most = {name: b.op("floordiv", room, b.const(self.slots[name][1], i64)) for name in mine}
+        if task.is_parallel:
+            for name in mine:
+                slot = b.const(self.slots[name][0], i64)
+                reached = b.atomic("max", self.depths, (slot,), b.const(0, i64))  # a load would race with the others'
+                b.if_(b.op("cmp_gt", reached, self.most[name]), [n.Return()])
+        self.next_id = b.next_id
+        return replace(task, body=(*b.take(), *self._plain(task.body)))
+
+    def _counted(self, block: Block) -> dict[str, None]:
+        """Locals of depths that a block sets, each once."""
+        return {s.var: None for s in walk(block) if isinstance(s, n.Set) and s.var in self.slots}
+
+    def _block(self, block: Block, looks: bool) -> Block:
+        """looks: whether the block is in a loop that may be endless, of which nothing else ends it."""
+        out: list[Stmt] = []
+        for stmt in block:
+            if isinstance(stmt, (n.For, n.While)):
+                is_long = _is_long(stmt)
+                out.append(map_blocks(stmt, self._looking if is_long else self._plain))
+                for name in self._counted((stmt,)) if looks and not is_long else ():
+                    out += self._look(name, None, stmt.loc)
+                continue
+            out.append(map_blocks(stmt, self._looking if looks else self._plain))
+            if looks and isinstance(stmt, n.Set) and stmt.var in self.slots:
+                out += self._look(stmt.var, stmt.value, stmt.loc)
+        return tuple(out)
+
+    def _looking(self, block: Block) -> Block:
+        return self._block(block, True)
+
+    def _plain(self, block: Block) -> Block:
+        return self._block(block, False)
+
+    def _look(self, name: str, depth: Value | None, loc: int) -> Block:
+        """End the iteration if a depth is more than there is room for."""
+        b = Builder(self.next_id)
+        b.loc = loc
+        depth = depth or b.get(name, i64)
+        with b.block() as ending:
+            b.atomic("max", self.depths, (b.const(self.slots[name][0], i64),), depth)
+            b.emit(n.Return(loc=loc))
+        b.if_(b.op("cmp_gt", depth, self.most[name]), ending)
+        self.next_id = b.next_id
+        return b.take()
