@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from .ad.policies import policy_of
 from .ad.products import serialise_products
 from .errors import NotDifferentiable, Unsupported
+from .ir.depth import deep
 from .ir.nodes import Atomic, Kernel, Load, Op, StackAlloca, Store
 from .ir.types import ArrayType
 from .ir.verify import verify
@@ -103,6 +104,7 @@ def run_passes(kernel: Kernel, passes: list[tuple[str, Pass]], trace: Trace | No
     return kernel
 
 
+@deep
 def prepare_forward(
     kernel: Kernel, trace: Trace | None = None, check: bool = False, stated: bool = False
 ) -> Lowered:
@@ -131,6 +133,7 @@ def _claims(kernel: Kernel, check: bool) -> Marking | None:
     return _tidy_marking(make_marking(prepared, found, RiskAnalysis(prepared).find()), check) if found else None
 
 
+@deep
 def prepare_reverse(
     kernel: Kernel, lowering: str = "", trace: Trace | None = None, check: bool = False, taped: bool = False,
     stated: bool = False,
@@ -162,6 +165,7 @@ def _tidy_marking(marking: Marking | None, check: bool) -> Marking | None:
     return replace(marking, kernel=renumber(replace(tidy, tasks=tuple(t for t in tidy.tasks if t.body))))
 
 
+@deep
 def prepare_tangent(
     kernel: Kernel, carriers: Iterable[str], trace: Trace | None = None, check: bool = False
 ) -> Lowered:
@@ -178,6 +182,7 @@ def prepare_tangent(
     return _finish(renumber(run_passes(kernel, passes, trace, "tasks" if check else "")))
 
 
+@deep
 def prepare_second(
     gradient: Kernel,
     carriers: Iterable[str],
@@ -202,6 +207,7 @@ def prepare_second(
     return replace(made, before={**behind, **{f"{copy}.dual": f"{behind[copy]}.dual" for copy in copies}})
 
 
+@deep
 def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = False) -> Kernel:
     """The kernel that reverse mode starts from: structured, versions rewritten, own elements promoted."""
     stages = {"split_tasks": "tasks", "number_draws": "tasks"}

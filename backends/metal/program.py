@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...compiler.errors import DeviceError, InternalError
+from ...compiler.ir.depth import deep
 from ...compiler.ir.nodes import Kernel
 from .. import limits
 from ..base import Options
@@ -59,6 +60,7 @@ def _shown(entry: Entry) -> str:
     return f"// {entry.name}: threadgroups of {entry.threads}; {given}\n\n{entry.text}"
 
 
+@deep
 def program(kernel: Kernel, options: Options) -> Program:
     """The program of a kernel of stage tasks, structured or adjoint.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ...compiler.ir import nodes as n
+from ...compiler.ir.depth import deep
 from ...compiler.ir.nodes import Kernel, Task
 from ...compiler.ir.walk import walk
 from ...compiler.passes.lower_exits import lower_exits
@@ -64,6 +65,7 @@ class Shaders:
         return b"".join(word.to_bytes(4, "little") for word in self.words)
 
 
+@deep
 def generate(kernel: Kernel, options: Options, features: Features | None = None) -> Shaders:
     """The module of a kernel of stage tasks, structured or adjoint. Raises Unsupported for declared limits."""
     limits.check(kernel, "vulkan")
@@ -101,6 +103,7 @@ def _state(kernel: Kernel, options: Options, features: Features) -> ModuleState:
     return m
 
 
+@deep
 def layout_of(kernel: Kernel, options: Options, features: Features) -> tuple[Kernel, Layout]:
     """(the kernel without exits, its argument block), as `generate` makes them."""
     kernel = _with_a_task(lower_exits(kernel))

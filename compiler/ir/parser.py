@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import ParseError
 from . import form
 from .build import normal_constant
+from .depth import deep
 from .nodes import Block, Const, Kernel, Op, Param, Stmt, Task, Temp, Value
 from .ops import OPS
 from .types import SCALARS, ArrayType, Scalar
@@ -27,6 +28,7 @@ class _Lexeme:
     offset: int
 
 
+@deep
 def parse_kernel(text: str) -> Kernel:
     """The single kernel of the text. Raises ParseError; types and scopes are the verifier's business."""
     parser = _Parser(text)
@@ -35,6 +37,7 @@ def parse_kernel(text: str) -> Kernel:
     return kernel
 
 
+@deep
 def parse_kernels(text: str) -> list[Kernel]:
     """All kernels of the text, in order."""
     parser, found = _Parser(text), []

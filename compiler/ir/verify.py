@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from ..errors import VerifyError
 from . import nodes as n
+from .depth import deep
 from .nodes import Block, Kernel, Stmt, Task, Value
 from .printer import print_statement
 from .stages import STAGES
@@ -25,6 +26,7 @@ _NOT_IN_BOUNDS: frozenset[type[Stmt]] = frozenset({n.Store, n.Atomic, n.Random, 
 """Bounds run once, outside any iteration: they read memory and draw nothing."""
 
 
+@deep
 def verify(kernel: Kernel, stage: str) -> None:
     """Check every rule of the stage ('source', 'tasks', 'structured', 'adjoint'). Raises VerifyError."""
     _Verifier(kernel, stage).run()
