@@ -104,7 +104,11 @@ class VerifyError(StackgradError):
 
 
 class ParseError(StackgradError):
-    """IR text that does not parse; names line and column."""
+    """IR text that does not parse. span: where; its file is the name that the text was given."""
+
+    def __init__(self, reason: str, cure: str = "", span: Span | None = None) -> None:
+        self.span = span
+        super().__init__(Diagnostic(reason, cure, span).render() if span else reason)
 
 
 class InternalError(StackgradError):

@@ -150,8 +150,8 @@ def depth_of(block: Block, most: int) -> tuple[int, int]:
 
 def check_depth(kernel: Kernel, most: int = LOWERED_NESTING) -> Kernel:
     """The kernel, if it nests no deeper. Raises Unsupported at a statement beyond."""
-    for task in kernel.tasks:
-        found, loc = depth_of(task.body, most)
+    for block in (b for task in kernel.tasks for b in (task.bounds, task.body)):
+        found, loc = depth_of(block, most)
         if found > most:
             raise Unsupported(f"kernel {kernel.name}: blocks nest more than {most} deep",
                               "put a part into a kernel of its own; an early exit nests what follows it",
