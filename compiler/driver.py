@@ -111,10 +111,11 @@ def prepare_forward(
     """A kernel of stage source, tasks, structured or adjoint, ready to run. check: verify after each pass. stated: what
     `assume_unique` claims is looked at after each launch.
     """
+    is_adjoint = _has_stacks(kernel) or _uses_adjoints(kernel)
     if check:
-        verify(kernel, "adjoint" if _has_stacks(kernel) else "source")
+        verify(kernel, "adjoint" if is_adjoint else "source")
     passes = [] if _has_stacks(kernel) else FORWARD
-    made = _finish(run_passes(kernel, passes, trace, "tasks" if check else ""))
+    made = _finish(run_passes(kernel, passes, trace, ("adjoint" if is_adjoint else "tasks") if check else ""))
     return replace(made, claims=_claims(kernel, check)) if stated else made
 
 
@@ -225,6 +226,13 @@ def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = Fal
 
 def _has_stacks(kernel: Kernel) -> bool:
     return any(isinstance(s, StackAlloca) for s in walk_kernel(kernel))
+
+
+def _uses_adjoints(kernel: Kernel) -> bool:
+    """Whether a kernel uses `x.grad` without a parameter of that name, as kernels of stage adjoint do."""
+    named = {p.name for p in kernel.params}
+    used = _arrays(kernel, (Load, Store, Atomic)) - named
+    return any(f"{name}.grad" in used for name, found in kernel.array_types().items() if found.grad)
 
 
 def _finish(kernel: Kernel) -> Lowered:

@@ -5,9 +5,9 @@ import json
 import math
 import re
 from bisect import bisect
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import ParseError, Span
 from . import form
@@ -23,8 +23,7 @@ _LEXEME = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class _Lexeme:
+class _Lexeme(NamedTuple):
     kind: str
     text: str
     offset: int

@@ -127,6 +127,9 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", choices=_PROFILES, help="kind of programs (default: a mixture)")
     parser.add_argument("--thorough", action="store_true", help=_THOROUGH)
     parser.add_argument("--corpus", default="fuzz-corpus", metavar="DIR", help="where findings are kept")
+    parser.add_argument(
+        "--ir-text", action="store_true", help="not programs but mutated IR texts: is every error one of ours?"
+    )
     parser.add_argument("--spirv-val", action="store_true", help="judge every module of the backend vulkan")
     parser.add_argument(
         "--mutants", nargs="*", metavar="NAME", help="plant known mistakes, all or these; how soon is each one found?"

@@ -39,6 +39,10 @@ MOST_REDUCED = 10
 
 def run(given: argparse.Namespace) -> int:
     """The command. Returns 1 if anything was found."""
+    if given.ir_text:
+        from .fuzz_texts import run as run_texts
+
+        return run_texts(given)
     if given.mutants is not None:  # they are of the compiler and the CPU: others would only take their time
         from .mutants import hunt
 
