@@ -21,6 +21,7 @@ from ...backends.registry import get
 from ...compiler.driver import Lowered, prepare_forward, prepare_reverse
 from ...compiler.errors import InternalError, StackgradError, VerifyError
 from ...compiler.ir.codec import decode, encode
+from ...compiler.ir.depth import deep
 from ...compiler.ir.nodes import Kernel, LocalArray, StackAlloca
 from ...compiler.ir.parser import parse_kernels
 from ...compiler.ir.printer import print_kernel
@@ -38,8 +39,10 @@ POOL = 48
 
 _FUEL = 3_000
 _EXTENT = 3
-_LAUNCHED, _COMPILED = 4, 400
-"""Of the texts that pass, one in so many goes on to the reference, one in so many to the CPU."""
+_LOWERED, _LAUNCHED, _COMPILED = 2, 3, 200
+"""Of the texts that pass, one in so many goes through the passes; of those one in so many goes on to the reference, one
+in so many to the CPU.
+"""
 
 _MOST_BYTES = 1 << 22
 
@@ -109,6 +112,8 @@ def _beyond(kernel: Kernel, rng: random.Random) -> list[str]:
     """Problems of a kernel that the verifier takes; of each step the first."""
     forward = is_forward(kernel)
     found = [_step("printing", lambda: _same(kernel))]
+    if rng.randrange(_LOWERED):
+        return found
     lowered = _Kept(lambda: prepare_forward(kernel, check=True))
     found.append(_step("passes", lowered))
     if forward:
@@ -147,6 +152,7 @@ def _step(what: str, run_step: Callable[[], Any]) -> str:
     return ""
 
 
+@deep
 def _same(kernel: Kernel) -> None:
     """The kernel comes back from its text and from its bytes."""
     text = print_kernel(kernel)

@@ -60,7 +60,7 @@ def _serve(connection: Connection) -> None:
 
 
 class _Watched:
-    """A process with its range of seeds. begun: the seed of the case it is at, None between ranges."""
+    """A process with its range of seeds. begun: the seed of the case it is at, None between cases."""
 
     def __init__(self) -> None:
         self.rest = (0, 0)
@@ -73,7 +73,7 @@ class _Watched:
         self.process.start()
         other.close()
         self.begun: int | None = None
-        self.ready = False
+        self.ready = self.is_busy = False
         self.since = time.monotonic()
 
     def close(self) -> None:
@@ -100,8 +100,9 @@ class _Watched:
             seed, self.begun = self.begun, None
             yield seed, *word
         elif word is None:
-            self.ready, self.begun = True, None
-            self._next((0, 0) if self.rest[0] >= self.rest[1] else self.rest)
+            self.ready, self.is_busy = True, False
+            if self.rest[0] < self.rest[1]:  # what was left when the process before this one ended
+                self.give(self.rest)
         else:
             self.begun = word
             self.rest = word + 1, self.rest[1]
@@ -114,19 +115,14 @@ class _Watched:
         self._start()
         yield seed, False, reason
 
-    def _next(self, seeds: tuple[int, int]) -> None:
-        self.rest = seeds
-        if seeds[0] < seeds[1]:
-            self.connection.send(seeds)
-
     @property
     def is_idle(self) -> bool:
-        return self.ready and self.begun is None and self.rest[0] >= self.rest[1]
+        return self.ready and not self.is_busy
 
     def give(self, seeds: tuple[int, int]) -> None:
         """A range of seeds to an idle process."""
-        self.since = time.monotonic()
-        self._next(seeds)
+        self.rest, self.is_busy, self.since = seeds, True, time.monotonic()
+        self.connection.send(seeds)
 
 
 def fuzz_texts(
