@@ -29,6 +29,19 @@ class Span:
         return f"{head}\n    {self.text.strip()}\n    {' ' * start}{'^' * width}"
 
 
+def shown(value: object, most: int = 80) -> str:
+    """What a message shows of a value: the begin of its `repr`, and its class alone where it has none.
+
+    Python writes no integers of thousands of digits.
+    """
+    try:
+        return repr(value)[:most]
+    except Exception:
+        if isinstance(value, int):
+            return f"an integer of {value.bit_length()} bits"
+        return f"<{type(value).__name__}>"
+
+
 class StackgradError(Exception):
     """Base class of everything this package raises on purpose."""
 

@@ -38,7 +38,7 @@ _DIGITS = 4000
 
 @deep
 def parse_kernel(text: str, file: str = UNNAMED) -> Kernel:
-    """The single kernel of the text. file: for messages. Raises ParseError; types and scopes are the verifier's business.
+    """The single kernel of the text. file: for messages. Raises ParseError; types and scopes are for the verifier.
 
     Statements lie where they stand in the text, unless it says with `!N` where they come from.
     """

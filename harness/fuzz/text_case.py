@@ -49,7 +49,7 @@ _MOST_BYTES = 1 << 22
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a text. passed: the verifier takes it. problem: an error that is none of ours; empty if there is none."""
+    """What became of a text. passed: the verifier takes it. problem: an error that is none of ours, or empty."""
 
     passed: bool
     problem: str = ""

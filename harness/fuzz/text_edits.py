@@ -3,6 +3,7 @@
 An edit takes the tokens of a text, white space among them, and gives others. It knows the language as little as it can:
 what it makes is seldom a kernel, and always looks like one.
 """
+
 from __future__ import annotations
 
 import random
@@ -17,23 +18,22 @@ Edit = Callable[[random.Random, Tokens, Sequence[str]], Tokens]
 _TOKEN = re.compile(r'\s+|"(?:[^"\\\n]|\\.)*"|%\d+|-?\d[\w.+-]*|[A-Za-z_$][\w.$]*|\.\.|.')
 
 NUMBERS = (
-    "0", "-0", "1", "-1", "0.5", "-0.0", "nan", "inf", "-inf", "1e400", "1e-400", "4", "33", "255", "-129", "65536",
-    "2147483648", "-2147483649", "9223372036854775807", "-9223372036854775808", "18446744073709551616", "true", "1.", "1..2",
-    "1" + "0" * 400, "7" * 5000, "0.5e", "007", "\u0663",
+    *"0 -0 1 -1 0.5 -0.0 nan inf -inf 1e400 1e-400 4 33 255 -129 65536 2147483648 -2147483649 true 1. 1..2 0.5e 007".split(),
+    "9223372036854775807", "-9223372036854775808", "18446744073709551616", "1" + "0" * 400, "7" * 5000, "\u0663",
 )  # fmt: skip
-WORDS = (
-    "const", "load", "store", "for", "while", "if", "else", "scope", "break", "continue", "return", "until", "trips", "step",
-    "descending", "test", "local", "local_array", "set", "get", "set_element", "get_element", "atomic", "add", "cas",
-    "expected", "exchange", "print", "assert", "random", "task", "shape", "arg", "cast", "bit_cast", "adstack_alloca",
-    "adstack_push", "adstack_pop", "adstack_load_top", "adstack_load_top_adj", "adstack_acc_adj", "capacity", "adjoint",
-    "of", "grad", "temp", "serial", "parallel", "bounds", "kernel", "in", "true", "false", "nan", "f16", "f32", "f64", "i8",
-    "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64", "unique", "select", "pow", "mod", "floordiv", "x.grad", "$t", "é",
-    "f8",
-)  # fmt: skip
-MARKS = ("{", "}", "[", "]", "(", ")", ",", ":", "..", "=", "!1", "!-3", "!99999", "//", "\n", "%", "%0", "%1", "%99", '"', "\0")
+WORDS = tuple(
+    """
+    const load store for while if else scope break continue return until trips step descending test local local_array set
+    get set_element get_element atomic add cas expected exchange print assert random task shape arg cast bit_cast
+    adstack_alloca adstack_push adstack_pop adstack_load_top adstack_load_top_adj adstack_acc_adj capacity adjoint of grad
+    temp serial parallel bounds kernel in true false nan f16 f32 f64 i8 i16 i32 i64 u1 u8 u16 u32 u64 unique select pow mod
+    floordiv x.grad $t é f8
+    """.split()
+)
+MARKS = (*"{ } [ ] ( ) , : .. = !1 !-3 !99999 // % %0 %1 %99".split(), '"', "\n", "\0")
 STRINGS = (
-    '""', '"{}"', '"{:d}"', '"{:.3f}"', '"{:99999}"', '"{;}"', r'"\d"', r'"\u12"', r'"\ud800"', '"\t"', '"{:{}}"', r'"\\"',
-    '"{!r}"', r'"\u0000"',
+    '""', '"{}"', '"{:d}"', '"{:.3f}"', '"{:99999}"', '"{;}"', r'"\d"', r'"\u12"', r'"\ud800"', '"\t"', '"{:{}}"',
+    r'"\\"', '"{!r}"', r'"\u0000"',
 )  # fmt: skip
 
 
@@ -95,7 +95,8 @@ def _kind(token: str) -> str:
     return "name" if first.isalpha() or first in "_$" else "mark"
 
 
-_OF_KIND = {"number": NUMBERS, "name": WORDS, "string": STRINGS, "value": ("%0", "%1", "%2", "%3", "%7", "%40", "%" + "9" * 30)}
+_VALUES = (*"%0 %1 %2 %3 %7 %40".split(), "%" + "9" * 30)
+_OF_KIND = {"number": NUMBERS, "name": WORDS, "string": STRINGS, "value": _VALUES}
 
 
 def _replaced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
@@ -117,7 +118,11 @@ def _strange(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Toke
 
 def _inserted(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
     at, part = rng.randrange(len(tokens) + 1), _run(rng, foreign)
-    new = list(foreign[part]) if rng.random() < 0.6 else [" ", rng.choice(rng.choice((NUMBERS, WORDS, MARKS, STRINGS))), " "]
+    new = (
+        list(foreign[part])
+        if rng.random() < 0.6
+        else [" ", rng.choice(rng.choice((NUMBERS, WORDS, MARKS, STRINGS))), " "]
+    )
     return tokens[:at] + new + tokens[at:]
 
 

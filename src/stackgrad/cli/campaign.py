@@ -15,7 +15,7 @@ from ..harness.campaign.spec import Spec
 from ..harness.campaign.store import SPEC, Store
 from ..harness.campaign.unit import UnitError
 from ..harness.mutants import MUTANTS
-from . import CommandError
+from . import CommandError, check_folder
 from .fuzz import kept, panel_of, table, wanted_backends
 from .live import Status
 from .peers import wanted_peers
@@ -38,6 +38,7 @@ def run_campaign(given: argparse.Namespace) -> int:
 
 def _opened(given: argparse.Namespace) -> Store:
     folder = Path(given.folder)
+    check_folder(folder, "DIR")
     try:
         if (folder / SPEC).exists():
             return Store(folder)

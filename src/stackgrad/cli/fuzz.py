@@ -25,7 +25,7 @@ from ..harness.fuzz.worker import Setup, Worker
 from ..harness.model.source import definitions
 from ..harness.mutants import MUTANTS
 from ..harness.strategies import sample as draw
-from . import CommandError
+from . import CommandError, check_folder
 from .live import Status
 from .peers import choose_python, run_hunt, wanted_peers
 
@@ -55,6 +55,9 @@ def run(given: argparse.Namespace) -> int:
     choose_python(given.peer_python)
     peers = wanted_peers(given.peers)
     root = Path(given.corpus)
+    check_folder(root, "--corpus")
+    if given.findings:
+        check_folder(Path(given.findings), "--findings")
     failed = replay_all([root], backends) if root.exists() else 0
     seconds = DEFAULT_SECONDS if given.seconds is None and given.cases is None else given.seconds
     if peers:
