@@ -21,7 +21,7 @@ from .refusals import find_wide_atomic
 from .rewrite import rewrite
 from .translate import Absent, translate
 
-FEATURES = Features(float64=False, quirks=Quirks(flushes=True))
+FEATURES = Features(float64=False, quirks=Quirks(flushes=True, shallow=True))  # compilers of Metal nest 256 brackets
 """Metal 3: integers of 8 to 64 bits, f32, atomic sums of f32, and of 64 bits the atomics of accesses.py."""
 
 _FOREIGN = frozenset({"Float64", "AtomicFloat64AddEXT"})
