@@ -53,7 +53,7 @@ def edited(rng: random.Random, text: str, others: Sequence[str]) -> str:
     while True:
         foreign = _known_tokens(rng.choice(others)) if others else WORDS
         tokens = rng.choices(_EDITS, _WEIGHTS)[0](rng, tokens or [" "], foreign) or [" "]
-        if rng.random() < 0.55:
+        if rng.random() < 0.65:
             return "".join(tokens)
 
 
@@ -102,8 +102,10 @@ _OF_KIND = {"number": NUMBERS, "name": WORDS, "string": STRINGS, "value": _VALUE
 def _replaced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
     """One token by another of its kind: of the same text, of another one, or of those that are known for trouble."""
     made, at = list(tokens), _place(rng, tokens)
+    for _ in range(3):  # a mark is seldom replaced by one that fits
+        at = at if _kind(tokens[at]) in _OF_KIND else _place(rng, tokens)
     kind = _kind(tokens[at])
-    pool: Sequence[str] = rng.choice((tokens, tokens, foreign, _OF_KIND.get(kind, MARKS)))
+    pool: Sequence[str] = rng.choice((tokens, tokens, tokens, foreign, _OF_KIND.get(kind, MARKS)))
     alike = [token for token in pool if _kind(token) == kind]
     made[at] = rng.choice(alike or MARKS)
     return made
@@ -160,7 +162,7 @@ def _noise(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens
 
 
 _TABLE: dict[Edit, int] = {
-    _lost: 4, _doubled: 3, _exchanged: 3, _replaced: 12, _strange: 3, _inserted: 3, _spliced: 1, _lines: 6, _nested: 1,
+    _lost: 2, _doubled: 2, _exchanged: 2, _replaced: 24, _strange: 1, _inserted: 2, _spliced: 1, _lines: 8, _nested: 1,
     _noise: 1,
 }  # fmt: skip
 _EDITS, _WEIGHTS = tuple(_TABLE), tuple(_TABLE.values())

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from .text_case import judge, pool
+from .text_case import Verdict, judge
+
+Judge = Callable[[int], Verdict]
+"""The verdict on the case of a seed; a function that other processes can import."""
 
 HANG = 20.0
 """Seconds after which a case counts as hung; a case takes a few thousandths."""
@@ -41,11 +44,10 @@ class TextStatistics:
         ]  # fmt: skip
 
 
-def _serve(connection: Connection) -> None:
+def _serve(connection: Connection, judged: Judge) -> None:
     """Answers ranges of seeds, with a sign of life before each case."""
     os.environ["STACKGRAD_CACHE"] = "0"
     os.environ.setdefault("STACKGRAD_CRASH_DIR", os.devnull)  # a text that LLVM refuses is in the finding
-    pool()
     connection.send(None)
     while True:
         try:
@@ -54,7 +56,7 @@ def _serve(connection: Connection) -> None:
             return
         for seed in range(first, last):
             connection.send(seed)
-            verdict = judge(seed)
+            verdict = judged(seed)
             connection.send((verdict.passed, verdict.problem))
         connection.send(None)
 
@@ -62,14 +64,15 @@ def _serve(connection: Connection) -> None:
 class _Watched:
     """A process with its range of seeds. begun: the seed of the case it is at, None between cases."""
 
-    def __init__(self) -> None:
+    def __init__(self, judged: Judge, hang: float) -> None:
+        self.judged, self.hang = judged, hang
         self.rest = (0, 0)
         self._start()
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
-        self.process = context.Process(target=_serve, args=(other,), daemon=True)
+        self.process = context.Process(target=_serve, args=(other, self.judged), daemon=True)
         self.process.start()
         other.close()
         self.begun: int | None = None
@@ -90,8 +93,8 @@ class _Watched:
         except (EOFError, OSError):
             self.process.join(5.0)
             yield from self._lost(f"the process died: exit status {self.process.exitcode}")
-        if time.monotonic() - self.since > (HANG if self.ready else _START):
-            yield from self._lost(f"no answer within {HANG:.0f} s")
+        if time.monotonic() - self.since > (self.hang if self.ready else _START):
+            yield from self._lost(f"no answer within {self.hang:.0f} s")
 
     def _take(self, word: Any) -> Iterator[tuple[int, bool, str]]:
         self.since = time.monotonic()
@@ -127,12 +130,15 @@ class _Watched:
 
 def fuzz_texts(
     seed: int, cases: int | None, seconds: float | None = None, processes: int = 1,
-    progress: Callable[[TextStatistics], None] = lambda statistics: None,
+    judged: Judge = judge, hang: float = HANG,
 ) -> TextStatistics:  # fmt: skip
-    """Run cases `seed`, `seed + 1`, ... until number or time is used up; at least one of them is given."""
+    """Run cases `seed`, `seed + 1`, ... until number or time is used up; at least one of them is given.
+
+    judged: gives the verdicts. hang: seconds after which a case counts as hung.
+    """
     statistics, begin, following = TextStatistics(seed), time.monotonic(), seed
     end = None if cases is None else seed + cases
-    workers = [_Watched() for _ in range(processes)]
+    workers = [_Watched(judged, hang) for _ in range(processes)]
     try:
         while True:
             late = seconds is not None and time.monotonic() - begin > seconds
@@ -148,7 +154,6 @@ def fuzz_texts(
                 for which, passed, problem in worker.look() if not worker.is_idle else ():
                     _count(statistics, which, passed, problem)
             statistics.elapsed = time.monotonic() - begin
-            progress(statistics)
     finally:
         for worker in workers:
             worker.close()
