@@ -5,6 +5,7 @@ import linecache
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from frontend_support import DOUBLE, integers, real
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import LocatedError, Unsupported
 from stackgrad.compiler.frontend.trace import trace
-from stackgrad.compiler.ir.depth import EXPRESSIONS, NESTING, deep, depth_of, room
+from stackgrad.compiler.ir.depth import EXPRESSIONS, LOWERED_NESTING, NESTING, deep, depth_of, room
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.reference.launch import run
@@ -126,6 +127,12 @@ def test_exits_that_nest_too_much_are_refused_where_they_are_lowered() -> None:
     kernel = lowered(body("for r in range(2):", *(f"    if sel[i] == {j}: continue" for j in range(700)), "    y[i] += x[i]"))
     with pytest.raises(Unsupported, match=r"(?s)<deep kernel>:\d+:.*blocks nest more than 640 deep.*\^"):
         prepare_reverse(kernel)
+
+
+def test_the_page_tells_the_limits() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "dialect.md").read_text(encoding="utf-8")
+    for limit in (f"* {NESTING} blocks", f"* {LOWERED_NESTING} once", f"* {EXPRESSIONS} expressions", "counts as 26"):
+        assert limit in page
 
 
 # ---- room -----------------------------------------------------------------------------------------------------------
