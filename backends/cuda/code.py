@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 
 from ...compiler.errors import Unsupported
 from ...compiler.ir import nodes as n
-from ...compiler.ir.depth import deep
 from ...compiler.ir.nodes import Kernel, Task
 from ...compiler.ir.walk import used_values, walk
 from ..base import Options
@@ -79,7 +78,6 @@ class DeviceCode:
         return tuple(entry.name for entry in self.entries if entry.name)
 
 
-@deep
 def generate(kernel: Kernel, options: Options) -> DeviceCode:
     """The code of a kernel. Raises Unsupported for what backends/limits.py declares, and for too many parameters."""
     check(kernel, NVPTX.name)
@@ -97,7 +95,6 @@ def generate(kernel: Kernel, options: Options) -> DeviceCode:
     return DeviceCode(kernel, str(state.module), layout, tuple(state.sites), options, tuple(entries))
 
 
-@deep
 def layout_of(kernel: Kernel, options: Options) -> Layout:
     """The block and the state of a kernel compiled with these options."""
     tasks = {k: _state(task, options) for k, task in enumerate(kernel.tasks) if task.is_parallel}

@@ -32,50 +32,22 @@ def runtime() -> Iterator[None]:
     sg.reset()
 
 
-def kernels() -> dict[str, Any]:
-    x = sg.field(sg.f32, 4, needs_grad=True)
+TYPES: dict[str, Any] = {
+    "real": sg.f32, "double": sg.f64, "whole": sg.i32, "unsigned": sg.u64, "flag": sg.u1, "template": sg.template(),
+    "pair": sg.types.vector(2, sg.f32), "pair_of_whole": sg.types.vector(2, sg.i32),
+}  # fmt: skip
 
-    @sg.kernel
-    def real(n: sg.f32):
+
+def kernel_of(name: str) -> Any:
+    """A kernel whose one parameter is of this kind."""
+    x, is_pair = sg.field(sg.f32, 4, needs_grad=True), name.startswith("pair")
+
+    def fill(n):  # type: ignore[no-untyped-def]
         for i in x:
-            x[i] = n
+            x[i] = n[0] if sg.static(is_pair) else n
 
-    @sg.kernel
-    def double(n: sg.f64):
-        for i in x:
-            x[i] = n
-
-    @sg.kernel
-    def whole(n: sg.i32):
-        for i in x:
-            x[i] = n
-
-    @sg.kernel
-    def unsigned(n: sg.u64):
-        for i in x:
-            x[i] = n
-
-    @sg.kernel
-    def flag(n: sg.u1):
-        for i in x:
-            x[i] = n
-
-    @sg.kernel
-    def pair(n: sg.types.vector(2, sg.f32)):
-        for i in x:
-            x[i] = n[0]
-
-    @sg.kernel
-    def pair_of_whole(n: sg.types.vector(2, sg.i32)):
-        for i in x:
-            x[i] = n[0]
-
-    @sg.kernel
-    def template(n: sg.template()):
-        for i in x:
-            x[i] = x[i] + n
-
-    return {k.__name__: k for k in (real, double, whole, unsigned, flag, pair, pair_of_whole, template)}
+    fill.__annotations__["n"] = TYPES[name]
+    return sg.kernel(fill)
 
 
 NEVER = {"None": None, "text": "a", "bytes": b"1", "complex": 1j, "complex64": np.complex64(1), "object": object(),
@@ -86,7 +58,7 @@ NUMBERS = {"huge": HUGE, "minus huge": -HUGE, "unwritable": UNWRITABLE, "nan": f
 
 @pytest.mark.parametrize("name", ["real", "double", "whole", "unsigned", "flag", "pair", "pair_of_whole", "template"])
 def test_no_argument_ends_in_an_error_of_python(name: str) -> None:
-    kernel = kernels()[name]
+    kernel = kernel_of(name)
     for value in (*NEVER.values(), *NUMBERS.values()):
         for given in (value, [value, value], (value,), np.array([value, value], object)):
             for call in (kernel, kernel.grad):
@@ -110,7 +82,7 @@ def test_no_argument_ends_in_an_error_of_python(name: str) -> None:
 )  # fmt: skip
 def test_an_argument_that_does_not_fit_is_refused_at_the_kernel(name: str, value: Any, reason: str) -> None:
     with pytest.raises(KernelTypeError) as caught:
-        kernels()[name](value)
+        kernel_of(name)(value)
     text = str(caught.value)
     assert reason in text and "cure: " in text and f"{__file__}:" in text and "^" in text
 
@@ -189,7 +161,7 @@ def test_texts_that_cannot_be_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("STACKGRAD_DUMP_IR", str(tmp_path / "file" / "dump"))
     with pytest.raises(OptionError, match=r"(?s)STACKGRAD_DUMP_IR: .*dump: Not a directory.*cure: name a folder"):
-        kernels()["real"](1.0)
+        kernel_of("real")(1.0)
 
 
 def test_a_bundle_that_cannot_be_written_hides_no_defect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
