@@ -155,17 +155,18 @@ def _long_chain(t: Tracer, node: ast.If) -> bool:
 
     if a {..} else { if b {..} else { set more } }; if more { if c {..} else { if d .. } }
     """
-    ends, rest, flag = True, [node], ""
+    ends, flag = True, ""
+    rest: list[ast.stmt] = [node]
     while rest:
         chain = Chain(t.builder.local(t.namer.unique("_elif"), u1), _CHAIN)
-        t.chain = chain
         if not flag:
-            ends = _if(t, node)
+            ends = _link(t, node, chain)
         else:
             with t.block() as part:
+                t.chain = chain
                 ends = t.run(rest) and ends
             t.builder.if_(t.builder.get(flag, u1), part)
-        rest, flag = chain.rest, chain.name  # type: ignore[assignment]
+        rest, flag = chain.rest, chain.name
     return ends
 
 

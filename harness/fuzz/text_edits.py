@@ -18,16 +18,17 @@ Edit = Callable[[random.Random, Tokens, Sequence[str]], Tokens]
 _TOKEN = re.compile(r'\s+|"(?:[^"\\\n]|\\.)*"|%\d+|-?\d[\w.+-]*|[A-Za-z_$][\w.$]*|\.\.|.')
 
 NUMBERS = (
-    *"0 -0 1 -1 0.5 -0.0 nan inf -inf 1e400 1e-400 4 33 255 -129 65536 2147483648 -2147483649 true 1. 1..2 0.5e 007".split(),
+    *"0 -0 1 -1 0.5 -0.0 nan inf -inf 1e400 1e-400 4 33 255 -129 65536 true 1. 1..2 0.5e 007".split(),
+    "2147483648", "-2147483649",
     "9223372036854775807", "-9223372036854775808", "18446744073709551616", "1" + "0" * 400, "7" * 5000, "\u0663",
 )  # fmt: skip
 WORDS = tuple(
     """
-    const load store for while if else scope break continue return until trips step descending test local local_array set
-    get set_element get_element atomic add cas expected exchange print assert random task shape arg cast bit_cast
-    adstack_alloca adstack_push adstack_pop adstack_load_top adstack_load_top_adj adstack_acc_adj capacity adjoint of grad
-    temp serial parallel bounds kernel in true false nan f16 f32 f64 i8 i16 i32 i64 u1 u8 u16 u32 u64 unique select pow mod
-    floordiv x.grad $t é f8
+    const load store for while if else scope break continue return until trips step descending test local
+    local_array set get set_element get_element atomic add cas expected exchange print assert random task shape arg
+    cast bit_cast adstack_alloca adstack_push adstack_pop adstack_load_top adstack_load_top_adj adstack_acc_adj
+    capacity adjoint of grad temp serial parallel bounds kernel in true false nan f16 f32 f64 i8 i16 i32 i64 u1 u8 u16
+    u32 u64 unique select pow mod floordiv x.grad $t é f8
     """.split()
 )
 MARKS = (*"{ } [ ] ( ) , : .. = !1 !-3 !99999 // % %0 %1 %99".split(), '"', "\n", "\0")

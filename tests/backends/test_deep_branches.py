@@ -63,7 +63,8 @@ CASES = [
 def made(shape: str, count: int) -> Kernel:
     """The kernel of a shape as the frontend makes it."""
     body = SHAPES[shape](count)[0].replace("\n", "\n        ")
-    text = f"def k():\n    for i in x:\n        v = x[i]\n        s = sel[i]\n        w = 0.0\n        {body}\n        y[i] = w\n"
+    lines = ["v = x[i]", "s = sel[i]", "w = 0.0", body, "y[i] = w"]
+    text = "\n        ".join(["def k():\n    for i in x:", *lines, ""])
     file = f"<deep {shape} {count}>"
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     names: dict[str, Any] = {"sel": sg.field(sg.i32, N)}

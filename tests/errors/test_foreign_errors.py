@@ -1,4 +1,4 @@
-"""Arguments that no type holds, packages that are not installed, folders that cannot be made: errors of ours, with a cure."""
+"""Arguments that no type holds, packages that are not there, folders that cannot be made: errors with a cure."""
 from __future__ import annotations
 
 import sys
@@ -52,8 +52,9 @@ def kernel_of(name: str) -> Any:
 
 NEVER = {"None": None, "text": "a", "bytes": b"1", "complex": 1j, "complex64": np.complex64(1), "object": object(),
          "mute": Mute(), "time": np.timedelta64(3, "s"), "date": np.datetime64("2020")}  # fmt: skip
-NUMBERS = {"huge": HUGE, "minus huge": -HUGE, "unwritable": UNWRITABLE, "nan": float("nan"), "inf": float("inf"),
-           "f64": np.float64(1e300), "longdouble": np.longdouble(1), "u64": np.uint64(2**63), "bool": np.bool_(True)}  # fmt: skip
+NUMBERS = {"huge": HUGE, "minus": -HUGE, "unwritable": UNWRITABLE, "nan": float("nan"), "inf": float("inf"),
+           "f64": np.float64(1e300),
+           "long": np.longdouble(1), "u64": np.uint64(2**63), "bool": np.bool_(True)}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["real", "double", "whole", "unsigned", "flag", "pair", "pair_of_whole", "template"])
@@ -71,10 +72,13 @@ def test_no_argument_ends_in_an_error_of_python(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("real", HUGE, "the parameter n: f32 cannot take 1000000"), ("real", UNWRITABLE, "an integer of 16610 bits"),
-        ("double", -HUGE, "it does not fit"), ("whole", UNWRITABLE, "cannot take an integer of 16610 bits: it does not fit"),
+        ("real", HUGE, "the parameter n: f32 cannot take 1000000"),
+        ("real", UNWRITABLE, "an integer of 16610 bits"),
+        ("double", -HUGE, "it does not fit"),
+        ("whole", UNWRITABLE, "cannot take an integer of 16610 bits: it does not fit"),
         ("whole", float("nan"), "cannot take float nan"), ("unsigned", -1, "cannot take -1: it does not fit"),
-        ("real", Mute(), "cannot take Mute <Mute>"), ("real", 1j, "cannot take complex 1j"), ("real", None, "NoneType None"),
+        ("real", Mute(), "cannot take Mute <Mute>"), ("real", 1j, "cannot take complex 1j"),
+        ("real", None, "NoneType None"),
         ("double", np.timedelta64(3, "s"), "cannot take timedelta64"), ("flag", 0.5, "cannot take float 0.5"),
         ("pair", [HUGE, HUGE], "it does not fit"), ("pair", UNWRITABLE, "cannot take int an integer of 16610 bits"),
     ],
@@ -119,7 +123,8 @@ def test_a_package_that_is_not_installed(
     method: str, module: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    for made in (sg.field(sg.f32, 3), sg.ndarray(sg.f32, 3), sg.Vector.field(2, sg.f32, 3), sg.types.struct(a=sg.f32).field(3)):
+    structs = sg.types.struct(a=sg.f32).field(3)
+    for made in (sg.field(sg.f32, 3), sg.ndarray(sg.f32, 3), sg.Vector.field(2, sg.f32, 3), structs):
         if hasattr(made, method):
             with pytest.raises(MissingPackage, match=f"{name} is not installed\n    cure: pip install 'stackgrad\\["):
                 getattr(made, method)()
@@ -134,7 +139,8 @@ def test_a_package_that_is_not_installed(
     [
         ("campaign", "{file}/x", "--cases", "1"), ("campaign", "{file}", "--cases", "1"),
         ("fuzz", "--cases", "1", "--corpus", "{file}/x"), ("fuzz", "--cases", "1", "--findings", "{file}/x"),
-        ("report", "{file}"), ("report", "{folder}"), ("report", "{missing}"), ("ir", "{missing}.kir"), ("ir", "{folder}"),
+        ("report", "{file}"), ("report", "{folder}"), ("report", "{missing}"), ("ir", "{missing}.kir"),
+        ("ir", "{folder}"),
         ("ir", "{missing}.py:k"), ("check", "{missing}.py"), ("explain", "{missing}.py"), ("replay", "{missing}"),
         ("reduce", "{missing}"), ("bisect", "{file}"), ("check", "--json", "{file}/x.json", "{file}"),
     ],
@@ -152,7 +158,8 @@ def test_files_that_are_not_there_or_cannot_be_made(
 
 def test_a_page_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
-    assert main(["campaign", str(tmp_path / "c"), "--cases", "1", "--unit", "1", "--seed", "3", "--backends", "cpu"]) in (0, 1)
+    options = ["--cases", "1", "--unit", "1", "--seed", "3", "--backends", "cpu"]
+    assert main(["campaign", str(tmp_path / "c"), *options]) in (0, 1)
     assert main(["report", str(tmp_path / "c"), "--html", str(tmp_path / "file" / "page.html")]) == 2
     assert f"{tmp_path / 'file' / 'page.html'}: Not a directory; cure:" in capsys.readouterr().err
 
