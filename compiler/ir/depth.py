@@ -67,9 +67,9 @@ _LIMITS = _Limits()
 
 
 def _forget() -> None:
-    """A child has one thread; the limit stays as raised if it was forked while compiling."""
-    global _LIMITS
-    _LIMITS = _Limits()
+    """A child has one thread, and perhaps another one held the lock."""
+    _LIMITS.lock = threading.Lock()
+    _LIMITS.holders = int(getattr(_LIMITS.inside, "held", False))
 
 
 if hasattr(os, "register_at_fork"):
