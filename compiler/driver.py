@@ -14,7 +14,7 @@ from .ad.policies import policy_of
 from .ad.products import serialise_products
 from .errors import NotDifferentiable, Unsupported
 from .ir.depth import deep
-from .ir.nodes import Atomic, Kernel, Load, Op, StackAlloca, Store
+from .ir.nodes import Atomic, Kernel, Load, Op, Shape, StackAlloca, Store
 from .ir.types import ArrayType
 from .ir.verify import verify
 from .ir.walk import renumber, walk_kernel
@@ -231,7 +231,7 @@ def _has_stacks(kernel: Kernel) -> bool:
 def _uses_adjoints(kernel: Kernel) -> bool:
     """Whether a kernel uses `x.grad` without a parameter of that name, as kernels of stage adjoint do."""
     named = {p.name for p in kernel.params}
-    used = _arrays(kernel, (Load, Store, Atomic)) - named
+    used = _arrays(kernel, (Load, Store, Atomic, Shape)) - named
     return any(f"{name}.grad" in used for name, found in kernel.array_types().items() if found.grad)
 
 

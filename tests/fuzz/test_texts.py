@@ -146,3 +146,10 @@ def test_a_deep_kernel_comes_back_from_its_bytes() -> None:
 def test_the_statement_that_a_verifier_refuses_is_shown_in_the_text() -> None:
     with pytest.raises(VerifyError, match=r"mine.kir:3:3\n.*%1: f32 = load y\[\]\n +\^"):
         verify(parse_kernel("kernel k(x: f32[0]) {\nserial {\n  %1: f32 = load y[]\n} }", "mine.kir"), "source")
+
+
+def test_an_adjoint_of_which_a_kernel_asks_the_shape_alone() -> None:
+    """It was found by the fuzzer, at seed 3176789."""
+    text = "kernel k(z: f32[1] grad) { serial { %0: i32 = shape z.grad, 0 } }"
+    assert [look(text, random.Random(k)).problem for k in range(8)] == [""] * 8
+    assert judge(3176789).problem == ""
