@@ -42,8 +42,8 @@ class Options:
     the same machine give the same bits, whatever the threads do: sums over a task's iterations are added up in one
     order, and tasks in which another order of updates would show run on one thread.
     interruptible: on a CPU, loops that may run for ever look for signals too, as all code does between tasks and
-    between parts of parallel loops, and a launch that they make long ends with `TooLong`, after a second or so; unless it is
-    `endless`, as code is that ends by itself.
+    between parts of parallel loops, and a launch that they make long ends with `TooLong`, after a second or so; unless
+    it is `endless`, as code is that ends by itself.
     bounds: every index is compared with the extent of its axis, unless it is proved to be inside; one that is outside
     ends the launch with an error. Debug builds look at every index.
     """

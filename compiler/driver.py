@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from .ad.policies import policy_of
 from .ad.products import serialise_products
 from .errors import NotDifferentiable, Unsupported
-from .ir.nodes import Atomic, Kernel, Load, Op, StackAlloca, Store
+from .ir.depth import deep
+from .ir.nodes import Atomic, Kernel, Load, Op, Shape, StackAlloca, Store
 from .ir.types import ArrayType
 from .ir.verify import verify
 from .ir.walk import renumber, walk_kernel
@@ -103,16 +104,18 @@ def run_passes(kernel: Kernel, passes: list[tuple[str, Pass]], trace: Trace | No
     return kernel
 
 
+@deep
 def prepare_forward(
     kernel: Kernel, trace: Trace | None = None, check: bool = False, stated: bool = False
 ) -> Lowered:
     """A kernel of stage source, tasks, structured or adjoint, ready to run. check: verify after each pass. stated: what
     `assume_unique` claims is looked at after each launch.
     """
+    is_adjoint = _has_stacks(kernel) or _uses_adjoints(kernel)
     if check:
-        verify(kernel, "adjoint" if _has_stacks(kernel) else "source")
+        verify(kernel, "adjoint" if is_adjoint else "source")
     passes = [] if _has_stacks(kernel) else FORWARD
-    made = _finish(run_passes(kernel, passes, trace, "tasks" if check else ""))
+    made = _finish(run_passes(kernel, passes, trace, ("adjoint" if is_adjoint else "tasks") if check else ""))
     return replace(made, claims=_claims(kernel, check)) if stated else made
 
 
@@ -131,6 +134,7 @@ def _claims(kernel: Kernel, check: bool) -> Marking | None:
     return _tidy_marking(make_marking(prepared, found, RiskAnalysis(prepared).find()), check) if found else None
 
 
+@deep
 def prepare_reverse(
     kernel: Kernel, lowering: str = "", trace: Trace | None = None, check: bool = False, taped: bool = False,
     stated: bool = False,
@@ -162,6 +166,7 @@ def _tidy_marking(marking: Marking | None, check: bool) -> Marking | None:
     return replace(marking, kernel=renumber(replace(tidy, tasks=tuple(t for t in tidy.tasks if t.body))))
 
 
+@deep
 def prepare_tangent(
     kernel: Kernel, carriers: Iterable[str], trace: Trace | None = None, check: bool = False
 ) -> Lowered:
@@ -178,6 +183,7 @@ def prepare_tangent(
     return _finish(renumber(run_passes(kernel, passes, trace, "tasks" if check else "")))
 
 
+@deep
 def prepare_second(
     gradient: Kernel,
     carriers: Iterable[str],
@@ -202,6 +208,7 @@ def prepare_second(
     return replace(made, before={**behind, **{f"{copy}.dual": f"{behind[copy]}.dual" for copy in copies}})
 
 
+@deep
 def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = False) -> Kernel:
     """The kernel that reverse mode starts from: structured, versions rewritten, own elements promoted."""
     stages = {"split_tasks": "tasks", "number_draws": "tasks"}
@@ -219,6 +226,13 @@ def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = Fal
 
 def _has_stacks(kernel: Kernel) -> bool:
     return any(isinstance(s, StackAlloca) for s in walk_kernel(kernel))
+
+
+def _uses_adjoints(kernel: Kernel) -> bool:
+    """Whether a kernel uses `x.grad` without a parameter of that name, as kernels of stage adjoint do."""
+    named = {p.name for p in kernel.params}
+    used = _arrays(kernel, (Load, Store, Atomic, Shape)) - named
+    return any(f"{name}.grad" in used for name, found in kernel.array_types().items() if found.grad)
 
 
 def _finish(kernel: Kernel) -> Lowered:

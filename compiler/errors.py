@@ -34,6 +34,19 @@ class Span:
         return f"{head}\n    {self.text.strip()}\n    {' ' * start}{'^' * width}"
 
 
+def shown(value: object, most: int = 80) -> str:
+    """What a message shows of a value: the begin of its `repr`, and its class alone where it has none.
+
+    Python writes no integers of thousands of digits.
+    """
+    try:
+        return repr(value)[:most]
+    except Exception:
+        if isinstance(value, int):
+            return f"an integer of {value.bit_length()} bits"
+        return f"<{type(value).__name__}>"
+
+
 class StackgradError(Exception):
     """Base class of everything this package raises on purpose."""
 
@@ -112,7 +125,11 @@ class VerifyError(StackgradError):
 
 
 class ParseError(StackgradError):
-    """IR text that does not parse; names line and column."""
+    """IR text that does not parse. span: where; its file is the name that the text was given."""
+
+    def __init__(self, reason: str, cure: str = "", span: Span | None = None) -> None:
+        self.span = span
+        super().__init__(Diagnostic(reason, cure, span).render() if span else reason)
 
 
 class InternalError(StackgradError):

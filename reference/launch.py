@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..backends.base import Arrays, Draws, Scalars, Sizes
+from ..compiler.ir.depth import deep
 from ..compiler.ir.nodes import Kernel, LocalArray, StackAlloca, Task, Value
 from ..compiler.ir.walk import walk
 from . import control, places, values
@@ -41,6 +42,7 @@ class Report:
     deepest: Mapping[str, int] = field(default_factory=dict)
 
 
+@deep
 def run(
     kernel: Kernel | Program, arrays: Arrays, scalars: Scalars, sizes: Sizes = Sizes(), draws: Draws = Draws(),  # noqa: B008
     order: str | Order = VECTOR, fuel: int = FUEL, heap: Heap | None = None,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.errors import DeviceError
+from ...compiler.ir.depth import deep
 from ...compiler.ir.nodes import Kernel
 from ..base import SLABS, Counters, Flight, Options, Probe, Sizes
 from . import stacks
@@ -73,6 +74,7 @@ class CudaBackend:
         memory = f"{card.memory_bytes / 2**30:.0f} GiB"
         return Probe(True, version=f"{card.name}, sm_{major}{minor}, {memory}, driver for CUDA {card.driver_version}")
 
+    @deep
     def compile(self, kernel: Kernel, options: Options) -> CudaExecutable:
         """Generate, assemble and load. Raises Unsupported for what backends/limits.py declares."""
         device = self.device

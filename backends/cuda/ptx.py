@@ -9,6 +9,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from ...compiler.errors import DeviceError
+from ...compiler.ir.depth import deep
 from ...compiler.ir.nodes import Kernel
 from ..base import Options
 from ..crash import crashed
@@ -23,6 +24,7 @@ FEATURES = "+ptx83"
 """The version of PTX: entry points take more than 4 KiB of parameters from 8.1 on."""
 
 
+@deep
 def ptx(kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> str:
     """PTX text for an architecture.
 
@@ -40,6 +42,7 @@ def assemble(text: str, entries: Sequence[str], arch: str) -> str:
         return str(machine.emit_assembly(module))
 
 
+@deep
 def ir_text(kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> str:
     """The optimised LLVM IR that `ptx` makes PTX of."""
     code = generate(kernel, options or Options())

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from ...compiler.errors import InternalError
 from ...compiler.ir.codec import identity_of
+from ...compiler.ir.depth import deep
 from ...compiler.ir.nodes import Kernel
 from .. import disk_cache
 from ..base import Options
@@ -86,6 +87,7 @@ Code = Generated | Later
 Generator = Callable[[Kernel, Options, Target], Generated]
 
 
+@deep
 def generate_later(generator: Generator, kernel: Kernel, options: Options, target: Target) -> Code:
     """What the generator gives; not before it is needed, if what it gives can be known by a key."""
     identity = None if options.debug_info else identity_of(kernel)  # it does not know of lines
@@ -96,6 +98,7 @@ def generate_later(generator: Generator, kernel: Kernel, options: Options, targe
     return Later(kernel, options, key, lambda: generator(kernel, options, target))
 
 
+@deep
 def generate(kernel: Kernel, options: Options, target: Target) -> Generated:
     """LLVM IR of a kernel for a CPU. Raises Unsupported for what is declared in backends/limits.py."""
     check(kernel, target.name)

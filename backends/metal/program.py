@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...compiler.errors import DeviceError, InternalError
+from ...compiler.ir.depth import deep
 from ...compiler.ir.nodes import Kernel
 from .. import limits
 from ..base import Options
@@ -20,7 +21,7 @@ from .refusals import find_wide_atomic
 from .rewrite import rewrite
 from .translate import Absent, translate
 
-FEATURES = Features(float64=False, quirks=Quirks(flushes=True))
+FEATURES = Features(float64=False, quirks=Quirks(flushes=True, shallow=True))  # compilers of Metal nest 256 brackets
 """Metal 3: integers of 8 to 64 bits, f32, atomic sums of f32, and of 64 bits the atomics of accesses.py."""
 
 _FOREIGN = frozenset({"Float64", "AtomicFloat64AddEXT"})
@@ -59,6 +60,7 @@ def _shown(entry: Entry) -> str:
     return f"// {entry.name}: threadgroups of {entry.threads}; {given}\n\n{entry.text}"
 
 
+@deep
 def program(kernel: Kernel, options: Options) -> Program:
     """The program of a kernel of stage tasks, structured or adjoint.
 

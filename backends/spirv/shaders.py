@@ -12,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ...compiler.ir import nodes as n
+from ...compiler.ir.depth import deep
 from ...compiler.ir.nodes import Kernel, Task
 from ...compiler.ir.walk import walk
+from ...compiler.passes.flatten_branches import flatten_branches
 from ...compiler.passes.lower_exits import lower_exits
 from .. import limits
 from ..base import Options
@@ -28,6 +30,7 @@ from .code import I1, I32, I64, Code
 from .emit import Arith, Emitter, Features, ModuleState
 from .large import two_over_pi
 from .module import EntryPoint
+from .quirks import MOST_NESTING, NESTING
 from .selection import GROUP, Numbers, gated, lay_out_lists, write_list
 from .statements import lower_block
 from .sums import Kept
@@ -64,11 +67,13 @@ class Shaders:
         return b"".join(word.to_bytes(4, "little") for word in self.words)
 
 
+@deep
 def generate(kernel: Kernel, options: Options, features: Features | None = None) -> Shaders:
     """The module of a kernel of stage tasks, structured or adjoint. Raises Unsupported for declared limits."""
     limits.check(kernel, "vulkan")
-    kernel = _with_a_task(lower_exits(kernel))
-    m = _state(kernel, options, features or Features())
+    features = features or Features()
+    kernel = _prepared(kernel, features)
+    m = _state(kernel, options, features)
     entries: list[tuple[str, int | None]] = []
     summed: list[int] = []
     for index, task in enumerate(kernel.tasks):
@@ -90,6 +95,12 @@ def generate(kernel: Kernel, options: Options, features: Features | None = None)
     )
 
 
+def _prepared(kernel: Kernel, features: Features) -> Kernel:
+    """The kernel without exits, and no deeper than the driver follows."""
+    kernel = lower_exits(kernel)
+    return _with_a_task(flatten_branches(kernel, NESTING, MOST_NESTING) if features.quirks.shallow else kernel)
+
+
 def _with_a_task(kernel: Kernel) -> Kernel:
     """A module needs an entry point: a kernel without tasks gets an empty serial one."""
     return kernel if kernel.tasks else replace(kernel, tasks=(Task(()),))
@@ -101,9 +112,10 @@ def _state(kernel: Kernel, options: Options, features: Features) -> ModuleState:
     return m
 
 
+@deep
 def layout_of(kernel: Kernel, options: Options, features: Features) -> tuple[Kernel, Layout]:
     """(the kernel without exits, its argument block), as `generate` makes them."""
-    kernel = _with_a_task(lower_exits(kernel))
+    kernel = _prepared(kernel, features)
     return kernel, _state(kernel, options, features).layout
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..errors import Span
 from ..ir import nodes as n
+from ..ir.depth import deep
 from ..ir.nodes import Kernel, StackAlloca, Value
 from ..ir.walk import walk, walk_kernel
 from .driver import plan_tasks
@@ -37,6 +38,7 @@ class TaskHistory:
     recomputed: int
 
 
+@deep
 def explain(prepared: Kernel, grad: Kernel, lowering: str = "lean") -> list[TaskHistory]:
     """What the gradient of a prepared kernel (as reverse mode takes it) keeps, task by task.
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import shown
 from ..ir.ops import atomic_fits
 from ..ir.table import Table
 from ..ir.types import Scalar
@@ -62,9 +63,17 @@ def _call(t: Tracer, node: ast.Call) -> Operand:
             return cast_matrix(t, x, dtype)
         found = number(x)
         if found is not None and isinstance(target.value, type) and target.value in (int, float, bool):
-            return Static(target.value(converted(found, dtype)))
+            return _converted_number(target.value, converted(found, dtype))
         return cast_to(t, x, dtype)
     return _python_call(t, target, node)
+
+
+def _converted_number(kind: type, found: bool | int | float) -> Static:
+    """`int(...)`, `float(...)`, `bool(...)` of a number of the program text."""
+    try:
+        return Static(kind(found))
+    except OverflowError as error:
+        raise mistyped(f"{kind.__name__}({shown(found, 40)}) fails: {error}", "write another number") from None
 
 
 def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:

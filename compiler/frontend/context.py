@@ -16,12 +16,14 @@ import numpy as np
 
 from ..errors import Span
 from ..ir.build import Builder
+from ..ir.depth import EXPRESSIONS as DEEPEST
+from ..ir.depth import NESTING
 from ..ir.nodes import Stmt, Task, Value
 from ..ir.table import Table
 from ..ir.types import Scalar, u1
 from . import infer
 from .captures import Captures
-from .diagnostics import Diagnostics, Poisoned, Problem, mistyped, syntax
+from .diagnostics import Diagnostics, Poisoned, Problem, mistyped, syntax, unsupported
 from .infer import FrontendOptions
 from .operands import (
     POISON,
@@ -67,6 +69,15 @@ class ReturnSite:
 
 
 @dataclass
+class Chain:
+    """A chain of `elif` that nests `left` blocks more, then sets the local `name` and leaves the rest behind."""
+
+    name: str
+    left: int
+    rest: list[ast.stmt] = field(default_factory=list)
+
+
+@dataclass
 class Activation:
     """One function being traced: the kernel, or a function inlined into it.
 
@@ -97,7 +108,8 @@ class Tracer:
     """State of one trace.
 
     frames: loops and scopes of the IR open in the current task. nesting: blocks of the IR open around the current
-    statement; at 0 a loop is a parallel task.
+    statement; at 0 a loop is a parallel task. expressions: how many are being evaluated. chain: that of the `if`
+    which is traced next.
     """
 
     def __init__(self, options: FrontendOptions) -> None:
@@ -111,7 +123,8 @@ class Tracer:
         self.activations: list[Activation] = []
         self.poisoned: set[tuple[FunctionType, str]] = set()
         self.frames = 0
-        self.nesting = 0
+        self.nesting = self.expressions = 0
+        self.chain: Chain | None = None
         self.in_parallel = False
         self.serialize_next = False
         self.results: Results | None = None
@@ -151,6 +164,9 @@ class Tracer:
     @contextmanager
     def block(self) -> Iterator[list[Stmt]]:
         """A block of the IR and of names, at whose end `stop_grad` of fields ends too."""
+        if self.nesting >= NESTING:
+            raise unsupported(f"blocks nest more than {NESTING} deep, functions that are called included",
+                              "put a part into a kernel of its own")  # fmt: skip
         self.nesting += 1
         active, stopped = self.active, self.active.stopped
         try:
@@ -182,10 +198,17 @@ class Tracer:
 
     def expr(self, node: ast.expr) -> Operand:
         """Evaluate an expression; poison if it holds a mistake, which is then reported."""
+        return self.evaluate(node, EXPRESSIONS.get(type(node)))
+
+    def evaluate(self, node: ast.expr, handler: Handler | None) -> Operand:
+        """What a handler makes of an expression, whose place is that of what it emits."""
         outer = self.builder.loc
         self.builder.loc = self.locate(node)
+        self.expressions += 1
         try:
-            handler = EXPRESSIONS.get(type(node))
+            if self.expressions > DEEPEST:
+                raise unsupported(f"expressions nest more than {DEEPEST} deep, functions that are called included",
+                                  "give a part a name, as in `a = ...`")  # fmt: skip
             if handler is None:
                 raise syntax(f"`{type(node).__name__}` is not part of the kernel language", "write it without")
             return handler(self, node)
@@ -195,6 +218,7 @@ class Tracer:
             pass
         finally:
             self.builder.loc = outer
+            self.expressions -= 1
         return POISON
 
     def clean(self, node: ast.expr) -> Known:

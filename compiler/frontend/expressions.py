@@ -123,7 +123,19 @@ def _list(t: Tracer, node: ast.List) -> Operand:
 
 @EXPRESSIONS.row(ast.BinOp)
 def _binary(t: Tracer, node: ast.BinOp) -> Operand:
-    return binary(t, node.op, t.expr(node.left), t.expr(node.right))
+    """The operands on the left one after the other: `a + b + c + ...` may be thousands long."""
+    links = [node]
+    while isinstance(links[-1].left, ast.BinOp):
+        links.append(links[-1].left)
+        t.locate(links[-1])
+    left = t.expr(links[-1].left)
+    for link in links[:0:-1]:
+        left = t.evaluate(link, partial(_applied, left))
+    return _applied(left, t, node)
+
+
+def _applied(left: Operand, t: Tracer, node: ast.BinOp) -> Operand:
+    return binary(t, node.op, left, t.expr(node.right))
 
 
 def binary(t: Tracer, op: ast.operator, left: Operand, right: Operand) -> Operand:
@@ -224,7 +236,10 @@ def _unary(t: Tracer, node: ast.UnaryOp) -> Operand:
     operand = t.clean(node.operand)
     if isinstance(node.op, ast.Not):
         return _not(t, t.truth(operand))
-    return broadcast(t, ast.unparse(node)[0], partial(_scalar_unary, t, node.op), operand)
+    return broadcast(t, _SIGNS[type(node.op)], partial(_scalar_unary, t, node.op), operand)
+
+
+_SIGNS: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 
 
 def _scalar_unary(t: Tracer, op: ast.unaryop, operand: Operand) -> Operand:

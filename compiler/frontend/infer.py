@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import shown
 from ..ir.table import Table
 from ..ir.types import SCALARS, Scalar, f32, from_dtype, i32, i64, promote, u1, u64
 from .diagnostics import mistyped
@@ -37,7 +38,7 @@ def literal_type(value: Number, options: FrontendOptions) -> Scalar:
     for dtype in (options.default_ip, i64, u64):
         if fits(value, dtype):
             return dtype
-    raise mistyped(f"the integer {value} does not fit 64 bits", "use a real number")
+    raise mistyped(f"the integer {shown(value)} does not fit 64 bits", "use a real number")
 
 
 def fits(value: int, dtype: Scalar) -> bool:

@@ -12,7 +12,7 @@ from ..ir.nodes import Value
 from ..ir.types import u1
 from . import infer, refused
 from .aggregates import find_type
-from .context import STATEMENTS, ReturnSite, Tracer, unpoisoned
+from .context import STATEMENTS, Chain, ReturnSite, Tracer, unpoisoned
 from .conversions import conform
 from .diagnostics import Poisoned, Problem, mistyped, syntax
 from .expressions import binary
@@ -127,18 +127,72 @@ def _augmented(t: Tracer, node: ast.AugAssign) -> None:
 # ---- branches and exits ---------------------------------------------------------------------------------------------
 
 
+_CHAIN = 24
+"""Links of a chain of `elif` that stand within each other."""
+
+
 @STATEMENTS.row(ast.If)
 def _if(t: Tracer, node: ast.If) -> bool:
+    chain, t.chain = t.chain, None
+    if chain is not None or not _is_long(node):
+        return _link(t, node, chain)
+    return _long_chain(t, node)
+
+
+def _is_long(node: ast.If) -> bool:
+    links = 0
+    while links <= _CHAIN and _is_chained(node.orelse):
+        node, links = node.orelse[0], links + 1  # type: ignore[assignment]
+    return links > _CHAIN
+
+
+def _is_chained(orelse: list[ast.stmt]) -> bool:
+    return len(orelse) == 1 and isinstance(orelse[0], ast.If)
+
+
+def _long_chain(t: Tracer, node: ast.If) -> bool:
+    """Parts of a chain one behind the other, so that blocks nest no deeper than one part; a flag leads to the next.
+
+    if a {..} else { if b {..} else { set more } }; if more { if c {..} else { if d .. } }
+    """
+    ends, flag = True, ""
+    rest: list[ast.stmt] = [node]
+    while rest:
+        chain = Chain(t.builder.local(t.namer.unique("_elif"), u1), _CHAIN)
+        if not flag:
+            ends = _link(t, node, chain)
+        else:
+            with t.block() as part:
+                t.chain = chain
+                ends = t.run(rest) and ends
+            t.builder.if_(t.builder.get(flag, u1), part)
+        rest, flag = chain.rest, chain.name
+    return ends
+
+
+def _link(t: Tracer, node: ast.If, chain: Chain | None) -> bool:
     call = static_call(t, node.test)
     if call is not None:
-        return t.run(node.body if evaluate_static(t, call).value else node.orelse)
+        return t.run(node.body) if evaluate_static(t, call).value else _otherwise(t, node.orelse, chain)
     condition = guarded_condition(t, node.test)
     with t.block() as then:
         ends = t.run(node.body)
     with t.block() as orelse:
-        ends = t.run(node.orelse) and ends
+        ends = _otherwise(t, node.orelse, chain) and ends
     t.builder.if_(condition, then, orelse)
     return ends
+
+
+def _otherwise(t: Tracer, orelse: list[ast.stmt], chain: Chain | None) -> bool:
+    """What stands behind `else`: the next link of the chain, unless that is long enough."""
+    if chain is not None and _is_chained(orelse):
+        if not chain.left:
+            t.builder.set(chain.name, t.builder.const(True, u1))
+            chain.rest = orelse
+            return True
+        chain.left -= 1
+        t.chain = chain
+    return t.run(orelse)
 
 
 def guarded_condition(t: Tracer, node: ast.expr) -> Value:

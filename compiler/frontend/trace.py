@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import Diagnostic
+from ..ir.depth import deep
 from ..ir.nodes import Kernel, Param, Task
 from ..ir.walk import renumber
 from . import (  # noqa: F401  (they fill the tables)
@@ -49,6 +50,7 @@ class Traced:
     reads: tuple[Read, ...] = ()
 
 
+@deep
 def trace(
     function: Any,
     options: FrontendOptions | None = None,

@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..errors import Span
+from .depth import deep
 from .nodes import ROLES, Kernel, Value
 from .types import SCALARS, Scalar
 
@@ -50,6 +51,7 @@ def pattern(spans: Spans) -> tuple[int, ...]:
     return tuple([first.setdefault(span, place) for place, span in enumerate(spans)])
 
 
+@deep
 def encode(value: object, spans: Spans = ()) -> bytes:
     """The bytes of a value. spans: of which each span in the value must be one. Raises CodecError."""
     with _without_collections():
@@ -58,6 +60,7 @@ def encode(value: object, spans: Spans = ()) -> bytes:
         return json.dumps([writer.names, list(writer.values), body], separators=(",", ":")).encode()
 
 
+@deep
 def decode(data: bytes, spans: Spans = ()) -> Any:
     """The value of these bytes, with the spans of this table. Raises CodecError."""
     try:

@@ -4,13 +4,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
-from typing import Any
+from bisect import bisect
+from dataclasses import fields
+from functools import cache
+from typing import Any, NamedTuple
 
-from ..errors import ParseError
+from ..errors import ParseError, Span
 from . import form
 from .build import normal_constant
-from .nodes import Block, Const, Kernel, Op, Param, Stmt, Task, Temp, Value
+from .depth import NESTING, deep
+from .nodes import STATEMENTS, Block, Const, Kernel, Op, Param, Stmt, Task, Temp, Value
 from .ops import OPS
 from .types import SCALARS, ArrayType, Scalar
 
@@ -20,49 +23,74 @@ _LEXEME = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class _Lexeme:
+class _Lexeme(NamedTuple):
     kind: str
     text: str
     offset: int
 
 
-def parse_kernel(text: str) -> Kernel:
-    """The single kernel of the text. Raises ParseError; types and scopes are the verifier's business."""
-    parser = _Parser(text)
+UNNAMED = "<kernel given as IR text>"
+"""The file of a text that was given no name."""
+
+_DIGITS = 4000
+"""Most of a number; Python reads no integers that are much longer."""
+
+
+@deep
+def parse_kernel(text: str, file: str = UNNAMED) -> Kernel:
+    """The single kernel of the text. file: for messages. Raises ParseError; types and scopes are for the verifier.
+
+    Statements lie where they stand in the text, unless it says with `!N` where they come from.
+    """
+    parser = _Parser(text, file)
     kernel = parser.kernel()
     parser.expect_end()
     return kernel
 
 
-def parse_kernels(text: str) -> list[Kernel]:
-    """All kernels of the text, in order."""
-    parser, found = _Parser(text), []
+@deep
+def parse_kernels(text: str, file: str = UNNAMED) -> list[Kernel]:
+    """All kernels of the text, in order. file: for messages. Raises ParseError."""
+    parser, found = _Parser(text, file), []
     while parser.peek().kind != "end":
         found.append(parser.kernel())
     return found
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, file: str) -> None:
         self.text = text
+        self.file = file
+        self.lines = text.split("\n")
+        self.starts = [0]
+        for line in self.lines:
+            self.starts.append(self.starts[-1] + len(line) + 1)
         self.lexemes = [
             _Lexeme(m.lastgroup or "", m.group(0), m.start()) for m in _LEXEME.finditer(text) if m.lastgroup != "space"
         ]
         self.lexemes.append(_Lexeme("end", "end of text", len(text)))
         self.position = 0
         self.values: dict[int, Value] = {}
+        self.locations: list[Span | None] = [None]
+        self.nesting = 0
+        self.is_placed = not re.search(r"(?m)!\d+\s*$", text)
 
     # -- lexemes --------------------------------------------------------------------------------------------
 
     def peek(self, ahead: int = 0) -> _Lexeme:
         return self.lexemes[min(self.position + ahead, len(self.lexemes) - 1)]
 
-    def fail(self, message: str) -> ParseError:
-        at = self.peek().offset
-        line = self.text.count("\n", 0, at) + 1
-        column = at - self.text.rfind("\n", 0, at)
-        return ParseError(f"line {line}, column {column}: {message}, found {self.peek().text!r}")
+    def span(self, lexeme: _Lexeme) -> Span:
+        line = bisect(self.starts, lexeme.offset)
+        column = lexeme.offset - self.starts[line - 1]
+        width = 0 if lexeme.kind == "end" else len(lexeme.text)
+        return Span(self.file, line, column, column + width, self.lines[line - 1])
+
+    def fail(self, message: str, cure: str = "") -> ParseError:
+        """The error at the next lexeme."""
+        found = self.peek().text
+        shown = repr(found if len(found) <= 40 else found[:40] + "...")
+        return ParseError(f"{message}, found {shown}", cure, self.span(self.peek()))
 
     def next(self, kind: str, what: str) -> str:
         if self.peek().kind != kind:
@@ -84,18 +112,37 @@ class _Parser:
         if self.peek().kind != "end":
             raise self.fail("expected the end of the text")
 
-    def integer(self) -> int:
+    def integer(self, bits: int = 64) -> int:
+        """A signed integer of at most so many bits."""
         text = self.next("number", "an integer")
-        try:
-            return int(text)
-        except ValueError:
+        found = int(text) if len(text) <= _DIGITS and text.removeprefix("-").isdecimal() else None
+        if found is None or found.bit_length() >= bits:
             self.position -= 1
-            raise self.fail("expected an integer") from None
+            raise self.fail("expected an integer" if found is None else f"expected an integer of {bits} bits")
+        return found
+
+    def number(self) -> int:
+        """Of a value."""
+        text = self.next("value", "a value")[1:]
+        if len(text) > _DIGITS:
+            self.position -= 1
+            raise self.fail("the number of a value is too long")
+        return int(text)
+
+    def string(self) -> str:
+        text = self.next("string", "a string")
+        try:
+            found: str = json.loads(text)
+            found.encode()
+        except ValueError as error:
+            self.position -= 1
+            raise self.fail(f"the string is none of JSON: {error}", "escape what is no printable character") from None
+        return found
 
     # -- kernels --------------------------------------------------------------------------------------------
 
     def kernel(self) -> Kernel:
-        self.values = {}
+        self.values, self.locations = {}, [None]
         self.expect("kernel")
         name = self.next("name", "the kernel's name")
         self.expect("(")
@@ -113,7 +160,8 @@ class _Parser:
                 temps.append(Temp(temp, self.scalar()))
             else:
                 tasks.append(self.task())
-        return Kernel(name, tuple(params), tuple(tasks), tuple(temps))
+        locations = tuple(self.locations) if self.is_placed else (None,)
+        return Kernel(name, tuple(params), tuple(tasks), tuple(temps), locations)
 
     def param(self) -> Param:
         name = self.next("name", "a parameter")
@@ -152,16 +200,20 @@ class _Parser:
         return Task(self.block(), tuple(indices), bounds, tuple(begin), tuple(end))
 
     def block(self) -> Block:
+        if self.nesting > NESTING:
+            raise self.fail(f"blocks nest more than {NESTING} deep", "put a part into a kernel of its own")
         self.expect("{")
+        self.nesting += 1
         body = []
         while not self.accept("}"):
             body.append(self.statement())
+        self.nesting -= 1
         return tuple(body)
 
     # -- values ---------------------------------------------------------------------------------------------
 
     def definition(self) -> Value:
-        number = int(self.next("value", "a value")[1:])
+        number = self.number()
         self.expect(":")
         if number in self.values:
             raise self.fail(f"%{number} is defined twice")
@@ -169,7 +221,7 @@ class _Parser:
         return self.values[number]
 
     def use(self) -> Value:
-        number = int(self.next("value", "a value")[1:])
+        number = self.number()
         if number not in self.values:
             self.position -= 1
             raise self.fail(f"%{number} is used before it is defined")
@@ -185,6 +237,9 @@ class _Parser:
             self.position += ahead
             raise self.fail("expected a statement or an operation")
         found: dict[str, Any] = {}
+        if self.is_placed:
+            found["loc"] = len(self.locations)
+            self.locations.append(self.span(self.peek()))
         for token in form.tokens(cls):
             self._token(cls, token, found)
         if self.accept("!"):
@@ -208,7 +263,7 @@ class _Parser:
         if hole.role == "operand":
             return self._uses() if hole.many else self.use()
         if hole.field in form.QUOTED:
-            return json.loads(self.next("string", "a string"))
+            return self.string()
         return self._attribute(cls, hole.field, found)
 
     def _uses(self) -> tuple[Value, ...]:
@@ -226,9 +281,7 @@ class _Parser:
             return self.scalar()
         if name in ("descending", "adjoint"):
             return True
-        if self.peek().kind == "number":
-            return self.integer()
-        return self.next("name", "a name")
+        return self.integer() if (cls, name) in _integers() else self.next("name", "a name")
 
     def _constant(self, dtype: Scalar) -> float | int | bool:
         if dtype.is_bool:
@@ -236,6 +289,13 @@ class _Parser:
                 return True
             self.expect("false")
             return False
-        text = self.next("number", "a number")
-        value: float | int = float(text) if dtype.is_real else int(text)
+        if not dtype.is_real:
+            return normal_constant(self.integer(4 * _DIGITS), dtype)
+        value = float(self.next("number", "a number"))
         return math.nan if value != value else normal_constant(value, dtype)
+
+
+@cache
+def _integers() -> frozenset[tuple[type[Stmt], str]]:
+    """Attributes that are integers, by class and field."""
+    return frozenset((cls, f.name) for cls in STATEMENTS.values() for f in fields(cls) if str(f.type).startswith("int"))

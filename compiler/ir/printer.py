@@ -7,9 +7,11 @@ from __future__ import annotations
 import json
 
 from . import form
+from .depth import deep
 from .nodes import Block, Const, Kernel, Stmt, Task, Value
 
 
+@deep
 def print_kernel(kernel: Kernel, with_locations: bool = False) -> str:
     """The whole kernel; with_locations appends `!N`, the location index, to each statement."""
     params = ", ".join(f"{p.name}: {p.type}" for p in kernel.params)
@@ -20,6 +22,7 @@ def print_kernel(kernel: Kernel, with_locations: bool = False) -> str:
     return "\n".join([*lines, "}", ""])
 
 
+@deep
 def print_statement(stmt: Stmt) -> str:
     """One statement with its blocks."""
     return "\n".join(_statement(stmt, "", False))

@@ -6,6 +6,7 @@ the class is legal at the stage, and all about scopes, is the business of verify
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, Protocol
 
 from . import nodes as n
@@ -13,7 +14,7 @@ from .build import normal_constant
 from .nodes import STATEMENTS, Stmt, Value
 from .ops import ATOMIC_OPS, OPS, atomic_fits, result_type
 from .table import Table
-from .texts import places
+from .texts import fits, places
 from .types import ArrayType, Scalar, adjoint_type, i32, i64, u1
 
 
@@ -32,6 +33,24 @@ class Context(Protocol):
 
 
 RULES: Table[type[Stmt], Callable[[Context, Any], None]] = Table("verify", STATEMENTS.values())
+
+
+_KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "str": (str,), "bool": (bool,), "Scalar": (Scalar,)}
+
+
+def _kinds(annotation: str) -> tuple[type, ...]:
+    """Classes of what an attribute of this annotation may hold; () for operands and blocks, and for constants."""
+    words = annotation.split(" | ")
+    found = tuple(kind for word in words for kind in _KINDS.get(word, ()))
+    return () if annotation == _CONSTANT else (*found, type(None)) if found and "None" in words else found
+
+
+_CONSTANT = "float | int | bool"
+ATTRIBUTES: dict[type[Stmt], tuple[tuple[str, tuple[type, ...]], ...]] = {
+    cls: tuple((f.name, kinds) for f in fields(cls) if f.name != "loc" and (kinds := _kinds(str(f.type))))
+    for cls in STATEMENTS.values()
+}
+"""What attributes of statements are: printed text says `step -1`, but nothing keeps a pass from `step=True`."""
 
 
 def check_type(c: Context, value: Value, dtype: Scalar, what: str) -> None:
@@ -70,7 +89,11 @@ def _stop(c: Context, name: str | None) -> None:
 
 @RULES.row(n.Const)
 def _const(c: Context, s: n.Const) -> None:
-    normal = normal_constant(s.value, s.result.type)
+    try:
+        normal = normal_constant(s.value, s.result.type)
+    except (TypeError, ValueError, OverflowError):
+        c.check(False, f"the constant {s.value!r} is no {s.result.type}")
+        return
     same = type(normal) is type(s.value) and repr(normal) == repr(s.value)
     c.check(same, f"the constant {s.value!r} is no {s.result.type}; its normal form is {normal!r}")
 
@@ -225,6 +248,8 @@ def _target(c: Context, depth: int, word: str) -> Stmt:
 def _print(c: Context, s: n.Print) -> None:
     holes = len(places(s.template))
     c.check(holes == len(s.args), f"the template has {holes} places for {len(s.args)} arguments")
+    for spec, value in zip(places(s.template), s.args):
+        c.check(fits(spec, value.type), f"the format of `{{:{spec}}}` does not fit {value.type}")
 
 
 @RULES.row(n.StackAlloca)

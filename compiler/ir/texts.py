@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from .types import Scalar
+
 PLACE = re.compile(r"\{(:[^{}]*)?\}")
 OPEN_END = "{;}"
 """What a template ends with if its line goes on."""
@@ -18,6 +20,18 @@ OPEN_END = "{;}"
 def places(template: str) -> list[str]:
     """The format of each value, `""` if it has none."""
     return [(spec or ":")[1:] for spec in PLACE.findall(template)]
+
+
+_LONG = re.compile(r"[0-9]{4}")
+"""Of a width or a precision: nobody reads a number of a thousand digits."""
+
+
+def fits(spec: str, dtype: Scalar) -> bool:
+    """Whether values of a type can be printed in this format."""
+    try:
+        return not _LONG.search(spec) and format(dtype.dtype.type(1).item(), spec) is not None
+    except (TypeError, ValueError):
+        return False
 
 
 def printed(template: str, values: Sequence[Any]) -> str:

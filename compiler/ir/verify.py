@@ -12,10 +12,11 @@ from typing import NoReturn
 
 from ..errors import VerifyError
 from . import nodes as n
+from .depth import check_depth, deep
 from .nodes import Block, Kernel, Stmt, Task, Value
 from .printer import print_statement
 from .stages import STAGES
-from .statement_rules import RULES, check_range
+from .statement_rules import ATTRIBUTES, RULES, check_range
 from .types import ArrayType
 from .walk import blocks, operands, results
 
@@ -25,8 +26,16 @@ _NOT_IN_BOUNDS: frozenset[type[Stmt]] = frozenset({n.Store, n.Atomic, n.Random, 
 """Bounds run once, outside any iteration: they read memory and draw nothing."""
 
 
+MOST_AXES = 32
+"""Of an array: as many as every version of NumPy has."""
+
+
+@deep
 def verify(kernel: Kernel, stage: str) -> None:
-    """Check every rule of the stage ('source', 'tasks', 'structured', 'adjoint'). Raises VerifyError."""
+    """Check every rule of the stage ('source', 'tasks', 'structured', 'adjoint'). Raises VerifyError; Unsupported where
+    blocks nest too deep.
+    """
+    check_depth(kernel)
     _Verifier(kernel, stage).run()
 
 
@@ -117,12 +126,16 @@ class _Verifier:
             taken.add(name)
         for param in self.kernel.params:
             if isinstance(param.type, ArrayType):
-                dtype = param.type.dtype
-                self.check(dtype.is_real or not param.type.grad, f"{param.name} holds {dtype}: it has no adjoint")
+                self._array(param.name, param.type)
         for name, wanted in _adjoints(self.kernel).items():
             given = self.kernel.array_types().get(name, wanted)
             rule = f"{name} is the adjoint of {name.removesuffix('.grad')}: it is {wanted}, not {given}"
-            self.check((given.dtype, given.ndim) == (wanted.dtype, wanted.ndim), rule)
+            self.check((given.dtype, given.ndim, given.grad) == (wanted.dtype, wanted.ndim, False), rule)
+
+    def _array(self, name: str, found: ArrayType) -> None:
+        """An array parameter; one that is itself called `x.grad` is the adjoint array of `x`."""
+        self.check(found.dtype.is_real or not found.grad, f"{name} holds {found.dtype}: it has no adjoint")
+        self.check(0 <= found.ndim <= MOST_AXES, f"{name} has rank {found.ndim}; at most {MOST_AXES} axes can be had")
 
     def _task(self, task: Task) -> None:
         ends = len(task.begin) == len(task.end) == len(task.indices)
@@ -193,6 +206,9 @@ class _Verifier:
             self._while(stmt)
             return
         self._use_all(operands(stmt))
+        for name, kinds in ATTRIBUTES[cls]:
+            found = getattr(stmt, name)
+            self.check(type(found) in kinds, f"{name} of {cls.__name__} is {found!r}")
         RULES[cls](self, stmt)
         if isinstance(stmt, n.For):
             self._for(stmt)

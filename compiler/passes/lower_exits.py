@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from ..ir import nodes as n
 from ..ir.build import Builder
+from ..ir.depth import check_depth
 from ..ir.nodes import Block, Kernel, Stmt, Task, Temp
 from ..ir.types import i32, u1
 from ..ir.walk import NESTED, blocks, map_blocks, next_id, walk, walk_kernel
@@ -30,12 +31,12 @@ _DEEPER = frozenset({n.For, n.While, n.Scope})
 
 
 def lower_exits(kernel: Kernel) -> Kernel:
-    """Stage tasks to stage structured."""
+    """Stage tasks to stage structured. Raises Unsupported where blocks then nest too deep."""
     if not any(type(s) in _LOWERED or type(s) is n.While and _acts_in_condition(s) for s in walk_kernel(kernel)):
         return kernel
     lowering = _Lowering(kernel)
     tasks = tuple(lowering.task(t) for t in kernel.tasks)
-    return replace(kernel, tasks=tasks, temps=kernel.temps + tuple(lowering.temps))
+    return check_depth(replace(kernel, tasks=tasks, temps=kernel.temps + tuple(lowering.temps)))
 
 
 @dataclass

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...backends.base import Arrays, Draws, Scalars, Sizes
+from ...compiler.ir.depth import deep
 from ...compiler.ir.nodes import Kernel, Task
 from ...reference.frame import Frame, number
 from ...reference.launch import FUEL, most_lanes
@@ -41,6 +42,7 @@ class Bounded:
     executed: int
 
 
+@deep
 def run_bounded(
     kernel: Kernel | BoundedProgram, arrays: Arrays, scalars: Scalars, sizes: Sizes = Sizes(),  # noqa: B008
     draws: Draws = Draws(), errors: Errors | None = None, precise: bool = True, fuel: int = FUEL,  # noqa: B008

@@ -17,6 +17,7 @@ import numpy as np
 from ...backends.base import Draws
 from ...compiler.errors import DivisionByZero, KernelAssertionError, OutOfBounds, StackgradError
 from ...compiler.ir import nodes as n
+from ...compiler.ir.depth import deep
 from ...compiler.ir.ops import OPS
 from ...compiler.ir.table import Table
 from ...compiler.ir.types import ArrayType, Scalar
@@ -99,6 +100,7 @@ class Iteration:
         return kind(f"{span.render()}: {reason}" if span else f"kernel {self.kernel.name}: {reason}")
 
 
+@deep
 def jvp(
     kernel: n.Kernel,
     arrays: Mapping[str, np.ndarray],

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...backends.base import Draws
+from ...compiler.ir.depth import deep
 from ...compiler.ir.nodes import Kernel, Task
 from ...compiler.ir.types import ArrayType
 from ...compiler.ir.walk import used_values, walk_kernel
@@ -32,6 +33,7 @@ GROUP = 32768
 """The most lanes that run in lockstep; longer tasks run group after group."""
 
 
+@deep
 def run(
     kernel: Kernel,
     arrays: Mapping[str, np.ndarray],
@@ -51,6 +53,7 @@ def run(
     return {name: cells[name].value.reshape(cells[name].shape) for name in arrays if name in cells}
 
 
+@deep
 def vjp(
     kernel: Kernel,
     arrays: Mapping[str, np.ndarray],

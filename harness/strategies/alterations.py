@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..model import nodes as m
 from ..model.origins import moved
+from .deep_branches import with_deep_branches
 from .draw import Draw
 from .strides import with_strides
 from .struct_fields import with_struct_fields
@@ -17,6 +18,8 @@ from .views import with_views
 
 STRUCT_FIELDS, STRUCT_ARGUMENTS, STRUCT_LOCALS, VIEWS, OFFSETS, STRIDES = 0.06, 0.65, 0.07, 0.04, 0.06, 0.25
 """Shares of programs; of those with functions, and with ranges that have a step."""
+DEEP_BRANCHES = 0.01
+"""Share of programs with branches far within each other: they take a second to compile."""
 STRUCTS_OF_VECTORS = 0.2
 """Share of programs with vectors that keep locals in structs."""
 
@@ -33,7 +36,9 @@ def altered(draw: Draw, program: m.Program, kinds: Kinds) -> m.Program:
         program = with_views(draw, program)
     if draw.boolean(OFFSETS):
         program = with_offsets(draw, program)
-    return with_strides(draw, program) if draw.boolean(STRIDES) else program
+    if draw.boolean(STRIDES):
+        program = with_strides(draw, program)
+    return with_deep_branches(draw, program) if draw.boolean(DEEP_BRANCHES) else program
 
 
 def with_offsets(draw: Draw, program: m.Program) -> m.Program:

@@ -52,6 +52,11 @@ def _nested_break(f: Facts) -> bool:
     return any(isinstance(s, m.Break) and [type(o) for o in outer[-2:]] == [m.If, m.If] for s, outer in f.placed)
 
 
+def _deep_branches(f: Facts) -> bool:
+    """Eleven branches around a statement; links of a chain are within each other."""
+    return any(sum(isinstance(o, m.If) for o in outer) > 10 for _, outer in f.placed)
+
+
 def _early_return(f: Facts) -> bool:
     return any(isinstance(s, m.Return) and outer for body in f.functions for s, outer in body)
 
@@ -223,6 +228,7 @@ SHAPES: dict[str, Callable[[Facts], bool]] = {
     "negative step": lambda f: any(isinstance(n, m.Range) and n.step < 0 for n in f.nodes),
     "reversed range": lambda f: any(isinstance(n, m.Range) and n.reverse for n in f.nodes),
     "zero-trip loop": _zero_trips,
+    "deep branches": _deep_branches,
     "unrolled loop": _node(m.Unrolled),
     "several axes": lambda f: any(isinstance(n, m.For) and len(n.indices) > 1 for n in f.nodes),
     "break in nested if": _nested_break,

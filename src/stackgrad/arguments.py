@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiler.errors import KernelTypeError, Span
+from .compiler.errors import KernelTypeError, Span, shown
 from .compiler.frontend.aggregates import ElementType, MatrixType, StructType
 from .compiler.frontend.protocols import is_host_matrix, is_host_struct
 from .compiler.ir.nodes import Param
@@ -134,7 +134,7 @@ CURE = "annotate the parameter with another type, or convert the argument"
 
 def cannot_take(value: Any) -> Misfit:
     """The mistake of a value of the wrong kind."""
-    return Misfit(f"cannot take {type(value).__name__} {value!r}"[:100], CURE)
+    return Misfit(f"cannot take {type(value).__name__} {shown(value)}"[:100], CURE)
 
 
 def checker_of(dtype: Scalar) -> Callable[[Any], Any]:
@@ -150,7 +150,7 @@ def checker_of(dtype: Scalar) -> Callable[[Any], Any]:
             value = _integer(value)
         if low <= value < high:
             return value  # type: ignore[no-any-return]
-        raise Misfit(f"cannot take {value}: it does not fit", "annotate it with a wider type")
+        raise Misfit(f"cannot take {shown(value)}: it does not fit", "annotate it with a wider type")
 
     return integer
 
@@ -159,7 +159,12 @@ def _real(value: Any) -> float:
     if type(value) is float:
         return value
     if isinstance(value, (bool, int, float, np.number, np.bool_)) and not isinstance(value, np.complexfloating):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise Misfit(f"cannot take {shown(value, 40)}...: it does not fit", "give a real number") from None
+        except TypeError:  # a time of NumPy
+            pass
     raise cannot_take(value)
 
 
@@ -204,7 +209,7 @@ def _matrix_flattener(kind: MatrixType) -> Flattener:
         except ValueError:
             entries = np.empty(0)
         if entries.shape != kind.shape:
-            shape = f"shape {entries.shape}" if is_host_matrix(value) else f"{type(value).__name__} {value!r}"[:80]
+            shape = f"shape {entries.shape}" if is_host_matrix(value) else f"{type(value).__name__} {shown(value)}"[:80]
             raise Misfit(f"cannot take {shape}: it is {kind}", f"give sg.Vector or a sequence of shape {kind.shape}")
         found.extend([check(entry) for entry in entries.ravel().tolist()])
 
@@ -217,7 +222,7 @@ def _struct_flattener(kind: StructType) -> Flattener:
     def flatten(value: Any, found: list[Any]) -> None:
         members = value.members if is_host_struct(value) else value
         if not isinstance(members, Mapping) or set(members) != set(kind.names):
-            raise Misfit(f"cannot take {type(value).__name__} {value!r}"[:100], f"give {kind}, as its type makes it")
+            raise Misfit(cannot_take(value).reason, f"give {kind}, as its type makes it")
         for name, part in parts:
             try:
                 part(members[name], found)

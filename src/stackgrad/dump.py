@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .compiler.ir.nodes import Kernel
+from .usage import OptionError
 
 if TYPE_CHECKING:
     from .backends.launcher import Lowered
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def dump_kernels(source: Kernel, lowered: Lowered, kind: str) -> None:
     """Write the texts of a kernel into the folder STACKGRAD_DUMP_IR, if that is set. A link in the place of a file is
-    replaced: others may write to the folder.
+    replaced: others may write to the folder. Raises OptionError.
     """
     folder = os.environ.get("STACKGRAD_DUMP_IR")
     if not folder:
@@ -22,9 +23,12 @@ def dump_kernels(source: Kernel, lowered: Lowered, kind: str) -> None:
     from .backends.folders import write_beside
     from .compiler.ir.printer import print_kernel
 
-    Path(folder).mkdir(parents=True, exist_ok=True)
     texts = {"source": source, kind: lowered.kernel, f"{kind}.counting": lowered.counting}
-    for stage, kernel in texts.items():
-        if kernel is not None:
-            name = re.sub(r"[^\w.<>-]", "_", source.name)
-            write_beside(Path(folder) / f"{name}.{stage}.ir", print_kernel(kernel))
+    try:
+        for stage, kernel in texts.items():
+            if kernel is not None:
+                name = re.sub(r"[^\w.<>-]", "_", source.name)
+                write_beside(Path(folder) / f"{name}.{stage}.ir", print_kernel(kernel))
+    except OSError as error:
+        raise OptionError(f"STACKGRAD_DUMP_IR: {error.filename or folder}: {error.strerror or error}",
+                          "name a folder that can be made") from None  # fmt: skip

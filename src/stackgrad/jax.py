@@ -1,14 +1,13 @@
 """Kernels as functions of JAX: `wrap(kernel, out="y")` has a derivative and works under jit, grad and vmap."""
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .backends.launcher import NO_DRAWS
-from .usage import ArgumentError
+from .usage import ArgumentError, imported
 from .wrapping import Launched, Out, Wrapped, is_array
 
 __all__ = ["wrap"]
@@ -21,7 +20,7 @@ def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
 
     out: as of `sg.torch.wrap`. Arguments that are no arrays are Python objects, known when the function is traced. The
     kernel runs on the host, in a callback; it must be a function of its arguments, so it draws no random numbers,
-    stores to results alone, and fields that it reads do not change. Raises ArgumentError, ImportError without JAX.
+    stores to results alone, and fields that it reads do not change. Raises ArgumentError, MissingPackage without JAX.
     """
     _jax()
     wrapped = Wrapped(kernel, out)
@@ -77,10 +76,7 @@ def _function(wrapped: Wrapped, given: dict[str, Any], names: tuple[str, ...]) -
 
 
 def _jax() -> Any:
-    try:
-        return importlib.import_module("jax")
-    except ImportError as missing:
-        raise ImportError("JAX is not installed; cure: pip install 'stackgrad[jax]'") from missing
+    return imported("jax", "JAX", "jax")
 
 
 def _own(given: dict[str, Any], names: tuple[str, ...], arrays: Any) -> dict[str, Any]:

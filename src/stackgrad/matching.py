@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import checker_of, flattener_of
+from .compiler.errors import shown
 from .compiler.frontend.aggregates import MatrixType, NdarrayType, StructType, ViewType
 from .compiler.frontend.infer import FrontendOptions
 from .compiler.frontend.members import LaunchValue, Members
@@ -353,4 +354,4 @@ def _axes(count: int) -> str:
 
 
 def _describe(value: Any) -> str:
-    return f"{type(value).__name__} {value!r}"[:80]
+    return f"{type(value).__name__} {shown(value)}"[:80]

@@ -1,7 +1,6 @@
 """Kernels as functions of torch: `wrap(kernel, out="y")` is differentiable by autograd. torch is loaded by `wrap`."""
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 
 from .leaves import memory_of_tensor
 from .session import RUNTIME
-from .usage import ArgumentError
+from .usage import ArgumentError, imported
 from .wrapping import Out, Wrapped
 
 __all__ = ["wrap"]
@@ -25,7 +24,8 @@ def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
 
     Tensors are on the CPU, or, with arch=cuda, all on the CPU or all on the GPU; results and gradients are where they
     are. The kernel must not store to arguments that are no results. Fields that it reads get their
-    gradients in `x.grad`, and must not be written before `backward`. Raises ArgumentError, ImportError without torch.
+    gradients in `x.grad`, and must not be written before `backward`. Raises ArgumentError, and
+    MissingPackage without torch.
     """
     torch = _torch()
     apply = _function().apply
@@ -61,10 +61,7 @@ def _zeros(like: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 
 def _torch() -> Any:
-    try:
-        return importlib.import_module("torch")
-    except ImportError as missing:
-        raise ImportError("torch is not installed; cure: pip install 'stackgrad[torch]'") from missing
+    return imported("torch", "torch", "torch")
 
 
 @cache

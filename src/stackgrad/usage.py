@@ -6,6 +6,8 @@ Python traceback shows the line. Refused gradients show it in the message as wel
 from __future__ import annotations
 
 from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
 
 from .compiler.errors import Diagnostic, LocatedError, StackgradError
 
@@ -52,6 +54,18 @@ class ViewError(LocatedError, TypeError, ValueError):
 
     Programs of the dialect expect a ValueError for the one and a TypeError for the other.
     """
+
+
+class MissingPackage(UsageError, ImportError):
+    """A package that a call needs and that is not installed. Programs expect an ImportError."""
+
+
+def imported(module: str, name: str, extra: str) -> Any:
+    """A package that is no requirement. name: for the message. extra: of ours that brings it. Raises MissingPackage."""
+    try:
+        return import_module(module)
+    except ImportError as missing:
+        raise MissingPackage(f"{name} is not installed", f"pip install 'stackgrad[{extra}]'") from missing
 
 
 class TapeError(UsageError):

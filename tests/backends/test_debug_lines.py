@@ -132,8 +132,13 @@ KERNEL = parse_kernel("""kernel k(y: f64[1], n: i32) {
 
 
 def test_kernels_without_source() -> None:
-    assembly = CpuBackend().assembly(KERNEL, Options(debug_info=True))
+    assembly = CpuBackend().assembly(replace(KERNEL, locations=(None,)), Options(debug_info=True))
     assert {line for _, line in places(assembly)} <= {0}
+
+
+def test_kernels_of_a_text_have_its_lines() -> None:
+    found = places(CpuBackend().assembly(KERNEL, Options(debug_info=True)))
+    assert {2, 3} <= {line for _, line in found}
 
 
 @pytest.mark.parametrize("file", ['odd "name".py', "back\\slash.py", "naïve.py", "new\nline.py", "/a/b c/d.py", ""])

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ....compiler.ir import nodes as n
+from ....compiler.ir.depth import deep
 from ....compiler.ir.nodes import Block, Kernel
 from ....compiler.ir.walk import blocks, walk
 from ...base import Options
@@ -96,6 +97,7 @@ def _function(m: ModuleState, index: int, lanes: int) -> None:
         selecting_function(m, index, found, lanes)
 
 
+@deep
 def generate_masked(kernel: Kernel, options: Options, target: Target) -> Generated:
     """LLVM IR with a function `masked.N` for every eligible task N. The sites are numbered from MASKED_SITES on."""
     state = ModuleState(kernel, options, target, first_site=MASKED_SITES)

@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 
 from ..compiler.errors import StackgradError
 
@@ -51,6 +52,10 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stdout = None  # type: ignore[assignment]
         return 1
+    except OSError as error:  # of a file that a command reads or makes; what programs raise is caught before
+        print(f"stackgrad {given.command}: {error.filename or 'a file'}: {error.strerror or error}; cure: name another",
+              file=sys.stderr)  # fmt: skip
+        return 2
     return status
 
 
@@ -60,6 +65,14 @@ class CommandError(Exception):
     def __init__(self, message: str, status: int = 2) -> None:
         super().__init__(message)
         self.status = status
+
+
+def check_folder(path: Path, option: str) -> None:
+    """See, before hours of work, that a folder can be made or written to. Raises CommandError."""
+    known = next((p for p in (path, *path.absolute().parents) if p.exists()), path)
+    if not known.is_dir() or not os.access(known, os.W_OK | os.X_OK):
+        what = "is no folder" if not known.is_dir() else "cannot be written to"
+        raise CommandError(f"{option} {path}: {known} {what}; cure: name a folder that can be made")
 
 
 def version() -> str:
@@ -130,6 +143,9 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", choices=_PROFILES, help="kind of programs (default: a mixture)")
     parser.add_argument("--thorough", action="store_true", help=_THOROUGH)
     parser.add_argument("--corpus", default="fuzz-corpus", metavar="DIR", help="where findings are kept")
+    parser.add_argument(
+        "--ir-text", action="store_true", help="not programs but mutated IR texts: is every error one of ours?"
+    )
     parser.add_argument("--spirv-val", action="store_true", help="judge every module of the backend vulkan")
     parser.add_argument(
         "--mutants", nargs="*", metavar="NAME", help="plant known mistakes, all or these; how soon is each one found?"

@@ -18,7 +18,7 @@ from ..harness.campaign.store import SPEC, Store
 from ..harness.campaign.unit import UnitError
 from ..harness.executors import present_backends
 from ..harness.mutants import MUTANTS
-from . import CommandError
+from . import CommandError, check_folder
 from .fuzz import explained, kept, panel_of, table, wanted_backends
 from .live import Status
 from .peers import wanted_peers
@@ -43,6 +43,7 @@ def run_campaign(given: argparse.Namespace) -> int:
 
 def _opened(given: argparse.Namespace) -> Store:
     folder = Path(given.folder)
+    check_folder(folder, "DIR")
     try:
         if (folder / SPEC).exists():
             return Store(folder)

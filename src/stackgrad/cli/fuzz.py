@@ -28,7 +28,7 @@ from ..harness.model.source import definitions
 from ..harness.mutants import MUTANTS
 from ..harness.plain_data import without_controls
 from ..harness.strategies import sample as draw
-from . import CommandError
+from . import CommandError, check_folder
 from .live import Status
 from .peers import choose_python, run_hunt, wanted_peers
 
@@ -42,6 +42,10 @@ MOST_REDUCED = 10
 
 def run(given: argparse.Namespace) -> int:
     """The command. Returns 1 if anything was found."""
+    if given.ir_text:
+        from .fuzz_texts import run as run_texts
+
+        return run_texts(given)
     if given.mutants is not None:  # they are of the compiler and the CPU: others would only take their time
         from .mutants import hunt
 
@@ -54,6 +58,9 @@ def run(given: argparse.Namespace) -> int:
     choose_python(given.peer_python)
     peers = wanted_peers(given.peers)
     root = Path(given.corpus)
+    check_folder(root, "--corpus")
+    if given.findings:
+        check_folder(Path(given.findings), "--findings")
     failed = replay_all([root], backends) if root.exists() else 0
     cases = _cases(given)
     seconds = DEFAULT_SECONDS if given.seconds is None and cases is None else given.seconds

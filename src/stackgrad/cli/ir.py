@@ -65,7 +65,7 @@ def find_kernels(path: Path, name: str | None) -> list[Kernel]:
 
 
 def _of_text(path: Path) -> list[Kernel]:
-    kernels = parse_kernels(read(path))
+    kernels = parse_kernels(read(path), str(path))
     for kernel in kernels:
         verify(kernel, "source" if is_forward(kernel) else "adjoint")
     return kernels

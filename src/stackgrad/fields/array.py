@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends import words as w
+from ..compiler.errors import shown
 from ..compiler.ir.types import Scalar, adjoint_type
 from ..session import RUNTIME, stamp
 from ..usage import FieldError, GradientError, StaleFieldError
@@ -274,7 +275,7 @@ class Array(Exchange):
         """The value as one element, checked: no real for an integer field, no integer that does not fit."""
         given = np.asarray(value)
         if given.ndim:
-            raise FieldError(f"{self.label} holds numbers, not {value!r}", "use from_numpy() for whole arrays")
+            raise FieldError(f"{self.label} holds numbers, not {shown(value)}", "use from_numpy() for whole arrays")
         return convert(given, self.dtype, self.label)
 
     # -- whole content --------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from ..backends.words import WATCHED
 from ..compiler.ir.types import Scalar
 from ..session import RUNTIME
-from ..usage import FieldError
+from ..usage import FieldError, imported
 from .conversions import as_numpy
 
 _CPU = 1
@@ -92,8 +92,7 @@ class Exchange:
 
         copy: as in `to_numpy`; memory of the CPU, or, with arch=cuda, of the GPU, is shared without one.
         """
-        import torch
-
+        torch = imported("torch", "torch", "torch")
         if RUNTIME.remote is not None and device is not None and torch.device(device).type == "cuda":
             shared = torch.as_tensor(self, device=device)
             return shared.clone() if copy else shared
@@ -109,9 +108,7 @@ class Exchange:
 
     def to_jax(self) -> Any:
         """The content as a JAX array, a copy: JAX arrays never change. JAX decides whether 64-bit types stay."""
-        import jax.numpy
-
-        return jax.numpy.asarray(self.to_numpy())
+        return imported("jax.numpy", "JAX", "jax").asarray(self.to_numpy())
 
     def from_jax(self, array: Any) -> None:
         """Overwrite the content with that of a JAX array of the same shape. Raises FieldError."""

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..compiler.errors import shown
 from ..compiler.frontend.aggregates import MatrixType, adjoint_element
 from ..compiler.ir.types import Scalar
 from ..usage import FieldError
@@ -212,7 +213,7 @@ class MatrixArray(Exchange):
     def _element(self, value: Any) -> np.ndarray:
         found = data_of(value)
         if found is None or found[0].shape != self.element.shape:
-            raise FieldError(f"an element of {self.label} cannot be {value!r}", f"give {self.element}")
+            raise FieldError(f"an element of {self.label} cannot be {shown(value)}", f"give {self.element}")
         return convert(found[0], self.dtype, self.label)
 
     # -- whole content --------------------------------------------------------------------------------------

@@ -1,0 +1,151 @@
+"""Lay branches that nest deeper than a driver can follow one behind the other, each under a flag of its own.
+
+    if a { R; if b { S }; T }    →    local p; local q; set p, a
+                                      if p { R; set q, b }; if q { S }; if p { T }
+
+Branches above the limit stay as they are. What a run defines and another one reads goes through a local; what a run
+declares is declared before all of them, where it is as empty. Loops stay in their runs, and their bodies are laid out
+likewise, so only loops add to the depth.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ..errors import Unsupported
+from ..ir import nodes as n
+from ..ir.build import Builder
+from ..ir.depth import depth_of
+from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.types import u1
+from ..ir.walk import NESTED, map_blocks, next_id, operands, rename, results, walk, walk_kernel
+
+_DECLARATIONS = (n.Local, n.LocalArray, n.StackAlloca)
+
+
+def flatten_branches(kernel: Kernel, limit: int, most: int) -> Kernel:
+    """A kernel of stage structured or adjoint whose branches and loops nest at most about `limit` deep.
+
+    Raises Unsupported, at a statement, where loops still nest more than `most` deep.
+    """
+    if all(depth_of(task.body, limit)[0] <= limit for task in kernel.tasks):
+        return kernel
+    flattening = _Flattening(kernel, limit)
+    made = replace(kernel, tasks=tuple(flattening.task(task) for task in kernel.tasks))
+    for task in made.tasks:
+        found, loc = depth_of(task.body, most)
+        if found > most:
+            raise Unsupported(
+                f"kernel {kernel.name}: loops and branches nest more than {most} deep, which this driver gets wrong",
+                "put a part into a kernel of its own, or use another backend", kernel.span(loc),
+            )  # fmt: skip
+    return made
+
+
+@dataclass
+class _Run:
+    """Statements that are executed where the flag is set."""
+
+    flag: str
+    loc: int
+    body: list[Stmt] = field(default_factory=list)
+
+
+class _Flattening:
+    def __init__(self, kernel: Kernel, limit: int) -> None:
+        self.limit = limit
+        self.next_id = next_id(kernel)
+        self.names = 0
+        self.taken = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
+
+    def _name(self, base: str) -> str:
+        while True:
+            self.names += 1
+            name = f"{base}.{self.names}"
+            if name not in self.taken:
+                return name
+
+    def _builder(self, loc: int) -> Builder:
+        b = Builder(self.next_id)
+        b.loc = loc
+        return b
+
+    def _done(self, b: Builder) -> Block:
+        self.next_id = b.next_id
+        return b.take()
+
+    def task(self, task: Task) -> Task:
+        return replace(task, body=self.block(task.body, 0))
+
+    def block(self, block: Block, depth: int) -> Block:
+        """A block inside `depth` branches and loops."""
+        out: list[Stmt] = []
+        for stmt in block:
+            if type(stmt) not in NESTED or depth + depth_of((stmt,), self.limit)[0] <= self.limit:
+                out.append(stmt)
+            elif isinstance(stmt, n.If) and depth >= self.limit - 1:
+                out += self._laid_out(stmt, depth)
+            else:
+                out.append(map_blocks(stmt, lambda inner: self.block(inner, depth + 1)))
+        return tuple(out)
+
+    def _laid_out(self, stmt: n.If, depth: int) -> Block:
+        runs: list[_Run] = []
+        before: list[Stmt] = []
+        self._branch(stmt, before, before, runs, depth)
+        hoisted = [s for run in runs for s in run.body if isinstance(s, _DECLARATIONS)]
+        for run in runs:
+            run.body = [s for s in run.body if not isinstance(s, _DECLARATIONS)]
+        carried = self._carry(runs)
+        declared = [s for s in before if isinstance(s, _DECLARATIONS)]
+        rest = [s for s in before if not isinstance(s, _DECLARATIONS)]
+        out = [*declared, *hoisted, *carried, *rest]
+        for run in runs:
+            if run.body:
+                b = self._builder(run.loc)
+                b.if_(b.get(run.flag, u1), run.body)
+                out += self._done(b)
+        return tuple(out)
+
+    def _branch(self, stmt: n.If, here: list[Stmt], before: list[Stmt], runs: list[_Run], depth: int) -> None:
+        """Set the flags of both alternatives in `here`, and append their runs. before: declares the flags."""
+        for body, is_else in ((stmt.then, False), (stmt.orelse, True)):
+            if not body:
+                continue
+            flag = self._name("$taken")
+            before.append(n.Local(flag, u1, loc=stmt.loc))
+            b = self._builder(stmt.loc)
+            b.set(flag, b.op("logic_not", stmt.cond) if is_else else stmt.cond)
+            here += self._done(b)
+            self._runs(body, flag, before, runs, depth)
+
+    def _runs(self, block: Block, flag: str, before: list[Stmt], runs: list[_Run], depth: int) -> None:
+        """Split a block at its branches."""
+        run = _Run(flag, block[0].loc)
+        runs.append(run)
+        for stmt in block:
+            if not isinstance(stmt, n.If):
+                run.body += self.block((stmt,), depth + 1)
+                continue
+            self._branch(stmt, run.body, before, runs, depth)
+            run = _Run(flag, stmt.loc)
+            runs.append(run)
+
+    def _carry(self, runs: list[_Run]) -> list[Stmt]:
+        """Let values that one run defines and others read go through locals, which are returned."""
+        home = {v: k for k, run in enumerate(runs) for s in run.body for v in results(s)}
+        names: dict[Value, str] = {}
+        for k, run in enumerate(runs):
+            read = {v for s in walk(tuple(run.body)) for v in operands(s)}
+            wanted = sorted((v for v in read if home.get(v, k) != k), key=lambda v: v.id)
+            b, mapping = self._builder(run.loc), {}
+            for v in wanted:
+                names.setdefault(v, self._name("$carried"))
+                mapping[v] = b.get(names[v], v.type)
+            if mapping:
+                run.body = [*self._done(b), *(rename(s, mapping) for s in run.body)]
+        for run in runs:
+            run.body = [made for s in run.body for made in self._kept(s, names)]
+        return [n.Local(name, v.type) for v, name in names.items()]
+
+    def _kept(self, stmt: Stmt, names: dict[Value, str]) -> list[Stmt]:
+        return [stmt, *(n.Set(names[v], v, loc=stmt.loc) for v in results(stmt) if v in names)]

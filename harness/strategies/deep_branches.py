@@ -1,0 +1,63 @@
+"""An update under branches within branches, or in a chain of `elif`, deeper than the tables of some drivers."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from ..model import nodes as m
+from ..model.nodes import Number, Stmt
+from ..model.walk import nested, rebuilt
+from .draw import Draw
+
+DEPTHS, LINKS = (12, 50, 78), (30, 60)
+"""Branches within branches, for which Python's limit is 100 with all that is around them; links of a chain."""
+
+
+def with_deep_branches(draw: Draw, program: m.Program) -> m.Program:
+    """One update of the kernel, of a local or of an element, now runs where many conditions on an index let it."""
+    found = list(_updates(program.kernel.body))
+    if not found:
+        return program
+    update, index = draw.choice(found)
+    made = draw.choice((_nest, _nest, _chain))(draw, update, index)
+    swapped = _swapped(update, made)
+    return replace(program, kernel=replace(program.kernel, body=rebuilt(program.kernel.body, swapped)))
+
+
+def _updates(body: m.Block) -> Iterator[tuple[m.Augment, str]]:
+    """Updates with the index of a loop around them; not those that are unrolled."""
+    for stmt, outer in nested(body):
+        loops = [loop for loop in outer if isinstance(loop, m.For)]
+        indices = [name for loop in loops if isinstance(loop.domain, (m.Range, m.Box)) for name in loop.indices]
+        if isinstance(stmt, m.Augment) and indices and not any(isinstance(loop.domain, m.Unrolled) for loop in loops):
+            yield stmt, indices[-1]
+
+
+def _swapped(old: Stmt, new: Stmt) -> Callable[[Any], Any]:
+    return lambda node: new if node is old else node
+
+
+def _condition(op: str, index: str, divisor: int, remainder: int) -> m.Expr:
+    return m.Compare((op,), (m.Binary("%", m.Name(index), Number(divisor)), Number(remainder)))
+
+
+def _nest(draw: Draw, update: Stmt, index: str) -> Stmt:
+    """Mostly all conditions hold; half way out the update stands once more, behind the branches within."""
+    depth, divisor = draw.choice(DEPTHS), draw.integer(5, 97)
+    body: tuple[Stmt, ...] = (update,)
+    for level in range(depth):
+        body = (m.If(_condition("!=", index, divisor, divisor - 1 - level % 3), body),)
+        if level == depth // 2 and draw.boolean():
+            body = (*body, update)
+    return body[0] if len(body) == 1 else m.If(_condition(">=", index, divisor, 0), body)
+
+
+def _chain(draw: Draw, update: Stmt, index: str) -> Stmt:
+    """The update in the last link, in the alternative to all, and in one between."""
+    links, between = draw.choice(LINKS), draw.integer(0, 3)
+    orelse: tuple[Stmt, ...] = (update,)
+    for link in reversed(range(links)):
+        body: Stmt = update if link in (between, links - 1) else m.Pass()
+        orelse = (m.If(_condition("==", index, 2 * links, link), (body,), orelse),)
+    return orelse[0]

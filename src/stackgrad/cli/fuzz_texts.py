@@ -1,0 +1,30 @@
+"""`stackgrad fuzz --ir-text`: texts that are almost kernels, and whether every error that they meet is one of ours."""
+from __future__ import annotations
+
+import argparse
+import random
+
+from ..harness.fuzz.text_case import text_of
+from ..harness.fuzz.text_loop import TextStatistics, fuzz_texts
+
+SECONDS = 60.0
+MOST_SHOWN = 20
+
+
+def run(given: argparse.Namespace) -> int:
+    """The command. Returns 1 if anything was found."""
+    seed = random.SystemRandom().randrange(1 << 40) if given.seed is None else given.seed
+    seconds = SECONDS if given.seconds is None and given.cases is None else given.seconds
+    found = fuzz_texts(seed, given.cases, seconds, given.processes)
+    width = max(len(what) for what, _ in found.table())
+    print("\n".join(f"{what.ljust(width)}  {much}" for what, much in found.table()))
+    show(found)
+    return 1 if found.problems else 0
+
+
+def show(found: TextStatistics) -> None:
+    """What a user reads of the findings: `--ir-text --seed S --cases 1` runs one again."""
+    for seed in sorted(found.problems)[:MOST_SHOWN]:
+        print(f"\nFOUND: seed {seed}: {found.problems[seed]}")
+    if len(found.problems) == 1:
+        print(ascii(text_of(next(iter(found.problems)))))

@@ -1,0 +1,112 @@
+"""Deep branches on every backend: chains of `elif`, branches within branches, early exits, with their gradients.
+
+Drivers keep tables of limited length for what is nested, and lavapipe forgets conditions beyond the end of its one.
+"""
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import stackgrad as sg
+from stackgrad.backends.base import Draws
+from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.harness.executors import LaunchExecutor, present_backends, reference, twin
+
+N = 24
+BACKENDS = ("reference", "classic", "cpu", "cpu-masked", "vulkan", "cuda-emulated", "metal-emulated")
+
+
+def chain(count: int) -> tuple[str, Callable[[float, int], tuple[float, float]]]:
+    """A chain of `elif`: source of the body of an iteration, and what is expected of `y` and of its slope."""
+    lines = [f"{'elif' if j else 'if'} s == {j}:\n    w = v * {j + 1}.0" for j in range(count)]
+    return "\n".join([*lines, "else:\n    w = v * v"]), lambda x, s: (
+        (x * (s + 1), float(s + 1)) if 0 <= s < count else (x * x, 2 * x)
+    )
+
+
+def nest(count: int) -> tuple[str, Callable[[float, int], tuple[float, float]]]:
+    """Branches within branches, with something behind each of them."""
+    head = "\n".join(f"{' ' * j}if s >= {j}:\n{' ' * j} w += v * {j + 1}.0" for j in range(count))
+    tail = "\n".join(f"{' ' * j} w += v" for j in reversed(range(count)))
+
+    def expected(x: float, s: int) -> tuple[float, float]:
+        passed = min(max(s + 1, 0), count)
+        slope = passed * (passed + 1) / 2 + passed
+        return x * slope, slope
+
+    return f"{head}\n{tail}", expected
+
+
+def exits(count: int) -> tuple[str, Callable[[float, int], tuple[float, float]]]:
+    """Early exits of a serial loop: each nests what follows it."""
+    lines = "\n".join(f"    if s == {j}:\n        continue\n    w += v" for j in range(count))
+
+    def expected(x: float, s: int) -> tuple[float, float]:
+        slope = 2.0 * (s if 0 <= s < count else count)
+        return x * slope, slope
+
+    return f"for r in range(2):\n{lines}", expected
+
+
+SHAPES = {"elif": chain, "nest": nest, "exits": exits}
+CASES = [
+    ("elif", 25), ("elif", 26), ("elif", 100), ("elif", 300), ("nest", 20), ("nest", 47), ("nest", 48), ("nest", 49),
+    ("nest", 70), ("nest", 90), ("exits", 40), ("exits", 100),
+]  # fmt: skip
+
+
+@cache
+def made(shape: str, count: int) -> Kernel:
+    """The kernel of a shape as the frontend makes it."""
+    body = SHAPES[shape](count)[0].replace("\n", "\n        ")
+    lines = ["v = x[i]", "s = sel[i]", "w = 0.0", body, "y[i] = w"]
+    text = "\n        ".join(["def k():\n    for i in x:", *lines, ""])
+    file = f"<deep {shape} {count}>"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    names: dict[str, Any] = {"sel": sg.field(sg.i32, N)}
+    names |= {name: sg.field(sg.f32, N, needs_grad=True) for name in "xy"}
+    exec(compile(text, file, "exec"), names)
+    return sg.kernel(names["k"]).ir()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runtime() -> Iterator[None]:
+    sg.init(arch=sg.reference)
+    yield
+    sg.reset()
+
+
+@cache
+def executor(name: str) -> LaunchExecutor | str:
+    """By name; why it cannot run here, if it cannot."""
+    if name in ("reference", "classic"):
+        return reference() if name == "reference" else twin()
+    found, absent = present_backends([name])
+    return found[0] if found else absent[name]
+
+
+def selected(count: int) -> np.ndarray:
+    """Selectors: the ends of the shape, what is beyond, and places between."""
+    some = [-1, 0, 1, 22, 23, 24, 25, 45, 46, 47, 48, 49, 50, 77, 78, 79, 80, count - 2, count - 1, count, count + 1]
+    return np.resize(np.array(some, np.int32), N)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("shape", "count"), CASES)
+def test_values_and_gradients(shape: str, count: int, backend: str) -> None:
+    found = executor(backend)
+    if isinstance(found, str):
+        pytest.skip(found)
+    kernel, expected = made(shape, count), SHAPES[shape](count)[1]
+    x, sel = (1 + np.arange(N) % 4 / 4).astype(np.float32), selected(count)  # of few bits: all results are exact
+    before = {"x": x, "sel": sel, "y": np.zeros(N, np.float32)}
+    after = found.forward(kernel, before, {}, Draws())
+    wanted = np.array([expected(float(v), int(s)) for v, s in zip(x, sel)], np.float32)
+    np.testing.assert_array_equal(after["y"], wanted[:, 0])
+    seeds = {"x": np.zeros(N, np.float32), "y": np.ones(N, np.float32)}
+    slopes = found.gradient(kernel, before, after, {}, Draws(), seeds)["x"]
+    np.testing.assert_array_equal(slopes, wanted[:, 1])

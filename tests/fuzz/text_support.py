@@ -1,0 +1,18 @@
+"""Verdicts for tests of the loop over IR texts: a case that is a finding, one that hangs, one that ends its process."""
+from __future__ import annotations
+
+import os
+import time
+
+from stackgrad.harness.fuzz.text_case import Verdict
+
+FOUND, HANGS, DIES = 7, 11, 13
+
+
+def troubled(seed: int) -> Verdict:
+    """Every case passes but three."""
+    if seed == HANGS:
+        time.sleep(600)
+    if seed == DIES:
+        os._exit(3)
+    return Verdict(True, "reading: KeyError" if seed == FOUND else "")
