@@ -19,6 +19,7 @@ from . import large
 from .code import I32, I64, Code
 from .emit import Arith
 from .lean import LEAN, quarter_waves, shortest
+from .subnormals import is_small
 
 _ARITY = {"pow": 2, "atan2": 2, "fmod": 2}
 
@@ -49,21 +50,32 @@ def _by_polynomial(name: str, t: ir.Type) -> Callable[[Arith, Code], None]:
     def body(e: Arith, function: Code) -> None:
         args = function.args
         if inlined.inside is None:
-            function.ret(inlined.write(e, *args))
+            function.ret(_kept(e, name, inlined.write(e, *args), args[0]))
             return
         write = LEAN[name] if t == F32 and name in LEAN and not e.m.options.precise else inlined.write
         within = inlined.inside(e, *args)
         out = function.scalar(t)
         function.if_else(within, lambda: out.set(write(e, *args)), lambda: out.set(_far(e, name, args[0])))
-        function.ret(out.get())
+        function.ret(_kept(e, name, out.get(), args[0]))
 
     return body
+
+
+STEADY = frozenset({"sin", "tan", "asin", "tanh"})
+"""Functions that are their argument, to the last place, where that is subnormal."""
+
+
+def _kept(e: Arith, name: str, found: ir.Value, x: ir.Value) -> ir.Value:
+    """The result; a subnormal argument itself, which a device may lose on the way through a polynomial."""
+    if name not in STEADY or x.type != F32 or not e.m.features.quirks.flushes:
+        return found
+    return e.b.select(is_small(e.b, e.b.value(x)), x, found)
 
 
 def sine_and_cosine(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Both of an f32 up to `reach`: one look, one reduction."""
     if shortest("sin", e.reach) is not None:
-        return quarter_waves(e, x)
+        return quarter_waves(e, x)  # of loops whose arguments are known to be near: default builds alone
     b, found = e.b, (e.b.scalar(F32), e.b.scalar(F32))
 
     def near() -> None:
@@ -78,7 +90,7 @@ def sine_and_cosine(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     assert within is not None
     arith: Any = e
     b.if_else(within(arith, x), near, far)
-    return found[0].get(), found[1].get()
+    return _kept(e, "sin", found[0].get(), x), found[1].get()
 
 
 def _far(e: Arith, name: str, x: ir.Value) -> ir.Value:

@@ -108,17 +108,18 @@ def with_sign(code: Code, x: ir.Value, y: ir.Value) -> Value:
 def stepped(code: Code, name: str, x: Value) -> Value:
     """floor or ceil: of subnormal numbers it is 0 or the whole number beside it."""
     side, beside = (_negative, -1.0) if name == "floor" else (_positive, 1.0)
-    small = code.and_(side(code, code.bitcast(x, I32)), _is_small(code, x))
+    small = code.and_(side(code, code.bitcast(x, I32)), is_small(code, x))
     return code.select(small, code.const(F32, beside), code.glsl(name, F32, x))
 
 
-def _is_small(code: Code, x: Value) -> Value:
+def is_small(code: Code, x: Value) -> Value:
+    """Whether a number is subnormal or zero."""
     return code.icmp_unsigned("<", _size(code, x), code.const(I32, LEAST))
 
 
 def widened(code: Code, x: Value) -> Value:
     """As f64: a subnormal number is multiplied first, which keeps it, and divided as f64."""
-    small = _is_small(code, x)
+    small = is_small(code, x)
     scale, back = (code.const(t, number) for t, number in ((F32, 2.0**32), (F64, 2.0**-32)))
     by_way = code.fmul(code.exact(F64, "FConvert", code.fmul(x, scale)), back)
     return code.select(small, by_way, code.exact(F64, "FConvert", x))

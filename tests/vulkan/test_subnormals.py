@@ -71,10 +71,11 @@ def test_rounded_operations(device: VulkanBackend, use: str, precise: bool) -> N
     assert same.all(), [(a, b, c) for a, b, c, good in zip(x, ours, theirs, same) if not good][:5]
 
 
+@pytest.mark.parametrize("precise", [False, True])
 @pytest.mark.parametrize("use", NEAR)
-def test_a_subnormal_argument_is_no_zero(device: VulkanBackend, use: str) -> None:
+def test_a_subnormal_argument_is_no_zero(device: VulkanBackend, use: str, precise: bool) -> None:
     """Of functions that are near their argument there, within a place; log tells it from 0."""
-    x, ours, theirs = results(device, NEAR[use], False)
+    x, ours, theirs = results(device, NEAR[use], precise)
     small = (x != 0) & (np.abs(x) < 2.0**-126)
     ours, theirs = ours[small], theirs[small]
     finite = np.isfinite(theirs)
