@@ -8,6 +8,7 @@ from typing import Any
 
 from ...compiler.ir.nodes import Value
 from ...compiler.passes.affine import Affine
+from ...compiler.passes.index_checks import primal
 from . import ir
 from .types import I64, const, memory_type
 
@@ -30,9 +31,9 @@ def sum_of(e: Any, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def extent_of(e: Any, array: str, axis: int) -> ir.Value:
-    """The extent of an array along an axis. An adjoint that a kernel does not access has that of its primal."""
+    """The extent of an array along an axis. One that the kernel does not have is that of its adjoint or primal."""
     arrays = e.m.layout.arrays
-    known = array if array in arrays else array.removesuffix(".grad")
+    known = array if array in arrays else next(name for name in arrays if primal(name) == primal(array))
     return e.slot(arrays[known].shape_at + 8 * axis)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ...compiler.ad.policies import POLICIES
 from ..model.dialects import DIALECTS
 from ..plain_data import TEXT, Key, Limits, Schema, Words, matching, one_of
-from .plan import RELATED_BY
+from ..relations import RELATIONS
 
 BACKEND = matching("the name of an executor", "[a-z][a-z0-9-]*")
 """Looked up in the table of backends when it is asked to run."""
@@ -16,7 +16,7 @@ COMPARED = matching("the name of what was compared", r"[A-Za-z][A-Za-z0-9 _.-]*|
 WORDS: dict[Key, Words] = {
     ("Plan", "backends"): BACKEND, ("Plan", "peers"): PEER, ("Plan", "policy"): one_of(("", *POLICIES)),
     ("Plan", "of_arrays"): one_of(("", *POLICIES)), ("Plan", "only"): COMPARED,
-    ("Plan", "relations"): one_of(RELATED_BY), ("Plan", "relate_on"): one_of(("reference", "backends", "both")),
+    ("Plan", "relations"): one_of(RELATIONS), ("Plan", "relate_on"): one_of(("reference", "backends", "both")),
     ("Stored", "failed"): COMPARED,
     ("Judged", "direction"): DIRECTION, ("Judged", "executor"): COMPARED, ("Judged", "reference"): COMPARED,
     ("Judged", "reason"): TEXT,

@@ -21,7 +21,7 @@ MOST_NODES = 1 << 17
 """Nodes of a program when calls are inlined and loops unrolled."""
 
 MOST_MEMBERS = 256
-MOST_BLOCKS = 80
+MOST_BLOCKS = 120
 """Blocks in each other; Python takes 100 and a rendered file has some of its own. `elif` is no further block."""
 LEAST: dict[type, dict[str, int]] = {
     m.Compare: {"operands": 2, "ops": 1}, m.Logic: {"operands": 2}, m.Call: {"args": 1}, m.Vector: {"items": 1},

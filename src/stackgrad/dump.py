@@ -25,6 +25,7 @@ def dump_kernels(source: Kernel, lowered: Lowered, kind: str) -> None:
 
     texts = {"source": source, kind: lowered.kernel, f"{kind}.counting": lowered.counting}
     try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
         for stage, kernel in texts.items():
             if kernel is not None:
                 name = re.sub(r"[^\w.<>-]", "_", source.name)

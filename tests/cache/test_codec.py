@@ -48,7 +48,7 @@ def test_there_are_files() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_kernel_comes_back(path: Path) -> None:
     for kernel in kernels(path):
-        found = decode(encode(kernel))
+        found = decode(encode(kernel, kernel.locations), kernel.locations)
         assert found == kernel
         assert print_kernel(found, True) == print_kernel(kernel, True)
 
@@ -112,7 +112,7 @@ def test_constants_keep_their_bits(number: float) -> None:
 
 def test_sets_and_mappings() -> None:
     value = Lowered(SUM, None, frozenset(("x", "n")), frozenset("y"), before={"c": "x", "a": "y"})
-    found = decode(encode(value))
+    found = decode(encode(value, SUM.locations), SUM.locations)
     assert found == value and list(found.before) == ["c", "a"] and isinstance(found.reads, frozenset)
 
 
@@ -155,7 +155,7 @@ def test_bytes_name_no_other_class(name: str) -> None:
 @pytest.mark.parametrize(
     "data",
     [b"", b"{}", b"[]", b"[[],[],[99]]", b"[[],[],[3,5]]", b"[[],[[1,\"f99\"]],1]", b"\xff\xfe",
-     document("stackgrad.compiler.ir.nodes:Store", "y"), encode(SUM)[:-5]],
+     document("stackgrad.compiler.ir.nodes:Store", "y"), encode(SUM, SUM.locations)[:-5]],
 )  # fmt: skip
 def test_bytes_of_another_version_are_refused(data: bytes) -> None:
     with pytest.raises(CodecError):
@@ -198,7 +198,7 @@ def test_the_garbage_collector_is_left_as_it_was(enabled: bool) -> None:
     before = gc.isenabled()
     (gc.enable if enabled else gc.disable)()
     try:
-        assert decode(encode(SUM)) == SUM and gc.isenabled() is enabled
+        assert decode(encode(SUM, SUM.locations), SUM.locations) == SUM and gc.isenabled() is enabled
         with pytest.raises(CodecError):
             decode(b"[")
         assert gc.isenabled() is enabled

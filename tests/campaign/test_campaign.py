@@ -173,7 +173,7 @@ def test_command_writes_page_and_twin(campaign, capsys):
 
 def test_a_planted_mistake_is_reproduced(tmp_path, capsys):
     """The campaign finds it; the page has the program, its gradient, and that of JAX."""
-    arguments = ["--seed", "2", "--cases", "6", "--unit", "6", "--backends", "cpu", "--mutant", "sub-without-sign"]
+    arguments = ["--seed", "100", "--cases", "12", "--unit", "12", "--backends", "cpu", "--mutant", "sub-without-sign"]
     assert main(["campaign", str(tmp_path), *arguments]) == 1
     assert main(["report", str(tmp_path), "--reduce", "1"]) == 0
     plain = json.loads((tmp_path / "report.json").read_text())

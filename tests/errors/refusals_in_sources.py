@@ -22,6 +22,10 @@ ELSEWHERE = {
     "the loss: ": "the same",
     ", which is more than can be looked at before the launch: whether iterations meet at elements of | is not known":
         "tests/ad/test_marks.py, with lower limits",
+    "another thread is taking derivatives of | already": "tests/ad_api/test_threads.py, where there are two",
+    " in another thread wrote |, which | uses": "the same",
+    "forward mode is left in another thread than the one that entered it": "the same",
+    "the tape is left in another thread than the one that entered it": "the same",
     "sg.assume_unique does not hold: iterations | and | of this parallel loop both touch ":
         "tests/ad/test_marks.py, where claims are looked at",
 }

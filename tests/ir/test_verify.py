@@ -88,7 +88,7 @@ BROKEN = {
     "stop": ("for %9: i32 in %0 .. %0 until z {\n}", "the local z is not declared before"),
     "stop inside": ("for %9: i32 in %0 .. %0 until z {\nlocal z: u1\n}", "the local z is not declared before"),
     "trips": ("for %9: i32 in %0 .. %0 trips %8: f32 {\n}", "a trip count is i32 or i64, not f32"),
-    "while trips": ("while {\n} test %2 trips %9: i64 {\n}", "the trip count of a while is i32, but %9 is i64"),
+    "while trips": ("while {\n} test %2 trips %9: u32 {\n}", "a trip count is i32 or i64, not u32"),
     "test": ("while {\n} test %0 {\n}", "the test of a while is u1, but %0 is i32"),
     "while stop": ("while {\n} test %2 until v {\n}", "the stop of a loop is a u1 local, but v is f32"),
     "condition in the body": (

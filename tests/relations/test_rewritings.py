@@ -155,7 +155,8 @@ def test_plans_ask_for_relations() -> None:
     plans = [plan_for(seed, BACKENDS) for seed in range(4000)]
     named = Counter(name for plan in plans for name in plan.relations)
     assert set(named) == set(RELATIONS) and min(named.values()) > 20
-    assert 0.045 < sum(named.values()) / len(plans) < 0.08
+    strays = named.pop("stray")
+    assert 0.045 < sum(named.values()) / len(plans) < 0.08 and 0.04 < strays / len(plans) < 0.08
     assert {plan.relate_on for plan in plans} == {"reference", "backends"}
 
 

@@ -177,7 +177,7 @@ SIZES: dict[str, tuple[str, str]] = {
     "content of no field": (to_json(replace(SMALL, inputs=m.Inputs((("y", (1.0,)),)))), "which is no field"),
     "an attribute": (body(m.Evaluate(m.Member(m.Name("x"), "memory"))), "no member of a type"),
     "very many statements": (body(*[m.Pass()] * 200_000), "inlined and unrolled"),
-    "blocks": (body(branches(90)), "more than 80 blocks"),
+    "blocks": (body(branches(130)), "more than 120 blocks"),
     "no text": ("", "no JSON"), "another file": ("#!/bin/sh\n", "no JSON"), "half a file": (body()[:40], "no JSON"),
 }  # fmt: skip
 
