@@ -317,12 +317,14 @@ class _Entries:
             lambda inside: b.call(self._over_all(f"inside.{name}" if inside else name, numbered, inside), call),
         )  # fmt: skip
 
-    def _over_all(self, name: str, numbered: frozenset[str], inside: bool = False) -> ir.Function:
-        """The task over iterations in strides of the grid."""
+    def _over_all(self, name: str, numbered: frozenset[str], inside: bool | None = None) -> ir.Function:
+        """The task over iterations in strides of the grid. inside: whether this is the code without what launches
+        decide; the other one, which runs seldom, takes one iteration at a time, as it must not cost registers.
+        """
         additions = Private(self.sums, numbered)
-        additions.inside = inside
-        additions.copies = _copies(self.m, self.task)
-        additions.late = _may_write_late(self.task)
+        additions.inside = bool(inside)
+        additions.copies = 1 if inside is False else _copies(self.m, self.task)
+        additions.late = additions.copies > 1 and _may_write_late(self.task)
         return task_function(self.m, self.index, self.task, name=name, additions=additions)
 
     def _is_linear(self, entry: _Entry, box: ir.Value, own: frozenset[str]) -> ir.Value:
