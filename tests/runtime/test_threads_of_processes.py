@@ -58,7 +58,7 @@ def test_a_fork_after_a_launch_launches(tmp_path: Any) -> None:
 
 
 def test_ctrl_c_is_raised_when_the_launch_is_over(tmp_path: Any) -> None:
-    """The launch goes to its end; then KeyboardInterrupt is raised, and what follows launches as ever."""
+    """KeyboardInterrupt is raised when all threads have left the launch, and what follows launches as ever."""
     run = _python("""
         signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored
         recurrence(1)
