@@ -50,13 +50,13 @@ def _by_polynomial(name: str, t: ir.Type) -> Callable[[Arith, Code], None]:
     def body(e: Arith, function: Code) -> None:
         args = function.args
         if inlined.inside is None:
-            function.ret(_kept(e, name, inlined.write(e, *args), args[0]))
+            function.ret(_kept(e, name, inlined.write(e, *args), *args))
             return
         write = LEAN[name] if t == F32 and name in LEAN and not e.m.options.precise else inlined.write
         within = inlined.inside(e, *args)
         out = function.scalar(t)
         function.if_else(within, lambda: out.set(write(e, *args)), lambda: out.set(_far(e, name, args[0])))
-        function.ret(_kept(e, name, out.get(), args[0]))
+        function.ret(_kept(e, name, out.get(), *args))
 
     return body
 
@@ -65,11 +65,20 @@ STEADY = frozenset({"sin", "tan", "asin", "tanh"})
 """Functions that are their argument, to the last place, where that is subnormal."""
 
 
-def _kept(e: Arith, name: str, found: ir.Value, x: ir.Value) -> ir.Value:
-    """The result; a subnormal argument itself, which a device may lose on the way through a polynomial."""
-    if name not in STEADY or x.type != F32 or not e.m.features.quirks.flushes:
+def _kept(e: Arith, name: str, found: ir.Value, x: ir.Value, y: ir.Value | None = None) -> ir.Value:
+    """The result; a subnormal argument itself, which a device may lose on the way through a polynomial; of atan2 the
+    quotient, where the second argument is not negative.
+    """
+    b = e.b
+    if x.type != F32 or not e.m.features.quirks.flushes:
         return found
-    return e.b.select(is_small(e.b, e.b.value(x)), x, found)
+    if name in STEADY:
+        return b.select(is_small(b, b.value(x)), x, found)
+    if name == "atan2" and y is not None:
+        quotient = b.value(b.fdiv(x, y))
+        ahead = b.icmp_signed(">=", b.bitcast(y, I32), b.const(I32, 0))
+        return b.select(b.and_(is_small(b, quotient), ahead), quotient, found)
+    return found
 
 
 def sine_and_cosine(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
