@@ -266,7 +266,7 @@ class _Analysis:
         for stmt in loop.body:
             if isinstance(stmt, Access):
                 for axis in range(len(stmt.indices)):
-                    form = self._form(stmt, axis)
+                    form = self.facts.forms.form(stmt.indices[axis])  # of values that are known before the loop
                     known = self.facts.is_exact(form, stmt.indices[axis]) and _is_fixed(form, made, loop.index)
                     if known and not self._proved(stmt, axis):
                         c = form.coefficient(loop.index)

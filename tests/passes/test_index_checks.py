@@ -129,6 +129,19 @@ def test_a_loop_compares_before_it_runs(body: str, before: list[str]) -> None:
     assert compared(body) == ([], before)
 
 
+def test_a_loop_compares_what_is_known_before_it() -> None:
+    """Not the value that was kept from an arm of a branch, of which only the local is known there."""
+    body = """local kept: i32 %6: u1 = cmp_gt %2, %1
+        if %6 { %7: i32 = load idx[%2] set kept, %7 }
+        %8: i32 = get kept
+        if %6 { for %9: i32 in %1 .. %5 { %10: f64 = load y[%8] } }"""
+    task = parsed(body).tasks[0]
+    (loop,) = (s for s in walk_task(task) if isinstance(s, n.For))
+    (check,) = index_checks(task, True).before(loop)
+    kept = next(s.result for s in task.body if isinstance(s, n.Get))
+    assert check.rest == Affine(0, ((kept, 1),))
+
+
 STAYS = {
     "under a condition": "for %6: i32 in %1 .. %5 { %7: u1 = cmp_gt %6, %2 if %7 { %8: f64 = load y[%6] } }",
     "behind an exit": "for %6: i32 in %1 .. %5 { %7: u1 = cmp_gt %6, %2 if %7 { break 1 } %8: f64 = load y[%6] }",
