@@ -16,6 +16,7 @@ from ...compiler.errors import KernelTypeError
 from ...compiler.ir.build import normal_constant
 from ...compiler.ir.extents import CURE, too_long
 from ...compiler.ir.types import Scalar
+from ...compiler.passes.index_checks import primal
 from ..base import Arrays, Draws, Scalars
 from ..llvm.layout import ALIGN, Array, Layout
 
@@ -96,16 +97,20 @@ class Block:
         bound.held, bound.shape = ref(array), array.shape
 
     def _check_adjoints(self) -> None:
-        """An adjoint has the extents of its primal: both read the same slots."""
+        """Adjoints and tangents have the extents of their primals: an index that is inside one is taken to be inside
+        the others.
+        """
         shapes = {bound.array.name: bound.shape for bound in self.bound}
-        for name, shape in shapes.items():
-            primal = shapes.get(name.removesuffix(".grad"), shape)
-            if primal != shape:
+        groups: dict[str, str] = {}
+        for name in sorted(shapes, key=len):
+            first, shape = groups.setdefault(primal(name), name), shapes[name]
+            if shapes[first] != shape:
                 for bound in self.bound:
                     bound.held = None
+                other = "its primal" if first == primal(name) else first
                 raise KernelTypeError(
-                    f"kernel {self.kernel}: {name} has shape {shape}, but its primal has {primal}",
-                    "give an array and its adjoint the same shape",
+                    f"kernel {self.kernel}: {name} has shape {shape}, but {other} has {shapes[first]}",
+                    "give an array, its adjoint and its tangent the same shape",
                 )
 
     def _misfit(self, slot: Array, array: np.ndarray) -> str:

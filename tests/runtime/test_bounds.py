@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
+from stackgrad.backends.base import Draws, Options, Sizes
+from stackgrad.backends.cpu.backend import CpuBackend
+from stackgrad.compiler.ir.parser import parse_kernel
 
 SIZE = 100
 everywhere = pytest.mark.backends("reference", "cpu", optional=("vulkan", "cuda"))
@@ -246,3 +249,17 @@ def test_a_gradient_that_leads_outside_damages_no_heap(tmp_path: Any) -> None:
     program.write_text(PROGRAM.format(arch="cpu"))
     done = subprocess.run([sys.executable, program], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "80\n"), done.stderr
+
+
+@pytest.mark.parametrize(("first", "second"), [("x", "x.dual"), ("x.grad", "x.dual"), ("x.grad", "x.grad.dual")])
+def test_what_is_taken_to_be_of_one_shape_must_be(first: str, second: str) -> None:
+    """An index that is inside x is not compared again for its adjoint and its tangent."""
+    text = f"""kernel k({first}: f32[1], {second}: f32[1]) {{
+      bounds {{ %0: i32 = const 0 %1: i32 = shape {first}, 0 }} parallel %2: i32 in %0 .. %1 {{
+        %3: f32 = load {first}[%2] store {second}[%2], %3 }} }}"""
+    made = CpuBackend().compile(parse_kernel(text), Options())
+    arrays = {first: np.ones(9, np.float32), second: np.zeros(9, np.float32)}
+    made.run(arrays, {}, Sizes(), Draws())
+    assert arrays[second].all()
+    with pytest.raises(sg.KernelTypeError, match=r"has shape \(2,\), but .* has \(9,\)"):
+        made.run({**arrays, second: np.zeros(2, np.float32)}, {}, Sizes(), Draws())
