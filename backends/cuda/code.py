@@ -308,7 +308,7 @@ class _Entries:
 
     def _call(self, entry: _Entry, name: str, numbered: frozenset[str], call: list[ir.Value]) -> None:
         """Run the task. A short one has code of its own for launches that need no comparisons of indices."""
-        b, checks = entry.b, self.m.checks.of(self.task)
+        b, checks = entry.b, self.m.checks.of(self.task, learns=not _may_write_late(self.task))
         if not checks.launches or _copies(self.m, self.task) == 1:
             b.call(self._over_all(name, numbered), call)
             return

@@ -22,6 +22,7 @@ from ...compiler.ir.nodes import Task
 from ...compiler.ir.types import Scalar
 from ...compiler.ir.walk import used_values, walk, walk_task
 from ...compiler.passes.affine import Affine, IndexForms, apart
+from ...compiler.passes.index_facts import IndexFacts
 from ..base import Options
 from ..llvm import atomics, ir
 from ..llvm.emit import Emitter
@@ -56,7 +57,7 @@ def sums(task: Task, options: Options) -> tuple[Sum, ...]:
     if not task.is_parallel or options.debug:
         return ()
     inside = list(walk_task(task))
-    forms, used = IndexForms(task), used_values(inside)
+    forms, used, facts = IndexForms(task), used_values(inside), IndexFacts(task)
     others = {s.array for s in inside if isinstance(s, (n.Load, n.Store))}
     found: dict[tuple[str, str, Forms], list[n.Atomic]] = {}
     every: list[tuple[str, str, Forms]] = []
@@ -64,7 +65,8 @@ def sums(task: Task, options: Options) -> tuple[Sum, ...]:
         if isinstance(stmt, n.Atomic):
             key = stmt.op, stmt.array, tuple((forms.form(v), v.type) for v in stmt.indices)
             every.append(key)
-            if _suits(stmt.op, stmt.value.type) and stmt.result not in used and _is_fixed(key[2]):
+            exact = all(map(facts.widens_exactly, stmt.indices))
+            if exact and _suits(stmt.op, stmt.value.type) and stmt.result not in used and _is_fixed(key[2]):
                 found.setdefault(key, []).append(stmt)
     return tuple(
         Sum(*key[:2], updates[0].value.type, key[2], tuple(updates))

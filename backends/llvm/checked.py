@@ -18,16 +18,18 @@ class TaskChecks:
     def __init__(self, options: Options, hoist: bool) -> None:
         """hoist: checks of serial loops may stand before the loop."""
         self._options, self._hoist = options, hoist
-        self._known: dict[int, IndexChecks] = {}
+        self._known: dict[tuple[int, bool], IndexChecks] = {}
 
-    def of(self, task: Task) -> IndexChecks:
-        """What code of this very task compares. Debug builds compare every index, in its turn."""
-        known = self._known.get(id(task))
+    def of(self, task: Task, learns: bool = True) -> IndexChecks:
+        """What code of this very task compares. Debug builds compare every index, in its turn. learns: a comparison
+        ends the launch before what follows; see `index_checks`.
+        """
+        known = self._known.get((id(task), learns))
         if known is None:
             options = self._options
             analyzed = options.bounds and not options.debug
-            known = index_checks(task, self._hoist) if analyzed else IndexChecks(task, default=options.debug)
-            self._known[id(task)] = known
+            known = index_checks(task, self._hoist, learns) if analyzed else IndexChecks(task, default=options.debug)
+            self._known[id(task), learns] = known
         return known
 
 

@@ -140,6 +140,7 @@ def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task, add
     latch: list[ir.Block] = []
     e = _open(m, function, index, task, task.body, lambda e: e.flow.jump(latch[-1]))
     e.row = row
+    e.checks = m.checks.of(task, learns=not additions.late)
     if additions.inside:
         e.checks = e.checks.where_inside()
     if additions.copies == 1:
@@ -178,6 +179,7 @@ def decision_function(
     """
     function = _function(m, f"sg.{name}.{index}", 1)
     e = _open(m, function, index, task, task.body, lambda e: _end(e, 0))
+    e.checks = m.checks.of(task, learns=False)
     e.deferred, e.strayed = [], e.alloca(I1)
     e.b.store(const(I1, False), e.strayed)
     _iteration(e, task, NOTHING, function.args[2], e.b.block)

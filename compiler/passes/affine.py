@@ -208,6 +208,19 @@ def same_indices(a: tuple[Affine, ...], b: tuple[Affine, ...]) -> bool:
     return len(a) == len(b) and all(x == y for x, y in zip(a, b))
 
 
+def _tells_apart(coefficient: int, symbol: Value, task: Task) -> bool:
+    """Whether a multiple of a symbol differs where the symbol does, though the product wraps: 2^k times i comes again
+    after 2^(32 - k) places. A box of 2^28 places and more whose index wraps is taken to lead outside elsewhere.
+    """
+    repeats = (coefficient & -coefficient).bit_length() - 1
+    if repeats <= 4:
+        return True
+    if symbol not in task.indices:
+        return False
+    begin, end = extents(task)[task.indices.index(symbol)]
+    return not begin.terms and not end.terms and end.constant - begin.constant <= 2 ** (32 - repeats)
+
+
 def is_own(indices: tuple[Affine, ...], task: Task, forms: IndexForms | None = None) -> bool:
     """Whether different iterations of a parallel task surely have different index tuples.
 
@@ -217,7 +230,7 @@ def is_own(indices: tuple[Affine, ...], task: Task, forms: IndexForms | None = N
     alone: set[Value] = set()
     for index in indices:
         varying = [s for s in index.symbols() if isinstance(s, Value)]
-        if len(varying) == 1:
+        if len(varying) == 1 and _tells_apart(index.coefficient(varying[0]), varying[0], task):
             alone.add(varying[0])
     if set(task.indices) <= alone:
         return True

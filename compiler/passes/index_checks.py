@@ -80,9 +80,12 @@ class IndexChecks:
         return self.loops.get(id(loop), [])
 
 
-def index_checks(task: Task, hoist: bool) -> IndexChecks:
-    """Analyze a task. hoist: checks of serial loops may stand before the loop."""
-    analysis = _Analysis(task, hoist)
+def index_checks(task: Task, hoist: bool, learns: bool = True) -> IndexChecks:
+    """Analyze a task. hoist: checks of serial loops may stand before the loop, and every update looks at its index;
+    else threads may keep sums, whose index is looked at later. learns: an access that was looked at proves later ones:
+    the launch has ended if it was outside.
+    """
+    analysis = _Analysis(task, hoist, learns)
     analysis.run()
     return analysis.found
 
@@ -94,7 +97,8 @@ def primal(array: str) -> str:
     return array
 
 
-Key = tuple[str, int, Affine]
+Key = tuple[str, int, Affine | Value]
+"""(array, axis, index): its form where that is its value as a whole number, else the value itself."""
 
 
 class _Analysis:
@@ -104,8 +108,9 @@ class _Analysis:
     sets: of locals with one assignment in the task, what was assigned, under which path, once that was passed.
     """
 
-    def __init__(self, task: Task, hoist: bool) -> None:
-        self.task, self.hoist = task, hoist
+    def __init__(self, task: Task, hoist: bool, learns: bool) -> None:
+        self.task, self.hoist, self.learns = task, hoist, learns
+        self.outside: set[int] = set()
         self.found = IndexChecks(task)
         self.facts = IndexFacts(task)
         self.path: Path = frozenset()
@@ -124,7 +129,9 @@ class _Analysis:
         """Visit the bounds, then the body under what the bounds say of the indices."""
         self.block(self.task.bounds)
         for index, begin, end in zip(self.task.indices, self.task.begin, self.task.end):
-            self.facts.bound(index, self.facts.forms.form(begin), self.facts.forms.form(end), 1)
+            low, high = self.facts.value(begin), self.facts.value(end)
+            if low is not None and high is not None:
+                self.facts.bound(index, low, high, 1)
         self.block(self.task.body)
 
     # -- statements -----------------------------------------------------------------------------------------
@@ -180,8 +187,9 @@ class _Analysis:
             self.facts.forget(mark)
 
     def _set(self, stmt: n.Set) -> None:
-        if stmt.var in self.once and self.depth == 0 and stmt.value.type.is_int:
-            self.sets[stmt.var] = self.facts.forms.form(stmt.value), self.path
+        form = self.facts.value(stmt.value) if stmt.value.type.is_int else None
+        if stmt.var in self.once and self.depth == 0 and form is not None:
+            self.sets[stmt.var] = form, self.path
 
     def _get(self, stmt: n.Get) -> None:
         known = self.sets.get(stmt.var)
@@ -217,9 +225,13 @@ class _Analysis:
     def _form(self, stmt: Access, axis: int) -> Affine:
         return self.facts.forms.resolved(self.facts.forms.form(stmt.indices[axis]), self.path)
 
+    def _key(self, stmt: Access, axis: int) -> Key:
+        form, index = self._form(stmt, axis), stmt.indices[axis]
+        return primal(stmt.array), axis, form if self.facts.is_exact(form, index) else index
+
     def _proved(self, stmt: Access, axis: int) -> bool:
         form, array = self._form(stmt, axis), primal(stmt.array)
-        if any(path <= self.path for path in self.known.get((array, axis, form), ())):
+        if any(path <= self.path for path in self.known.get(self._key(stmt, axis), ())):
             return True
         if stmt.indices[axis].type not in (i32, i64) or not self.facts.widens_exactly(stmt.indices[axis]):
             return False
@@ -240,22 +252,27 @@ class _Analysis:
 
     def _looked_at(self, stmt: Access, axis: int) -> None:
         """From here on the index is known to be inside."""
-        form, array = self._form(stmt, axis), primal(stmt.array)
-        self.inside.append(((array, axis, form), self.path))
-        self.known.setdefault((array, axis, form), []).append(self.path)
+        if not self.learns or isinstance(stmt, n.Atomic) and not self.hoist:
+            return
+        form, array, key = self._form(stmt, axis), primal(stmt.array), self._key(stmt, axis)
+        self.inside.append((key, self.path))
+        self.known.setdefault(key, []).append(self.path)
         index = stmt.indices[axis]
         if self.facts.is_exact(form, index):
             self.facts.learn(form)
             self.facts.learn(add(Affine(-1, ((("shape", array, axis), 1),)), form, -1))
 
     def _element(self, stmt: n.GetElement | n.SetElement) -> None:
-        """An access of a local array, whose size is a constant."""
+        """An access of a local array, whose size is a constant. What holds at every occurrence counts."""
         form = self.facts.forms.resolved(self.facts.forms.form(stmt.index), self.path)
         size = self.sizes.get(stmt.var, 0)
-        if stmt.index.type not in (i32, i64) or not self.facts.widens_exactly(stmt.index):
-            return
-        if self.facts.holds(form) and self.facts.holds(add(Affine(size - 1), form, -1)):
-            self.found.elements.add(id(stmt))
+        exact = stmt.index.type in (i32, i64) and self.facts.widens_exactly(stmt.index)
+        if exact and self.facts.holds(form) and self.facts.holds(add(Affine(size - 1), form, -1)):
+            if id(stmt) not in self.outside:
+                self.found.elements.add(id(stmt))
+        else:
+            self.outside.add(id(stmt))
+            self.found.elements.discard(id(stmt))
 
     # -- loops ----------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from ..ir import nodes as n
 from ..ir.nodes import Task, Value
 from ..ir.types import i32, i64
 from ..ir.walk import walk_task
-from .affine import Affine, IndexForms, Symbol, add
+from .affine import Affine, IndexForms, Remainder, Symbol, add
 from .inequalities import EXTENT, WIDE_EXTENT, Facts, Range, range_of_type
 
 ONE = Affine(1)
@@ -46,6 +46,7 @@ class IndexFacts(Facts):
         self._wide = {
             ("shape", s.array, s.axis) for s in walk_task(task) if isinstance(s, n.Shape) and s.result.type.bits == 64
         }
+        self._arguments = {s.name: range_of_type(s.result) for s in walk_task(task) if isinstance(s, n.Arg)}
         self._known_ranges: dict[Symbol, Range] = {}
 
     def _range(self, symbol: Symbol) -> Range:
@@ -56,7 +57,9 @@ class IndexFacts(Facts):
 
     def _find_range(self, symbol: Symbol) -> Range:
         if isinstance(symbol, tuple):
-            return (-(2**63), 2**64) if symbol[0] != "shape" else WIDE_EXTENT if symbol in self._wide else EXTENT
+            if symbol[0] != "shape":
+                return self._arguments.get(symbol[1], (-(2**63), 2**64))
+            return WIDE_EXTENT if symbol in self._wide else EXTENT
         if not isinstance(symbol, Value):
             return 0, symbol.modulus - 1
         low, high = range_of_type(symbol)
@@ -95,8 +98,9 @@ class IndexFacts(Facts):
     def value(self, value: Value) -> Affine | None:
         """The form of a value that is equal to it as a whole number; None if its arithmetic may wrap."""
         form = self.forms.form(value)
-        plain = form.terms == ((value, 1),)
-        return form if plain or self.is_faithful(form, value) else None
+        if form.terms == ((value, 1),):
+            return form
+        return form if self.is_exact(form, value) else None
 
     def bound(self, index: Value, begin: Affine, end: Affine, step: int) -> None:
         """Learn what a loop says of its index: begin <= index < end, or end < index <= begin for a negative step."""
@@ -159,8 +163,12 @@ class IndexFacts(Facts):
         return True
 
     def is_exact(self, form: Affine, index: Value) -> bool:
-        """Whether an index is its form as a whole number."""
-        return index.type in (i32, i64) and self.is_faithful(form, index) and self.widens_exactly(index)
+        """Whether an integer of 32 or 64 bits is its form as a whole number. A remainder as a symbol does not tell of
+        what type its operand was.
+        """
+        if index.type not in (i32, i64) or any(isinstance(s, Remainder) for s, _ in form.terms):
+            return False
+        return self.is_faithful(form, index) and self.widens_exactly(index)
 
 
 _COMPARED: dict[str, dict[bool, tuple[tuple[int, int], ...]]] = {

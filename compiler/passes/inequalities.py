@@ -24,6 +24,9 @@ EFFORT = 60
 RESIDUALS = 4
 """Most conditions on arguments and extents that are kept as alternatives."""
 
+FAR = 2**62
+"""Magnitude below which a launch computes such a condition in 64 bits."""
+
 Range = tuple[float, float]
 """Least and largest value of a symbol; either end may be infinite."""
 
@@ -90,7 +93,8 @@ class Facts:
         if self.least(goal) >= 0:
             return True
         if self._residuals is not None and self.most(goal) >= 0 and all(isinstance(s, tuple) for s, _ in goal.terms):
-            self._residuals.append(goal)
+            if self.least(goal) > -FAR and self.most(goal) < FAR:
+                self._residuals.append(goal)
             return False
         self._effort -= 1
         if depth == 0 or self._effort < 0:

@@ -6,7 +6,7 @@ from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.walk import walk
-from stackgrad.compiler.passes.affine import IndexForms
+from stackgrad.compiler.passes.affine import IndexForms, is_own
 
 KERNEL = """kernel k(x: f64[1] grad, y: f64[1] grad) {{
   bounds {{ %0: i32 = const 0 %1: i32 = shape y, 0 }} parallel %2: i32 in %0 .. %1 {{
@@ -27,3 +27,15 @@ def test_a_real_number_is_no_number_of_an_element(number: str) -> None:
     whole = next(value for value in made if not value.type.is_real and made[value].value == 3)
     assert forms.form(whole).constant == 3 and not forms.form(whole).terms
     prepare_reverse(kernel)
+
+
+def test_a_multiple_that_wraps_comes_again() -> None:
+    """i · 2^31 is one of two numbers of 32 bits, so iterations share elements; of a short box they do not."""
+    text = """kernel k(x: f64[1]) {{ bounds {{ %0: i32 = const 0 %1: i32 = {end} }} parallel %2: i32 in %0 .. %1 {{
+        %3: i32 = const {factor} %4: i32 = mul %2, %3 %5: f64 = const 1.0 %6: f64 = atomic add x[%4], %5 }} }}"""
+    for end, factor, own in (("shape x, 0", -(2**31), False), ("shape x, 0", 65536, False), ("const 100", 65536, True),
+                             ("shape x, 0", 8, True), ("shape x, 0", 3, True)):  # fmt: skip
+        task = parse_kernel(text.format(end=end, factor=factor)).tasks[0]
+        forms = IndexForms(task)
+        update = next(s for s in task.body if isinstance(s, n.Atomic))
+        assert is_own(tuple(map(forms.form, update.indices)), task, forms) == own, (end, factor)

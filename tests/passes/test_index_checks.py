@@ -174,3 +174,34 @@ def test_a_proof_combines_facts() -> None:
     assert not facts.holds(Affine(-3, goal.terms))
     facts.forget(mark)
     assert not facts.holds(goal)
+
+
+WRAPPED = {
+    "the same form in 32 and in 64 bits": """%6: i32 = load idx[%2] %7: i32 = const 65536 %8: i32 = mul %6, %7
+        %9: f64 = load y[%8] %10: i64 = cast %6 %11: i64 = const 65536 %12: i64 = mul %10, %11
+        %13: f64 = load y[%12]""",
+    "a condition on a product that was widened": """%6: i32 = load idx[%2] %7: i32 = const 65536 %8: i32 = mul %6, %7
+        %9: i64 = cast %8 %10: i64 = const 0 %11: u1 = cmp_ge %9, %10 %12: i64 = shape y, 0 %13: u1 = cmp_lt %9, %12
+        %14: u1 = logical_and %11, %13
+        if %14 { %15: i64 = cast %6 %16: i64 = const 65536 %17: i64 = mul %15, %16 %18: f64 = load y[%17] }""",
+    "an argument near the end of 64 bits":
+        "%6: i64 = cast %2 %7: i64 = arg w %8: i64 = add %6, %7 %9: f64 = load y[%8]",
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_numbers_that_wrap_prove_nothing(name: str) -> None:
+    kernel = parse_kernel(LOOP.format(body=WRAPPED[name]).replace("m: i32)", "m: i32, w: i64)"))
+    task = kernel.tasks[0]
+    found = index_checks(task, True)
+    *_, last = (s for s in walk_task(task) if isinstance(s, n.Load))
+    assert found.of(last) == {0} and (id(last), 0) not in found.launches
+
+
+def test_what_ends_nothing_proves_nothing() -> None:
+    """Where ends of the launch are put off, and after updates whose index is looked at when a sum is published."""
+    task = parsed("%6: f64 = load y[%5] store y[%5], %6").tasks[0]
+    for learns, axes in ((True, set()), (False, {0})):
+        assert index_checks(task, True, learns).of(task.body[-1]) == axes
+    task = parsed("%6: f64 = atomic add y[%5], %4 %7: f64 = load y[%5]").tasks[0]
+    assert index_checks(task, hoist=False).of(task.body[-1]) == {0}

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Value
+from ....compiler.ir.types import Scalar, i64
 from .. import ir
 from ..index_checks import compare_where_needed, is_outside
 from ..index_forms import extent_of, sum_of, value_of
@@ -28,10 +29,10 @@ def _compare(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic, axes: Sequence[i
         if e.u.is_uniform(value):
             index = e.index(value)
             e.flow.trap_if(is_outside(e.b, index, extent), site, index, extent)
-        elif e.stride(value) == 1 and axis == len(stmt.indices) - 1:
+        elif e.stride(value) == 1 and axis == len(stmt.indices) - 1 and value.type.bits >= 32:
             _check_run(e, value, extent, site)
         else:
-            trap_lanes(e, _outside(e, value, extent), site, e.operand(value), extent)
+            trap_lanes(e, _outside(e, value, extent), site, e.operand(value), extent, value.type)
 
 
 def _check_run(e: LaneEmitter, value: Value, extent: ir.Value, site: int) -> None:
@@ -55,14 +56,15 @@ def _outside(e: LaneEmitter, value: Value, extent: ir.Value) -> ir.Value:
     return is_outside(b, index, e.splat(limit))
 
 
-def trap_lanes(e: LaneEmitter, outside: ir.Value, site: int, index: ir.Value, extent: ir.Value) -> None:
+def trap_lanes(
+    e: LaneEmitter, outside: ir.Value, site: int, index: ir.Value, extent: ir.Value, t: Scalar = i64
+) -> None:  # fmt: skip
     """End the launch if an active lane is outside; the error names the index of the lowest one."""
     b, bad = e.b, e.b.and_(outside, e.flow.mask)
 
     def numbers() -> tuple[ir.Value, ir.Value]:
         found = b.extract_element(index, e.first(bad)) if isinstance(index.type, ir.VectorType) else index
-        assert isinstance(found.type, ir.IntType)
-        return b.sext(found, I64) if found.type.width < 64 else found, extent
+        return e.to_i64(found, t), extent
 
     e.flow.trap_with(e.any(bad), site, numbers)
 
