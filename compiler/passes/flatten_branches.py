@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 
 from ..errors import Unsupported
 from ..ir import nodes as n
-from ..ir.build import Builder
 from ..ir.depth import depth_of
+from ..ir.fresh import Fresh
 from ..ir.nodes import Block, Kernel, Stmt, Task, Value
 from ..ir.types import u1
-from ..ir.walk import NESTED, map_blocks, next_id, operands, rename, results, walk, walk_kernel
+from ..ir.walk import NESTED, map_blocks, operands, rename, results, walk
 
 _DECLARATIONS = (n.Local, n.LocalArray, n.StackAlloca)
 
@@ -50,28 +50,10 @@ class _Run:
     body: list[Stmt] = field(default_factory=list)
 
 
-class _Flattening:
+class _Flattening(Fresh):
     def __init__(self, kernel: Kernel, limit: int) -> None:
+        super().__init__(kernel)
         self.limit = limit
-        self.next_id = next_id(kernel)
-        self.names = 0
-        self.taken = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
-
-    def _name(self, base: str) -> str:
-        while True:
-            self.names += 1
-            name = f"{base}.{self.names}"
-            if name not in self.taken:
-                return name
-
-    def _builder(self, loc: int) -> Builder:
-        b = Builder(self.next_id)
-        b.loc = loc
-        return b
-
-    def _done(self, b: Builder) -> Block:
-        self.next_id = b.next_id
-        return b.take()
 
     def task(self, task: Task) -> Task:
         return replace(task, body=self.block(task.body, 0))
@@ -101,9 +83,9 @@ class _Flattening:
         out = [*declared, *hoisted, *carried, *rest]
         for run in runs:
             if run.body:
-                b = self._builder(run.loc)
+                b = self.builder(run.loc)
                 b.if_(b.get(run.flag, u1), run.body)
-                out += self._done(b)
+                out += self.done(b)
         return tuple(out)
 
     def _branch(self, stmt: n.If, here: list[Stmt], before: list[Stmt], runs: list[_Run], depth: int) -> None:
@@ -111,11 +93,11 @@ class _Flattening:
         for body, is_else in ((stmt.then, False), (stmt.orelse, True)):
             if not body:
                 continue
-            flag = self._name("$taken")
+            flag = self.name("$taken")
             before.append(n.Local(flag, u1, loc=stmt.loc))
-            b = self._builder(stmt.loc)
+            b = self.builder(stmt.loc)
             b.set(flag, b.op("logic_not", stmt.cond) if is_else else stmt.cond)
-            here += self._done(b)
+            here += self.done(b)
             self._runs(body, flag, before, runs, depth)
 
     def _runs(self, block: Block, flag: str, before: list[Stmt], runs: list[_Run], depth: int) -> None:
@@ -137,12 +119,12 @@ class _Flattening:
         for k, run in enumerate(runs):
             read = {v for s in walk(tuple(run.body)) for v in operands(s)}
             wanted = sorted((v for v in read if home.get(v, k) != k), key=lambda v: v.id)
-            b, mapping = self._builder(run.loc), {}
+            b, mapping = self.builder(run.loc), {}
             for v in wanted:
-                names.setdefault(v, self._name("$carried"))
+                names.setdefault(v, self.name("$carried"))
                 mapping[v] = b.get(names[v], v.type)
             if mapping:
-                run.body = [*self._done(b), *(rename(s, mapping) for s in run.body)]
+                run.body = [*self.done(b), *(rename(s, mapping) for s in run.body)]
         for run in runs:
             run.body = [made for s in run.body for made in self._kept(s, names)]
         return [n.Local(name, v.type) for v, name in names.items()]

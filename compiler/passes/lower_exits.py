@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ..ir import nodes as n
-from ..ir.build import Builder
 from ..ir.depth import check_depth
+from ..ir.fresh import Fresh
 from ..ir.nodes import Block, Kernel, Stmt, Task, Temp
 from ..ir.types import i32, u1
-from ..ir.walk import NESTED, blocks, map_blocks, next_id, walk, walk_kernel
+from ..ir.walk import NESTED, blocks, map_blocks, walk, walk_kernel
 
 EXITS = (n.Break, n.Continue, n.Return)
 _LOWERED = frozenset({*EXITS, n.Scope})
@@ -48,30 +48,12 @@ class _Frame:
     used: set[str] = field(default_factory=set)
 
 
-class _Lowering:
+class _Lowering(Fresh):
     def __init__(self, kernel: Kernel) -> None:
-        self.next_id = next_id(kernel)
-        self.names = 0
+        super().__init__(kernel)
         self.temps: list[Temp] = []
         self.returned: list[str] = []
-        self.taken = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
         self.serial = True
-
-    def _name(self, base: str) -> str:
-        while True:
-            self.names += 1
-            name = f"{base}.{self.names}"
-            if name not in self.taken:
-                return name
-
-    def _emit(self, loc: int) -> Builder:
-        b = Builder(self.next_id)
-        b.loc = loc
-        return b
-
-    def _done(self, b: Builder) -> Block:
-        self.next_id = b.next_id
-        return b.take()
 
     # -- tasks --------------------------------------------------------------------------------------------------
 
@@ -81,21 +63,21 @@ class _Lowering:
         if self.serial and any(isinstance(s, n.Return) for s in walk(task.body)):
             self.returned.append(f"$returned.{len(guards)}" if guards else "$returned")
             self.temps.append(Temp(self.returned[-1], u1))
-        bounds = self._framed(task.bounds, [_Frame(self._name("skip"))])
-        lowered = replace(task, bounds=bounds, body=self._framed(task.body, [_Frame(self._name("skip"))]))
+        bounds = self._framed(task.bounds, [_Frame(self.name("skip"))])
+        lowered = replace(task, bounds=bounds, body=self._framed(task.body, [_Frame(self.name("skip"))]))
         return self._guarded(lowered, guards) if guards else lowered
 
     def _guarded(self, task: Task, flags: tuple[str, ...]) -> Task:
         """Nothing runs if an earlier task returned."""
-        b = self._emit(task.loc)
+        b = self.builder(task.loc)
         done = b.load(flags[0], (), u1)
         for flag in flags[1:]:
             done = b.op("logical_or", done, b.load(flag, (), u1))
         if task.is_parallel:
             end = tuple(b.op("select", done, lo, hi) for lo, hi in zip(task.begin, task.end))
-            return replace(task, bounds=task.bounds + self._done(b), end=end)
+            return replace(task, bounds=task.bounds + self.done(b), end=end)
         b.if_(b.op("logic_not", done), list(task.body))
-        return replace(task, body=self._done(b))
+        return replace(task, body=self.done(b))
 
     # -- blocks -------------------------------------------------------------------------------------------------
 
@@ -105,9 +87,9 @@ class _Lowering:
         body = self._block(block, frames)
         if frame.skip not in frame.used:
             return _without_set(body, frame.skip)
-        b = self._emit(block[0].loc if block else 0)
+        b = self.builder(block[0].loc if block else 0)
         b.local(frame.skip, u1)
-        return self._done(b) + body
+        return self.done(b) + body
 
     def _block(self, block: Block, frames: list[_Frame]) -> Block:
         out: list[Stmt] = []
@@ -132,9 +114,9 @@ class _Lowering:
         frame = frames[-1]
         frame.used.add(frame.skip)
         inner = self._block(rest, frames)
-        b = self._emit(rest[0].loc)
+        b = self.builder(rest[0].loc)
         b.if_(b.op("logic_not", b.get(frame.skip, u1)), list(inner))
-        return self._done(b)
+        return self.done(b)
 
     def _statement(self, stmt: Stmt, frames: list[_Frame]) -> Block:
         if type(stmt) not in NESTED:
@@ -147,28 +129,28 @@ class _Lowering:
 
     def _scope(self, stmt: n.Scope, frames: list[_Frame]) -> Block:
         """The body joins the block around it. Its names are unique in the kernel, so nothing clashes."""
-        return self._framed(stmt.body, [*frames, _Frame(self._name("skip"))])
+        return self._framed(stmt.body, [*frames, _Frame(self.name("skip"))])
 
     def _loop(self, stmt: n.For | n.While, frames: list[_Frame]) -> Block:
         if isinstance(stmt, n.While) and _acts_in_condition(stmt):
             return self._without_condition(stmt, frames)
         left = any(depth_left >= 1 for depth_left in _loops_left(stmt.body))
-        frame = _Frame(self._name("skip"), stmt.stop or self._name("brk"))
+        frame = _Frame(self.name("skip"), stmt.stop or self.name("brk"))
         changes: dict[str, object] = {}
         if isinstance(stmt, n.While):
             changes["condition"] = self._block(stmt.condition, [*frames, frame])
         changes["body"] = self._framed(stmt.body, [*frames, frame])
         if not left or stmt.stop:
             return (replace(stmt, **changes),)  # type: ignore[arg-type]
-        b = self._emit(stmt.loc)
+        b = self.builder(stmt.loc)
         b.local(frame.brk or "", u1)
-        return (*self._done(b), replace(stmt, stop=frame.brk, **changes))  # type: ignore[arg-type]
+        return (*self.done(b), replace(stmt, stop=frame.brk, **changes))  # type: ignore[arg-type]
 
     def _without_condition(self, stmt: n.While, frames: list[_Frame]) -> Block:
         """The loop with its condition at the head of its body. Runs of the old body are counted if asked for."""
-        b = self._emit(stmt.loc)
+        b = self.builder(stmt.loc)
         dtype = stmt.trips.type if stmt.trips else i32
-        counter = b.local(self._name("trips"), dtype) if stmt.trips else None
+        counter = b.local(self.name("trips"), dtype) if stmt.trips else None
         before = b.take()
         with b.block() as condition:
             always = b.const(True, u1)
@@ -188,7 +170,7 @@ class _Lowering:
         depth = len(frames) if isinstance(stmt, n.Return) else stmt.depth  # type: ignore[attr-defined]
         passed = frames[len(frames) - depth :]
         left = passed[1:] if isinstance(stmt, n.Continue) else passed
-        b = self._emit(stmt.loc)
+        b = self.builder(stmt.loc)
         true = b.const(True, u1)
         for frame in reversed(passed):
             b.set(frame.skip, true)
@@ -197,7 +179,7 @@ class _Lowering:
                 b.set(frame.brk, true)
         if isinstance(stmt, n.Return) and self.serial:
             b.store(self.returned[-1], (), true)
-        return self._done(b)
+        return self.done(b)
 
 
 def _acts_in_condition(stmt: Stmt) -> bool:
