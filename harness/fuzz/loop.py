@@ -37,13 +37,15 @@ def fuzz(
     candidate: int | None = None,
     progress: Progress = lambda statistics: None,
     stop: Callable[[Statistics], bool] = lambda statistics: False,
+    keep_interrupted: bool = False,
 ) -> Statistics:
     """Run cases for so many seconds, or so many cases, whichever ends first.
 
     seed: of the first case; None draws one. processes: 0 runs in this process, where a crash is not survived.
     mutant: a mistake to plant in the processes, by name; in this process, plant it yourself. peers: other systems to
     compare with, by name, all installed. thorough: see `plan_for`. candidate: of a finding, with its seed: see `Setup`.
-    progress: called after every case. stop: whether enough is found.
+    progress: called after every case. stop: whether enough is found. keep_interrupted: Ctrl-C ends the run, not the
+    caller, so that what was found until then is not lost.
     """
     if seconds is None and cases is None:
         raise ValueError("fuzz needs an end: seconds or cases")
@@ -60,6 +62,10 @@ def fuzz(
             progress(statistics)
             if stop(statistics) or (seconds is not None and statistics.elapsed >= seconds):
                 break
+    except KeyboardInterrupt:
+        if not keep_interrupted:
+            raise
+        statistics.interrupted = True
     finally:
         results.close()
     return statistics

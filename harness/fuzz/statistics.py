@@ -44,6 +44,7 @@ class Finding:
 class Statistics:
     """Counters. outcomes: of cases. comparisons: verdicts by (direction, executor). features: likewise, by what occurs
     in the program first. by_trips: (cases, decided ones) by bucket. milliseconds: processor time of each case.
+    interrupted: the user ended the run before its time.
     """
 
     seed: int = 0
@@ -61,6 +62,7 @@ class Statistics:
     by_trips: dict[int, list[int]] = field(default_factory=lambda: {b: [0, 0] for b in BUCKETS})
     milliseconds: list[float] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    interrupted: bool = False
 
     def add(self, result: Result) -> None:
         """Count a case."""

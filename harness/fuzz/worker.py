@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -79,6 +80,7 @@ def _serve(connection: Connection, setup: Setup) -> None:
     """The process: answers jobs until the other end is closed. Nothing is kept on disk: no program comes twice, and a
     planted mistake must not find what was compiled without it.
     """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what it means
     os.environ["STACKGRAD_CACHE"] = "0"
     runner = Runner(setup)
     with MUTANTS[setup.mutant].planted() if setup.mutant else nullcontext():

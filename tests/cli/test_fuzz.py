@@ -1,8 +1,13 @@
 """`stackgrad fuzz`, `replay`, `reduce`, `bisect` as a user meets them: words, folders, exit status."""
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from stackgrad.compiler.ir.types import f64
@@ -45,6 +50,24 @@ def test_fuzz_replays_first_and_ends_with_a_table(command, cured: Path) -> None:
     assert found.out.startswith("replayed 1 entries, 0 failed")
     assert "cases" in found.out and "decided nothing" in found.out and "median case" in found.out
     assert len(list(cured.iterdir())) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal to a group of processes")
+def test_an_interrupted_run_ends_with_its_table(tmp_path: Path) -> None:
+    """Ctrl-C reaches the command and its workers; none of them prints a traceback."""
+    command = [sys.executable, "-m", "stackgrad", "fuzz", "--seconds", "600", "--seed", "3", "--processes", "2",
+               "--corpus", str(tmp_path / "corpus"), "--backends", "cpu"]  # fmt: skip
+    process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True)
+    try:
+        assert process.stderr is not None
+        while "cases" not in process.stderr.readline():  # the first line of the status: cases have run
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 130, out + err
+    assert "decided nothing" in out and "interrupted" in err and "Traceback" not in err
 
 
 def test_replay_of_what_is_cured(command, cured: Path) -> None:

@@ -61,3 +61,23 @@ def test_the_table_of_statistics() -> None:
     assert rows["2 trips or more"] == "1 of 1 decided"
     assert rows["adstacks in use"] == "100%"
     assert Statistics().open_share == 0.0
+
+
+def test_an_interrupt_loses_no_finding() -> None:
+    def interrupt(statistics: Statistics) -> None:
+        if statistics.findings:
+            raise KeyboardInterrupt
+
+    found = fuzz(cases=6, seed=0, processes=1, sample=hostile, hang=12.0, progress=interrupt, keep_interrupted=True)
+    assert found.interrupted and len(found.findings) == 1
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_an_interrupt_reaches_callers_that_did_not_ask(processes: int) -> None:
+    def interrupt(statistics: Statistics) -> None:
+        raise KeyboardInterrupt
+
+    found = fuzz(cases=6, seed=0, processes=processes, sample=small, progress=interrupt, keep_interrupted=True)
+    assert found.interrupted and found.cases == 1
+    with pytest.raises(KeyboardInterrupt):
+        fuzz(cases=6, seed=0, processes=processes, sample=small, progress=interrupt)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -33,6 +34,9 @@ from .live import Status
 from .peers import choose_python, run_hunt, wanted_peers
 
 DEFAULT_SECONDS = 60.0
+INTERRUPTED = 130
+"""Status of a run that the user ended."""
+
 REDUCE_SECONDS = 30.0
 """Time that a finding may take to be made small."""
 
@@ -74,12 +78,16 @@ def run(given: argparse.Namespace) -> int:
         sample = partial(draw, profile=given.profile)
         found = fuzz(
             seconds, cases, given.seed, backends, given.processes, sample, progress=status.show,
-            thorough=given.thorough, candidate=given.candidate,
+            thorough=given.thorough, candidate=given.candidate, keep_interrupted=True,
         )
     print(table(found))
+    if found.interrupted:
+        print("interrupted; Ctrl-C again leaves what was found as it is, without a smaller program", file=sys.stderr)
     for finding in kept(found.findings, backends):
         report(finding, keep(root, finding), _again(finding, given, backends))
-    return 1 if found.findings or failed else 0
+    if found.findings or failed:
+        return 1
+    return INTERRUPTED if found.interrupted else 0
 
 
 def _cases(given: argparse.Namespace) -> int | None:
