@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.build import normal_constant
-from .expressions import INFINITY, INT64, KINDS, Expr, variable_of
+from .expressions import INFINITY, INT64, KINDS, SAFE_PRODUCT, Expr, variable_of
 from .sizes import Sized
 
 CHUNK = 1 << 15
@@ -96,7 +96,7 @@ def mul(x: Values, y: Values) -> Values:
     _fit(x, y)
     with np.errstate(over="ignore"):
         made = np.multiply(x, y)
-    if (np.abs(np.multiply(x, y, dtype=np.float64)) >= 2.0**63).any():
+    if (np.abs(np.multiply(x, y, dtype=np.float64)) >= SAFE_PRODUCT).any():
         raise Inexact
     return made
 

@@ -19,6 +19,11 @@ from ..ir.types import Scalar, i32
 Number = int | float
 INFINITY = float("inf")
 INT64 = (-(2**63), 2**63 - 1)
+
+SAFE_PRODUCT = 2.0**63 - 2.0**13
+"""A product of two integers fits into 64 bits if their product in f64 is smaller than this number. Both factors and the
+product are rounded by at most 2^-53 of their value each, so the product in f64 is less than 2^12 from the exact one.
+"""
 WIDE = (-(2**47), 2**47 - 1)
 """What an integer leaf of 64 bits is taken to lie in, which is checked: room for sums and multiples of some of them."""
 SAFE = (-(2**62), 2**62)

@@ -17,7 +17,7 @@ from ..ir.build import Builder
 from ..ir.nodes import Kernel, Param, Stmt, Task, Value
 from ..ir.types import ArrayType, Scalar, f64, i64, u1
 from .count import OUTPUTS
-from .expressions import INT64, KINDS, OVER, Expr, variable, variable_of, walk
+from .expressions import INT64, KINDS, OVER, SAFE_PRODUCT, Expr, variable, variable_of, walk
 from .sizes import Sized
 
 INEXACT = "$inexact"
@@ -162,7 +162,7 @@ class _Maker:
         b = self.b
         if low < INT64[0] or INT64[1] < high:
             rough = b.op("mul", b.cast(x, f64), b.cast(y, f64))
-            self.flag(b.op("cmp_ge", b.op("abs", rough), b.const(2.0**63, f64)))
+            self.flag(b.op("cmp_ge", b.op("abs", rough), b.const(SAFE_PRODUCT, f64)))
         return b.op("mul", x, y)
 
     def _wrapped(self, x: Value, y: Value, total: Value) -> Value:

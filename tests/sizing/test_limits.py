@@ -8,10 +8,13 @@ from stackgrad.backends.base import Options
 from stackgrad.backends.launcher import Launcher
 from stackgrad.compiler.driver import Lowered, prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.compiler.ir.printer import print_kernel
 from stackgrad.compiler.ir.types import SCALARS
-from stackgrad.compiler.sizing.evaluate import Inexact, sizes
+from stackgrad.compiler.sizing.evaluate import Inexact, mul, sizes
+from stackgrad.compiler.sizing.expressions import INT64, SAFE_PRODUCT
 from stackgrad.compiler.sizing.host import host_function
 from stackgrad.compiler.sizing.sizes import Sized
+from stackgrad.compiler.sizing.to_kernel import size_kernel
 
 HEAD = "kernel run(x: f64[1] grad, y: f64[1] grad, c: {kind}[1], n: {kind}, m: i32)"
 LOOP = HEAD + """ {{
@@ -146,6 +149,25 @@ def test_arithmetic_of_64_bits(lines: str, n: int, m: int, depth: int | None) ->
             found(made, n, m, kind="i64")
     else:
         assert found(made, n, m, kind="i64")[0] == depth
+
+
+def test_products_next_to_the_end_of_64_bits() -> None:
+    """Factors of more than 53 bits are rounded in f64, so a product that has left 64 bits may look as if it fits."""
+    low = 2.0**63 - SAFE_PRODUCT
+    for factor in (2, 3, 107, 2**20 - 1):
+        for distance in (-(2**14), -1, 0, 1, 61, 2**14):
+            other = (2**63 + distance) // factor
+            for x in (other, -other):
+                exact = x * factor
+                if abs(exact) < 2**63 - 2 * low:
+                    assert mul(np.array([x]), factor)[0] == exact
+                elif not INT64[0] <= exact <= INT64[1]:
+                    with pytest.raises(Inexact):
+                        mul(np.array([x]), factor)
+    lowered = lower("%6: i64 = arg n %5: i64 = mul %6, %6", "i64")
+    assert lowered.sizes is not None
+    text = print_kernel(size_kernel(lowered.kernel, lowered.sizes.sized()))
+    assert f"const {SAFE_PRODUCT}" in text, "the generated code has the same bound"
 
 
 def test_a_carried_number_of_64_bits() -> None:
