@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ...backends.base import Options
+from ...backends.cpu.pool_code import pool_code
+from ...backends.cpu.pool_platform import platform_of
+from ...backends.cpu.trampoline import text_of as trampoline_text
 from ...backends.cuda.code import generate as generate_cuda
+from ...backends.cuda.host_code import host_code as cuda_host_code
 from ...backends.cuda.ptx import ptx
 from ...backends.cuda.toolkit import libdevice_path
 from ...backends.llvm.masked import generate_masked
@@ -24,6 +28,10 @@ from ...backends.spirv.disassemble import disassemble
 from ...backends.spirv.emit import Features
 from ...backends.spirv.quirks import Quirks
 from ...backends.spirv.shaders import generate as generate_spirv
+from ...backends.vulkan.block import laid_out
+from ...backends.vulkan.host_code import host_code as vulkan_host_code
+from ...backends.vulkan.host_code import needed
+from ...backends.vulkan.ring import SLOTS, groups_at
 from ...cli.programs import defines_check, run_program
 from ...compiler.ad.policies import LOWERINGS, POLICIES
 from ...compiler.driver import Lowered, prepare_forward, prepare_reverse, prepare_second, prepare_tangent
@@ -36,10 +44,11 @@ from ..launch import is_forward, with_gradient
 
 __all__ = [
     "CPU", "Features", "InternalError", "Kernel", "LOWERINGS", "Lowered", "METAL_TRANSLATOR", "Options", "POLICIES",
-    "Quirks", "ROOT", "StackgradError", "Target", "defines_check", "disassemble", "generate_cuda", "generate_llvm",
-    "generate_masked", "generate_spirv", "initialise", "is_forward", "libdevice_path", "metal_program", "optimise",
-    "parse", "parse_kernel", "prepare_forward", "prepare_reverse", "prepare_second", "prepare_tangent", "print_kernel",
-    "ptx", "run_program", "text_reader", "verify", "with_gradient",
+    "Quirks", "ROOT", "SLOTS", "StackgradError", "Target", "cuda_host_code", "defines_check", "disassemble",
+    "generate_cuda", "generate_llvm", "generate_masked", "generate_spirv", "groups_at", "initialise", "is_forward",
+    "laid_out", "libdevice_path", "metal_program", "needed", "optimise", "parse", "parse_kernel", "platform_of",
+    "pool_code", "prepare_forward", "prepare_reverse", "prepare_second", "prepare_tangent", "print_kernel", "ptx",
+    "run_program", "text_reader", "trampoline_text", "verify", "vulkan_host_code", "with_gradient",
 ]  # fmt: skip
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())

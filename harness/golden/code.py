@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import llvmlite
 import llvmlite.binding as llvm
+import numpy as np
 
 from . import adapter as at
 from .inputs import refused
@@ -22,6 +24,8 @@ V3 = replace(at.CPU, clock="tsc", fused=True)
 V4 = replace(V3, vector_masks=True)
 TRIPLE = "x86_64-unknown-linux-gnu"
 ARCH = "sm_90"
+GROUP, THREADS = 128, 1 << 20
+"""Threads of a group of a GPU, and of a launch: code that starts entries counts with them."""
 DEVICE = at.Features(
     float64_add=True, subgroups=True, wide_subgroups=True, lists=True, shared_errors=True, abreast=True,
 )  # fmt: skip
@@ -76,10 +80,23 @@ def _cuda(kernel: at.Kernel, options: at.Options) -> str:
     return "\n".join([*(f"; {entry.kind} {entry.task} {entry.name}" for entry in made.entries), made.text])
 
 
+def _cuda_host(kernel: at.Kernel) -> str:
+    made = at.generate_cuda(kernel, PLAIN)
+    names = {(entry.kind, entry.task): entry.name for entry in made.entries if entry.name}
+    return at.cuda_host_code(kernel, made.layout, names, GROUP).text
+
+
 def _spirv(kernel: at.Kernel, features: at.Features, options: at.Options) -> str:
     made = at.generate_spirv(kernel, options, features)
     entries = "".join(f"; {name} {task}\n" for name, task in made.entries)
     return f"{entries}; tail {made.tail.hex()}\n{at.disassemble(made.words)}"
+
+
+def _vulkan_host(kernel: at.Kernel) -> str:
+    made = at.generate_spirv(kernel, PLAIN)
+    entries, counts = at.needed(made.kernel, made.entries, PLAIN), at.groups_at(made.layout.size, made.tail)
+    layout = at.laid_out(made.layout)
+    return at.vulkan_host_code(made.kernel, layout, entries, counts, at.SLOTS, THREADS, PLAIN, made.summed).text
 
 
 PLAIN = at.Options()
@@ -96,13 +113,26 @@ GENERATORS = (
     Generator("cpu-v4-masked-optimised", lambda k: _optimised(_masked(k, V4, PLAIN), "x86-64-v4"), heavy=True),
     Generator("cuda", lambda k: _cuda(k, PLAIN)),
     Generator("cuda-deterministic", lambda k: _cuda(k, at.Options(deterministic=True))),
+    Generator("cuda-host", _cuda_host),
     Generator("ptx", lambda k: at.ptx(k, ARCH), "libdevice", heavy=True),
     Generator("spirv", lambda k: _spirv(k, at.Features(), PLAIN)),
     Generator("spirv-device", lambda k: _spirv(k, DEVICE, PLAIN)),
     Generator("spirv-bare", lambda k: _spirv(k, BARE, PLAIN)),
+    Generator("vulkan-host", _vulkan_host),
     Generator("metal", lambda k: at.metal_program(k, PLAIN).text, at.METAL_TRANSLATOR),
 )
 """All of them, what others are made of first. Masked code is forced where it would not pay, and as it is chosen."""
+
+
+def of_the_runtime() -> dict[str, str]:
+    """This function makes the code that serves every kernel: threads of the CPU, and launches that need no Python.
+
+    The latter knows how this interpreter lays objects out; `tools` names its version.
+    """
+    platforms = {f"{system}-{machine}": at.platform_of(system, machine)
+                 for system in ("linux", "darwin", "other") for machine in ("x86_64", "aarch64")}  # fmt: skip
+    pools = {f"pool-{name}": at.pool_code(platform) for name, platform in platforms.items()}
+    return pools | {f"trampoline-{machine}": at.trampoline_text(machine) for machine in ("x86_64", "aarch64")}
 
 
 @cache
@@ -115,7 +145,7 @@ def missing() -> frozenset[str]:
 def tools() -> Iterator[str]:
     """This function names what decides the code beside the checkout: foreign tools, by version or as absent."""
     version = ".".join(map(str, llvm.llvm_version_info))
-    yield f"LLVM {version}, llvmlite {llvmlite.__version__}"
+    yield f"Python {sys.version.split()[0]}, NumPy {np.__version__}, LLVM {version}, llvmlite {llvmlite.__version__}"
     yield f"libdevice {_library()}"
     yield f"{at.METAL_TRANSLATOR} {_translator()}"
 

@@ -25,11 +25,11 @@ class GoldenError(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """A source is one kernel by name; `kernel` is None where the text must be refused, and `refusal` then says how."""
+    """A source is one kernel by name, or a text in its place: how it is refused, or what no kernel decides."""
 
     name: str
     kernel: at.Kernel | None
-    refusal: str = ""
+    text: str = ""
 
 
 def label(path: Path) -> str:

@@ -13,12 +13,16 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from . import adapter as at
-from .inputs import Selection, input_files, label, sources_of
+from .code import of_the_runtime
+from .inputs import Selection, Source, input_files, label, sources_of
 from .record import Row, keep_text, row_of
 from .texts import texts_of, without_places
 
 Seen = Callable[[str, int], None]
 """Called with the label of each file that is done, and the number of its rows."""
+
+RUNTIME = "runtime"
+"""Stands for the file of what no kernel decides."""
 
 
 def rows_of_file(path: Path, selection: Selection, texts: Path | None = None) -> list[Row]:
@@ -33,21 +37,28 @@ def rows_of_file(path: Path, selection: Selection, texts: Path | None = None) ->
         GoldenError: A program failed.
     """
     os.environ["STACKGRAD_CACHE"] = "0"
-    rows = []
     with chdir(at.ROOT):
-        for source in selection.of(sources_of(path)):
-            for found in texts_of(source):
-                text = replace(found, text=without_places(found.text, path, label(path)))
-                rows.append(row_of(text))
-                if texts is not None:
-                    keep_text(texts, text)
-    return rows
+        return [row for source in selection.of(sources_of(path)) for row in _rows(source, path, texts)]
+
+
+def rows_of_runtime(selection: Selection, texts: Path | None = None) -> list[Row]:
+    """This function makes the rows of the code that serves every kernel; see `rows_of_file`."""
+    sources = [Source(f"{RUNTIME}:{name}", None, text) for name, text in of_the_runtime().items()]
+    return [row for source in selection.of(sources) for row in _rows(source, None, texts)]
+
+
+def _rows(source: Source, path: Path | None, texts: Path | None) -> Iterator[Row]:
+    for found in texts_of(source):
+        text = replace(found, text=without_places(found.text, path, label(path))) if path else found
+        if texts is not None:
+            keep_text(texts, text)
+        yield row_of(text)
 
 
 def all_rows(selection: Selection, jobs: int, texts: Path | None, seen: Seen) -> list[Row]:
     """This function makes the rows of all wanted kernels of the checkout; see `rows_of_file`."""
     files = [path for path in input_files(at.ROOT) if selection.wants_file(path)]
-    rows: list[Row] = []
+    rows = rows_of_runtime(selection, texts)
     for path, found in _results(files, selection, jobs, texts):
         seen(label(path), len(found))
         rows += found

@@ -84,7 +84,7 @@ def texts_of(source: Source) -> Iterator[Text]:
     """This function makes all texts of a kernel, in the order of their stages."""
     kernel = source.kernel
     if kernel is None:
-        yield Text(source.name, "0.source", "refusal", source.refusal)
+        yield Text(source.name, "0.source", "text", source.text)
         return
     yield Text(source.name, "0.source", "source", at.print_kernel(kernel))
     coder = _Coder()
