@@ -27,27 +27,31 @@ clean() {
 }
 trap clean EXIT
 
-# The folder of a checkout's net, wherever its layout has it, relative to the checkout.
-net_of() { (cd "$1" && find . -name .venv -prune -o -path '*/harness/golden/adapter.py' -not -path './.links/*' -print | head -n 1 | xargs -r dirname); }
+# net_in FOLDER: the folder of the net below it, wherever the layout has it; nothing if there is none.
+net_in() { (cd "$1" && find -L . -name '.[!.]*' -prune -o -path '*/golden/adapter.py' -printf '%h\n' | sort | head -n 1); }
 
 # check_out COMMIT FOLDER: with a net of its own, or ours.
 check_out() {
+    local ours
     git -C "$here" worktree add --quiet --detach "$2" "$1" || exit 2
-    if [[ -z $(net_of "$2") ]]; then
+    if [[ -z $(net_in "$2") ]]; then
         echo "golden: $1 has no net yet; it gets ours" >&2
-        cp -r "$here/$(net_of "$here")" "$2/$(dirname "$(net_of "$here")")/"
+        ours=$(net_in "$here")
+        cp -r "$here/$ours" "$2/$(dirname "$ours")/" || exit 2
     fi
 }
 
 # golden CHECKOUT ARGUMENTS...: its own net on its own package, which is found before the one that is installed.
 golden() {
-    local tree=$1 path=$1/src
+    local tree=$1 path=$1/src net
     shift
     if [[ -f $tree/ci/link_tree.py ]]; then
         "$BIN/python" "$tree/ci/link_tree.py"
         path=$tree/.links
     fi
-    PYTHONPATH=$path "$BIN/python" -P -m stackgrad.harness.golden "$@"
+    net=$(net_in "$path")
+    net=${net#./}
+    PYTHONPATH=$path "$BIN/python" -P -m "${net//\//.}" "$@"
 }
 
 base=$work/base head=$here

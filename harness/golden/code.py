@@ -25,18 +25,18 @@ V4 = replace(V3, vector_masks=True)
 TRIPLE = "x86_64-unknown-linux-gnu"
 ARCH = "sm_90"
 GROUP, THREADS = 128, 1 << 20
-"""Threads of a group of a GPU, and of a launch: code that starts entries counts with them."""
+"""Code that starts entries counts with so many threads, of a group of a GPU and of a launch."""
 DEVICE = at.Features(
     float64_add=True, subgroups=True, wide_subgroups=True, lists=True, shared_errors=True, abreast=True,
 )  # fmt: skip
-"""What large GPUs have."""
+"""Large GPUs have this."""
 BARE = at.Features(
     float64=False, int64=False, int64_atomics=False, float32_add=False, buffer_addresses=False,
     quirks=at.Quirks(
         loop_limit=True, known_zeros=True, known_factors=True, known_trips=True, flushes=True, shallow=True,
     ),
 )  # fmt: skip
-"""The least that kernels are compiled for, and every quirk that shaders go around."""
+"""Kernels are compiled for no less than this, with every quirk that shaders go around."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def _machine(name: str) -> llvm.TargetMachine:
 
 
 def _optimised(text: str, name: str) -> str:
-    """Run LLVM's pipeline as a launch would, for a machine of this name."""
+    """This function runs LLVM's pipeline as a launch would, for a machine of this name."""
     at.initialise()
     machine = _machine(name)
     module = at.parse(text, TRIPLE, str(machine.target_data))
@@ -121,7 +121,7 @@ GENERATORS = (
     Generator("vulkan-host", _vulkan_host),
     Generator("metal", lambda k: at.metal_program(k, PLAIN).text, at.METAL_TRANSLATOR),
 )
-"""All of them, what others are made of first. Masked code is forced where it would not pay, and as it is chosen."""
+"""What others are made of comes first. Masked code is made as it is chosen, and forced where it would not pay."""
 
 
 def of_the_runtime() -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from .record import Record, Row, read_text
 
 CONTEXT, MOST_LINES = 3, 60
-"""Lines of a diff around each change, and in all."""
+"""A diff has so many lines around each change, and in all."""
 
 
 @dataclass(frozen=True)

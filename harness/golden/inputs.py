@@ -16,7 +16,7 @@ from typing import Any
 from . import adapter as at
 
 SKIPPED = ("build", "dist", "node_modules", "__pycache__")
-"""Folders that hold copies of files, beside those whose names begin with a dot."""
+"""These folders hold copies of files, as do those whose names begin with a dot."""
 
 
 class GoldenError(Exception):
@@ -63,7 +63,7 @@ def _kept(root: Path) -> Iterator[Path]:
 
 
 def _is_program(path: Path) -> bool:
-    """Whether an example is a program of its own, and says what arguments make a short run of it."""
+    """This function says whether an example is a program of its own, with arguments for a short run."""
     return at.defines_check(path.read_text(encoding="utf-8"))
 
 
@@ -116,7 +116,7 @@ def _of_text(path: Path) -> Iterator[Source]:
 
 
 def _judge(case: Any, dtype: str) -> None:
-    """Parse, verify and differentiate what one of the three must refuse, as the runner of the tests does."""
+    """This function parses, verifies and differentiates what one of the three must refuse, as the tests do."""
     stage = case.invalid[0].only[0] if case.invalid[0].only else "tasks"
     kernel = at.parse_kernel(case.source(dtype))
     at.verify(kernel, "tasks" if stage == "grad" else stage)

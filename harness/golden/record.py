@@ -17,7 +17,7 @@ from .texts import Text
 
 MAGIC = "# stackgrad golden 1"
 _LENGTH = 16
-"""Digits of a digest: 64 bits, for some ten thousand texts."""
+"""A digest has so many digits: 64 bits are enough for a hundred thousand texts."""
 
 
 @dataclass(frozen=True, order=True)

@@ -19,10 +19,10 @@ from .record import Row, keep_text, row_of
 from .texts import texts_of, without_places
 
 Seen = Callable[[str, int], None]
-"""Called with the label of each file that is done, and the number of its rows."""
+"""It is called with the label of each file that is done, and the number of its rows."""
 
 RUNTIME = "runtime"
-"""Stands for the file of what no kernel decides."""
+"""This name stands for the file of what no kernel decides."""
 
 
 def rows_of_file(path: Path, selection: Selection, texts: Path | None = None) -> list[Row]:

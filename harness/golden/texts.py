@@ -34,7 +34,7 @@ Trace = Callable[[str, at.Kernel], None]
 Pipeline = Callable[[at.Kernel, Trace], at.Lowered]
 Code = Callable[[at.Kernel], dict[str, str]]
 Named = tuple[str, str, str]
-"""Stage, name and text."""
+"""A named text is a stage, a name and a text."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ SECTIONS = (
     Section("6.classic", _reverse("classic")),
     *(Section(f"7.{name}", _reverse(name), coded=False) for name in at.POLICIES if name not in at.LOWERINGS),
 )
-"""All pipelines; those that are not traced share their passes with one that is."""
+"""These are all pipelines; those that are not traced share their passes with one that is."""
 
 PARTS = ("kernel", "counting", "marking", "claims", "sizes", "arrays")
-"""What comes out of a pipeline: stage 90 and those after it. A refusal takes the first place."""
+"""These come out of a pipeline, as stage 90 and those after it. A refusal takes the first place."""
 
 
 def texts_of(source: Source) -> Iterator[Text]:
@@ -113,7 +113,7 @@ def _texts(section: Section, kernel: at.Kernel, code: Code) -> Iterator[Named]:
 
 
 def _kernels(made: at.Lowered) -> Iterator[tuple[str, at.Kernel]]:
-    """Everything that is compiled for a launch, by name."""
+    """This function lists everything that is compiled for a launch, by name."""
     yield "kernel", made.kernel
     if made.counting is not None:
         yield "counting", made.counting
@@ -124,7 +124,7 @@ def _kernels(made: at.Lowered) -> Iterator[tuple[str, at.Kernel]]:
 
 
 def _parts(made: at.Lowered) -> Iterator[Named]:
-    """What a launcher is given: the kernels, the sizes of adstacks, and which arrays they touch."""
+    """This function prints what a launcher is given: kernels, sizes of adstacks, and which arrays they touch."""
     texts = {name: at.print_kernel(kernel) for name, kernel in _kernels(made)}
     if made.sizes is not None:
         texts["sizes"] = made.sizes.text
@@ -141,7 +141,7 @@ def _code(made: at.Lowered, code: Code) -> Iterator[Named]:
 
 
 class _Coder:
-    """It makes the code of each kernel once, however many pipelines come to the same one."""
+    """A coder makes the code of each kernel once, however many pipelines come to the same one."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, bool], dict[str, str]] = {}
