@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import chdir
 from dataclasses import replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 
 from . import adapter as at
 from .code import of_the_runtime
@@ -71,7 +72,19 @@ def _results(
     if jobs == 1:
         yield from ((path, rows_of_file(path, selection, texts)) for path in files)
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _end_with_parent) as pool:
         futures = {pool.submit(rows_of_file, path, selection, texts): path for path in files}
         for future in as_completed(futures):
             yield futures[future], future.result()
+
+
+def _end_with_parent() -> None:
+    """This function ends the process when the one that started it is gone: a killed run leaves nobody waiting."""
+
+    def watch() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
