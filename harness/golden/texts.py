@@ -10,6 +10,7 @@ a pass that gets another name or file changes no stage.
 """
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -78,6 +79,10 @@ SECTIONS = (
 
 PARTS = ("kernel", "counting", "marking", "claims", "sizes", "arrays")
 """These come out of a pipeline, as stage 90 and those after it. A refusal takes the first place."""
+
+
+OTHER_FILE = "<a file of the project>"
+"""This stands for a file that is not the kernel's own."""
 
 
 def texts_of(source: Source) -> Iterator[Text]:
@@ -161,10 +166,15 @@ class _Coder:
 def without_places(text: str, path: Path, known: str) -> str:
     """This function takes out of a text where the checkout lies, and where in it the file of the kernel.
 
+    Lines of functions that are written in the kernel language themselves name other files of the project, whose places
+    are taken out as a whole: a file that moves, or is found through a link, makes no other code.
+
     Args:
         text: As it was generated.
         path: The file of the kernel, absolute.
         known: What that file is called instead.
     """
     root = f"{at.ROOT}/"
-    return text.replace(root, "").replace(str(path).removeprefix(root), known)
+    text = text.replace(str(path), known)
+    text = re.sub(re.escape(root) + r'[^\s":]*\.py', OTHER_FILE, text)
+    return text.replace(str(path).removeprefix(root), known)

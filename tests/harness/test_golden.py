@@ -22,7 +22,7 @@ from stackgrad.harness.golden.__main__ import main
 from stackgrad.harness.golden.difference import Difference, chosen, differences, shown, summary
 from stackgrad.harness.golden.inputs import GoldenError, Selection, Source, input_files
 from stackgrad.harness.golden.record import Record, Row, keep_text, read_record, row_of, write_record
-from stackgrad.harness.golden.texts import texts_of, without_places
+from stackgrad.harness.golden.texts import OTHER_FILE, texts_of, without_places
 from stackgrad.harness.mutants.planting import patched, patched_rule
 
 SMALL = (
@@ -230,8 +230,8 @@ def test_files_of_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_places_are_taken_out() -> None:
     path = adapter.ROOT / "docs" / "examples" / "x.py"
-    text = f"{path}:3 and docs/examples/x.py:3 and {adapter.ROOT}/src/y.py"
-    assert without_places(text, path, "examples/x.py") == "examples/x.py:3 and examples/x.py:3 and src/y.py"
+    text = f"{path}:3 and docs/examples/x.py:3 and {adapter.ROOT}/src/y.py:7"
+    assert without_places(text, path, "examples/x.py") == f"examples/x.py:3 and examples/x.py:3 and {OTHER_FILE}:7"
 
 
 def test_one_module_alone_names_the_rest_of_the_project() -> None:
