@@ -2,6 +2,7 @@
 #
 #   make test       linters, type checkers and the whole test suite
 #   make check      judges every example: compiled, differentiated, compared with the oracles
+#   make golden BASE=main  says whether this checkout generates the same code as another commit, byte for byte
 #   make bench      one quick run of the benchmarks, at this commit
 #   make dashboard  the same, published as a web page under asv_bench/.asv/html
 #   make matrix     every row of ci/matrix.toml whose machine this is
@@ -21,7 +22,7 @@ BENCH_ARGS ?= --quick
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test lint check bench dashboard matrix clean
+.PHONY: help test lint check golden bench dashboard matrix clean
 
 help:
 	@sed -n '/^#   /s/^#   //p' Makefile
@@ -39,6 +40,12 @@ lint: $(DEV)
 
 check: $(DEV)
 	$(BIN)/stackgrad check $(filter-out %/common.py,$(wildcard examples/*.py))
+
+# What is compared is the working tree, edits that are not committed included. HEAD compares another commit instead,
+# GOLDEN_ARGS="--only 'ad/*'" a part.
+golden: $(DEV)
+	$(if $(BASE),,$(error name the commit to compare with: make golden BASE=main))
+	BIN=$(BIN) ci/golden.sh $(BASE) $(HEAD) $(if $(GOLDEN_ARGS),-- $(GOLDEN_ARGS))
 
 # What is measured is the commit that is checked out, built into an environment of its own: edits that are not committed
 # are left out. BENCH_ARGS are for asv (`make bench BENCH_ARGS="--bench Launch"`); without --quick, results are medians.

@@ -1,0 +1,184 @@
+"""This module makes the code of one lowered kernel for every machine; none of it depends on the machine it runs on.
+
+The rows of a CPU say what x86-64-v3 (AVX2) and x86-64-v4 (AVX-512) can do, whatever the host is.
+"""
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import llvmlite
+import llvmlite.binding as llvm
+import numpy as np
+
+from . import adapter as at
+from .inputs import refused
+
+V3 = replace(at.CPU, clock="tsc", fused=True)
+V4 = replace(V3, vector_masks=True)
+TRIPLE = "x86_64-unknown-linux-gnu"
+ARCH = "sm_90"
+GROUP, THREADS = 128, 1 << 20
+"""Code that starts entries counts with so many threads, of a group of a GPU and of a launch."""
+DEVICE = at.Features(
+    float64_add=True, subgroups=True, wide_subgroups=True, lists=True, shared_errors=True, abreast=True,
+)  # fmt: skip
+"""Large GPUs have this."""
+BARE = at.Features(
+    float64=False, int64=False, int64_atomics=False, float32_add=False, buffer_addresses=False,
+    quirks=at.Quirks(
+        loop_limit=True, known_zeros=True, known_factors=True, known_trips=True, flushes=True, shallow=True,
+    ),
+)  # fmt: skip
+"""Kernels are compiled for no less than this, with every quirk that shaders go around."""
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A generator makes one kind of code. needs: a program or library without which it is left out; empty for none.
+
+    heavy: LLVM's pipeline runs, which takes ten times as long as all that is ours; for kernels that say most.
+    """
+
+    name: str
+    make: Callable[[at.Kernel], str]
+    needs: str = ""
+    heavy: bool = False
+
+
+@cache
+def _machine(name: str) -> llvm.TargetMachine:
+    target = llvm.Target.from_triple(TRIPLE)
+    return target.create_target_machine(cpu=name, opt=2, reloc="pic", codemodel="small")
+
+
+def _optimised(text: str, name: str) -> str:
+    """This function runs LLVM's pipeline as a launch would, for a machine of this name."""
+    at.initialise()
+    machine = _machine(name)
+    module = at.parse(text, TRIPLE, str(machine.target_data))
+    at.optimise(module, machine)
+    return str(module)
+
+
+def _llvm(kernel: at.Kernel, target: at.Target, options: at.Options) -> str:
+    return at.generate_llvm(kernel, options, target).text
+
+
+def _masked(kernel: at.Kernel, target: at.Target, options: at.Options) -> str:
+    return at.generate_masked(kernel, options, target).text
+
+
+def _cuda(kernel: at.Kernel, options: at.Options) -> str:
+    made = at.generate_cuda(kernel, options)
+    return "\n".join([*(f"; {entry.kind} {entry.task} {entry.name}" for entry in made.entries), made.text])
+
+
+def _cuda_host(kernel: at.Kernel) -> str:
+    made = at.generate_cuda(kernel, PLAIN)
+    names = {(entry.kind, entry.task): entry.name for entry in made.entries if entry.name}
+    return at.cuda_host_code(kernel, made.layout, names, GROUP).text
+
+
+def _spirv(kernel: at.Kernel, features: at.Features, options: at.Options) -> str:
+    made = at.generate_spirv(kernel, options, features)
+    entries = "".join(f"; {name} {task}\n" for name, task in made.entries)
+    return f"{entries}; tail {made.tail.hex()}\n{at.disassemble(made.words)}"
+
+
+def _vulkan_host(kernel: at.Kernel) -> str:
+    made = at.generate_spirv(kernel, PLAIN)
+    entries, counts = at.needed(made.kernel, made.entries, PLAIN), at.groups_at(made.layout.size, made.tail)
+    layout = at.laid_out(made.layout)
+    return at.vulkan_host_code(made.kernel, layout, entries, counts, at.SLOTS, THREADS, PLAIN, made.summed).text
+
+
+PLAIN = at.Options()
+SPREAD = at.Options(threads=4, deterministic=True, debug_info=True)
+FORCED = at.Options(lanes=8)
+
+GENERATORS = (
+    Generator("cpu-v3", lambda k: _llvm(k, V3, PLAIN)),
+    Generator("cpu-v3-masked", lambda k: _masked(k, V3, FORCED)),
+    Generator("cpu-v4-spread", lambda k: _llvm(k, V4, SPREAD)),
+    Generator("cpu-v4-masked", lambda k: _masked(k, V4, PLAIN)),
+    Generator("cpu-debug", lambda k: _llvm(k, V3, at.Options(debug=True))),
+    Generator("cpu-v3-optimised", lambda k: _optimised(_llvm(k, V3, PLAIN), "x86-64-v3"), heavy=True),
+    Generator("cpu-v4-masked-optimised", lambda k: _optimised(_masked(k, V4, PLAIN), "x86-64-v4"), heavy=True),
+    Generator("cuda", lambda k: _cuda(k, PLAIN)),
+    Generator("cuda-deterministic", lambda k: _cuda(k, at.Options(deterministic=True))),
+    Generator("cuda-host", _cuda_host),
+    Generator("ptx", lambda k: at.ptx(k, ARCH), "libdevice", heavy=True),
+    Generator("spirv", lambda k: _spirv(k, at.Features(), PLAIN)),
+    Generator("spirv-device", lambda k: _spirv(k, DEVICE, PLAIN)),
+    Generator("spirv-bare", lambda k: _spirv(k, BARE, PLAIN)),
+    Generator("vulkan-host", _vulkan_host),
+    Generator("metal", lambda k: at.metal_program(k, PLAIN).text, at.METAL_TRANSLATOR),
+)
+"""What others are made of comes first. Masked code is made as it is chosen, and forced where it would not pay."""
+
+
+def of_the_runtime() -> dict[str, str]:
+    """This function makes the code that serves every kernel: threads of the CPU, and launches that need no Python.
+
+    The latter knows how this interpreter lays objects out; `tools` names its version.
+    """
+    platforms = {f"{system}-{machine}": at.platform_of(system, machine)
+                 for system in ("linux", "darwin", "other") for machine in ("x86_64", "aarch64")}  # fmt: skip
+    pools = {f"pool-{name}": at.pool_code(platform) for name, platform in platforms.items()}
+    return pools | {f"trampoline-{machine}": at.trampoline_text(machine) for machine in ("x86_64", "aarch64")}
+
+
+@cache
+def missing() -> frozenset[str]:
+    """This function lists the programs and libraries that generators need and this machine lacks."""
+    here = {"libdevice": at.libdevice_path(), at.METAL_TRANSLATOR: shutil.which(at.METAL_TRANSLATOR)}
+    return frozenset(name for name, place in here.items() if place is None)
+
+
+def tools() -> Iterator[str]:
+    """This function names what decides the code beside the checkout: foreign tools, by version or as absent."""
+    version = ".".join(map(str, llvm.llvm_version_info))
+    yield f"Python {sys.version.split()[0]}, NumPy {np.__version__}, LLVM {version}, llvmlite {llvmlite.__version__}"
+    yield f"libdevice {_library()}"
+    yield f"{at.METAL_TRANSLATOR} {_translator()}"
+
+
+def _library() -> str:
+    path = at.libdevice_path()
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16] if path else "absent"
+
+
+def _translator() -> str:
+    if at.METAL_TRANSLATOR in missing():
+        return "absent"
+    command = [at.METAL_TRANSLATOR, "--revision"]
+    return " ".join(subprocess.run(command, capture_output=True, text=True, check=False).stderr.split()) or "present"
+
+
+def code_of(kernel: at.Kernel, heavy: bool) -> dict[str, str]:
+    """This function makes the code of a kernel by every generator of one kind whose needs are met here.
+
+    Args:
+        kernel: A kernel as backends get it.
+        heavy: Whether the generators that take long are wanted, or the others.
+
+    Returns:
+        Texts by the number and name of the generator; what the compiler refuses has the error for its text.
+    """
+    return {
+        f"{number:02}-{generator.name}": _text(generator, kernel)
+        for number, generator in enumerate(GENERATORS)
+        if generator.needs not in missing() and generator.heavy is heavy
+    }
+
+
+def _text(generator: Generator, kernel: at.Kernel) -> str:
+    made: list[str] = []
+    return refused(lambda: made.append(generator.make(kernel))) or made[0]

@@ -1,0 +1,90 @@
+"""This module makes the rows of a whole checkout, file by file, on some processes at a time.
+
+Every process works in the root of the checkout and keeps nothing on disk, so that what it makes depends on neither.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import chdir
+from dataclasses import replace
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from threading import Thread
+
+from . import adapter as at
+from .code import of_the_runtime
+from .inputs import Selection, Source, input_files, label, sources_of
+from .record import Row, keep_text, row_of
+from .texts import texts_of, without_places
+
+Seen = Callable[[str, int], None]
+"""It is called with the label of each file that is done, and the number of its rows."""
+
+RUNTIME = "runtime"
+"""This name stands for the file of what no kernel decides."""
+
+
+def rows_of_file(path: Path, selection: Selection, texts: Path | None = None) -> list[Row]:
+    """This function makes the rows of all wanted kernels of one file.
+
+    Args:
+        path: The file, absolute.
+        selection: Which of its kernels are wanted.
+        texts: A folder that the texts are written to as well; None keeps digests alone.
+
+    Raises:
+        GoldenError: A program failed.
+    """
+    os.environ["STACKGRAD_CACHE"] = "0"
+    with chdir(at.ROOT):
+        return [row for source in selection.of(sources_of(path)) for row in _rows(source, path, texts)]
+
+
+def rows_of_runtime(selection: Selection, texts: Path | None = None) -> list[Row]:
+    """This function makes the rows of the code that serves every kernel; see `rows_of_file`."""
+    sources = [Source(f"{RUNTIME}:{name}", None, text) for name, text in of_the_runtime().items()]
+    return [row for source in selection.of(sources) for row in _rows(source, None, texts)]
+
+
+def _rows(source: Source, path: Path | None, texts: Path | None) -> Iterator[Row]:
+    for found in texts_of(source):
+        text = replace(found, text=without_places(found.text, path, label(path))) if path else found
+        if texts is not None:
+            keep_text(texts, text)
+        yield row_of(text)
+
+
+def all_rows(selection: Selection, jobs: int, texts: Path | None, seen: Seen) -> list[Row]:
+    """This function makes the rows of all wanted kernels of the checkout; see `rows_of_file`."""
+    files = [path for path in input_files(at.ROOT) if selection.wants_file(path)]
+    rows = rows_of_runtime(selection, texts)
+    for path, found in _results(files, selection, jobs, texts):
+        seen(label(path), len(found))
+        rows += found
+    return rows
+
+
+def _results(
+    files: Sequence[Path], selection: Selection, jobs: int, texts: Path | None
+) -> Iterator[tuple[Path, list[Row]]]:
+    if jobs == 1:
+        yield from ((path, rows_of_file(path, selection, texts)) for path in files)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _end_with_parent) as pool:
+        futures = {pool.submit(rows_of_file, path, selection, texts): path for path in files}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+
+
+def _end_with_parent() -> None:
+    """This function ends the process when the one that started it is gone: a killed run leaves nobody waiting."""
+
+    def watch() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()

@@ -1,0 +1,180 @@
+"""This module makes every text of one kernel: the IR after each pass of each pipeline, and the code of what comes out.
+
+    0.source                       as it was read or traced
+    1.forward.03                   after the fourth pass of the pipeline
+    1.forward.90                   the kernel that a backend runs; up to 95 what comes with it (PARTS)
+    1.forward.code.counting.09-ptx the code of one of its kernels, by the tenth generator
+
+Stages sort as they are made, so the first one that differs is where a change begins. Passes are known by their number:
+a pass that gets another name or file changes no stage.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from . import adapter as at
+from .code import code_of
+from .inputs import Source, refused
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text is what one stage makes of one kernel. name: of the pass or part, for readers; it is never compared."""
+
+    kernel: str
+    stage: str
+    name: str
+    text: str
+
+
+Trace = Callable[[str, at.Kernel], None]
+Pipeline = Callable[[at.Kernel, Trace], at.Lowered]
+Code = Callable[[at.Kernel], dict[str, str]]
+Named = tuple[str, str, str]
+"""A named text is a stage, a name and a text."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section is one pipeline of the driver.
+
+    backward: it takes kernels that can be differentiated alone. traced: what each pass leaves is a text. coded: code is
+    made of what comes out. heavy: by the generators that take long, too.
+    """
+
+    name: str
+    pipeline: Pipeline
+    backward: bool = True
+    traced: bool = False
+    coded: bool = True
+    heavy: bool = False
+
+
+def _reverse(policy: str, taped: bool = False) -> Pipeline:
+    return lambda kernel, trace: at.prepare_reverse(kernel, policy, trace, taped=taped)
+
+
+def _tangent(kernel: at.Kernel, trace: Trace) -> at.Lowered:
+    return at.prepare_tangent(kernel, at.with_gradient(kernel), trace)
+
+
+def _second(kernel: at.Kernel, trace: Trace) -> at.Lowered:
+    return at.prepare_second(at.prepare_reverse(kernel).kernel, at.with_gradient(kernel))
+
+
+SECTIONS = (
+    Section("1.forward", partial(at.prepare_forward, stated=True), backward=False, traced=True, heavy=True),
+    Section("2.tangent", _tangent, backward=False, traced=True),
+    Section("3.reverse", _reverse(""), traced=True, heavy=True),
+    Section("4.taped", _reverse("", taped=True)),
+    Section("5.second", _second),
+    Section("6.classic", _reverse("classic")),
+    *(Section(f"7.{name}", _reverse(name), coded=False) for name in at.POLICIES if name not in at.LOWERINGS),
+)
+"""These are all pipelines; those that are not traced share their passes with one that is."""
+
+PARTS = ("kernel", "counting", "marking", "claims", "sizes", "arrays")
+"""These come out of a pipeline, as stage 90 and those after it. A refusal takes the first place."""
+
+
+OTHER_FILE = "<a file of the project>"
+"""This stands for a file that is not the kernel's own."""
+
+
+def texts_of(source: Source) -> Iterator[Text]:
+    """This function makes all texts of a kernel, in the order of their stages."""
+    kernel = source.kernel
+    if kernel is None:
+        yield Text(source.name, "0.source", "text", source.text)
+        return
+    yield Text(source.name, "0.source", "source", at.print_kernel(kernel))
+    coder = _Coder()
+    for section in SECTIONS:
+        if not section.backward or at.is_forward(kernel):
+            for stage, name, text in _texts(section, kernel, partial(coder.code, heavy=section.heavy)):
+                yield Text(source.name, f"{section.name}.{stage}", name, text)
+
+
+def _texts(section: Section, kernel: at.Kernel, code: Code) -> Iterator[Named]:
+    passes: list[tuple[str, str]] = []
+    made: list[at.Lowered] = []
+
+    def trace(name: str, after: at.Kernel) -> None:
+        if section.traced:
+            passes.append((name, at.print_kernel(after)))
+
+    error = refused(lambda: made.append(section.pipeline(kernel, trace)))
+    yield from ((f"{number:02}", name, text) for number, (name, text) in enumerate(passes))
+    if error:
+        yield "90", "refusal", error
+        return
+    yield from _parts(made[0])
+    if section.coded:
+        yield from _code(made[0], code)
+
+
+def _kernels(made: at.Lowered) -> Iterator[tuple[str, at.Kernel]]:
+    """This function lists everything that is compiled for a launch, by name."""
+    yield "kernel", made.kernel
+    if made.counting is not None:
+        yield "counting", made.counting
+    if made.marking is not None:
+        yield "marking", made.marking.kernel
+    if made.claims is not None:
+        yield "claims", made.claims.kernel
+
+
+def _parts(made: at.Lowered) -> Iterator[Named]:
+    """This function prints what a launcher is given: kernels, sizes of adstacks, and which arrays they touch."""
+    texts = {name: at.print_kernel(kernel) for name, kernel in _kernels(made)}
+    if made.sizes is not None:
+        texts["sizes"] = made.sizes.text
+    touched = {"reads": made.reads, "writes": made.writes, "counted": made.counted, "shadow": made.shadow}
+    lines = [f"{name}: {' '.join(sorted(arrays))}" for name, arrays in touched.items()]
+    lines += [f"{copy} was {array}" for copy, array in sorted(made.before.items())]
+    texts["arrays"] = "\n".join(lines)
+    yield from ((f"{PARTS.index(name) + 90}", name, text) for name, text in texts.items())
+
+
+def _code(made: at.Lowered, code: Code) -> Iterator[Named]:
+    for part, kernel in _kernels(made):
+        yield from ((f"code.{part}.{generator}", "", text) for generator, text in code(kernel).items())
+
+
+class _Coder:
+    """A coder makes the code of each kernel once, however many pipelines come to the same one."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, bool], dict[str, str]] = {}
+
+    def code(self, kernel: at.Kernel, heavy: bool) -> dict[str, str]:
+        """This method gives the texts by generator; heavy: by those that take long, too."""
+        text = at.print_kernel(kernel)
+        light = self._once(kernel, text, False)
+        return light | self._once(kernel, text, True) if heavy else light
+
+    def _once(self, kernel: at.Kernel, text: str, heavy: bool) -> dict[str, str]:
+        if (text, heavy) not in self._made:
+            self._made[text, heavy] = code_of(kernel, heavy)
+        return self._made[text, heavy]
+
+
+def without_places(text: str, path: Path, known: str) -> str:
+    """This function takes out of a text where the checkout lies, and where in it the file of the kernel.
+
+    Lines of functions that are written in the kernel language themselves name other files of the project, whose places
+    are taken out as a whole: a file that moves, or is found through a link, makes no other code.
+
+    Args:
+        text: As it was generated.
+        path: The file of the kernel, absolute.
+        known: What that file is called instead.
+    """
+    root = f"{at.ROOT}/"
+    text = text.replace(str(path), known)
+    text = re.sub(re.escape(root) + r'[^\s":]*\.py', OTHER_FILE, text)
+    return text.replace(str(path).removeprefix(root), known)
