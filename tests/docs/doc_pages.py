@@ -1,4 +1,5 @@
 """The written pages of the checkout as data: their text, their links, the commands that they show."""
+
 from __future__ import annotations
 
 import re
@@ -8,6 +9,9 @@ from pathlib import Path, PurePosixPath
 import project_tree as tree
 
 ROOT = tree.ROOT
+
+TARGETS_OF_TOMORROW = {"golden"}
+"""Targets of make that pages may name before the Makefile has them."""
 
 
 def pages() -> list[str]:
