@@ -4,6 +4,7 @@ This file differentiates parallel kernels with loops whose bounds are known at r
 `compiler/ad/` and shares no code with it. Read it from top to bottom: a small language, its interpreter, the reverse
 transform, which turns a kernel into a kernel, and a check by dual numbers and finite differences.
 """
+
 from __future__ import annotations
 
 import ast

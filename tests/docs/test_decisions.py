@@ -1,4 +1,5 @@
 """docs/decisions: numbers are unique, records begin with status and date, and the index lists them all."""
+
 from __future__ import annotations
 
 import re

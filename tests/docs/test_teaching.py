@@ -1,4 +1,5 @@
 """docs/teaching/reverse_mode.py runs, needs NumPy alone, differentiates other kernels too, and notices mistakes."""
+
 from __future__ import annotations
 
 import ast
