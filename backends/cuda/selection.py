@@ -39,7 +39,7 @@ def gate_of(task: Task) -> Selection | None:
 
 DEAR = 200
 """Cost of a gated body, in additions, from which a task without adstacks runs by chunks: ten times what an iteration
-takes longer by that where all pass, in instructions (docs/decisions/compaction_in_blocks.md)."""
+takes longer by that where all pass, in instructions (docs/decisions/0015-compaction-in-blocks.md)."""
 
 LIGHT = 32
 """Statements that a gate may take to decide, which are written for each round."""

@@ -1,4 +1,6 @@
-"""What rows of a GPU take, by the order of iterations and the length of rows (docs/decisions/ragged_rows_on_gpus.md).
+"""What rows of a GPU take, by the order of iterations and the length of rows.
+
+What follows from it is docs/decisions/0013-ragged-rows-on-gpus.md.
 
     python tests/cuda/row_counts.py            prints the table
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import row_counts
 
-PAGE = Path(__file__).parents[2] / "docs" / "decisions" / "ragged_rows_on_gpus.md"
+PAGE = Path(__file__).parents[2] / "docs" / "decisions" / "0013-ragged-rows-on-gpus.md"
 
 
 def test_the_page_says_what_is_counted() -> None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -172,3 +173,24 @@ def test_every_module_has_one_file() -> None:
     files = [path for path in tree.modules().values()]
     assert len(files) == len(set(files))
     assert Path(tree.modules()["stackgrad.compiler.ir.walk"]) == tree.ROOT / "compiler/ir/walk.py"
+
+
+SHOWN_EXACTLY = (
+    "compiler.errors", "compiler.ir", "reference.scalar", "compiler.frontend", "compiler.passes", "compiler.ad",
+    "compiler.sizing", "backends.base", "reference", "harness.oracles",
+)  # fmt: skip
+"""Rows of the table in ARCHITECTURE.md that say all there is; the others sum up several layers of ci/layers.toml."""
+
+
+def test_the_table_of_layers_says_what_is_enforced() -> None:
+    text = (tree.ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \| (.*) \|$", text, re.MULTILINE)
+    quoted = re.compile(r"`(.*?)`")
+    shown = {name: set(quoted.findall(imports)) for names, imports in rows for name in quoted.findall(names)}
+    layers = load_layers()
+    for layer in SHOWN_EXACTLY:
+        assert shown[layer] | {"compiler.errors"} == {*layers[layer], "compiler.errors"}, layer
+    assert "compiler.ad" not in layers["backends"] and "compiler.driver" in layers["backends.launcher"]
+    public = {"math", "session", "fields"}
+    above = {name for name, allowed in layers.items() if name.startswith("harness.") and public & set(allowed)}
+    assert all(f"`{name}`" in text for name in above)

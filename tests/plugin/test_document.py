@@ -54,3 +54,9 @@ def test_the_executor_is_the_one_that_is_tested():
 def test_the_mutants_are_listed():
     listed = re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", TEXT, re.MULTILINE)
     assert dict(listed) == {mutant.name: mutant.description for mutant in MUTANTS.values()}
+
+
+def test_the_reason_for_an_absent_backend_is_one_that_is_given():
+    shown = re.findall(r"absent: (.*?)\.*$", TEXT, re.MULTILINE)
+    driver = (Path(__file__).parents[2] / "backends/cuda/nvidia.py").read_text(encoding="utf-8")
+    assert shown and all(reason.rstrip(": ") in driver for reason in shown)

@@ -3,7 +3,7 @@
 INLINED maps an operation's name to a function that writes its code: free of branches but for arguments far outside
 the range that the code is made for, which libm computes lane by lane (guard.py). No lane's result depends on another
 lane, and the code for one lane gives the same bits as the code for many. Arithmetic inside carries no fast-math flags.
-docs/decisions/inlined_functions.md states errors and times.
+docs/decisions/0004-inlined-functions.md states errors and times.
 """
 from __future__ import annotations
 

@@ -1,0 +1,77 @@
+"""The written pages of the checkout as data: their text, their links, the commands that they show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import project_tree as tree
+
+ROOT = tree.ROOT
+
+
+def pages() -> list[str]:
+    """Every Markdown file of the project, from the root of the checkout."""
+    return [name for path in tree.project_files() if (name := tree.relative(path)).endswith(".md")]
+
+
+def text_of(page: str) -> str:
+    """The text of a page."""
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def without_blocks(text: str) -> str:
+    """A text without its fenced blocks, which are code."""
+    return re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def links(page: str, text: str) -> Iterator[tuple[str, str]]:
+    """Target, from the root of the checkout, and anchor of each link to a file; addresses of the web are left out."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_blocks(text)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        yield (_joined(page, path) if path else page), anchor
+
+
+def _joined(page: str, path: str) -> str:
+    parts: list[str] = list(PurePosixPath(page).parent.parts)
+    for part in PurePosixPath(path).parts:
+        if part == ".." and parts:
+            parts.pop()
+        else:
+            parts.append(part)
+    return "/".join(parts)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that headings of a page have on the usual hosts."""
+    headings = re.findall(r"^#+ (.*)$", without_blocks(text), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def commands(text: str) -> Iterator[str]:
+    """Each line of the blocks that are marked `sh`, without comments."""
+    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        for line in block.splitlines():
+            command = re.sub(r"(^|\s)#.*", "", line).strip()
+            if command:
+                yield command
+
+
+def reachable(start: str, known: set[str]) -> set[str]:
+    """Files that links lead to, over any number of pages. A link to a folder leads to all its files but pages."""
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        page = waiting.pop()
+        if page in found:
+            continue
+        found.add(page)
+        if not page.endswith(".md"):
+            continue
+        for target, _ in links(page, text_of(page)):
+            inside = [name for name in known if Path(name).parent.as_posix() == target and not name.endswith(".md")]
+            waiting += [target, *inside] if target in known else inside
+    return found
