@@ -91,7 +91,8 @@ COMPARED = {
         "if %9 { %10: f64 = load x[%7] }",
         ["load x [0]"]),
     "a position of fewer": ('%6: i32 = within %2, %5, ""', ["within 6 [0]"]),
-    "a position below zero": ('%6: i32 = sub %2, %3 %7: i32 = shape x, 0 %8: i32 = within %6, %7, ""', ["within 8 [0]"]),
+    "a position below zero": (
+        '%6: i32 = sub %2, %3 %7: i32 = shape x, 0 %8: i32 = within %6, %7, ""', ["within 8 [0]"]),
     "a position among what may have wrapped": (
         '%6: i32 = add %5, %3 for %7: i32 in %1 .. %5 { %8: i32 = within %7, %6, "" }', ["within 8 [0]"]),
     "one axis of two": (
