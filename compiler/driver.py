@@ -20,6 +20,7 @@ from .ir.verify import verify
 from .ir.walk import renumber, walk_kernel
 from .passes.common_subexpressions import common_subexpressions
 from .passes.dead_code import remove_dead_code
+from .passes.drop_checks import drop_checks
 from .passes.fold_constants import fold_constants
 from .passes.lower_exits import lower_exits
 from .passes.number_draws import number_draws
@@ -67,6 +68,7 @@ TIDY: list[tuple[str, Pass]] = [
     ("rewrite_versions", rewrite_versions),
     ("fold_constants", fold_constants),
     ("simplify", simplify),
+    ("drop_checks", drop_checks),
     ("common_subexpressions", common_subexpressions),
     ("remove_dead_code", remove_dead_code),
 ]
@@ -76,6 +78,7 @@ FORWARD: list[tuple[str, Pass]] = [
     ("split_tasks", split_tasks),
     ("fold_constants", fold_constants),
     ("simplify", simplify),
+    ("drop_checks", drop_checks),
     ("common_subexpressions", common_subexpressions),
     ("remove_dead_code", remove_dead_code),
 ]

@@ -15,7 +15,7 @@ from ..compiler.errors import (
     StackgradError,
 )
 from ..compiler.ir.nodes import Kernel, Stmt
-from ..compiler.ir.printer import print_statement
+from ..compiler.ir.printer import headline
 
 
 class EmptyStack(StackgradError):
@@ -45,6 +45,6 @@ class Place:
 
 def trap(kind: type[StackgradError], place: Place, stmt: Stmt, reason: str, cure: str = "") -> StackgradError:
     """The exception, to be raised: source line if the kernel has one, iteration, statement, reason and cure."""
-    head = print_statement(stmt).splitlines()[0]
+    head = headline(stmt)
     text = f"{reason}\n    at `{head}` of {place}"
     return kind(Diagnostic(text, cure, place.kernel.span(stmt.loc)).render())

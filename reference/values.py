@@ -5,9 +5,9 @@ import sys
 
 import numpy as np
 
-from ..compiler.errors import DivisionByZero, KernelAssertionError
+from ..compiler.errors import CURE_OF_INDEX, DivisionByZero, KernelAssertionError, OutOfBounds
 from ..compiler.ir import nodes as n
-from ..compiler.ir.texts import printed
+from ..compiler.ir.texts import about, printed
 from .frame import Frame, number
 from .machine import RUN, Machine, at
 from .random import uniform
@@ -44,6 +44,15 @@ def _op(m: Machine, s: n.Op, f: Frame) -> Frame:
 @RUN.row(n.Cast)
 def _cast(m: Machine, s: n.Cast, f: Frame) -> Frame:
     f.values[s.result.id] = convert(f.value(s.arg), s.arg.type, s.result.type)
+    return f
+
+
+@RUN.row(n.Within)
+def _within(m: Machine, s: n.Within, f: Frame) -> Frame:
+    index, extent = f.value(s.index), f.value(s.extent)
+    if np.any(bad := (index < 0) | (index >= extent)):
+        m.check(OutOfBounds, s, f, bad, lambda p: about(s.message, at(index, p), at(extent, p)), CURE_OF_INDEX)
+    f.values[s.result.id] = index
     return f
 
 

@@ -29,7 +29,7 @@ KERNELS = ("three_fields", "sin_recurrence", "gated_nested", "csr_gather", "tria
 PASSES = (
     "split_tasks", "lower_exits", "rewrite_versions", "fold_constants", "simplify", "common_subexpressions",
     "remove_dead_code", "promote_elements", "number_loops", "reverse", "count_stacks",
-    "number_draws", "serialise_products",
+    "number_draws", "serialise_products", "drop_checks",
 )  # fmt: skip
 """Names of the pipeline of the gradient, with the reverse transform and the counting kernel. Append only."""
 

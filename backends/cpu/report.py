@@ -17,7 +17,8 @@ from ...compiler.errors import (
 from ...compiler.ir import nodes as n
 from ...compiler.ir.names import shown
 from ...compiler.ir.nodes import Kernel
-from ...compiler.ir.printer import print_statement
+from ...compiler.ir.printer import headline
+from ...compiler.ir.texts import about
 from ...compiler.ir.walk import walk
 from ...compiler.passes.lockstep import lockstep
 from ..llvm.emit import Site
@@ -35,7 +36,7 @@ def exception(
     if site.kind in ("overflow", "room"):
         site = _overflowed(kernel, site, first, stacks)
     kind, reason, cure = _WORDING[site.kind](site, first, second, stacks)
-    head = print_statement(site.stmt).splitlines()[0]
+    head = headline(site.stmt)
     text = f"{reason}\n    at `{head}` of kernel {kernel.name}, task {site.task}"
     return kind(Diagnostic(text, cure, kernel.span(site.stmt.loc)).render())
 
@@ -44,6 +45,8 @@ _Wording = tuple[type[StackgradError], str, str]
 
 
 def _index(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
+    if isinstance(site.stmt, n.Within):
+        return OutOfBounds, about(site.stmt.message, _number(site.stmt.index, first), second), CURE_OF_INDEX
     array, value = shown(site.stmt.array), site.stmt.indices[site.axis]  # type: ignore[attr-defined]
     reason = f"index {_number(value, first)} is outside axis {site.axis} of {array}, which has {second} elements"
     return OutOfBounds, reason, CURE_OF_INDEX

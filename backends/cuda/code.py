@@ -133,7 +133,7 @@ def _copies(m: ModuleState, task: Task) -> int:
 
 
 _STRAIGHT = (
-    n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Load, n.Store, n.Atomic, n.Local, n.Get, n.Set,
+    n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Within, n.Load, n.Store, n.Atomic, n.Local, n.Get, n.Set,
 )  # fmt: skip
 
 

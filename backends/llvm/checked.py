@@ -4,7 +4,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from ...compiler.ir.nodes import For, GetElement, SetElement, Task
-from ...compiler.passes.index_checks import Access, IndexChecks, LoopCheck, index_checks
+from ...compiler.passes import index_checks as passes
+from ...compiler.passes.index_checks import IndexChecks, LoopCheck, index_checks
 from ..base import Options
 from . import ir
 
@@ -40,7 +41,7 @@ class Checked:
     deferred: Deferred | None = None
     """Where ends of the launch are put off: what they are."""
 
-    def checked_axes(self, stmt: Access) -> Collection[int]:
+    def checked_axes(self, stmt: passes.Checked) -> Collection[int]:
         """Axes of an access whose index is compared with the extent where the access stands."""
         return self.checks.of(stmt)
 

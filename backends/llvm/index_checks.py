@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from ...compiler.ir import nodes as n
-from ...compiler.passes.index_checks import Access
+from ...compiler.passes.index_checks import Checked, LoopCheck
 from . import ir
 from .checked import Deferred
 from .emit import Emitter
@@ -27,7 +27,7 @@ def is_outside(b: Any, index: ir.Value, extent: ir.Value) -> ir.Value:
     return outside
 
 
-def compare_where_needed(e: Any, stmt: Access, compare: Callable[[Sequence[int]], None]) -> None:
+def compare_where_needed(e: Any, stmt: Checked, compare: Callable[[Sequence[int]], None]) -> None:
     """Emit compare(axes) for the axes of an access that are not proved to be inside.
 
     What extents and arguments can make needless stands behind one condition for the whole function. e: an emitter of
@@ -44,7 +44,7 @@ def compare_where_needed(e: Any, stmt: Access, compare: Callable[[Sequence[int]]
 
 
 def check_indices(
-    e: Any, stmt: Access, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf
+    e: Any, stmt: Checked, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf
 ) -> ir.Value | None:  # fmt: skip
     """End the launch where an index of an access is outside its axis. e: an emitter of either generator.
 
@@ -64,7 +64,7 @@ def check_indices(
 
 
 def _put_off(
-    e: Any, stmt: Access, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf
+    e: Any, stmt: Checked, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf
 ) -> ir.Value | None:  # fmt: skip
     """Compare without a branch, so that accesses stay on their way together; what ends the launch is put off."""
     found: ir.Value | None = None
@@ -79,7 +79,7 @@ def _put_off(
     return found
 
 
-def check_number(e: Emitter, stmt: Access, number: ir.Value, extents: list[ir.Value]) -> ir.Value | None:
+def check_number(e: Emitter, stmt: Checked, number: ir.Value, extents: list[ir.Value]) -> ir.Value | None:
     """The same for an element whose row-major number is that of the iteration: only the first axis may be too short."""
     if not e.checked_axes(stmt):
         return None
@@ -108,6 +108,26 @@ def end_deferred(e: Any, ends: Deferred) -> None:
             end()
 
 
+def limit_of(e: Any, stmt: n.Within) -> ir.Value:
+    """The extent of a `within` in 64 bits, or a vector of them. A negative one has nothing inside, as 0 has."""
+    return not_negative(e, e.index(stmt.extent))
+
+
+def not_negative(e: Any, number: ir.Value) -> ir.Value:
+    """A number of 64 bits, or 0 in the place of a negative one."""
+    zero = e.const(number, 0)
+    found: ir.Value = e.b.select(e.b.icmp_signed("<", number, zero), zero, number)
+    return found
+
+
+def extent_before(e: Any, check: LoopCheck) -> ir.Value:
+    """What is compared with before a loop."""
+    if check.extent is not None:
+        return not_negative(e, value_of(e, check.extent))
+    assert not isinstance(check.stmt, n.Within)
+    return extent_of(e, check.stmt.array, check.axis)
+
+
 def check_before_loop(e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value) -> None:
     """End the launch if the first or the last trip of a loop would have an index outside its axis.
 
@@ -115,7 +135,7 @@ def check_before_loop(e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value)
     """
     b = e.b
     for check in e.checks_before(loop):
-        extent = extent_of(e, check.stmt.array, check.axis)
+        extent = extent_before(e, check)
         first = sum_of(e, value_of(e, check.rest), b.mul(begin, const(I64, check.coefficient)))
         moved = b.mul(b.sub(count, const(I64, 1)), const(I64, check.coefficient * loop.step))
         runs = b.icmp_unsigned("!=", count, const(I64, 0))

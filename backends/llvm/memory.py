@@ -12,7 +12,7 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.types import Scalar
 from . import atomics, ir
 from .emit import Emitter, Variable
-from .index_checks import check_indices, check_number
+from .index_checks import check_indices, check_number, limit_of
 from .statements import LOWER, from_memory, to_memory
 from .types import I1, I8, I64, VOID, const, memory_type, value_type
 
@@ -41,9 +41,25 @@ def _instead(e: Emitter, stray: ir.Value | None, place: ir.Value) -> ir.Value:
     """The place, or where the index is outside a word that may be read: the launch ends before what it holds counts."""
     if stray is None:
         return place
+    _note(e, stray)
+    return e.b.select(stray, e.slot_address(e.m.layout.halted_at), place)
+
+
+def _note(e: Emitter, stray: ir.Value) -> None:
+    """Of a function that ends no launch."""
     if e.strayed is not None:
         e.b.store(e.b.or_(e.b.load(e.strayed, I1), stray), e.strayed)
-    return e.b.select(stray, e.slot_address(e.m.layout.halted_at), place)
+
+
+@LOWER.row(n.Within)
+def _within(e: Emitter, stmt: n.Within) -> None:
+    if e.checked_axes(stmt):
+        stray = check_indices(e, stmt, [e.index(stmt.index)], [limit_of(e, stmt)], e.flow.trap_if)
+        if stray is not None:
+            _note(e, stray)
+    e.values[stmt.result] = e.operand(stmt.index)
+    if stmt.index in e.index_numbers:
+        e.index_numbers[stmt.result] = e.index_numbers[stmt.index]
 
 
 @LOWER.row(n.Load)

@@ -41,7 +41,7 @@ _ORDINARY: dict[type[Stmt], float] = {
 }  # fmt: skip
 
 
-_PURE = (n.Op, n.Cast, n.BitCast, n.Load)
+_PURE = (n.Op, n.Cast, n.BitCast, n.Within, n.Load)
 """What gives all lanes one value where its operands are alike."""
 
 

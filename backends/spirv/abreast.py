@@ -27,7 +27,7 @@ ABREAST = 4
 MOST = 16
 """Statements of a body, at most."""
 
-_STRAIGHT = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Load, n.Store, n.Atomic)
+_STRAIGHT = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Within, n.Load, n.Store, n.Atomic)
 
 
 def fits(e: Emitter, body: Block) -> bool:
@@ -54,7 +54,7 @@ def lower_abreast(e: Emitter, body: Block, places: list[ir.Value], start: Callab
         start(place)
         copies.append((e.iteration, e.values))
     for stmt in body:
-        reads_together = isinstance(stmt, n.Load) and e.m.bindings is None
+        reads_together = isinstance(stmt, n.Within) or isinstance(stmt, n.Load) and e.m.bindings is None
         ends: Deferred = []
         e.deferred = ends if reads_together else None
         for e.iteration, e.values in copies:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...compiler.ir import nodes as n
 from ...compiler.ir.types import Scalar
 from ..llvm import ir
-from ..llvm.index_checks import check_indices
+from ..llvm.index_checks import check_indices, limit_of
 from ..llvm.types import memory_type, value_type
 from . import access, atomics
 from . import opcodes as op
@@ -33,6 +33,13 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
     offset = b.mul(linear, e.word(array.type.dtype.size))
     place = b.add(e.address_of_array(stmt.array), offset)
     return place if stray is None else b.select(stray, e.block, place), array.type.dtype
+
+
+@LOWER.row(n.Within)
+def _within(e: Emitter, stmt: n.Within) -> None:
+    if e.checked_axes(stmt):
+        check_indices(e, stmt, [e.index(stmt.index)], [limit_of(e, stmt)], e.trap_if)
+    e.values[stmt.result] = e.operand(stmt.index)
 
 
 @LOWER.row(n.Load)

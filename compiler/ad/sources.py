@@ -19,7 +19,7 @@ from .elements import Elements, Place
 from .policies import Policy
 from .structure import Path, Structure
 
-RECOMPUTED = (n.Op, n.Cast, n.BitCast)
+RECOMPUTED = (n.Op, n.Cast, n.BitCast, n.Within)
 FREE = (n.Const, n.Arg, n.Shape)
 LOAD = 4
 """Cost of a load, in additions."""

@@ -36,7 +36,7 @@ REVERSE: Table[type[Stmt], Handler] = Table(
     }
     | {
         cls: "has no derivative"
-        for cls in (n.Const, n.Arg, n.Shape, n.BitCast, n.Random, n.Assert, n.Print, n.LocalArray)
+        for cls in (n.Const, n.Arg, n.Shape, n.BitCast, n.Within, n.Random, n.Assert, n.Print, n.LocalArray)
     },
 )  # fmt: skip
 

@@ -22,7 +22,7 @@ TANGENT: Table[type[Stmt], Handler] = Table("tangent", n.STATEMENTS.values())
 
 
 @TANGENT.row(
-    n.Const, n.Arg, n.Shape, n.BitCast, n.Random, n.Break, n.Continue, n.Return, n.Assert, n.Print,
+    n.Const, n.Arg, n.Shape, n.BitCast, n.Within, n.Random, n.Break, n.Continue, n.Return, n.Assert, n.Print,
 )  # fmt: skip
 def _constant(s: TangentSweep, stmt: Stmt) -> None:
     """No tangent: constants, bits, draws; jumps and effects that look at primals alone."""

@@ -20,7 +20,7 @@ from ..ir.depth import EXPRESSIONS as DEEPEST
 from ..ir.depth import NESTING
 from ..ir.nodes import Stmt, Task, Value
 from ..ir.table import Table
-from ..ir.types import Scalar, u1
+from ..ir.types import Scalar, i32, u1
 from . import infer
 from .captures import Captures
 from .diagnostics import Diagnostics, Poisoned, Problem, mistyped, syntax, unsupported
@@ -315,6 +315,13 @@ class Tracer:
         if found is not None and found < 0:
             raise mistyped(f"the index {found} is negative; indices do not count from the end", "write `n - 1`")
         return self.value(operand, infer.index_type(dtype))
+
+    def within(self, index: Value, extent: int | Value, message: str) -> Value:
+        """The index, of which the launch makes sure that it is below the extent, and not negative."""
+        if not self.options.bounds:
+            return index
+        limit = extent if isinstance(extent, Value) else self.builder.const(extent, i32)
+        return self.builder.within(index, limit, message)
 
     def items(self, operand: Operand) -> tuple[Operand, ...] | None:
         """The parts of a tuple known at compile time, or None if it is none."""

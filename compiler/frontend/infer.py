@@ -22,11 +22,12 @@ from .operands import MatrixValue, Number, Operand, Static, StructValue, describ
 
 @dataclass(frozen=True)
 class FrontendOptions:
-    """Types that literals and `int()`, `float()` take. debug is for the passes that follow."""
+    """Types that literals and `int()`, `float()` take. debug: asserts are added. bounds: positions are compared."""
 
     default_fp: Scalar = f32
     default_ip: Scalar = i32
     debug: bool = False
+    bounds: bool = True
 
 
 def literal_type(value: Number, options: FrontendOptions) -> Scalar:

@@ -4,8 +4,8 @@
     w[j] = x                                   set_element w[j if 0 <= j < 16 else 16], x
 
 An index known at launch only picks among scalar locals by one select for each entry; beyond FEW of them memory is
-cheaper. An index outside means the same in both: a read gives the first candidate, a write changes nothing. So the
-array has one element more, which takes such writes.
+cheaper. An index outside ends the launch; where checks are switched off it means the same in both: a read gives the
+first candidate, a write changes nothing. So the array has one element more, which takes such writes.
 """
 from __future__ import annotations
 

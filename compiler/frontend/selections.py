@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..ir import nodes as n
 from ..ir.nodes import Value
+from ..ir.texts import EXTENT, INDEX
 from ..ir.types import i32
 from .context import Tracer, unpoisoned
 from .conversions import unified
@@ -52,7 +52,7 @@ class Selection:
 def select(t: Tracer, shape: tuple[int, ...], node: ast.expr, text: str, checked: bool) -> Selection:
     """The entries that an index means. Missing axes count as `:`.
 
-    checked: in debug mode, assert that positions known at launch only are inside. Raises KernelTypeError for constant
+    checked: the launch ends where a position known at launch only is outside. Raises KernelTypeError for constant
     positions outside.
     """
     keys = _keys(t, node)
@@ -61,7 +61,7 @@ def select(t: Tracer, shape: tuple[int, ...], node: ast.expr, text: str, checked
                        f" with {len(keys)}", f"write `v[{', '.join('ij'[: len(shape)])}]`")  # fmt: skip
     keys += [(slice(None), node)] * (len(shape) - len(keys))
     return Selection(tuple(
-        _pick(t, extent, key, at, shape, text if checked else "") for extent, (key, at) in zip(shape, keys)
+        _pick(t, axis, key, at, shape, text if checked else "") for axis, (key, at) in enumerate(keys)
     ))  # fmt: skip
 
 
@@ -90,7 +90,8 @@ def _slice(t: Tracer, node: ast.Slice) -> slice:
     return slice(*ends)
 
 
-def _pick(t: Tracer, extent: int, key: Operand | slice, node: ast.expr, shape: tuple[int, ...], text: str) -> Pick:
+def _pick(t: Tracer, axis: int, key: Operand | slice, node: ast.expr, shape: tuple[int, ...], text: str) -> Pick:
+    extent = shape[axis]
     if isinstance(key, slice):
         positions = tuple(range(extent)[key])
         if not positions:
@@ -98,7 +99,7 @@ def _pick(t: Tracer, extent: int, key: Operand | slice, node: ast.expr, shape: t
         return Pick(positions, True)
     found = integer(key)
     if found is None:
-        return Pick((_dynamic(t, extent, unpoisoned(key), node, text),), False)
+        return Pick((_dynamic(t, axis, unpoisoned(key), node, shape, text),), False)
     if not 0 <= found < extent:
         negative = "; indices do not count from the end" if found < 0 else ""
         raise mistyped(f"the index {found} is outside of {shape_text(shape)}{negative}",
@@ -106,18 +107,16 @@ def _pick(t: Tracer, extent: int, key: Operand | slice, node: ast.expr, shape: t
     return Pick((found,), False)
 
 
-def _dynamic(t: Tracer, extent: int, key: Operand, node: ast.expr, text: str) -> Value:
+def _dynamic(t: Tracer, axis: int, key: Operand, node: ast.expr, shape: tuple[int, ...], text: str) -> Value:
     try:
         index = t.index(key)
     except Problem as problem:
         problem.node = problem.node or node
         raise
-    if text and t.options.debug:
-        low = t.builder.op("cmp_ge", index, t.builder.const(0, index.type))
-        high = t.builder.op("cmp_lt", index, t.builder.const(extent, index.type))
-        message = f"the index of {text} is outside 0 to {extent - 1}"
-        t.builder.emit(n.Assert(t.builder.op("logical_and", low, high), message, loc=t.builder.loc))
-    return index
+    if not text:
+        return index
+    where = text if len(shape) == 1 else f"axis {axis} of {text}"
+    return t.within(index, shape[axis], f"index {INDEX} is outside {where}, which has {EXTENT} entries")
 
 
 # ---- swizzles -----------------------------------------------------------------------------------------------------
@@ -184,7 +183,7 @@ def candidates_of(
 
 
 def choose(t: Tracer, entries: Sequence[Operand], index: Value) -> Value:
-    """entries[index]; the first entry if the index is outside."""
+    """entries[index]; the first entry if the index is outside, which only `bounds="off"` lets pass."""
     values = unified(t, (len(entries),), entries).items
     made = t.value(values[0])
     for k, entry in enumerate(values[1:], 1):

@@ -4,7 +4,8 @@
     v[a:b]          v.subview(a, b - a): the same array from v.offset + a on
 
 Invariant: a view exists while a kernel is traced and no longer. The IR has plain indices into the array, so that no
-pass, derivative rule or executor learns of views; debug mode asserts that each index is one of the view.
+pass, derivative rule or executor learns of views; what a launch alone tells, that an index is one of the view and the
+view a part of its array, is a `within` on the way to the element.
 """
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeGuard
 
-from ..ir.nodes import Assert, Value
+from ..ir.nodes import Value
+from ..ir.texts import EXTENT, INDEX
 from ..ir.types import Scalar, promote
 from . import infer
 from .aggregates import ViewType, find_type
@@ -24,7 +26,7 @@ from .context import Tracer
 from .diagnostics import Problem, mistyped, suggestion, syntax
 from .members import LaunchValue
 from .memory import Place, element_of, load
-from .operands import Intrinsic, Operand, Pack, ShapeOf, Static, describe, integer, number
+from .operands import Intrinsic, Operand, Pack, ShapeOf, Static, describe, integer
 from .protocols import AnyField, LaunchShape, View, is_any_field, is_matrix_field, is_struct_field
 
 FieldAttribute = Callable[[Tracer, AnyField, str, str], Operand]
@@ -77,6 +79,10 @@ def _whole(t: Tracer, operand: Operand, what: str, node: ast.expr) -> int | Valu
     return found
 
 
+def _operand(number: int | Value) -> Operand:
+    return Static(number) if isinstance(number, int) else number
+
+
 def _combined(t: Tracer, op: str, left: Operand | int, right: Operand | int) -> int | Value:
     """left + right or left - right ("add", "sub"), folded if both are known."""
     left, right = (Static(x) if isinstance(x, int) else x for x in (left, right))
@@ -96,16 +102,6 @@ def _index_type(t: Tracer, *operands: Operand) -> Scalar:
     return types[0] if len(types) == 1 else promote(*types)
 
 
-def _assert_order(t: Tracer, low: Operand | int, high: Operand | int, strict: bool, message: str) -> None:
-    """In debug mode, assert low < high (strict) or low <= high, unless that is known."""
-    low, high = (Static(x) if isinstance(x, int) else x for x in (low, high))
-    if not t.options.debug or number(low) is not None and number(high) is not None:
-        return
-    dtype = _index_type(t, low, high)
-    holds = t.builder.op("cmp_lt" if strict else "cmp_le", t.value(low, dtype), t.value(high, dtype))
-    t.builder.emit(Assert(holds, message, loc=t.builder.loc))
-
-
 # ---- making ---------------------------------------------------------------------------------------------------------
 
 
@@ -122,8 +118,8 @@ def _construct(name: str, t: Tracer, node: ast.Call) -> Operand:
                        "index the array itself, or reshape it", node)  # fmt: skip
     first = _whole(t, offset, "the offset of a view", node)
     extent = _whole(t, size, "the size of a view", node)
-    _check_inside(t, first, extent, _length(t, arr), f"`{arr.hint}`", node)
-    return Static(View(arr.value, first, extent), arr.hint)
+    begin = _inside(t, first, extent, _length(t, arr), f"`{arr.hint}`", node)
+    return Static(View(arr.value, begin, extent), arr.hint)
 
 
 CONSTRUCTORS["BufferView"] = _construct
@@ -134,18 +130,22 @@ def _length(t: Tracer, arr: Static) -> Operand:
     return t.extent(ShapeOf(arr.value, arr.hint), 0) if isinstance(shape, LaunchShape) else Static(shape[0])
 
 
-def _check_inside(
+def _inside(
     t: Tracer, first: int | Value, extent: int | Value, length: Operand, what: str, node: ast.expr
-) -> None:
-    """The elements from `first` on, `extent` of them, are among `length`: now if all is known, else in debug mode."""
-    end, whole = _combined(t, "add", first, extent), integer(length)
-    if isinstance(end, int) and whole is not None and end > whole:
-        raise mistyped(f"the view of {extent} elements from {first} on ends beyond {what}, which has {whole}",
-                       "make it smaller", node)  # fmt: skip
-    text = f"the view `{ast.unparse(node)}` "
-    _assert_order(t, 0, first, False, text + f"begins before {what}")
-    _assert_order(t, 0, extent, False, text + "has a negative size")
-    _assert_order(t, end, length, False, text + f"ends beyond {what}: make it smaller")
+) -> int | Value:
+    """The first of a view's elements, which are among `length`: now if all is known, else when one is accessed."""
+    whole = integer(length)
+    if isinstance(first, int) and isinstance(extent, int) and whole is not None:
+        if first + extent > whole:
+            raise mistyped(f"the view of {extent} elements from {first} on ends beyond {what}, which has {whole}",
+                           "make it smaller", node)  # fmt: skip
+        return first
+    if not t.options.bounds:
+        return first
+    room = _combined(t, "add", _operand(_combined(t, "sub", length, _operand(extent))), 1)
+    message = (f"the view `{ast.unparse(node)}` is not inside {what}: it begins at {INDEX}, and one of its size has to"
+               f" begin below {EXTENT}")  # fmt: skip
+    return t.within(t.value(_operand(first)), room, message)
 
 
 def _subview(view: View, hint: str, t: Tracer, node: ast.Call) -> Operand:
@@ -168,8 +168,8 @@ def slice_of(t: Tracer, base: Static, node: ast.Subscript, key: ast.Slice) -> St
 
 
 def _part(t: Tracer, view: View, hint: str, first: int | Value, extent: int | Value, node: ast.expr) -> Static:
-    _check_inside(t, first, extent, size_of(t, view), f"`{hint}`", node)
-    begin = _combined(t, "add", first_of(t, view), first)
+    first = _inside(t, first, extent, size_of(t, view), f"`{hint}`", node)
+    begin = _combined(t, "add", first_of(t, view), _operand(first))
     return Static(View(view.base, begin, extent, view.hint), hint)
 
 
@@ -217,9 +217,9 @@ def element(t: Tracer, base: Static, indices: list[tuple[Operand, ast.expr]], no
     if isinstance(index, int) and known is not None and index >= known:
         raise mistyped(f"the index {index} is outside the view `{base.hint}`, which has {known} elements",
                        f"use an index from 0 to {known - 1}" if known else "give the view elements", at)  # fmt: skip
-    message = f"the index of `{text}` is outside the view; loop over `range({base.hint}.size)`"
-    _assert_order(t, 0, index, False, message)
-    _assert_order(t, index, size, True, message)
+    if isinstance(index, Value) or known is None:
+        message = f"index {INDEX} is outside the view `{base.hint}`, which has {EXTENT} elements"
+        index = t.within(t.value(_operand(index)), t.value(size), message)
     return element_of(t, view.base, view.hint or base.hint, (_element_number(t, view, index),), text)
 
 

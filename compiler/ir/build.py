@@ -72,6 +72,11 @@ class Builder:
         self.emit(n.Shape(out, array, axis, loc=self.loc))
         return out
 
+    def within(self, index: Value, extent: Value, message: str) -> Value:
+        out = self.fresh(index.type)
+        self.emit(n.Within(out, index, extent, message, loc=self.loc))
+        return out
+
     def op(self, name: str, *args: Value) -> Value:
         """A scalar operation; the operand types must fit the row of OPS."""
         dtype = result_type(name, tuple(a.type for a in args))

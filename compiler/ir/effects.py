@@ -50,6 +50,7 @@ EFFECTS.update({cls: Effect() for cls in (n.Const, n.Arg, n.Shape, n.Cast, n.Bit
 EFFECTS.update({cls: Effect(jumps=True) for cls in (n.Break, n.Continue, n.Return)})
 EFFECTS.update({
     n.Op: Effect(traps=True),
+    n.Within: Effect(traps=True),
     n.Random: Effect(observable=True),  # draws are numbered in order of execution: a missing one renames the rest
     n.Load: Effect(reads=_ARRAY, traps=True),
     n.Store: Effect(writes=_ARRAY, traps=True),

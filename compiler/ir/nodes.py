@@ -143,6 +143,17 @@ class BitCast(Stmt):
 
 
 @statement
+class Within(Stmt):
+    """The index itself: one that is not from 0 to `extent` - 1 ends the launch with the message, see `texts.about`."""
+
+    FORM = "{result} = within {index}, {extent}, {message}"
+    result: Value = result()
+    index: Value = operand()
+    extent: Value = operand()
+    message: str
+
+
+@statement
 class Random(Stmt):
     """A uniform draw: reals in [0, 1), integers over all bits. Counter-based; see docs/ir.md.
 

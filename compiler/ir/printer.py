@@ -8,7 +8,7 @@ import json
 
 from . import form
 from .depth import deep
-from .nodes import Block, Const, Kernel, Stmt, Task, Value
+from .nodes import Block, Const, Kernel, Stmt, Task, Value, Within
 
 
 @deep
@@ -97,3 +97,9 @@ def _definition(value: Value) -> str:
 
 def _use(value: Value) -> str:
     return f"%{value.id}"
+
+
+def headline(stmt: Stmt) -> str:
+    """The first line of a statement for a message, which itself says what a `within` says."""
+    text = print_statement(stmt).splitlines()[0]
+    return text.partition(', "')[0] if isinstance(stmt, Within) else text

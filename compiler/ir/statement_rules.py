@@ -126,6 +126,13 @@ def _any_type(c: Context, s: n.Cast | n.Random) -> None:
     """Every scalar type casts to every other, and can be drawn."""
 
 
+@RULES.row(n.Within)
+def _within(c: Context, s: n.Within) -> None:
+    _index(c, s.index)
+    check_type(c, s.result, s.index.type, "an index that is inside")
+    c.check(s.extent.type in (i32, i64), f"an extent is i32 or i64, not {s.extent.type}")
+
+
 @RULES.row(n.BitCast)
 def _bit_cast(c: Context, s: n.BitCast) -> None:
     c.check(s.arg.type.bits == s.result.type.bits, f"{s.arg.type} and {s.result.type} differ in width")

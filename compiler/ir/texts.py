@@ -3,6 +3,8 @@
     "x = {}, y = {:.3f}"   a place for each value, with Python's format or, without one, in the shortest form that
                            reads back as the same value of its type
     "...{;}"               no newline at the end
+
+Also what is said of an index that is outside.
 """
 from __future__ import annotations
 
@@ -15,6 +17,15 @@ from .types import Scalar
 PLACE = re.compile(r"\{(:[^{}]*)?\}")
 OPEN_END = "{;}"
 """What a template ends with if its line goes on."""
+
+
+INDEX, EXTENT = "{index}", "{extent}"
+"""What stands in the message of a `within` for the index and for the extent."""
+
+
+def about(message: str, index: int, extent: int) -> str:
+    """What a `within` says of an index outside. A negative extent counts as 0."""
+    return message.replace(INDEX, str(index)).replace(EXTENT, str(max(extent, 0)))
 
 
 def places(template: str) -> list[str]:

@@ -123,7 +123,7 @@ class IndexForms:
         pending = [] if value in self._forms else [value]
         while pending:  # operands first; chains of sums may be longer than the interpreter's stack
             stmt = self.made.get(pending[-1])
-            inputs = operands(stmt) if isinstance(stmt, (n.Op, n.Cast)) else ()
+            inputs = operands(stmt) if isinstance(stmt, (n.Op, n.Cast, n.Within)) else ()
             missing = [v for v in inputs if v not in self._forms]
             if not missing:
                 self._forms[pending[-1]] = self._find(pending[-1])
@@ -141,6 +141,8 @@ class IndexForms:
             return Affine(0, ((("shape", stmt.array, stmt.axis), 1),))
         if isinstance(stmt, n.Cast) and _keeps_value(stmt):
             return self.form(stmt.arg)
+        if isinstance(stmt, n.Within):
+            return self.form(stmt.index)
         if isinstance(stmt, n.Op):
             found = self._op(stmt)
             if found:

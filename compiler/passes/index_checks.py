@@ -7,6 +7,7 @@
       load y[i + 1]    i + 1 < shape(y, 0) is compared; that it is not negative is known
       for j in 0 .. n:
         load a[i, j]   compared once, before the loop: for its first and its last j
+      within %j, %n    proved likewise, %n in the place of the extent
 
 An index is proved by linear inequalities: bounds of the loops around, conditions of the branches around, and indices
 that were looked at before. Invariant: what is proved holds in every execution that has not ended with an error.
@@ -25,6 +26,7 @@ from .affine import Affine, add
 from .index_facts import IndexFacts, Path
 
 Access = n.Load | n.Store | n.Atomic
+Checked = Access | n.Within
 LEAVES = (n.Break, n.Continue, n.Return)
 
 
@@ -32,13 +34,14 @@ LEAVES = (n.Break, n.Continue, n.Return)
 class LoopCheck:
     """An index that a loop's own accesses use in every trip: coefficient * (index of the loop) + rest.
 
-    The symbols of `rest` have one value for all trips.
+    The symbols of `rest` have one value for all trips. extent: of a `within`, that of an array is known by its name.
     """
 
-    stmt: Access
+    stmt: Checked
     axis: int
     coefficient: int
     rest: Affine
+    extent: Affine | None = None
 
 
 Conditions = tuple[tuple[Affine, ...], ...]
@@ -63,12 +66,12 @@ class IndexChecks:
     elements: set[int] = field(default_factory=set)
     loops: dict[int, list[LoopCheck]] = field(default_factory=dict)
 
-    def of(self, stmt: Access) -> frozenset[int]:
+    def of(self, stmt: Checked) -> frozenset[int]:
         """Axes whose index code looks at where the access stands."""
         found = self.axes.get(id(stmt))
         if found is not None:
             return found
-        return frozenset(range(len(stmt.indices))) if self.default else frozenset()
+        return frozenset(range(len(indices_of(stmt)))) if self.default else frozenset()
 
     def where_inside(self) -> IndexChecks:
         """What is left to look at where extents and arguments make all comparisons needless that they can."""
@@ -90,6 +93,11 @@ def index_checks(task: Task, hoist: bool, learns: bool = True) -> IndexChecks:
     return analysis.found
 
 
+def indices_of(stmt: Checked) -> tuple[Value, ...]:
+    """What is compared, axis by axis."""
+    return (stmt.index,) if isinstance(stmt, n.Within) else stmt.indices
+
+
 def primal(array: str) -> str:
     """The array whose extents an array has: adjoints and tangents are of the shape of their primals."""
     while array.endswith((".grad", ".dual")):
@@ -97,8 +105,8 @@ def primal(array: str) -> str:
     return array
 
 
-Key = tuple[str, int, Affine | Value]
-"""(array, axis, index): its form where that is its value as a whole number, else the value itself."""
+Key = tuple[str | Affine | Value, int, Affine | Value]
+"""(array or extent, axis, index): its form where that is its value as a whole number, else the value itself."""
 
 
 class _Analysis:
@@ -140,7 +148,7 @@ class _Analysis:
         """Visit a block; what is known at its end is forgotten by whoever bracketed it."""
         for stmt in body:
             kind = type(stmt)
-            if kind in (n.Load, n.Store, n.Atomic):
+            if kind in (n.Load, n.Store, n.Atomic, n.Within):
                 self._access(stmt)  # type: ignore[arg-type]
             elif kind in (n.GetElement, n.SetElement):
                 self._element(stmt)  # type: ignore[arg-type]
@@ -209,10 +217,10 @@ class _Analysis:
 
     # -- accesses -------------------------------------------------------------------------------------------
 
-    def _access(self, stmt: Access) -> None:
-        if not stmt.indices:
+    def _access(self, stmt: Checked) -> None:
+        if not indices_of(stmt):
             return
-        needed = {axis for axis in range(len(stmt.indices)) if not self._proved(stmt, axis)}
+        needed = {axis for axis in range(len(indices_of(stmt))) if not self._proved(stmt, axis)}
         again = id(stmt) in self.found.axes
         self.found.axes[id(stmt)] = frozenset(needed) | self.found.axes.get(id(stmt), frozenset())
         for axis in needed:
@@ -222,45 +230,52 @@ class _Analysis:
                 self.found.launches[id(stmt), axis] = conditions
             self._looked_at(stmt, axis)
 
-    def _form(self, stmt: Access, axis: int) -> Affine:
-        return self.facts.forms.resolved(self.facts.forms.form(stmt.indices[axis]), self.path)
+    def _form(self, stmt: Checked, axis: int) -> Affine:
+        return self.facts.forms.resolved(self.facts.forms.form(indices_of(stmt)[axis]), self.path)
 
-    def _key(self, stmt: Access, axis: int) -> Key:
-        form, index = self._form(stmt, axis), stmt.indices[axis]
-        return primal(stmt.array), axis, form if self.facts.is_exact(form, index) else index
+    def _extent(self, stmt: Checked, axis: int) -> Affine | None:
+        """The form of what an index is compared with; None if that is no whole number."""
+        if not isinstance(stmt, n.Within):
+            return Affine(0, ((("shape", primal(stmt.array), axis), 1),))
+        form = self.facts.value(stmt.extent)
+        return None if form is None else self.facts.forms.resolved(form, self.path)
 
-    def _proved(self, stmt: Access, axis: int) -> bool:
-        form, array = self._form(stmt, axis), primal(stmt.array)
+    def _key(self, stmt: Checked, axis: int) -> Key:
+        form, index = self._form(stmt, axis), indices_of(stmt)[axis]
+        whose = (self._extent(stmt, axis) or stmt.extent) if isinstance(stmt, n.Within) else primal(stmt.array)
+        return whose, axis, form if self.facts.is_exact(form, index) else index
+
+    def _goals(self, stmt: Checked, axis: int) -> tuple[Affine, ...]:
+        """What must not be negative for the index to be inside; () if that is not known."""
+        extent, index = self._extent(stmt, axis), indices_of(stmt)[axis]
+        if extent is None or index.type not in (i32, i64) or not self.facts.widens_exactly(index):
+            return ()
+        form = self._form(stmt, axis)
+        return form, add(add(extent, Affine(-1)), form, -1)
+
+    def _proved(self, stmt: Checked, axis: int) -> bool:
         if any(path <= self.path for path in self.known.get(self._key(stmt, axis), ())):
             return True
-        if stmt.indices[axis].type not in (i32, i64) or not self.facts.widens_exactly(stmt.indices[axis]):
-            return False
-        room = Affine(-1, ((("shape", array, axis), 1),))
-        return self.facts.holds(form) and self.facts.holds(add(room, form, -1))
+        goals = self._goals(stmt, axis)
+        return bool(goals) and all(map(self.facts.holds, goals))
 
-    def _conditions(self, stmt: Access, axis: int) -> Conditions:
+    def _conditions(self, stmt: Checked, axis: int) -> Conditions:
         """What a launch can find out before any iteration; () if that does not tell."""
-        form, index = self._form(stmt, axis), stmt.indices[axis]
-        if index.type not in (i32, i64) or not self.facts.widens_exactly(index):
-            return ()
-        room = Affine(-1, ((("shape", primal(stmt.array), axis), 1),))
-        found = []
-        for goal in (form, add(room, form, -1)):
-            if not self.facts.holds(goal):
-                found.append(self.facts.residuals(goal))
+        found = [self.facts.residuals(goal) for goal in self._goals(stmt, axis) if not self.facts.holds(goal)]
         return tuple(found) if all(found) else ()
 
-    def _looked_at(self, stmt: Access, axis: int) -> None:
+    def _looked_at(self, stmt: Checked, axis: int) -> None:
         """From here on the index is known to be inside."""
         if not self.learns or isinstance(stmt, n.Atomic) and not self.hoist:
             return
-        form, array, key = self._form(stmt, axis), primal(stmt.array), self._key(stmt, axis)
+        form, key, index = self._form(stmt, axis), self._key(stmt, axis), indices_of(stmt)[axis]
         self.inside.append((key, self.path))
         self.known.setdefault(key, []).append(self.path)
-        index = stmt.indices[axis]
+        extent = self._extent(stmt, axis)
         if self.facts.is_exact(form, index):
             self.facts.learn(form)
-            self.facts.learn(add(Affine(-1, ((("shape", array, axis), 1),)), form, -1))
+            if extent is not None:
+                self.facts.learn(add(add(extent, Affine(-1)), form, -1))
 
     def _element(self, stmt: n.GetElement | n.SetElement) -> None:
         """An access of a local array, whose size is a constant. What holds at every occurrence counts."""
@@ -281,13 +296,15 @@ class _Analysis:
         made = {v for s in walk(loop.body) for v in RESULTS[type(s)](s)} | {loop.index}
         checks: list[LoopCheck] = []
         for stmt in loop.body:
-            if isinstance(stmt, Access):
-                for axis in range(len(stmt.indices)):
-                    form = self.facts.forms.form(stmt.indices[axis])  # of values that are known before the loop
-                    known = self.facts.is_exact(form, stmt.indices[axis]) and _is_fixed(form, made, loop.index)
-                    if known and not self._proved(stmt, axis):
+            if isinstance(stmt, Checked):
+                for axis, index in enumerate(indices_of(stmt)):
+                    form = self.facts.forms.form(index)  # of values that are known before the loop
+                    extent = self.facts.value(stmt.extent) if isinstance(stmt, n.Within) else None
+                    known = self.facts.is_exact(form, index) and _is_fixed(form, made, loop.index)
+                    if known and _may_precede(stmt, extent, made, loop.index) and not self._proved(stmt, axis):
                         c = form.coefficient(loop.index)
-                        checks.append(LoopCheck(stmt, axis, c, form.without(frozenset({loop.index}))))
+                        rest = form.without(frozenset({loop.index}))
+                        checks.append(LoopCheck(stmt, axis, c, rest, extent))
                         self._looked_at(stmt, axis)
             elif isinstance(stmt, LEAVES) or any(isinstance(s, LEAVES) for b in blocks(stmt) for s in walk(b)):
                 break
@@ -298,3 +315,10 @@ class _Analysis:
 def _is_fixed(form: Affine, made: set[Value], index: Value) -> bool:
     """Whether no symbol of a form but the index is of the loop, and each can be computed before it."""
     return all(s == index or isinstance(s, tuple) or isinstance(s, Value) and s not in made for s in form.symbols())
+
+
+def _may_precede(stmt: Checked, extent: Affine | None, made: set[Value], index: Value) -> bool:
+    """Whether the extent is that of an array, or one number for all trips."""
+    if not isinstance(stmt, n.Within):
+        return True
+    return extent is not None and extent.coefficient(index) == 0 and _is_fixed(extent, made, index)

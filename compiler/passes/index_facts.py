@@ -158,6 +158,8 @@ class IndexFacts(Facts):
         stmt = self.forms.made.get(value)
         if isinstance(stmt, n.Cast):
             return self.value(stmt.arg) is not None and self.widens_exactly(stmt.arg)
+        if isinstance(stmt, n.Within):
+            return self.widens_exactly(stmt.index)
         if isinstance(stmt, n.Op) and self.forms.form(value).terms != ((value, 1),):
             return all(self.widens_exactly(v) for v in stmt.args)
         return True

@@ -351,6 +351,7 @@ RANGES.update({
     n.Op: _value(_op),
     n.Cast: _value(_cast),
     n.BitCast: _value(_unknown),
+    n.Within: _value(lambda a, stmt, state: a.of(stmt.index)),
     n.Random: _value(_random),
     n.Load: _value(_unknown),
     n.Store: _nothing,

@@ -116,7 +116,7 @@ class Intervals:
         pending = [] if value in self.known else [value]
         while pending:  # operands first; chains of sums may be longer than the interpreter's stack
             stmt = self.made.get(pending[-1])
-            inputs = operands(stmt) if isinstance(stmt, (n.Op, n.Cast, n.For)) else ()
+            inputs = operands(stmt) if isinstance(stmt, (n.Op, n.Cast, n.Within, n.For)) else ()
             missing = [v for v in inputs if v.type.is_int and v not in self.known]
             if not missing:
                 self.known[pending[-1]] = self._within(pending[-1], self._find(pending[-1]))
@@ -148,6 +148,8 @@ class Intervals:
             return extent, extent
         if isinstance(stmt, n.Cast):
             return self.of(stmt.arg) if stmt.arg.type.is_int else ALL
+        if isinstance(stmt, n.Within):
+            return self.of(stmt.index)
         if isinstance(stmt, n.For) and value == stmt.index:
             return self._index(stmt)
         return self._op(stmt) if isinstance(stmt, n.Op) else ALL

@@ -275,6 +275,7 @@ _VALUES: dict[type[Stmt], Callable[..., Span]] = {
     n.Const: lambda r, t: constant(t), n.Arg: Recogniser.argument, n.Load: Recogniser.load,
     n.Shape: lambda r, t: s.exactly(shape(t.array, t.axis, t.result.type)),
     n.Op: lambda r, t: operation(t, r.spans(t.args), r.state.around),
+    n.Within: lambda r, t: r.span(t.index),
     n.Cast: lambda r, t: cast(r.span(t.arg), t.arg.type, t.result.type, r.state.around),
 }  # fmt: skip
 """Statements whose result may be known."""

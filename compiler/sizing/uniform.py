@@ -19,7 +19,7 @@ from ..ir.nodes import Block, Kernel, Stmt, Task, Value
 from ..ir.types import i64
 from ..ir.walk import changed, next_id, operands, rename_operands, results, walk
 
-PURE = (n.Const, n.Arg, n.Shape, n.Load, n.Op, n.Cast)
+PURE = (n.Const, n.Arg, n.Shape, n.Load, n.Op, n.Cast, n.Within)
 """What a block of bounds may be made of to be repeated."""
 
 

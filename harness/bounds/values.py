@@ -72,6 +72,15 @@ def _truncated(x: Vector, e: Vector, s: n.Cast) -> Vector:
     return np.where((e == 0) | (low == high), ZERO, INF)
 
 
+@BOUNDED.row(n.Within)
+def _within(m: BoundedMachine, s: n.Within, f: Frame) -> Frame:
+    m.need(s, f, s.index, "an index")
+    m.need(s, f, s.extent, "an extent")
+    RUN[n.Within](m, s, f)
+    define(m, s, f, ZERO)
+    return f
+
+
 @BOUNDED.row(n.BitCast)
 def _bit_cast(m: BoundedMachine, s: n.BitCast, f: Frame) -> Frame:
     RUN[n.BitCast](m, s, f)

@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass
 
 from ...compiler.ir.nodes import Value
+from ...compiler.ir.texts import EXTENT, INDEX
 from ...compiler.ir.types import i32
 from . import nodes as m
 from .lowering import Cell, Local, Lowerer, Operand
@@ -60,7 +61,8 @@ def element(t: Lowerer, node: m.Element) -> Memory:
     """An element of a field, which begins at its offset; or of a view, which begins at an argument."""
     field, indices = _array(t, node.field), t.indices(node.indices)
     if node.field in t.views:
-        indices = tuple(_moved(t, "add", k, t.builder.arg(f"{node.field}.offset", i32)) for k in indices)
+        inside = (within(t, k, extent_of(t, node.field, 0)) for k in indices)
+        indices = tuple(_moved(t, "add", k, t.builder.arg(f"{node.field}.offset", i32)) for k in inside)
     elif field.offset:
         firsts = (t.builder.const(first, i32) for first in field.offset)
         indices = tuple(_moved(t, "sub", k, first) for k, first in zip(indices, firsts, strict=True))
@@ -147,10 +149,18 @@ def position(t: Lowerer, indices: tuple[m.Expr, ...], shape: tuple[int, ...]) ->
     if not any(isinstance(i, Value) for i in found):
         return found[0] if len(shape) == 1 else found[0] * shape[1] + found[1]  # type: ignore[operator, return-value]
     if len(shape) == 1:
-        return t.index(found[0])
-    row, column = (t.value(i, i32) for i in found)
+        return within(t, t.index(found[0]), t.builder.const(shape[0], i32))
     b = t.builder
+    row, column = (
+        within(t, i, b.const(extent, i32)) if isinstance(i, Value) else b.const(i, i32)  # type: ignore[arg-type]
+        for i, extent in zip((t.value(i, i32) if isinstance(i, Value) else i for i in found), shape, strict=True)
+    )
     return b.op("add", b.op("mul", row, b.const(shape[1], i32)), column)
+
+
+def within(t: Lowerer, index: Value, extent: Value) -> Value:
+    """The index, of which the launch makes sure that it is inside."""
+    return t.builder.within(index, extent, f"index {INDEX} is outside 0 to {EXTENT}")
 
 
 def chosen(t: Lowerer, items: tuple[Operand, ...], index: int | Value) -> Operand:

@@ -11,6 +11,10 @@ from typing import Any
 from ...backends.llvm import index_checks as branching
 from ...backends.llvm import ir
 from ...backends.llvm.masked import index_checks as masked
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Task, Value
+from ...compiler.ir.walk import walk_task
+from ...compiler.passes import drop_checks as dropping
 from ...compiler.passes.affine import Affine
 from ...compiler.passes.inequalities import Facts
 from .planting import Mutant, Plant, patched
@@ -35,6 +39,20 @@ def _proved_too_far() -> Plant:
     return patched(Facts, "least", wrong)
 
 
+def _positions_pass() -> Plant:
+    right = dropping._proved
+
+    def wrong(task: Task) -> set[Value]:
+        known = {s.result for s in walk_task(task) if isinstance(s, n.Const)}
+        return right(task) | {s.result for s in walk_task(task) if isinstance(s, n.Within) and s.extent in known}
+
+    return patched(dropping, "_proved", wrong)
+
+
+def _wide_views() -> Plant:
+    return patched(branching, "not_negative", lambda e, number: e.b.add(number, number))
+
+
 MUTANTS = (
     Mutant(
         "negative-index-passes", "Indices are compared as signed numbers, so that one below zero passes.",
@@ -43,5 +61,13 @@ MUTANTS = (
     Mutant(
         "index-proved-too-far", "An index that may be outside by one is taken to be proved inside.",
         "what is not compared is proved", _proved_too_far, "outside",
+    ),
+    Mutant(
+        "local-position-passes", "Positions within local vectors and matrices are compared with nothing.",
+        "a position known at launch only is compared unless it is proved", _positions_pass, "outside",
+    ),
+    Mutant(
+        "view-twice-as-long", "An index of a view is compared with twice the size of the view.",
+        "a position is inside if it is below the extent of what it is a position in", _wide_views, "outside",
     ),
 )  # fmt: skip

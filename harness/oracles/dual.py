@@ -194,6 +194,14 @@ def _cast(run: Iteration, stmt: n.Cast) -> None:
     run.values[stmt.result] = cast(value, stmt.arg.type, stmt.result.type), tangent if moves else ZERO
 
 
+@EXECUTE.row("Within")
+def _within(run: Iteration, stmt: n.Within) -> None:
+    index, extent = int(run.values[stmt.index][0]), int(run.values[stmt.extent][0])
+    if not 0 <= index < extent:
+        raise run.trap(OutOfBounds, stmt, f"index {index} is outside 0 to {extent - 1}")
+    run.values[stmt.result] = run.values[stmt.index]
+
+
 @EXECUTE.row("BitCast")
 def _bit_cast(run: Iteration, stmt: n.BitCast) -> None:
     run.values[stmt.result] = bit_cast(run.values[stmt.arg][0], stmt.arg.type, stmt.result.type), ZERO

@@ -167,6 +167,15 @@ def _cast(run: Lanes, stmt: n.Cast, mask: np.ndarray) -> None:
     run.values[stmt.result] = Pair(value, arg.trace if target.is_real else None)
 
 
+@TRANSLATE.row("Within")
+def _within(run: Lanes, stmt: n.Within, mask: np.ndarray) -> None:
+    index, extent = run.values[stmt.index].value, run.values[stmt.extent].value
+    wrong = np.flatnonzero(mask & ((index < 0) | (index >= extent)))
+    if wrong.size:
+        raise run.trap(OutOfBounds, stmt, f"index {index[wrong[0]]} is outside 0 to {extent[wrong[0]] - 1}")
+    run.values[stmt.result] = run.values[stmt.index]
+
+
 @TRANSLATE.row("BitCast")
 def _bit_cast(run: Lanes, stmt: n.BitCast, mask: np.ndarray) -> None:
     arg = run.values[stmt.arg].value

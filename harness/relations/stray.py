@@ -1,6 +1,7 @@
 """An index that leads outside ends every launch alike: with OutOfBounds, and memory around the arrays untouched.
 
-    load x[i]    →    load x[i + shape(x, 0)]    or x[-1 - i], x[i + 2^20], x[i - 1], x[i + 1]
+    load x[i]      →    load x[i + shape(x, 0)]    or x[-1 - i], x[i + 2^20], x[i - 1], x[i + 1]
+    within i, n    →    within i + n, n            a position within a local vector, or an index of a view
 
 The reference says whether the changed kernel, or its gradient, comes to the index at all. Backends run as they do for
 users, on arrays between walls (harness/guarded.py). Values are not compared: of a launch that ends with an error they
@@ -12,13 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ...backends.launcher import Launcher
-from ...compiler.driver import Lowered
+from ...compiler.driver import FORWARD, Lowered, run_passes
 from ...compiler.errors import NotDifferentiable, OutOfBounds, Unsupported
 from ...compiler.ir import nodes as n
 from ...compiler.ir.build import Builder
 from ...compiler.ir.nodes import Block, Kernel, Stmt, Value
 from ...compiler.ir.types import ArrayType, i32, i64
 from ...compiler.ir.walk import map_blocks, next_id, walk_kernel
+from ...compiler.passes.index_checks import indices_of
 from ...reference.backend import ReferenceBackend
 from ..compare import Verdict
 from ..executors import CHECKED
@@ -31,6 +33,7 @@ from .chain import DRAWS, Chain, On
 from .judging import Question
 
 Access = n.Load | n.Store | n.Atomic
+Place = Access | n.Within
 FAR = 1 << 20
 EXPECTED = OutOfBounds.__name__
 
@@ -42,24 +45,32 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
         return
     made = Lowerings(kernel)
     if forward:
-        yield from _compare(Question("forward", "stray", on.name), made.optimised, chain.initial, chain, on)
+        lowered = _unproved(kernel), made.optimised
+        yield from _compare(Question("forward", "stray", on.name), lowered, chain.initial, chain, on)
     if chain.seeds:
         try:
             lean = made.lean
         except (NotDifferentiable, Unsupported):
             return
         memory = {**chain.initial, **copies(lean, chain.initial), **chain.seeds}
-        yield from _compare(Question("reverse", "stray", on.name), lean, memory, chain, on)
+        yield from _compare(Question("reverse", "stray", on.name), (lean, lean), memory, chain, on)
 
 
-def _compare(question: Question, lowered: Lowered, memory: Arrays, chain: Chain, on: On) -> Iterator[Judged]:
-    """Launch on the reference and on the executor, and compare how they ended."""
+def _unproved(kernel: Kernel) -> Lowered:
+    """The forward kernel with a comparison for every position, so that the reference sees what a wrong proof drops."""
+    return Lowered(run_passes(kernel, [(name, apply) for name, apply in FORWARD if name != "drop_checks"]))
+
+
+def _compare(
+    question: Question, lowered: tuple[Lowered, Lowered], memory: Arrays, chain: Chain, on: On
+) -> Iterator[Judged]:  # fmt: skip
+    """Launch on the reference and on the executor, what is lowered for each, and compare how they ended."""
     reference = On("reference", ReferenceBackend(fuel=FUEL), CHECKED)
-    expected = _launch(lowered, Guarded.of(memory), chain, reference)
+    expected = _launch(lowered[0], Guarded.of(memory), chain, reference)
     if isinstance(expected, Trap) and expected.kind != EXPECTED or not isinstance(expected, Ok | Trap):
         return
     given = Guarded.of(memory)
-    found = _launch(lowered, given, chain, on)
+    found = _launch(lowered[1], given, chain, on)
     yield question.answer(*_verdict(expected, found, given.is_whole))
 
 
@@ -91,8 +102,8 @@ def strayed(kernel: Kernel, draw: int) -> Kernel | None:
     types = kernel.array_types()
     places = [
         (stmt, axis) for task in kernel.tasks for stmt in walk_kernel(replace(kernel, tasks=(task,)))
-        if isinstance(stmt, Access) and isinstance(types.get(stmt.array), ArrayType)
-        for axis, index in enumerate(stmt.indices) if index.type in (i32, i64)
+        if isinstance(stmt, n.Within) or isinstance(stmt, Access) and isinstance(types.get(stmt.array), ArrayType)
+        for axis, index in enumerate(indices_of(stmt)) if index.type in (i32, i64)
     ]  # fmt: skip
     if not places:
         return None
@@ -103,6 +114,8 @@ def strayed(kernel: Kernel, draw: int) -> Kernel | None:
     b = Builder(next_id(kernel))
     b.loc = stmt.loc
     index = way(b, stmt, axis)
+    if isinstance(stmt, n.Within):
+        return _replaced(kernel, stmt, (*b.take(), replace(stmt, index=index)))
     changed = replace(stmt, indices=(*stmt.indices[:axis], index, *stmt.indices[axis + 1 :]))
     return _replaced(kernel, stmt, (*b.take(), changed))
 
@@ -125,26 +138,28 @@ def _replaced(kernel: Kernel, old: Stmt, new: Block) -> Kernel:
     return replace(kernel, tasks=tasks)
 
 
-def _beyond(b: Builder, stmt: Access, axis: int) -> Value:
-    index = stmt.indices[axis]
+def _beyond(b: Builder, stmt: Place, axis: int) -> Value:
+    index = indices_of(stmt)[axis]
+    if isinstance(stmt, n.Within):
+        return b.op("add", index, b.cast(stmt.extent, index.type))
     return b.op("add", index, b.shape(stmt.array, axis, index.type))
 
 
-def _moved(by: int) -> Callable[[Builder, Access, int], Value]:
-    def way(b: Builder, stmt: Access, axis: int) -> Value:
-        index = stmt.indices[axis]
+def _moved(by: int) -> Callable[[Builder, Place, int], Value]:
+    def way(b: Builder, stmt: Place, axis: int) -> Value:
+        index = indices_of(stmt)[axis]
         return b.op("add", index, b.const(by, index.type))
 
     return way
 
 
-def _mirrored(b: Builder, stmt: Access, axis: int) -> Value:
-    index = stmt.indices[axis]
+def _mirrored(b: Builder, stmt: Place, axis: int) -> Value:
+    index = indices_of(stmt)[axis]
     return b.op("sub", b.const(-1, index.type), index)
 
 
 SURE = 3
 """Ways that lead outside from every index that is inside: then no two iterations can come to meet in an element."""
 
-WAYS: tuple[Callable[[Builder, Access, int], Value], ...] = (_beyond, _mirrored, _moved(FAR), _moved(-1), _moved(1))
+WAYS: tuple[Callable[[Builder, Place, int], Value], ...] = (_beyond, _mirrored, _moved(FAR), _moved(-1), _moved(1))
 """How an index goes astray."""

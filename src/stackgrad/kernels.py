@@ -321,7 +321,9 @@ def frontend_options() -> FrontendOptions:
     from .compiler.frontend.infer import FrontendOptions
 
     settings = RUNTIME.settings
-    return FrontendOptions(settings.default_fp, settings.default_ip, settings.debug)
+    return FrontendOptions(
+        settings.default_fp, settings.default_ip, settings.debug, settings.bounds or settings.debug
+    )  # fmt: skip
 
 
 @overload

@@ -1,4 +1,4 @@
-"""Mistakes with views: on the host, at launches, in kernels and, in debug mode, while they run. Each has its line."""
+"""Mistakes with views: on the host, at launches, in kernels and while they run. Each has its line."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -137,15 +137,18 @@ def test_another_gradient_than_asked_for() -> None:
         plain.grad(sg.ndarray(sg.f64, 3)[1:])
 
 
-# ---- debug ----------------------------------------------------------------------------------------------------------
+# ---- launches -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize(("first", "size", "index", "fails"), [
     (2, 3, 2, False), (2, 3, 3, True), (2, 3, -1, True), (0, 0, 0, True), (5, 1, 0, False),
 ])  # fmt: skip
-def test_an_index_outside_is_an_assertion_error(arch: str, first: int, size: int, index: int, fails: bool) -> None:
+def test_an_index_outside_is_an_error(
+    arch: str, first: int, size: int, index: int, fails: bool, debug: bool
+) -> None:  # fmt: skip
     """Outside of the view, also where the array has such an element."""
-    sg.init(arch=arch, debug=True)
+    sg.init(arch=arch, debug=debug)
     x = sg.ndarray(sg.f32, 6)
 
     @sg.kernel
@@ -158,17 +161,21 @@ def test_an_index_outside_is_an_assertion_error(arch: str, first: int, size: int
         assert np.flatnonzero(x.to_numpy()).tolist() == [first + index]
         return
     line = k.__wrapped__.__code__.co_firstlineno + 3
-    words = rf"mistakes.py:{line}:\d+: .*index of `v\[i \+ j\]` is outside the view; loop over `range\(v.size\)`"
-    with pytest.raises(AssertionError, match=words):
+    words = rf"mistakes.py:{line}:\d+: index {index} is outside the view `v`, which has {size} elements"
+    with pytest.raises(sg.OutOfBounds, match=words) as caught:
         k(sg.BufferView(x, first, size), index)
-    assert not x.to_numpy().any()
+    assert isinstance(caught.value, AssertionError) and not x.to_numpy().any()
 
 
+@pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize(("first", "size", "words"), [
-    (2, 2, ""), (-1, 2, "begins before `a`"), (4, -1, "has a negative size"), (5, 2, "ends beyond `a`"),
+    (2, 2, ""), (-1, 2, "not inside `a`: it begins at -1, and one of its size has to begin below 5"),
+    (4, -1, "index 0 is outside the view `.*`, which has 0 elements"), (4, -3, "index 0 is outside the view"),
+    (5, 2, "not inside `a`: it begins at 5, and one of its size has to begin below 5"), (0, 8, "begin below 0"),
+    (-(2**31), 2, "begins at -2147483648"), (2**31 - 1, 2**31 - 1, "begins at 2147483647"),
 ])  # fmt: skip
-def test_a_part_outside_is_an_assertion_error(arch: str, first: int, size: int, words: str) -> None:
-    sg.init(arch=arch, debug=True)
+def test_a_part_outside_is_an_error(arch: str, first: int, size: int, words: str, debug: bool) -> None:
+    sg.init(arch=arch, debug=debug)
     x = sg.ndarray(sg.f32, 6)
 
     @sg.kernel
@@ -184,7 +191,7 @@ def test_a_part_outside_is_an_assertion_error(arch: str, first: int, size: int, 
 
     for run, whole in ((k, x), (of_a_view, x[:])):
         if words:
-            with pytest.raises(sg.KernelAssertionError, match=words):
+            with pytest.raises(sg.OutOfBounds, match=words):
                 run(whole, first, size)
         else:
             run(whole, first, size)

@@ -9,7 +9,7 @@ from stackgrad.compiler.ir.types import f32, i32, u1
 
 X, Y, C = Value(0, f32), Value(1, i32), Value(2, u1)
 
-PURE = {"Const", "Arg", "Shape", "Op", "Cast", "BitCast"}
+PURE = {"Const", "Arg", "Shape", "Op", "Cast", "BitCast", "Within"}
 
 
 def sample(cls: type[Stmt]) -> Stmt:
@@ -17,6 +17,7 @@ def sample(cls: type[Stmt]) -> Stmt:
     made = {
         n.Const: n.Const(X, 1.0), n.Arg: n.Arg(X, "x"), n.Shape: n.Shape(Y, "a", 0), n.Op: n.Op(X, "sin", (X,)),
         n.Cast: n.Cast(X, Y), n.BitCast: n.BitCast(X, Y), n.Random: n.Random(X), n.Load: n.Load(X, "a", (Y,)),
+        n.Within: n.Within(Y, Y, Y, "m"),
         n.Store: n.Store("a", (Y,), X), n.Atomic: n.Atomic(X, "add", "a", (Y,), X), n.Local: n.Local("v", f32),
         n.Get: n.Get(X, "v"), n.Set: n.Set("v", X), n.LocalArray: n.LocalArray("v", f32, 2),
         n.GetElement: n.GetElement(X, "v", Y), n.SetElement: n.SetElement("v", Y, X), n.If: n.If(C, ()),

@@ -49,6 +49,47 @@ def test_an_index_below_zero_that_passes_is_seen(kernel: Kernel, backend: str) -
     assert verdicts(kernel, backend) == {"ok"}
 
 
+@pytest.fixture(params=["local-position-passes", "view-twice-as-long"])
+def position(request: pytest.FixtureRequest) -> tuple[str, Kernel]:
+    """A mutant of positions, and a kernel that has one of the kind."""
+    sg.init(arch=sg.reference, default_fp=sg.f64)
+    x, y = (sg.field(sg.f64, 8, needs_grad=True) for _ in range(2))
+    at = sg.field(sg.i32, 8)
+
+    @sg.kernel
+    def local():
+        for i in y:
+            v = sg.Vector([x[i], x[i] * x[i], 1.0])
+            y[i] = v[at[i] % 3]
+
+    @sg.kernel
+    def view():
+        for i in y:
+            v = sg.BufferView(x, 1, at[i] + 2)
+            y[i] = v[at[i]]
+
+    return request.param, (local if request.param.startswith("local") else view).ir()
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cpu-masked"])
+def test_a_position_that_passes_is_seen(position: tuple[str, Kernel], backend: str) -> None:
+    """Where the position goes astray, by as many as there are."""
+    name, kernel = position
+    places = [s for s in walk_kernel(kernel) if isinstance(s, (n.Load, n.Store, n.Within))]
+    draw = max(k for k, s in enumerate(places) if isinstance(s, n.Within))
+    arrays = {"x": np.arange(8.0), "y": np.zeros(8), "at": np.zeros(8, np.int32)}
+    arrays = {p.name: arrays[p.name] for p in kernel.params}
+    chain = Chain((Lowerings(kernel),), arrays, {}, {"x.grad": np.ones(8), "y.grad": np.ones(8)})
+
+    def verdicts() -> set[str]:
+        on = On(backend, backend_named(backend), PRECISE)
+        return {judged.verdict for judged in stray.check(chain, on, draw, True)}
+
+    with MUTANTS[name].planted():
+        assert "disagree" in verdicts()
+    assert verdicts() == {"ok"}
+
+
 def test_a_proof_that_reaches_too_far_drops_a_comparison() -> None:
     """What is not compared then ends the process of the fuzzer at a wall, so nothing is launched here."""
     from stackgrad.compiler.ir.parser import parse_kernel

@@ -22,6 +22,7 @@ TRAPS: list[tuple[str, type[StackgradError], str]] = [
     ("%4: f64 = load x[%3]", OutOfBounds, r"index \[7\] is outside x of shape \(4,\)"),
     ("%4: f64 = const 1.0  store x[%3], %4", OutOfBounds, "outside x"),
     ("local_array h: f64[5]  %4: f64 = get_element h[%3]", OutOfBounds, "outside h"),
+    ('%4: i32 = const 5  %5: i32 = within %3, %4, "beyond"', OutOfBounds, "index 7 is outside 0 to 4"),
     ("%4: i32 = const 7  %5: i32 = sub %4, %3  %6: i32 = floordiv %4, %5", DivisionByZero, "floordiv of integers"),
     ("%4: i32 = const 7  %5: u1 = cmp_ne %4, %3  assert %5, \"never seven\"", KernelAssertionError, "never seven"),
 ]

@@ -28,11 +28,11 @@ def compared(body: str, hoist: bool = True) -> tuple[list[str], list[str]]:
     task = parsed(body).tasks[0]
     found = index_checks(task, hoist)
     here = [
-        f"{type(s).__name__.lower()} {s.array} {sorted(found.of(s))}"
-        for s in walk_task(task) if isinstance(s, (n.Load, n.Store, n.Atomic)) and found.of(s)
+        f"{type(s).__name__.lower()} {s.result.id if isinstance(s, n.Within) else s.array} {sorted(found.of(s))}"
+        for s in walk_task(task) if isinstance(s, (n.Load, n.Store, n.Atomic, n.Within)) and found.of(s)
     ]  # fmt: skip
     before = [
-        f"{c.stmt.array} {c.axis}: {c.coefficient}"
+        f"{getattr(c.stmt, 'array', 'within')} {c.axis}: {c.coefficient}"
         for s in walk_task(task) if isinstance(s, n.For) for c in found.before(s)
     ]  # fmt: skip
     return here, before
@@ -60,6 +60,10 @@ PROVED = {
         for %7: i32 in %3 .. %6 descending { %8: i32 = sub %7, %3 %9: f64 = load x[%8] }""",
     "a loop with a step below zero": """%6: i32 = const -1
         for %7: i32 in %2 .. %6 step -1 { %8: f64 = load x[%7] }""",
+    "a position below a condition": """%6: u1 = cmp_ge %2, %1 %7: u1 = cmp_lt %2, %5 %8: u1 = logical_and %6, %7
+        if %8 { %9: i32 = within %2, %5, "" }""",
+    "a position in a loop": 'for %6: i32 in %1 .. %5 { %7: i32 = within %6, %5, "" }',
+    "what was a position of as many": '%6: i32 = shape x, 0 %7: i32 = within %2, %6, "" %8: f64 = load x[%7]',
 }
 
 
@@ -86,6 +90,11 @@ COMPARED = {
         "%6: i32 = sub %5, %3 %7: i64 = cast %6 %8: i32 = shape x, 0 %9: u1 = cmp_lt %6, %8 "
         "if %9 { %10: f64 = load x[%7] }",
         ["load x [0]"]),
+    "a position of fewer": ('%6: i32 = within %2, %5, ""', ["within 6 [0]"]),
+    "a position below zero": (
+        '%6: i32 = sub %2, %3 %7: i32 = shape x, 0 %8: i32 = within %6, %7, ""', ["within 8 [0]"]),
+    "a position among what may have wrapped": (
+        '%6: i32 = add %5, %3 for %7: i32 in %1 .. %5 { %8: i32 = within %7, %6, "" }', ["within 8 [0]"]),
     "one axis of two": (
         "%6: i32 = shape a, 0 %7: u1 = cmp_lt %2, %6 if %7 { %8: f64 = load a[%2, %2] }", ["load a [1]"]),
 }  # fmt: skip
@@ -114,7 +123,15 @@ def test_a_local_that_is_set_once_is_seen_through() -> None:
     assert compared(body)[0] == ["load x [0]"]
 
 
+def test_one_comparison_of_a_position_serves_what_follows() -> None:
+    """The same among as many, and an access of the array of that extent; not one among fewer."""
+    body = """%6: i32 = load idx[%2] %7: i32 = shape y, 0 %8: i32 = within %6, %7, "" %9: i32 = within %6, %7, "again"
+        %10: f64 = load y[%9] %11: i32 = within %6, %5, "" """
+    assert compared(body)[0] == ["load idx [0]", "within 8 [0]", "within 11 [0]"]
+
+
 LOOPS = {
+    "a position": ('%6: i32 = add %5, %1 for %7: i32 in %1 .. %3 { %8: i32 = within %7, %6, "" }', ["within 0: 1"]),
     "the index itself": ("for %6: i32 in %1 .. %5 { %7: f64 = load y[%6] }", ["y 0: 1"]),
     "what does not change": ("for %6: i32 in %1 .. %5 { %7: f64 = load y[%2] }", ["y 0: 0"]),
     "twice the index, minus one": (

@@ -29,6 +29,7 @@ CASES: list[tuple[str, type[StackgradError], str]] = [
      "index 2 is outside `a`, whose extent there is 2"),
     ("local_array a: f32[2]  %1: f32 = const 0.0  %2: i32 = neg %0  set_element a[%2], %1", errors.OutOfBounds,
      "index -1"),
+    ('%1: i32 = const 2  %2: i32 = within %0, %1, "{index} of {extent}"', errors.OutOfBounds, "2 of 2"),
     ("%1: i32 = const 7  %2: i32 = floordiv %1, %0", errors.DivisionByZero, "floordiv of 7 by zero"),
     ("%1: u8 = cast %0  %2: u8 = const 2  %3: u8 = sub %2, %1  %4: u8 = mod %2, %3", errors.DivisionByZero,
      "mod of 2 by zero"),

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Value
 from ....compiler.ir.types import Scalar, i64
+from ....compiler.passes.index_checks import Checked, indices_of
 from .. import ir
-from ..index_checks import compare_where_needed, is_outside
-from ..index_forms import extent_of, sum_of, value_of
+from ..index_checks import compare_where_needed, extent_before, is_outside, limit_of
+from ..index_forms import sum_of, value_of
 from ..types import I32, I64, const
 from .lanes import LaneEmitter
 
@@ -22,14 +23,26 @@ def check_indices(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic, extents: li
     compare_where_needed(e, stmt, lambda axes: _compare(e, stmt, axes, extents))
 
 
-def _compare(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic, axes: Sequence[int], extents: list[ir.Value]) -> None:
+def check_within(e: LaneEmitter, stmt: n.Within) -> None:
+    """End the launch where an active lane's index of a `within` is outside. Its extent may differ by lane."""
+    if not e.checked_axes(stmt):
+        return
+    extent = limit_of(e, stmt)
+    if isinstance(extent.type, ir.VectorType):
+        index, site = e.splat(e.index(stmt.index)), e.m.site("index", e.task, stmt)
+        compare_where_needed(e, stmt, lambda axes: trap_lanes(e, is_outside(e.b, index, extent), site, index, extent))
+    else:
+        compare_where_needed(e, stmt, lambda axes: _compare(e, stmt, axes, [extent]))
+
+
+def _compare(e: LaneEmitter, stmt: Checked, axes: Sequence[int], extents: list[ir.Value]) -> None:
     for axis in axes:
-        value, extent = stmt.indices[axis], extents[axis]
+        value, extent = indices_of(stmt)[axis], extents[axis]
         site = e.m.site("index", e.task, stmt, axis)
         if e.u.is_uniform(value):
             index = e.index(value)
             e.flow.trap_if(is_outside(e.b, index, extent), site, index, extent)
-        elif e.stride(value) == 1 and axis == len(stmt.indices) - 1 and value.type.bits >= 32:
+        elif e.stride(value) == 1 and axis == len(extents) - 1 and value.type.bits >= 32:
             _check_run(e, value, extent, site)
         else:
             trap_lanes(e, _outside(e, value, extent), site, e.operand(value), extent, value.type)
@@ -63,8 +76,10 @@ def trap_lanes(
     b, bad = e.b, e.b.and_(outside, e.flow.mask)
 
     def numbers() -> tuple[ir.Value, ir.Value]:
-        found = b.extract_element(index, e.first(bad)) if isinstance(index.type, ir.VectorType) else index
-        return e.to_i64(found, t), extent
+        found, limit = (
+            b.extract_element(x, e.first(bad)) if isinstance(x.type, ir.VectorType) else x for x in (index, extent)
+        )
+        return e.to_i64(found, t), limit
 
     e.flow.trap_with(e.any(bad), site, numbers)
 
@@ -76,12 +91,12 @@ def check_before_loop(e: LaneEmitter, loop: n.For, begin: ir.Value, count: ir.Va
     b = e.b
     for check in e.checks_before(loop):
         site = e.m.site("index", e.task, check.stmt, check.axis)
-        extent = extent_of(e, check.stmt.array, check.axis)
+        extent = extent_before(e, check)
         first = sum_of(e, value_of(e, check.rest), b.mul(begin, e.const(begin, check.coefficient)))
         moved = b.mul(b.sub(count, e.const(count, 1)), e.const(count, check.coefficient * loop.step))
         runs = b.icmp_unsigned("!=", count, e.const(count, 0))
         for index in (first, sum_of(e, first, moved)):
-            if any(isinstance(x.type, ir.VectorType) for x in (index, runs)):
+            if any(isinstance(x.type, ir.VectorType) for x in (index, extent, runs)):
                 outside = b.and_(is_outside(b, e.splat(index), e.splat(extent)), e.splat(runs))
                 trap_lanes(e, outside, site, index, extent)
             else:

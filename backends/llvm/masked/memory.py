@@ -13,7 +13,7 @@ from ..emit import Variable
 from ..statements import from_memory, to_memory
 from ..types import I1, I8, I64, VOID, const, memory_type
 from .access import Place, read, write
-from .index_checks import check_indices, trap_lanes
+from .index_checks import check_indices, check_within, trap_lanes
 from .lanes import LaneEmitter
 from .statements import MASKED
 
@@ -47,6 +47,14 @@ def _number(e: LaneEmitter, indices: list[ir.Value], extents: list[ir.Value]) ->
     for axis, index in enumerate(indices):
         linear = e.b.add(e.b.mul(linear, extents[axis]), index) if axis else index
     return linear
+
+
+@MASKED.row(n.Within)
+def _within(e: LaneEmitter, stmt: n.Within) -> None:
+    check_within(e, stmt)
+    e.values[stmt.result] = e.operand(stmt.index)
+    if stmt.result in e.u.strides:
+        e.bases[stmt.result] = e.base(stmt.index)
 
 
 @MASKED.row(n.Load)

@@ -100,6 +100,13 @@ def _function_of_operands(u: Uniformity, stmt: Stmt) -> None:
         u.vary(stmt)
 
 
+@RULES.row(n.Within)
+def _within(u: Uniformity, stmt: n.Within) -> None:
+    """It is the index, whatever it is compared with."""
+    if not u.is_uniform(stmt.index):
+        u.vary(stmt)
+
+
 @RULES.row(n.Random, n.Atomic)
 def _differs(u: Uniformity, stmt: Stmt) -> None:
     u.vary(stmt)
@@ -212,6 +219,9 @@ class _Strides:
             found = self._op(stmt) if isinstance(stmt, n.Op) else self._cast(stmt)
             if found is not None:
                 self.u.strides[stmt.result] = found
+        elif isinstance(stmt, n.Within) and stmt.index in self.u.strides:
+            self.u.strides[stmt.result] = self.u.strides[stmt.index]
+            self.exact |= {stmt.result} if stmt.index in self.exact else set()
         elif isinstance(stmt, n.For) and stmt.begin in self.u.strides:
             self.u.strides[stmt.index] = self.u.strides[stmt.begin]
 

@@ -1,0 +1,46 @@
+"""Drops comparisons of positions that are proved to be inside: the index stands in the place of what was compared.
+
+    for %0 in 0 .. 3 {                     for %0 in 0 .. 3 {
+      %2: i32 = within %0, %1              %3: u1 = cmp_eq %0, %4
+      %3: u1 = cmp_eq %2, %4             }
+    }
+
+Loops, branches and constants prove, other accesses do not: what a kernel, or its gradient, does not need of them goes
+later, and with it what they would have found. What is left is decided again when code is made, see `index_checks`.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..ir import nodes as n
+from ..ir.nodes import Kernel, Stmt, Task, Value
+from ..ir.walk import walk_kernel, walk_task
+from .index_checks import index_checks
+from .rewrite import Rewriter
+
+
+def drop_checks(kernel: Kernel) -> Kernel:
+    """The kernel without what is proved; the same object if there is nothing to prove, or it cannot be."""
+    if not any(isinstance(stmt, n.Within) for stmt in walk_kernel(kernel)):
+        return kernel
+    return _Dropper(kernel).run()
+
+
+class _Dropper(Rewriter):
+    LEFT = frozenset({n.Within})
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        self._proved = {value for task in kernel.tasks for value in _proved(task)}
+
+    def leave(self, stmt: Stmt) -> Iterable[Stmt] | None:
+        assert isinstance(stmt, n.Within)
+        return self.rename(stmt.result, stmt.index) if stmt.result in self._proved else None
+
+
+def _proved(task: Task) -> set[Value]:
+    checks = [stmt for stmt in walk_task(task) if isinstance(stmt, n.Within)]
+    if not checks:
+        return set()
+    found = index_checks(task, hoist=False, learns=False)
+    return {stmt.result for stmt in checks if not found.of(stmt)}
