@@ -14,6 +14,7 @@ The condition of a while is never reversed, so one that changes reals (a functio
 """
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -53,6 +54,7 @@ class _Lowering(Fresh):
         super().__init__(kernel)
         self.temps: list[Temp] = []
         self.returned: list[str] = []
+        self.memory = set(kernel.array_types())
         self.serial = True
 
     # -- tasks --------------------------------------------------------------------------------------------------
@@ -61,11 +63,18 @@ class _Lowering(Fresh):
         guards = tuple(self.returned)
         self.serial = not task.is_parallel
         if self.serial and any(isinstance(s, n.Return) for s in walk(task.body)):
-            self.returned.append(f"$returned.{len(guards)}" if guards else "$returned")
+            self.returned.append(self._temporary("$returned"))
             self.temps.append(Temp(self.returned[-1], u1))
         bounds = self._framed(task.bounds, [_Frame(self.name("skip"))])
         lowered = replace(task, bounds=bounds, body=self._framed(task.body, [_Frame(self.name("skip"))]))
         return self._guarded(lowered, guards) if guards else lowered
+
+    def _temporary(self, base: str) -> str:
+        """A name for a temporary that no memory of the kernel has: its exits may have been lowered before."""
+        names = (f"{base}.{k}" if k else base for k in itertools.count())
+        name = next(name for name in names if name not in self.memory)
+        self.memory.add(name)
+        return name
 
     def _guarded(self, task: Task, flags: tuple[str, ...]) -> Task:
         """Nothing runs if an earlier task returned."""

@@ -125,3 +125,45 @@ def test_a_count_that_ends_leaves_nothing_behind(name: str) -> None:
         arrays = {key: array for key, array in arrays.items() if key in counting.array_types()}
         executable.run(arrays, {"n": steps}, Sizes(), Draws())
         assert depths.tolist() == [depth]
+
+
+def shrunk(value: float) -> tuple[float, float]:
+    """The value that halving sines leave below 0.2, and its slope."""
+    slope = 1.0
+    while value > 0.2:
+        slope *= 0.5 * np.cos(value)
+        value = 0.5 * np.sin(value)
+    return value, slope
+
+
+@pytest.mark.parametrize("ends", [0, 1])
+def test_a_kernel_that_returns_early(arch: str, ends: int) -> None:
+    """What ends a count is a return; it has nothing to do with the kernel's own, which ran in the tasks before."""
+    x, y, loss = (sg.field(sg.f64, shape, needs_grad=True) for shape in (3, 3, ()))
+    start, flag = sg.field(sg.f64, (), needs_grad=True), sg.field(sg.i32, ())
+    x.from_numpy(np.array([0.1, 0.5, 1.4]))
+    start[None], flag[None] = 1.3, ends
+
+    @sg.kernel
+    def k():
+        for i in x:
+            v = x[i]
+            while v > 0.2:
+                v = 0.5 * sg.sin(v)
+            y[i] = v
+        w = start[None]
+        while w > 0.2:
+            w = 0.5 * sg.sin(w)
+        loss[None] += w
+        if flag[None] > 0:
+            return
+        for i in y:
+            loss[None] += y[i] * 3.0
+
+    y.grad.fill(1.0)
+    loss.grad.fill(1.0)
+    k()
+    k.grad()
+    exact = [shrunk(value)[1] * (1.0 if ends else 4.0) for value in (0.1, 0.5, 1.4)]
+    np.testing.assert_allclose(x.grad.to_numpy(), exact, rtol=1e-14)
+    np.testing.assert_allclose(start.grad[None], shrunk(1.3)[1], rtol=1e-14)
