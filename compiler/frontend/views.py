@@ -7,6 +7,7 @@ Invariant: a view exists while a kernel is traced and no longer. The IR has plai
 pass, derivative rule or executor learns of views; what a launch alone tells, that an index is one of the view and the
 view a part of its array, is a `within` on the way to the element.
 """
+
 from __future__ import annotations
 
 import ast
@@ -72,8 +73,9 @@ def _whole(t: Tracer, operand: Operand, what: str, node: ast.expr) -> int | Valu
         try:
             return t.index(operand)
         except Problem as problem:
-            raise mistyped(f"{what} is an integer, not {describe(operand)}", "convert it with `int(...)`",
-                           node) from problem  # fmt: skip
+            raise mistyped(
+                f"{what} is an integer, not {describe(operand)}", "convert it with `int(...)`", node
+            ) from problem
     if found < 0:
         raise mistyped(f"{what} is {found}, and views do not count from the end", "write `v.size - n`", node)
     return found
@@ -111,11 +113,17 @@ def _construct(name: str, t: Tracer, node: ast.Call) -> Operand:
     if is_view(arr):
         raise mistyped("a view is made of an array, not of a view", "write `view.subview(offset, size)`", node)
     if not isinstance(arr, Static) or not is_any_field(arr.value):
-        raise mistyped(f"a view is made of an ndarray or field, not of {describe(arr)}",
-                       "write `sg.BufferView(array, offset, size)`", node)  # fmt: skip
+        raise mistyped(
+            f"a view is made of an ndarray or field, not of {describe(arr)}",
+            "write `sg.BufferView(array, offset, size)`",
+            node,
+        )
     if len(arr.value.shape) != 1:
-        raise mistyped(f"a view is of an array with one axis, and `{arr.hint}` has {len(arr.value.shape)}",
-                       "index the array itself, or reshape it", node)  # fmt: skip
+        raise mistyped(
+            f"a view is of an array with one axis, and `{arr.hint}` has {len(arr.value.shape)}",
+            "index the array itself, or reshape it",
+            node,
+        )
     first = _whole(t, offset, "the offset of a view", node)
     extent = _whole(t, size, "the size of a view", node)
     begin = _inside(t, first, extent, _length(t, arr), f"`{arr.hint}`", node)
@@ -137,14 +145,19 @@ def _inside(
     whole = integer(length)
     if isinstance(first, int) and isinstance(extent, int) and whole is not None:
         if first + extent > whole:
-            raise mistyped(f"the view of {extent} elements from {first} on ends beyond {what}, which has {whole}",
-                           "make it smaller", node)  # fmt: skip
+            raise mistyped(
+                f"the view of {extent} elements from {first} on ends beyond {what}, which has {whole}",
+                "make it smaller",
+                node,
+            )
         return first
     if not t.options.bounds:
         return first
     room = _combined(t, "add", _operand(_combined(t, "sub", length, _operand(extent))), 1)
-    message = (f"the view `{ast.unparse(node)}` is not inside {what}: it begins at {INDEX}, and one of its size has to"
-               f" begin below {EXTENT}")  # fmt: skip
+    message = (
+        f"the view `{ast.unparse(node)}` is not inside {what}: it begins at {INDEX}, and one of its size has to"
+        f" begin below {EXTENT}"
+    )
     return t.within(t.value(_operand(first)), room, message)
 
 
@@ -208,15 +221,19 @@ def element(t: Tracer, base: Static, indices: list[tuple[Operand, ast.expr]], no
     """The place of `v[i]`. Raises KernelTypeError for a constant index outside."""
     view, text = base.value, ast.unparse(node)
     if len(indices) != 1:
-        raise mistyped(f"the view `{base.hint}` has 1 axis, but is indexed with {len(indices)}",
-                       f"write `{base.hint}[i]`", node)  # fmt: skip
+        raise mistyped(
+            f"the view `{base.hint}` has 1 axis, but is indexed with {len(indices)}", f"write `{base.hint}[i]`", node
+        )
     operand, at = indices[0]
     index: int | Value = _whole(t, operand, f"the index of `{text}`", at)
     size = size_of(t, view)
     known = integer(size)
     if isinstance(index, int) and known is not None and index >= known:
-        raise mistyped(f"the index {index} is outside the view `{base.hint}`, which has {known} elements",
-                       f"use an index from 0 to {known - 1}" if known else "give the view elements", at)  # fmt: skip
+        raise mistyped(
+            f"the index {index} is outside the view `{base.hint}`, which has {known} elements",
+            f"use an index from 0 to {known - 1}" if known else "give the view elements",
+            at,
+        )
     if isinstance(index, Value) or known is None:
         message = f"index {INDEX} is outside the view `{base.hint}`, which has {EXTENT} elements"
         index = t.within(t.value(_operand(index)), t.value(size), message)

@@ -6,6 +6,7 @@
 
 Also what is said of an index that is outside.
 """
+
 from __future__ import annotations
 
 import re

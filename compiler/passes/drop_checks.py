@@ -8,6 +8,7 @@
 Loops, branches and constants prove, other accesses do not: what a kernel, or its gradient, does not need of them goes
 later, and with it what they would have found. What is left is decided again when code is made, see `index_checks`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable

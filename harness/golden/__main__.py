@@ -1,8 +1,9 @@
 """This command writes the digests of all generated code to a file, and compares two such files.
 
-    python -m stackgrad.harness.golden write FILE [--only FILE[:KERNEL] ...] [--every N] [--jobs N] [--texts DIR]
-    python -m stackgrad.harness.golden compare BASE HEAD [--texts BASE_DIR HEAD_DIR] [--most N] [--names]
+python -m stackgrad.harness.golden write FILE [--only FILE[:KERNEL] ...] [--every N] [--jobs N] [--texts DIR]
+python -m stackgrad.harness.golden compare BASE HEAD [--texts BASE_DIR HEAD_DIR] [--most N] [--names]
 """
+
 from __future__ import annotations
 
 import argparse

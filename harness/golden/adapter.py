@@ -2,6 +2,7 @@
 
 Invariant: no other module of the net imports anything of the project but its own package.
 """
+
 from __future__ import annotations
 
 import sys
@@ -43,13 +44,52 @@ from ...compiler.ir.verify import verify
 from ..launch import is_forward, with_gradient
 
 __all__ = [
-    "CPU", "Features", "InternalError", "Kernel", "LOWERINGS", "Lowered", "METAL_TRANSLATOR", "Options", "POLICIES",
-    "Quirks", "ROOT", "SLOTS", "StackgradError", "Target", "cuda_host_code", "defines_check", "disassemble",
-    "generate_cuda", "generate_llvm", "generate_masked", "generate_spirv", "groups_at", "initialise", "is_forward",
-    "laid_out", "libdevice_path", "metal_program", "needed", "optimise", "parse", "parse_kernel", "platform_of",
-    "pool_code", "prepare_forward", "prepare_reverse", "prepare_second", "prepare_tangent", "print_kernel", "ptx",
-    "run_program", "text_reader", "trampoline_text", "verify", "vulkan_host_code", "with_gradient",
-]  # fmt: skip
+    "CPU",
+    "Features",
+    "InternalError",
+    "Kernel",
+    "LOWERINGS",
+    "Lowered",
+    "METAL_TRANSLATOR",
+    "Options",
+    "POLICIES",
+    "Quirks",
+    "ROOT",
+    "SLOTS",
+    "StackgradError",
+    "Target",
+    "cuda_host_code",
+    "defines_check",
+    "disassemble",
+    "generate_cuda",
+    "generate_llvm",
+    "generate_masked",
+    "generate_spirv",
+    "groups_at",
+    "initialise",
+    "is_forward",
+    "laid_out",
+    "libdevice_path",
+    "metal_program",
+    "needed",
+    "optimise",
+    "parse",
+    "parse_kernel",
+    "platform_of",
+    "pool_code",
+    "prepare_forward",
+    "prepare_reverse",
+    "prepare_second",
+    "prepare_tangent",
+    "print_kernel",
+    "ptx",
+    "run_program",
+    "text_reader",
+    "trampoline_text",
+    "verify",
+    "vulkan_host_code",
+    "with_gradient",
+]
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())
 """The checkout that this package belongs to, wherever in it the package lies."""

@@ -2,6 +2,7 @@
 
 The rows of a CPU say what x86-64-v3 (AVX2) and x86-64-v4 (AVX-512) can do, whatever the host is.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -27,15 +28,19 @@ ARCH = "sm_90"
 GROUP, THREADS = 128, 1 << 20
 """Code that starts entries counts with so many threads, of a group of a GPU and of a launch."""
 DEVICE = at.Features(
-    float64_add=True, subgroups=True, wide_subgroups=True, lists=True, shared_errors=True, abreast=True,
-)  # fmt: skip
+    float64_add=True, subgroups=True, wide_subgroups=True, lists=True, shared_errors=True, abreast=True
+)
 """Large GPUs have this."""
 BARE = at.Features(
-    float64=False, int64=False, int64_atomics=False, float32_add=False, buffer_addresses=False,
+    float64=False,
+    int64=False,
+    int64_atomics=False,
+    float32_add=False,
+    buffer_addresses=False,
     quirks=at.Quirks(
-        loop_limit=True, known_zeros=True, known_factors=True, known_trips=True, flushes=True, shallow=True,
+        loop_limit=True, known_zeros=True, known_factors=True, known_trips=True, flushes=True, shallow=True
     ),
-)  # fmt: skip
+)
 """Kernels are compiled for no less than this, with every quirk that shaders go around."""
 
 
@@ -129,8 +134,11 @@ def of_the_runtime() -> dict[str, str]:
 
     The latter knows how this interpreter lays objects out; `tools` names its version.
     """
-    platforms = {f"{system}-{machine}": at.platform_of(system, machine)
-                 for system in ("linux", "darwin", "other") for machine in ("x86_64", "aarch64")}  # fmt: skip
+    platforms = {
+        f"{system}-{machine}": at.platform_of(system, machine)
+        for system in ("linux", "darwin", "other")
+        for machine in ("x86_64", "aarch64")
+    }
     pools = {f"pool-{name}": at.pool_code(platform) for name, platform in platforms.items()}
     return pools | {f"trampoline-{machine}": at.trampoline_text(machine) for machine in ("x86_64", "aarch64")}
 

@@ -1,4 +1,5 @@
 """This module compares two records and says at which stage each kernel differs first, with the texts side by side."""
+
 from __future__ import annotations
 
 import difflib

@@ -2,6 +2,7 @@
 
 A file is known by its last folder and its name, so that a move of `tests/ops` or `examples` renames no kernel.
 """
+
 from __future__ import annotations
 
 import os

@@ -1,9 +1,10 @@
 """This module keeps what the net made: one line for each kernel and stage, sorted, and the texts themselves if wanted.
 
-    # stackgrad golden 1
-    # LLVM 22.1.0, llvmlite 0.50.0
-    ops/sin.kir:01-f32 1.forward.02 9f86d081884c7d65 simplify
+# stackgrad golden 1
+# LLVM 22.1.0, llvmlite 0.50.0
+ops/sin.kir:01-f32 1.forward.02 9f86d081884c7d65 simplify
 """
+
 from __future__ import annotations
 
 import hashlib

@@ -2,6 +2,7 @@
 
 Every process works in the root of the checkout and keeps nothing on disk, so that what it makes depends on neither.
 """
+
 from __future__ import annotations
 
 import os

@@ -8,6 +8,7 @@
 Stages sort as they are made, so the first one that differs is where a change begins. Passes are known by their number:
 a pass that gets another name or file changes no stage.
 """
+
 from __future__ import annotations
 
 import re

@@ -3,6 +3,7 @@
 What they break leads outside of memory: the fuzzer sees an error that is missing, a wall that was run into (the
 process ends), or bytes in front of an array that have changed; see relations/stray.py.
 """
+
 from __future__ import annotations
 
 from contextlib import ExitStack
@@ -55,19 +56,31 @@ def _wide_views() -> Plant:
 
 MUTANTS = (
     Mutant(
-        "negative-index-passes", "Indices are compared as signed numbers, so that one below zero passes.",
-        "an index is inside if it is at least zero and below the extent", _negative_passes, "outside",
+        "negative-index-passes",
+        "Indices are compared as signed numbers, so that one below zero passes.",
+        "an index is inside if it is at least zero and below the extent",
+        _negative_passes,
+        "outside",
     ),
     Mutant(
-        "index-proved-too-far", "An index that may be outside by one is taken to be proved inside.",
-        "what is not compared is proved", _proved_too_far, "outside",
+        "index-proved-too-far",
+        "An index that may be outside by one is taken to be proved inside.",
+        "what is not compared is proved",
+        _proved_too_far,
+        "outside",
     ),
     Mutant(
-        "local-position-passes", "Positions within local vectors and matrices are compared with nothing.",
-        "a position known at launch only is compared unless it is proved", _positions_pass, "outside",
+        "local-position-passes",
+        "Positions within local vectors and matrices are compared with nothing.",
+        "a position known at launch only is compared unless it is proved",
+        _positions_pass,
+        "outside",
     ),
     Mutant(
-        "view-twice-as-long", "An index of a view is compared with twice the size of the view.",
-        "a position is inside if it is below the extent of what it is a position in", _wide_views, "outside",
+        "view-twice-as-long",
+        "An index of a view is compared with twice the size of the view.",
+        "a position is inside if it is below the extent of what it is a position in",
+        _wide_views,
+        "outside",
     ),
-)  # fmt: skip
+)

@@ -7,6 +7,7 @@ The reference says whether the changed kernel, or its gradient, comes to the ind
 users, on arrays between walls (harness/guarded.py). Values are not compared: of a launch that ends with an error they
 are what was written so far.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -63,7 +64,7 @@ def _unproved(kernel: Kernel) -> Lowered:
 
 def _compare(
     question: Question, lowered: tuple[Lowered, Lowered], memory: Arrays, chain: Chain, on: On
-) -> Iterator[Judged]:  # fmt: skip
+) -> Iterator[Judged]:
     """Launch on the reference and on the executor, what is lowered for each, and compare how they ended."""
     reference = On("reference", ReferenceBackend(fuel=FUEL), CHECKED)
     expected = _launch(lowered[0], Guarded.of(memory), chain, reference)
@@ -101,10 +102,13 @@ def strayed(kernel: Kernel, draw: int) -> Kernel | None:
     written = {s.array for s in walk_kernel(kernel) if isinstance(s, n.Store | n.Atomic)}
     types = kernel.array_types()
     places = [
-        (stmt, axis) for task in kernel.tasks for stmt in walk_kernel(replace(kernel, tasks=(task,)))
+        (stmt, axis)
+        for task in kernel.tasks
+        for stmt in walk_kernel(replace(kernel, tasks=(task,)))
         if isinstance(stmt, n.Within) or isinstance(stmt, Access) and isinstance(types.get(stmt.array), ArrayType)
-        for axis, index in enumerate(indices_of(stmt)) if index.type in (i32, i64)
-    ]  # fmt: skip
+        for axis, index in enumerate(indices_of(stmt))
+        if index.type in (i32, i64)
+    ]
     if not places:
         return None
     stmt, axis = places[draw % len(places)]

@@ -1,4 +1,5 @@
 """`stackgrad fuzz`, `replay`, `reduce`, `bisect` as a user meets them: words, folders, exit status."""
+
 from __future__ import annotations
 
 import os
@@ -55,8 +56,22 @@ def test_fuzz_replays_first_and_ends_with_a_table(command, cured: Path) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal to a group of processes")
 def test_an_interrupted_run_ends_with_its_table(tmp_path: Path) -> None:
     """Ctrl-C reaches the command and its workers; none of them prints a traceback."""
-    command = [sys.executable, "-m", "stackgrad", "fuzz", "--seconds", "600", "--seed", "3", "--processes", "2",
-               "--corpus", str(tmp_path / "corpus"), "--backends", "cpu"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "stackgrad",
+        "fuzz",
+        "--seconds",
+        "600",
+        "--seed",
+        "3",
+        "--processes",
+        "2",
+        "--corpus",
+        str(tmp_path / "corpus"),
+        "--backends",
+        "cpu",
+    ]
     process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True)
     try:
         assert process.stderr is not None

@@ -58,20 +58,24 @@ def test_a_record_that_is_superseded_names_one_that_exists() -> None:
 def test_the_index_lists_every_record() -> None:
     rows = re.findall(
         r"^\| \[(\d{4})\]\((\S+)\) \| (.+?) \| (.+?) \| (.+?) \| (.+) \|$",
-        doc_pages.text_of(f"{FOLDER}/README.md"), re.MULTILINE,
-    )  # fmt: skip
+        doc_pages.text_of(f"{FOLDER}/README.md"),
+        re.MULTILINE,
+    )
     listed = {name: Record(number, title, status, date) for number, name, title, status, date, _ in rows}
     assert listed == records()
     assert [row[0] for row in rows] == sorted(row[0] for row in rows)
     assert all(row[5].endswith(".") for row in rows), "one sentence each"
 
 
-@pytest.mark.parametrize("text", [
-    "# A title\n\n* Status: accepted\n* Date: 2026-01-02\n\n",
-    "# 0001. A title\n\nText\n",
-    "# 0001. A title\n\n* Status: perhaps\n* Date: 2026-01-02\n\n",
-    "# 0001. A title\n\n* Status: accepted\n* Date: January\n\n",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# A title\n\n* Status: accepted\n* Date: 2026-01-02\n\n",
+        "# 0001. A title\n\nText\n",
+        "# 0001. A title\n\n* Status: perhaps\n* Date: 2026-01-02\n\n",
+        "# 0001. A title\n\n* Status: accepted\n* Date: January\n\n",
+    ],
+)
 def test_what_is_no_record_is_noticed(text: str) -> None:
     with pytest.raises(AssertionError):
         record(text)

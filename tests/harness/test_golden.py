@@ -1,4 +1,5 @@
 """The golden net: what it makes depends on the compiler alone, and a change is named at the first stage it shows in."""
+
 from __future__ import annotations
 
 import os
@@ -26,7 +27,10 @@ from stackgrad.harness.golden.texts import OTHER_FILE, texts_of, without_places
 from stackgrad.harness.mutants.planting import patched, patched_rule
 
 SMALL = (
-    "ad/nested.kir:01-f32", "ops/cmp_lt.kir:01-f32", "invalid/scopes.kir:0*", "runtime:pool*",
+    "ad/nested.kir:01-f32",
+    "ops/cmp_lt.kir:01-f32",
+    "invalid/scopes.kir:0*",
+    "runtime:pool*",
     "examples/wave.py:compare",
 )
 """One of every kind: gradients, a template, texts that are refused, what no kernel decides, a kernel that is traced."""
@@ -134,9 +138,12 @@ def test_the_host_does_not_matter(right: tuple[Record, Path]) -> None:
     def asked() -> None:
         raise AssertionError("the host was asked what it is")
 
-    with patched(llvm, "get_host_cpu_name", asked), patched(llvm, "get_host_cpu_features", asked), patched(
-        llvm, "get_default_triple", asked
-    ), patched(platform, "machine", lambda: "aarch64"):
+    with (
+        patched(llvm, "get_host_cpu_name", asked),
+        patched(llvm, "get_host_cpu_features", asked),
+        patched(llvm, "get_default_triple", asked),
+        patched(platform, "machine", lambda: "aarch64"),
+    ):
         assert made() == right[0]
 
 
@@ -178,7 +185,10 @@ def test_the_command_compares(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "identical: 2 kernels, 3 texts\n"
     assert main(["compare", str(base), str(other)]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "made by other tools: LLVM 1, LLVM 2", "different: 1 of 2 kernels", "      1 first at 1.forward.00 (split): a"]
+        "made by other tools: LLVM 1, LLVM 2",
+        "different: 1 of 2 kernels",
+        "      1 first at 1.forward.00 (split): a",
+    ]
     assert main(["compare", str(base), str(tmp_path / "gone")]) == 2
     assert main(["compare", str(base), str(same), "--names"]) == 0
     assert capsys.readouterr().out == ""
@@ -198,13 +208,16 @@ def test_one_kernel_is_chosen_for_each_stage() -> None:
 # ---- inputs -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("patterns", "every", "names"), [
-    ((), 1, ["ad/x.kir:01", "ad/x.kir:02-f32", "ad/x.kir:03"]),
-    ((), 2, ["ad/x.kir:01", "ad/x.kir:03"]),
-    (("ad/*",), 1, ["ad/x.kir:01", "ad/x.kir:02-f32", "ad/x.kir:03"]),
-    (("ad/x.kir:*-f32", "*:03"), 1, ["ad/x.kir:02-f32", "ad/x.kir:03"]),
-    (("ops/*",), 1, []),
-])
+@pytest.mark.parametrize(
+    ("patterns", "every", "names"),
+    [
+        ((), 1, ["ad/x.kir:01", "ad/x.kir:02-f32", "ad/x.kir:03"]),
+        ((), 2, ["ad/x.kir:01", "ad/x.kir:03"]),
+        (("ad/*",), 1, ["ad/x.kir:01", "ad/x.kir:02-f32", "ad/x.kir:03"]),
+        (("ad/x.kir:*-f32", "*:03"), 1, ["ad/x.kir:02-f32", "ad/x.kir:03"]),
+        (("ops/*",), 1, []),
+    ],
+)
 def test_selection(patterns: tuple[str, ...], every: int, names: list[str]) -> None:
     sources = [Source(name, None) for name in ("ad/x.kir:01", "ad/x.kir:02-f32", "ad/x.kir:03")]
     selection = Selection(patterns, every)
@@ -239,7 +252,9 @@ def test_one_module_alone_names_the_rest_of_the_project() -> None:
     package = "stackgrad.harness.golden"
     wrong = [
         f"{name} imports {found.target}"
-        for name, path in tree.modules().items() if name.startswith(f"{package}.") and name != f"{package}.adapter"
-        for found in tree.internal_imports(name, path) if not found.target.startswith(package)
-    ]  # fmt: skip
+        for name, path in tree.modules().items()
+        if name.startswith(f"{package}.") and name != f"{package}.adapter"
+        for found in tree.internal_imports(name, path)
+        if not found.target.startswith(package)
+    ]
     assert wrong == []

@@ -1,4 +1,5 @@
 """`ci/golden.sh` in a clone of the project: a pass that moves is no change, and one that works otherwise is."""
+
 from __future__ import annotations
 
 import os

@@ -50,9 +50,7 @@ FILLED_AT_IMPORT = {
 }
 """Tables whose rows are entered by decorators while modules are imported, and by nobody else."""
 
-CHANGING = {
-    "add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update",
-}  # fmt: skip
+CHANGING = {"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
 
 
 def module_names(source: ast.Module) -> set[str]:

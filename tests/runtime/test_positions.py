@@ -1,4 +1,5 @@
 """Positions within local vectors and views that are outside: an error on every executor, forward, backward, tangent."""
+
 from __future__ import annotations
 
 import re
@@ -143,9 +144,15 @@ KERNELS: dict[str, tuple[Callable[..., sg.Kernel], int, dict[int, str]]] = {
     "of_a_view": (of_a_view, 0, {1: f"index 3 {VIEW} 3 elements", -1: f"index -1 {VIEW} 3 elements"}),
     "of_a_moving_view": (of_a_moving_view, 2, {3: rf"index ([123]) {VIEW} \1 elements"}),
     "stored_through": (stored_through, 2, {3: f"index (16|18|2.) {VIEW} 16 elements"}),
-    "part_of_a_view": (part_of_a_view, 0, {4: "the view `.*` is not inside `v`: it begins at [56],",
-                                           -3: "the view `.*` is not inside `v`: it begins at -[123],"}),
-}  # fmt: skip
+    "part_of_a_view": (
+        part_of_a_view,
+        0,
+        {
+            4: "the view `.*` is not inside `v`: it begins at [56],",
+            -3: "the view `.*` is not inside `v`: it begins at -[123],",
+        },
+    ),
+}
 """Kernels, each with an argument that is right, and with others and what they lead to."""
 
 
@@ -154,8 +161,10 @@ def with_tangents(kernel: Kernel) -> Lowered:
 
 
 DIRECTIONS: dict[str, Callable[[Kernel], Lowered]] = {
-    "forward": prepare_forward, "gradient": prepare_reverse, "tangent": with_tangents,
-}  # fmt: skip
+    "forward": prepare_forward,
+    "gradient": prepare_reverse,
+    "tangent": with_tangents,
+}
 
 
 def traced(name: str) -> Kernel:
