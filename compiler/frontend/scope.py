@@ -2,6 +2,7 @@
 
 Invariant: a name lives from its first assignment to the end of the block that holds it, as in the IR.
 """
+
 from __future__ import annotations
 
 import re

@@ -3,6 +3,7 @@
 Names are looked up when the kernel is traced, not when it is defined. Either all mistakes are raised in one error, or
 the kernel is complete.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

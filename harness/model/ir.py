@@ -1,4 +1,5 @@
 """A program as IR of stage `source`: all rows of the lowering together."""
+
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n

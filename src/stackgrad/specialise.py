@@ -3,6 +3,7 @@
 Invariant: a specialisation holds neither the arrays of a launch nor the objects it was traced for; those objects die as
 if the kernel did not exist, and what was made for them goes with them.
 """
+
 from __future__ import annotations
 
 import threading
@@ -118,20 +119,17 @@ class Specialisation:
         if leaf.grad is not None:
             arrays[name + GRAD] = leaf.grad
         if leaf.read_only and name in self.program.forward.lowered.writes:
-            raise Misfit(f"the kernel stores to {name}, and a JAX array cannot be written",
-                         "give a NumPy array, an ndarray or a field")  # fmt: skip
+            raise Misfit(
+                f"the kernel stores to {name}, and a JAX array cannot be written",
+                "give a NumPy array, an ndarray or a field",
+            )
 
 
 class Specialisations:
     """The specialisations of one kernel under the settings of one generation."""
 
     def __init__(
-        self,
-        name: str,
-        parameters: tuple[Parameter, ...],
-        options: FrontendOptions,
-        span: Span | None,
-        trace: Tracing,
+        self, name: str, parameters: tuple[Parameter, ...], options: FrontendOptions, span: Span | None, trace: Tracing
     ) -> None:
         self.name = name
         self.span = span

@@ -1,4 +1,5 @@
 """Functions with a gradient of their own that have none, or two."""
+
 from __future__ import annotations
 
 import stackgrad as sg
@@ -23,8 +24,7 @@ def replaced_by_nothing():
     yield sg.ad.grad_replaced(plain).grad
 
 
-@case(sg.TapeError, "no_grad decorates Python functions, and square is a kernel", "square",
-      cure="that calls square")  # fmt: skip
+@case(sg.TapeError, "no_grad decorates Python functions, and square is a kernel", "square", cure="that calls square")
 def decorated_kernel():
     x, _, loss, square, total, _ = square_and_total()
     yield lambda: sg.ad.no_grad(square)  # here
