@@ -37,19 +37,7 @@ from .syntax import (  # noqa: F401  (one vocabulary, in four files)
     Walrus,
     enter,
 )
-from .vectors import (  # noqa: F401
-    Comprehension,
-    Convert,
-    Filled,
-    Matrix,
-    Method,
-    Part,
-    Place,
-    Slice,
-    Swizzle,
-    Vector,
-    root,
-)
+from .vectors import Comprehension, Convert, Filled, Matrix, Method, Part, Place, Slice, Swizzle, Vector, root  # noqa: F401
 
 # ---- domains ----------------------------------------------------------------------------------------------------
 
