@@ -1,6 +1,7 @@
 # Everything a clone needs: Python >= 3.11 and make. Each target creates its own environment in $(VENV).
 #
 #   make test       linters, type checkers and the whole test suite
+#   make format     lays out all Python files as ruff does; `make test` fails if that changes any
 #   make check      judges every example: compiled, differentiated, compared with the oracles
 #   make golden BASE=main  says whether this checkout generates the same code as another commit, byte for byte
 #   make bench      one quick run of the benchmarks, at this commit
@@ -22,7 +23,7 @@ BENCH_ARGS ?= --quick
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test lint check golden bench dashboard matrix clean
+.PHONY: help test lint format check golden bench dashboard matrix clean
 
 help:
 	@sed -n '/^#   /s/^#   //p' Makefile
@@ -37,6 +38,9 @@ test: $(DEV)
 
 lint: $(DEV)
 	BIN=$(BIN) ci/check.sh
+
+format: $(DEV)
+	$(BIN)/ruff format .
 
 check: $(DEV)
 	$(BIN)/stackgrad check $(filter-out %/common.py,$(wildcard examples/*.py))

@@ -18,6 +18,7 @@ types() {
 }
 
 step "$BIN/ruff" check .
+step "$BIN/ruff" format --check .  # cure: make format
 step "$BIN/python" ci/link_tree.py
 # Silent about what these two import: the root package is an ancestor of both, and is held to less.
 step types --strict --follow-imports=silent --cache-dir .mypy_cache/strict -p stackgrad.compiler -p stackgrad.reference

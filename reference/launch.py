@@ -48,7 +48,7 @@ def run(
     kernel: Kernel | Program,
     arrays: Arrays,
     scalars: Scalars,
-    sizes: Sizes = Sizes(),
+    sizes: Sizes = Sizes(),  # noqa: B008
     draws: Draws = Draws(),  # noqa: B008
     order: str | Order = VECTOR,
     fuel: int = FUEL,

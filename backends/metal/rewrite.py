@@ -76,27 +76,12 @@ def _taken(name: str, operands: list[int]) -> list[int]:
     return operands[2:] if name in _PLAIN else []
 
 
-_PLAIN = op.OPCODES.keys() - {
-    "Name",
-    "Extension",
-    "ExtInstImport",
-    "MemoryModel",
-    "EntryPoint",
-    "ExecutionMode",
-    "Capability",
-    "Decorate",
-    "MemberDecorate",
-    "TypeInt",
-    "TypeFloat",
-    "TypeVector",
-    "Constant",
-    "Function",
-    "Variable",
-    "LoopMerge",
-    "SelectionMerge",
-    "Branch",
-    "Label",
-}
+_PLAIN = op.OPCODES.keys() - set(
+    """
+    Name Extension ExtInstImport MemoryModel EntryPoint ExecutionMode Capability Decorate MemberDecorate TypeInt
+    TypeFloat TypeVector Constant Function Variable LoopMerge SelectionMerge Branch Label
+    """.split()
+)
 """Instructions of which everything behind the result is an id."""
 
 

@@ -47,42 +47,18 @@ _GLSL = {
 }
 
 _UNTYPED = frozenset(
-    {
-        "ExtInstImport",
-        "TypeVoid",
-        "TypeBool",
-        "TypeInt",
-        "TypeFloat",
-        "TypeVector",
-        "TypeArray",
-        "TypeStruct",
-        "TypePointer",
-        "TypeRuntimeArray",
-        "TypeFunction",
-        "Label",
-    }
+    """
+    ExtInstImport TypeVoid TypeBool TypeInt TypeFloat TypeVector TypeArray TypeStruct TypePointer TypeRuntimeArray
+    TypeFunction Label
+    """.split()
 )
 """Instructions that give a result without a type."""
 
 _VOID = frozenset(
-    {
-        "Name",
-        "Extension",
-        "MemoryModel",
-        "EntryPoint",
-        "ExecutionMode",
-        "Capability",
-        "Decorate",
-        "MemberDecorate",
-        "Store",
-        "LoopMerge",
-        "SelectionMerge",
-        "Branch",
-        "BranchConditional",
-        "Return",
-        "ReturnValue",
-        "FunctionEnd",
-    }
+    """
+    Name Extension MemoryModel EntryPoint ExecutionMode Capability Decorate MemberDecorate Store LoopMerge
+    SelectionMerge Branch BranchConditional Return ReturnValue FunctionEnd
+    """.split()
 )
 """Instructions that give none."""
 

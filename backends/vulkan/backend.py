@@ -24,8 +24,9 @@ from ..spirv.emit import Features
 from ..spirv.shaders import LOCAL_SIZE, Shaders, generate, layout_of
 from . import policy
 from .access import HostAccess
+from .cards import Absent
 from .descriptors import DescriptorExecutable
-from .device import Absent, Device
+from .device import Device
 from .executable import VulkanExecutable
 from .mapped import is_own, mapped_zeros
 from .memory import Heap, Hidden, Pool

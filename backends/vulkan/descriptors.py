@@ -29,8 +29,9 @@ from ..prints import BYTES, NOTHING, Prints
 from ..spirv.bindings import BLOCK, Bindings
 from ..spirv.shaders import LOCAL_SIZE, PROBE, Shaders
 from . import policy, stacks
+from .cards import Card
 from .counts import iterations, known
-from .device import Card, Device
+from .device import Device
 from .executable import LOOPS
 from .memory import Buffer, Heap, Pool
 from .recording import Part, Recording

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...compiler.errors import DeviceError
-from .device import Card
+from .cards import Card
 from .memory import Buffer, Pool
 from .staging import ALIGN, bytes_at, merged, span
 

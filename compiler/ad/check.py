@@ -11,7 +11,8 @@ from ..ir.nodes import Kernel, Value
 from ..ir.types import ArrayType
 from ..ir.walk import used_values, walk_kernel, walk_task
 from .activity import Activity
-from .marks import HAND_CALLED, Claim
+from .conflicts import HAND_CALLED
+from .marks import Claim
 from .risk import HITS, NO, Pair, Risk, RiskAnalysis
 
 ORDERED = "take the gradient under sg.ad.Tape, which knows the order that the launch took"

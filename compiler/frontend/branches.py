@@ -129,31 +129,11 @@ def _joined(t: Tracer, conjunction: bool, condition: Value, body: list[Stmt], ri
     return t.builder.get(result, u1)
 
 
-_CHEAP_OPS = frozenset(
-    {
-        "neg",
-        "abs",
-        "sgn",
-        "floor",
-        "ceil",
-        "add",
-        "sub",
-        "mul",
-        "min",
-        "max",
-        "bit_not",
-        "bit_and",
-        "bit_or",
-        "bit_xor",
-        "bit_shl",
-        "bit_shr",
-        "bit_sar",
-        "logic_not",
-        "logical_and",
-        "logical_or",
-        "select",
-        *COMPARISONS,
-    }
+_CHEAP_OPS = frozenset(COMPARISONS).union(
+    """
+    neg abs sgn floor ceil add sub mul min max bit_not bit_and bit_or bit_xor bit_shl bit_shr bit_sar logic_not
+    logical_and logical_or select
+    """.split()
 )
 _CHEAP_LIMIT = 12
 

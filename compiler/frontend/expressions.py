@@ -194,9 +194,9 @@ def multiply(t: Tracer, left: Operand, right: Operand) -> Operand:
     left_rows = rows(a) if len(a.shape) == 2 else (a,)
     columns = _columns(b)
     made = [
-        inner_product(t, row.items, column)
+        inner_product(t, row.items, column)  # type: ignore[union-attr]
         for row in left_rows
-        for column in columns  # type: ignore[union-attr]
+        for column in columns
     ]
     return unified(t, a.shape[:-1] + b.shape[1:], made)
 

@@ -14,7 +14,9 @@ from ..errors import Diagnostic
 from ..ir.depth import deep
 from ..ir.nodes import Kernel, Param, Task
 from ..ir.walk import renumber
-from . import branches, comprehensions, gradients, hints, loops, mathematics, references, statements  # noqa: F401  (they fill the tables)
+
+# Imported to fill the tables.
+from . import branches, comprehensions, gradients, hints, loops, mathematics, references, statements  # noqa: F401
 from .context import Activation, Tracer
 from .infer import FrontendOptions
 from .parameters import Argument, declare_parameters

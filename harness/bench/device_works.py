@@ -64,13 +64,27 @@ def held(ti: Any) -> dict[str, Timed]:
 @device_work
 def device_launch(ti: Any) -> dict[str, Timed]:
     """A kernel without a loop; gradients of 16 short loops, their bound constant, in a field, in an ndarray."""
-    y, x, z = real(ti, ()), real(ti, 16, np.linspace(-1, 1, 16)), real(ti, 16)
-    n, bounds = whole(ti, (), np.array(8)), ti.ndarray(ti.i32, (16,))
+    y, bounds = real(ti, ()), ti.ndarray(ti.i32, (16,))
     bounds.from_numpy(np.full(16, 8, np.int32))
 
     @ti.kernel
     def none() -> None:
         y[None] = 1.0
+
+    constant, from_field, from_array = _short_loops(ti)
+    calls: dict[str, Callable[[], Any]] = {
+        "no argument": none,
+        "grad, constant bound": constant.grad,
+        "grad, field bound": from_field.grad,
+        "grad, ndarray bound": lambda: from_array.grad(bounds),
+    }
+    none(), constant(), from_field(), from_array(bounds)
+    return {name: queued(ti, call) for name, call in calls.items()}
+
+
+def _short_loops(ti: Any) -> tuple[Any, Any, Any]:
+    """Kernels of 16 loops: their bound constant, in a field, in an ndarray."""
+    x, z, n = real(ti, 16, np.linspace(-1, 1, 16)), real(ti, 16), whole(ti, (), np.array(8))
 
     @ti.kernel
     def constant() -> None:
@@ -96,14 +110,7 @@ def device_launch(ti: Any) -> dict[str, Timed]:
                 v = ti.sin(v) * 0.95 + 0.01
             z[i] = v
 
-    calls: dict[str, Callable[[], Any]] = {
-        "no argument": none,
-        "grad, constant bound": constant.grad,
-        "grad, field bound": from_field.grad,
-        "grad, ndarray bound": lambda: from_array.grad(bounds),
-    }
-    none(), constant(), from_field(), from_array(bounds)
-    return {name: queued(ti, call) for name, call in calls.items()}
+    return constant, from_field, from_array
 
 
 # -- sweeps -----------------------------------------------------------------------------------------------------

@@ -49,10 +49,10 @@ def run_bounded(
     arrays: Arrays,
     scalars: Scalars,
     sizes: Sizes = Sizes(),  # noqa: B008
-    draws: Draws = Draws(),
+    draws: Draws = Draws(),  # noqa: B008
     errors: Errors | None = None,
     precise: bool = True,
-    fuel: int = FUEL,  # noqa: B008
+    fuel: int = FUEL,
 ) -> Bounded:
     """Execute a kernel of stage tasks, structured or adjoint on copies of the arrays.
 

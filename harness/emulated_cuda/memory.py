@@ -146,7 +146,7 @@ class Memory:
         return k >= 0 and address + size <= self._lows[k] + self.blocks[self._lows[k]].size
 
     def kind_at(self, address: int) -> str:
-        """ "device", "managed", "pinned", or "" for memory that is not ours."""
+        """One of "device", "managed", "pinned", or "" for memory that is not ours."""
         k = bisect_right(self._lows, address) - 1
         block = self.blocks[self._lows[k]] if k >= 0 else None
         return block.kind if block and address < block.address + block.size else ""

@@ -61,6 +61,7 @@ def source(entries: Sequence[Entry]) -> str:
 def _namespace(entry: Entry) -> str:
     lines = [line for line in _ARRAYS.sub("", entry.text).splitlines() if not line.startswith("#")]
     given = ", ".join(_given(argument) for argument in entry.arguments)
+    run = f"in_{entry.name}::run(address, groups);"
     return "\n".join(
         [
             f"namespace in_{entry.name} {{",
@@ -69,7 +70,7 @@ def _namespace(entry: Entry) -> str:
             f"  for (uint k = 0; k < groups * {entry.threads}u; k++) {entry.name}({given});",
             "}",
             "}",
-            f'extern "C" void run_{entry.name}(ulong address, uint groups) {{ in_{entry.name}::run(address, groups); }}',
+            f'extern "C" void run_{entry.name}(ulong address, uint groups) {{ {run} }}',
         ]
     )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.types import ArrayType, i32
-from . import lower_expressions, lower_functions, lower_statements, lower_structs, lower_vectors  # noqa: F401  (they fill the tables)
+
+# Imported to fill the tables.
+from . import lower_calls, lower_expressions, lower_functions, lower_statements, lower_structs, lower_vectors  # noqa: F401
 from . import nodes as m
 from .lowering import Lowerer
 

@@ -8,7 +8,8 @@ from functools import partial, reduce
 from ...compiler.ir.nodes import Value
 from ...compiler.ir.types import u1
 from . import nodes as m
-from .lower_expressions import FUNCTIONS, PRODUCTS, binary
+from .lower_calls import FUNCTIONS
+from .lower_expressions import PRODUCTS, binary
 from .lower_places import chosen, memory, picked, position, positions, read
 from .lowering import EXPRESSIONS, Cell, Lowerer, Operand
 from .tensors import Tensor, spread, unify

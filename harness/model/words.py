@@ -14,53 +14,20 @@ from ...compiler.frontend.functions import EXPORTS
 from ...compiler.ir.ops import ATOMIC_OPS, OPS
 from ..plain_data import LONGEST_NAME, Key, Limits, Words, one_of
 from .dialects import DIALECTS
-from .lower_expressions import COMPARISONS, FUNCTIONS, OPERATORS, PRODUCTS
+from .lower_calls import FUNCTIONS
+from .lower_expressions import COMPARISONS, OPERATORS, PRODUCTS
 from .lower_places import SWIZZLES
 from .lower_vectors import METHODS
 
 OF_FILES = frozenset(
-    (
-        "json",
-        "sys",
-        "np",
-        "numpy",
-        "arch",
-        "is_array",
-        "fill",
-        "numbers",
-        "result",
-        "error",
-        "name",
-        "version",
-        "PACKAGE",
-        "ARRAYS",
-        "KINDS",
-        "BEFORE",
-        "SEEDS",
-        "RIGHT",
-        "loss",
-        "differences",
-        "gradient",
-        "close",
-        "launch",
-        "launch_backward",
-        "measured",
-        "found",
-        "status",
-        "right",
-        "agrees",
-    )
+    """
+    json sys np numpy arch is_array fill numbers result error name version PACKAGE ARRAYS KINDS BEFORE SEEDS RIGHT
+    loss differences gradient close launch launch_backward measured found status right agrees
+    """.split()
 )
 """Names of the files that programs are rendered into."""
-RESERVED = frozenset(
-    (
-        *dir(builtins),
-        *keyword.kwlist,
-        *OF_FILES,
-        *(d.alias for d in DIALECTS.values()),
-        *(d.package for d in DIALECTS.values()),
-    )
-)
+_DIALECTS = [name for dialect in DIALECTS.values() for name in (dialect.alias, dialect.package)]
+RESERVED = frozenset((*dir(builtins), *keyword.kwlist, *OF_FILES, *_DIALECTS))
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NAME = "a name of its own: a short ASCII identifier that neither Python nor the rendered file uses"
 _MESSAGE = "a printable line of at most 200 characters"

@@ -78,9 +78,9 @@ _REAL = (
     *map(_call, ("sin", "cos", "tanh", "exp", "floor", "ceil", "round", "sgn", "sqrt", "log", "asin", "tan", "inv")),
 )
 _CASTS = tuple(
-    Row(lambda a, b, to=to: m.Cast(a, to, "cast"), to)
+    Row(lambda a, b, to=to: m.Cast(a, to, "cast"), to)  # type: ignore[misc]
     for to in SCALARS.values()
-    if not to.is_bool  # type: ignore[misc]
+    if not to.is_bool
 )
 
 

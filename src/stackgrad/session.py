@@ -140,7 +140,7 @@ class Runtime:
             self._tell(self.threads.own)
 
     def _tell(self, own: Own) -> None:
-        """Native launches pass to Python while anything must see those of any thread; there each thread is told apart."""
+        """Native launches pass to Python while anything must see those of a thread; there each thread is told apart."""
         with self._lock:
             watched = [getattr(self, watcher, None) for watcher in WATCHERS]
             self.words[WATCHED] = self.threads.note(own) or any(one is not None and one != () for one in watched)

@@ -189,24 +189,7 @@ class _Arrays:
         flags |= h.VERSIONED * (name in self.versioned)
         leaf = place.leaf
         if not isinstance(leaf, Array):
-            memory = leaf.memory
-            if RUNTIME.remote is not None:  # each launch works on a copy
-                raise _Unfit
-            is_strange = memory.dtype is not scalar_of(memory).dtype  # another object, which may die
-            if is_strange or is_grad or leaf.grad is not None or place.argument is None or flags & h.VERSIONED:
-                raise _Unfit
-            address, sort = memory.__array_interface__["data"][0], id(memory.dtype)
-            return Held(
-                name,
-                h.OF_NUMPY,
-                memory.ndim,
-                flags & ~h.WRITTEN,
-                memory.nbytes,
-                address,
-                argument=place.argument,
-                sort=sort,
-                item=memory.itemsize,
-            )
+            return self._held_numpy(name, place, is_grad, flags)
         found = leaf.grad if is_grad else leaf
         if found.buffer.ndim > AXES or not found.words[LIVING]:
             raise _Unfit
@@ -225,6 +208,29 @@ class _Arrays:
             offset=_offset_of(leaf),
             sort=sort,
             version=version,
+        )
+
+    def _held_numpy(self, name: str, place: _Place, is_grad: bool, flags: int) -> Held:
+        from .backends.cpu.standing import Held
+
+        leaf = place.leaf
+        memory = leaf.memory
+        if RUNTIME.remote is not None:  # each launch works on a copy
+            raise _Unfit
+        is_strange = memory.dtype is not scalar_of(memory).dtype  # another object, which may die
+        if is_strange or is_grad or leaf.grad is not None or place.argument is None or flags & h.VERSIONED:
+            raise _Unfit
+        address, sort = memory.__array_interface__["data"][0], id(memory.dtype)
+        return Held(
+            name,
+            h.OF_NUMPY,
+            memory.ndim,
+            flags & ~h.WRITTEN,
+            memory.nbytes,
+            address,
+            argument=place.argument,
+            sort=sort,
+            item=memory.itemsize,
         )
 
 

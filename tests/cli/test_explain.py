@@ -90,8 +90,9 @@ def test_gradients_that_never_ran_have_no_depths(command: Any, write: Any) -> No
             "the number of trips is known only when the loop has ended",
         ),
         (
-            "v = x[i]\n            for _ in range(n[i]):\n                if v > 0.2:\n                    v = 0.5 * v\n"
-            "                else:\n                    v = v + 0.3\n            y[i] = v",
+            "v = x[i]\n            for _ in range(n[i]):\n                if v > 0.2:\n"
+            "                    v = 0.5 * v\n                else:\n                    v = v + 0.3\n"
+            "            y[i] = v",
             "result of 'cmp_gt': u1",
             "saving it costs less than computing it again",
         ),

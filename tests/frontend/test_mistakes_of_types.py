@@ -260,7 +260,7 @@ def static_of_an_element():
         x[0] = 1.0
 
 
-@mistake(KernelSyntaxError, "static assertion failed: too small", "sg.static_assert(FACTOR > 3, 'too small')")
+@mistake(KernelSyntaxError, "static assertion failed: too small", 'sg.static_assert(FACTOR > 3, "too small")')
 def static_assertion():
     sg.static_assert(FACTOR > 3, "too small")  # here
 

@@ -22,12 +22,16 @@ x = real(1, 2, 3)
 FACTOR = 2.0
 
 
+def decorated(*values: Any) -> Any:
+    return lambda function: function
+
+
 def define(source: str, file: str, known: bool) -> Any:
     """The function `k` that the text defines; `known`: linecache has the text, as for the cell of a notebook."""
     source = textwrap.dedent(source)
     if known:
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    space: dict[str, Any] = {"x": x, "sg": sg}
+    space: dict[str, Any] = {"x": x, "sg": sg, "decorated": decorated}
     exec(compile(source, file, "exec"), space)
     return space["k"]
 
@@ -122,23 +126,30 @@ def test_file_that_changed(tmp_path: Path) -> None:
     assert "does not define `k`" in str(failure(space["k"], KernelSyntaxError))
 
 
-def decorated(*values: Any) -> Any:
-    return lambda function: function
+LAID_OUT = '''
+@decorated(
+    1,
+    2,
+)
+@decorated("def k():")
+def k(
+    a: sg.f64,
+    b: "sg.i32",
+    c: int = 0,
+) -> None:
+    """A text
+that is not indented
+    """
+    x[0] = (
+        a
+        + b
+        + c
+    )
+'''
 
 
 def test_decorators_above_and_signatures_over_lines() -> None:
-    @decorated(1, 2)
-    @decorated("def k():")
-    def k(
-        a: sg.f64,
-        b: "sg.i32",  # noqa: UP037 - text within text
-        c: int = 0,
-    ) -> None:
-        """A text
-        that is not indented
-        """
-        x[0] = a + b + c
-
+    k = define(LAID_OUT, "laid_out.py", known=True)
     made = traced(k)
     assert [(a.name, a.type) for a in made.arguments] == [("a", sg.f64), ("b", sg.i32), ("c", sg.i32)]
     execute(k, 1.5, 2, 3)

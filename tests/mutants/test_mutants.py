@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from pkgutil import resolve_name
 from typing import Any
 
 import memory_witnesses  # noqa: F401 (enters its kernels)
@@ -184,58 +185,27 @@ def is_caught(mutant: Mutant, found: Answers, values: Arrays, gradient: Arrays) 
     return all(agrees(o, values) for o in forward) and any(not agrees(o, gradient) for o in reverse)
 
 
-def state() -> list[object]:
-    """Everything that plants touch: rows of the tables, and the classes and modules they patch."""
-    from stackgrad.backends import slices
-    from stackgrad.backends.cpu import stacks
-    from stackgrad.backends.llvm.masked import adstack, atomics
-    from stackgrad.backends.llvm.masked import loops as masked_loops
-    from stackgrad.backends.llvm.masked.masks import MASKED_CONTROL
-    from stackgrad.backends.llvm.ops import LLVM
-    from stackgrad.backends.llvm.polynomials import evaluate
-    from stackgrad.backends.llvm.statements import LOWER
-    from stackgrad.compiler import driver as pipeline
-    from stackgrad.compiler.ad import driver, statements, tangent_statements
-    from stackgrad.compiler.ad.elements import Elements
-    from stackgrad.compiler.ad.forward import ForwardSweep
-    from stackgrad.compiler.ad.requirement import Requirements
-    from stackgrad.compiler.ad.risk import RiskAnalysis
-    from stackgrad.compiler.ad.sources import Sources
-    from stackgrad.compiler.ad.tangent import TangentSweep
-    from stackgrad.compiler.passes.common_subexpressions import _Merger
-    from stackgrad.compiler.passes.dead_code import _Liveness
-    from stackgrad.compiler.passes.lower_exits import _Lowering
-    from stackgrad.compiler.passes.marking import Marking
-    from stackgrad.compiler.passes.promote_elements import _Promotion
-    from stackgrad.compiler.sizing import count, flows
+OWNERS = """
+    backends.cpu.stacks  backends.slices:Slice  backends.llvm.masked.adstack  backends.llvm.masked.atomics
+    backends.llvm.masked.loops  backends.llvm.polynomials.evaluate  compiler.driver  compiler.ad.driver
+    compiler.ad.elements:Elements  compiler.ad.forward:ForwardSweep  compiler.ad.requirement:Requirements
+    compiler.ad.reverse:TaskReverser  compiler.ad.risk:RiskAnalysis  compiler.ad.sources:Sources
+    compiler.ad.tangent:TangentSweep  compiler.ad.tangent_statements  compiler.passes.common_subexpressions:_Merger
+    compiler.passes.dead_code:_Liveness  compiler.passes.lower_exits:_Lowering  compiler.passes.marking:Marking
+    compiler.passes.promote_elements:_Promotion  compiler.sizing.count  compiler.sizing.count:_Counter
+    compiler.sizing.flows
+""".split()
+"""Classes and modules that plants patch."""
+TABLES = """
+    backends.llvm.masked.masks:MASKED_CONTROL  backends.llvm.ops:LLVM  backends.llvm.statements:LOWER
+    compiler.ad.rules:VJP  compiler.ad.statements:REVERSE  compiler.ad.tangent_statements:TANGENT
+""".split()
+"""Tables of which plants patch rows."""
 
-    owners = (
-        TaskReverser,
-        Sources,
-        Requirements,
-        RiskAnalysis,
-        ForwardSweep,
-        TangentSweep,
-        _Merger,
-        _Liveness,
-        Marking,
-        _Lowering,
-        _Promotion,
-        count,
-        count._Counter,
-        driver,
-        Elements,
-        pipeline,
-        tangent_statements,
-        stacks,
-        slices.Slice,
-        adstack,
-        atomics,
-        masked_loops,
-        evaluate,
-        flows,
-    )
-    tables = (LLVM, LOWER, MASKED_CONTROL, rules.VJP, statements.REVERSE, tangent_statements.TANGENT)
+
+def state() -> list[object]:
+    """Everything that plants touch."""
+    owners, tables = ([resolve_name(f"stackgrad.{name}") for name in names] for names in (OWNERS, TABLES))
     return [*(dict(vars(o)) for o in owners), *({k: t[k] for k in t} for t in tables)]
 
 

@@ -32,7 +32,8 @@ from stackgrad.compiler.passes.common_subexpressions import common_subexpression
         ),
         # in blocks nested below, also in the condition of a while
         (
-            "%9: f32 = sin %1; if %2 { %10: f32 = sin %1; store a[%0], %10 } else { %11: f32 = sin %1; store b[%0], %11 }",
+            "%9: f32 = sin %1; if %2 { %10: f32 = sin %1; store a[%0], %10 } "
+            "else { %11: f32 = sin %1; store b[%0], %11 }",
             "%9: f32 = sin %1; if %2 { store a[%0], %9 } else { store b[%0], %9 }",
         ),
         (

@@ -145,8 +145,8 @@ def test_primals_without_adjoints() -> None:
         "local v: f32; scope { if %2 { set v, %1; break 1 } %9: f32 = sin %1; set v, %9 } "
         "%10: f32 = get v; store a[%0], %10",
         # the same over two frames, with a loop whose own successor overwrites
-        "local v: f32; scope { for %9: i32 in %0 .. %0 { set v, %1; if %2 { break 2 } } %10: f32 = sin %1; set v, %10 } "
-        "%11: f32 = get v; store a[%0], %11",
+        "local v: f32; scope { for %9: i32 in %0 .. %0 { set v, %1; if %2 { break 2 } } "
+        "%10: f32 = sin %1; set v, %10 } %11: f32 = get v; store a[%0], %11",
         # read after continue, in the next iteration
         "local v: f32; for %9: i32 in %0 .. %0 { %10: f32 = get v; store a[%9], %10; if %2 { set v, %1; continue 1 } "
         "%11: f32 = sin %1; set v, %11 }",

@@ -222,7 +222,8 @@ WRAPPED = {
         %9: i64 = cast %8 %10: i64 = const 0 %11: u1 = cmp_ge %9, %10 %12: i64 = shape y, 0 %13: u1 = cmp_lt %9, %12
         %14: u1 = logical_and %11, %13
         if %14 { %15: i64 = cast %6 %16: i64 = const 65536 %17: i64 = mul %15, %16 %18: f64 = load y[%17] }""",
-    "an argument near the end of 64 bits": "%6: i64 = cast %2 %7: i64 = arg w %8: i64 = add %6, %7 %9: f64 = load y[%8]",
+    "an argument near the end of 64 bits": """%6: i64 = cast %2 %7: i64 = arg w %8: i64 = add %6, %7
+        %9: f64 = load y[%8]""",
 }
 
 

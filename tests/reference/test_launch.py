@@ -188,16 +188,10 @@ def test_skewed_trip_counts(launch: Launch, each: Each) -> None:
     n, x = np.ones(20_000, np.int32), np.zeros(20_000, np.int32)
     n[777] = 20_000
     start = perf_counter()
-    launch(
-        each(
-            "x: i32[1], n: i32[1]",
-            """%1: i32 = const 0  %2: i32 = load n[%0]  local s: i32
+    text = """%1: i32 = const 0  %2: i32 = load n[%0]  local s: i32
         for %3: i32 in %1 .. %2 { %4: i32 = get s  %5: i32 = add %4, %3  set s, %5 }
-        %6: i32 = get s  store x[%0], %6""",
-        ),
-        n=n,
-        x=x,
-    )
+        %6: i32 = get s  store x[%0], %6"""
+    launch(each("x: i32[1], n: i32[1]", text), n=n, x=x)
     assert perf_counter() - start < 5
     assert x[777] == 19_999 * 10_000
     assert x.sum() == x[777]

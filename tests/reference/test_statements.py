@@ -44,16 +44,9 @@ def test_constants_arguments_shapes(launch: Launch) -> None:
 
 def test_conversions(launch: Launch, each: Each, order: str) -> None:
     x, y = np.array([1.0, -2.5, np.nan, 3e9], np.float32), np.zeros(4, np.int32)
-    launch(
-        each(
-            "x: f32[1], y: i32[1]",
-            """%1: f32 = load x[%0]  %2: i32 = cast %1  store y[%0], %2
-        %3: i32 = bit_cast %1  %4: f32 = bit_cast %3  store x[%0], %4""",
-        ),
-        x=x,
-        y=y,
-        _order=order,
-    )
+    text = """%1: f32 = load x[%0]  %2: i32 = cast %1  store y[%0], %2
+        %3: i32 = bit_cast %1  %4: f32 = bit_cast %3  store x[%0], %4"""
+    launch(each("x: f32[1], y: i32[1]", text), x=x, y=y, _order=order)
     assert y.tolist() == [1, -2, 0, 2**31 - 1]
     assert x[:2].tolist() == [1.0, -2.5]
 
@@ -113,64 +106,38 @@ def test_negative_begin(launch: Launch, order: str) -> None:
 
 def test_stores_to_one_element_last_lane_wins(launch: Launch, each: Each) -> None:
     x, y = np.zeros(10, np.int32), np.zeros(2, np.int32)
-    launch(
-        each(
-            "x: i32[1], y: i32[1]",
-            """%1: i32 = const 1  store y[%1], %0
-        %2: i32 = sub %0, %0  store y[%2], %0""",
-        ),
-        x=x,
-        y=y,
-    )
+    text = """%1: i32 = const 1  store y[%1], %0
+        %2: i32 = sub %0, %0  store y[%2], %0"""
+    launch(each("x: i32[1], y: i32[1]", text), x=x, y=y)
     assert y.tolist() == [9, 9]
 
 
 def test_local_is_zero_each_time(launch: Launch, each: Each, order: str) -> None:
     """Odd lanes set it in round 0; it is zero again in round 1."""
     x = np.full(6, -1, np.int32)
-    launch(
-        each(
-            "x: i32[1]",
-            f"""{ODD} %4: i32 = const 0 %5: i32 = const 2
+    text = f"""{ODD} %4: i32 = const 0 %5: i32 = const 2
         for %6: i32 in %4 .. %5 {{ local v: i32  %7: i32 = get v  store x[%0], %7
-          if %3 {{ %8: i32 = const 9  set v, %8 }} }}""",
-        ),
-        x=x,
-        _order=order,
-    )
+          if %3 {{ %8: i32 = const 9  set v, %8 }} }}"""
+    launch(each("x: i32[1]", text), x=x, _order=order)
     assert x.tolist() == [0] * 6
 
 
 def test_local_keeps_lanes_apart(launch: Launch, each: Each, order: str) -> None:
     x, y = np.zeros((2, 6), np.int32)
-    launch(
-        each(
-            "x: i32[1], y: i32[1]",
-            f"""{ODD} local v: i32  set v, %0  %4: i32 = get v
+    text = f"""{ODD} local v: i32  set v, %0  %4: i32 = get v
         if %3 {{ %5: i32 = get v  %6: i32 = mul %5, %5  set v, %6 }} else {{ local w: i32  set w, %0  %7: i32 = get w
           %8: i32 = neg %7  set v, %8 }}
-        %9: i32 = get v  store x[%0], %9  store y[%0], %4""",
-        ),
-        x=x,
-        y=y,
-        _order=order,
-    )
+        %9: i32 = get v  store x[%0], %9  store y[%0], %4"""
+    launch(each("x: i32[1], y: i32[1]", text), x=x, y=y, _order=order)
     assert x.tolist() == [0, 1, -2, 9, -4, 25]
     assert y.tolist() == [0, 1, 2, 3, 4, 5], "a value read before is not changed by a later set"
 
 
 def test_a_value_read_between_divergent_sets_stays(launch: Launch, each: Each, order: str) -> None:
     x, y = np.zeros((2, 4), np.int32)
-    launch(
-        each(
-            "x: i32[1], y: i32[1]",
-            f"""{ODD} local v: i32  if %3 {{ set v, %0 }}  %4: i32 = get v
-        if %3 {{ %5: i32 = const 7  set v, %5 }}  %6: i32 = get v  store x[%0], %4  store y[%0], %6""",
-        ),
-        x=x,
-        y=y,
-        _order=order,
-    )
+    text = f"""{ODD} local v: i32  if %3 {{ set v, %0 }}  %4: i32 = get v
+        if %3 {{ %5: i32 = const 7  set v, %5 }}  %6: i32 = get v  store x[%0], %4  store y[%0], %6"""
+    launch(each("x: i32[1], y: i32[1]", text), x=x, y=y, _order=order)
     assert x.tolist() == [0, 1, 0, 3]
     assert y.tolist() == [0, 7, 0, 7]
 
@@ -178,52 +145,33 @@ def test_a_value_read_between_divergent_sets_stays(launch: Launch, each: Each, o
 def test_local_declared_again_in_some_lanes(launch: Launch, each: Each, order: str) -> None:
     """In each round a smaller set of lanes declares, sets and reads the variable."""
     x = np.zeros(8, np.int32)
-    launch(
-        each(
-            "x: i32[1]",
-            """%1: i32 = const 0  for %2: i32 in %1 .. %0 {
+    text = """%1: i32 = const 0  for %2: i32 in %1 .. %0 {
         local v: i32  %3: i32 = get v  %4: i32 = add %3, %2  set v, %4  %5: i32 = get v
-        %6: i32 = load x[%0]  %7: i32 = add %6, %5  store x[%0], %7 }""",
-        ),
-        x=x,
-        _order=order,
-    )
+        %6: i32 = load x[%0]  %7: i32 = add %6, %5  store x[%0], %7 }"""
+    launch(each("x: i32[1]", text), x=x, _order=order)
     assert x.tolist() == [k * (k - 1) // 2 for k in range(8)]
 
 
 def test_local_arrays(launch: Launch, each: Each, order: str) -> None:
     """Dynamic and constant indices, in divergent lanes, zero again each time."""
     x, y = np.zeros((2, 9), np.int64)
-    launch(
-        each(
-            "x: i64[1], y: i64[1]",
-            f"""{ODD} %4: i32 = const 0 %5: i32 = const 2
+    text = f"""{ODD} %4: i32 = const 0 %5: i32 = const 2
         for %6: i32 in %4 .. %5 {{
           local_array a: i64[3]  %7: i32 = const 3  %8: i32 = mod %0, %7  %9: i64 = cast %0
           %10: i64 = get_element a[%8]  %11: i64 = add %10, %9  set_element a[%8], %11
           if %3 {{ %12: i64 = const 50  set_element a[%4], %12 }}
           %13: i64 = get_element a[%4]  store x[%0], %13
-          %14: i64 = get_element a[%8]  store y[%0], %14 }}""",
-        ),
-        x=x,
-        y=y,
-        _order=order,
-    )
+          %14: i64 = get_element a[%8]  store y[%0], %14 }}"""
+    launch(each("x: i64[1], y: i64[1]", text), x=x, y=y, _order=order)
     assert x.tolist() == [50 if k % 2 else k if k % 3 == 0 else 0 for k in range(9)]
     assert y.tolist() == [50 if k % 2 and k % 3 == 0 else k for k in range(9)]
 
 
 def test_an_element_read_is_a_value(launch: Launch, each: Each, order: str) -> None:
     x = np.zeros(3, np.int32)
-    launch(
-        each(
-            "x: i32[1]",
-            """local_array a: i32[2]  %1: i32 = const 1  set_element a[%1], %0
-        %2: i32 = get_element a[%1]  %3: i32 = const 7  set_element a[%1], %3  store x[%0], %2""",
-        ),
-        x=x,
-        _order=order,
-    )
+    text = """local_array a: i32[2]  %1: i32 = const 1  set_element a[%1], %0
+        %2: i32 = get_element a[%1]  %3: i32 = const 7  set_element a[%1], %3  store x[%0], %2"""
+    launch(each("x: i32[1]", text), x=x, _order=order)
     assert x.tolist() == [0, 1, 2]
 
 
@@ -253,58 +201,35 @@ def test_adjoint_arrays_and_rank_zero(launch: Launch) -> None:
 
 def test_a_division_runs_only_where_it_is_reached(launch: Launch, each: Each, order: str) -> None:
     x = np.array([0, 1, 0, 3], np.int32)
-    launch(
-        each(
-            "x: i32[1]",
-            """%1: i32 = load x[%0]  %2: u1 = cast %1  if %2 {
-        %3: i32 = const 12  %4: i32 = floordiv %3, %1  store x[%0], %4 }""",
-        ),
-        x=x,
-        _order=order,
-    )
+    text = """%1: i32 = load x[%0]  %2: u1 = cast %1  if %2 {
+        %3: i32 = const 12  %4: i32 = floordiv %3, %1  store x[%0], %4 }"""
+    launch(each("x: i32[1]", text), x=x, _order=order)
     assert x.tolist() == [0, 12, 0, 4]
 
 
 def test_lanes_elsewhere_touch_no_memory(launch: Launch, each: Each, order: str) -> None:
     """Without the guard index and store would be out of range."""
     x = np.zeros(4, np.int32)
-    launch(
-        each(
-            "x: i32[1]",
-            """%1: i32 = const 2  %2: i32 = add %0, %1  %3: i32 = shape x, 0  %4: u1 = cmp_lt %2, %3
-        if %4 { %5: i32 = load x[%2]  store x[%2], %0 }""",
-        ),
-        x=x,
-        _order=order,
-    )
+    text = """%1: i32 = const 2  %2: i32 = add %0, %1  %3: i32 = shape x, 0  %4: u1 = cmp_lt %2, %3
+        if %4 { %5: i32 = load x[%2]  store x[%2], %0 }"""
+    launch(each("x: i32[1]", text), x=x, _order=order)
     assert x.tolist() == [0, 0, 0, 1]
 
 
 def test_no_warnings(launch: Launch, each: Each, order: str, recwarn: pytest.WarningsRecorder) -> None:
     x = np.array([0.0, -1.0, np.inf, 1e38], np.float32)
-    launch(
-        each(
-            "x: f32[1]",
-            """%1: f32 = load x[%0]  %2: f32 = log %1  %3: f32 = div %2, %1  %4: f32 = mul %1, %1
-        %5: f32 = add %3, %4  %6: f16 = cast %5  %7: i8 = cast %6  %8: f32 = cast %7  store x[%0], %8""",
-        ),
-        x=x,
-        _order=order,
-    )
+    text = """%1: f32 = load x[%0]  %2: f32 = log %1  %3: f32 = div %2, %1  %4: f32 = mul %1, %1
+        %5: f32 = add %3, %4  %6: f16 = cast %5  %7: i8 = cast %6  %8: f32 = cast %7  store x[%0], %8"""
+    launch(each("x: f32[1]", text), x=x, _order=order)
     assert not recwarn.list
 
 
 def test_print(launch: Launch, each: Each, capsys: pytest.CaptureFixture[str]) -> None:
     """One line a lane that executes it, in lane order."""
     x = np.array([0.5, 0.1, 2.0], np.float32)
-    launch(
-        each(
-            "x: f32[1]",
-            f"""{ODD} %4: f32 = load x[%0]  if %3 {{ print "odd" }}
-        print "x[{{}}] = {{}}!" %0, %4  print "{{}}" %3""",
-        ),
-        x=x,
-    )
+    text = f"""{ODD} %4: f32 = load x[%0]  if %3 {{ print "odd" }}
+        print "x[{{}}] = {{}}!" %0, %4  print "{{}}" %3"""
+    launch(each("x: f32[1]", text), x=x)
     assert capsys.readouterr().out.splitlines() == [
         "odd",
         "x[0] = 0.5!",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import loop_shapes_while
 import loop_shapes_exits
 import loop_shapes_bounds
+import loop_shapes_indices
 import loop_shapes_nests
 import value_shapes_locals
 import value_shapes_decisions

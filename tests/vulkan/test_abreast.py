@@ -13,7 +13,7 @@ from stackgrad.backends.spirv.emit import Features
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.backends.vulkan import host_code
 from stackgrad.backends.vulkan.backend import GROUPS, VulkanBackend
-from stackgrad.backends.vulkan.device import Card
+from stackgrad.backends.vulkan.cards import Card
 from stackgrad.backends.vulkan.executable import VulkanExecutable
 from stackgrad.compiler.ir.parser import parse_kernel
 

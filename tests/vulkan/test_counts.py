@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from stackgrad.backends.vulkan.cards import Absent, Card, choose
 from stackgrad.backends.vulkan.counts import iterations
-from stackgrad.backends.vulkan.device import Absent, Card, choose
 from stackgrad.backends.vulkan.families import compute_family
 from stackgrad.compiler.ir.parser import parse_kernel
 

@@ -12,6 +12,7 @@ import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.vulkan import device
 from stackgrad.backends.vulkan.backend import VulkanBackend
+from stackgrad.backends.vulkan.cards import Absent
 from stackgrad.backends.vulkan.device import Device
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import SCALARS
@@ -164,7 +165,7 @@ assert os.waitpid(child, 0)[1] == 0 and x[0] == 2
 def test_a_card_is_not_opened_behind_a_fork(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its driver would wait for ever, or open nothing."""
     monkeypatch.setattr(device, "_OPENED", [os.getpid() - 1])
-    with pytest.raises(device.Absent, match=r"has opened a card; cure: start processes by `spawn`"):
+    with pytest.raises(Absent, match=r"has opened a card; cure: start processes by `spawn`"):
         device.Device()
     monkeypatch.setattr(device, "_OPENED", [os.getpid() - 1, os.getpid()])
     device.Device()._close()

@@ -51,12 +51,8 @@ def run(given: argparse.Namespace) -> int:
         from .fuzz_texts import run as run_texts
 
         return run_texts(given)
-    if given.mutants is not None:  # they are of the compiler and the CPU: others would only take their time
-        from .mutants import hunt
-
-        backends = wanted_backends(given.backends or ",".join(BACKENDS))
-        seconds = DEFAULT_SECONDS if given.seconds is None else given.seconds
-        return hunt(given.mutants, seconds, given.cases, given.seed or 0, backends, given.processes)
+    if given.mutants is not None:
+        return _hunt_mutants(given)
     backends = wanted_backends(given.backends)
     if given.spirv_val:
         backends = judged(backends)
@@ -67,14 +63,32 @@ def run(given: argparse.Namespace) -> int:
     if given.findings:
         check_folder(Path(given.findings), "--findings")
     failed = replay_all([root], backends) if root.exists() else 0
+    status = _fuzz_peers(given, peers, backends, root) if peers else _fuzz(given, backends, root)
+    return 1 if failed else status
+
+
+def _hunt_mutants(given: argparse.Namespace) -> int:
+    """Mutants are of the compiler and the CPU: other backends would only take their time."""
+    from .mutants import hunt
+
+    backends = wanted_backends(given.backends or ",".join(BACKENDS))
+    seconds = DEFAULT_SECONDS if given.seconds is None else given.seconds
+    return hunt(given.mutants, seconds, given.cases, given.seed or 0, backends, given.processes)
+
+
+def _fuzz_peers(given: argparse.Namespace, peers: tuple[str, ...], backends: tuple[str, ...], root: Path) -> int:
+    """Compare with other libraries. Return the exit status of the command."""
+    hunted = run_hunt(given, peers, backends, given.seconds or DEFAULT_SECONDS)
+    findings = hunted.statistics.findings
+    for finding in kept(findings, backends):
+        report(finding, keep(root, finding))
+    return 1 if findings or hunted.families.known else 0
+
+
+def _fuzz(given: argparse.Namespace, backends: tuple[str, ...], root: Path) -> int:
+    """Compare executors. Return the exit status of the command."""
     cases = _cases(given)
     seconds = DEFAULT_SECONDS if given.seconds is None and cases is None else given.seconds
-    if peers:
-        hunted = run_hunt(given, peers, backends, seconds or DEFAULT_SECONDS)
-        found = hunted.statistics
-        for finding in kept(found.findings, backends):
-            report(finding, keep(root, finding))
-        return 1 if found.findings or hunted.families.known or failed else 0
     with Status() as status:
         sample = partial(draw, profile=given.profile)
         found = fuzz(
@@ -94,7 +108,7 @@ def run(given: argparse.Namespace) -> int:
         print("interrupted; Ctrl-C again leaves what was found as it is, without a smaller program", file=sys.stderr)
     for finding in kept(found.findings, backends):
         report(finding, keep(root, finding), _again(finding, given, backends))
-    if found.findings or failed:
+    if found.findings:
         return 1
     return INTERRUPTED if found.interrupted else 0
 

@@ -35,7 +35,10 @@ def copied(target: Array, source: Array, axes: Axes) -> bool:
 
 
 def matched_axes(target: Any, source: Any) -> Axes | None:
-    """How the axes of two fields of vectors or matrices match; None if they do not. A vector is a matrix of one column."""
+    """How the axes of two fields of vectors or matrices match; None if they do not.
+
+    A vector is a matrix of one column.
+    """
     ours, theirs = ((*one.shape, *one.element_shape) for one in (target, source))
     if ours == theirs:
         numbers: list[int | None] = list(_in_memory(target))
