@@ -85,14 +85,14 @@ class Marking:
     by_hand: bool = False
 
     def check_sizes(self, sizes: Mapping[str, int]) -> None:
-        """Raise NotDifferentiable if an array has too many elements for marks. `sizes` holds numbers of elements by array."""
+        """Raise NotDifferentiable if an array has too many elements. `sizes` gives the number of elements by array."""
         found = [(r, sizes[self.marked[r.marks]]) for r in self.reads]
         large = [_excess(r, f"{r.array} has {size} elements") for r, size in found if size >= ELEMENTS]
         if large:
             raise NotDifferentiable(large)
 
     def refusal(self, marks: Sequence[Any], conflicts: Any) -> NotDifferentiable:
-        """Return the error that the filled arrays tell of: `marks` of shape (*shape, PLANES) by array, and `conflicts`."""
+        """Return the error that the filled arrays tell of: `marks`, of shape (*shape, PLANES) each, and `conflicts`."""
         rows = [(r, conflicts[k].tolist()) for k, r in enumerate(self.reads)]
         beyond = {
             1: f"this parallel loop has more than {ITERATIONS} iterations",

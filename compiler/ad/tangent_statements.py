@@ -1,6 +1,6 @@
-"""TANGENT: forward mode of each statement, one handler a class.
+"""Define TANGENT, the table of forward mode for all statements, with one handler for each class.
 
-Each emits the statement itself and, after it, what its tangent needs; primals are read as they are at that place.
+A handler emits the statement itself and then what its tangent needs. Primals are read as they are at that place.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from .tangent import TangentSweep
 
 Handler = Callable[["TangentSweep", Any], None]
+"""A handler is a function (sweep, statement)."""
 
 TANGENT: Table[type[Stmt], Handler] = Table("tangent", n.STATEMENTS.values())
+"""For each class of statements, its handler."""
 
 
 @TANGENT.row(n.Const, n.Arg, n.Shape, n.BitCast, n.Random, n.Break, n.Continue, n.Return, n.Assert, n.Print)
 def _constant(s: TangentSweep, stmt: Stmt) -> None:
-    """No tangent: constants, bits, draws; jumps and effects that look at primals alone."""
+    """Emit a statement that has no tangent: a constant, bits or a draw, or a jump or effect that looks at primals only."""
     s.b.emit(stmt)
 
 
@@ -90,7 +92,10 @@ def _stack(s: TangentSweep, stmt: n.StackAlloca | n.StackPop) -> None:
 
 @TANGENT.row(n.StackPush, n.StackAccumulate)
 def _onto_stack(s: TangentSweep, stmt: n.StackPush | n.StackAccumulate) -> None:
-    """A slot of the twin holds the tangents of primal and adjoint, so both stacks have one depth at any time."""
+    """Push or add the tangent on the twin too.
+
+    A slot of the twin holds the tangents of primal and adjoint, so both adstacks have the same depth at any time.
+    """
     s.b.emit(stmt)
     twin = s.twin_stack(stmt.stack)
     if twin is not None:
@@ -127,7 +132,11 @@ def _store(s: TangentSweep, stmt: n.Store) -> None:
 
 @TANGENT.row(n.Atomic)
 def _atomic(s: TangentSweep, stmt: n.Atomic) -> None:
-    """add adds tangents. Others change primal and tangent as one, which `TangentSweep.task` has made safe."""
+    """Emit an atomic and the update of its tangent.
+
+    An atomic add adds the tangent. Others change primal and tangent in one step, which `TangentSweep.task` has made
+    safe.
+    """
     dual = s.dual(stmt.array)
     if dual is None:
         s.b.emit(stmt)
@@ -143,7 +152,7 @@ def _atomic(s: TangentSweep, stmt: n.Atomic) -> None:
 
 
 def _read_modify_write(s: TangentSweep, stmt: n.Atomic, dual: str) -> None:
-    """The element becomes op(old, value), so its tangent becomes that of the operation; at a tie the new value wins."""
+    """Emit an atomic with the tangent of op(old, value); at a tie of an extreme the new value wins."""
     old = s.b.load(dual, stmt.indices, stmt.value.type)
     s.b.emit(stmt)
     s.tangents[stmt.result] = old
