@@ -1,9 +1,11 @@
 """Find how a value can be had in the reverse sweep without being saved, and what that costs.
 
-free        constants, arguments, shapes; the index of an enclosing loop, which the reversed loop has again
-kept        values defined outside serial loops: a register that outlives the forward sweep
-recomputed  an operation, a load not at risk, a counter, or a read of a local that finds the same again,
-            computed from its inputs
+    free        constants, arguments, shapes; the index of an enclosing loop, which the reversed loop has again
+    kept        values defined outside serial loops: a register that outlives the forward sweep
+    recomputed  an operation, a load not at risk, a counter, or a read of a local that finds the same again,
+                computed from its inputs
+
+Costs and prices are counted in additions.
 """
 
 from __future__ import annotations
