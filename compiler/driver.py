@@ -278,6 +278,7 @@ def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = Fal
         before = kernel
         kernel = run_passes(kernel, [(name, apply)], trace, stages.get(name, "structured") if check else "")
         if name == "promote_elements" and kernel is before:
+            # Nothing was promoted, so the second TIDY has nothing to do.
             left_out = len(TIDY)
     return kernel
 

@@ -134,7 +134,7 @@ class ClaimError(NotDifferentiable, KernelAssertionError):
 
 
 class DivisionByZero(StackgradError, ZeroDivisionError):
-    """An integer was divided by zero, which the reference and `debug=True` detect."""
+    """The divisor of an integer division or modulo is zero, which the reference and `debug=True` detect."""
 
 
 class AdstackOverflow(StackgradError):

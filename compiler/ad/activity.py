@@ -45,7 +45,7 @@ class Activity:
 
 
 def find_activity(kernel: Kernel) -> Activity:
-    """Return the activity of a kernel of stage structured."""
+    """Find everything that is active in a kernel of stage structured."""
     roots = {("array", a) for a, t in kernel.array_types().items() if t.grad and t.dtype.is_real}
     carriers = roots | {("array", t.name) for t in kernel.temps}
     edges = [e for stmt in walk_kernel(kernel) for e in flow(stmt) if all(_carries(end, carriers) for end in e)]
@@ -124,6 +124,7 @@ def flow(stmt: Stmt) -> list[tuple[Thing, Thing]]:
     if isinstance(stmt, n.Store):
         return [(stmt.value, ("array", stmt.array))] if _real(stmt.value.type) else []
     if isinstance(stmt, n.Atomic) and _real(stmt.value.type):
+        # An atomic reads the old content and updates it, so derivatives flow both into the array and out of it.
         return [(stmt.value, ("array", stmt.array)), (("array", stmt.array), stmt.result)]
     return _stack_flow(stmt)
 

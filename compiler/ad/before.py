@@ -142,5 +142,5 @@ class Repeatable:
         return not risk.distance and not shared and risk.load.array in self._params and not self._is_unordered(risk)
 
     def _is_unordered(self, risk: Risk) -> bool:
-        """Return True if the tasks up to the load, run again in another order, may leave another content."""
+        """Return True if a repetition of the tasks up to the load, in another order, may change what it reads."""
         return any(risk.load.array in arrays for arrays in self._unordered[: risk.pairs[0].task + 1])

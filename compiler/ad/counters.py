@@ -74,6 +74,7 @@ def _enter(structure: Structure, path: Path, loop: n.For | n.While, found: dict[
     stop = loop.stop if ends else None
     for head in heads:
         own = [(s, at) for s, at, _ in sets if s.var == head.var]
+        # With two stores in the loop, the steps of different iterations might differ.
         if len(own) != 1 or head.var == loop.stop:
             continue
         (store, at), known = own[0], _entry(structure, path, head.var)
@@ -160,6 +161,7 @@ def _entry(structure: Structure, path: Path, var: str) -> Value | bool | None:
                 return stmt.result
             if _writes(stmt, var):
                 return None
+        # An earlier iteration of an outer loop may have set the variable.
         if path and not isinstance(structure.holder(path), n.If):
             return None
     return None

@@ -64,6 +64,7 @@ class _Detacher(Rewriter):
         self.wanted = wanted
 
     def leave(self, stmt: Stmt) -> Iterable[Stmt] | None:
+        """Return the read under a new name and the bit_cast of it, if the array is wanted."""
         assert isinstance(stmt, (n.Load, n.Atomic))
         if stmt.array not in self.wanted:
             return None

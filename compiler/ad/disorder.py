@@ -74,6 +74,7 @@ class _Taint:
             self.values.update(results(stmt))
             if isinstance(stmt, (n.Set, n.SetElement)):
                 self.locals.add(stmt.var)
+            # A record holds what this launch did, and a repetition reads it instead of the atomic.
             elif isinstance(stmt, (n.Store, n.Atomic)) and not stmt.array.startswith(RECORD):
                 self.arrays.add(stmt.array)
         for inner in blocks(stmt):

@@ -278,6 +278,7 @@ def _left(records: dict[str, int], gone: set[str]) -> dict[str, int]:
 
 def _forget(kernel: Kernel, gone: set[str]) -> Kernel:
     """Return the kernel without these records: what would be read from them is taken from the atomics again."""
+    # The store to a record and the load from it have the same index values, which no other record has.
     source = {s.indices: s for s in walk_kernel(kernel) if isinstance(s, n.Store) and s.array in gone}
     again = {
         s.result: source[s.indices].value for s in walk_kernel(kernel) if isinstance(s, n.Load) and s.array in gone

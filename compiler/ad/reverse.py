@@ -181,6 +181,7 @@ class TaskReverser:
                     stmt = block[position]
                     self.b.loc = stmt.loc
                     REVERSE[type(stmt)](self, stmt, path, position)
+        # An inner block may have added to a local of an outer block, so this local is no longer known to be zero.
         self.zero = outer - self.touched
 
     def _zero(self, path: Path) -> None:
@@ -222,6 +223,7 @@ class TaskReverser:
         """Add a share to the adjoint of a value. Do nothing if the value is not active."""
         if share is None or value not in self.activity.values:
             return
+        # The adjoint of a value of f16 is f32.
         share = self.b.cast(share, adjoint_type(value.type))
         if value in self.nested:
             self._accumulate(self.adjoint_local(value), share)
@@ -268,6 +270,7 @@ class TaskReverser:
         for scope in reversed(self.scopes):
             if value in scope:
                 return scope[value]
+        # Both sweeps share one body, so the reverse sweep sees what the root of the task defines.
         if value not in self.structure.made or self.structure.homes[value] == () and value not in self.plan.saved:
             return value
         return None
@@ -323,6 +326,7 @@ class TaskReverser:
             loop = self.structure.holder(path)
             assert isinstance(loop, n.For)
             begin, index = self.primal(loop.begin), self.primal(loop.index)
+            # The difference may wrap around, but its low bits are right.
             if loop.step == 1 and dtype.bits <= index.type.bits:
                 return self.b.op("sub", index, begin)
             distance = self.b.op("sub", self.b.cast(index, i64), self.b.cast(begin, i64))

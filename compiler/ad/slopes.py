@@ -45,6 +45,7 @@ class _Slopes:
         self._behind: dict[Value, Block] = {}
 
     def block(self, block: Block) -> Block:
+        """Return the block with a slope behind each operation that has one."""
         out: list[Stmt] = []
         for stmt in block:
             if isinstance(stmt, n.Op):

@@ -76,11 +76,13 @@ def _wide(r: TaskReverser, primal: Value) -> Value:
 
 @REVERSE.row(n.Cast)
 def _cast(r: TaskReverser, stmt: n.Cast, path: Path, position: int) -> None:
+    """Add the adjoint of the result to the operand."""
     r.add(stmt.arg, r.take(stmt.result))
 
 
 @REVERSE.row(n.Get)
 def _get(r: TaskReverser, stmt: n.Get, path: Path, position: int) -> None:
+    """Add the adjoint of the result to that of the local."""
     adjoint = r.take(stmt.result)
     if adjoint is not None:
         r.add_local(stmt.var, adjoint)
@@ -88,6 +90,7 @@ def _get(r: TaskReverser, stmt: n.Get, path: Path, position: int) -> None:
 
 @REVERSE.row(n.Set)
 def _set(r: TaskReverser, stmt: n.Set, path: Path, position: int) -> None:
+    """Take the adjoint of the local and add it to that of the value."""
     r.add(stmt.value, r.take_local(stmt.var, stmt.value.type))
 
 
@@ -103,6 +106,7 @@ def _local(r: TaskReverser, stmt: n.Local, path: Path, position: int) -> None:
 
 @REVERSE.row(n.GetElement)
 def _get_element(r: TaskReverser, stmt: n.GetElement, path: Path, position: int) -> None:
+    """Add the adjoint of the result to that of the element."""
     adjoint = r.take(stmt.result)
     if adjoint is not None:
         r.add_element_of_local(stmt.var, r.primal(stmt.index), adjoint)
@@ -125,6 +129,7 @@ def _set_element(r: TaskReverser, stmt: n.SetElement, path: Path, position: int)
 
 @REVERSE.row(n.Load)
 def _load(r: TaskReverser, stmt: n.Load, path: Path, position: int) -> None:
+    """Add the adjoint of the result to that of the element, if the array has a gradient."""
     adjoint = r.take(stmt.result)
     if adjoint is not None and stmt.array in r.activity.arrays:
         r.add_element(stmt.array, r.primals(stmt.indices), adjoint)
@@ -167,6 +172,7 @@ def _atomic(r: TaskReverser, stmt: n.Atomic, path: Path, position: int) -> None:
 
 @REVERSE.row(n.If)
 def _if(r: TaskReverser, stmt: n.If, path: Path, position: int) -> None:
+    """Emit a branch on the same condition with the reverses of both blocks."""
     cond = r.primal(stmt.cond)
     with r.b.block() as then:
         r.reverse_block((*path, (position, "then")), stmt.then)

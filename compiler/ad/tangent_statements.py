@@ -32,11 +32,13 @@ def _constant(s: TangentSweep, stmt: Stmt) -> None:
 
 @TANGENT.row(n.If, n.For, n.While, n.Scope)
 def _nested(s: TangentSweep, stmt: Stmt) -> None:
+    """Emit the statement with tangents in its blocks; its control flow does not change."""
     s.b.emit(map_blocks(stmt, s.block))
 
 
 @TANGENT.row(n.Op)
 def _op(s: TangentSweep, stmt: n.Op) -> None:
+    """Emit the operation and the tangent of its result."""
     s.b.emit(stmt)
     made = s.along(stmt.op, stmt.args, stmt.result) if stmt.result.type.is_real else None
     if made is not None:
@@ -45,6 +47,7 @@ def _op(s: TangentSweep, stmt: n.Op) -> None:
 
 @TANGENT.row(n.Cast)
 def _cast(s: TangentSweep, stmt: n.Cast) -> None:
+    """Emit the cast, and a cast of the tangent between real types."""
     s.b.emit(stmt)
     given = s.tangents.get(stmt.arg)
     if given is not None and stmt.result.type.is_real:
@@ -56,6 +59,7 @@ def _cast(s: TangentSweep, stmt: n.Cast) -> None:
 
 @TANGENT.row(n.Local, n.LocalArray)
 def _local(s: TangentSweep, stmt: n.Local | n.LocalArray) -> None:
+    """Emit the declaration, and that of the twin."""
     s.b.emit(stmt)
     twin = s.twin(stmt.var)
     if twin is not None:
@@ -64,6 +68,7 @@ def _local(s: TangentSweep, stmt: n.Local | n.LocalArray) -> None:
 
 @TANGENT.row(n.Get, n.GetElement)
 def _get(s: TangentSweep, stmt: n.Get | n.GetElement) -> None:
+    """Emit the read, and the same read of the twin."""
     s.b.emit(stmt)
     twin = s.twin(stmt.var)
     if twin is not None:
@@ -73,6 +78,7 @@ def _get(s: TangentSweep, stmt: n.Get | n.GetElement) -> None:
 
 @TANGENT.row(n.Set, n.SetElement)
 def _set(s: TangentSweep, stmt: n.Set | n.SetElement) -> None:
+    """Emit the write, and the write of the tangent to the twin."""
     s.b.emit(stmt)
     twin = s.twin(stmt.var)
     if twin is not None:
@@ -84,6 +90,7 @@ def _set(s: TangentSweep, stmt: n.Set | n.SetElement) -> None:
 
 @TANGENT.row(n.StackAlloca, n.StackPop)
 def _stack(s: TangentSweep, stmt: n.StackAlloca | n.StackPop) -> None:
+    """Emit the statement, and the same for the twin."""
     s.b.emit(stmt)
     twin = s.twin_stack(stmt.stack)
     if twin is not None:
@@ -104,6 +111,7 @@ def _onto_stack(s: TangentSweep, stmt: n.StackPush | n.StackAccumulate) -> None:
 
 @TANGENT.row(n.StackTop, n.StackTopAdjoint)
 def _top(s: TangentSweep, stmt: n.StackTop | n.StackTopAdjoint) -> None:
+    """Emit the read, and the same read of the twin if the result depends on a carrier."""
     s.b.emit(stmt)
     twin = s.twin_stack(stmt.stack)
     if twin is not None and stmt.result in s.varied:
@@ -116,6 +124,7 @@ def _top(s: TangentSweep, stmt: n.StackTop | n.StackTopAdjoint) -> None:
 
 @TANGENT.row(n.Load)
 def _load(s: TangentSweep, stmt: n.Load) -> None:
+    """Emit the load, and the load of the tangent."""
     s.b.emit(stmt)
     dual = s.dual(stmt.array)
     if dual is not None:
@@ -124,6 +133,7 @@ def _load(s: TangentSweep, stmt: n.Load) -> None:
 
 @TANGENT.row(n.Store)
 def _store(s: TangentSweep, stmt: n.Store) -> None:
+    """Emit the store, and the store of the tangent: overwriting an element replaces its tangent too."""
     s.b.emit(stmt)
     dual = s.dual(stmt.array)
     if dual is not None:

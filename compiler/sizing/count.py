@@ -140,6 +140,7 @@ class _Counter:
         self.leaders: dict[str, str] = {}
 
     def task(self, number: int, task: Task) -> Task:
+        """Return the task with counters in place of adstacks, and with the report at the end of each iteration."""
         own = [s.stack for s in walk(task.body) if isinstance(s, n.StackAlloca)]
         if not own:
             return task

@@ -161,6 +161,7 @@ def _divided(operation: Callable[..., Values]) -> Callable[[Evaluator, Expr, dic
 
 
 def _sum(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Evaluate a sum."""
     constant, *factors = expr.data
     made: Values = constant
     for arg, factor in zip(expr.args, factors):
@@ -169,6 +170,7 @@ def _sum(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
 
 
 def _product(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Evaluate a product."""
     made: Values = 1
     for value in self.all_at(expr, points):
         made = mul(made, value)
@@ -193,6 +195,7 @@ def _fold(pair: Callable[..., Values], plain: Callable[..., Values]) -> Callable
 
 
 def _shape(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Return the extent of an array; raise Inexact if it is larger than expressions assume."""
     array, axis = expr.data
     assert isinstance(axis, int)
     extent: int = self.arrays[str(array)].shape[axis]
@@ -202,6 +205,7 @@ def _shape(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values
 
 
 def _read(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Return elements of an array; raise Inexact if an index is outside."""
     array = self.arrays[str(expr.data[0])]
     indices = self.all_at(expr, points)
     for index, extent in zip(indices, array.shape):
@@ -222,6 +226,7 @@ def _at_some(points: dict[int, np.ndarray], chosen: np.ndarray) -> dict[int, np.
 
 
 def _when(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Evaluate a choice: each side only at the points where it is chosen."""
     condition, x, y = expr.args
     holds = self.at(condition, points)
     if not isinstance(holds, np.ndarray):
@@ -254,6 +259,7 @@ def _junction(decisive: bool) -> Callable[[Evaluator, Expr, dict[int, np.ndarray
 
 
 def _compare(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Evaluate a comparison of reals."""
     x, y = self.all_at(expr, points)
     with np.errstate(invalid="ignore"):
         return COMPARISONS[str(expr.data[0])](x, y)
@@ -265,9 +271,11 @@ COMPARISONS: dict[str, Callable[..., Values]] = {
     "cmp_eq": lambda x, y: x == y,
     "cmp_ne": lambda x, y: x != y,
 }
+"""The comparisons of reals."""
 
 
 def _not(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Evaluate a negation."""
     value = self.at(expr.args[0], points)
     return ~value if isinstance(value, np.ndarray) else not value
 
@@ -276,6 +284,7 @@ def _not(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
 
 
 def _over(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Evaluate a sum or largest value over a range, one for each point."""
     begin, end = self.at(expr.args[0], points), self.at(expr.args[1], points)
     one = not isinstance(begin, np.ndarray) and not isinstance(end, np.ndarray)
     if one and not points:

@@ -100,6 +100,7 @@ class Recogniser:
         # These adstacks are declared where the slice has no declaration left.
         for stack, flow in flows.items():
             peaks[stack] = f.peak(flow)
+        # A parallel task leaves no single value in a temporary that it writes, so what it writes is forgotten below.
         temps = {name: self.state.locals[name] for name in self.temps.values()} if not task.is_parallel else kept
         self.state = State({}, dict(temps))
         if task.is_parallel:
@@ -250,6 +251,7 @@ class Recogniser:
         sides, found = [], []
         for block, holds in ((stmt.then, c), (stmt.orelse, None if c is None else a.negate(c))):
             self.state.locals = dict(before)
+            # What is checked inside the block needs to hold only where the condition holds.
             self.state.around = around if holds in (None, TRUE) else Around(around, holds)
             found.append(self.block(block))
             sides.append(self.state.locals)
@@ -284,6 +286,7 @@ class Recogniser:
         """Walk a while loop. Its number of trips is not known."""
         unknown = Loop(None, UNKNOWN, UNKNOWN, UNKNOWN, True, {})
         names = self.assigned(stmt.condition + stmt.body)
+        # A trip finds what an earlier trip has left, so nothing that the loop sets is known.
         self.state.locals |= {k: UNKNOWN for k in names if k in self.state.locals}
         outer = dict(self.state.locals)
         first = self.block(stmt.condition)

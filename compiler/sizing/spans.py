@@ -105,6 +105,7 @@ def apply(spans: tuple[Span, ...], make: Callable[..., Expr], *rest: bool) -> Sp
     values = [s.exact for s in spans]
     if None not in values:
         return exactly(make(*values), checks)
+    # The result is least where operands that it grows with are least and the others are greatest.
     lows = [s.low if up else s.high for s, up in zip(spans, rest)]
     highs = [s.high if up else s.low for s, up in zip(spans, rest)]
     low = None if None in lows or not rest else make(*lows)

@@ -137,6 +137,8 @@ def parse_size(text: str, kernel: Kernel) -> Expr:
 
 
 class _Parser:
+    """Parse one text by recursive descent."""
+
     def __init__(self, text: str, kernel: Kernel) -> None:
         self.text = text
         self.scalars = kernel.scalar_types()

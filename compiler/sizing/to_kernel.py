@@ -142,6 +142,7 @@ class _Maker:
         index = self.b.fresh(i64)
 
         def body() -> None:
+            # Expressions are compared by their text, so this node stands for the index with any bounds.
             self.scopes[-1].made[variable(variable_of(first), 0, 0)] = index
             self.prepare([x.args[2] for x in overs])
             for name, x in zip(names, overs):
@@ -221,6 +222,7 @@ def _is_plain(x: Expr) -> bool:
 
 
 def _const(m: _Maker, x: Expr) -> Value:
+    """Emit a constant."""
     value = x.data[0]
     assert isinstance(value, (int, float))
     return m.b.const(value, u1 if isinstance(value, bool) else f64 if isinstance(value, float) else i64)
@@ -232,12 +234,14 @@ def _typed(m: _Maker, value: Value) -> Value:
 
 
 def _arg(m: _Maker, x: Expr) -> Value:
+    """Emit the read of a scalar argument."""
     name, dtype = x.data
     assert isinstance(dtype, Scalar)
     return _typed(m, m.b.arg(str(name), dtype))
 
 
 def _shape(m: _Maker, x: Expr) -> Value:
+    """Emit the read of an extent, with the note that it is larger than expressions assume."""
     array, axis = x.data
     assert isinstance(axis, int)
     extent = m.b.shape(str(array), axis, i64)
@@ -246,6 +250,7 @@ def _shape(m: _Maker, x: Expr) -> Value:
 
 
 def _read(m: _Maker, x: Expr) -> Value:
+    """Emit the load of an element, which runs only if the indices are inside the array."""
     array = str(x.data[0])
     indices = tuple(m.value(i) for i in x.args)
     dtype = m.arrays[array].dtype
@@ -262,6 +267,7 @@ def _read(m: _Maker, x: Expr) -> Value:
 
 
 def _sum(m: _Maker, x: Expr) -> Value:
+    """Emit a sum, term by term."""
     constant, *factors = [int(d) for d in x.data]  # type: ignore[call-overload]
     low, high = constant, constant
     made = m.b.const(constant, i64)
@@ -274,10 +280,12 @@ def _sum(m: _Maker, x: Expr) -> Value:
 
 
 def _times(a: float, b: int) -> float:
+    """Return a product of bounds, in which 0 times infinity is 0."""
     return 0 if a == 0 or b == 0 else a * b
 
 
 def _product(m: _Maker, x: Expr) -> Value:
+    """Emit a product, factor by factor."""
     made, low, high = m.value(x.args[0]), x.args[0].low, x.args[0].high
     for arg in x.args[1:]:
         ends = [_times(p, q) for p in (low, high) for q in (arg.low, arg.high)]  # type: ignore[arg-type]
@@ -287,6 +295,7 @@ def _product(m: _Maker, x: Expr) -> Value:
 
 
 def _divided(m: _Maker, x: Expr) -> Value:
+    """Emit a division or remainder; a divisor of 0 is replaced by 1, with the note that the state is not described."""
     dividend, divisor = m.value(x.args[0]), m.value(x.args[1])
     if x.args[1].low <= 0 <= x.args[1].high:
         none = m.b.op("cmp_eq", divisor, m.b.const(0, i64))
@@ -296,6 +305,8 @@ def _divided(m: _Maker, x: Expr) -> Value:
 
 
 def _folded(operation: str) -> Callable[[_Maker, Expr], Value]:
+    """Return the maker of an extreme."""
+
     def fold(m: _Maker, x: Expr) -> Value:
         made = m.value(x.args[0])
         for arg in x.args[1:]:
@@ -306,6 +317,7 @@ def _folded(operation: str) -> Callable[[_Maker, Expr], Value]:
 
 
 def _when(m: _Maker, x: Expr) -> Value:
+    """Emit a choice: a `select` where both sides are plain, and else a branch."""
     condition, a, b = x.args
     if _is_plain(a) and _is_plain(b):
         return m.b.op("select", m.value(condition), m.value(a), m.value(b))
@@ -313,6 +325,8 @@ def _when(m: _Maker, x: Expr) -> Value:
 
 
 def _junction(operation: str, decisive: bool) -> Callable[[_Maker, Expr], Value]:
+    """Return the maker of a conjunction or disjunction, which evaluates a part with effects only if it decides."""
+
     def junction(m: _Maker, x: Expr) -> Value:
         made = m.value(x.args[0])
         for arg in x.args[1:]:
