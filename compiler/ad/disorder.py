@@ -1,4 +1,4 @@
-"""Find the arrays that a parallel task may leave different when its iterations run in another order.
+"""Find the arrays whose content after a parallel task depends on the order of its iterations.
 
     slot = atomic add count[], 1;  list[slot] = i         count holds the same in every order, list does not
 

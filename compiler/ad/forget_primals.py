@@ -1,4 +1,4 @@
-"""Replace the values pushed to adstacks whose primals are not read by zero, so that dead code removal drops the values.
+"""Push zeros to adstacks whose primals are not read, so that dead code removal drops the computation of the values.
 
     %3 = load y[i]; adstack_push s, %3      →      adstack_push s, 0.0        (only adjoints of s are read)
 

@@ -61,7 +61,7 @@ class Ordered:
     extents: Kernel | None = None
 
     def without(self, unread: Iterable[str]) -> Ordered:
-        """Return the same without these records, whose readers take the results of the atomics again."""
+        """Return an `Ordered` without these records; their readers take the results of the atomics again."""
         gone = set(unread)
         return self if not gone else _with_extents(_forget(self.kernel, gone), _left(self.records, gone), self.apart)
 

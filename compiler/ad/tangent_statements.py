@@ -99,7 +99,7 @@ def _stack(s: TangentSweep, stmt: n.StackAlloca | n.StackPop) -> None:
 
 @TANGENT.row(n.StackPush, n.StackAccumulate)
 def _onto_stack(s: TangentSweep, stmt: n.StackPush | n.StackAccumulate) -> None:
-    """Push or add the tangent on the twin too.
+    """Emit the push or accumulation, and the same with the tangent for the twin.
 
     A slot of the twin holds the tangents of primal and adjoint, so both adstacks have the same depth at any time.
     """

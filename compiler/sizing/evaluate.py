@@ -284,7 +284,7 @@ def _not(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
 
 
 def _over(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
-    """Evaluate a sum or largest value over a range, one for each point."""
+    """Evaluate a sum or a largest value over a range, where each point may have a range of its own."""
     begin, end = self.at(expr.args[0], points), self.at(expr.args[1], points)
     one = not isinstance(begin, np.ndarray) and not isinstance(end, np.ndarray)
     if one and not points:

@@ -56,7 +56,7 @@ NONE: Checks = frozenset()
 
 @dataclass(frozen=True)
 class Span:
-    """Represent the interval low .. high.
+    """Represent what is known of a value: the interval low .. high of two size expressions.
 
     Attributes:
         low: The lower end; None if it is not known.
@@ -234,7 +234,7 @@ def _fit(value: Expr, dtype: Scalar, around: Around | None, make: Callable[[Chec
 
 
 def leaf(value: Expr, dtype: Scalar, around: Around | None) -> Span:
-    """Return the span of an element or argument. One of 64 bits must lie in WIDE."""
+    """Return the span of an element or argument, under the check that a number of 64 bits lies in WIDE."""
     if dtype.is_int and dtype.bits == 64:
         wide = replace(value, low=INT64[0], high=INT64[1])
         return exactly(value, frozenset((Check(wide, WIDE[0] if dtype.is_signed else 0, WIDE[1], around),)))
