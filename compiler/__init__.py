@@ -1,1 +1,1 @@
-"""The compiler: IR, frontend, passes, reverse mode and sizing. Imports numpy only."""
+"""The compiler contains the IR, the frontend, passes, derivatives and sizing. It imports numpy only."""

@@ -1,8 +1,8 @@
-"""From a kernel of stage source to what a backend runs: the pipelines, as lists of names.
+"""Lower kernels of stage source to what a backend runs, by pipelines that are lists of named passes.
 
-`prepare_forward` and `prepare_reverse` give a `Lowered`: the executable kernel, the counting kernel that sizes its
-adstacks, and which arrays they touch. What makes derivatives is imported when one is made: a program that never
-differentiates does not wait for it.
+`prepare_forward` and `prepare_reverse` return a `Lowered`: the executable kernel, the counting kernel that sizes its
+adstacks, and the arrays that they touch. The modules that make derivatives are imported when the first derivative is
+made, so a program that never differentiates does not wait for them.
 """
 
 from __future__ import annotations
@@ -38,19 +38,26 @@ if TYPE_CHECKING:
     from .ad.marks import Marking
 
 Pass = Callable[[Kernel], Kernel]
+"""A pass is a function from kernel to kernel."""
 Trace = Callable[[str, Kernel], None]
-"""Called with the name of each pass and the kernel after it."""
+"""A trace is called with the name of each pass and the kernel after that pass."""
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """kernel: what a backend runs. counting: sizes its adstacks before the launch; None if nothing needs sizing. sizes:
-    the same as expressions, if all are known exactly.
+    """Represent a kernel that is ready for a backend.
 
-    reads, writes: array parameters whose content the kernel loads, stores or updates. shadow: array parameters that the
-    counting kernel stores to; it gets copies of them. before: the array behind each parameter that takes a copy of what
-    it held before the launch of the forward kernel. marking: decides before a launch whether the kernel is right.
-    claims: tells after a launch whether what the program states of it holds.
+    Attributes:
+        kernel: The kernel that a backend runs.
+        counting: The kernel that sizes the adstacks before the launch; None if nothing needs sizing.
+        reads: Array parameters whose content the kernel loads or updates.
+        writes: Array parameters that the kernel stores to or updates.
+        counted: Array parameters that the counting kernel loads from.
+        shadow: Array parameters that the counting kernel stores to; it gets copies of them.
+        before: The array behind each parameter that takes a copy of what the array held before the forward launch.
+        marking: The marking kernel that decides before a launch whether the gradient is right, if there is one.
+        claims: The marking kernel that tells after a launch whether the claims of the program hold, if there is one.
+        sizes: The sizes of the adstacks as expressions, if all are known exactly.
     """
 
     kernel: Kernel
@@ -73,7 +80,7 @@ TIDY: list[tuple[str, Pass]] = [
     ("common_subexpressions", common_subexpressions),
     ("remove_dead_code", remove_dead_code),
 ]
-"""Needs structured control flow."""
+"""Passes that clean a kernel with structured control flow."""
 
 FORWARD: list[tuple[str, Pass]] = [
     ("split_tasks", split_tasks),
@@ -83,6 +90,7 @@ FORWARD: list[tuple[str, Pass]] = [
     ("common_subexpressions", common_subexpressions),
     ("remove_dead_code", remove_dead_code),
 ]
+"""Passes from stage source to a forward kernel."""
 
 BEFORE_REVERSE: list[tuple[str, Pass]] = [
     ("split_tasks", split_tasks),
@@ -94,11 +102,21 @@ BEFORE_REVERSE: list[tuple[str, Pass]] = [
     *TIDY,
     ("number_loops", number_loops),
 ]
-"""The second TIDY is left out where no element was promoted: the kernel is tidy already."""
+"""Passes from stage source to the kernel that reverse mode takes.
+
+The second TIDY is left out if no element was promoted, because the kernel is clean already.
+"""
 
 
 def run_passes(kernel: Kernel, passes: list[tuple[str, Pass]], trace: Trace | None = None, stage: str = "") -> Kernel:
-    """Apply passes in order. stage: verify after each (tests, debug)."""
+    """Apply passes in order and return the kernel.
+
+    Args:
+        kernel: The kernel.
+        passes: Names and functions of the passes.
+        trace: Called after each pass, if given.
+        stage: The stage that the kernel is verified against after each pass; empty for no verification.
+    """
     for name, apply in passes:
         kernel = apply(kernel)
         if trace:
@@ -110,8 +128,13 @@ def run_passes(kernel: Kernel, passes: list[tuple[str, Pass]], trace: Trace | No
 
 @deep
 def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = False, stated: bool = False) -> Lowered:
-    """A kernel of stage source, tasks, structured or adjoint, ready to run. check: verify after each pass. stated: what
-    `assume_unique` claims is looked at after each launch.
+    """Lower a kernel to the kernel that computes its values.
+
+    Args:
+        kernel: A kernel of stage source, tasks, structured or adjoint.
+        trace: Called after each pass, if given.
+        check: True if the kernel is verified after each pass.
+        stated: True if the claims of `assume_unique` are to be checked after each launch.
     """
     is_adjoint = _has_stacks(kernel) or _uses_adjoints(kernel)
     if check:
@@ -122,7 +145,10 @@ def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = Fa
 
 
 def _claims(kernel: Kernel, check: bool) -> Marking | None:
-    """Looks at what the kernel states; None if that is nothing, or cannot be told from memory as the kernel left it."""
+    """Return the marking kernel for the claims of a kernel.
+
+    The result is None if there are no claims, or if they cannot be checked with memory as the kernel left it.
+    """
     if _has_stacks(kernel) or not any(isinstance(s, Op) and s.op == "unique" for s in walk_kernel(kernel)):
         return None
     try:
@@ -145,10 +171,19 @@ def prepare_reverse(
     taped: bool = False,
     stated: bool = False,
 ) -> Lowered:
-    """The grad kernel of a kernel of stage source. lowering: a policy of `ad.policies`; empty for the default, `lean`.
-    taped: the state before the launch is at hand. stated: what `assume_unique` claims is looked at before each launch.
+    """Lower a kernel of stage source to its grad kernel.
 
-    Raises NotDifferentiable or Unsupported, located.
+    Args:
+        kernel: The kernel.
+        lowering: Name of a policy of `ad.policies`; empty for the default, `lean`.
+        trace: Called after each pass, if given.
+        check: True if the kernel is verified after each pass.
+        taped: True if a tape can supply the state before the launch.
+        stated: True if the claims of `assume_unique` are to be checked before each launch.
+
+    Raises:
+        NotDifferentiable: The gradient does not exist or would be wrong.
+        Unsupported: The kernel holds something that reverse mode cannot handle yet.
     """
     from .ad.driver import reverse, reverse_taped
 
@@ -166,6 +201,7 @@ def prepare_reverse(
 
 
 def _tidy_marking(marking: Marking | None, check: bool) -> Marking | None:
+    """Return the marking kernel without dead code and without empty tasks."""
     if marking is None:
         return None
     tidy = run_passes(marking.kernel, TIDY[1:], None, "structured" if check else "")
@@ -176,9 +212,16 @@ def _tidy_marking(marking: Marking | None, check: bool) -> Marking | None:
 def prepare_tangent(
     kernel: Kernel, carriers: Iterable[str], trace: Trace | None = None, check: bool = False
 ) -> Lowered:
-    """The kernel with tangents `x.dual`; see `ad.tangent`. Stage source, or adjoint if it has adstacks of its own.
+    """Lower a kernel of stage source, or of stage adjoint if it has adstacks, to its tangent kernel, see `ad.tangent`.
 
-    Raises NotDifferentiable, located.
+    Args:
+        kernel: The kernel.
+        carriers: Array parameters with a tangent.
+        trace: Called after each pass, if given.
+        check: True if the kernel is verified after each pass.
+
+    Raises:
+        NotDifferentiable: The kernel has no tangent kernel.
     """
     from .ad.tangent import tangent
 
@@ -197,11 +240,17 @@ def prepare_second(
     before: Mapping[str, str] | None = None,
     check: bool = False,
 ) -> Lowered:
-    """A grad kernel, lowered by `prepare_reverse`, with tangents: forward over reverse. Raises NotDifferentiable.
+    """Lower a grad kernel, as `prepare_reverse` makes it, to its tangent kernel: forward over reverse.
 
-    carriers: arrays with a tangent; adjoints, `x.grad`, are arrays like others. before: the array behind each copy of
-    what was there before the launch; a copy has a tangent if that array does. constants: carriers of which content
-    alone is read.
+    Args:
+        gradient: The grad kernel.
+        carriers: Arrays with a tangent. Adjoints `x.grad` are arrays like all others.
+        constants: Carriers whose content alone is read, without a tangent.
+        before: The array behind each copy of the state before the launch. A copy has a tangent if that array has one.
+        check: True if the kernel is verified after each pass.
+
+    Raises:
+        NotDifferentiable: The grad kernel has no tangent kernel.
     """
     from .ad.detach import detach_loads
     from .ad.tangent import tangent
@@ -216,7 +265,13 @@ def prepare_second(
 
 @deep
 def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = False) -> Kernel:
-    """The kernel that reverse mode starts from: structured, versions rewritten, own elements promoted."""
+    """Return the kernel that reverse mode starts from: structured, versions rewritten, own elements promoted.
+
+    Args:
+        kernel: A kernel of stage source.
+        trace: Called after each pass, if given.
+        check: True if the kernel is verified after each pass.
+    """
     stages = {"split_tasks": "tasks", "number_draws": "tasks"}
     left_out = 0
     for name, apply in BEFORE_REVERSE:
@@ -226,22 +281,25 @@ def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = Fal
         before = kernel
         kernel = run_passes(kernel, [(name, apply)], trace, stages.get(name, "structured") if check else "")
         if name == "promote_elements" and kernel is before:
+            # Nothing was promoted, so the second TIDY has nothing to do.
             left_out = len(TIDY)
     return kernel
 
 
 def _has_stacks(kernel: Kernel) -> bool:
+    """Return True if the kernel declares adstacks."""
     return any(isinstance(s, StackAlloca) for s in walk_kernel(kernel))
 
 
 def _uses_adjoints(kernel: Kernel) -> bool:
-    """Whether a kernel uses `x.grad` without a parameter of that name, as kernels of stage adjoint do."""
+    """Return True if a kernel uses `x.grad` without a parameter of that name, as kernels of stage adjoint do."""
     named = {p.name for p in kernel.params}
     used = _arrays(kernel, (Load, Store, Atomic, Shape)) - named
     return any(f"{name}.grad" in used for name, found in kernel.array_types().items() if found.grad)
 
 
 def _finish(kernel: Kernel) -> Lowered:
+    """Return the kernel together with what sizes its adstacks and with the arrays that it touches."""
     params = {p.name for p in kernel.params if isinstance(p.type, ArrayType)}
     reads = _arrays(kernel, (Load, Atomic)) & params
     writes = _arrays(kernel, (Store, Atomic)) & params
@@ -255,4 +313,5 @@ def _finish(kernel: Kernel) -> Lowered:
 
 
 def _arrays(kernel: Kernel, kinds: tuple[type, ...]) -> frozenset[str]:
+    """Return the arrays that statements of these kinds name."""
     return frozenset(s.array for s in walk_kernel(kernel) if isinstance(s, kinds))  # type: ignore[attr-defined]

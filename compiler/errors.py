@@ -1,7 +1,7 @@
-"""Every exception of the project, and how an error points at the user's source.
+"""Define every exception of the project, and how an error points at the source of the user.
 
-The four located classes (`KernelSyntaxError`, `KernelTypeError`, `NotDifferentiable`, `Unsupported`) always carry
-a reason and a cure, and a `Span` wherever the kernel came from Python source.
+The four located classes (`KernelSyntaxError`, `KernelTypeError`, `NotDifferentiable`, `Unsupported`) always carry a
+reason and a cure. They carry a `Span` if the kernel came from Python source.
 """
 
 from __future__ import annotations
@@ -12,11 +12,20 @@ from dataclasses import dataclass
 from types import FrameType
 
 PACKAGE = __name__.partition(".")[0]
+"""Name of the outermost package that this module belongs to."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A place in a source file: 1-based line, 0-based columns, and the text of that line."""
+    """Represent a place in a source file.
+
+    Attributes:
+        file: Name of the file.
+        line: Number of the line, from 1.
+        column: First column, from 0.
+        end_column: The column after the last one.
+        text: Text of the line.
+    """
 
     file: str
     line: int
@@ -25,7 +34,7 @@ class Span:
     text: str = ""
 
     def render(self) -> str:
-        """`file:line:column`, then the line with carets under the columns concerned."""
+        """Return `file:line:column`, and the line with carets under the columns."""
         head = f"{self.file}:{self.line}:{self.column + 1}"
         if not self.text.strip():
             return head
@@ -36,9 +45,13 @@ class Span:
 
 
 def shown(value: object, most: int = 80) -> str:
-    """What a message shows of a value: the begin of its `repr`, and its class alone where it has none.
+    """Return what a message shows of a value: the begin of its `repr`, or its class if it has no `repr`.
 
-    Python writes no integers of thousands of digits.
+    Python writes no integers of thousands of digits, so the number of bits is shown for these.
+
+    Args:
+        value: The value.
+        most: Largest number of characters of the `repr`.
     """
     try:
         return repr(value)[:most]
@@ -49,18 +62,25 @@ def shown(value: object, most: int = 80) -> str:
 
 
 class StackgradError(Exception):
-    """Base class of everything this package raises on purpose."""
+    """This is the base class of everything that this package raises on purpose."""
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One finding: where, what is wrong, and how to cure it."""
+    """Represent one error in a kernel: the place, what is wrong, and how to cure it.
+
+    Attributes:
+        reason: What is wrong, as a sentence without its end.
+        cure: What the user can do.
+        span: The place; None for a kernel that was given as IR text.
+    """
 
     reason: str
     cure: str = ""
     span: Span | None = None
 
     def render(self) -> str:
+        """Return the message, with the line of the source and the cure."""
         place = self.span.render() if self.span else "<kernel given as IR text>"
         lines = place.splitlines()
         body = [f"{lines[0]}: {self.reason}", *lines[1:]]
@@ -70,7 +90,11 @@ class Diagnostic:
 
 
 class LocatedError(StackgradError):
-    """An error about the user's kernel; may carry several diagnostics, all reported at once."""
+    """This error is about a kernel of the user. It may carry several diagnostics, which are reported together.
+
+    Attributes:
+        diagnostics: The diagnostics.
+    """
 
     def __init__(self, reason: str | list[Diagnostic], cure: str = "", span: Span | None = None) -> None:
         self.diagnostics = [Diagnostic(reason, cure, span)] if isinstance(reason, str) else list(reason)
@@ -78,11 +102,11 @@ class LocatedError(StackgradError):
 
 
 class KernelSyntaxError(LocatedError):
-    """A construct of Python that is not part of the kernel language."""
+    """The kernel contains a construct of Python that is not part of the kernel language."""
 
 
 class KernelTypeError(LocatedError):
-    """Operands, indices or arguments whose types do not fit."""
+    """The types of operands, indices or arguments do not fit."""
 
 
 class NotDifferentiable(LocatedError):
@@ -90,7 +114,7 @@ class NotDifferentiable(LocatedError):
 
 
 class Unsupported(LocatedError):
-    """A valid program that this version, or this backend, cannot run yet."""
+    """The program is valid, but this version or this backend cannot run it yet."""
 
 
 class OutOfBounds(StackgradError, IndexError, AssertionError):
@@ -98,7 +122,7 @@ class OutOfBounds(StackgradError, IndexError, AssertionError):
 
 
 CURE_OF_INDEX = "guard the access by a condition, or check the loop bounds and the index arithmetic"
-"""What helps against an index outside in a kernel."""
+"""Cure for an index outside its array in a kernel."""
 
 
 class KernelAssertionError(StackgradError, AssertionError):
@@ -106,15 +130,18 @@ class KernelAssertionError(StackgradError, AssertionError):
 
 
 class ClaimError(NotDifferentiable, KernelAssertionError):
-    """Iterations meet of which the program states, by `assume_unique`, that they do not."""
+    """Two iterations meet that do not meet according to a claim of the program, `assume_unique`."""
 
 
 class DivisionByZero(StackgradError, ZeroDivisionError):
-    """An integer division or modulo by zero, found on the reference or under `debug=True`."""
+    """The divisor of an integer division or modulo is zero, which the reference and `debug=True` detect."""
 
 
 class AdstackOverflow(StackgradError):
-    """A push past the capacity of an adstack; nothing was written, the gradients of this launch are void."""
+    """A kernel pushed past the capacity of an adstack.
+
+    Nothing was written outside the adstack, and the gradients of this launch are void.
+    """
 
 
 class DeviceError(StackgradError):
@@ -122,11 +149,15 @@ class DeviceError(StackgradError):
 
 
 class VerifyError(StackgradError):
-    """The IR breaks a rule of its stage: a defect of a pass, or a bad text kernel."""
+    """The IR breaks a rule of its stage, because a pass has a defect or a text kernel is wrong."""
 
 
 class ParseError(StackgradError):
-    """IR text that does not parse. span: where; its file is the name that the text was given."""
+    """A text of IR does not parse.
+
+    Attributes:
+        span: The place, if it is known; its file is the name that the text was given.
+    """
 
     def __init__(self, reason: str, cure: str = "", span: Span | None = None) -> None:
         self.span = span
@@ -134,14 +165,14 @@ class ParseError(StackgradError):
 
 
 class InternalError(StackgradError):
-    """A defect of this compiler; carries the IR concerned."""
+    """The compiler has a defect. The error carries the IR concerned."""
 
 
 # ---- warnings -----------------------------------------------------------------------------------------------
 
 
 def outer_frame() -> FrameType | None:
-    """The innermost frame that is no part of this package: where the user's program called it."""
+    """Return the innermost frame outside this package, which is where the program of the user called the package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == PACKAGE:
         frame = frame.f_back
@@ -149,7 +180,7 @@ def outer_frame() -> FrameType | None:
 
 
 def warn(text: str, category: type[Warning]) -> None:
-    """Issue a warning at the line of the user's program that led here. The only place of the package that warns."""
+    """Issue a warning at the line of the user's program that led here. Nothing else in this package warns."""
     level, frame, outer = 1, sys._getframe(0), outer_frame()
     while frame is not outer and frame.f_back is not None:
         level, frame = level + 1, frame.f_back

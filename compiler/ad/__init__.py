@@ -1,1 +1,1 @@
-"""Reverse mode: IR to IR, one pass a file."""
+"""This package computes derivatives: it turns kernels into grad kernels, tangent kernels and marking kernels."""

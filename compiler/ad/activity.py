@@ -1,5 +1,8 @@
-"""Which values, locals and temporaries carry a gradient: varied (they depend on an input that has one) and useful
-(an output that has one depends on them). A fixed point over the whole kernel, per value, per local, per array.
+"""Find the values, locals and arrays of a kernel through which a derivative flows.
+
+A value is varied if it depends on an input that has a gradient. It is useful if an output that has a gradient depends
+on it. It is active if it is both. The two sets are fixed points over the whole kernel, with one entry for each value,
+local, array and adstack.
 
 Integers, booleans, comparisons and casts to integers are never active.
 """
@@ -16,24 +19,33 @@ from ..ir.walk import walk_kernel
 from .rules import VJP
 
 Thing = Value | tuple[str, str]
-"""A value, ("local", name), ("array", name), ("stack", name): primals, or ("adjoint", name): adjoints of an adstack."""
+"""A thing is a value, or a pair of a kind and a name.
+
+The kinds are "local", "array", "stack" (the primals of an adstack) and "adjoint" (the adjoints of an adstack).
+"""
 
 
 @dataclass(frozen=True)
 class Activity:
-    """values, locals: what is active. arrays: arrays and temporaries that have an adjoint."""
+    """Represent everything in one kernel that is active.
+
+    Attributes:
+        values: Active values.
+        locals: Names of active locals and local arrays.
+        arrays: Names of the arrays with a gradient, and of the temporaries that carry one. Each of them has an adjoint.
+    """
 
     values: frozenset[Value]
     locals: frozenset[str]
     arrays: frozenset[str]
 
     def operand(self, stmt: n.Op, position: int) -> bool:
-        """Whether the adjoint of the result flows into this operand."""
+        """Return True if the adjoint of the result of `stmt` flows into the operand at this position."""
         return stmt.result in self.values and stmt.args[position] in self.values and VJP[stmt.op][position] is not None
 
 
 def find_activity(kernel: Kernel) -> Activity:
-    """Activity of a kernel of stage structured."""
+    """Find everything that is active in a kernel of stage structured."""
     roots = {("array", a) for a, t in kernel.array_types().items() if t.grad and t.dtype.is_real}
     carriers = roots | {("array", t.name) for t in kernel.temps}
     edges = [e for stmt in walk_kernel(kernel) for e in flow(stmt) if all(_carries(end, carriers) for end in e)]
@@ -48,16 +60,20 @@ def find_activity(kernel: Kernel) -> Activity:
 
 
 def reached_from(kernel: Kernel, sources: set[tuple[str, str]]) -> set[Thing]:
-    """Everything that depends on these arrays. A derivative ends in arrays that are neither these nor temporaries."""
+    """Return everything that depends on the arrays in `sources`.
+
+    A derivative ends at a store to an array that is neither one of these arrays nor a temporary.
+    """
     carriers = sources | {("array", t.name) for t in kernel.temps}
     edges = [e for stmt in walk_kernel(kernel) for e in flow(stmt) if all(_carries(end, carriers) for end in e)]
     return _closure(sources, edges)
 
 
 def sources_of(kernel: Kernel, array: str) -> frozenset[str]:
-    """Arrays with an adjoint on which what a kernel writes to an array depends, perhaps among them itself. Any stage.
+    """Return the arrays with an adjoint on which the content that a kernel writes to `array` depends.
 
-    The content that a sum is added to is none: the kernel leaves it there.
+    The result may contain `array` itself. The content that an atomic adds to does not count, because the kernel leaves
+    it in the array. The kernel may be of any stage.
     """
     roots = {("array", a) for a, t in kernel.array_types().items() if t.grad and t.dtype.is_real}
     carriers = roots | {("array", t.name) for t in kernel.temps} | {("array", array)}
@@ -68,11 +84,12 @@ def sources_of(kernel: Kernel, array: str) -> frozenset[str]:
 
 
 def _carries(thing: Thing, carriers: set[tuple[str, str]]) -> bool:
-    """Arrays without a gradient carry none: a derivative ends where it is stored there."""
+    """Return False if the thing is an array that carries no derivative: a derivative ends at a store to this array."""
     return not isinstance(thing, tuple) or thing[0] != "array" or thing in carriers
 
 
 def _closure(roots: Iterable[Thing], edges: list[tuple[Thing, Thing]]) -> set[Thing]:
+    """Return the roots and everything that the edges lead to from them."""
     successors: dict[Thing, list[Thing]] = {}
     for a, b in edges:
         successors.setdefault(a, []).append(b)
@@ -87,11 +104,12 @@ def _closure(roots: Iterable[Thing], edges: list[tuple[Thing, Thing]]) -> set[Th
 
 
 def _real(*types: Scalar) -> bool:
+    """Return True if all types are real."""
     return all(t.is_real for t in types)
 
 
 def flow(stmt: Stmt) -> list[tuple[Thing, Thing]]:
-    """Pairs (from, to) along which derivatives flow through a statement."""
+    """Return the pairs (from, to) along which derivatives flow through a statement, without its nested blocks."""
     if isinstance(stmt, n.Op):
         rules = VJP[stmt.op]
         return [(a, stmt.result) for a, rule in zip(stmt.args, rules) if rule and _real(a.type, stmt.result.type)]
@@ -106,11 +124,13 @@ def flow(stmt: Stmt) -> list[tuple[Thing, Thing]]:
     if isinstance(stmt, n.Store):
         return [(stmt.value, ("array", stmt.array))] if _real(stmt.value.type) else []
     if isinstance(stmt, n.Atomic) and _real(stmt.value.type):
+        # An atomic reads the old content and updates it, so derivatives flow both into the array and out of it.
         return [(stmt.value, ("array", stmt.array)), (("array", stmt.array), stmt.result)]
     return _stack_flow(stmt)
 
 
 def _stack_flow(stmt: Stmt) -> list[tuple[Thing, Thing]]:
+    """Return the pairs (from, to) of a statement that accesses an adstack."""
     if isinstance(stmt, (n.StackPush, n.StackAccumulate)) and _real(stmt.value.type):
         return [(stmt.value, ("stack" if isinstance(stmt, n.StackPush) else "adjoint", stmt.stack))]
     if isinstance(stmt, (n.StackTop, n.StackTopAdjoint)) and _real(stmt.result.type):

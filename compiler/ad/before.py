@@ -1,15 +1,17 @@
-"""Gradients of kernels that overwrite what their own reverse sweep reads: on copies of the state before the launch.
+"""Let a grad kernel read arrays that its kernel overwrites, from copies of the state before the launch.
 
     y[i] = 2 x[i];  x[i] = exp(x[i])        forward sweep:  %1 = load x.before[i]; %2 = exp %1; store x.before[i], %2
 
-Memory as the kernel left it no longer holds such values. Where the state before the launch is known, the forward sweep
-of a task reads these arrays from a copy of it and repeats its stores there, so that every load finds what the kernel
-found. A task starts from the state before that task: each has a copy of its own, on which the tasks before it run
-first. Loads that may be overwritten are never made again in the reverse sweep; they are kept or saved like any value.
+Memory as the kernel left it no longer holds these values. Where the state before the launch is known, the forward sweep
+of a task reads the arrays from a copy of that state and repeats its stores in the copy, so that every load finds what
+it found in the kernel. A task must start from the state before that task. So each task has a copy of its own, on which
+the tasks before it run first. Loads that may be overwritten are never recomputed in the reverse sweep: their values are
+kept or saved like any other value.
 
-Only what the order of the text decides can be repeated: a load that another iteration of a parallel loop overwrites
-stays refused (where it only may, marks tell, see `marks`), and so do what an atomic returned where iterations share
-elements and what was stored by its means. `returned` makes kernels of which the order is known.
+Only what the order of the text decides can be repeated. A load whose element another iteration of a parallel loop
+overwrites stays refused. (Where another iteration only may overwrite the element, marks decide, see `marks`.) The
+result of an atomic on elements that iterations share stays refused too, and so does what was stored by means of that
+result. `returned` makes kernels whose order is known.
 """
 
 from __future__ import annotations
@@ -30,25 +32,35 @@ SUFFIX = ".before"
 
 @dataclass(frozen=True)
 class Copies:
-    """Copies of the state before the launch, by task: {array: name of the copy}. prelude: those of the temporaries."""
+    """Name the copies of the state before the launch that a grad kernel reads.
+
+    Attributes:
+        tasks: For each task of the kernel, the name of the copy of each array. It is empty if there are no copies.
+        prelude: The same mapping for the tasks that compute the temporaries again.
+    """
 
     tasks: tuple[Mapping[str, str], ...] = ()
     prelude: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, task: int) -> Mapping[str, str]:
-        """Those of one task."""
+        """Return the name of the copy of each array that one task reads."""
         return self.tasks[task] if self.tasks else {}
 
     @property
     def names(self) -> dict[str, str]:
-        """The array behind every copy."""
+        """Return the array behind each copy, by the name of the copy."""
         return {copy: array for found in (*self.tasks, self.prelude) for array, copy in found.items()}
 
 
 def make_copies(kernel: Kernel, arrays: Collection[str]) -> Copies:
-    """Copies for the tasks that read these arrays; the first task that does takes the plain name."""
+    """Name copies for the tasks that read the given arrays.
+
+    The copy of x for the first task that reads x is named `x.before`. The copies for later tasks are named `x.before2`
+    and so on.
+    """
     taken = {p.name for p in kernel.params} | {t.name for t in kernel.temps}
     made: list[dict[str, str]] = []
+    # The last entry, without a task, stands for the prelude: it repeats all tasks to make the temporaries again.
     for t, task in [*enumerate(kernel.tasks), *([(len(kernel.tasks), None)] if kernel.temps else [])]:
         read = set().union(*map(_read, kernel.tasks if task is None else (task,))) & set(arrays)
         read = _with_makers(kernel.tasks[:t], read, arrays)
@@ -57,7 +69,10 @@ def make_copies(kernel: Kernel, arrays: Collection[str]) -> Copies:
 
 
 def _with_makers(tasks: Iterable[Task], read: set[str], arrays: Collection[str]) -> set[str]:
-    """These arrays, and those of `arrays` that earlier tasks read, which run on the copies to make what is in them."""
+    """Add to `read` those of `arrays` that the given tasks read to make the content of the arrays in `read`.
+
+    These earlier tasks run on the copies, so the copies must hold what they read too.
+    """
     while True:
         makers = [t for t in tasks if not arrays_written(t.body).isdisjoint(read)]
         more = read | (set().union(*map(_read, makers)) & set(arrays))
@@ -67,6 +82,7 @@ def _with_makers(tasks: Iterable[Task], read: set[str], arrays: Collection[str])
 
 
 def _unique(array: str, taken: set[str]) -> str:
+    """Return a new name for a copy of the array, and add the name to `taken`."""
     number, name = 1, array + SUFFIX
     while name in taken:
         number += 1
@@ -76,22 +92,23 @@ def _unique(array: str, taken: set[str]) -> str:
 
 
 def _read(task: Task) -> set[str]:
+    """Return the names of the arrays from which a task reads elements."""
     return {s.array for s in walk_task(task) if isinstance(s, (n.Load, n.Atomic))}
 
 
 def params(kernel: Kernel, copies: Copies) -> tuple[Param, ...]:
-    """A parameter for each copy."""
+    """Return a parameter without a gradient for each copy."""
     types = kernel.array_types()
     return tuple(Param(copy, ArrayType(types[a].dtype, types[a].ndim)) for copy, a in copies.names.items())
 
 
 def on_copies(block: Block, copies: Mapping[str, str]) -> Block:
-    """The block with its accesses to these arrays turned to their copies."""
+    """Return the block with all accesses to the arrays in `copies` turned to their copies."""
     return tuple(turned(stmt, copies) for stmt in block) if copies else block
 
 
 def turned(stmt: Stmt, copies: Mapping[str, str]) -> Stmt:
-    """A statement, with its blocks, on the copies."""
+    """Return the statement, with its nested blocks, turned to the copies."""
     stmt = map_blocks(stmt, lambda inner: on_copies(inner, copies))
     if isinstance(stmt, (n.Load, n.Store, n.Atomic)) and stmt.array in copies:
         return changed(stmt, array=copies[stmt.array])
@@ -99,10 +116,15 @@ def turned(stmt: Stmt, copies: Mapping[str, str]) -> Stmt:
 
 
 class Repeatable:
-    """Which risks copies cure."""
+    """Represent the set of risks that copies of the state before the launch remove."""
 
     def __init__(self, kernel: Kernel, own: Iterable[Collection[str]]) -> None:
-        """own: for each task, the arrays of which every iteration touches elements of its own alone."""
+        """Analyze which arrays a repetition of each task may leave in another state.
+
+        Args:
+            kernel: The kernel of stage structured that the copies are for.
+            own: For each task, the arrays in which every iteration touches own elements only.
+        """
         self._params = {p.name for p in kernel.params}
         self._own = list(own)
         self._unordered = [unordered_arrays(task, mine) for task, mine in zip(kernel.tasks, self._own)]
@@ -114,10 +136,11 @@ class Repeatable:
         return isinstance(risk, Risk) and self._is_cured(risk)
 
     def _is_cured(self, risk: Risk) -> bool:
+        """Return True if the load of this risk finds on a copy what it found in the kernel."""
         task = self._returned.get(risk.load.result)
         shared = task is not None and risk.load.array not in self._own[task]
         return not risk.distance and not shared and risk.load.array in self._params and not self._is_unordered(risk)
 
     def _is_unordered(self, risk: Risk) -> bool:
-        """Whether the tasks up to the load, run again in another order, might leave something else for it."""
+        """Return True if a repetition of the tasks up to the load, in another order, may change what it reads."""
         return any(risk.load.array in arrays for arrays in self._unordered[: risk.pairs[0].task + 1])

@@ -1,4 +1,7 @@
-"""What reverse mode refuses, each with line, reason and cure: never a silently wrong gradient."""
+"""Refuse kernels that reverse mode cannot differentiate, with the line, the reason and a cure for each.
+
+These checks make sure that a gradient is never silently wrong.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +24,22 @@ OTHER_WAYS = {
     "exchange": "make the loop serial, where a store does the same",
     "cas": "make the loop serial, where an `if` and a store do the same",
 }
-"""What to do instead of an atomic without derivative, by its operation."""
+"""Cure for an atomic that has no derivative, by the operation of the atomic."""
 
 
 def check_kernel(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> None:
-    """Refuse what no transform can do. Stage structured."""
+    """Raise NotDifferentiable if a kernel of stage structured holds what no transformation can differentiate."""
     wrong = [*_adjoint_clashes(kernel), *_atomics(kernel, activity, risks)]
     if wrong:
         raise NotDifferentiable(wrong)
 
 
 class StateOverwritten(NotDifferentiable):
-    """The gradient reads what the kernel overwrites. found: each such load, and what there is to say of it."""
+    """This error says that a gradient reads elements that its kernel overwrites.
+
+    Attributes:
+        found: Each load at risk that the gradient reads, with the diagnostic for it.
+    """
 
     def __init__(self, found: list[tuple[Risk, Diagnostic]]) -> None:
         super().__init__(list(dict.fromkeys(diagnostic for _, diagnostic in found)))
@@ -47,14 +54,19 @@ def check_state(
     cured: Container[Risk],
     taped: bool,
 ) -> list[Claim]:
-    """Refuse a grad kernel that still reads elements that the forward kernel overwrites. Run after dead code.
+    """Return the pairs that marks must clear. Raise StateOverwritten if `grad` reads what `forward` overwrites.
 
-    copies: arrays that hold what the forward sweep of the grad kernel has made of the state before the launch; cured:
-    risks of which they take care. What is read there decides what is stored there, so all reads of them count. taped:
-    copies can be had, which are better than a launch that may be refused. Gives the pairs that a launch must clear.
+    Args:
+        grad: The grad kernel after removal of dead code.
+        forward: The kernel that `grad` was made of.
+        at_risk: The risks of loads, by the result of the load.
+        copies: Names of the arrays that hold copies of the state before the launch.
+        cured: Risks that copies remove.
+        taped: True if copies are possible. They are better than marks, which may refuse a launch.
     """
     found: list[tuple[Risk, Diagnostic]] = []
     claims: list[Claim] = []
+    # A load that only decides what is stored to a copy counts too. An atomic counts if something uses its result.
     used = used_values(walk_kernel(grad)) if copies else set()
     for stmt in walk_kernel(grad):
         if not isinstance(stmt, (n.Load, n.Atomic)) or isinstance(stmt, n.Atomic) and stmt.result not in used:
@@ -74,17 +86,29 @@ def check_state(
 
 
 def _fatal(risk: Risk, taped: bool) -> Pair | None:
-    """The pair of a load that no marks can clear, or that copies do better."""
+    """Return the first pair of a load that marks cannot clear or that copies handle better, or None."""
     return next((p for p in risk.pairs if p.distance or p.inside == HITS or p.inside and taped), None)
 
 
 def find_dependences(
     kernel: Kernel, activity: Activity, risks: RiskAnalysis, at_risk: Mapping[Value, Risk]
 ) -> list[Claim]:
-    """Where iterations of a parallel loop may exchange what carries a gradient: refused if they surely do.
+    """Return the pairs by which iterations of a parallel loop may exchange values that carry a gradient.
 
-    Whether the gradient needs a value or not: the order of iterations decides what was read. Gives the pairs that a
-    launch must clear.
+    The launch must clear these pairs, even if the gradient does not need the values: the order of iterations decides
+    what was read.
+
+    Args:
+        kernel: The kernel, of stage structured.
+        activity: The activity of the kernel.
+        risks: The risk analysis of the kernel.
+        at_risk: The risks that `risks` found, by the result of the load.
+
+    Returns:
+        A claim for each pair whose accesses may meet in different iterations.
+
+    Raises:
+        NotDifferentiable: Two iterations surely exchange such a value.
     """
     pairs = [p for v in activity.values if v in at_risk for p in at_risk[v].pairs if not at_risk[v].returned]
     sure = [p for p in (*pairs, *risks.races(activity.values)) if p.distance]
@@ -94,12 +118,16 @@ def find_dependences(
 
 
 def refuse_claims(kernel: Kernel, claims: list[Claim]) -> NotDifferentiable:
-    """What no marks can clear, as the indices are overwritten too. Where a copy cures the rest, that is not told."""
+    """Return the error for claims that no marks can clear because the indices are overwritten too.
+
+    Where a copy handles writes of the same iteration, the message speaks of other iterations only.
+    """
     pairs = [c.pair if c.inside or not c.across else replace(c.pair, inside=NO) for c in claims]
     return NotDifferentiable(list(dict.fromkeys(_overwritten(kernel, p, False) for p in pairs)))
 
 
 def _overwritten(kernel: Kernel, pair: Pair, returned: bool) -> Diagnostic:
+    """Return the diagnostic that says which write replaces the element of the pair, and why this matters."""
     where = kernel.span(pair.write.loc)
     place = f" (line {where.line})" if where else ""
     name = pair.access.array.lstrip("$")
@@ -129,14 +157,17 @@ def _overwritten(kernel: Kernel, pair: Pair, returned: bool) -> Diagnostic:
 
 
 def _other(distance: tuple[int, ...]) -> str:
-    """The iteration at a distance from iteration i, by its index or indices."""
+    """Return the text that names the iteration at this distance from iteration i, by its index or indices."""
     if len(distance) == 1:
         return f"i {'-' if distance[0] < 0 else '+'} {abs(distance[0])}"
     return f"i + {distance}"
 
 
 def _adjoint_clashes(kernel: Kernel) -> Iterator[Diagnostic]:
-    """A kernel that handles x.grad itself cannot also have it updated by its own reverse."""
+    """Yield a diagnostic for each access to `x.grad` in a kernel that is differentiated with respect to x.
+
+    The reverse of the kernel would update `x.grad` too.
+    """
     own = {f"{p.name}.grad" for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad}
     for stmt in walk_kernel(kernel):
         array = getattr(stmt, "array", "")
@@ -149,6 +180,7 @@ def _adjoint_clashes(kernel: Kernel) -> Iterator[Diagnostic]:
 
 
 def _atomics(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Iterator[Diagnostic]:
+    """Yield a diagnostic for each atomic whose derivative needs values that are gone or an order that is unknown."""
     used = used_values(walk_kernel(kernel))
     for t, task in enumerate(kernel.tasks):
         for stmt in walk_task(task):
@@ -174,7 +206,11 @@ def _atomics(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Iterato
 
 
 def _unclear_winner(kernel: Kernel, atomic: n.Atomic, other: n.Stmt | None, access: str) -> Iterator[Diagnostic]:
-    """The winner is who holds the final value: not if something else changes it, or uses what it was before."""
+    """Yield a diagnostic if the statement `other` changes the result of an extreme or uses it before it is final.
+
+    The winner of an extreme is the iteration that holds the final value. Where this value is changed, or was used
+    before, nobody can tell the winner from memory.
+    """
     if other is not None:
         where = kernel.span(other.loc)
         line = f" (line {where.line})" if where else ""

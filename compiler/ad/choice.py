@@ -1,16 +1,16 @@
-"""Which of the required values are saved.
+"""Choose which of the required values are saved.
 
-The cheapest choice is a minimum cut. Each value v has two nodes: `wanted` (it is read by the reverse sweep, or by a
-recomputation) and `again` (it is recomputed).
+The cheapest choice is a minimum cut. Each value v has two nodes: `wanted` (the reverse sweep or a recomputation reads
+v) and `again` (v is recomputed).
 
     source -> wanted(v)     v is required                    never cut
     wanted(v) -> again(v)   price of saving v
-    again(v) -> sink        cost of recomputing v; never cut if it cannot be
+    again(v) -> sink        cost of recomputing v; never cut if v cannot be recomputed
     again(v) -> wanted(u)   v is computed from u             never cut
 
-On the source's side of the cut lie what is wanted and what is recomputed; what is wanted and not recomputed is saved.
-So several values computed from one that was lost are had by saving that one, a bit is saved rather than a number, and
-a long chain of expensive operations is not repeated.
+The source's side of the cut holds the values that are wanted and the values that are recomputed. A value that is wanted
+and not recomputed is saved. So if several values are computed from one value that was lost, that value is saved; one
+bit is saved rather than a number; and a long chain of expensive operations is not repeated.
 """
 
 from __future__ import annotations
@@ -20,11 +20,16 @@ from .min_cut import NEVER, Network
 from .sources import Sources
 
 LARGE = 6000
-"""Values beyond which the cut is not looked for: its time grows faster than that of all other passes."""
+"""Largest number of values for which the cut is computed: its time grows faster than that of all other passes."""
 
 
 def choose(sources: Sources, required: set[Value]) -> list[Value]:
-    """The values to save, in order of definition."""
+    """Return the values to save, in order of definition.
+
+    Args:
+        sources: The ways in which the values of a task can be had without being saved.
+        required: The values that the reverse sweep reads.
+    """
     saved = choose_in_order(sources, required)
     if not sources.policy.weigh:
         return saved
@@ -36,7 +41,7 @@ def choose(sources: Sources, required: set[Value]) -> list[Value]:
 
 
 def choose_in_order(sources: Sources, required: set[Value]) -> list[Value]:
-    """Each required value that is not available by then, given what is saved before it."""
+    """Return each required value that cannot be had from what is available or saved before its definition."""
     available: set[Value] = set(sources.structure.task.indices)
     saved = []
     for value in sources.structure.made:
@@ -52,7 +57,7 @@ def choose_in_order(sources: Sources, required: set[Value]) -> list[Value]:
 
 
 def _involved(sources: Sources, required: set[Value]) -> list[Value]:
-    """Required values and what they are computed from, without what costs nothing."""
+    """Return the required values and the values that they are computed from, without free and kept values."""
     found: dict[Value, None] = {}
     pending = list(required)
     while pending:
@@ -67,7 +72,10 @@ def _involved(sources: Sources, required: set[Value]) -> list[Value]:
 
 
 def _cannot_be_cheaper(sources: Sources, required: set[Value], saved: list[Value], involved: list[Value]) -> bool:
-    """Whether only what must be saved is saved, and recomputing the rest costs less than saving anything."""
+    """Return True if the cut cannot find a cheaper choice than `saved`.
+
+    This is so if all values in `saved` must be saved, and recomputing all others costs less than saving any of them.
+    """
     if any(v not in required or sources.is_recomputable(v) for v in saved):
         return False
     rest = [v for v in involved if v not in saved]
@@ -75,6 +83,8 @@ def _cannot_be_cheaper(sources: Sources, required: set[Value], saved: list[Value
 
 
 def _cheapest(sources: Sources, required: set[Value], involved: list[Value]) -> set[Value]:
+    """Return the values that a minimum cut saves."""
+    # Node 0 is the source, node 1 the sink. The node `again` of a value follows its node `wanted`.
     wanted = {v: 2 + 2 * k for k, v in enumerate(involved)}
     network = Network(2 + 2 * len(involved))
     for value, node in wanted.items():

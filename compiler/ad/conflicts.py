@@ -1,4 +1,4 @@
-"""What a row of `$conflicts` says: rows and marks of a launch as diagnostics."""
+"""Turn the rows of `$conflicts` that a marking kernel leaves into located diagnostics."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ HAND_CALLED = (
 BITS = 32
 FIRST = 1 << 62
 SHIFT = 1 << 40
-"""Bits of an access' number within its iteration; what least things are subtracted from; what is added to bounds."""
+"""BITS is the size of an access' number in a mark. Least marks are subtracted from FIRST. SHIFT is added to bounds."""
 
 
 @dataclass(frozen=True)
 class Read:
-    """One row of `$conflicts`: a read that looks at marks. array, span: of the read; writes: where it may be written.
+    """Represent one row of `$conflicts`: a read of `array` at `span` that looks at an array of marks.
 
-    axes: of the box of its parallel loop. marks: which array of marks it looks at. stated: see `Claim`.
+    Attributes:
+        array: Name of the array that is read.
+        span: Source span of the read.
+        writes: Source spans of the writes that may write the element.
+        axes: Number of axes of the parallel loop.
+        marks: Number of the array of marks.
+        stated: True if the row belongs to a claim of the program, as in `marks.Claim`.
     """
 
     array: str
@@ -33,7 +39,7 @@ class Read:
 
 
 def excess(read: Read, what: str) -> Diagnostic:
-    """More of something than fits into a mark."""
+    """Return the diagnostic for a number that does not fit into a mark."""
     return Diagnostic(
         f"{what}, which is more than can be looked at before the launch: whether iterations meet at elements of"
         f" {read.array} is not known",
@@ -43,7 +49,7 @@ def excess(read: Read, what: str) -> Diagnostic:
 
 
 def describe(read: Read, row: list[int], marks: Any) -> Diagnostic:
-    """One row of `$conflicts`: two iterations at one element, or an element overwritten after it was read."""
+    """Describe one row of `$conflicts`: two iterations at one element, or an element overwritten after it was read."""
     conflict = row[0] - (FIRST - 1 if row[0] > FIRST else 0)
     where = FIRST - conflict
     mine, flat = where >> BITS, where & ((1 << BITS) - 1)
@@ -80,7 +86,7 @@ def describe(read: Read, row: list[int], marks: Any) -> Diagnostic:
 
 
 def _point(number: int, spans: list[tuple[int, int]]) -> str:
-    """The indices of an iteration, from its number."""
+    """Return the indices of an iteration as text, from its number."""
     found: list[int] = []
     for begin, extent in reversed(spans):
         found.insert(0, begin + number % extent)

@@ -1,6 +1,6 @@
-"""Copies of tasks that keep what control flow and indices need, with the stores to some arrays alone.
+"""Copy tasks so that they keep what control flow and indices need, and the stores to some arrays alone.
 
-The copies have values and locals of their own, for each is defined once in a kernel; risks follow the copies.
+The copies have values and locals of their own, because each is defined once in a kernel. Risks follow the copies.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ from .risk import Risk
 
 
 class Copier:
-    """Repeats tasks with the stores to some arrays alone. stored: these arrays, and where they are stored instead."""
+    """Copy tasks without their effects, except for the stores to some arrays.
+
+    Attributes:
+        next_id: First id of a value that is free.
+        stored: The arrays whose stores stay, each with the name of the array that the copy accesses instead.
+        at_risk: The risks of loads, by result. The copier adds the copies of these loads.
+        prefix: Text put before the names of locals.
+        names: The copy of each value that has one.
+    """
 
     def __init__(self, first_id: int, stored: Mapping[str, str], at_risk: dict[Value, Risk], prefix: str) -> None:
         self.next_id = first_id
@@ -26,54 +34,58 @@ class Copier:
         self.names: dict[Value, Value] = {}
 
     def task(self, task: Task) -> Task:
-        """The copy of a task."""
+        """Return the copy of a task."""
         bounds = self.block(task.bounds)
         indices = tuple(self.fresh(v) for v in task.indices)
         begin, end = (tuple(self.names[v] for v in ends) for ends in (task.begin, task.end))
         return replace(task, bounds=bounds, indices=indices, begin=begin, end=end, body=self.block(task.body))
 
     def bounds(self, task: Task) -> Block:
-        """The bounds of a task once more, with locals of their own: its body sees nothing of what they declare."""
+        """Return a copy of the bounds of a task with locals of its own, which the body of the task does not see."""
         own, self.prefix = self.prefix, f"{self.prefix}bounds."
         made = self.block(task.bounds)
         self.prefix = own
         return made
 
     def fresh(self, value: Value) -> Value:
-        """The name of a value in the copy that is being made."""
+        """Define the copy of a value and return it."""
         self.names[value] = Value(self.next_id, value.type)
         self.next_id += 1
         return self.names[value]
 
     def block(self, block: Block) -> Block:
-        """The copy of a block."""
+        """Return the copy of a block."""
         return tuple(self.stmt(s) for s in block if self._stays(s))
 
     def _stays(self, stmt: Stmt) -> bool:
+        """Return False if a copy leaves the statement out."""
         if isinstance(stmt, (n.Assert, n.Print)):
             return False
         return not isinstance(stmt, n.Store) or stmt.array in self.stored
 
     def stmt(self, stmt: Stmt) -> Stmt:
-        """The copy of a statement that stays."""
+        """Return the copy of a statement that stays."""
         changes: dict[str, Any] = {}
         for name in ("result", "index", "trips"):
             value = getattr(stmt, name, None)
             if isinstance(value, Value) and value in results(stmt):
                 changes[name] = self.fresh(value)
                 if value in self.at_risk and getattr(stmt, "array", None) not in self.stored:
+                    # An array in `stored` is a copy or a temporary, which the copied tasks fill themselves, so its
+                    # loads are not at risk.
                     self.at_risk[changes[name]] = self.at_risk[value]
         for name in ("var", "stop"):
             if getattr(stmt, name, None):
                 changes[name] = self.prefix + getattr(stmt, name)
         if isinstance(stmt, n.Atomic) and stmt.array not in self.stored:
+            # The kernel itself did the update. A load takes the place of its result; it is at risk like that result.
             return n.Load(changes["result"], stmt.array, self.renamed(stmt.indices), loc=stmt.loc)
         if isinstance(stmt, (n.Load, n.Store, n.Atomic)):
             changes["array"] = self.stored.get(stmt.array, stmt.array)
         return self._operands(replace(map_blocks(stmt, self.block), **changes))
 
     def renamed(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Operands as the copy names them."""
+        """Return the operands under the names that they have in the copy."""
         return tuple(self.names.get(v, v) for v in values)
 
     def _operands(self, stmt: Stmt) -> Stmt:

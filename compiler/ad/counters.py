@@ -1,11 +1,12 @@
-"""Integers that a loop counts in equal steps: known from the number of the iteration, so never saved.
+"""Find integers that a loop changes in equal steps, so that they follow from the number of the iteration.
 
     set k, init                                  t = init + iteration * c
     while .. { t = get k; ..; set k, t + c }
     u = get k                                    u = init + trips * c
 
-The one store to k may sit in the arm of a branch whose other arm ends the loop: then every iteration but the last has
-run it, and the head of an iteration still finds k so. After such a loop k is not known.
+A gradient never saves such an integer. The one store to k may stand in the arm of a branch whose other arm ends the
+loop. Then every iteration but the last has run the store, and the head of an iteration still finds the formula true.
+Behind such a loop the value of k is not known.
 """
 
 from __future__ import annotations
@@ -21,7 +22,17 @@ from .structure import Path, Structure, inner_blocks
 
 @dataclass(frozen=True)
 class Counter:
-    """init + sign * times * step. init None: 0. times: the trip count of the loop; None: the iteration of `loop`."""
+    """Represent a value of the form init + sign * times * step.
+
+    Attributes:
+        loop: The body of the loop that changes the counter.
+        init: The value at the first iteration; None if it is 0.
+        step: The size of a step, from outside the loop or constant.
+        sign: 1 if a step is added, -1 if a step is subtracted.
+        times: The trip count of the loop for a value behind the loop; None for a value at the head of an iteration,
+            which
+        depends on the number of that iteration.
+    """
 
     loop: Path
     init: Value | None
@@ -30,7 +41,7 @@ class Counter:
     times: Value | None = None
 
     def inputs(self, structure: Structure) -> tuple[Value, ...]:
-        """The values that it is computed from."""
+        """Return the values that the counter is computed from."""
         holder = structure.holder(self.loop)
         begin = (holder.begin,) if self.times is None and isinstance(holder, n.For) and not holder.stop else ()
         found = (self.init, self.step, self.times, *begin)
@@ -38,7 +49,10 @@ class Counter:
 
 
 def find_counters(structure: Structure) -> dict[Value, Counter]:
-    """Results of `get`s that are counters: at the head of a loop body, or behind the loop."""
+    """Return the counters of a task, by the result of the `get` that reads the counter.
+
+    The `get` stands at the head of a loop body or behind the loop.
+    """
     found: dict[Value, Counter] = {}
     for path in structure.blocks:
         if not path or path[-1][1] != "body":
@@ -50,14 +64,17 @@ def find_counters(structure: Structure) -> dict[Value, Counter]:
 
 
 def _enter(structure: Structure, path: Path, loop: n.For | n.While, found: dict[Value, Counter]) -> None:
+    """Add to `found` the counters that one loop changes."""
     heads = [s for s in structure.blocks[path] if isinstance(s, n.Get) and s.result.type.is_int]
     sets = _sets(path, structure.blocks[path]) if heads else []
     if isinstance(loop, n.While):
         sets += [(s, path, -1) for s in walk(loop.condition) if isinstance(s, n.Set)]
     ends = all(_is_true(structure, s.value) for s, _, _ in sets if s.var == loop.stop)
-    stop = loop.stop if ends else None  # else what one branch sets another may take back
+    # A flag that one branch sets and another one clears does not prove that the loop ends.
+    stop = loop.stop if ends else None
     for head in heads:
         own = [(s, at) for s, at, _ in sets if s.var == head.var]
+        # With two stores in the loop, the steps of different iterations might differ.
         if len(own) != 1 or head.var == loop.stop:
             continue
         (store, at), known = own[0], _entry(structure, path, head.var)
@@ -73,7 +90,7 @@ def _enter(structure: Structure, path: Path, loop: n.For | n.While, found: dict[
 
 
 def _sets(path: Path, block: Block) -> list[tuple[n.Set, Path, int]]:
-    """All sets below a block, each with its block and position."""
+    """Return all sets inside a block, each with its block and position."""
     found = []
     for position, stmt in enumerate(block):
         if isinstance(stmt, n.Set):
@@ -84,7 +101,7 @@ def _sets(path: Path, block: Block) -> list[tuple[n.Set, Path, int]]:
 
 
 def _step(structure: Structure, path: Path, head: Value, value: Value) -> tuple[Value, int] | None:
-    """(c, sign) if value is head + c or head - c with c from outside the loop, or a constant."""
+    """Return (c, sign) if `value` is head + c or head - c, with c from outside the loop or constant, and else None."""
     made = structure.made.get(value)
     if not isinstance(made, n.Op) or made.op not in ("add", "sub") or head not in made.args:
         return None
@@ -98,13 +115,18 @@ def _step(structure: Structure, path: Path, head: Value, value: Value) -> tuple[
 
 
 def _is_constant(structure: Structure, value: Value) -> bool:
+    """Return True if the value is a constant."""
     return isinstance(structure.made.get(value), n.Const)
 
 
 def _runs_before_each_next(structure: Structure, path: Path, at: Path, stop: str | None) -> bool:
-    """Whether each iteration that another one follows executes block `at`: other arms on the way end the loop.
+    """Return True if each iteration that another one follows executes block `at`: other arms on the way end the loop.
 
-    stop: the flag of the loop if it is only ever set, None if the loop has none.
+    Args:
+        structure: The structure of the task.
+        path: The body of the loop.
+        at: A block inside the body.
+        stop: The flag of the loop if the loop only ever sets it; None if there is no such flag.
     """
     for length in range(len(path), len(at)):
         position, name = at[length]
@@ -118,12 +140,16 @@ def _runs_before_each_next(structure: Structure, path: Path, at: Path, stop: str
 
 
 def _is_true(structure: Structure, value: Value) -> bool:
+    """Return True if the value is the constant True."""
     made = structure.made.get(value)
     return isinstance(made, n.Const) and bool(made.value)
 
 
 def _entry(structure: Structure, path: Path, var: str) -> Value | bool | None:
-    """What the variable holds where the loop is entered: a value, True for the zero of its declaration, else None."""
+    """Return what the variable holds at the entry of a loop: a value, True for the zero of its declaration, or None.
+
+    None means that the content is not known.
+    """
     while path:
         path, (position, _) = path[:-1], path[-1]
         for stmt in reversed(structure.blocks[path][:position]):
@@ -135,17 +161,22 @@ def _entry(structure: Structure, path: Path, var: str) -> Value | bool | None:
                 return stmt.result
             if _writes(stmt, var):
                 return None
+        # An earlier iteration of an outer loop may have set the variable.
         if path and not isinstance(structure.holder(path), n.If):
             return None
     return None
 
 
 def _writes(stmt: n.Stmt, var: str) -> bool:
+    """Return True if a statement sets the variable in a nested block."""
     return any(isinstance(s, n.Set) and s.var == var for _, b in inner_blocks(stmt) for s in walk(b))
 
 
 def _first_get_after(structure: Structure, path: Path, var: str) -> Value | None:
-    """The read of the variable behind the loop, in the block that holds the loop, before anything writes it."""
+    """Return the first read of the variable behind the loop, before anything writes the variable.
+
+    The read stands in the block that holds the loop.
+    """
     rest: Iterator[n.Stmt] = iter(structure.blocks[path[:-1]][path[-1][0] + 1 :])
     for stmt in rest:
         if isinstance(stmt, n.Get) and stmt.var == var:

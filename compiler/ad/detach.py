@@ -1,9 +1,10 @@
-"""detach(kernel, names): the kernel as a constant, whose gradient only ends the adjoints of what it overwrites.
+"""Turn a kernel into a constant, whose gradient only ends the adjoints of the elements that the kernel overwrites.
 
     %3 = load x[i]      →      %9 = load x[i];  %3 = bit_cast %9
 
-Only the arrays named have adjoints afterwards, and nothing that is read from them carries one: a store takes the
-adjoint of its element, and hands it to a constant. A tape needs this of launches that it does not differentiate.
+Afterwards only the named arrays have adjoints, and nothing that is read from them carries an adjoint. The reverse of a
+store takes the adjoint of its element and hands it to a constant. A tape needs this for launches that it does not
+differentiate.
 """
 
 from __future__ import annotations
@@ -20,21 +21,26 @@ from ..passes.rewrite import Rewriter
 
 
 def detach(kernel: Kernel, names: Iterable[str]) -> Kernel:
-    """Stage source to stage source. names: real array parameters, whose adjoint arrays the kernel does not use."""
+    """Return a kernel of stage source that is constant to a tape and ends the adjoints of the named arrays.
+
+    Args:
+        kernel: A kernel of stage source.
+        names: Real array parameters whose adjoint arrays the kernel does not use.
+    """
     wanted = frozenset(names)
     params = tuple(_with_adjoint(p, p.name in wanted) for p in kernel.params)
     return detach_loads(replace(kernel, params=params), wanted)
 
 
 def detach_loads(kernel: Kernel, names: Iterable[str]) -> Kernel:
-    """The kernel with constants for what it reads from these real arrays. Any stage to the same stage."""
+    """Return the kernel, of any stage, with constants in place of what it reads from the named real arrays."""
     return _Detacher(kernel, frozenset(names)).run()
 
 
 def overwritten_arrays(kernel: Kernel) -> frozenset[str]:
-    """Real array parameters of which the kernel may replace elements, and whose adjoints it does not use.
+    """Return the real array parameters whose elements the kernel may replace and whose adjoints it does not use.
 
-    Sums replace nothing: the adjoint of an element is that of its old content too.
+    A sum replaces nothing: the adjoint of an element is also the adjoint of its old content.
     """
     params = {p.name for p in kernel.params}
     real = {p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.type.dtype.is_real}
@@ -44,10 +50,13 @@ def overwritten_arrays(kernel: Kernel) -> frozenset[str]:
 
 
 def _with_adjoint(param: Param, has: bool) -> Param:
+    """Return the parameter with or without a gradient if it is an array, and unchanged otherwise."""
     return replace(param, type=replace(param.type, grad=has)) if isinstance(param.type, ArrayType) else param
 
 
 class _Detacher(Rewriter):
+    """Put a bit_cast, which has no derivative, behind each read of the wanted arrays."""
+
     LEFT: ClassVar[frozenset[type[Stmt]]] = frozenset({n.Load, n.Atomic})
 
     def __init__(self, kernel: Kernel, wanted: frozenset[str]) -> None:
@@ -55,6 +64,7 @@ class _Detacher(Rewriter):
         self.wanted = wanted
 
     def leave(self, stmt: Stmt) -> Iterable[Stmt] | None:
+        """Return the read under a new name and the bit_cast of it, if the array is wanted."""
         assert isinstance(stmt, (n.Load, n.Atomic))
         if stmt.array not in self.wanted:
             return None

@@ -1,11 +1,11 @@
-"""unordered_arrays(task): what a parallel task may leave otherwise when its iterations run in another order.
+"""Find the arrays whose content after a parallel task depends on the order of its iterations.
 
     slot = atomic add count[], 1;  list[slot] = i         count holds the same in every order, list does not
 
-Such a task cannot be repeated: a copy of the state before the launch, on which it runs again, would hold what nobody
-has seen. What an atomic returned is read from its record if there is one, see `returned`; then the order is no matter.
+A tape cannot repeat such a task: on a copy of the state before the launch, the task would leave values that no kernel
+has seen. The result of an atomic may come from its record, see `returned`; then the order does not matter.
 
-Invariant: an array that is not among those found holds the same in every order, but for the rounding of sums and
+Invariant: an array that is not in the result holds the same in every order, except for the rounding of sums and
 products.
 """
 
@@ -20,11 +20,16 @@ from ..passes.affine import single_iteration
 from ..passes.promote_elements import RECORD
 
 LAST = ("exchange", "cas")
-"""Atomics that leave something else in another order, whoever uses what they return."""
+"""Atomics that leave another content in another order, even if nothing uses what they return."""
 
 
 def unordered_arrays(task: Task, own: Collection[str]) -> frozenset[str]:
-    """Stage structured. own: arrays of which every iteration touches elements of its own alone."""
+    """Return the arrays whose content after a task of stage structured depends on the order of its iterations.
+
+    Args:
+        task: The task.
+        own: The arrays in which every iteration touches own elements only.
+    """
     if not task.is_parallel or single_iteration(task):
         return frozenset()
     shared = [s for s in walk(task.body) if isinstance(s, n.Atomic) and s.array not in own]
@@ -37,7 +42,7 @@ def unordered_arrays(task: Task, own: Collection[str]) -> frozenset[str]:
 
 
 class _Taint:
-    """What depends on the order: values, locals and arrays, through data and through control."""
+    """Collect the values, locals and arrays that depend on the order of iterations, through data or control flow."""
 
     def __init__(self, values: set[Value], arrays: set[str]) -> None:
         self.values = values
@@ -45,6 +50,7 @@ class _Taint:
         self.locals: set[str] = set()
 
     def grows(self, body: Block) -> bool:
+        """Visit the body once and return True if the visit found more."""
         before = self._size()
         self._block(body, False)
         return self._size() > before
@@ -57,17 +63,25 @@ class _Taint:
             self._stmt(stmt, under)
 
     def _stmt(self, stmt: Stmt, under: bool) -> None:
+        """Add what a statement makes or writes if it depends on the order.
+
+        Args:
+            stmt: The statement.
+            under: True if the order decides whether, or how often, the statement runs.
+        """
         depends = under or self._reads(stmt)
         if depends:
             self.values.update(results(stmt))
             if isinstance(stmt, (n.Set, n.SetElement)):
                 self.locals.add(stmt.var)
+            # A record holds what this launch did, and a repetition reads it instead of the atomic.
             elif isinstance(stmt, (n.Store, n.Atomic)) and not stmt.array.startswith(RECORD):
                 self.arrays.add(stmt.array)
         for inner in blocks(stmt):
             self._block(inner, depends)
 
     def _reads(self, stmt: Stmt) -> bool:
+        """Return True if the statement reads something that depends on the order."""
         if not self.values.isdisjoint(operands(stmt)):
             return True
         if isinstance(stmt, (n.Get, n.GetElement)):

@@ -1,9 +1,10 @@
-"""reverse(kernel): the grad kernel of a kernel, as a list of named steps.
+"""Make the grad kernel of a kernel, in a sequence of named steps.
 
-The grad kernel runs with memory as the kernel left it. Its tasks are: first what the kernel's temporaries need (they
-live for one launch, so they are made again), then for each task, last to first, forward sweep and reverse sweep in
-one body. It has the parameters of the kernel and `x.grad` for every array `x` with a gradient. Under a tape it also
-takes copies of arrays as they were before the launch, see `before`.
+The grad kernel runs with memory as the kernel left it. Its first tasks compute the temporaries of the kernel again,
+because these live for one launch only. Then follows one task for each task of the kernel, last to first, with the
+forward sweep and the reverse sweep in one body. The grad kernel has the parameters of the kernel and a parameter
+`x.grad` for each array x with a gradient. Under a tape it also takes copies of arrays as they were before the launch,
+see `before`.
 """
 
 from __future__ import annotations
@@ -33,12 +34,22 @@ from .structure import Structure
 
 
 def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[Kernel, Marking | None]:
-    """The grad kernel (stage adjoint) of a prepared kernel (stage structured, versions rewritten, loops numbered).
+    """Return the grad kernel of a kernel, and the marking kernel that decides whether the gradient is right.
 
-    Adjoint arrays hold the cotangents of the final content before, and of the initial content after it has run. It is
-    right if the launch of the marking kernel, where there is one, finds no conflict. stated: it also looks whether
-    claims of the program hold, as far as that can be told.
-    Raises NotDifferentiable or Unsupported, located.
+    Adjoint arrays hold the cotangents of the final content before the grad kernel runs, and of the initial content
+    after it ran. The gradient is right if a launch of the marking kernel finds no conflict.
+
+    Args:
+        kernel: A kernel of stage structured with versions rewritten and loops numbered.
+        lowering: Name of a policy; empty for the default.
+        stated: True if the marking kernel also checks the claims of the program, as far as it can.
+
+    Returns:
+        The grad kernel, of stage adjoint, and the marking kernel, or None if nothing is left to decide.
+
+    Raises:
+        NotDifferentiable: The gradient does not exist or would be wrong.
+        Unsupported: The kernel holds something that reverse mode cannot handle yet.
     """
     made = _Reversal(kernel, lowering)
     try:
@@ -51,8 +62,20 @@ def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[K
 def reverse_taped(
     kernel: Kernel, lowering: str = "", stated: bool = False
 ) -> tuple[Kernel, dict[str, str], Marking | None]:
-    """Like `reverse`, where the state before the launch is at hand. Gives the array behind each parameter `x.before`
-    too: the launch finds in it the content of x before the kernel ran, and may write it.
+    """Return what `reverse` returns for a launch under a tape, which can supply the state before the launch.
+
+    Args:
+        kernel: A kernel of stage structured with versions rewritten and loops numbered.
+        lowering: Name of a policy; empty for the default.
+        stated: True if the marking kernel also checks the claims of the program, as far as it can.
+
+    Returns:
+        The grad kernel, the array behind each of its parameters `x.before`, and the marking kernel or None. The caller
+        puts the content that x had before the launch into `x.before`, and the grad kernel may overwrite it.
+
+    Raises:
+        NotDifferentiable: The gradient does not exist or would be wrong.
+        Unsupported: The kernel holds something that reverse mode cannot handle yet.
     """
     made = _Reversal(kernel, lowering, taped=True)
     arrays: frozenset[str] = frozenset()
@@ -61,6 +84,7 @@ def reverse_taped(
             grad = made.run(arrays)
             return grad, made.copies.names, made.marking(stated)
         except StateOverwritten as problem:
+            # Each round copies the arrays whose loads were refused, until nothing is refused or a copy does not help.
             left = list(dict.fromkeys(diagnostic for risk, diagnostic in problem.found if risk not in made.cured))
             more = arrays | {risk.load.array for risk, _ in problem.found}
             if left or more == arrays:
@@ -69,7 +93,21 @@ def reverse_taped(
 
 
 class _Reversal:
-    """A kernel analysed once; each run makes a grad kernel with copies of these arrays as they were before."""
+    """Represent the analysis of one kernel, from which several grad kernels can be made.
+
+    Attributes:
+        kernel: The kernel.
+        policy: The choices that the plans may make.
+        taped: True if a tape can supply the state before the launch.
+        activity: The activity of the kernel.
+        structures: The structure of each task.
+        first_id: First id of a value that is free.
+        found: The risks of all loads, by the result of the load.
+        dependences: Pairs of iterations that may exchange values with a gradient.
+        claims: Pairs that a launch must clear for the grad kernel that was made last.
+        cured: The risks that copies remove.
+        copies: The copies that the grad kernel made last reads.
+    """
 
     def __init__(self, kernel: Kernel, lowering: str, taped: bool = False) -> None:
         self.kernel = kernel
@@ -89,25 +127,32 @@ class _Reversal:
         self.copies = Copies()
 
     def run(self, before: frozenset[str]) -> Kernel:
-        """Raises StateOverwritten if it reads what the kernel overwrites."""
+        """Return the grad kernel that reads copies of the arrays in `before`.
+
+        Raises:
+            StateOverwritten: The grad kernel reads elements that the kernel overwrites.
+        """
         kernel, at_risk = self.kernel, dict(self.found)
         self.copies = make_copies(kernel, before) if before else Copies()
         raw = _reverse_tasks(kernel, self.structures, self.first_id, self.activity, self.policy, at_risk, self.copies)
         prelude = _temporaries(kernel, at_risk, next_id(raw), self.copies)
         grad = forget_primals(replace(raw, tasks=prelude + raw.tasks))
         self.claims = check_state(grad, kernel, at_risk, self.copies.names, self.cured, self.taped)
+        # A kernel has at least one task, also where nothing is left to do.
         return replace(grad, tasks=tuple(t for t in grad.tasks if t.body) or grad.tasks[:1])
 
     def marking(self, stated: bool) -> Marking | None:
-        """What decides whether the kernel that was made last is right; None if nothing is left to decide.
+        """Return the marking kernel for the grad kernel that was made last; None if nothing is left to decide.
 
-        Raises NotDifferentiable if that cannot be told before it runs.
+        Raises:
+            NotDifferentiable: No marking kernel can be made.
         """
         claims = [*self.dependences, *self.claims]
         found = list(stated_claims(self.kernel)) if stated else []
         if not claims and not found:
             return None
         made = make_marking(self.kernel, [*claims, *found], self.found)
+        # The claims of the program are looked at only if that is possible; those of the gradient must be.
         if made is None and found and claims:
             made = make_marking(self.kernel, claims, self.found)
         if made is None and claims:
@@ -116,7 +161,11 @@ class _Reversal:
 
 
 def plan_tasks(kernel: Kernel, lowering: str = "") -> list[tuple[str, Plan, dict[Value, Risk]]]:
-    """For each task the prefix of the names made for it, its plan, and the risks of its loads. Raises as `reverse`."""
+    """Return for each task the prefix of the names made for it, its plan, and the risks of its loads.
+
+    Raises:
+        NotDifferentiable: The kernel has no gradient, as in `reverse`.
+    """
     made = _Reversal(kernel, lowering)
     return [
         (_prefix(kernel, t), Planner(structure, made.activity, set(made.found), made.policy).make(), made.found)
@@ -125,7 +174,7 @@ def plan_tasks(kernel: Kernel, lowering: str = "") -> list[tuple[str, Plan, dict
 
 
 def _structures(kernel: Kernel, activity: Activity, policy: Policy) -> tuple[list[Structure], int]:
-    """Of the tasks as they are reversed; the next free id."""
+    """Return the structure of each task as it is reversed, with slopes if the policy has them, and the next free id."""
     first_id, found = next_id(kernel), []
     for task in kernel.tasks:
         slopes: Slopes = {}
@@ -144,11 +193,13 @@ def _reverse_tasks(
     at_risk: dict[Value, Risk],
     copies: Copies,
 ) -> Kernel:
+    """Return the grad kernel without its prelude: the reverses of the tasks, last to first."""
     tasks: list[Task] = []
     for t, task in reversed(list(enumerate(kernel.tasks))):
         structure, own = structures[t], copies.of(t)
         plan = Planner(structure, activity, set(at_risk), policy).make()
-        if not plan.reversed:  # draws, which are made again whether or not they are read, would keep it
+        # Draws are made again whether or not they are read, so they would keep a forward sweep that nothing needs.
+        if not plan.reversed:
             tasks.append(replace(task, bounds=on_copies(task.bounds, own), body=()))
             continue
         prefix = _prefix(kernel, t)
@@ -163,11 +214,13 @@ def _reverse_tasks(
 
 
 def _first_span(kernel: Kernel) -> Span | None:
+    """Return the first place in the source that the kernel knows, or None."""
     spans = [s for s in kernel.locations if s is not None]
     return spans[0] if spans else None
 
 
 def _grad_kernel(kernel: Kernel, activity: Activity, tasks: tuple[Task, ...], copies: Copies) -> Kernel:
+    """Return the grad kernel with these tasks, and with its parameters and temporaries."""
     return replace(
         kernel,
         name=f"{kernel.name}.grad",
@@ -178,16 +231,17 @@ def _grad_kernel(kernel: Kernel, activity: Activity, tasks: tuple[Task, ...], co
 
 
 def _adjoint_temp(temp: Temp) -> Temp:
+    """Return the temporary that holds the adjoint of a temporary."""
     return Temp(f"{temp.name}.grad", adjoint_type(temp.dtype))
 
 
 def writes_any(task: Task, arrays: Collection[str]) -> bool:
-    """Whether a task writes any of these arrays."""
+    """Return True if the task writes any of these arrays."""
     return not arrays_written(task.body).isdisjoint(arrays)
 
 
 def _prefix(kernel: Kernel, t: int) -> str:
-    """What the names made for task t begin with: nothing of the kernel's own does."""
+    """Return the text that all names made for task t begin with. No local of the kernel begins with it."""
     names = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
     prefix = f"t{t}"
     while any(name.startswith(f"{prefix}.") for name in names):
@@ -196,6 +250,7 @@ def _prefix(kernel: Kernel, t: int) -> str:
 
 
 def _adjoint_params(kernel: Kernel) -> tuple[Param, ...]:
+    """Return the parameters `x.grad` that the kernel does not have yet."""
     present = {p.name for p in kernel.params}
     with_grad = [(f"{p.name}.grad", p.type) for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad]
     return tuple(Param(name, t.adjoint) for name, t in with_grad if name not in present)
@@ -205,9 +260,10 @@ def _adjoint_params(kernel: Kernel) -> tuple[Param, ...]:
 
 
 def _temporaries(kernel: Kernel, at_risk: dict[Value, Risk], first_id: int, copies: Copies) -> tuple[Task, ...]:
-    """Every task with the stores to arrays left out: what the kernel's temporaries need, after dead code.
+    """Return the tasks that compute the temporaries of the kernel again, without its stores to arrays.
 
-    The copies have values of their own, for a value is defined once in a kernel; risks follow the copies.
+    Dead code removal leaves what the temporaries need. The copied tasks have values of their own, because a value is
+    defined once in a kernel. Risks follow the copies.
     """
     temps = {t.name: t.name for t in kernel.temps}
     if not temps:

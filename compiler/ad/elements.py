@@ -1,15 +1,16 @@
-"""Reads of locals that the reverse sweep may repeat, instead of having their results saved.
+"""Find the reads of locals that the reverse sweep may repeat, so that their results need not be saved.
 
 *Lasting* reads: a local array declared at the root of a task lives through both sweeps, and the reverse sweep finds it
-as the forward sweep left it. A read may be repeated anywhere if no write to the array can follow it: later in the
-text, or in a later trip of a common loop.
+as the forward sweep left it. A read of the array may be repeated anywhere if no write to the array can follow the read,
+later in the text or in a later trip of a common loop.
 
-*Undone* writes: where the reverse sweep puts back what a write replaced, it finds at each point what the forward sweep
-had there. A read may be repeated at the reverse of a later statement if nothing between the two writes the array, nor
-the statement itself, which is reversed as a whole first. Restoring costs one saved element for each write that can
-follow such a read, and the path to it must be reversed even if nothing on it is active.
+*Undone* writes: where the reverse sweep puts back what each write replaced, it finds at each point the elements that
+the forward sweep had there. Then a read may be repeated at the reverse of a later statement if no statement between the
+two writes the array, and if the later statement does not write it either (its reverse first undoes the whole
+statement). To restore costs one saved element for each write that can follow the read, and the path to the write must
+be reversed even if nothing on it is active.
 
-The adstack of a variable in the classic lowering is such a place too: each set pushes, and its reverse pops.
+The adstack of a variable under the classic lowering works in the same way: each set pushes, and its reverse pops.
 """
 
 from __future__ import annotations
@@ -21,10 +22,19 @@ from ..ir.nodes import Value
 from .structure import Occurrence, Path, Structure, comes_after, common_block
 
 Place = tuple[Path, int]
+"""A place is a block and the position of a statement in it."""
 
 
 class Elements:
-    """Lookups over the reads and writes of locals in one task."""
+    """Represent the reads and writes of locals in one task.
+
+    Attributes:
+        structure: The structure of the task.
+        reads: Where each read of a local stands, by the result of the read.
+        writes: Where the writes to each local stand, by its name.
+        lasting: Results of reads of local arrays that may be repeated anywhere.
+        other: Results of reads of local arrays that may be repeated if later writes are undone.
+    """
 
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
@@ -38,21 +48,23 @@ class Elements:
         at_root = {var for var, path in structure.declared.items() if path == ()}
         elements = {v: o for v, o in self.reads.items() if isinstance(o.stmt, n.GetElement) and o.stmt.var in at_root}
         self.lasting = {v for v, read in elements.items() if not self._overwritten(read)}
+        # A condition has no reverse, so a write in a condition cannot be undone.
         fixed = {var for var, writes in self.writes.items() if any(_in_condition(w) for w in writes)}
         self.other = {v for v in elements if v not in self.lasting and self.variable(v) not in fixed}
 
     def variable(self, value: Value) -> str:
-        """What a read reads."""
+        """Return the name of the local that a read reads."""
         stmt = self.reads[value].stmt
         assert isinstance(stmt, (n.Get, n.GetElement))
         return stmt.var
 
     def _overwritten(self, read: Occurrence) -> bool:
+        """Return True if a write to the local array may follow the read."""
         assert isinstance(read.stmt, n.GetElement)
         return any(may_follow(w, read, self.structure) for w in self.writes.get(read.stmt.var, ()))
 
     def to_restore(self, repeated: Collection[Value]) -> set[Place]:
-        """Writes to arrays that can follow one of these reads."""
+        """Return the places of the writes to local arrays that can follow one of the repeated reads."""
         found: set[Place] = set()
         for value in repeated:
             read = self.reads[value]
@@ -63,7 +75,14 @@ class Elements:
         return found
 
     def is_same(self, value: Value, readers: Iterable[Place]) -> bool:
-        """Whether each of these statements' reverses finds what the read found, all later writes being undone."""
+        """Return True if a repeated read finds at the reverses of all readers what it found in the forward sweep.
+
+        All later writes are taken to be undone by then.
+
+        Args:
+            value: The result of the read.
+            readers: The places of the statements whose reverses read the value.
+        """
         read = self.reads[value]
         writes = [self._position(w.path, w.position, read) for w in self.writes.get(self.variable(value), ())]
         within = [w for w in writes if w is not None and w > read.position]
@@ -71,7 +90,10 @@ class Elements:
 
     @staticmethod
     def _position(path: Path, position: int, read: Occurrence) -> int | None:
-        """The position, in the block of the read, of the statement that is or holds the one at this place."""
+        """Return the position, in the block of the read, of the statement that is or holds the statement at this place.
+
+        The result is None if the place lies outside that block.
+        """
         length = len(read.path)
         if path[:length] != read.path:
             return None
@@ -79,10 +101,10 @@ class Elements:
 
 
 def may_follow(later: Occurrence, earlier: Occurrence, structure: Structure) -> bool:
-    """Whether `later` may run after `earlier` within one execution of the task's body."""
+    """Return True if `later` may run after `earlier` within one execution of the task's body."""
     return bool(structure.loops(common_block(later.path, earlier.path))) or comes_after(later, earlier, structure)
 
 
 def _in_condition(write: Occurrence) -> bool:
-    """Conditions of while loops are not reversed, so what is written there cannot be undone."""
+    """Return True if the write stands in the condition of a while loop."""
     return any(name == "condition" for _, name in write.path)

@@ -1,4 +1,4 @@
-"""Why a gradient saves what it saves: one line for each adstack, from the plan that made it."""
+"""Explain why a gradient saves the values that it saves, from the plan that decided it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,16 @@ from .risk import Risk
 
 @dataclass(frozen=True)
 class History:
-    """One adstack. span: where its value is made. reader: what reads the value, and where. reason: why it is saved."""
+    """Describe one adstack of a grad kernel.
+
+    Attributes:
+        stack: Name of the adstack.
+        variable: Name of the variable, or a description of a value without a name.
+        dtype: Name of the type of the value.
+        span: The place in the source where the value is made.
+        reader: What reads the value, with the line.
+        reason: Why the value is saved.
+    """
 
     stack: str
     variable: str
@@ -30,7 +39,15 @@ class History:
 
 @dataclass(frozen=True)
 class TaskHistory:
-    """One task of a grad kernel. kept: values in registers. recomputed: values made again in the reverse sweep."""
+    """Describe what one task of a grad kernel saves, keeps and recomputes.
+
+    Attributes:
+        task: Number of the task in the prepared kernel.
+        span: The place of the task in the source.
+        stacks: The adstacks of the task.
+        kept: Number of values that are kept in registers.
+        recomputed: Number of values that the reverse sweep computes again.
+    """
 
     task: int
     span: Span | None
@@ -41,9 +58,15 @@ class TaskHistory:
 
 @deep
 def explain(prepared: Kernel, grad: Kernel, lowering: str = "lean") -> list[TaskHistory]:
-    """What the gradient of a prepared kernel (as reverse mode takes it) keeps, task by task.
+    """Return what the gradient of a kernel saves, keeps and recomputes, for each task.
 
-    grad: the grad kernel made of it; adstacks that turned out dead are not in it. Raises NotDifferentiable.
+    Args:
+        prepared: The kernel in the form that reverse mode takes.
+        grad: The grad kernel made of `prepared`. Adstacks that were removed as dead code are not in it.
+        lowering: Name of the policy that made `grad`.
+
+    Raises:
+        NotDifferentiable: The kernel has no gradient.
     """
     left = {s.stack: s for s in walk_kernel(grad) if isinstance(s, StackAlloca)}
     found = []
@@ -58,20 +81,22 @@ def explain(prepared: Kernel, grad: Kernel, lowering: str = "lean") -> list[Task
 
 
 def _adjoint(kernel: Kernel, stack: StackAlloca) -> History:
-    """The adstack of a variable in the classic lowering."""
+    """Describe the adstack of a variable under the classic lowering."""
     reason = "the classic lowering keeps primal and adjoint of each version of an active variable"
     span, variable = kernel.span(stack.loc), stack.variable or ""
     return History(stack.stack, variable, stack.dtype.name, span, "its own reverse", reason)
 
 
 def _described(stmt: n.Stmt) -> str:
-    """A value that has no name in the program."""
+    """Return a description of a value that has no name in the program."""
     if isinstance(stmt, (n.For, n.While)):
         return "trip count"
     return f"result of '{stmt.op}'" if isinstance(stmt, n.Op) else "intermediate value"
 
 
 class _Teller:
+    """Tell for the adstacks of one task what reads them and why they exist."""
+
     def __init__(self, kernel: Kernel, plan: Plan, risks: Mapping[Value, Risk]) -> None:
         self.kernel = kernel
         self.plan = plan
@@ -79,6 +104,7 @@ class _Teller:
         self.structure = plan.sources.structure
 
     def tell(self, alloca: StackAlloca, value: Value) -> History:
+        """Return the description of the adstack that saves a value."""
         stmt, reader = self.structure.made[value], self.plan.reader[value]
         by = f"{reader.role}{self._line(reader.stmt)}"
         if reader.value != value:
@@ -87,10 +113,12 @@ class _Teller:
         return History(alloca.stack, variable, value.type.name, span, by, self._reason(value, variable))
 
     def _line(self, stmt: n.Stmt) -> str:
+        """Return the line of a statement as text in brackets, or nothing if the line is not known."""
         span = self.kernel.span(stmt.loc)
         return f" (line {span.line})" if span else ""
 
     def _reason(self, value: Value, variable: str) -> str:
+        """Return the reason why a value is saved, as a sentence without its end."""
         stmt = self.structure.made[value]
         if isinstance(stmt, n.Get):
             return self._merged(stmt)
@@ -112,15 +140,17 @@ class _Teller:
         return "saving it costs less than computing it again, or than saving what it is computed from"
 
     def _merged(self, stmt: n.Get) -> str:
-        """What makes a read of a variable a version of its own: the loop or the branch that wrote it."""
+        """Return what makes the read of a variable a version of its own: the loop or branch that wrote the variable."""
         home = self.structure.homes[stmt.result]
         if home and self._writes(self.structure.blocks[home], stmt.var) and self._is_loop(home):
             return f"the loop{self._line(self.structure.holder(home))} changes it in every iteration"
         return "a loop or branch before it decides its value"
 
     def _is_loop(self, home: tuple[tuple[int, str], ...]) -> bool:
+        """Return True if the block is the body or the condition of a loop."""
         return isinstance(self.structure.holder(home), (n.For, n.While))
 
     @staticmethod
     def _writes(block: n.Block, var: str) -> bool:
+        """Return True if the block sets the variable, at any depth."""
         return any(isinstance(s, n.Set) and s.var == var for s in walk(block))

@@ -1,8 +1,9 @@
-"""Adstacks whose primals nobody reads hold adjoints alone: what is pushed on them becomes zero, and its making dies.
+"""Push zeros to adstacks whose primals are not read, so that dead code removal drops the computation of the values.
 
     %3 = load y[i]; adstack_push s, %3      →      adstack_push s, 0.0        (only adjoints of s are read)
 
-Starts from the assumption that no primal is needed and takes it back for each stack that something still reads.
+The pass first assumes that no primal of an adstack with adjoints is needed. It takes this back for each adstack whose
+primals the remaining code still reads.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..passes.dead_code import remove_dead_code
 
 
 def forget_primals(kernel: Kernel) -> Kernel:
-    """Stage adjoint to stage adjoint, without dead code."""
+    """Return a kernel of stage adjoint with zeros in place of primals that are not read, and without dead code."""
     unread = {s.stack for s in walk_kernel(kernel) if isinstance(s, n.StackAlloca) and s.adjoint}
     while unread:
         emptied = remove_dead_code(_push_zeros(kernel, unread))
@@ -28,6 +29,7 @@ def forget_primals(kernel: Kernel) -> Kernel:
 
 
 def _push_zeros(kernel: Kernel, names: set[str]) -> Kernel:
+    """Return the kernel with a zero in place of each value pushed to the named adstacks."""
     fresh = next_id(kernel)
 
     def visit(block: Block) -> Block:

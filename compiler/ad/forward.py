@@ -1,7 +1,8 @@
-"""The forward sweep inside a grad task: the body again, without its effects, with what the reverse sweep needs kept.
+"""Build the forward sweep of a grad task: the body of the task without its effects, which saves what the plan says.
 
-Stores, prints and asserts are left out: the kernel itself did them. A saved value is pushed after its definition or at
-the head of the branch that reads it; a kept value inside a branch is put in a local of the task.
+Stores, prints and asserts are left out, because the kernel itself did them. A saved value is pushed after its
+definition or at the head of the branch that reads it. A kept value that is defined inside a branch is put in a local of
+the task.
 """
 
 from __future__ import annotations
@@ -18,26 +19,32 @@ from .structure import Path, Structure, inner_blocks, is_set_at_once
 
 
 def stack_name(prefix: str, thing: Value | str) -> str:
-    """Name of the adstack of a saved value, or of an active local in the classic lowering."""
+    """Return the name of the adstack of a saved value, or of an active local under the classic lowering."""
     return f"{prefix}.of.{thing}" if isinstance(thing, str) else f"{prefix}.s{thing.id}"
 
 
 def overwritten_stack(prefix: str, path: Path, position: int) -> str:
-    """Name of the adstack of what a write to a local array replaces."""
+    """Return the name of the adstack that saves the elements replaced by one write to a local array."""
     return f"{prefix}.w" + "".join(f"{at}{name[0]}" for at, name in path) + str(position)
 
 
 def defined_here(stmt: Stmt) -> tuple[Value, ...]:
-    """Results visible in the block of the statement: not the index of a loop."""
+    """Return the results that are visible in the block of the statement. The index of a loop is not one of them."""
     found = [getattr(stmt, "result", None), getattr(stmt, "trips", None)]
     return tuple(v for v in found if v is not None)
 
 
 class ForwardSweep:
-    """Rewrites the body of one task.
+    """Rewrite the body of one task as its forward sweep.
 
-    stack_locals: locals that live on adstacks with adjoints, with their types. kept_locals: the local of each kept
-    value that a branch defines. copies: of arrays as they were before the task, on which it is repeated.
+    Attributes:
+        structure: The structure of the task.
+        plan: The plan of the task.
+        stack_locals: Types of the locals that live on adstacks with adjoints.
+        kept_locals: The local for each kept value that is defined inside a branch.
+        prefix: Text that the names of adstacks begin with.
+        b: The builder that numbers new values.
+        copies: The copy of each array as it was before the task, on which the sweep runs.
     """
 
     def __init__(
@@ -59,7 +66,9 @@ class ForwardSweep:
         self.copies = copies
 
     def block(self, block: Block, path: Path) -> Block:
-        """The statements of a block, what it saves and keeps included."""
+        """Return the forward sweep of a block, with the statements that save and keep values."""
+        # These values are defined in an outer block and pushed at the head of this branch, which holds all their
+        # readers.
         entered = (v for v, place in self.plan.saved.items() if place == path != self.structure.homes[v])
         out: list[Stmt] = [self._push(v) for v in entered]
         for position, stmt in enumerate(block):
@@ -74,14 +83,17 @@ class ForwardSweep:
         return tuple(out)
 
     def _push(self, value: Value) -> Stmt:
+        """Return the statement that saves a value."""
         return n.StackPush(stack_name(self.prefix, value), value, loc=self.structure.made[value].loc)
 
     def _push_overwritten(self, stmt: n.SetElement, path: Path, position: int) -> Iterator[Stmt]:
+        """Yield the statements that save the element which a write replaces."""
         old = self.b.fresh(stmt.value.type)
         yield n.GetElement(old, stmt.var, stmt.index, loc=stmt.loc)
         yield n.StackPush(overwritten_stack(self.prefix, path, position), old, loc=stmt.loc)
 
     def _statement(self, stmt: Stmt, path: Path, position: int) -> Iterator[Stmt]:
+        """Yield the statements that take the place of one statement."""
         if isinstance(stmt, (n.Load, n.Store, n.Atomic)) and stmt.array in self.copies:
             yield changed(stmt, array=self.copies[stmt.array])
             return
@@ -97,6 +109,7 @@ class ForwardSweep:
             yield changed(stmt, **bodies) if bodies else stmt
 
     def _on_stack(self, stmt: n.Local | n.Get | n.Set, path: Path, position: int) -> Iterator[Stmt]:
+        """Yield the statements for a declaration, read or write of a local that lives on an adstack."""
         stack = stack_name(self.prefix, stmt.var)
         if isinstance(stmt, n.Get):
             yield from self._top(stmt, stack)
@@ -108,7 +121,7 @@ class ForwardSweep:
             yield n.StackPush(stack, zero, loc=stmt.loc)
 
     def _top(self, stmt: n.Get, stack: str) -> Iterator[Stmt]:
-        """The primal of a slot, which has the type of its adjoint."""
+        """Yield the read of the primal of a slot. A slot has the type of its adjoint, so a cast may follow."""
         kept = adjoint_type(stmt.result.type)
         top = stmt.result if kept == stmt.result.type else self.b.fresh(kept)
         yield n.StackTop(top, stack, loc=stmt.loc)
@@ -116,6 +129,7 @@ class ForwardSweep:
             yield n.Cast(stmt.result, top, loc=stmt.loc)
 
     def _push_version(self, stmt: n.Set, stack: str) -> Iterator[Stmt]:
+        """Yield the push of a new version of a local, with a cast to the type of its adjoint where this differs."""
         kept = adjoint_type(stmt.value.type)
         value = stmt.value if kept == stmt.value.type else self.b.fresh(kept)
         if value != stmt.value:

@@ -1,16 +1,14 @@
-"""Marks: pairs of accesses that only a launch can tell apart, decided before the gradient runs.
+"""Make marking kernels, which decide before a gradient runs whether pairs of accesses touch the same element.
 
     x[p[i]] = f(x[q[i]])   →   task 1: atomic max $x.marks0[p[i], 0], when;  atomic max $x.marks0[p[i], 1], FIRST - when
                                task 2: if the marks of q[i] are of another iteration: atomic max $conflicts[0, 0], ..
 
-The marking kernel is the slice of a kernel that computes the indices of the accesses in question, an ordinary kernel
-that every backend runs. Its tasks are, for each task and array with such a pair: what the writes touch, with the
-number of the iteration and of the access within it, the greatest in plane 0, the least (as a difference from FIRST) in
-plane 1, what later tasks touch in plane 2; then the reads, each of which looks at the marks of its element. Planes are
-the last axis. With no conflict, the order in which iterations run decides nothing, and memory holds what the reads
-found.
-
-It runs with memory as the kernel left it, so none of its own loads may be at risk; else there are no marks.
+The marking kernel is the slice of a kernel that computes the indices of the accesses in question; every backend runs
+it. For each task and array with such a pair, it first marks the elements that writes touch; then each read in question
+looks at the marks of its element. A mark holds the number of an iteration and of the access within it: the greatest in
+plane 0, the least (as a difference from FIRST) in plane 1; plane 2 tells of later tasks. Planes are the last axis.
+Without a conflict, the order of the iterations decides nothing, and memory holds what the reads found. The kernel runs
+with memory as the source kernel left it, so none of its own loads may be at risk; else there are no marks.
 """
 
 from __future__ import annotations
@@ -35,13 +33,14 @@ from .risk import Access, Pair, Risk, Write
 CONFLICTS = "$conflicts"
 PLANES = 3
 ITERATIONS, ACCESSES, ELEMENTS = 1 << 30, 1 << BITS, 1 << BITS
-"""Iterations of a loop, accesses of an iteration and elements of an array must be fewer, for their numbers to fit."""
+"""Iterations of a loop, accesses of an iteration and elements of an array must be fewer, to have room in a mark."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A pair that marks must clear. inside, across: where the two must not meet. stated: the program says that they do
-    not, which is looked at in checked builds alone.
+    """Represent a pair that marks must clear, within one iteration (`inside`), between iterations (`across`), or both.
+
+    `stated` is True if the program says that the two never meet, which only checked builds look at.
     """
 
     pair: Pair
@@ -52,9 +51,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Marking:
-    """The marking kernel. marked: the array behind each array of marks. reads: rows of `$conflicts`.
+    """Represent a marking kernel, with the array behind each array of marks and the read behind each conflict row.
 
-    by_hand: it also looks for elements overwritten later, which only a gradient called by hand minds.
+    `by_hand` is True if the kernel also looks for later writes, which only a gradient called by hand must know.
     """
 
     kernel: Kernel
@@ -63,14 +62,14 @@ class Marking:
     by_hand: bool = False
 
     def check_sizes(self, sizes: Mapping[str, int]) -> None:
-        """Raise NotDifferentiable if an array has more elements than marks can number. sizes: by array, of `marked`."""
+        """Raise NotDifferentiable if an array has too many elements. `sizes` gives the number of elements by array."""
         found = [(r, sizes[self.marked[r.marks]]) for r in self.reads]
         large = [excess(r, f"{r.array} has {size} elements") for r, size in found if size >= ELEMENTS]
         if large:
             raise NotDifferentiable(large)
 
     def refusal(self, marks: Sequence[Any], conflicts: Any) -> NotDifferentiable:
-        """What the filled arrays say. marks: an array (*shape, planes) for each of `marked`. conflicts: not all 0."""
+        """Return the error that the filled arrays tell of: `marks`, of shape (*shape, PLANES) each, and `conflicts`."""
         rows = [(r, conflicts[k].tolist()) for k, r in enumerate(self.reads)]
         beyond = {
             1: f"this parallel loop has more than {ITERATIONS} iterations",
@@ -84,17 +83,17 @@ class Marking:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parameter for each array of marks."""
+        """Return the parameter name of each array of marks."""
         return tuple(_name(array, k) for k, array in enumerate(self.marked))
 
     @property
     def width(self) -> int:
-        """Columns of `$conflicts`: the conflict, what there are too many of, then begin and extent of each axis."""
+        """Return the number of columns of `$conflicts`: conflict, code of an excess, begin and extent of each axis."""
         return 2 + 2 * max((r.axes for r in self.reads), default=0)
 
 
 def make_marking(kernel: Kernel, claims: Iterable[Claim], at_risk: Mapping[Value, Risk]) -> Marking | None:
-    """The kernel that decides these pairs of a kernel of stage structured; None if what it reads is itself at risk."""
+    """Return the marking kernel for these claims (stage structured), or None if what it reads is itself at risk."""
     groups: dict[tuple[int, str, bool], list[Claim]] = {}
     for claim in dict.fromkeys(claims):
         groups.setdefault((claim.pair.task, claim.pair.access.array, claim.stated), []).append(claim)
@@ -107,7 +106,7 @@ def make_marking(kernel: Kernel, claims: Iterable[Claim], at_risk: Mapping[Value
 
 
 def stated_claims(kernel: Kernel) -> Iterator[Claim]:
-    """All that the program states: accesses through unique tuples, each with each of the same array and task."""
+    """Yield what the program claims: no two accesses through unique tuples to one array in one task meet."""
     for t, task in enumerate(kernel.tasks):
         forms, found = IndexForms(task), list[Access]()
         for stmt in walk(task.body) if task.is_parallel else ():
@@ -139,7 +138,7 @@ class _Maker:
                 self._copy(task, Copier(self.next_id, temps, self.at_risk, "temps."))
 
     def add(self, t: int, claims: list[Claim]) -> None:
-        """Marks and looks for the claims on one array in one task."""
+        """Add the tasks that mark and look for the claims on one array in one task."""
         number = len(self.marked)
         self.marked.append(claims[0].pair.access.array)
         task = self.source.tasks[t]
@@ -156,7 +155,7 @@ class _Maker:
         self._copy(task, _Marks(self, number, task, places, rows=rows))
 
     def _rows(self, claims: list[Claim], number: int) -> dict[int, _Row]:
-        """A row of `$conflicts` for each access that looks at marks, by the identity of its statement."""
+        """Return the row of `$conflicts` for each access that looks at marks, by the identity of its statement."""
         found: dict[int, _Row] = {}
         for claim in claims:
             access = claim.pair.access
@@ -179,7 +178,7 @@ class _Maker:
         self.tasks.append(made)
 
     def kernel(self) -> Kernel:
-        """All tasks, without what marks and looks do not need."""
+        """Return the kernel of all tasks, without what marks and looks do not need."""
         types = self.source.array_types()
         names = [_name(a, k) for k, a in enumerate(self.marked)]
         marks = [Param(name, ArrayType(i64, types[a].ndim + 1)) for name, a in zip(names, self.marked)]
@@ -190,7 +189,7 @@ class _Maker:
         return remove_dead_code(made)
 
     def reads_at_risk(self, made: Kernel) -> bool:
-        """Whether a load of the marking kernel may not find what the kernel itself found."""
+        """Return True if a load of the marking kernel may not find what the kernel itself found."""
         return any(isinstance(s, (n.Load, n.Atomic)) and s.result in self.at_risk for s in walk_kernel(made))
 
 
@@ -205,9 +204,9 @@ NO_ROWS: Mapping[int, _Row] = {}
 
 
 class _Marks(Copier):
-    """Copies one task with marks at its writes, or looks at its reads. numbered: accesses counted in an iteration.
+    """Copy one task with marks at its `writes`, or with looks at the reads in `rows`.
 
-    excess: the row that tells of numbers that do not fit.
+    The statements in `numbered` are counted in each iteration. `excess` is the row that tells of too large numbers.
     """
 
     def __init__(
@@ -233,10 +232,9 @@ class _Marks(Copier):
         self.span: list[tuple[Value, Value]] = []
 
     def task(self, task: Task) -> Task:
-        """The copy of a task, its iteration numbered as the box is run through row by row; the body finds the bounds
-        for itself, as it sees no value of theirs.
-        """
+        """Return the copy of a task, with its iterations numbered row by row."""
         made = super().task(replace(task, body=()))
+        # The body sees no value of the bounds of its task, so it computes them again.
         bounds = self.bounds(task)
         b = Builder(self.next_id)
         self.iteration = b.const(0, i64)
@@ -250,7 +248,7 @@ class _Marks(Copier):
         return replace(made, body=bounds + b.take() + self.block(task.body))
 
     def block(self, block: Block) -> Block:
-        """The copy of a block."""
+        """Return the copy of a block, with marks and looks."""
         out: list[Stmt] = []
         for stmt in block:
             if id(stmt) in self.numbered:
@@ -277,7 +275,7 @@ class _Marks(Copier):
         return b.take()
 
     def _limit(self, b: Builder, row: int, number: Value) -> None:
-        """Tell of numbers that marks have no room for."""
+        """Emit the report of a number that does not fit into a mark."""
         assert self.iteration is not None
         far = b.op("cmp_ge", self.iteration, b.const(ITERATIONS, i64))
         many = b.op("cmp_ge", number, b.const(ACCESSES, i64))
@@ -288,7 +286,8 @@ class _Marks(Copier):
 
     def _mark(self, b: Builder, indices: Sequence[Value], when: Value) -> None:
         planes = [b.const(k, i64) for k in range(PLANES)]
-        if self.place is None:  # in a later task
+        # The write stands in a later task.
+        if self.place is None:
             b.atomic("max", self.marks, (*indices, planes[2]), b.const(1, i64))
             return
         b.atomic("max", self.marks, (*indices, planes[0]), when)
@@ -314,9 +313,9 @@ class _Marks(Copier):
         b.if_(conflict, report)
 
     def _report(self, b: Builder, indices: Sequence[Value], row: _Row, weight: Value) -> None:
-        """The first iteration with a conflict, and its first element; begin and extent of each axis.
+        """Emit the report of the first iteration with a conflict, its first element, and begin and extent of each axis.
 
-        weight: makes a conflict between iterations, which no tape cures, greater than any within one.
+        `weight` makes a conflict between iterations, which no tape removes, greater than any within one iteration.
         """
         element = b.const(0, i64)
         for axis, index in enumerate(indices):

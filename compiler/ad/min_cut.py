@@ -1,15 +1,24 @@
-"""A minimum cut of a small network, by shortest augmenting paths (Edmonds and Karp 1972)."""
+"""Compute a minimum cut of a small network by shortest augmenting paths.
+
+Source: J. Edmonds and R. M. Karp, Theoretical improvements in algorithmic efficiency for network flow problems, 1972.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 
 NEVER = 1 << 60
-"""The capacity of an edge that no cut may take."""
+"""Capacity of an edge that no cut may take."""
 
 
 class Network:
-    """Nodes are numbered from 0. Edges are stored in pairs, each beside its reverse."""
+    """Represent a network with capacities. Its nodes are numbered from 0.
+
+    Attributes:
+        edges: For each node, the numbers of the edges that leave it.
+        targets: For each edge, the node where it ends.
+        left: For each edge, the capacity that is left. The reverse of edge e has the number e ^ 1.
+    """
 
     def __init__(self, nodes: int) -> None:
         self.edges: list[list[int]] = [[] for _ in range(nodes)]
@@ -17,14 +26,14 @@ class Network:
         self.left: list[int] = []
 
     def add(self, source: int, target: int, capacity: int) -> None:
-        """An edge with what it costs to cut it."""
+        """Add an edge. Its capacity is the cost of cutting the edge."""
         for a, b, room in ((source, target, capacity), (target, source, 0)):
             self.edges[a].append(len(self.targets))
             self.targets.append(b)
             self.left.append(room)
 
     def source_side(self, source: int, sink: int) -> set[int]:
-        """The nodes on the source's side of the least cut; the smallest such set."""
+        """Return the smallest set of nodes that is the source's side of a minimum cut."""
         while True:
             came = self._search(source, sink)
             if sink not in came:
@@ -32,7 +41,7 @@ class Network:
             self._augment(came, source, sink)
 
     def _search(self, source: int, sink: int) -> dict[int, int]:
-        """Nodes reached through edges with room, each with the edge by which it was reached."""
+        """Return the nodes that edges with capacity left lead to, each with the edge by which the search reached it."""
         came, pending = {source: -1}, deque([source])
         while pending:
             for edge in self.edges[pending.popleft()]:
@@ -45,6 +54,7 @@ class Network:
         return came
 
     def _augment(self, came: dict[int, int], source: int, sink: int) -> None:
+        """Send as much flow as possible along the path that the search found."""
         path, node = [], sink
         while node != source:
             path.append(came[node])

@@ -1,7 +1,7 @@
-"""What a derivative rule reads, found by running it on placeholders.
+"""Find what a derivative rule reads by running the rule on placeholders.
 
-The answer decides what the reverse sweep must have and so what is saved: `neg` reads nothing, `mul` the other
-operand, `tanh` its result, `sin` its operand.
+The result decides which values the reverse sweep needs, and so what is saved: `neg` reads nothing, `mul` reads the
+other operand, `tanh` its result, `sin` its operand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from .rules import VJP
 
 @dataclass(frozen=True)
 class Needs:
-    """operands: positions read. result: whether the result is read."""
+    """Represent what one derivative rule reads.
+
+    Attributes:
+        operands: Positions of the operands that the rule reads.
+        result: True if the rule reads the result.
+    """
 
     operands: frozenset[int]
     result: bool
@@ -26,9 +31,15 @@ class Needs:
 
 @cache
 def needs(op: str, types: tuple[Scalar, ...], out: Scalar, position: int) -> Needs | None:
-    """What the share of operand `position` reads; None if that operand gets no share.
+    """Return what the rule for one operand of an operation reads; None if the operand gets no share of the adjoint.
 
-    types, out: types of operands and result. A rule that returns an operand unchanged reads it.
+    A rule that returns an operand unchanged reads that operand.
+
+    Args:
+        op: Name of the operation.
+        types: Types of the operands.
+        out: Type of the result.
+        position: Position of the operand.
     """
     rule = VJP[op][position]
     if rule is None:

@@ -1,4 +1,4 @@
-"""Arrays of which every access in a task is to an element that no other iteration touches: no atomics are needed."""
+"""Find the arrays in which each iteration of a task touches own elements only, so that no atomics are needed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from ..passes.affine import Affine, IndexForms, is_own, same_indices
 
 
 def own_arrays(task: Task) -> set[str]:
-    """Arrays of which every access in a parallel task is to the iteration's own element."""
+    """Return the arrays in which each iteration of the task touches own elements only.
+
+    The one iteration of a serial task owns all elements.
+    """
     if not task.is_parallel:
         return {s.array for s in walk(task.body) if isinstance(s, (n.Load, n.Store, n.Atomic))}
     forms = IndexForms(task)

@@ -1,9 +1,11 @@
-"""How the reverse sweep of a task comes by what it reads: the plan that the forward and the reverse sweep follow.
+"""Plan how the reverse sweep of a task gets each value that it reads.
 
-`requirement` says what is read, `sources` what can be had for nothing or made again, `choice` what is saved. A saved
-value is pushed at the entry of the lowest block, going down through ifs only, that holds all its readers (else right
-after its definition), and popped at the entry of that block's reverse. A value that is made again is made where it is
-read first, but before the loops that read it.
+`requirement` finds what is read, `sources` what is free or can be recomputed, and `choice` what is saved. The forward
+and the reverse sweep follow the plan.
+
+A saved value is pushed at the entry of the lowest block that holds all its readers and that branches alone lead to; if
+this is the block of the definition, the value is pushed right after the definition. It is popped at the entry of that
+block's reverse. A recomputed value is computed by its first reader, but before the loops that read it.
 """
 
 from __future__ import annotations
@@ -21,18 +23,25 @@ from .sources import Sources
 from .structure import Path, Structure
 
 Readers = dict[Value, set[Place]]
-"""Which statements' reverses read a value; positions are kept only where it matters, else they are 0."""
+"""For each value, the places of the statements whose reverses read the value.
+
+A position is 0 unless some read is repeated, since only then positions matter.
+"""
 
 
 @dataclass
 class Plan:
-    """What becomes of the values of one task.
+    """Represent how each value of one task is had in the reverse sweep.
 
-    sources: what can be had without being saved. saved: block at whose entry (or after the definition, if it is the
-    home block) each saved value is pushed. early: by block, the values made again at the entry of its reverse, since
-    loops inside read them. kept: values kept in registers. reversed: occurrences (path, position) that have a reverse.
-    restored: writes to local arrays that the reverse sweep undoes. reader: of each saved and each recomputed value, one
-    of those that need it in the end.
+    Attributes:
+        sources: The ways in which values can be had without being saved.
+        saved: The block at whose entry each saved value is pushed. If it is the block of the definition, the value is
+        pushed after the definition.
+        early: By block, the values that are recomputed at the entry of its reverse because loops inside read them.
+        kept: Values that are kept in registers.
+        reversed: Places of the statements that have a reverse.
+        restored: Places of the writes to local arrays that the reverse sweep undoes.
+        reader: For each saved and each recomputed value, a requirement that the value serves in the end.
     """
 
     sources: Sources
@@ -45,12 +54,19 @@ class Plan:
 
     @property
     def price(self) -> int:
-        """What saving costs, in additions."""
+        """Return the price of all that is saved, in additions."""
         return sum(map(self.sources.price, self.saved)) + self.sources.price_of_restoring(self.restored)
 
 
 class Planner:
-    """Makes the plan of one task. at_risk: results of loads whose memory may be overwritten after them."""
+    """Make the plan of one task.
+
+    Attributes:
+        structure: The structure of the task.
+        activity: The activity of the kernel.
+        at_risk: Results of loads whose memory may be overwritten after the load.
+        policy: The choices that the plan may make.
+    """
 
     def __init__(self, structure: Structure, activity: Activity, at_risk: set[Value], policy: Policy) -> None:
         self.structure = structure
@@ -59,7 +75,11 @@ class Planner:
         self.policy = policy
 
     def make(self) -> Plan:
-        """The plan: elements that are read are saved, but for arrays where it is cheaper to restore what is written."""
+        """Return the plan of the task.
+
+        Elements of overwritten local arrays are saved when they are read, unless it is cheaper to restore what writes
+        replace.
+        """
         plan = self._attempt(frozenset())
         arrays: frozenset[str] = frozenset()
         if self.policy.arrays == "read" or not plan.saved:
@@ -72,7 +92,10 @@ class Planner:
         return plan
 
     def _attempt(self, arrays: frozenset[str]) -> Plan:
-        """The plan in which reads of these arrays are repeated, as far as they find the same at all their readers."""
+        """Return the plan that repeats reads of these arrays.
+
+        A read is repeated only if it finds the same at all its readers.
+        """
         sources = Sources(self.structure, self.at_risk, self.policy)
         elements = sources.elements
         sources.repeated = {v for v in elements.other if elements.variable(v) in arrays}
@@ -86,15 +109,19 @@ class Planner:
             if used == sources.repeated and not wrong:
                 self._place(plan, readers)
                 return plan
+            # Without these reads, fewer writes are restored and other values are read, so the plan is made anew.
             sources.repeated = used - wrong
 
     def _is_on_stack(self, value: Value) -> bool:
-        """Reads of variables whose versions the classic lowering has on adstacks, also where they are kept anyway."""
+        """Return True if a value is read from a variable whose versions the classic lowering has on an adstack.
+
+        This holds also if the value is kept anyway.
+        """
         made = self.structure.made[value]
         return isinstance(made, n.Get) and made.var in self.activity.locals
 
     def _decide(self, plan: Plan) -> Readers:
-        """What has a reverse, what is saved, and who reads it."""
+        """Decide what has a reverse and what is saved, and return who reads each value."""
         requirements = Requirements(self.structure, self.activity, self.policy, plan.restored)
         plan.reversed = requirements.reversed()
         required = requirements.of(plan.reversed)
@@ -102,7 +129,7 @@ class Planner:
         return self._readers(plan, required)
 
     def _readers(self, plan: Plan, required: list[Requirement]) -> Readers:
-        """Of each saved and each recomputed value, in order of definition; kept values are noted."""
+        """Return the readers of each saved and each recomputed value, in order of definition. Note the kept values."""
         positional = bool(plan.sources.repeated)
         readers: Readers = {v: set() for v in plan.saved}
         pending = [(r.value, r) for r in required]
@@ -126,7 +153,7 @@ class Planner:
     # -- places ---------------------------------------------------------------------------------------------------
 
     def _place(self, plan: Plan, readers: Readers) -> None:
-        """Where to push each saved value, and where to make a value again that loops read."""
+        """Decide where each saved value is pushed, and where values that loops read are recomputed."""
         fixed = set(plan.sources.repeated)
         for value, places in readers.items():
             home, paths = self.structure.homes[value], {path for path, _ in places}
@@ -134,15 +161,18 @@ class Planner:
             if value in plan.saved:
                 plan.saved[value] = place if self.policy.sink else home
             elif value in fixed or not fixed.isdisjoint(plan.sources.inputs(value)):
-                fixed.add(value)  # a read that finds the same where it is read, not anywhere
+                # A repeated read finds the same at its readers, but not anywhere, so it cannot move to an earlier
+                # place.
+                fixed.add(value)
             elif self._loops_below(place, paths):
                 plan.early.setdefault(place, []).append(value)
 
     def _loops_below(self, place: Path, readers: set[Path]) -> bool:
-        """Whether a reader stands in a loop inside this block, so that each trip would make the value again."""
+        """Return True if a reader stands in a loop inside this block, so that each trip would recompute the value."""
         return any(self.structure.depth(reader) > self.structure.depth(place) for reader in readers)
 
     def _sink(self, home: Path, readers: set[Path]) -> Path:
+        """Return the lowest block that holds all readers and to which branches alone lead from the block `home`."""
         place = home
         while readers and all(len(p) > len(place) for p in readers):
             steps = {p[len(place)] for p in readers}

@@ -1,4 +1,7 @@
-"""POLICIES: how the reverse sweep comes by what it reads. All give one gradient; they differ in what they save."""
+"""List the policies by which the reverse sweep gets what it reads.
+
+All policies give the same gradient. They differ in what they save.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,18 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Policy:
-    """A lowering of reverse mode.
+    """Represent a named set of choices that a plan may make.
 
-    recompute: operations and safe loads are executed again instead of being saved; weigh: where that is cheaper, else
-    wherever it is possible. sink: values are pushed at the entry of the branch that holds their readers, else where
-    they are defined. adjoint_stacks: active locals become adstacks whose slots hold primal and adjoint. arrays: of a
-    local array that is overwritten, the elements read are saved, or those overwritten, or what is cheaper. slopes:
-    derivatives are values of the forward sweep, which may be saved.
+    Attributes:
+        name: Name of the policy.
+        recompute: True if operations and loads not at risk are executed again instead of being saved.
+        weigh: True if values are recomputed where this is cheaper than saving; else wherever it is possible.
+        sink: True if values are pushed at the entry of the branch that holds their readers; else where they are
+            defined.
+        adjoint_stacks: True if active locals become adstacks whose slots hold primal and adjoint.
+        arrays: For a local array that is overwritten: save the elements that are read, those that are overwritten, or
+        whichever is cheaper.
+        slopes: True if derivatives are values of the forward sweep, which may be saved.
     """
 
     name: str
@@ -32,7 +40,7 @@ LOWERINGS = {
         "classic", recompute=False, weigh=False, sink=False, adjoint_stacks=True, arrays="read", slopes=False
     ),
 }
-"""The default, and its executable twin."""
+"""The default policy, and the classic lowering, which computes the same gradient in an independent way."""
 
 POLICIES = LOWERINGS | {
     "lean-early": Policy("lean-early", sink=False),
@@ -42,18 +50,26 @@ POLICIES = LOWERINGS | {
     "stored": Policy("stored", recompute=False, weigh=False, arrays="read", slopes=False),
     "stored-early": Policy("stored-early", recompute=False, weigh=False, sink=False, arrays="read", slopes=False),
 }
-"""Twins for tests: each leaves out one way of not saving a value."""
+"""All policies. Those beyond `LOWERINGS` serve tests: each leaves out one way of not saving a value."""
 
 _default = ["lean"]
 
 
 def policy_of(name: str) -> Policy:
-    """The policy of this name; the default one for an empty name. Raises KeyError."""
+    """Return the policy with this name; an empty name means the default policy.
+
+    Raises:
+        KeyError: There is no policy with this name.
+    """
     return POLICIES[name or _default[0]]
 
 
 def set_default(name: str) -> str:
-    """From here on, gradients that name no policy are made by this one. Gives the name of the one before. KeyError."""
+    """Make the named policy the default for gradients that name no policy. Return the name of the default before.
+
+    Raises:
+        KeyError: There is no policy with this name.
+    """
     before = _default[0]
     _default[0] = POLICIES[name].name
     return before

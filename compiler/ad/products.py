@@ -1,11 +1,11 @@
-"""serialise_products(kernel): parallel loops that multiply into shared elements, one point after the other.
+"""Make parallel loops that multiply into shared elements serial, for their gradients.
 
-The derivative by one factor of a product is the product of all others, which only an order of the factors makes out of
-what is at hand: so the gradient of such a loop visits its points in row-major order. The kernel itself stays parallel;
-its product is rounded in another order.
+The derivative of a product by one factor is the product of all other factors. The values at hand give this product only
+if the factors have an order. So the gradient of the loop visits its points in row-major order. The kernel itself stays
+parallel; its product is rounded in another order.
 
-Invariant: a task is made serial only if its iterations are independent but for sums, products and extremes whose old
-values nobody uses, so that every order means the same.
+Invariant: a task is made serial only if its iterations are independent except for sums, products and extremes whose old
+values are not used, so that every order means the same.
 """
 
 from __future__ import annotations
@@ -22,18 +22,27 @@ COMMUTING = ("add", "mul", "min", "max")
 
 
 def serialise_products(kernel: Kernel) -> Kernel:
-    """Stage structured to structured. Raises NotDifferentiable, located, if a loop in question draws random numbers."""
+    """Return the kernel (stage structured) with its loops that multiply into shared elements made serial.
+
+    Raises:
+        NotDifferentiable: One of these loops draws random numbers.
+    """
     tasks = tuple(_serial(kernel, task) for task in kernel.tasks)
     return kernel if all(a is b for a, b in zip(tasks, kernel.tasks)) else replace(kernel, tasks=tasks)
 
 
 def _serial(kernel: Kernel, task: Task) -> Task:
+    """Return the task, as a serial one if it multiplies into shared elements."""
     product = _shared_product(kernel, task)
     return task if product is None else serialise(kernel, task, product, "the gradient visits")
 
 
 def _shared_product(kernel: Kernel, task: Task) -> n.Atomic | None:
-    """The first product into an element that several iterations may share; None if there is none, or orders differ."""
+    """Return the first product into an element that several iterations may share.
+
+    The result is None if there is no product of this kind, or if another order of the iterations may have another
+    result.
+    """
     if not task.is_parallel or not any(isinstance(s, n.Atomic) and s.op == "mul" for s in walk(task.body)):
         return None
     types, own = kernel.array_types(), own_arrays(task)
@@ -43,7 +52,10 @@ def _shared_product(kernel: Kernel, task: Task) -> n.Atomic | None:
 
 
 def _any_order(task: Task, shared: list[n.Load | n.Store | n.Atomic]) -> bool:
-    """Whether the iterations do the same in every order: what they share and write, they update in one way."""
+    """Return True if the iterations do the same in every order.
+
+    This is so if each array that iterations share is only read, or is updated by one kind of atomic that commutes.
+    """
     used = used_values(walk(task.body))
     ways: dict[str, set[str]] = {}
     for s in shared:

@@ -1,6 +1,6 @@
-"""Ranges of index expressions over all iterations, as affine forms over what a launch fixes.
+"""Bound index expressions over all iterations, by affine forms in what a launch fixes.
 
-A range is what the loops around an expression allow: it is not empty, for a loop that does not run has no access.
+A range is what the loops around an expression allow. It is not empty, because a loop that does not run has no access.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ ONE = Affine(1)
 
 
 class Ranges:
-    """Least and greatest value of an index expression, as forms over what a launch fixes, from the loops around it."""
+    """Compute the least and the greatest value of index expressions in one task.
+
+    Attributes:
+        known: For the index of each loop, its least and its greatest value as forms in what a launch fixes.
+    """
 
     def __init__(self, task: Task, forms: IndexForms) -> None:
         self.known: dict[Value, tuple[Affine, Affine]] = {}
@@ -26,31 +30,46 @@ class Ranges:
             self._enter(stmt.index, forms.form(stmt.begin), forms.form(stmt.end), stmt.step)
 
     def _enter(self, index: Value, begin: Affine, end: Affine, step: int) -> None:
+        """Note the range of the index of a loop, if its bounds have a range."""
         first, last = (begin, subtract(end, ONE)) if step > 0 else (add(end, ONE), begin)
         low, high = self.of(first), self.of(last)
         if low and high:
             self.known[index] = low[0], high[1]
 
     def of(self, form: Affine) -> tuple[Affine, Affine] | None:
-        """Least and greatest value; None if a symbol of neither launch nor known range occurs."""
+        """Return the least and the greatest value of a form.
+
+        The result is None if a symbol of the form is neither fixed by the launch nor has a known range.
+        """
         low = high = Affine(form.constant)
         for symbol, c in form.terms:
             alone = Affine(0, ((symbol, 1),))
             ends = self.known.get(symbol) if isinstance(symbol, Value) else (alone, alone)
             if ends is None:
                 return None
+            # A negative coefficient turns the least value of a symbol into the greatest value of the form.
             low = add(low, ends[c < 0], c)
             high = add(high, ends[c > 0], c)
         return low, high
 
     def spans(self, form: Affine) -> list[Affine]:
-        """For each index in the form, greatest minus least value: not negative, as its loop runs."""
+        """Return the greatest minus the least value of each index in the form.
+
+        No span is negative, because the loop of its index runs.
+        """
         inside = (self.known.get(s) for s in form.symbols() if isinstance(s, Value))
         return [subtract(ends[1], ends[0]) for ends in inside if ends]
 
 
 def ranges_apart(p: Affine, of_p: Ranges, q: Affine, of_q: Ranges) -> bool:
-    """Whether one range surely ends before the other begins."""
+    """Return True if one of two ranges surely ends before the other begins.
+
+    Args:
+        p: An index of one access.
+        of_p: The ranges in the task of that access.
+        q: The index of another access along the same axis.
+        of_q: The ranges in the task of the other access.
+    """
     range_p, range_q = of_p.of(p), of_q.of(q)
     if range_p is None or range_q is None:
         return False
@@ -59,7 +78,7 @@ def ranges_apart(p: Affine, of_p: Ranges, q: Affine, of_q: Ranges) -> bool:
 
 
 def _positive(gap: Affine, spans: list[Affine]) -> bool:
-    """Whether gap > 0, or gap - k span > 0 for some k > 0 and a span, which is not negative."""
+    """Return True if gap > 0, or if gap - k * span > 0 for some k > 0 and one of the spans, which are not negative."""
     if not gap.terms:
         return gap.constant > 0
     factors = [gap.coefficient(s.terms[0][0]) // s.terms[0][1] for s in spans if s.terms]
@@ -68,6 +87,7 @@ def _positive(gap: Affine, spans: list[Affine]) -> bool:
 
 
 def _loops(block: tuple[Stmt, ...]) -> Iterator[n.For]:
+    """Yield all serial loops with an index in a block, at any depth."""
     for stmt in block:
         if isinstance(stmt, n.For):
             yield stmt

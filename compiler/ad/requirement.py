@@ -1,7 +1,8 @@
-"""What the reverse sweep of a task reads: before anybody asks how it comes by it.
+"""Find what the reverse sweep of a task reads, before the plan decides how it gets these values.
 
-The derivative rules of active operands (found by running them on placeholders), the indices of reversed accesses, the
-conditions, bounds and trip counts of what holds something to reverse.
+The reverse sweep reads what the derivative rules of active operands read (this is found by running the rules on
+placeholders), the indices of reversed accesses, and the conditions, bounds and trip counts of statements that hold
+something to reverse.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from .structure import Path, Structure, inner_blocks
 
 @dataclass(frozen=True)
 class Read:
-    """A value that the reverse of a statement reads. role: as what, in words."""
+    """Represent a value that the reverse of a statement reads.
+
+    Attributes:
+        value: The value.
+        role: Text that says what the value is for the reader.
+    """
 
     value: Value
     role: str
@@ -28,7 +34,15 @@ class Read:
 
 @dataclass(frozen=True)
 class Requirement:
-    """One read with its place: the block and position of the statement, and the statement itself."""
+    """Represent one read of a value in the reverse sweep, with its place.
+
+    Attributes:
+        value: The value that is read.
+        path: The block of the statement whose reverse reads the value.
+        position: The position of that statement in its block.
+        stmt: The statement.
+        role: Text that says what the value is for the reader.
+    """
 
     value: Value
     path: Path
@@ -38,7 +52,14 @@ class Requirement:
 
 
 class Requirements:
-    """What one task requires. restored: writes to local arrays that the reverse sweep undoes."""
+    """Find the values that the reverse sweep of one task requires.
+
+    Attributes:
+        structure: The structure of the task.
+        activity: The activity of the kernel.
+        policy: The choices of the plan.
+        restored: Places of the writes to local arrays that the reverse sweep undoes.
+    """
 
     def __init__(
         self, structure: Structure, activity: Activity, policy: Policy, restored: Collection[tuple[Path, int]] = ()
@@ -49,15 +70,17 @@ class Requirements:
         self.restored = restored
 
     def reversed(self) -> set[tuple[Path, int]]:
-        """Occurrences (path, position) that have a reverse."""
+        """Return the places of the statements that have a reverse."""
         found: set[tuple[Path, int]] = set()
         self._mark((), self.structure.task.body, found)
         return found
 
     def _mark(self, path: Path, block: tuple[Stmt, ...], found: set[tuple[Path, int]]) -> bool:
+        """Add the places in a block that have a reverse, and return True if there are any."""
         some = False
         for position, stmt in enumerate(block):
             nested = inner_blocks(stmt) if type(stmt) in NESTED else ()
+            # The condition of a while loop has no reverse.
             inner = [self._mark((*path, (position, name)), b, found) for name, b in nested if name != "condition"]
             if any(inner) or self.has_reverse(stmt) or (path, position) in self.restored:
                 found.add((path, position))
@@ -65,11 +88,11 @@ class Requirements:
         return some
 
     def has_adjoint(self, array: str) -> bool:
-        """Arrays with a gradient, and temporaries that carry one."""
+        """Return True if the array has a gradient, or is a temporary that carries one."""
         return array in self.activity.arrays
 
     def has_reverse(self, stmt: Stmt) -> bool:
-        """Whether a statement without blocks does anything in the reverse sweep."""
+        """Return True if a statement without blocks does anything in the reverse sweep."""
         active = self.activity.values
         if isinstance(stmt, (n.Op, n.Cast, n.Load, n.GetElement)):
             return stmt.result in active
@@ -79,12 +102,13 @@ class Requirements:
             return self.policy.adjoint_stacks and stmt.var in self.activity.locals
         if isinstance(stmt, n.Store):
             return self.has_adjoint(stmt.array)
-        if isinstance(stmt, n.Atomic):  # an extreme that wins takes the adjoint, also if it has no use for it
+        # An extreme that wins takes the adjoint of the element, even if its value is not active.
+        if isinstance(stmt, n.Atomic):
             return self.has_adjoint(stmt.array) and (stmt.value in active or stmt.op != "add")
         return False
 
     def of(self, occurrences: set[tuple[Path, int]]) -> list[Requirement]:
-        """What the reverses of these occurrences read, outer blocks before inner ones."""
+        """Return what the reverses of these statements read, outer blocks before inner ones."""
         return [
             Requirement(read.value, path, position, stmt, read.role)
             for path, block in self.structure.blocks.items()
@@ -94,7 +118,7 @@ class Requirements:
         ]
 
     def read(self, stmt: Stmt) -> Iterator[Read]:
-        """What the reverse of one statement reads."""
+        """Yield what the reverse of one statement reads."""
         if isinstance(stmt, n.Op):
             yield from self._read_by_rule(stmt)
         elif isinstance(stmt, (n.Load, n.Store, n.Atomic)):
@@ -113,6 +137,7 @@ class Requirements:
             yield Read(stmt.trips, "the trip count of this loop")
 
     def _read_by_rule(self, stmt: n.Op) -> Iterator[Read]:
+        """Yield what the rules of an operation read: for each active operand the slope, or operands and result."""
         types, role = tuple(a.type for a in stmt.args), f"the derivative of '{stmt.op}'"
         for k in range(len(stmt.args)):
             slope = self.structure.slopes.get((stmt.result, k))

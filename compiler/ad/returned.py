@@ -1,18 +1,19 @@
-"""order_updates(kernel): the kernel to launch where a gradient needs the order in which iterations updated memory.
+"""Make the kernel to launch where a gradient needs the order in which iterations updated memory.
 
     slot = atomic add count[], 1;  y[slot] = x[i]     →     ..; $returned0[i] = slot;  y[$returned0[i]] = x[i]
 
 The order of the iterations of a parallel loop is not defined, so the gradient must be that of the order which the
-launch took. Where a tape is at hand the launch may be that of another kernel with the same meaning, of which the order
-is known. Of each parallel loop with an update in question one of these is taken:
+launch took. A tape may launch another kernel with the same meaning, whose order is known. Each parallel loop that
+contains an update in question is changed in one of these ways:
 
-* *recorded*: what an atomic returned is kept, in an array with one element for each iteration, and everything reads it
-  there. The loop stays parallel. Not if the value carries a gradient, or comes more than once in an iteration.
+* *recorded*: the result of an atomic is stored to an array with one element for each iteration, and all readers read it
+  there. The loop stays parallel. This is not possible if the result carries a gradient, or if an iteration may execute
+  the atomic more than once.
 * *apart*: the extremes of an array that a later loop overwrites are taken in an array of their own, where the final
   value lasts. The loop stays parallel.
 * *serial*: the loop visits its points in row-major order.
 
-Invariant: the order of the kernel that is made is one that the given kernel may take.
+Invariant: the kernel that is made takes an order that the given kernel may take.
 """
 
 from __future__ import annotations
@@ -43,9 +44,15 @@ EXTENTS, APART = "$extents", "$apart"
 
 @dataclass(frozen=True)
 class Ordered:
-    """kernel: of stage tasks. records: the task whose iterations number the elements of each array of what an atomic
-    returned. apart: the array behind each array of extremes, of its shape. extents: fills `$extents` with the numbers
-    of iterations, a row for each axis of each of `records`, in order.
+    """Represent a kernel whose order of updates is known after its launch.
+
+    Attributes:
+        kernel: The kernel, of stage tasks.
+        records: For each array that records results of an atomic, the number of the task whose iterations number its
+        elements.
+        apart: For each array of extremes, the array behind it, which has the same shape.
+        extents: A kernel that fills `$extents` with numbers of iterations: one element for each axis of each of
+        `records`, in order; None if there are no records.
     """
 
     kernel: Kernel
@@ -54,15 +61,21 @@ class Ordered:
     extents: Kernel | None = None
 
     def without(self, unread: Iterable[str]) -> Ordered:
-        """Without these records."""
+        """Return an `Ordered` without these records; their readers take the results of the atomics again."""
         gone = set(unread)
         return self if not gone else _with_extents(_forget(self.kernel, gone), _left(self.records, gone), self.apart)
 
 
 def order_updates(kernel: Kernel, serial: bool = False) -> Ordered | None:
-    """Stage source to tasks; None if no parallel loop makes the order matter. serial: nothing but serial loops.
+    """Return a kernel with a known order of updates; None if the order matters in no parallel loop.
 
-    Raises Unsupported as `split_tasks`, and NotDifferentiable, located, if a loop to be serial draws random numbers.
+    Args:
+        kernel: A kernel of stage source.
+        serial: True if loops may only be made serial.
+
+    Raises:
+        NotDifferentiable: A loop that must be serial draws random numbers.
+        Unsupported: The kernel cannot be split into tasks.
     """
     kernel = number_draws(split_tasks(kernel))
     made = _Ordering(kernel, serial)
@@ -73,7 +86,7 @@ def order_updates(kernel: Kernel, serial: bool = False) -> Ordered | None:
 
 
 class _Ordering:
-    """Changes the tasks of one kernel."""
+    """Change the tasks of one kernel so that the order of updates is known."""
 
     def __init__(self, kernel: Kernel, serial: bool) -> None:
         self.kernel = kernel
@@ -86,7 +99,7 @@ class _Ordering:
         self.next_id = next_id(kernel)
 
     def run(self) -> bool:
-        """Whether anything is to be changed; then `tasks` are those of the ordered kernel."""
+        """Make `tasks`, the tasks of the ordered kernel. Return True if they differ from those of the kernel."""
         for t, task in enumerate(self.kernel.tasks):
             names = {array: f"{APART}{len(self.apart) + k}" for k, array in enumerate(self._extremes(t))}
             self.apart |= {own: array for array, own in names.items()}
@@ -98,7 +111,7 @@ class _Ordering:
     # -- extremes -----------------------------------------------------------------------------------------------
 
     def _extremes(self, t: int) -> list[str]:
-        """Arrays whose greatest or least values this task takes and nothing else, and which later tasks overwrite."""
+        """Return the arrays that this task uses for one kind of extreme only, and that later tasks overwrite."""
         types, found = self.kernel.array_types(), []
         for array in dict.fromkeys(s.array for s in self._atomics(t) if s.op in ("min", "max")):
             ways = {s.op if isinstance(s, n.Atomic) else "" for s in self._accesses(t) if s.array == array}
@@ -108,17 +121,21 @@ class _Ordering:
         return found
 
     def _accesses(self, t: int) -> list[Access]:
+        """Return the loads, stores and atomics of task t."""
         return [s for s in walk_task(self.kernel.tasks[t]) if isinstance(s, (n.Load, n.Store, n.Atomic))]
 
     def _atomics(self, t: int) -> list[n.Atomic]:
+        """Return the atomics of task t."""
         return [s for s in self._accesses(t) if isinstance(s, n.Atomic)]
 
     def _is_overwritten(self, array: str, t: int) -> bool:
+        """Return True if a later task stores to the array or updates it."""
         later = (s for p in range(t + 1, len(self.kernel.tasks)) for s in self._accesses(p))
         return any(not isinstance(s, n.Load) and s.array == array for s in later)
 
     def _copy(self, source: str, target: str, loc: int) -> Task:
-        """The task that copies an array to another one of its shape."""
+        """Return the task that copies an array to another one of its shape. Add the parameter of the new array."""
+        # One of the two is an array of the kernel, and the other one is a key of `apart`.
         array = source if source not in self.apart else target
         kind = self.kernel.array_types()[array]
         if source == array:
@@ -135,6 +152,7 @@ class _Ordering:
     # -- one task -----------------------------------------------------------------------------------------------
 
     def _task(self, t: int, task: Task) -> Task:
+        """Return the task as it is, as a serial one, or with records."""
         if not task.is_parallel or single_iteration(task):
             return task
         own = own_arrays(task)
@@ -148,7 +166,7 @@ class _Ordering:
         return self._record(task, wanted) if wanted else task
 
     def _decides(self, atomic: n.Atomic, used: set[Value]) -> bool:
-        """Whether the order decides what the atomic returns and somebody uses, or what it leaves."""
+        """Return True if the order decides what the atomic leaves, or decides a result that is used."""
         if atomic.result in used or self.serial and atomic.op in LAST:
             return True
         if atomic.array not in self.activity.arrays:
@@ -158,7 +176,10 @@ class _Ordering:
     # -- records ------------------------------------------------------------------------------------------------
 
     def _recorded(self, t: int, task: Task, used: set[Value]) -> list[n.Atomic]:
-        """Atomics of which a record is enough: once an iteration at most, of a value without a gradient."""
+        """Return the atomics for which a record is enough.
+
+        An iteration executes each of them at most once, and its result carries no gradient.
+        """
         if self.serial or not self._is_countable(t):
             return []
         active = self.activity
@@ -169,12 +190,12 @@ class _Ordering:
         ]
 
     def _is_countable(self, t: int) -> bool:
-        """Whether the number of iterations is known before the launch, and during it."""
+        """Return True if the number of iterations is the same before the launch and during it."""
         written = {s.array for p in range(t + 1) for s in self._accesses(p) if not isinstance(s, n.Load)}
         return not any(isinstance(s, n.Load) and s.array in written for s in walk(self.kernel.tasks[t].bounds))
 
     def _record(self, task: Task, atomics: list[n.Atomic]) -> Task:
-        """The task with what these atomics return stored, and loaded by whoever uses it."""
+        """Return the task with the results of these atomics stored to records, from which all readers take them."""
         b = Builder(self.next_id)
         kept: dict[Value, tuple[str, Value]] = {}
         for atomic in atomics:
@@ -204,6 +225,7 @@ class _Ordering:
 
 
 def _outside_loops(block: Block) -> Iterator[n.Atomic]:
+    """Yield the atomics of a block that stand in no loop inside it."""
     for stmt in block:
         if isinstance(stmt, n.Atomic):
             yield stmt
@@ -213,11 +235,12 @@ def _outside_loops(block: Block) -> Iterator[n.Atomic]:
 
 
 def _inner(stmt: Stmt) -> list[tuple[str, Block]]:
+    """Return the field name and the content of each nested block."""
     return [(name, getattr(stmt, name)) for name, role in n.ROLES[type(stmt)] if role == "block"]
 
 
 def _again(task: Task, values: tuple[Value, ...], b: Builder, prefix: str) -> tuple[Value, ...]:
-    """The bounds of a task once more, with locals of this prefix; gives what they make of these values."""
+    """Emit a copy of the bounds of a task, with locals of this prefix, and return the copies of these values."""
     copier = Copier(b.next_id, {}, {}, prefix)
     for stmt in copier.bounds(task):
         b.emit(stmt)
@@ -229,7 +252,7 @@ def _again(task: Task, values: tuple[Value, ...], b: Builder, prefix: str) -> tu
 
 
 def _with_extents(kernel: Kernel, records: dict[str, int], apart: dict[str, str]) -> Ordered:
-    """With the kernel that counts iterations."""
+    """Return the ordered kernel together with the kernel that counts iterations."""
     if not records:
         return Ordered(kernel, {}, apart)
     b, row = Builder(next_id(kernel)), 0
@@ -249,11 +272,13 @@ def _with_extents(kernel: Kernel, records: dict[str, int], apart: dict[str, str]
 
 
 def _left(records: dict[str, int], gone: set[str]) -> dict[str, int]:
+    """Return the records that are not gone."""
     return {name: t for name, t in records.items() if name not in gone}
 
 
 def _forget(kernel: Kernel, gone: set[str]) -> Kernel:
-    """The kernel with what would be read from these records taken from the atomics again."""
+    """Return the kernel without these records: what would be read from them is taken from the atomics again."""
+    # The store to a record and the load from it have the same index values, which no other record has.
     source = {s.indices: s for s in walk_kernel(kernel) if isinstance(s, n.Store) and s.array in gone}
     again = {
         s.result: source[s.indices].value for s in walk_kernel(kernel) if isinstance(s, n.Load) and s.array in gone

@@ -1,4 +1,4 @@
-"""The reverse of one task: forward sweep of its body, then the adjoint of every statement, last to first.
+"""Build the reverse of one task: the forward sweep of its body, then the adjoint of every statement, last to first.
 
     forward                                reverse
     { a = ..; push s, a                    { ā = 0; a = top s; pop s        entry: zero, pop
@@ -6,9 +6,9 @@
       R }                                    for i in b .. e descending { F̄(i) }
                                              ..reverse of a = .. }
 
-The adjoint of a value lives where the value is defined and is zeroed once per execution of that block: an SSA
-value while every contribution comes from that block, else a local. The reverse of a block is built from its
-statement list and never reads a mutable scalar. Stores and atomics of the kernel's own are not executed again.
+The adjoint of a value lives where the value is defined and is zeroed once for each execution of that block. It is an
+SSA value if all contributions come from that block, and else a local. The reverse of a block is built from its list of
+statements and never reads a mutable scalar. Stores and atomics of the kernel itself are not executed again.
 """
 
 from __future__ import annotations
@@ -33,9 +33,28 @@ from .structure import Path, Structure
 
 
 class TaskReverser:
-    """Builds the grad task. own_arrays: arrays of which this task touches own elements only (plain adds suffice).
+    """Build the grad task of one task.
 
-    copies: of arrays as they were before the task, see `before`.
+    Attributes:
+        structure: The structure of the task.
+        activity: The activity of the kernel.
+        plan: The plan of the task.
+        policy: The choices of the plan.
+        own_arrays: Arrays in which each iteration touches own elements only, so that plain adds suffice.
+        prefix: Text that all names made for the task begin with.
+        copies: The copy of each array as it was before the task, see `before`.
+        b: The builder of the body.
+        scopes: For each open block, the values that the reverse sweep has there.
+        adjoints: Adjoints that are SSA values.
+        zero: Adjoint locals that are known to be zero at this place.
+        touched: Adjoint locals that something was added to.
+        nested: Values that are used in a block other than their own; their adjoints are locals.
+        iterations: For the body of each loop, the number of the iteration in the reverse sweep.
+        kept_locals: The local of each kept value that a branch defines.
+        entered: By block, the saved values that are popped at the entry of its reverse.
+        of_slopes: For each slope, the operand it is the derivative by.
+        names: The variable that each value is stored to, if any.
+        stack_locals: Active locals that live on adstacks, with their types.
     """
 
     def __init__(
@@ -72,19 +91,20 @@ class TaskReverser:
         self.stack_locals = self._stack_locals()
 
     def _operand(self, result: Value, position: int) -> Value:
+        """Return the operand at this position of the operation with this result."""
         stmt = self.structure.made[result]
         assert isinstance(stmt, n.Op)
         return stmt.args[position]
 
     def _stack_locals(self) -> dict[str, Scalar]:
-        """Active locals that the classic lowering keeps on adstacks."""
+        """Return the active locals that the classic lowering keeps on adstacks, with their types."""
         if not self.policy.adjoint_stacks:
             return {}
         declared = (s for s in walk(self.structure.task.body) if isinstance(s, n.Local))
         return {s.var: s.dtype for s in declared if s.var in self.activity.locals}
 
     def build(self) -> Task:
-        """The task: forward sweep, then reverse sweep, in one body per iteration."""
+        """Return the grad task, with forward sweep and reverse sweep in one body."""
         task = self.structure.task
         self._declare()
         sweep = ForwardSweep(
@@ -96,7 +116,7 @@ class TaskReverser:
         return replace(task, bounds=on_copies(task.bounds, self.copies), body=self.b.take())
 
     def _declare(self) -> None:
-        """Adstacks, and locals for values that the reverse sweep reads from inside an if, at the root of the task."""
+        """Declare, at the root of the task, adstacks and the locals of kept values that are defined inside a block."""
         self.b.loc = self.structure.task.loc
         for value in self.plan.saved:
             stmt = self.structure.made[value]
@@ -116,7 +136,10 @@ class TaskReverser:
                 self.b.local(self.kept_locals[value], value.type)
 
     def variable(self, value: Value) -> str | None:
-        """The user's variable whose history a saved value is, or whose slope, as far as it has a name."""
+        """Return the variable whose history a saved value is, or None if it has no name.
+
+        The history of a slope counts as that of the operand which the slope belongs to.
+        """
         value = self.of_slopes.get(value, value)
         stmt = self.structure.made[value]
         if isinstance(stmt, n.Get):
@@ -127,6 +150,7 @@ class TaskReverser:
 
     @contextmanager
     def _scope(self, known: dict[Value, Value]) -> Iterator[None]:
+        """Open a scope with these values known in it."""
         self.scopes.append(known)
         try:
             yield
@@ -134,7 +158,14 @@ class TaskReverser:
             self.scopes.pop()
 
     def reverse_block(self, path: Path, block: Block, known: dict[Value, Value] | None = None) -> None:
-        """Adjoint locals known to be zero are known so within one block only, and until something adds to them."""
+        """Emit the reverse of a block.
+
+        Args:
+            path: The block.
+            block: Its statements.
+            known: Values that the reverse has already, such as the index of the loop.
+        """
+        # An adjoint local is known to be zero within one block only, and until something adds to it.
         outer, self.zero = self.zero, set()
         with self._scope(dict(known or {})):
             self._zero(path)
@@ -150,10 +181,14 @@ class TaskReverser:
                     stmt = block[position]
                     self.b.loc = stmt.loc
                     REVERSE[type(stmt)](self, stmt, path, position)
+        # An inner block may have added to a local of an outer block, so this local is no longer known to be zero.
         self.zero = outer - self.touched
 
     def _zero(self, path: Path) -> None:
-        """Adjoint locals of what this block defines or declares start at zero in each execution of its reverse."""
+        """Declare the adjoint locals of what this block defines.
+
+        They start at zero in each execution of the reverse of the block.
+        """
         for stmt in self.structure.blocks[path]:
             self.b.loc = stmt.loc
             for value in defined_here(stmt):
@@ -166,16 +201,18 @@ class TaskReverser:
                 self.b.emit(n.LocalArray(self.adjoint_local(stmt.var), kept, stmt.size, loc=stmt.loc))
 
     def _declare_adjoint(self, name: str, dtype: Scalar) -> None:
+        """Declare an adjoint local and note that it is zero."""
         self.b.local(name, dtype)
         self.zero.add(name)
 
     def adjoint_local(self, thing: Value | str) -> str:
+        """Return the name of the local that holds the adjoint of a value or variable."""
         return f"{self.prefix}.adj.{thing if isinstance(thing, str) else thing.id}"
 
     # -- adjoints -------------------------------------------------------------------------------------------------
 
     def take(self, value: Value) -> Value | None:
-        """The whole adjoint of an active value, at the reverse of its definition; None if it is zero."""
+        """Return the whole adjoint of a value at the reverse of its definition; None if it is zero or not active."""
         if value not in self.activity.values:
             return None
         if value in self.nested:
@@ -183,9 +220,10 @@ class TaskReverser:
         return self.adjoints.get(value)
 
     def add(self, value: Value, share: Value | None) -> None:
-        """Accumulate into the adjoint of a value; nothing if it is not active."""
+        """Add a share to the adjoint of a value. Do nothing if the value is not active."""
         if share is None or value not in self.activity.values:
             return
+        # The adjoint of a value of f16 is f32.
         share = self.b.cast(share, adjoint_type(value.type))
         if value in self.nested:
             self._accumulate(self.adjoint_local(value), share)
@@ -194,7 +232,7 @@ class TaskReverser:
             self.adjoints[value] = self.b.op("add", old, share) if old else share
 
     def take_local(self, var: str, dtype: Scalar) -> Value:
-        """The adjoint of a variable of a type, which becomes zero: the store above it ends this version's life."""
+        """Return the adjoint of a variable and set it to zero, because a write begins the life of a version."""
         dtype = adjoint_type(dtype)
         if var in self.stack_locals:
             adjoint = self.b.top_adjoint(stack_name(self.prefix, var), dtype)
@@ -207,18 +245,19 @@ class TaskReverser:
         return adjoint
 
     def add_local(self, var: str, share: Value) -> None:
+        """Add a share to the adjoint of a variable."""
         if var in self.stack_locals:
             self.b.accumulate(stack_name(self.prefix, var), share)
         else:
             self._accumulate(self.adjoint_local(var), share)
 
     def add_element_of_local(self, var: str, index: Value, share: Value) -> None:
-        """adjoint of var[index] += share."""
+        """Add a share to the adjoint of an element of a local array."""
         name = self.adjoint_local(var)
         self.b.set_element(name, index, self.b.op("add", self.b.get_element(name, index, share.type), share))
 
     def _accumulate(self, name: str, share: Value) -> None:
-        """name += share; a plain store where it is known to be zero."""
+        """Add a share to an adjoint local, by a plain store where the local is known to be zero."""
         known_zero = name in self.zero
         self.zero.discard(name)
         self.touched.add(name)
@@ -227,17 +266,20 @@ class TaskReverser:
     # -- primal values --------------------------------------------------------------------------------------------
 
     def _known(self, value: Value) -> Value | None:
+        """Return the value that the reverse sweep has in place of a primal at this point, or None."""
         for scope in reversed(self.scopes):
             if value in scope:
                 return scope[value]
+        # Both sweeps share one body, so the reverse sweep sees what the root of the task defines.
         if value not in self.structure.made or self.structure.homes[value] == () and value not in self.plan.saved:
             return value
         return None
 
     def primal(self, value: Value) -> Value:
-        """The value as the reverse sweep has it here: known, kept, or made again from what is."""
+        """Return the primal as the reverse sweep has it here: known already, kept, or recomputed."""
         pending = [value]
-        while pending:  # inputs first; chains of sums may be longer than the interpreter's stack
+        # Inputs come first, without recursion: a chain of sums may be longer than the stack of the interpreter.
+        while pending:
             top = pending[-1]
             missing = () if self._known(top) is not None else self._missing_inputs(top)
             if not missing:
@@ -250,11 +292,13 @@ class TaskReverser:
         return known
 
     def _missing_inputs(self, value: Value) -> list[Value]:
+        """Return the inputs of a value that the reverse sweep does not have here."""
         if value in self.kept_locals:
             return []
         return [v for v in self.plan.sources.inputs(value) if self._known(v) is None]
 
     def _recompute(self, value: Value) -> Value:
+        """Emit the recomputation of a value whose inputs are known, and return the new value."""
         if value in self.kept_locals:
             return self.b.get(self.kept_locals[value], value.type)
         counter = self.plan.sources.counters.get(value)
@@ -270,18 +314,19 @@ class TaskReverser:
         return made
 
     def _count(self, counter: Counter, dtype: Scalar) -> Value:
-        """init + sign * times * step, wrapping around like the loop itself."""
+        """Return init + sign * times * step, which wraps around like the loop itself."""
         times = self.primal(counter.times) if counter.times else self._iteration(counter.loop, dtype)
         moved = self.b.op("mul", self.b.cast(times, dtype), self.primal(counter.step))
         init = self.primal(counter.init) if counter.init else self.b.const(0, dtype)
         return self.b.op("add" if counter.sign > 0 else "sub", init, moved)
 
     def _iteration(self, path: Path, dtype: Scalar) -> Value:
-        """The number of the iteration of a loop whose reversed body is being built, exact in the bits of dtype."""
+        """Return the number of the iteration of the loop whose reverse is being built, exact in the bits of `dtype`."""
         if path not in self.iterations:
             loop = self.structure.holder(path)
             assert isinstance(loop, n.For)
             begin, index = self.primal(loop.begin), self.primal(loop.index)
+            # The difference may wrap around, but its low bits are right.
             if loop.step == 1 and dtype.bits <= index.type.bits:
                 return self.b.op("sub", index, begin)
             distance = self.b.op("sub", self.b.cast(index, i64), self.b.cast(begin, i64))
@@ -289,12 +334,13 @@ class TaskReverser:
         return self.iterations[path]
 
     def primals(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Return the primals of these values as the reverse sweep has them here."""
         return tuple(self.primal(v) for v in values)
 
     # -- memory ---------------------------------------------------------------------------------------------------
 
     def add_element(self, array: str, indices: tuple[Value, ...], share: Value) -> None:
-        """array.grad[indices] += share; other iterations may add to the same element unless all are own."""
+        """Add a share to `array.grad[indices]`, atomically unless the elements of the array are own elements."""
         grad = f"{array}.grad"
         if array in self.own_arrays:
             self.b.store(grad, indices, self.b.op("add", self.b.load(grad, indices, share.type), share))
@@ -303,5 +349,5 @@ class TaskReverser:
 
 
 def _nested_uses(structure: Structure) -> set[Value]:
-    """Values used in a block other than their own."""
+    """Return the values that are used in a block other than their own."""
     return {v for o in structure.occurrences() for v in operands(o.stmt) if structure.homes.get(v, ()) != o.path}

@@ -1,10 +1,11 @@
-"""Memory at risk: loads whose element may be overwritten after them, in the kernel itself.
+"""Find loads at risk: loads whose element the kernel itself may overwrite afterwards.
 
-A grad kernel runs after its kernel and finds memory as the kernel left it. A load is harmless if no store or atomic
-to its element can follow it: later in the text, in a later iteration of a common serial loop, in another iteration of
-the parallel loop, or in a later task. Index tuples are compared as affine forms: with equal coefficients, a write
-of iteration t + k hits the element read in t for one k only; it is harmless if k < 0, not whole, or 0 with the write
-first. What this does not decide is a pair that marks may clear at run time, see `marks`.
+A grad kernel runs after its kernel and finds memory as the kernel left it. A load is harmless if no store or atomic to
+its element can follow it: later in the text, in a later iteration of a common serial loop, in another iteration of the
+parallel loop, or in a later task. Index tuples are compared as affine forms. If coefficients are equal, a write of
+iteration t + k hits the element read in iteration t for one k only. The write is harmless if k < 0, if k is not whole,
+or if k = 0 and the write comes first. A pair that this does not decide may be cleared by marks at run time, see
+`marks`.
 """
 
 from __future__ import annotations
@@ -26,14 +27,22 @@ Write = n.Store | n.Atomic
 Access = n.Load | n.Store | n.Atomic
 NEVER, UNKNOWN = "never", "unknown"
 NO, MAYBE, HITS = 0, 1, 2
+"""A write does not follow the access, may follow it, or surely follows it."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """An access, and a write that may touch the same element after it.
+    """Represent an access, and a write that may touch the same element after it.
 
-    inside: whether it follows in the same iteration, or in a later task: MAYBE if only a launch can tell. across:
-    whether another iteration of the same parallel loop may write; distance: how far apart, if that is known.
+    Attributes:
+        access: The access.
+        write: The write.
+        task: Number of the task of the access.
+        write_task: Number of the task of the write.
+        inside: NO, MAYBE or HITS: if the write follows in the same iteration or in a later task; MAYBE if only a launch
+        can tell.
+        across: True if another iteration of the same parallel loop may write the element.
+        distance: The distance of the two iterations along each axis, if it is known; else empty.
     """
 
     access: Access
@@ -46,13 +55,19 @@ class Pair:
 
     @property
     def severity(self) -> int:
-        """The greater, the less can be done about it."""
+        """Return a rank of the pair: the greater it is, the less can be done about the pair."""
         return 3 if self.distance else 2 if self.inside == HITS else 1 if self.across else 0
 
 
 @dataclass(frozen=True)
 class Risk:
-    """The writes that may follow a load; the gravest first. returned: the load is what an atomic gave, made once."""
+    """Represent a load with the writes that may follow it.
+
+    Attributes:
+        load: The load. For the result of an atomic it is a load in place of the atomic.
+        pairs: The load with each of the writes, the gravest first.
+        returned: True if the load stands for the result of an atomic, which exists once only.
+    """
 
     load: n.Load
     pairs: tuple[Pair, ...]
@@ -60,24 +75,32 @@ class Risk:
 
     @property
     def distance(self) -> tuple[int, ...]:
-        """How far apart the iterations are that surely conflict; () if none do."""
+        """Return how far apart the iterations are that surely conflict; empty if none do."""
         return self.pairs[0].distance
 
     @property
     def write(self) -> Access:
-        """The gravest of the writes."""
+        """Return the gravest of the writes."""
         return self.pairs[0].write
 
 
 @dataclass(frozen=True)
 class _Site:
+    """Represent an access at its place.
+
+    Attributes:
+        task: Number of the task.
+        occurrence: The statement and its place.
+        in_bounds: True if the statement stands in the bounds of the task.
+    """
+
     task: int
     occurrence: Occurrence
     in_bounds: bool = False
 
 
 class RiskAnalysis:
-    """Risks of the loads of a kernel of stage structured."""
+    """Find the risks of the loads of a kernel of stage structured."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -89,13 +112,14 @@ class RiskAnalysis:
         self.loads = [s for s in sites if isinstance(s.occurrence.stmt, n.Load)]
 
     def _sites(self, t: int) -> Iterator[_Site]:
+        """Yield all statements of task t with their places."""
         for position, stmt in enumerate(walk(self.kernel.tasks[t].bounds)):
             yield _Site(t, Occurrence((), position, stmt), in_bounds=True)
         for occurrence in self.structures[t].occurrences():
             yield _Site(t, occurrence)
 
     def find(self) -> dict[Value, Risk]:
-        """Results of loads at risk, each with the first write that may follow."""
+        """Return the risks of all loads and of the results of all atomics, by result."""
         written = {s.occurrence.stmt.array for s in self.writes}  # type: ignore[attr-defined]
         found = {}
         for load in self.loads:
@@ -106,14 +130,18 @@ class RiskAnalysis:
                 found[stmt.result] = risk
         for site in self.writes:
             atomic = site.occurrence.stmt
-            if isinstance(atomic, n.Atomic):  # what it returned cannot be read again
+            # The result of an atomic cannot be read again, so a load in its place is always at risk.
+            if isinstance(atomic, n.Atomic):
                 again = n.Load(atomic.result, atomic.array, atomic.indices, loc=atomic.loc)
                 pair = Pair(again, atomic, site.task, site.task, inside=HITS)
                 found[atomic.result] = Risk(again, (pair,), returned=True)
         return found
 
     def races(self, active: frozenset[Value]) -> Iterator[Pair]:
-        """Writes of different iterations of one parallel loop that surely hit one element, where a gradient passes."""
+        """Yield pairs of writes of different iterations of one parallel loop that surely hit one element.
+
+        Only pairs with an active value to store count.
+        """
         for first, second in self._ordered():
             a, b = first.occurrence.stmt, second.occurrence.stmt
             assert isinstance(a, Write) and isinstance(b, Write)
@@ -123,7 +151,10 @@ class RiskAnalysis:
                     yield pair
 
     def _ordered(self) -> Iterator[tuple[_Site, _Site]]:
-        """Pairs of writes of one task to one array of which one is a store: atomics alone may come in any order."""
+        """Yield the pairs of writes of one task to one array of which at least one is a store.
+
+        Two atomics may come in any order.
+        """
         every: dict[tuple[int, str], list[int]] = {}
         stores: dict[tuple[int, str], list[int]] = {}
         for k, site in enumerate(self.writes):
@@ -138,7 +169,15 @@ class RiskAnalysis:
             yield from ((site, self.writes[j]) for j in later[bisect_right(later, k) :])
 
     def final_value_risk(self, atomic: n.Atomic, task: int) -> Write | None:
-        """A write other than the same kind of atomic in this task, or any in a later one, to the array."""
+        """Return a write that may change the array after this atomic other than by the same operation in the same task.
+
+        Args:
+            atomic: An atomic min or max.
+            task: Number of the task of the atomic.
+
+        Returns:
+            A store, an atomic of another operation in this task, or any write in a later task; None if there is none.
+        """
         for site in self.writes:
             stmt = site.occurrence.stmt
             assert isinstance(stmt, (n.Store, n.Atomic))
@@ -148,7 +187,7 @@ class RiskAnalysis:
         return None
 
     def read_between(self, atomic: n.Atomic, task: int, active: frozenset[Value]) -> n.Load | None:
-        """An active load of the same task that may find what the atomic left, and not the final value."""
+        """Return an active load of the same task that may read before the atomic's element is final, or None."""
         sites = [s for s in self.writes if s.task == task and s.occurrence.stmt is atomic]
         for load in self.loads:
             stmt = load.occurrence.stmt
@@ -159,6 +198,7 @@ class RiskAnalysis:
         return None
 
     def _risk(self, load: _Site) -> Risk | None:
+        """Return the risk of a load, or None if no write may follow it."""
         stmt = load.occurrence.stmt
         assert isinstance(stmt, n.Load)
         near = (w for w in self.writes if w.occurrence.stmt.array == stmt.array)  # type: ignore[attr-defined]
@@ -168,12 +208,13 @@ class RiskAnalysis:
     # -- one access, one write ----------------------------------------------------------------------------------
 
     def _pair(self, first: _Site, write: _Site) -> Pair | None:
-        """None if the write cannot touch the same element after the access."""
+        """Return the pair of an access and a write; None if the write cannot hit the element after the access."""
         pairs = self._pairs(first, write)
         if self._disjoint(first, write, pairs):
             return None
         access, other = first.occurrence.stmt, write.occurrence.stmt
         found = Pair(access, other, first.task, write.task)  # type: ignore[arg-type]
+        # A write in a later task, and any write of a task whose bounds hold the access, comes after the access.
         if write.task != first.task or first.in_bounds:
             data = self._data([p for p, _ in pairs], first.task) or self._data([q for _, q in pairs], write.task)
             return replace(found, inside=MAYBE if data and not first.in_bounds else HITS)
@@ -186,12 +227,16 @@ class RiskAnalysis:
         return replace(found, inside=inside, across=distance is not None, distance=distance or ())
 
     def _pairs(self, load: _Site, write: _Site) -> list[tuple[Affine, Affine]]:
+        """Return, for each axis, the affine forms of the index of the access and of the index of the write."""
         a, b = self.forms[load.task], self.forms[write.task]
         p, q = load.occurrence.stmt, write.occurrence.stmt
         return [(a.form(x), b.form(y)) for x, y in zip(p.indices, q.indices)]  # type: ignore[attr-defined]
 
     def _disjoint(self, load: _Site, write: _Site, pairs: list[tuple[Affine, Affine]]) -> bool:
-        """Some axis never meets: a constant distance between launch constants, or ranges apart."""
+        """Return True if the indices never meet along some axis.
+
+        They differ by a constant, differ modulo a number, or have ranges that are apart.
+        """
         for p, q in pairs:
             if not any(isinstance(s, Value) for s in p.symbols() | q.symbols()) and apart(p, q):
                 return True
@@ -202,11 +247,12 @@ class RiskAnalysis:
         return False
 
     def _same_iteration(self, first: Occurrence, write: Occurrence, pairs: list[tuple[Affine, Affine]], t: int) -> int:
-        """Whether the write follows the access within one iteration of the task: NO, MAYBE or HITS."""
+        """Return NO, MAYBE or HITS: if the write follows the access within one iteration of the task."""
         structure = self.structures[t]
         common = common_block(first.path, write.path)
         loops = structure.loops(common)
         outer = loops[0][0] if loops else None
+        # Values of the outermost common loop may change from one iteration of it to the next.
         varying = frozenset(v for v, home in structure.homes.items() if outer and home[: len(outer)] == outer)
         steps = [self._steps(s, pairs, varying, t) for _, s in loops]
         if NEVER in steps or any(_constant_apart(p, q, varying) for p, q in pairs):
@@ -220,7 +266,7 @@ class RiskAnalysis:
         return certain if comes_after(write, first, structure) else NO
 
     def _data(self, forms: list[Affine], t: int) -> bool:
-        """Whether indices of a task depend on more than loops, arguments and shapes."""
+        """Return True if the indices of a task depend on more than loops, arguments and shapes."""
         structure, indices = self.structures[t], self.kernel.tasks[t].indices
         found = {s for form in forms for s in form.symbols() if isinstance(s, Value)}
         return any(s not in indices and not structure.is_index(s) for s in found)
@@ -228,9 +274,13 @@ class RiskAnalysis:
     def _steps(
         self, loop: n.For | n.While, pairs: list[tuple[Affine, Affine]], varying: frozenset[Value], t: int
     ) -> int | str:
-        """Iterations of this loop from the load to the write of the same element; NEVER, UNKNOWN."""
+        """Return the number of iterations of this loop from the access to the write of its element.
+
+        The result is NEVER if there is no such number, and UNKNOWN if it depends on more than the index of the loop.
+        """
         if isinstance(loop, n.While):
             return UNKNOWN
+        # Each axis that decides the distance must give the same number.
         ratios = {r for p, q in pairs if (r := _meeting(p, q, loop.index, varying)) is not None}
         if not ratios:
             return UNKNOWN
@@ -244,7 +294,7 @@ class RiskAnalysis:
         return UNKNOWN if self.forms[t].form(loop.begin).symbols() & varying else NEVER
 
     def _other_iteration(self, task: Task, t: int, pairs: list[tuple[Affine, Affine]]) -> tuple[int, ...] | None:
-        """The distance of two parallel iterations that meet; () if unknown; None if they never do."""
+        """Return the distance of two parallel iterations that meet; empty if it is unknown; None if they never meet."""
         varying = frozenset(self.structures[t].homes)
         if is_own(tuple(p for p, q in pairs if p == q), task, self.forms[t]):
             return None
@@ -260,7 +310,10 @@ class RiskAnalysis:
 
 
 def _meeting(p: Affine, q: Affine, index: Value, varying: frozenset[Value]) -> Fraction | None:
-    """index_q - index_p for which p = q, if `index` is the only varying symbol of both and its coefficients agree."""
+    """Return index_q - index_p for which p = q.
+
+    The result is None unless `index` is the only varying symbol of both forms and has the same coefficient in them.
+    """
     a = p.coefficient(index)
     if a == 0 or q.coefficient(index) != a:
         return None
@@ -272,18 +325,18 @@ def _meeting(p: Affine, q: Affine, index: Value, varying: frozenset[Value]) -> F
 
 
 def _meets(p: Affine, q: Affine) -> bool:
-    """Whether p and q differ by a constant, so that a distance of iterations is all that there is to know."""
+    """Return True if p and q differ by a constant, so that the distance of iterations is all that there is to know."""
     return not subtract(p, q).terms
 
 
 def _remainders_apart(p: Affine, q: Affine) -> bool:
-    """Whether p and q differ whatever their symbols are: 2 i and 4 j + 1 do, modulo 2."""
+    """Return True if p and q differ for all values of their symbols: 2 i and 4 j + 1 do, modulo 2."""
     divisor = gcd(*(c for _, c in (*p.terms, *q.terms)))
     return divisor > 1 and (p.constant - q.constant) % divisor != 0
 
 
 def _constant_apart(p: Affine, q: Affine, varying: frozenset[Value]) -> bool:
-    """Whether p and q differ by a non-zero constant in all iterations."""
+    """Return True if p and q differ by the same non-zero constant in all iterations."""
     if (p.symbols() | q.symbols()) & varying:
         return False
     difference = subtract(q, p)

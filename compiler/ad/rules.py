@@ -1,12 +1,12 @@
-"""VJP: the derivative of every operation, one row each, written with the IR builder.
+"""Define VJP, the table of the derivatives of all operations, written with the IR builder.
 
-A row has one entry per operand: a function that gives the operand's share of the adjoint `g` of the result, or
-None where the derivative is zero or does not exist. It may read the operands and the result `r`; what it reads is
-found by running it (`needs.py`), so a rule must not branch in Python on its operands. A rule that is `g` times
-something dear to compute is a `Slope`, which may be computed where the operation is (`slopes.py`).
+A row has one entry for each operand: a rule that gives the operand's share of the adjoint `g` of the result, or None
+where the derivative is zero or does not exist. A rule may read the operands and the result `r`. What it reads is found
+by running it (`needs.py`), so a rule must not branch in Python on its operands. A rule that is `g` times something
+expensive is a `Slope`, which may be computed beside the operation (`slopes.py`).
 
-Values at singular points: sqrt'(0) = inf, abs'(0) = 0, d(x^y)/dy = 0 at x = 0 and d(x^y)/dx = 0 at y = 0, and at a
-tie of min or max the right operand takes the whole adjoint.
+Values at singular points: sqrt'(0) = inf, abs'(0) = 0, d(x^y)/dy = 0 at x = 0, and d(x^y)/dx = 0 at y = 0. At a tie of
+min or max the right operand takes the whole adjoint.
 """
 
 from __future__ import annotations
@@ -20,45 +20,55 @@ from ..ir.ops import OPS
 from ..ir.table import Table
 
 Rule = Callable[[Builder, Value, tuple[Value, ...], Value], Value]
-"""(builder, adjoint of the result, operands, result) -> contribution to the operand's adjoint."""
+"""A rule is a function (builder, adjoint of the result, operands, result) -> share of the operand's adjoint."""
 
 
 @dataclass(frozen=True)
 class Slope:
-    """The rule g · slope. slope: (builder, operands, result) -> derivative."""
+    """Represent the rule g · slope.
+
+    Attributes:
+        slope: A function (builder, operands, result) -> derivative.
+    """
 
     slope: Callable[[Builder, tuple[Value, ...], Value], Value]
 
     def __call__(self, b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
+        """Return the share of the operand: the adjoint times the slope."""
         return b.op("mul", g, self.slope(b, a, r))
 
 
 VJP: Table[str, tuple[Rule | None, ...]] = Table("vjp", OPS)
+"""For each operation, the rule for each of its operands."""
 
 
 def _real(b: Builder, value: float, like: Value) -> Value:
+    """Return a constant of the type of `like`."""
     return b.const(value, like.type)
 
 
 def _square(b: Builder, x: Value) -> Value:
+    """Return x · x."""
     return b.op("mul", x, x)
 
 
 def _times(name: str) -> Rule:
-    """g · f(x) for a derivative that is itself an operation."""
+    """Return the rule g · f(x), where f is the operation with this name."""
     return Slope(lambda b, a, r: b.op(name, a[0]))
 
 
 def _one_minus_square(b: Builder, x: Value) -> Value:
+    """Return 1 - x²."""
     return b.op("sub", _real(b, 1.0, x), _square(b, x))
 
 
 def _minus_sine(b: Builder, a: tuple[Value, ...], r: Value) -> Value:
+    """Return the slope of the cosine."""
     return b.op("neg", b.op("sin", a[0]))
 
 
 def _pow_base(b: Builder, a: tuple[Value, ...], r: Value) -> Value:
-    """y · x^(y-1), and 0 where y = 0: x^0 is constant, also at x = 0."""
+    """Return the slope of x^y by x: y · x^(y-1), and 0 where y = 0, because x^0 is constant, also at x = 0."""
     x, y = a
     slope = b.op("mul", y, b.op("pow", x, b.op("sub", y, _real(b, 1.0, y))))
     zero = _real(b, 0.0, y)
@@ -66,7 +76,7 @@ def _pow_base(b: Builder, a: tuple[Value, ...], r: Value) -> Value:
 
 
 def _pow_exponent(b: Builder, a: tuple[Value, ...], r: Value) -> Value:
-    """x^y · log x, and 0 at x = 0, the limit for y > 0."""
+    """Return the slope of x^y by y: x^y · log x, and 0 at x = 0, which is the limit for y > 0."""
     x = a[0]
     zero = _real(b, 0.0, x)
     slope = b.op("mul", r, b.op("log", x))
@@ -74,7 +84,7 @@ def _pow_exponent(b: Builder, a: tuple[Value, ...], r: Value) -> Value:
 
 
 def _winner(comparison: str, first: bool) -> Rule:
-    """g to one operand of min or max; a tie (comparison false) goes to the second."""
+    """Return the rule that gives g to one operand of min or max, the second one at a tie."""
 
     def rule(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
         won, zero = b.op(comparison, *a), _real(b, 0.0, g)
@@ -84,6 +94,8 @@ def _winner(comparison: str, first: bool) -> Rule:
 
 
 def _chosen(first: bool) -> Rule:
+    """Return the rule that gives g to one alternative of select, if the condition chose this alternative."""
+
     def rule(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
         zero = _real(b, 0.0, g)
         return b.op("select", a[0], g, zero) if first else b.op("select", a[0], zero, g)
@@ -92,7 +104,7 @@ def _chosen(first: bool) -> Rule:
 
 
 def _atan2(other: int, sign: str) -> Rule:
-    """atan2(y, x): g·x/(x²+y²) and -g·y/(x²+y²)."""
+    """Return the rule for an operand of atan2(y, x): g·x/(x²+y²) for y and -g·y/(x²+y²) for x."""
 
     def rule(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
         norm = b.op("add", _square(b, a[0]), _square(b, a[1]))
@@ -103,13 +115,14 @@ def _atan2(other: int, sign: str) -> Rule:
 
 
 def _frexp(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
-    """m = x·2^-e, so m' = m/x; at zero, where m = x, 1."""
+    """Return the share of the operand of the mantissa: m = x·2^-e, so m' = m/x; at zero, where m = x, it is 1."""
     x = a[0]
     at_zero = b.op("cmp_eq", x, _real(b, 0.0, x))
     return b.op("select", at_zero, g, b.op("mul", g, b.op("div", r, x)))
 
 
 def _minus_root(b: Builder, x: Value) -> Value:
+    """Return the square root of 1 - x²."""
     return b.op("sqrt", _one_minus_square(b, x))
 
 

@@ -1,8 +1,8 @@
-"""serialise(task): a parallel task as a serial one that visits the same points in row-major order.
+"""Turn a parallel task into a serial task that visits the same points in row-major order.
 
     parallel %i in %b .. %e { body }     →     serial { bounds; for %i in %b .. %e { body } }
 
-`return` ended an iteration; it now goes on with the next one.
+A `return` ended an iteration; in the serial task it becomes a `continue` that starts the next iteration.
 """
 
 from __future__ import annotations
@@ -13,12 +13,22 @@ from ..ir.nodes import Block, Kernel, Stmt, Task
 from ..ir.walk import map_blocks, walk
 
 FRAMES = (n.For, n.While, n.Scope)
+"""Statements that `break` and `continue` count."""
 
 
 def serialise(kernel: Kernel, task: Task, because: n.Atomic, who: str = "forward mode runs") -> Task:
-    """The serial task. because, who: for the message. Raises NotDifferentiable if the task draws random numbers.
+    """Return the serial task.
 
-    Draws are numbered by iteration, so in one iteration of a serial task they would be others.
+    Draws are numbered by iteration, so in the one iteration of a serial task they would be different numbers.
+
+    Args:
+        kernel: The kernel of the task.
+        task: A parallel task.
+        because: The atomic that makes this necessary, for the message.
+        who: The subject and verb of the message.
+
+    Raises:
+        NotDifferentiable: The task draws random numbers.
     """
     draws = next((s for s in walk(task.body) if isinstance(s, n.Random)), None)
     if draws is not None:
@@ -35,7 +45,7 @@ def serialise(kernel: Kernel, task: Task, because: n.Atomic, who: str = "forward
 
 
 def _returns(block: Block, depth: int) -> Block:
-    """The block with `return` become `continue`, where `depth` frames lead to the innermost axis."""
+    """Return the block with each `return` turned into a `continue`; `depth` frames lead to the innermost axis."""
 
     def change(stmt: Stmt) -> Stmt:
         if isinstance(stmt, n.Return):

@@ -1,11 +1,11 @@
-"""Slopes: derivatives that the forward sweep makes beside the value they belong to, so that they can be saved instead.
+"""Compute slopes, which are derivatives, in the forward sweep beside their operations, so that they can be saved.
 
     v = sin(v)          %1 = get v; %2 = sin %1; %3 = cos %1; set v, %2
 
-The reverse sweep wants cos(v) of every trip and nothing else of v. Either v is saved and the cosine made of it, or the
-cosine is: as many bytes, and one operation less, which besides is cheapest beside the sine. As a value of the body
-the slope takes part in the choice of what is saved; where it is not, nothing reads it in the forward sweep, and it
-goes away there.
+The reverse sweep needs cos(v) of every trip and nothing else of v. Either v is saved and the cosine is computed from
+it, or the cosine is saved. Both take the same number of bytes, but saving the cosine needs one operation less, and a
+cosine is cheapest beside the sine. As a value of the body the slope takes part in the choice of what is saved. If it is
+not saved, nothing reads it in the forward sweep, and dead code removal drops it there.
 """
 
 from __future__ import annotations
@@ -21,17 +21,23 @@ from .activity import Activity
 from .rules import VJP, Slope
 
 Slopes = dict[tuple[Value, int], Value]
-"""The slope of an operation, by its result, with respect to the operand at a position."""
+"""For the result of an operation and the position of an operand, the slope of the operation by that operand."""
 
 
 def with_slopes(task: Task, activity: Activity, first_id: int) -> tuple[Task, Slopes, int]:
-    """The task with a slope behind every active operation whose rule has one; the next free id."""
+    """Put a slope behind every active operation whose rule has a slope.
+
+    Returns:
+        The task, its slopes, and the first id of a value that is free.
+    """
     made = _Slopes(activity, first_id)
     body = made.block(task.body)
     return (replace(task, body=body) if made.found else task), made.found, made.next_id
 
 
 class _Slopes:
+    """Add slopes to the blocks of one task."""
+
     def __init__(self, activity: Activity, first_id: int) -> None:
         self.activity = activity
         self.next_id = first_id
@@ -39,6 +45,7 @@ class _Slopes:
         self._behind: dict[Value, Block] = {}
 
     def block(self, block: Block) -> Block:
+        """Return the block with a slope behind each operation that has one."""
         out: list[Stmt] = []
         for stmt in block:
             if isinstance(stmt, n.Op):
@@ -48,7 +55,10 @@ class _Slopes:
         return tuple(out)
 
     def _after(self, stmt: n.Op) -> Block:
-        """What makes its slopes; a statement that stands at two places has the same ones at both."""
+        """Return the statements that compute the slopes of an operation.
+
+        A statement that stands at two places has the same slopes at both.
+        """
         if stmt.result not in self._behind:
             b = Builder(self.next_id)
             b.loc = stmt.loc
@@ -61,5 +71,5 @@ class _Slopes:
 
 
 def _wide(b: Builder, value: Value) -> Value:
-    """A slope has the type of the adjoint that it is multiplied with."""
+    """Convert a value to the type of the adjoint that a slope is multiplied with."""
     return b.cast(value, adjoint_type(value.type)) if value.type.is_real else value

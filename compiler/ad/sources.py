@@ -1,9 +1,11 @@
-"""How a value may be had in the reverse sweep without being saved, and what that costs.
+"""Find how a value can be had in the reverse sweep without being saved, and what that costs.
 
-free        constants, arguments, shapes; the index of an enclosing loop, which the reversed loop has again
-kept        defined outside serial loops: a register that outlives the forward sweep
-recomputed  an operation, a load not at risk, a counter, or a read of a local that finds the same again, from its
-            inputs
+    free        constants, arguments, shapes; the index of an enclosing loop, which the reversed loop has again
+    kept        values defined outside serial loops: a register that outlives the forward sweep
+    recomputed  an operation, a load not at risk, a counter, or a read of a local that finds the same again,
+                computed from its inputs
+
+Costs and prices are counted in additions.
 """
 
 from __future__ import annotations
@@ -21,18 +23,25 @@ from .policies import Policy
 from .structure import Path, Structure
 
 RECOMPUTED = (n.Op, n.Cast, n.BitCast, n.Within)
+"""Statements whose results follow from their operands."""
 FREE = (n.Const, n.Arg, n.Shape)
+"""Statements whose results can be had again at no cost."""
 LOAD = 4
 """Cost of a load, in additions."""
 PUSH, BYTE = 16, 4
-"""Price of saving a value, in additions: of a push and a pop, and of each byte of it."""
+"""Price of saving a value, in additions: PUSH for a push with its pop, and BYTE for each byte of the value."""
 
 
 class Sources:
-    """Lookups over one task.
+    """Represent the ways in which the values of one task can be had without being saved.
 
-    at_risk: results of loads whose memory may be overwritten after them. repeated: reads of locals that are taken to
-    find the same at each of their readers, see `elements`.
+    Attributes:
+        structure: The structure of the task.
+        at_risk: Results of loads whose memory may be overwritten after the load.
+        policy: The choices that a plan may make.
+        elements: The reads and writes of locals.
+        repeated: Results of reads of locals that are taken to find the same at each of their readers, see `elements`.
+        counters: The counters of the task.
     """
 
     def __init__(self, structure: Structure, at_risk: set[Value], policy: Policy) -> None:
@@ -44,53 +53,57 @@ class Sources:
         self.counters = find_counters(structure) if policy.recompute else {}
 
     def is_free(self, value: Value) -> bool:
+        """Return True if the value costs nothing in the reverse sweep."""
         return isinstance(self.structure.made.get(value), FREE) or self.structure.is_index(value)
 
     def is_kept(self, value: Value) -> bool:
+        """Return True if the value is defined outside serial loops, so that a register keeps it."""
         return self.structure.depth(self.structure.homes[value]) == 0
 
     def is_recomputable(self, value: Value) -> bool:
-        """Whether it can be made again from its inputs."""
+        """Return True if the value can be computed again from its inputs."""
         stmt = self.structure.made[value]
         safe_load = isinstance(stmt, n.Load) and value not in self.at_risk
         again = isinstance(stmt, RECOMPUTED) or safe_load or value in self.elements.lasting or value in self.counters
         return value in self.repeated or self.policy.recompute and again
 
     def inputs(self, value: Value) -> tuple[Value, ...]:
-        """What it is made again from."""
+        """Return the values from which a value is computed again."""
         counter = self.counters.get(value)
         return counter.inputs(self.structure) if counter else operands(self.structure.made[value])
 
     # -- costs, in additions --------------------------------------------------------------------------------------
 
     def cost(self, value: Value) -> int:
-        """Of making it again, once for each execution of its block."""
+        """Return the cost of recomputing a value once for each execution of its block, in additions."""
         stmt = self.structure.made[value]
         own = OPS[stmt.op].cost if isinstance(stmt, n.Op) else LOAD if isinstance(stmt, n.Load) else 1
         return own * self._weight(value)
 
     def price(self, value: Value) -> int:
-        """Of saving it."""
+        """Return the price of saving a value, in additions."""
         return price(value.type) * self._weight(value)
 
     def _weight(self, value: Value) -> int:
+        """Return the weight of the block that defines the value."""
         return weight(self.structure, self.structure.homes[value])
 
     def price_of_restoring(self, places: Collection[Place]) -> int:
-        """Of saving what each of these writes to local arrays replaces."""
+        """Return the price of saving what each of these writes to local arrays replaces, in additions."""
         return sum(self._price_of_element(path, position) for path, position in places)
 
     def _price_of_element(self, path: Path, position: int) -> int:
+        """Return the price of saving what one write to a local array replaces."""
         stmt = self.structure.blocks[path][position]
         assert isinstance(stmt, n.SetElement)
         return price(stmt.value.type) * weight(self.structure, path)
 
 
 def price(dtype: Scalar) -> int:
-    """Of one push and pop."""
+    """Return the price of one push and pop of a value of this type, in additions."""
     return int(PUSH + BYTE * (0.25 if dtype.is_bool else dtype.bits / 8))
 
 
 def weight(structure: Structure, path: Path) -> int:
-    """How often a block is taken to run: loops eight times."""
+    """Return how often a block is assumed to run: each of up to six loops around it counts eight times."""
     return 1 << 3 * min(structure.depth(path), 6)

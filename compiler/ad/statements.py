@@ -1,7 +1,7 @@
-"""REVERSE: the adjoint of each statement, one handler a class.
+"""Define REVERSE, the table of the adjoints of all statements, with one handler for each class.
 
-Each emits the reverse of one statement, its primals through `primal`, its adjoints through `take` and `add`, so that no
-handler knows how a value is kept.
+A handler emits the reverse of one statement. It gets primals through `primal` and adjoints through `take` and `add`, so
+that no handler knows how a value is kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .reverse import TaskReverser
 
 Handler = Callable[["TaskReverser", Any, Path, int], None]
-"""(reverser, statement, its block, its position)."""
+"""A handler is a function (reverser, statement, its block, its position in the block)."""
 
 UNREACHED = "removed before reverse mode, or refused by it"
 REVERSE: Table[type[Stmt], Handler] = Table(
@@ -48,10 +48,12 @@ REVERSE: Table[type[Stmt], Handler] = Table(
         for cls in (n.Const, n.Arg, n.Shape, n.BitCast, n.Within, n.Random, n.Assert, n.Print, n.LocalArray)
     },
 )
+"""For each class of statements, its handler, or the reason why there is none."""
 
 
 @REVERSE.row(n.Op)
 def _op(r: TaskReverser, stmt: n.Op, path: Path, position: int) -> None:
+    """Add the share of each active operand, by its slope or by its rule."""
     adjoint = r.take(stmt.result)
     if adjoint is None:
         return
@@ -68,17 +70,19 @@ def _op(r: TaskReverser, stmt: n.Op, path: Path, position: int) -> None:
 
 
 def _wide(r: TaskReverser, primal: Value) -> Value:
-    """What a rule reads, in the type of the adjoint that it is multiplied with."""
+    """Convert what a rule reads to the type of the adjoint that it is multiplied with."""
     return r.b.cast(primal, adjoint_type(primal.type)) if primal.type.is_real else primal
 
 
 @REVERSE.row(n.Cast)
 def _cast(r: TaskReverser, stmt: n.Cast, path: Path, position: int) -> None:
+    """Add the adjoint of the result to the operand."""
     r.add(stmt.arg, r.take(stmt.result))
 
 
 @REVERSE.row(n.Get)
 def _get(r: TaskReverser, stmt: n.Get, path: Path, position: int) -> None:
+    """Add the adjoint of the result to that of the local."""
     adjoint = r.take(stmt.result)
     if adjoint is not None:
         r.add_local(stmt.var, adjoint)
@@ -86,18 +90,23 @@ def _get(r: TaskReverser, stmt: n.Get, path: Path, position: int) -> None:
 
 @REVERSE.row(n.Set)
 def _set(r: TaskReverser, stmt: n.Set, path: Path, position: int) -> None:
+    """Take the adjoint of the local and add it to that of the value."""
     r.add(stmt.value, r.take_local(stmt.var, stmt.value.type))
 
 
 @REVERSE.row(n.Local)
 def _local(r: TaskReverser, stmt: n.Local, path: Path, position: int) -> None:
-    """On an adstack the declaration pushed a zero, if anything could find it. A register ends here."""
+    """Pop the zero that the declaration pushed to an adstack, if something could read it.
+
+    The adjoint of a local without an adstack just ends here.
+    """
     if stmt.var in r.stack_locals and not is_set_at_once(r.structure.blocks[path], position, stmt.var):
         r.b.pop(stack_name(r.prefix, stmt.var))
 
 
 @REVERSE.row(n.GetElement)
 def _get_element(r: TaskReverser, stmt: n.GetElement, path: Path, position: int) -> None:
+    """Add the adjoint of the result to that of the element."""
     adjoint = r.take(stmt.result)
     if adjoint is not None:
         r.add_element_of_local(stmt.var, r.primal(stmt.index), adjoint)
@@ -105,7 +114,7 @@ def _get_element(r: TaskReverser, stmt: n.GetElement, path: Path, position: int)
 
 @REVERSE.row(n.SetElement)
 def _set_element(r: TaskReverser, stmt: n.SetElement, path: Path, position: int) -> None:
-    """Put back what it replaced; then take, zero, add, as for a store."""
+    """Put back what the write replaced. Then take the adjoint of the element, zero it and add it, as for a store."""
     index = r.primal(stmt.index)
     if (path, position) in r.plan.restored:
         stack = overwritten_stack(r.prefix, path, position)
@@ -120,6 +129,7 @@ def _set_element(r: TaskReverser, stmt: n.SetElement, path: Path, position: int)
 
 @REVERSE.row(n.Load)
 def _load(r: TaskReverser, stmt: n.Load, path: Path, position: int) -> None:
+    """Add the adjoint of the result to that of the element, if the array has a gradient."""
     adjoint = r.take(stmt.result)
     if adjoint is not None and stmt.array in r.activity.arrays:
         r.add_element(stmt.array, r.primals(stmt.indices), adjoint)
@@ -127,7 +137,10 @@ def _load(r: TaskReverser, stmt: n.Load, path: Path, position: int) -> None:
 
 @REVERSE.row(n.Store)
 def _store(r: TaskReverser, stmt: n.Store, path: Path, position: int) -> None:
-    """Take, zero, add: the content before the store has no influence on what follows."""
+    """Take the adjoint of the element, zero it and add it to the adjoint of the value.
+
+    The content before the store does not influence what follows, so its adjoint is zero.
+    """
     indices, grad, kept = r.primals(stmt.indices), f"{stmt.array}.grad", adjoint_type(stmt.value.type)
     if stmt.value in r.activity.values:
         r.add(stmt.value, r.b.load(grad, indices, kept))
@@ -136,7 +149,11 @@ def _store(r: TaskReverser, stmt: n.Store, path: Path, position: int) -> None:
 
 @REVERSE.row(n.Atomic)
 def _atomic(r: TaskReverser, stmt: n.Atomic, path: Path, position: int) -> None:
-    """add: the share of the value is the adjoint. min, max: whoever holds the final value takes the adjoint, once."""
+    """Give the adjoint of the element to the value of an atomic add, min or max.
+
+    The share of a value added is the adjoint. Of min and max, the iteration that holds the final value takes the
+    adjoint, once.
+    """
     indices, grad, kept = r.primals(stmt.indices), f"{stmt.array}.grad", adjoint_type(stmt.value.type)
     if stmt.op == "add":
         r.add(stmt.value, r.b.load(grad, indices, kept))
@@ -147,6 +164,7 @@ def _atomic(r: TaskReverser, stmt: n.Atomic, path: Path, position: int) -> None:
     share = f"{r.prefix}.won{r.b.next_id}"
     r.b.local(share, kept)
     with r.b.block() as then:
+        # The exchange leaves zero, so of several iterations with the final value only the first one gets the adjoint.
         r.b.set(share, r.b.atomic("exchange", grad, indices, r.b.const(0.0, kept)))
     r.b.if_(won, then)
     r.add(stmt.value, r.b.get(share, kept))
@@ -154,6 +172,7 @@ def _atomic(r: TaskReverser, stmt: n.Atomic, path: Path, position: int) -> None:
 
 @REVERSE.row(n.If)
 def _if(r: TaskReverser, stmt: n.If, path: Path, position: int) -> None:
+    """Emit a branch on the same condition with the reverses of both blocks."""
     cond = r.primal(stmt.cond)
     with r.b.block() as then:
         r.reverse_block((*path, (position, "then")), stmt.then)
@@ -165,7 +184,10 @@ def _if(r: TaskReverser, stmt: n.If, path: Path, position: int) -> None:
 
 @REVERSE.row(n.For)
 def _for(r: TaskReverser, stmt: n.For, path: Path, position: int) -> None:
-    """The same indices, last to first: b .. e, or, if the loop may stop early, first + k·step for k in 0 .. trips."""
+    """Visit the same indices, last to first.
+
+    A loop that may stop early visits first + k * step for k in 0 .. trips.
+    """
     begin, inner = r.primal(stmt.begin), (*path, (position, "body"))
     if not (stmt.stop and stmt.trips):
         end, back, index = r.primal(stmt.end), not stmt.descending, r.b.fresh(begin.type)
@@ -174,12 +196,13 @@ def _for(r: TaskReverser, stmt: n.For, path: Path, position: int) -> None:
         r.b.emit(n.For(index, begin, end, tuple(body), step=stmt.step, descending=back, loc=stmt.loc))
         return
     first, step = (_last_index(r, stmt), -stmt.step) if stmt.descending else (begin, stmt.step)
+    # The end would lie beyond the last index, and perhaps beyond the range of its type, so k is counted instead.
     trips, k = r.primal(stmt.trips), r.b.fresh(stmt.trips.type)
     zero = r.b.const(0, trips.type)
     r.iterations[inner] = k
     with r.b.block() as body:
         index = r.b.cast(k, begin.type)
-        if step != 1:  # the end would be beyond the last index, and might be beyond its type
+        if step != 1:
             index = r.b.op("mul", index, r.b.const(step, begin.type))
         index = r.b.op("add", first, index)
         r.reverse_block(inner, stmt.body, {stmt.index: index})
@@ -187,7 +210,8 @@ def _for(r: TaskReverser, stmt: n.For, path: Path, position: int) -> None:
 
 
 def _last_index(r: TaskReverser, stmt: n.For) -> Value:
-    """begin + ((|end - begin| - 1) // |step|)·step, where a descending loop starts; the span may need 64 bits."""
+    """Return begin + ((|end - begin| - 1) // |step|) * step, where a descending loop starts."""
+    # The span of a loop may need 64 bits.
     begin, end = (r.b.cast(r.primal(v), i64) for v in (stmt.begin, stmt.end))
     span = r.b.op("sub", end, begin) if stmt.step > 0 else r.b.op("sub", begin, end)
     steps = r.b.op("floordiv", r.b.op("sub", span, r.b.const(1, i64)), r.b.const(abs(stmt.step), i64))
@@ -197,7 +221,7 @@ def _last_index(r: TaskReverser, stmt: n.For) -> Value:
 
 @REVERSE.row(n.While)
 def _while(r: TaskReverser, stmt: n.While, path: Path, position: int) -> None:
-    """As often as the body ran; the index is the number of the iteration. The condition block has no derivative."""
+    """Repeat the reverse of the body as often as the body ran. The condition block has no derivative."""
     assert stmt.trips is not None
     trips = r.primal(stmt.trips)
     zero, index, inner = r.b.const(0, trips.type), r.b.fresh(trips.type), (*path, (position, "body"))

@@ -1,7 +1,7 @@
-"""Where everything is: the block of each statement of a task, and what encloses it.
+"""Find for each statement of a task the block that holds it, and what encloses that block.
 
-A block is named by its path from the task's body: pairs (position of the holding statement, field), so that shared
-nodes at two places are two occurrences.
+A block is named by its path from the body of the task: pairs (position of the holding statement, field). So a node that
+stands at two places has two occurrences.
 """
 
 from __future__ import annotations
@@ -14,12 +14,18 @@ from ..ir.nodes import ROLES, Block, Stmt, Task, Value
 from ..ir.walk import NESTED, RESULTS, walk
 
 Path = tuple[tuple[int, str], ...]
-"""A block; () is the body of the task."""
+"""A path names a block; () is the body of the task."""
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """One statement at one place."""
+    """Represent one statement at one place.
+
+    Attributes:
+        path: The block that holds the statement.
+        position: The position of the statement in the block.
+        stmt: The statement.
+    """
 
     path: Path
     position: int
@@ -27,7 +33,16 @@ class Occurrence:
 
 
 class Structure:
-    """Lookups over one task of stage structured. slopes: of its operations, where they are values of the body."""
+    """Represent the blocks and values of one task of stage structured.
+
+    Attributes:
+        task: The task.
+        slopes: The slopes of its operations that are values of the body.
+        blocks: The content of each block.
+        homes: The block that defines each value.
+        made: The statement that defines each value.
+        declared: The block that declares each local.
+    """
 
     def __init__(self, task: Task, slopes: Mapping[tuple[Value, int], Value] | None = None) -> None:
         self.task = task
@@ -39,6 +54,7 @@ class Structure:
         self._enter(task.body, ())
 
     def _enter(self, block: Block, path: Path) -> None:
+        """Enter a block and all blocks inside it."""
         self.blocks[path] = block
         for position, stmt in enumerate(block):
             for value in RESULTS[type(stmt)](stmt):
@@ -53,11 +69,11 @@ class Structure:
                     self._enter(inner, (*path, (position, name)))
 
     def holder(self, path: Path) -> Stmt:
-        """The statement that holds a block other than the task's body."""
+        """Return the statement that holds a block. The block must not be the body of the task."""
         return self.blocks[path[:-1]][path[-1][0]]
 
     def loops(self, path: Path) -> list[tuple[Path, n.For | n.While]]:
-        """Serial loops around a block, outermost first, each with the path of its body."""
+        """Return the serial loops around a block, outermost first, each with the path of its body."""
         found = []
         for length in range(1, len(path) + 1):
             holder = self.holder(path[:length])
@@ -66,23 +82,23 @@ class Structure:
         return found
 
     def depth(self, path: Path) -> int:
-        """Number of serial loops around a block."""
+        """Return the number of serial loops around a block."""
         return len(self.loops(path))
 
     def is_index(self, value: Value) -> bool:
-        """Whether the value is the index of a serial loop."""
+        """Return True if the value is the index of a serial loop."""
         stmt = self.made.get(value)
         return isinstance(stmt, n.For) and stmt.index == value
 
     def occurrences(self) -> Iterator[Occurrence]:
-        """Every statement of the body with its place, outer before inner."""
+        """Yield every statement of the body with its place, outer blocks before inner ones."""
         for path, block in self.blocks.items():
             for position, stmt in enumerate(block):
                 yield Occurrence(path, position, stmt)
 
 
 def is_set_at_once(block: Block, position: int, var: str) -> bool:
-    """Whether a local declared at this position of a block is set there before anything reads it."""
+    """Return True if a local declared at this position of a block is set in the block before anything reads it."""
     for stmt in block[position + 1 :]:
         if isinstance(stmt, (n.Get, n.Set)) and stmt.var == var:
             return isinstance(stmt, n.Set)
@@ -92,7 +108,7 @@ def is_set_at_once(block: Block, position: int, var: str) -> bool:
 
 
 def inner_blocks(stmt: Stmt) -> Iterator[tuple[str, Block]]:
-    """Field name and content of each nested block."""
+    """Yield the field name and the content of each nested block."""
     if type(stmt) in NESTED:
         for name, role in ROLES[type(stmt)]:
             if role == "block":
@@ -100,7 +116,7 @@ def inner_blocks(stmt: Stmt) -> Iterator[tuple[str, Block]]:
 
 
 def common_block(a: Path, b: Path) -> Path:
-    """The innermost block that holds both."""
+    """Return the innermost block that holds both blocks."""
     length = 0
     while length < min(len(a), len(b)) and a[length] == b[length]:
         length += 1
@@ -108,7 +124,7 @@ def common_block(a: Path, b: Path) -> Path:
 
 
 def comes_after(later: Occurrence, earlier: Occurrence, structure: Structure) -> bool:
-    """Whether `later` may run after `earlier` in one pass over their common block."""
+    """Return True if `later` may run after `earlier` in one pass over their common block."""
     common = common_block(later.path, earlier.path)
     a, b = later.path[len(common) :], earlier.path[len(common) :]
     place_a = a[0][0] if a else later.position
@@ -117,4 +133,5 @@ def comes_after(later: Occurrence, earlier: Occurrence, structure: Structure) ->
         return place_a > place_b
     if a and b and isinstance(structure.blocks[common][place_a], n.If):
         return False
+    # Both stand in the same statement of the common block, in different blocks of it, such as condition and body.
     return bool(a) and bool(b)

@@ -1,20 +1,21 @@
-"""tangent(kernel, carriers): forward mode. Beside every real value its derivative along one direction.
+"""Make tangent kernels: forward mode computes beside every real value its derivative along one direction.
 
     %2 = mul %0, %1            →    %2 = mul %0, %1;  %2' = %0'·%1 + %1'·%0
     store y[i], %2                  store y[i], %2;   store y.dual[i], %2'
 
-The rules are those of reverse mode: a row of VJP is linear in `g` and acts on one element, so the share it gives for
-the operand k, taken at g = the tangent of operand k, is that operand's part of the tangent of the result. Control flow
-is kept as it is: tangents follow values through locals, local arrays and memory by twins named `x.dual`.
+The rules are those of reverse mode. A row of VJP is linear in `g` and acts on one element. So the share that it gives
+for operand k, taken at g = the tangent of operand k, is the part of this operand in the tangent of the result. Control
+flow is kept as it is. Tangents follow values through locals, local arrays and memory by twins named `x.dual`.
 
-An atomic whose derivative needs primal and tangent to change as one (min, max, mul, exchange, or add if what it
-returned is used) is right only if iterations run one after another; a parallel task with such an atomic on elements
-that iterations share becomes a serial one.
+Some atomics must change primal and tangent in one step: min, max, mul, exchange, and add if its result is used. They
+are right only if iterations run one after another. So a parallel task with such an atomic on elements that iterations
+share becomes a serial task.
 
-The kernel may be a gradient: then this is forward over reverse, and `x.grad.dual` the second derivative. A twin of each
-adstack, `s.dual`, is pushed and popped with it, so depths are what they were. The exchange with 0 that hands an adjoint
-to the winner of an extreme may take adjoint and tangent in two steps: only iterations that tie can take one each, and
-where the derivative exists these have one derivative, to which what they took is the factor.
+The kernel may be a gradient. Then this is forward over reverse, and `x.grad.dual` is the second derivative. A twin of
+each adstack, `s.dual`, is pushed and popped with the adstack, so depths do not change. The exchange with 0 that hands
+an adjoint to the winner of an extreme may take adjoint and tangent in two steps. Only iterations that tie can take one
+of the two each. Where the derivative exists, these iterations have the same derivative, which multiplies what they
+took, so the sum is right.
 """
 
 from __future__ import annotations
@@ -38,11 +39,16 @@ DUAL, GRAD = ".dual", ".grad"
 
 
 def tangent(kernel: Kernel, carriers: Iterable[str], gradient: bool = False) -> Kernel:
-    """The kernel with tangents: stage tasks to stage tasks, or adjoint to adjoint.
+    """Return the tangent kernel of a kernel: stage tasks to stage tasks, or adjoint to adjoint.
 
-    carriers: array parameters of real type that have a tangent array, which becomes the parameter `x.dual`; a
-    derivative ends where it is stored to another array. gradient: reverse mode made the kernel. Raises
-    NotDifferentiable, located.
+    Args:
+        kernel: The kernel.
+        carriers: Real array parameters x that have a tangent array, which becomes the parameter `x.dual`. A derivative
+        ends at a store to any other array.
+        gradient: True if reverse mode made the kernel.
+
+    Raises:
+        NotDifferentiable: The kernel uses `x.dual` itself, or a loop that must be serial draws random numbers.
     """
     sweep = TangentSweep(kernel, frozenset(carriers), gradient)
     tasks = tuple(sweep.task(task) for task in kernel.tasks)
@@ -59,9 +65,10 @@ def tangent(kernel: Kernel, carriers: Iterable[str], gradient: bool = False) -> 
 
 
 def _refuse_clashes(kernel: Kernel, duals: tuple[Param, ...]) -> None:
-    """A kernel that handles x.dual itself cannot also have it updated by its own tangents.
+    """Refuse a kernel that uses `x.dual` itself, because its tangents would update `x.dual` too.
 
-    Nor has an adjoint a tangent that is no parameter, but means `x.grad` of a parameter x, as adjoint kernels may.
+    Refuse also an access to `x.grad` that is no parameter but means the adjoint of a parameter x, as adjoint kernels
+    may: this array has no tangent.
     """
     known = kernel.array_types()
     own = {p.name for p in kernel.params} & {p.name for p in duals}
@@ -82,11 +89,20 @@ def _refuse_clashes(kernel: Kernel, duals: tuple[Param, ...]) -> None:
 
 
 class TangentSweep:
-    """Rewrites the bodies of one kernel.
+    """Rewrite the bodies of one kernel with tangents.
 
-    carriers: arrays with a tangent; arrays: those and the temporaries that carry one. locals: scalars and local arrays
-    with a twin; stacks: adstacks with one. tangents: of the values made so far that have one; others are constant along
-    every direction.
+    Attributes:
+        kernel: The kernel.
+        gradient: True if reverse mode made the kernel.
+        carriers: Array parameters with a tangent.
+        varied: Everything that depends on the carriers.
+        arrays: The carriers, and the temporaries that carry a tangent.
+        locals: Locals and local arrays with a twin.
+        stacks: Adstacks with a twin.
+        used: Values that some statement reads.
+        suffix: Text that the names of twins of locals and adstacks end with.
+        b: The builder of the bodies.
+        tangents: The tangents of the values made so far; a value without one is constant along every direction.
     """
 
     def __init__(self, kernel: Kernel, carriers: frozenset[str], gradient: bool) -> None:
@@ -103,7 +119,7 @@ class TangentSweep:
         self.tangents: dict[Value, Value] = {}
 
     def task(self, task: Task) -> Task:
-        """A task with tangents; a serial one where iterations must not interleave."""
+        """Return a task with tangents, as a serial task if its iterations must not interleave."""
         shared = self.arrays - own_arrays(task)
         coupled = [s for s in walk_task(task) if isinstance(s, n.Atomic) and s.array in shared and self.couples(s)]
         if coupled and task.is_parallel:
@@ -111,15 +127,18 @@ class TangentSweep:
         return replace(task, body=self.block(task.body))
 
     def couples(self, stmt: n.Atomic) -> bool:
-        """Whether primal and tangent of the element must change as one."""
+        """Return True if primal and tangent of the element must change in one step."""
         return not self.hands_out(stmt) and (stmt.op != "add" or stmt.result in self.used)
 
     def hands_out(self, stmt: n.Atomic) -> bool:
-        """Whether this takes the adjoint of an element for the winner of an extreme, as gradients alone do."""
+        """Return True if the atomic takes the adjoint of an element for the winner of an extreme.
+
+        Only gradients contain such an exchange.
+        """
         return self.gradient and stmt.op == "exchange" and stmt.array.endswith(GRAD) and stmt.value not in self.varied
 
     def block(self, block: Block) -> Block:
-        """The statements of a block with those of their tangents."""
+        """Return the statements of a block with those of their tangents."""
         with self.b.block() as made:
             for stmt in block:
                 self.b.loc = stmt.loc
@@ -127,24 +146,24 @@ class TangentSweep:
         return tuple(made)
 
     def twin(self, var: str) -> str | None:
-        """The local that holds the tangent of a local; None if it has none."""
+        """Return the local that holds the tangent of a local; None if it has no tangent."""
         return var + self.suffix if var in self.locals else None
 
     def twin_stack(self, stack: str) -> str | None:
-        """The adstack that holds the tangents of an adstack; None if it has none."""
+        """Return the adstack that holds the tangents of an adstack; None if it has no tangents."""
         return stack + self.suffix if stack in self.stacks else None
 
     def dual(self, array: str) -> str | None:
-        """The tangent of an array or temporary; None if it carries none."""
+        """Return the array that holds the tangent of an array or temporary; None if it has no tangent."""
         return array + DUAL if array in self.arrays else None
 
     def of(self, value: Value) -> Value:
-        """The tangent of a value, zero if it has none."""
+        """Return the tangent of a value, which is a zero if the value has no tangent."""
         found = self.tangents.get(value)
         return self.b.const(0.0, value.type) if found is None else found
 
     def along(self, op: str, args: tuple[Value, ...], result: Value) -> Value | None:
-        """The tangent of an operation's result, from its rows of VJP; None if no operand contributes."""
+        """Return the tangent of an operation's result from its rows of VJP; None if no operand contributes."""
         total: Value | None = None
         for operand, rule in zip(args, VJP[op]):
             direction = self.tangents.get(operand)
@@ -155,7 +174,7 @@ class TangentSweep:
 
 
 def _suffix(kernel: Kernel) -> str:
-    """What names of twins end with: no local and no adstack of the kernel ends so."""
+    """Return the text that names of twins end with. No local and no adstack of the kernel ends with it."""
     names = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
     names |= {s.stack for s in walk_kernel(kernel) if isinstance(s, n.StackAlloca)}
     suffix = DUAL

@@ -1,6 +1,6 @@
-"""TANGENT: forward mode of each statement, one handler a class.
+"""Define TANGENT, the table of forward mode for all statements, with one handler for each class.
 
-Each emits the statement itself and, after it, what its tangent needs; primals are read as they are at that place.
+A handler emits the statement itself and then what its tangent needs. Primals are read as they are at that place.
 """
 
 from __future__ import annotations
@@ -18,23 +18,27 @@ if TYPE_CHECKING:
     from .tangent import TangentSweep
 
 Handler = Callable[["TangentSweep", Any], None]
+"""A handler is a function (sweep, statement)."""
 
 TANGENT: Table[type[Stmt], Handler] = Table("tangent", n.STATEMENTS.values())
+"""For each class of statements, its handler."""
 
 
 @TANGENT.row(n.Const, n.Arg, n.Shape, n.BitCast, n.Within, n.Random, n.Break, n.Continue, n.Return, n.Assert, n.Print)
 def _constant(s: TangentSweep, stmt: Stmt) -> None:
-    """No tangent: constants, bits, draws; jumps and effects that look at primals alone."""
+    """Emit a statement without a tangent: a constant, bits, a draw, or a jump or effect that looks at primals only."""
     s.b.emit(stmt)
 
 
 @TANGENT.row(n.If, n.For, n.While, n.Scope)
 def _nested(s: TangentSweep, stmt: Stmt) -> None:
+    """Emit the statement with tangents in its blocks; its control flow does not change."""
     s.b.emit(map_blocks(stmt, s.block))
 
 
 @TANGENT.row(n.Op)
 def _op(s: TangentSweep, stmt: n.Op) -> None:
+    """Emit the operation and the tangent of its result."""
     s.b.emit(stmt)
     made = s.along(stmt.op, stmt.args, stmt.result) if stmt.result.type.is_real else None
     if made is not None:
@@ -43,6 +47,7 @@ def _op(s: TangentSweep, stmt: n.Op) -> None:
 
 @TANGENT.row(n.Cast)
 def _cast(s: TangentSweep, stmt: n.Cast) -> None:
+    """Emit the cast, and a cast of the tangent between real types."""
     s.b.emit(stmt)
     given = s.tangents.get(stmt.arg)
     if given is not None and stmt.result.type.is_real:
@@ -54,6 +59,7 @@ def _cast(s: TangentSweep, stmt: n.Cast) -> None:
 
 @TANGENT.row(n.Local, n.LocalArray)
 def _local(s: TangentSweep, stmt: n.Local | n.LocalArray) -> None:
+    """Emit the declaration, and that of the twin."""
     s.b.emit(stmt)
     twin = s.twin(stmt.var)
     if twin is not None:
@@ -62,6 +68,7 @@ def _local(s: TangentSweep, stmt: n.Local | n.LocalArray) -> None:
 
 @TANGENT.row(n.Get, n.GetElement)
 def _get(s: TangentSweep, stmt: n.Get | n.GetElement) -> None:
+    """Emit the read, and the same read of the twin."""
     s.b.emit(stmt)
     twin = s.twin(stmt.var)
     if twin is not None:
@@ -71,6 +78,7 @@ def _get(s: TangentSweep, stmt: n.Get | n.GetElement) -> None:
 
 @TANGENT.row(n.Set, n.SetElement)
 def _set(s: TangentSweep, stmt: n.Set | n.SetElement) -> None:
+    """Emit the write, and the write of the tangent to the twin."""
     s.b.emit(stmt)
     twin = s.twin(stmt.var)
     if twin is not None:
@@ -82,6 +90,7 @@ def _set(s: TangentSweep, stmt: n.Set | n.SetElement) -> None:
 
 @TANGENT.row(n.StackAlloca, n.StackPop)
 def _stack(s: TangentSweep, stmt: n.StackAlloca | n.StackPop) -> None:
+    """Emit the statement, and the same for the twin."""
     s.b.emit(stmt)
     twin = s.twin_stack(stmt.stack)
     if twin is not None:
@@ -90,7 +99,10 @@ def _stack(s: TangentSweep, stmt: n.StackAlloca | n.StackPop) -> None:
 
 @TANGENT.row(n.StackPush, n.StackAccumulate)
 def _onto_stack(s: TangentSweep, stmt: n.StackPush | n.StackAccumulate) -> None:
-    """A slot of the twin holds the tangents of primal and adjoint, so both stacks have one depth at any time."""
+    """Emit the push or accumulation, and the same with the tangent for the twin.
+
+    A slot of the twin holds the tangents of primal and adjoint, so both adstacks have the same depth at any time.
+    """
     s.b.emit(stmt)
     twin = s.twin_stack(stmt.stack)
     if twin is not None:
@@ -99,6 +111,7 @@ def _onto_stack(s: TangentSweep, stmt: n.StackPush | n.StackAccumulate) -> None:
 
 @TANGENT.row(n.StackTop, n.StackTopAdjoint)
 def _top(s: TangentSweep, stmt: n.StackTop | n.StackTopAdjoint) -> None:
+    """Emit the read, and the same read of the twin if the result depends on a carrier."""
     s.b.emit(stmt)
     twin = s.twin_stack(stmt.stack)
     if twin is not None and stmt.result in s.varied:
@@ -111,6 +124,7 @@ def _top(s: TangentSweep, stmt: n.StackTop | n.StackTopAdjoint) -> None:
 
 @TANGENT.row(n.Load)
 def _load(s: TangentSweep, stmt: n.Load) -> None:
+    """Emit the load, and the load of the tangent."""
     s.b.emit(stmt)
     dual = s.dual(stmt.array)
     if dual is not None:
@@ -119,6 +133,7 @@ def _load(s: TangentSweep, stmt: n.Load) -> None:
 
 @TANGENT.row(n.Store)
 def _store(s: TangentSweep, stmt: n.Store) -> None:
+    """Emit the store, and the store of the tangent: overwriting an element replaces its tangent too."""
     s.b.emit(stmt)
     dual = s.dual(stmt.array)
     if dual is not None:
@@ -127,7 +142,11 @@ def _store(s: TangentSweep, stmt: n.Store) -> None:
 
 @TANGENT.row(n.Atomic)
 def _atomic(s: TangentSweep, stmt: n.Atomic) -> None:
-    """add adds tangents. Others change primal and tangent as one, which `TangentSweep.task` has made safe."""
+    """Emit an atomic and the update of its tangent.
+
+    An atomic add adds the tangent. Others change primal and tangent in one step, which `TangentSweep.task` has made
+    safe.
+    """
     dual = s.dual(stmt.array)
     if dual is None:
         s.b.emit(stmt)
@@ -143,7 +162,7 @@ def _atomic(s: TangentSweep, stmt: n.Atomic) -> None:
 
 
 def _read_modify_write(s: TangentSweep, stmt: n.Atomic, dual: str) -> None:
-    """The element becomes op(old, value), so its tangent becomes that of the operation; at a tie the new value wins."""
+    """Emit an atomic with the tangent of op(old, value); at a tie of an extreme the new value wins."""
     old = s.b.load(dual, stmt.indices, stmt.value.type)
     s.b.emit(stmt)
     s.tangents[stmt.result] = old

@@ -1,1 +1,1 @@
-"""Sizing: what is known of adstacks and memory before a launch."""
+"""This package finds, before a launch, how deep adstacks get and which memory the launch touches."""

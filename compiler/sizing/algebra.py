@@ -1,7 +1,7 @@
-"""Constructors of size expressions that simplify: sums are linear forms, what is decided is left out.
+"""Construct size expressions in a simple form: sums are linear forms, and what is decided already is left out.
 
-Invariant: the value is that of the plain node in every state in which that one has a value, and no element is read that
-it does not read.
+Invariant: the value of a simplified expression equals the value of the plain node in every state in which the plain
+node has a value, and the simplified expression reads no element that the plain node does not read.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable
 from .expressions import FALSE, INFINITY, OVER, TRUE, ZERO, Expr, Number, assume, const, node, read, variable_of
 
 Terms = dict[Expr, int]
+"""The factor of each term of a sum."""
 
 
 def value_of(expr: Expr) -> int | None:
-    """The integer that the expression is, None if it is not one."""
+    """Return the integer that the expression always is, or None."""
     return int(expr.low) if expr.low == expr.high and expr.kind == "const" else None
 
 
 def _times(a: Number, b: Number) -> Number:
+    """Return a product of bounds, in which 0 times infinity is 0."""
     return 0 if a == 0 or b == 0 else a * b
 
 
@@ -26,7 +28,7 @@ def _times(a: Number, b: Number) -> Number:
 
 
 def linear(expr: Expr) -> tuple[int, Terms]:
-    """Constant and factors of the terms of an expression as a sum."""
+    """Return the constant of an expression that is seen as a sum, and the factor of each of its terms."""
     known = value_of(expr)
     if known is not None:
         return known, {}
@@ -37,7 +39,7 @@ def linear(expr: Expr) -> tuple[int, Terms]:
 
 
 def from_linear(constant: int, terms: Terms) -> Expr:
-    """The sum of a constant and of terms with factors."""
+    """Return the sum of a constant and of terms with factors."""
     left = sorted(((t, f) for t, f in terms.items() if f), key=lambda tf: tf[0].key)
     if not left:
         return const(constant)
@@ -48,7 +50,7 @@ def from_linear(constant: int, terms: Terms) -> Expr:
 
 
 def _ends(constant: int, terms: Iterable[tuple[Expr, int]]) -> tuple[Number, Number]:
-    """Bounds of a sum."""
+    """Return the bounds of a sum."""
     low: Number = constant
     high: Number = constant
     for term, factor in terms:
@@ -58,7 +60,7 @@ def _ends(constant: int, terms: Iterable[tuple[Expr, int]]) -> tuple[Number, Num
 
 
 def add(*parts: Expr) -> Expr:
-    """The sum."""
+    """Return the sum of the parts."""
     constant, terms = 0, Terms()
     for part in parts:
         more, found = linear(part)
@@ -69,7 +71,7 @@ def add(*parts: Expr) -> Expr:
 
 
 def scale(expr: Expr, factor: int) -> Expr:
-    """A multiple."""
+    """Return the expression times an integer."""
     if factor == 1:
         return expr
     constant, terms = linear(expr)
@@ -78,12 +80,12 @@ def scale(expr: Expr, factor: int) -> Expr:
 
 
 def sub(a: Expr, b: Expr) -> Expr:
-    """The difference."""
+    """Return the difference a - b."""
     return add(a, scale(b, -1))
 
 
 def mul(a: Expr, b: Expr) -> Expr:
-    """The product."""
+    """Return the product."""
     for known, other in ((value_of(a), b), (value_of(b), a)):
         if known is not None:
             return scale(other, known)
@@ -93,11 +95,13 @@ def mul(a: Expr, b: Expr) -> Expr:
         ends = [_times(x, y) for x in (low, high) for y in (factor.low, factor.high)]
         low, high = min(ends), max(ends)
     if len(factors) == 2 and factors[0] == factors[1]:
+        # A square is not negative.
         low = max(low, 0)
     return node("product", tuple(factors), (), low, high)
 
 
 def _factors(expr: Expr) -> tuple[Expr, ...]:
+    """Return the factors of a product, or the expression itself."""
     return expr.args if expr.kind == "product" else (expr,)
 
 
@@ -105,7 +109,7 @@ def _factors(expr: Expr) -> tuple[Expr, ...]:
 
 
 def floordiv(a: Expr, b: Expr) -> Expr:
-    """The quotient, rounded down. A divisor of 0 has no value."""
+    """Return the quotient, rounded down. It has no value where the divisor is 0."""
     known, divisor = value_of(a), value_of(b)
     if divisor == 1:
         return a
@@ -117,13 +121,14 @@ def floordiv(a: Expr, b: Expr) -> Expr:
         ends = [int(x) // int(y) for x in (a.low, a.high) for y in (b.low, min(b.high, 2**63))]
         low, high = min(ends), max(ends)
     elif abs(a.low) != INFINITY and abs(a.high) != INFINITY:
+        # The divisor is an integer other than 0, so the quotient is no larger than the dividend, up to the rounding.
         high = max(abs(a.low), abs(a.high)) + 1
         low = -high
     return node("floordiv", (a, b), (), low, high)
 
 
 def mod(a: Expr, b: Expr) -> Expr:
-    """The remainder, with the sign of the divisor. A divisor of 0 has no value."""
+    """Return the remainder, with the sign of the divisor. It has no value where the divisor is 0."""
     known, divisor = value_of(a), value_of(b)
     if known is not None and divisor:
         return const(known % divisor)
@@ -136,16 +141,23 @@ def mod(a: Expr, b: Expr) -> Expr:
 
 
 def maximum(*parts: Expr) -> Expr:
-    """The largest."""
+    """Return the largest of the parts."""
     return _extreme("max", parts, lambda a, b: a.low >= b.high)
 
 
 def minimum(*parts: Expr) -> Expr:
-    """The least."""
+    """Return the least of the parts."""
     return _extreme("min", parts, lambda a, b: a.high <= b.low)
 
 
 def _extreme(kind: str, parts: Iterable[Expr], beats: Callable[[Expr, Expr], bool]) -> Expr:
+    """Return the extreme of the parts without those that never decide it.
+
+    Args:
+        kind: "max" or "min".
+        parts: The expressions.
+        beats: Return True if the bounds alone show that the second expression is not needed beside the first.
+    """
     flat = dict.fromkeys(p for part in parts for p in (part.args if part.kind == kind else (part,)))
     kept: list[Expr] = []
     for part in flat:
@@ -159,7 +171,7 @@ def _extreme(kind: str, parts: Iterable[Expr], beats: Callable[[Expr, Expr], boo
 
 
 def _beats(kind: str, beats: Callable[[Expr, Expr], bool], a: Expr, b: Expr) -> bool:
-    """Whether b need not be looked at beside a."""
+    """Return True if b is not needed beside a."""
     if beats(a, b):
         return True
     low, high = _difference(a, b)
@@ -167,7 +179,7 @@ def _beats(kind: str, beats: Callable[[Expr, Expr], bool], a: Expr, b: Expr) -> 
 
 
 def _difference(a: Expr, b: Expr) -> tuple[Number, Number]:
-    """Bounds of a - b, in which equal terms cancel."""
+    """Return bounds of a - b, in which equal terms cancel."""
     constant, terms = linear(a)
     less, others = linear(b)
     terms = dict(terms)
@@ -180,7 +192,7 @@ def _difference(a: Expr, b: Expr) -> tuple[Number, Number]:
 
 
 def negate(c: Expr) -> Expr:
-    """The opposite."""
+    """Return the opposite of a condition."""
     if c.kind == "const":
         return FALSE if c.data[0] else TRUE
     if c.kind == "not":
@@ -193,16 +205,17 @@ def negate(c: Expr) -> Expr:
 
 
 def both(*parts: Expr) -> Expr:
-    """Whether all hold; looked at in order, until one does not."""
+    """Return the condition that all parts hold. They are evaluated in order, until one does not hold."""
     return _junction("and", parts, FALSE, TRUE)
 
 
 def either(*parts: Expr) -> Expr:
-    """Whether any holds; looked at in order, until one does."""
+    """Return the condition that any part holds. They are evaluated in order, until one holds."""
     return _junction("or", parts, TRUE, FALSE)
 
 
 def _junction(kind: str, parts: Iterable[Expr], decisive: Expr, neutral: Expr) -> Expr:
+    """Return the conjunction or disjunction of the parts, which ends at a decisive part and leaves out neutral ones."""
     kept: dict[Expr, None] = {}
     for part in parts:
         for p in part.args if part.kind == kind else (part,):
@@ -216,7 +229,7 @@ def _junction(kind: str, parts: Iterable[Expr], decisive: Expr, neutral: Expr) -
 
 
 def positive(x: Expr) -> Expr:
-    """Whether 0 < x."""
+    """Return the condition 0 < x."""
     if x.low > 0 or x.high <= 0:
         return TRUE if x.low > 0 else FALSE
     if x.kind == "max":
@@ -233,34 +246,36 @@ def positive(x: Expr) -> Expr:
 
 
 def _has_no_negative(x: Expr) -> bool:
+    """Return True if x is a sum without a constant whose terms and factors are not negative."""
     constant, terms = linear(x)
     return constant == 0 and all(f > 0 and t.low >= 0 for t, f in terms.items())
 
 
 def zero(x: Expr) -> Expr:
-    """Whether x is 0."""
+    """Return the condition that x is 0."""
     if x.low > 0 or x.high < 0:
         return FALSE
     if x.low == x.high == 0:
         return TRUE
+    # Of x and -x one is chosen by its text, so that both give the same node.
     other = scale(x, -1)
     return node("zero", (min(x, other, key=lambda e: e.key),), (), 0, 1)
 
 
 def choose(c: Expr, a: Expr, b: Expr) -> Expr:
-    """Of two conditions the one that c decides for."""
+    """Return the condition a where c holds, and b elsewhere."""
     if c in (TRUE, FALSE) or a == b:
         return b if c == FALSE else a
     return either(both(c, a), both(negate(c), b))
 
 
 def compare(operation: str, a: Expr, b: Expr) -> Expr:
-    """A comparison of reals: cmp_lt, cmp_le, cmp_eq or cmp_ne."""
+    """Return a comparison of reals: cmp_lt, cmp_le, cmp_eq or cmp_ne."""
     return node("compare", (a, b), (operation,), 0, 1)
 
 
 def when(c: Expr, a: Expr, b: Expr) -> Expr:
-    """a if c holds, else b."""
+    """Return a where the condition c holds, and b elsewhere."""
     if c in (TRUE, FALSE) or a == b:
         return b if c == FALSE else a
     if c.kind == "not":
@@ -272,6 +287,7 @@ def when(c: Expr, a: Expr, b: Expr) -> Expr:
     if a.kind == "when" and a.args[2] == b:
         return when(both(c, a.args[0]), a.args[1], b)
     if a.high <= 0 and b.high <= 0 and -INFINITY < min(a.low, b.low) < 0:
+        # A choice of numbers below zero is the negative of a choice of numbers above zero, for which more rules apply.
         return scale(when(c, scale(a, -1), scale(b, -1)), -1)
     return node("when", (c, a, b), (), min(a.low, b.low), max(a.high, b.high))
 
@@ -280,7 +296,15 @@ def when(c: Expr, a: Expr, b: Expr) -> Expr:
 
 
 def over(kind: str, variable: int, begin: Expr, end: Expr, body: Expr) -> Expr:
-    """A `total` or `largest` as it stands."""
+    """Return a node `total` or `largest` over a range, which is not brought into closed form.
+
+    Args:
+        kind: "total" or "largest".
+        variable: Number of the index.
+        begin: First index.
+        end: The index after the last one.
+        body: The expression that is summed, or whose largest value is taken.
+    """
     if end.high <= begin.low or body == ZERO or kind == "largest" and body.high <= 0:
         return ZERO
     count = max(end.high - begin.low, 0)
@@ -293,7 +317,7 @@ def over(kind: str, variable: int, begin: Expr, end: Expr, body: Expr) -> Expr:
 
 
 def substitute(expr: Expr, variable: int, by: Expr) -> Expr:
-    """The expression with another in place of a loop's index, simplified again."""
+    """Return the expression with `by` in place of the index of a loop, simplified again."""
     if variable not in expr.free:
         return expr
     if expr.kind == "var":
@@ -307,7 +331,7 @@ def substitute(expr: Expr, variable: int, by: Expr) -> Expr:
 
 
 def rebuild(expr: Expr, args: list[Expr]) -> Expr:
-    """A node that is not over a range with other arguments, simplified."""
+    """Return the node, which is not over a range, with other arguments, simplified."""
     if expr.kind == "sum":
         constant, *factors = [int(d) for d in expr.data]  # type: ignore[call-overload]
         return add(const(constant), *(scale(a, f) for a, f in zip(args, factors)))

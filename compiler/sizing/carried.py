@@ -1,9 +1,10 @@
-"""Locals that one iteration of a loop leaves for the next.
+"""Find what locals hold that one iteration of a loop leaves for the next.
 
     v = v + e      →   before iteration i: v0 + sum(begin .. i: e)      after the loop: v0 + sum(begin .. end: e)
     v = e          →   before iteration i: e of i - 1, v0 in the first  after the loop: e of end - 1, v0 if it is empty
 
-where e needs no such local. Every other one is unknown in the loop and after it.
+This holds where e does not need a local of this kind. All other locals that the loop sets are unknown in it and after
+it.
 """
 
 from __future__ import annotations
@@ -25,12 +26,17 @@ if TYPE_CHECKING:
     from .recognise import Recogniser
 
 SYMBOL = 1 << 40
-"""Numbers from here on stand for what a local holds at the start of an iteration."""
+"""Numbers from SYMBOL on stand for what a local holds at the start of an iteration."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What an iteration does to a local: it grows by `value`, or becomes it."""
+    """Describe what an iteration does to a local.
+
+    Attributes:
+        grows: True if the local grows by `value`; False if it becomes `value`.
+        value: The growth or the new value.
+    """
 
     grows: bool
     value: Expr
@@ -39,8 +45,16 @@ class Step:
 def carry(
     r: Recogniser, stmt: n.For, loop: Loop, enter: Callable[[], None]
 ) -> tuple[dict[str, Flow], dict[str, Span], Checks]:
-    """Walk the body of a loop; afterwards the locals hold what it leaves. The flows and peaks of an iteration, and what
-    must hold for them.
+    """Walk the body of a loop. Afterwards the locals of the recogniser hold what the loop leaves.
+
+    Args:
+        r: The recogniser.
+        stmt: The loop.
+        loop: Its range.
+        enter: Enters the loop.
+
+    Returns:
+        The flows and the peaks of an iteration, and the checks under which they are right.
     """
     before = r.state.locals
     names = [v for v in r.assigned(stmt.body) if v in before and v not in r.counters]
@@ -48,6 +62,7 @@ def carry(
     known = loop.number is not None and not loop.early and not stmt.descending
     if known and r.gets(stmt.body).intersection(names):
         steps = _steps(r, stmt, enter, before, names)
+    # This second walk knows what each local holds at the start of an iteration.
     r.state.locals = {**before, **{k: _start(loop, before[k], steps.get(k)) for k in names}}
     flows, peaks = _walk(r, stmt, enter)
     last = r.state.locals
@@ -61,6 +76,7 @@ def carry(
 
 
 def _walk(r: Recogniser, stmt: n.For, enter: Callable[[], None]) -> tuple[dict[str, Flow], dict[str, Span]]:
+    """Walk the body once and return its flows and peaks. The loops around are restored."""
     around, bounds = r.state.around, dict(r.state.bounds)
     enter()
     found = r.block(stmt.body)
@@ -71,7 +87,7 @@ def _walk(r: Recogniser, stmt: n.For, enter: Callable[[], None]) -> tuple[dict[s
 def _steps(
     r: Recogniser, stmt: n.For, enter: Callable[[], None], before: dict[str, Span], names: list[str]
 ) -> dict[str, Step]:
-    """By local, found by a walk with a symbol for each."""
+    """Return the steps of locals, found by a walk in which each local holds a symbol at the start."""
     symbols = {name: variable(SYMBOL + r.symbol(), *_bounds(r.dtypes[name])) for name in names}
     r.state.locals = {**before, **{name: s.exactly(symbol) for name, symbol in symbols.items()}}
     _walk(r, stmt, enter)
@@ -80,11 +96,12 @@ def _steps(
 
 
 def _bounds(dtype: Scalar) -> tuple[int, int]:
-    """Where a local lies; what it holds is checked where it is computed."""
+    """Return where the content of a local lies. This is checked where the content is computed."""
     return SAFE if not dtype.is_int or dtype.bits == 64 else bounds_of(dtype)
 
 
 def _step(after: Expr | None, symbol: int) -> Step | None:
+    """Return the step from a symbol to what a local holds after an iteration; None if it needs other symbols."""
     if after is None or after.is_condition or after.is_real:
         return None
     growth = _growth(after, symbol)
@@ -93,7 +110,7 @@ def _step(after: Expr | None, symbol: int) -> Step | None:
 
 
 def _growth(after: Expr, symbol: int) -> Expr | None:
-    """e with after = symbol + e, also where a condition decides on it."""
+    """Return e with after = symbol + e, also where a condition decides about e; None if there is no such e."""
     if after.kind == "when":
         sides = [_growth(side, symbol) for side in after.args[1:]]
         return None if None in sides else a.when(after.args[0], *sides)  # type: ignore[arg-type]
@@ -102,7 +119,7 @@ def _growth(after: Expr, symbol: int) -> Expr | None:
 
 
 def _start(loop: Loop, first: Span, step: Step | None) -> Span:
-    """What a local holds at the start of an iteration."""
+    """Return what a local holds at the start of an iteration."""
     if step is None or first.exact is None or loop.number is None:
         return UNKNOWN
     begin, end = loop.begin.exact, loop.end.exact
@@ -115,7 +132,7 @@ def _start(loop: Loop, first: Span, step: Step | None) -> Span:
 
 
 def _sum(loop: Loop, begin: Expr, end: Expr, value: Expr) -> Expr:
-    """The sum over the iterations before `end`, by an index of its own."""
+    """Return the sum over the iterations before `end`, by an index of its own."""
     assert loop.number is not None
     own = variable(loop.number + SYMBOL // 2, begin.low, max(end.high - 1, begin.low))
     body = a.substitute(value, loop.number, own)
@@ -123,7 +140,7 @@ def _sum(loop: Loop, begin: Expr, end: Expr, value: Expr) -> Expr:
 
 
 def _after(loop: Loop, first: Span, step: Step | None) -> Span:
-    """What a local holds after the loop."""
+    """Return what a local holds after the loop."""
     begin, end = loop.begin.exact, loop.end.exact
     if step is None or first.exact is None or begin is None or end is None or loop.number is None:
         return UNKNOWN

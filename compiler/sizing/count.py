@@ -1,15 +1,15 @@
-"""The counting kernel: how deep each adstack gets and how many iterations need one, found before the launch.
+"""Make the counting kernel, which finds how deep each adstack gets and how many iterations need one before a launch.
 
     adstack_push s, %3      →      set c, c + 1; set m, max(m, c)
     adstack_pop s           →      set c, c - 1
     end of the body         →      atomic max $depths[k], m;  atomic add $totals[k], m
                                    atomic add $rows[3·task + slab], m > 0
 
-It is the slice of a kernel that decides control flow, made by a pass, an ordinary kernel that every backend runs.
-Where no push can follow a pop, pops are left out, so that the reverse sweep, which only pops, disappears, and the top
-of a stack, as far as pushes depend on it, is what was pushed last, kept in a local. Of stacks that always have one
-depth, the first is counted. If control reads an array that the task itself writes, those stores stay and the launcher
-lets them write to copies.
+A counting kernel is the slice of a grad kernel that decides control flow. A pass makes it, and it is an ordinary kernel
+that every backend runs. Where no push can follow a pop, pops are left out, so that the reverse sweep, which only pops,
+disappears. Then the top of an adstack, as far as pushes depend on it, is what was pushed last, which a local keeps. Of
+adstacks that always have one depth, only the first is counted. If control flow reads an array that the task itself
+writes, these stores stay and the launcher lets them write to copies.
 """
 
 from __future__ import annotations
@@ -29,43 +29,51 @@ from .uniform import collapse_uniform
 
 DEPTHS, ROWS, TOTALS = "$depths", "$rows", "$totals"
 OUTPUTS = (DEPTHS, ROWS, TOTALS)
-"""Arrays that a counting kernel fills: by stack its depth in the deepest iteration, by task and slab the number of
-iterations that need a row, by stack the sum of its depths over all iterations.
+"""Arrays that a counting kernel fills.
+
+DEPTHS holds for each adstack its depth in the deepest iteration. ROWS holds for each task and slab the number of
+iterations that need a row. TOTALS holds for each adstack the sum of its depths over all iterations.
 """
 SLABS = 3
+"""Number of slabs: reals, integers and flags."""
 
 
 def stacks(kernel: Kernel) -> list[n.StackAlloca]:
-    """The adstacks of a kernel in order of text."""
+    """Return the declarations of the adstacks of a kernel, in order of text."""
     return [s for s in walk_kernel(kernel) if isinstance(s, n.StackAlloca)]
 
 
 def stack_names(kernel: Kernel) -> list[str]:
-    """Names of the adstacks; the k-th is slot k of `$depths`."""
+    """Return the names of the adstacks. The k-th one has element k of `$depths`."""
     return [s.stack for s in stacks(kernel)]
 
 
 def slab_of(stack: n.StackAlloca) -> int:
-    """Index of the slab: real, integer, flag."""
+    """Return the number of the slab of an adstack: 0 for reals, 1 for integers, 2 for flags."""
     return 0 if stack.dtype.is_real else 2 if stack.dtype.is_bool else 1
 
 
 def count_stacks(kernel: Kernel, sliced: Kernel | None = None) -> Kernel | None:
-    """The counting kernel; None if the kernel has no adstacks. sliced: what `count_slice` makes of it.
+    """Return the counting kernel of a kernel; None if it has no adstacks that need counting.
 
-    Raises Unsupported if depth depends on what a stack holds and a stack has no capacity of its own.
+    Args:
+        kernel: A kernel of stage adjoint.
+        sliced: The result of `count_slice` for the kernel, if it is known.
+
+    Raises:
+        Unsupported: A depth depends on what an adstack holds, and an adstack has no capacity of its own.
     """
     sliced = sliced if sliced is not None else count_slice(kernel)
     return None if sliced is None else collapse_uniform(sliced, (ROWS, TOTALS), OUTPUTS)
 
 
 def count_within(kernel: Kernel, counting: Kernel) -> Kernel:
-    """The counting kernel of a kernel, which takes `$room` and ends with that, see `fuel`."""
+    """Return the counting kernel with a parameter `$room` that limits what an iteration counts, see `fuel`."""
     return end_with_memory(counting, _slots(kernel), DEPTHS)
 
 
 def _slots(kernel: Kernel) -> dict[str, tuple[int, int]]:
-    """Of each stack that is counted its number, and the bytes of a slot of it and of all that are as deep."""
+    """Return the number of each adstack that is counted, and the bytes of one slot of all adstacks that are as deep."""
     numbers = {name: k for k, name in enumerate(stack_names(kernel))}
     found: dict[str, tuple[int, int]] = {}
     for task in kernel.tasks:
@@ -79,7 +87,11 @@ def _slots(kernel: Kernel) -> dict[str, tuple[int, int]]:
 
 
 def count_slice(kernel: Kernel) -> Kernel | None:
-    """The counting kernel in which every iteration counts. Raises Unsupported like `count_stacks`."""
+    """Return the counting kernel in which every iteration counts.
+
+    Raises:
+        Unsupported: A depth depends on what an adstack holds, and an adstack has no capacity of its own.
+    """
     declared = stacks(kernel)
     if not declared:
         return None
@@ -104,17 +116,22 @@ def count_slice(kernel: Kernel) -> Kernel | None:
 
 
 def counters(kernel: Kernel) -> dict[str, tuple[str, str]]:
-    """Role and stack of the locals of a counting kernel that follow a stack. count: its height, depth: the highest."""
+    """Return the role and the adstack of each local that follows an adstack in a counting kernel.
+
+    The role is "count" for the present height and "depth" for the greatest height.
+    """
     return {f"{role}.{name}": (role, name) for name in stack_names(kernel) for role in ("count", "depth")}
 
 
 def shadowed_arrays(counting: Kernel, params: set[str]) -> frozenset[str]:
-    """Arrays of the kernel that the counting kernel stores to."""
+    """Return the array parameters of the kernel that the counting kernel stores to."""
     written = {s.array for s in walk_kernel(counting) if isinstance(s, (n.Store, n.Atomic))}
     return frozenset(written & params)
 
 
 class _Counter:
+    """Replace the adstack statements of tasks by counters."""
+
     def __init__(self, kernel: Kernel, declared: list[n.StackAlloca]) -> None:
         self.next_id = next_id(kernel)
         self.numbers = {s.stack: k for k, s in enumerate(declared)}
@@ -123,6 +140,7 @@ class _Counter:
         self.leaders: dict[str, str] = {}
 
     def task(self, number: int, task: Task) -> Task:
+        """Return the task with counters in place of adstacks, and with the report at the end of each iteration."""
         own = [s.stack for s in walk(task.body) if isinstance(s, n.StackAlloca)]
         if not own:
             return task
@@ -139,6 +157,7 @@ class _Counter:
         return replace(task, body=body + self._results(number, own))
 
     def _results(self, number: int, own: list[str]) -> Block:
+        """Return the statements at the end of an iteration that report what it counted."""
         b = Builder(self.next_id)
         zero = b.const(0, i64)
         needs: dict[int, Value] = {}
@@ -156,6 +175,7 @@ class _Counter:
         return b.take()
 
     def _block(self, block: Block, exact: bool) -> Block:
+        """Return a block in which counters take the place of adstacks."""
         out: list[Stmt] = []
         for stmt in block:
             if isinstance(stmt, n.StackPush):
@@ -171,6 +191,7 @@ class _Counter:
         return tuple(out)
 
     def _move(self, stack: str, by: int) -> Block:
+        """Return the statements that count a push or a pop, if the adstack is counted."""
         if self.leaders[stack] != stack:
             return ()
         b = Builder(self.next_id)
@@ -184,6 +205,7 @@ class _Counter:
         return b.take()
 
     def _reset(self, stack: str) -> Block:
+        """Return the statements that empty a counted adstack."""
         if self.leaders[stack] != stack:
             return ()
         b = Builder(self.next_id)
@@ -193,7 +215,7 @@ class _Counter:
 
 
 def _pushes_after_pops(block: Block, popped: bool = False) -> bool:
-    """Whether a push of any stack can follow a pop, or a second alloca, of any within one iteration."""
+    """Return True if a push of any adstack can follow a pop or a second declaration of any adstack in one iteration."""
     for stmt in block:
         nest = type(stmt) in NESTED
         inside = set(map(type, walk((stmt,)))) if nest else {type(stmt)}
@@ -207,7 +229,7 @@ def _pushes_after_pops(block: Block, popped: bool = False) -> bool:
 
 
 def _slice(kernel: Kernel) -> Kernel:
-    """Only what the counters need: stores to arrays go, unless the slice loads from the array."""
+    """Return only what the counters need. Stores to an array go, unless the slice loads from the array."""
     kept = frozenset({*OUTPUTS} | {t.name for t in kernel.temps})
     written = {s.array for s in walk_kernel(kernel) if isinstance(s, (n.Store, n.Atomic))}
     while True:
@@ -215,6 +237,7 @@ def _slice(kernel: Kernel) -> Kernel:
         left = list(walk_kernel(sliced))
         used = used_values(left)
         read = {s.array for s in left if isinstance(s, n.Load) or isinstance(s, n.Atomic) and s.result in used}
+        # An array that the slice reads and the kernel writes must be written, which may make the slice read more.
         wanted = kept | (read & written)
         if wanted == kept:
             return sliced
@@ -222,7 +245,10 @@ def _slice(kernel: Kernel) -> Kernel:
 
 
 def _without_stores(kernel: Kernel, kept: frozenset[str]) -> Kernel:
-    """Atomics whose result is wanted become loads; they are restored if their array turns out to be read."""
+    """Return the kernel without stores to arrays that are not kept, and with loads in place of their atomics.
+
+    The atomics come back if the slice turns out to read their array.
+    """
 
     def visit(block: Block) -> Block:
         out: list[Stmt] = []

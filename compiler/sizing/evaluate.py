@@ -1,8 +1,8 @@
-"""Size expressions evaluated on NumPy arrays, all points of a range at a time.
+"""Evaluate size expressions on NumPy arrays, for all points of a range at a time.
 
-Numbers are Python's, and what is found saturates at the ends of 64 bits, as sums over ranges do. A state that an
-expression does not describe (an index outside its array, a divisor of 0), or in which other arithmetic of vectors
-leaves 64 bits, raises Inexact: then the counting kernel decides.
+Numbers are integers of Python, and results saturate at the ends of 64 bits, as sums over ranges do. Inexact is raised
+in a state that an expression does not describe: an index outside its array, a divisor of 0, or other arithmetic of
+vectors that leaves 64 bits. Then the counting kernel decides.
 """
 
 from __future__ import annotations
@@ -17,22 +17,28 @@ from .expressions import INFINITY, INT64, KINDS, SAFE_PRODUCT, Expr, variable_of
 from .sizes import Sized
 
 CHUNK = 1 << 15
-"""Points of a range looked at together."""
+"""Number of points of a range that are evaluated together."""
 
 Values = Any
-"""A number, or an array of one for each point."""
+"""A number, or an array with one number for each point."""
 
 
 class Inexact(Exception):
-    """The expressions do not describe this state."""
+    """This error says that the expressions do not describe the present state."""
 
 
 class TooLong(Exception):
-    """There are more points to look at than wanted."""
+    """This error says that there are more points to evaluate than the caller wants."""
 
 
 class Evaluator:
-    """Expressions on the arrays and the scalar arguments of a launch. points: of ranges, that may be looked at."""
+    """Evaluate expressions on the arrays and the scalar arguments of a launch.
+
+    Attributes:
+        arrays: The arrays by name.
+        scalars: The scalar arguments by name.
+        points: Number of points of ranges that may still be evaluated.
+    """
 
     def __init__(
         self, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, int | float | bool], points: float = INFINITY
@@ -43,31 +49,56 @@ class Evaluator:
         self._numbers: dict[Expr, int] = {}
 
     def look(self, points: int) -> None:
-        """Count points of a range. Raises TooLong."""
+        """Count points of a range that are evaluated.
+
+        Raises:
+            TooLong: There are more points than the caller wants.
+        """
         self.points -= points
         if self.points < 0:
             raise TooLong
 
     def number(self, expr: Expr) -> int:
-        """The value of an expression without free indices. Raises Inexact. Stacks of one loop ask for the same one."""
+        """Return the value of an expression without free indices, saturated at the ends of 64 bits.
+
+        Raises:
+            Inexact: The expression does not describe the present state.
+        """
+        # Adstacks of one loop ask for the same expression.
         known = self._numbers.get(expr)
         if known is None:
             known = self._numbers[expr] = min(max(int(self.at(expr, {})), INT64[0]), INT64[1])
         return known
 
     def at(self, expr: Expr, points: dict[int, np.ndarray]) -> Values:
-        """Values where loops are at these indices, vectors of one length."""
+        """Return the value of an expression at points of the loops around.
+
+        Args:
+            expr: The expression.
+            points: The indices of the loops around, as vectors of one length by number of the loop.
+        """
         return EVALUATE[expr.kind](self, expr, points)
 
     def all_at(self, expr: Expr, points: dict[int, np.ndarray]) -> list[Values]:
-        """Values of the arguments."""
+        """Return the values of the arguments of an expression."""
         return [self.at(arg, points) for arg in expr.args]
 
 
 def sizes(
     sized: Sized, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, int | float | bool], points: float = INFINITY
 ) -> list[int]:
-    """Depths, totals and rows, in this order. Raises Inexact, and TooLong past so many points of ranges."""
+    """Return depths, totals and rows, in this order.
+
+    Args:
+        sized: The expressions.
+        arrays: The arrays of the launch by name.
+        scalars: The scalar arguments of the launch by name.
+        points: Number of points of ranges that may be evaluated.
+
+    Raises:
+        Inexact: The expressions do not describe the present state.
+        TooLong: There are more points to evaluate.
+    """
     evaluator = Evaluator(arrays, scalars, points)
     for value, most in sized.limits:
         if evaluator.number(value) > most:
@@ -79,19 +110,20 @@ def sizes(
 
 
 def add(x: Values, y: Values) -> Values:
-    """The sum: exact, or Inexact is raised because vectors have 64 bits."""
+    """Return the exact sum; raise Inexact if a vector cannot hold it, because vectors have 64 bits."""
     if not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray):
         return int(x) + int(y)
     _fit(x, y)
     with np.errstate(over="ignore"):
         made = np.add(x, y)
+    # A sum of two numbers has wrapped around if its sign differs from the signs of both.
     if (((x ^ made) & (y ^ made)) < 0).any():
         raise Inexact
     return made
 
 
 def mul(x: Values, y: Values) -> Values:
-    """The product: exact, or Inexact is raised because vectors have 64 bits."""
+    """Return the exact product; raise Inexact if a vector cannot hold it, because vectors have 64 bits."""
     if not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray):
         return int(x) * int(y)
     _fit(x, y)
@@ -103,19 +135,22 @@ def mul(x: Values, y: Values) -> Values:
 
 
 def _fit(*values: Values) -> None:
+    """Raise Inexact if a number does not fit into 64 bits."""
     for value in values:
         if isinstance(value, int) and not INT64[0] <= value <= INT64[1]:
             raise Inexact
 
 
 def _saturated(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The sums of numbers that are not negative, within 64 bits."""
+    """Return the sums of numbers that are not negative, at most the largest number of 64 bits."""
     with np.errstate(over="ignore"):
         made = np.add(x, y)
     return np.where((made ^ x) & (made ^ y) < 0, INT64[1], made)
 
 
 def _divided(operation: Callable[..., Values]) -> Callable[[Evaluator, Expr, dict[int, np.ndarray]], Values]:
+    """Return the evaluation of a division or remainder, which raises Inexact if a divisor is 0."""
+
     def divide(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
         x, y = self.all_at(expr, points)
         if np.any(np.equal(y, 0)):
@@ -126,6 +161,7 @@ def _divided(operation: Callable[..., Values]) -> Callable[[Evaluator, Expr, dic
 
 
 def _sum(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Evaluate a sum."""
     constant, *factors = expr.data
     made: Values = constant
     for arg, factor in zip(expr.args, factors):
@@ -134,6 +170,7 @@ def _sum(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
 
 
 def _product(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Evaluate a product."""
     made: Values = 1
     for value in self.all_at(expr, points):
         made = mul(made, value)
@@ -141,6 +178,8 @@ def _product(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Valu
 
 
 def _fold(pair: Callable[..., Values], plain: Callable[..., Values]) -> Callable[..., Values]:
+    """Return the evaluation of an extreme: `pair` joins vectors, `plain` joins numbers."""
+
     def fold(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
         values = self.all_at(expr, points)
         made = values[0]
@@ -156,6 +195,7 @@ def _fold(pair: Callable[..., Values], plain: Callable[..., Values]) -> Callable
 
 
 def _shape(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Return the extent of an array; raise Inexact if it is larger than expressions assume."""
     array, axis = expr.data
     assert isinstance(axis, int)
     extent: int = self.arrays[str(array)].shape[axis]
@@ -165,6 +205,7 @@ def _shape(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values
 
 
 def _read(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Return elements of an array; raise Inexact if an index is outside."""
     array = self.arrays[str(expr.data[0])]
     indices = self.all_at(expr, points)
     for index, extent in zip(indices, array.shape):
@@ -180,10 +221,12 @@ def _read(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
 
 
 def _at_some(points: dict[int, np.ndarray], chosen: np.ndarray) -> dict[int, np.ndarray]:
+    """Return the points that are chosen."""
     return {k: v[chosen] for k, v in points.items()}
 
 
 def _when(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Evaluate a choice: each side only at the points where it is chosen."""
     condition, x, y = expr.args
     holds = self.at(condition, points)
     if not isinstance(holds, np.ndarray):
@@ -196,6 +239,8 @@ def _when(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
 
 
 def _junction(decisive: bool) -> Callable[[Evaluator, Expr, dict[int, np.ndarray]], Values]:
+    """Return the evaluation of a conjunction or disjunction, which looks only at points that are not decided yet."""
+
     def junction(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
         known: Values = not decisive
         for arg in expr.args:
@@ -214,6 +259,7 @@ def _junction(decisive: bool) -> Callable[[Evaluator, Expr, dict[int, np.ndarray
 
 
 def _compare(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Evaluate a comparison of reals."""
     x, y = self.all_at(expr, points)
     with np.errstate(invalid="ignore"):
         return COMPARISONS[str(expr.data[0])](x, y)
@@ -225,9 +271,11 @@ COMPARISONS: dict[str, Callable[..., Values]] = {
     "cmp_eq": lambda x, y: x == y,
     "cmp_ne": lambda x, y: x != y,
 }
+"""The comparisons of reals."""
 
 
 def _not(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Evaluate a negation."""
     value = self.at(expr.args[0], points)
     return ~value if isinstance(value, np.ndarray) else not value
 
@@ -236,6 +284,7 @@ def _not(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
 
 
 def _over(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    """Evaluate a sum or a largest value over a range, where each point may have a range of its own."""
     begin, end = self.at(expr.args[0], points), self.at(expr.args[1], points)
     one = not isinstance(begin, np.ndarray) and not isinstance(end, np.ndarray)
     if one and not points:
@@ -247,7 +296,7 @@ def _over(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
 
 
 def _over_one(self: Evaluator, expr: Expr, begin: int, end: int) -> int:
-    """One range, a chunk at a time."""
+    """Evaluate one range, a chunk at a time."""
     self.look(max(end - begin, 0))
     number, sums, made = variable_of(expr), expr.kind == "total", 0
     for first in range(begin, end, CHUNK):
@@ -261,9 +310,10 @@ def _over_one(self: Evaluator, expr: Expr, begin: int, end: int) -> int:
 
 
 def _added(values: Values, count: int) -> int:
-    """The sum over so many points."""
+    """Return the sum of the values over `count` points."""
     if not isinstance(values, np.ndarray):
         return int(values) * count
+    # NumPy adds in 64 bits, so it may add only numbers whose sum surely fits.
     if abs(float(values.max())) * values.size < 2.0**62 and values.min() >= -(2**31):
         return int(values.sum())
     return sum(values.tolist())
@@ -272,13 +322,22 @@ def _added(values: Values, count: int) -> int:
 def _over_many(
     self: Evaluator, expr: Expr, points: dict[int, np.ndarray], begins: np.ndarray, counts: np.ndarray
 ) -> Values:
-    """A range for each point: all their points in one row, cut into chunks."""
+    """Evaluate one range for each point: the points of all ranges form one row, which is cut into chunks.
+
+    Args:
+        self: The evaluator.
+        expr: The node over a range.
+        points: The indices of the loops around.
+        begins: The first index of the range of each point.
+        counts: The number of points of each range.
+    """
     number, sums = variable_of(expr), expr.kind == "total"
     made = np.zeros(begins.size, np.int64)
     ends = np.cumsum(counts)
     self.look(int(ends[-1]) if ends.size else 0)
     for first in range(0, int(ends[-1]) if ends.size else 0, CHUNK):
         at = np.arange(first, min(first + CHUNK, int(ends[-1])), dtype=np.int64)
+        # The owner of a point of the row is the number of the range that it belongs to.
         owner = np.searchsorted(ends, at, "right")
         index = at - (ends - counts)[owner] + begins[owner]
         inner = {k: v[owner] for k, v in points.items()} | {number: index}
@@ -313,6 +372,6 @@ EVALUATE: dict[str, Callable[[Evaluator, Expr, dict[int, np.ndarray]], Values]] 
     "and": _junction(False),
     "or": _junction(True),
 }
-"""How each kind is evaluated."""
+"""The evaluation of each kind of expression."""
 
 assert EVALUATE.keys() == KINDS.keys()

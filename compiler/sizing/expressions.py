@@ -1,13 +1,12 @@
-"""Size expressions: what the depth of an adstack, or the number of rows, is made of.
+"""Represent size expressions, which give the depth of an adstack or a number of rows.
 
     sum($i in 0 .. shape(x, 0): row[$i + 1] - row[$i])
 
-An expression is an immutable tree over constants, scalar arguments, shapes, array elements and the indices of the
-loops around it. Numbers are whole numbers without bounds; executors compute in 64 bits, and tell where those do not
-hold them. Each expression
-knows an interval, `low .. high`, that holds its value whatever the arguments are. `when` and `and`, `or` evaluate only
-what decides, so no element is read that the kernel would not read; a sum or a largest value over an empty range is 0
-and reads nothing.
+An expression is an immutable tree over constants, scalar arguments, shapes, array elements and the indices of the loops
+around it. Its numbers are whole numbers without bounds. Executors compute in 64 bits, and report it if 64 bits do not
+hold a number. Each expression knows an interval, `low .. high`, that holds its value for all arguments. `when`, `and`
+and `or` evaluate only what decides, so they read no element that the kernel would not read. A sum or a largest value
+over an empty range is 0 and reads nothing.
 """
 
 from __future__ import annotations
@@ -26,9 +25,12 @@ SAFE_PRODUCT = 2.0**63 - 2.0**13
 product are rounded by at most 2^-53 of their value each, so the product in f64 is less than 2^12 from the exact one.
 """
 WIDE = (-(2**47), 2**47 - 1)
-"""What an integer leaf of 64 bits is taken to lie in, which is checked: room for sums and multiples of some of them."""
+"""The range that an integer leaf of 64 bits is assumed to lie in, which is checked.
+
+It leaves room for sums of leaves and for multiples of some of them.
+"""
 SAFE = (-(2**62), 2**62)
-"""What a result of 64 bits is checked to lie in where it may leave its type."""
+"""The range that a result of 64 bits is checked to lie in, where the result may leave its type."""
 
 KINDS: dict[str, str] = {
     "const": "a number: data = (value,)",
@@ -52,18 +54,28 @@ KINDS: dict[str, str] = {
     "and": "args = two conditions or more; those after a false one are not looked at",
     "or": "args = two conditions or more; those after a true one are not looked at",
 }
-"""Every kind of expression."""
+"""Every kind of expression, with the meaning of its data and arguments."""
 
 CONDITIONS = frozenset({"positive", "zero", "compare", "not", "and", "or"})
+"""Kinds whose value is true or false."""
 OVER = frozenset({"total", "largest"})
+"""Kinds that are evaluated over a range."""
 
 
 @dataclass(frozen=True, eq=False)
 class Expr:
-    """One node. data, args: see KINDS. low, high: bounds of the value.
+    """Represent one node of an expression. Two expressions are equal if their texts are equal.
 
-    Two expressions are equal if they are written alike. size: nodes of the tree. free: loops whose index it needs.
-    reads: whether an element of an array is read.
+    Attributes:
+        kind: One of the keys of KINDS.
+        data: Plain values, as KINDS says.
+        args: The arguments, as KINDS says.
+        low: Lower bound of the value.
+        high: Upper bound of the value.
+        key: The text of the expression.
+        size: Number of nodes of the tree.
+        free: Numbers of the loops whose index the expression needs.
+        reads: True if the expression reads an element of an array.
     """
 
     kind: str
@@ -87,14 +99,17 @@ class Expr:
 
     @property
     def is_condition(self) -> bool:
+        """Return True if the value is true or false."""
         return _leaf_kind(self) == "b"
 
     @property
     def is_real(self) -> bool:
+        """Return True if the value is a real number."""
         return _leaf_kind(self) == "f"
 
 
 def _leaf_kind(expr: Expr) -> str:
+    """Return the kind of the value: "b" for a condition, "f" for a real, or the kind of an integer type."""
     if expr.kind in ("arg", "read"):
         dtype = expr.data[1]
         assert isinstance(dtype, Scalar)
@@ -111,7 +126,15 @@ def node(
     low: Number = -INFINITY,
     high: Number = INFINITY,
 ) -> Expr:
-    """A node as it stands, not simplified: the functions of `algebra` make simpler ones."""
+    """Return a node that is not simplified. The functions of `algebra` make simpler nodes.
+
+    Args:
+        kind: One of the keys of KINDS.
+        args: The arguments.
+        data: Plain values, as KINDS says.
+        low: Lower bound of the value.
+        high: Upper bound of the value.
+    """
     words = ",".join([str(d) for d in data]) if data else ""
     free, size, reads = _NO_LOOP, 1, kind == "read"
     for a in args:
@@ -127,7 +150,7 @@ def node(
 
 
 def _made(**fields: object) -> Expr:
-    """An Expr without the constructor of frozen classes, which is most of the time."""
+    """Return an Expr without the constructor of frozen classes, which takes most of the time."""
     made = object.__new__(Expr)
     made.__dict__.update(fields)
     return made
@@ -137,13 +160,14 @@ _NO_LOOP: frozenset[int] = frozenset()
 
 
 def _id(data: tuple[object, ...]) -> int:
+    """Return the number of the loop in the data of a node."""
     number = data[0]
     assert isinstance(number, int)
     return number
 
 
 def variable_of(over: Expr) -> int:
-    """The loop of a `total`, a `largest` or a `var`."""
+    """Return the number of the loop of a `total`, a `largest` or a `var`."""
     return _id(over.data)
 
 
@@ -151,7 +175,7 @@ def variable_of(over: Expr) -> int:
 
 
 def const(value: Number | bool) -> Expr:
-    """A number."""
+    """Return a constant."""
     return node("const", (), (value,), value, value)
 
 
@@ -159,6 +183,7 @@ ZERO, ONE, TRUE, FALSE = const(0), const(1), const(True), const(False)
 
 
 def _bounds(dtype: Scalar) -> tuple[Number, Number]:
+    """Return the bounds of a leaf of this type."""
     if dtype.is_real:
         return -INFINITY, INFINITY
     if dtype.is_bool:
@@ -168,40 +193,40 @@ def _bounds(dtype: Scalar) -> tuple[Number, Number]:
 
 
 def bounds_of(dtype: Scalar) -> tuple[int, int]:
-    """The least and the largest number of an integer type."""
+    """Return the least and the largest number of an integer type."""
     bits = dtype.bits - dtype.is_signed
     return (-(2**bits) if dtype.is_signed else 0), 2**bits - 1
 
 
 def argument(name: str, dtype: Scalar) -> Expr:
-    """A scalar argument."""
+    """Return a scalar argument."""
     return node("arg", (), (name, dtype), *_bounds(dtype))
 
 
 def shape(array: str, axis: int, dtype: Scalar = i32) -> Expr:
-    """The extent of an array, which is read as a value of this type."""
+    """Return the extent of an array along an axis, which the kernel reads as a value of type `dtype`."""
     return node("shape", (), (array, axis), 0, min(bounds_of(dtype)[1], WIDE[1]))
 
 
 def variable(number: int, low: Number, high: Number) -> Expr:
-    """The index of a loop. low, high: where it lies."""
+    """Return the index of the loop with this number, which lies between `low` and `high`."""
     return node("var", (), (number,), low, high)
 
 
 def read(array: str, dtype: Scalar, indices: Iterable[Expr]) -> Expr:
-    """An element."""
+    """Return an element of an array."""
     return node("read", tuple(indices), (array, dtype), *_bounds(dtype))
 
 
 def assume(expr: Expr, low: Number) -> Expr:
-    """The same expression where it is known to be at least `low`."""
+    """Return the same expression where its value is known to be at least `low`."""
     if expr.low >= low:
         return expr
     return _made(**{**expr.__dict__, "low": low, "high": max(expr.high, low)})
 
 
 def walk(expr: Expr) -> Iterable[Expr]:
-    """Every node, arguments before the node itself."""
+    """Yield every node, with the arguments of a node before the node itself."""
     for arg in expr.args:
         yield from walk(arg)
     yield expr

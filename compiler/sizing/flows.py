@@ -1,7 +1,9 @@
-"""What a piece of a task does to an adstack: by how much it grows, how high it gets meanwhile, how far it falls.
+"""Represent what a piece of a task does to an adstack: how much it grows, how high it gets meanwhile, how far it falls.
 
-one piece after another     net = a.net + b.net      rise = max(a.rise, a.net + b.rise)
-a loop whose body pushes    net = rise = sum(i in begin .. end: body.net)
+    one piece after another     net = a.net + b.net      rise = max(a.rise, a.net + b.rise)
+    a loop whose body pushes    net = rise = sum(i in begin .. end: body.net)
+
+Heights are counted from the start of the piece.
 """
 
 from __future__ import annotations
@@ -19,7 +21,13 @@ from .spans import NOTHING, UNKNOWN, Span
 
 @dataclass(frozen=True)
 class Flow:
-    """net: growth, rise: the highest point above the start, at least 0; fall: the lowest below it, at least 0."""
+    """Represent the effect of a piece of a task on the height of one adstack.
+
+    Attributes:
+        net: The growth from the start to the end.
+        rise: The highest point above the start, at least 0.
+        fall: The lowest point below the start, at least 0.
+    """
 
     net: Span = NOTHING
     rise: Span = NOTHING
@@ -27,10 +35,12 @@ class Flow:
 
     @property
     def only_pushes(self) -> bool:
+        """Return True if the piece never pops."""
         return self.net is self.rise and self.fall is NOTHING
 
     @property
     def only_pops(self) -> bool:
+        """Return True if the piece never pushes."""
         grows, falls = self.net.exact, self.fall.exact
         return self.rise.exact == ZERO and grows is not None and falls is not None and a.add(grows, falls) == ZERO
 
@@ -42,7 +52,7 @@ POP = Flow(s.number(-1), NOTHING, ONE)
 
 
 def then(x: Flow, y: Flow) -> Flow:
-    """One piece after another."""
+    """Return the flow of two pieces that run one after the other."""
     if x is STILL or y is STILL:
         return y if x is STILL else x
     net = s.add(x.net, y.net)
@@ -54,7 +64,7 @@ def then(x: Flow, y: Flow) -> Flow:
 
 
 def either(condition: Span, x: Flow, y: Flow) -> Flow:
-    """One of two pieces."""
+    """Return the flow of one of two pieces: of x if the condition holds, and else of y."""
     net = s.choose(condition, x.net, y.net)
     if x.only_pushes and y is STILL or y.only_pushes and x is STILL or x.only_pushes and y.only_pushes:
         return Flow(net, net)
@@ -63,7 +73,16 @@ def either(condition: Span, x: Flow, y: Flow) -> Flow:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop: its index (None if its range is not known), its range, its length; whether it may end early."""
+    """Represent the range of a loop.
+
+    Attributes:
+        number: Number of the index; None if the range is not known.
+        begin: First index.
+        end: The index after the last one.
+        length: Number of iterations.
+        early: True if the loop may end early.
+        around: Begin and end of the loops around, by number of their index.
+    """
 
     number: int | None
     begin: Span
@@ -73,7 +92,12 @@ class Loop:
     around: Bounds
 
     def over(self, make: Callable[[int, Expr, Expr, Expr, Bounds], Expr], x: Span) -> Span:
-        """The sum or largest value of x over the loop, of which x is at least 0."""
+        """Return the sum or the largest value over the loop of x, which is at least 0.
+
+        Args:
+            make: `ranges.total` or `ranges.largest`.
+            x: The value in one iteration.
+        """
         checks = x.checks | self.length.checks
         if self.number is None:
             return self._at_most(make, x)
@@ -86,7 +110,7 @@ class Loop:
         return Span(ZERO if self.early else ends[0], ends[1], checks)
 
     def _at_most(self, make: Callable[[int, Expr, Expr, Expr, Bounds], Expr], x: Span) -> Span:
-        """Where the range is not known, its length may be at most something."""
+        """Return the sum or largest value where the range is not known, though its length may have an upper bound."""
         if x.exact == ZERO:
             return x
         if make is ranges.largest:
@@ -96,7 +120,7 @@ class Loop:
 
 
 def repeat(loop: Loop, body: Flow) -> Flow:
-    """A loop over a piece."""
+    """Return the flow of a loop over a piece."""
     if body is STILL:
         return STILL
     if body.only_pushes:
@@ -107,12 +131,15 @@ def repeat(loop: Loop, body: Flow) -> Flow:
         return Flow(s.sub(NOTHING, fallen), NOTHING, fallen)
     if body.net.exact == ZERO:
         return Flow(NOTHING, loop.over(ranges.largest, body.rise), loop.over(ranges.largest, body.fall))
+    # A body that pushes and pops and leaves another height needs more than a sum, so nothing is known.
     return Flow(UNKNOWN, UNKNOWN, UNKNOWN)
 
 
 def peak(flow: Flow) -> Span:
-    """How high a stack gets that is empty at first. What pops an empty stack leaves it empty, so that nothing is known
-    of what follows unless no pop can meet one.
+    """Return how high an adstack gets that is empty at first.
+
+    A pop of an empty adstack leaves it empty. Then nothing is known of what follows, unless no pop can meet an empty
+    adstack.
     """
     fallen = flow.fall.high
     sound = fallen is not None and (fallen == ZERO or fallen.high <= 0)
@@ -120,5 +147,5 @@ def peak(flow: Flow) -> Span:
 
 
 def highest(x: Span, y: Span) -> Span:
-    """The larger of two peaks."""
+    """Return the larger of two peaks."""
     return s.apply((x, y), a.maximum, True, True)

@@ -1,16 +1,16 @@
-"""Counting that ends when there is more to count than memory could ever hold.
+"""Let a counting kernel end when it counts more than memory could ever hold.
 
     while { .. } test %1 { ..; set depth.s, %2 }
         →
     %9 = load $room[0]; %8 = floordiv %9, bytes of a slot
     while { .. } test %1 { ..; set depth.s, %2; if %2 > %8 { atomic max $depths[k], %2; return } }
 
-A counting kernel goes through the loops of a gradient, however long they are, and a gradient whose stacks no memory
-holds cannot run: so an iteration that has counted as much is over, the launcher finds its depth in `$depths`, and the
-gradient is refused with that number. Iterations that begin then do nothing.
+A counting kernel goes through the loops of a gradient, however long they are, and a gradient whose adstacks no memory
+holds cannot run. So an iteration ends when it has counted more than memory holds. The launcher finds its depth in
+`$depths`, and the gradient is refused with that number. Iterations that begin after that do nothing.
 
-A plain loop of 32 bits ends soon by itself, in one step where LLVM sees what it adds up to. It is looked at behind it,
-if it stands in another loop.
+A plain loop of 32 bits ends soon by itself, and in one step where LLVM sees what the loop adds up to. Its depth is
+checked behind the loop, if the loop stands in another loop.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from ..ir.walk import map_blocks, next_id, walk
 from ..passes.lower_exits import lower_exits
 
 ROOM = "$room"
-"""The array of a counting kernel with the bytes that the stacks of an iteration can have."""
+"""The array of a counting kernel that holds the number of bytes that the adstacks of one iteration can have."""
 
 
 def end_with_memory(kernel: Kernel, slots: Mapping[str, tuple[int, int]], depths: str) -> Kernel:
-    """The counting kernel, which takes `$room` then; the same kernel if no loop of it may be endless.
+    """Return the counting kernel with a parameter `$room`; the same kernel if none of its loops may be endless.
 
-    slots: of each stack that is counted, its number and the bytes of a slot of it and those that are as deep.
+    Args:
+        kernel: The counting kernel.
+        slots: For each adstack that is counted, its number and the bytes of one slot of all adstacks that are as deep.
+        depths: Name of the array of depths.
     """
     ender = _Ender(slots, depths, next_id(kernel))
     tasks = tuple(ender.task(task) for task in kernel.tasks)
@@ -43,12 +46,15 @@ def end_with_memory(kernel: Kernel, slots: Mapping[str, tuple[int, int]], depths
 
 
 def _is_long(loop: n.For | n.While) -> bool:
+    """Return True if 32 bits do not bound the number of trips of a loop, or if another loop stands inside it."""
     if isinstance(loop, n.While) or loop.stop is not None or loop.index.type.bits == 64:
         return True
     return any(isinstance(s, (n.For, n.While)) for s in walk(loop.body))
 
 
 class _Ender:
+    """Add the checks of depths to the tasks of a counting kernel."""
+
     def __init__(self, slots: Mapping[str, tuple[int, int]], depths: str, first_id: int) -> None:
         self.slots = {f"depth.{stack}": found for stack, found in slots.items()}
         self.depths = depths
@@ -56,7 +62,7 @@ class _Ender:
         self.most: dict[str, Value] = {}
 
     def task(self, task: Task) -> Task:
-        """The task; the same one if nothing is to be looked at."""
+        """Return the task with checks; the same task if nothing is to be checked."""
         mine = [name for name in self._counted(task.body)]
         if not any(isinstance(s, (n.For, n.While)) and _is_long(s) and self._counted((s,)) for s in walk(task.body)):
             return task
@@ -66,17 +72,23 @@ class _Ender:
         if task.is_parallel:
             for name in mine:
                 slot = b.const(self.slots[name][0], i64)
-                reached = b.atomic("max", self.depths, (slot,), b.const(0, i64))  # a load would race with the others'
+                # An atomic reads the depth, because a load would race with the updates of other iterations.
+                reached = b.atomic("max", self.depths, (slot,), b.const(0, i64))
                 b.if_(b.op("cmp_gt", reached, self.most[name]), [n.Return()])
         self.next_id = b.next_id
         return replace(task, body=(*b.take(), *self._plain(task.body)))
 
     def _counted(self, block: Block) -> dict[str, None]:
-        """Locals of depths that a block sets, each once."""
+        """Return the locals of depths that a block sets, each once."""
         return {s.var: None for s in walk(block) if isinstance(s, n.Set) and s.var in self.slots}
 
     def _block(self, block: Block, looks: bool) -> Block:
-        """looks: whether the block is in a loop that may be endless, of which nothing else ends it."""
+        """Return a block with checks.
+
+        Args:
+            block: The block.
+            looks: True if the block stands in a loop that may be endless and that nothing else ends.
+        """
         out: list[Stmt] = []
         for stmt in block:
             if isinstance(stmt, (n.For, n.While)):
@@ -91,13 +103,15 @@ class _Ender:
         return tuple(out)
 
     def _looking(self, block: Block) -> Block:
+        """Return a block of a loop that may be endless."""
         return self._block(block, True)
 
     def _plain(self, block: Block) -> Block:
+        """Return a block that no endless loop holds."""
         return self._block(block, False)
 
     def _look(self, name: str, depth: Value | None, loc: int) -> Block:
-        """End the iteration if a depth is more than there is room for."""
+        """Return the statements that end the iteration if a depth is more than there is room for."""
         b = Builder(self.next_id)
         b.loc = loc
         depth = depth or b.get(name, i64)

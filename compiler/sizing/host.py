@@ -1,8 +1,8 @@
-"""Sizes that need no range, as one Python function: a fraction of a microsecond for a number, a shape, an element.
+"""Write sizes that need no range as one Python function, which takes a fraction of a microsecond for each leaf.
 
     depth = n * max(0, m - 2)   →   def sizes(arrays, scalars): return [min(a0 * max(0, a1 - 2), LARGEST), ..]
 
-Python's conditional expressions look at no more than the size expression does.
+A conditional expression of Python evaluates no more than the size expression does.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from .expressions import INT64, OVER, Expr, walk
 from .sizes import Sized
 
 Finder = Callable[[Mapping[str, np.ndarray], Mapping[str, "int | float | bool"]], list[int]]
+"""A function (arrays, scalars) -> sizes."""
 MOST = 3000
-"""Nodes after which text is no longer the way to say it."""
+"""Largest number of nodes for which a function is written."""
 
 
 def host_function(sized: Sized) -> Finder | None:
-    """The function that gives depths, totals and rows, or raises Inexact; None if a range must be looked at."""
+    """Return the function that gives depths, totals and rows or raises Inexact; None if a range must be evaluated."""
     expressions = sized.expressions
     if any(e.kind in OVER for x in expressions for e in walk(x)) or sum(x.size for x in expressions) > MOST:
         return None
@@ -32,7 +33,8 @@ def host_function(sized: Sized) -> Finder | None:
     lines = ["def sizes(arrays, scalars):"]
     for x, most in sized.limits:
         lines.append(f"    if {_text(x)} > {most}: raise Inexact")
-    names = {x: f"v{k}" for k, x in enumerate(dict.fromkeys(found))}  # stacks of one loop share theirs
+    # Adstacks of one loop share their expressions, so each is evaluated once.
+    names = {x: f"v{k}" for k, x in enumerate(dict.fromkeys(found))}
     lines += [f"    {name} = {_saturated(x)}" for x, name in names.items()]
     lines.append(f"    return [{', '.join(names[x] for x in found)}]")
     space: dict[str, Any] = {
@@ -50,6 +52,7 @@ def host_function(sized: Sized) -> Finder | None:
 
 
 def _shape(array: np.ndarray, axis: int, most: int) -> int:
+    """Return the extent of an array; raise Inexact if it is larger than expressions assume."""
     extent: int = array.shape[axis]
     if extent > most:
         raise Inexact
@@ -57,6 +60,7 @@ def _shape(array: np.ndarray, axis: int, most: int) -> int:
 
 
 def _element(array: np.ndarray, *indices: int) -> int | float | bool:
+    """Return an element of an array; raise Inexact if the index is outside."""
     for index, extent in zip(indices, array.shape):
         if not 0 <= index < extent:
             raise Inexact
@@ -65,30 +69,36 @@ def _element(array: np.ndarray, *indices: int) -> int | float | bool:
 
 
 def _floordiv(x: int, y: int) -> int:
+    """Return the quotient, rounded down; raise Inexact if the divisor is 0."""
     if y == 0:
         raise Inexact
     return x // y
 
 
 def _mod(x: int, y: int) -> int:
+    """Return the remainder; raise Inexact if the divisor is 0."""
     if y == 0:
         raise Inexact
     return x % y
 
 
 def _saturated(x: Expr) -> str:
+    """Return the text of an expression whose value is at most the largest number of 64 bits."""
     return _text(x) if x.high <= INT64[1] else f"min({_text(x)}, {INT64[1]})"
 
 
 def _text(x: Expr) -> str:
+    """Return the Python text of an expression."""
     return WORDS[x.kind](x, [_text(arg) for arg in x.args])
 
 
 def _real(value: object) -> str:
+    """Return the text of a constant; a real may be infinite or no number."""
     return f"float('{value!r}')" if isinstance(value, float) else repr(value)
 
 
 def _sum(x: Expr, args: list[str]) -> str:
+    """Return the text of a sum."""
     constant, *factors = x.data
     terms = [f"{arg}*{factor}" if factor != 1 else arg for arg, factor in zip(args, factors)]
     return f"({' + '.join([*terms, *([repr(constant)] if constant else [])])})"
@@ -115,4 +125,4 @@ WORDS: dict[str, Callable[[Expr, list[str]], str]] = {
     "and": lambda x, args: f"({' and '.join(args)})",
     "or": lambda x, args: f"({' or '.join(args)})",
 }
-"""How each kind reads in Python; there are no ranges."""
+"""The Python text of each kind of expression except those over a range."""

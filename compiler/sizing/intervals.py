@@ -1,7 +1,7 @@
-"""Integer intervals of the values of a task, for given arguments and shapes.
+"""Compute integer intervals of the values of a task, for given arguments and shapes.
 
-An interval (low, high) is closed and sound: the value lies inside in every execution. What is not understood is
-(-inf, inf). Loop indices are bounded by the intervals of their ends.
+An interval (low, high) is closed and sound: the value lies inside it in every execution. A value that is not understood
+has the interval (-inf, inf). The index of a loop is bounded by the intervals of the loop's ends.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ EMPTY: Interval = (INFINITY, -INFINITY)
 
 
 def is_empty(interval: Interval) -> bool:
-    """Whether the interval holds no number: the value is never computed."""
+    """Return True if the interval holds no number, which means that the value is never computed."""
     return interval[0] > interval[1]
 
 
 def union(a: Interval, b: Interval) -> Interval:
-    """The smallest interval that holds both."""
+    """Return the smallest interval that holds both intervals."""
     return min(a[0], b[0]), max(a[1], b[1])
 
 
 def _products(a: Interval, b: Interval, op: Callable[[Number, Number], Number]) -> Interval:
+    """Return the interval between the least and the greatest result at the ends of two intervals."""
     if ALL in (a, b) or any(abs(v) == INFINITY for v in (*a, *b)):
         return ALL
     ends = [op(x, y) for x in a for y in b]
@@ -37,46 +38,53 @@ def _products(a: Interval, b: Interval, op: Callable[[Number, Number], Number]) 
 
 
 def _mod(a: Interval, b: Interval) -> Interval:
-    """x mod m of a positive m: x itself if it is inside already, else [0, m-1]."""
+    """Return the interval of x mod m for a positive m: that of x if it lies in [0, m-1], and else [0, m-1]."""
     if b[0] <= 0:
         return ALL
     return a if a[0] >= 0 and a[1] < b[0] else (0, b[1] - 1)
 
 
 def _floordiv(a: Interval, b: Interval) -> Interval:
+    """Return the interval of a quotient by a positive divisor."""
     return _products(a, b, lambda x, y: x // y) if b[0] > 0 else ALL
 
 
 def _absolute(a: Interval) -> Interval:
+    """Return the interval of absolute values."""
     low, high = sorted((abs(a[0]), abs(a[1])))
     return (0 if a[0] <= 0 <= a[1] else low), high
 
 
 def _bit_and(a: Interval, b: Interval) -> Interval:
-    """x and m, of a mask m that is not negative, is between 0 and m."""
+    """Return the interval of `x and m` for a mask m that is not negative: it lies between 0 and m."""
     highs = [high for low, high in (a, b) if low >= 0]
     return (0, min(highs)) if highs else ALL
 
 
 def _bit_or(a: Interval, b: Interval) -> Interval:
-    """x or y of numbers that are not negative: no bit above the highest of both."""
+    """Return the interval of `x or y` of numbers that are not negative: no bit is above the highest bit of both."""
     high = max(a[1], b[1])
     return (max(a[0], b[0]), (1 << int(high).bit_length()) - 1) if min(a[0], b[0]) >= 0 and high < INFINITY else ALL
 
 
 def _bit_xor(a: Interval, b: Interval) -> Interval:
+    """Return the interval of `x xor y` of numbers that are not negative."""
     found = _bit_or(a, b)
     return found if found == ALL else (0, found[1])
 
 
 def _shift(a: Interval, b: Interval, op: Callable[[int, int], int]) -> Interval:
-    """By a known count below the width of every type, of numbers that are not negative."""
+    """Return the interval of a shift of numbers that are not negative by a known count.
+
+    The count must be below the width of every type.
+    """
     if b[0] != b[1] or not 0 <= b[0] < 8 or a[0] < 0 or a[1] == INFINITY:
         return ALL
     return op(int(a[0]), int(b[0])), op(int(a[1]), int(b[0]))
 
 
 def _right(a: Interval, b: Interval) -> Interval:
+    """Return the interval of a shift to the right."""
     return _shift(a, b, lambda x, y: x >> y)
 
 
@@ -95,13 +103,17 @@ OPERATIONS: dict[str, Callable[[Interval, Interval], Interval]] = {
     "bit_shr": _right,
     "bit_sar": _right,
 }
-"""Operations whose interval follows from those of two operands; every other one gives ALL."""
+"""The interval of the result for operations of two operands; every other operation gives ALL."""
 
 
 class Intervals:
-    """Intervals of the values of one task in one launch.
+    """Compute the intervals of the values of one task in one launch.
 
-    scalars: arguments by name. shapes: extents by array name.
+    Attributes:
+        scalars: Arguments by name.
+        shapes: Extents by name of the array.
+        made: The statement that defines each value.
+        known: The intervals found so far.
     """
 
     def __init__(self, task: Task, scalars: Mapping[str, Number], shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -113,9 +125,10 @@ class Intervals:
             self.known[index] = (self.of(begin)[0], self.of(end)[1] - 1)
 
     def of(self, value: Value) -> Interval:
-        """The interval of an integer value; the type's wrap-around is taken as unknown."""
+        """Return the interval of an integer value. A value that may wrap around is taken as unknown."""
         pending = [] if value in self.known else [value]
-        while pending:  # operands first; chains of sums may be longer than the interpreter's stack
+        # Operands come first, without recursion: a chain of sums may be longer than the stack of the interpreter.
+        while pending:
             stmt = self.made.get(pending[-1])
             inputs = operands(stmt) if isinstance(stmt, (n.Op, n.Cast, n.Within, n.For)) else ()
             missing = [v for v in inputs if v.type.is_int and v not in self.known]
@@ -127,7 +140,7 @@ class Intervals:
 
     @staticmethod
     def _within(value: Value, found: Interval) -> Interval:
-        """A result that may leave its type wraps, so nothing is known of it."""
+        """Return ALL in place of an interval that leaves the type, because a result that wraps may be any number."""
         if not value.type.is_int or is_empty(found) or found == ALL:
             return found
         low, high = (-(2 ** (value.type.bits - 1)), 2 ** (value.type.bits - 1) - 1)
@@ -136,6 +149,7 @@ class Intervals:
         return found if low <= found[0] and found[1] <= high else ALL
 
     def _find(self, value: Value) -> Interval:
+        """Return the interval of a value whose operands are known."""
         stmt = self.made.get(value)
         if not value.type.is_int:
             return ALL
@@ -156,10 +170,12 @@ class Intervals:
         return self._op(stmt) if isinstance(stmt, n.Op) else ALL
 
     def _index(self, loop: n.For) -> Interval:
+        """Return the interval of the index of a loop."""
         begin, end = self.of(loop.begin), self.of(loop.end)
         return (begin[0], end[1] - 1) if loop.step > 0 else (end[0] + 1, begin[1])
 
     def _op(self, stmt: n.Op) -> Interval:
+        """Return the interval of the result of an operation."""
         if stmt.op == "select":
             return union(self.of(stmt.args[1]), self.of(stmt.args[2]))
         if stmt.op == "neg":

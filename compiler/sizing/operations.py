@@ -1,4 +1,7 @@
-"""Spans of the results of operations. What is not listed, reals above all, has a result of which nothing is known."""
+"""Compute the spans of the results of operations.
+
+Nothing is known of the result of an operation that is not listed here, above all of operations on reals.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,20 @@ Rule = Callable[..., Span]
 
 
 def _shifted_left(x: Span, count: Span) -> Span:
+    """Return the span of a shift to the left by a known count."""
     places = None if count.exact is None else a.value_of(count.exact)
     return s.mul(x, s.number(1 << places)) if places is not None and 0 <= places < 31 else UNKNOWN
 
 
 def _shifted_right(x: Span, count: Span) -> Span:
-    """Of a number that is not negative: both shifts divide."""
+    """Return the span of a shift to the right of a number that is not negative: both kinds of shift divide it."""
     places = None if count.exact is None else a.value_of(count.exact)
     sound = x.exact is not None and x.exact.low >= 0 and places is not None and 0 <= places < 31
     return s.floordiv(x, s.number(1 << (places or 0))) if sound else UNKNOWN
 
 
 def _magnitude(x: Span) -> Span:
+    """Return the span of an absolute value."""
     return s.apply((x,), lambda e: a.maximum(e, a.scale(e, -1)))
 
 
@@ -49,14 +54,16 @@ WITHIN: dict[str, Rule] = {
     "bit_sar": _shifted_right,
     "unique": lambda x, _: x,
 }
-"""Integer operations whose result does not."""
+"""Integer operations whose result cannot leave its type."""
 
 
 def _less(x: Expr, y: Expr) -> Expr:
+    """Return the condition x < y."""
     return a.positive(a.sub(y, x))
 
 
 def _at_most(x: Expr, y: Expr) -> Expr:
+    """Return the condition x <= y."""
     return a.positive(a.add(a.sub(y, x), ONE))
 
 
@@ -78,7 +85,7 @@ REAL: dict[str, Callable[[Expr, Expr], Expr]] = {
     "cmp_eq": lambda x, y: a.compare("cmp_eq", x, y),
     "cmp_ne": lambda x, y: a.compare("cmp_ne", x, y),
 }
-"""Comparisons of reals; one with a NaN is false, but for cmp_ne."""
+"""Comparisons of reals. A comparison with a NaN is false, except for cmp_ne."""
 
 BOOLEAN: dict[str, Callable[..., Expr]] = {
     "logical_and": a.both,
@@ -95,7 +102,13 @@ BOOLEAN: dict[str, Callable[..., Expr]] = {
 
 
 def operation(stmt: n.Op, args: tuple[Span, ...], around: Around | None) -> Span:
-    """The span of an operation's result."""
+    """Return the span of the result of an operation.
+
+    Args:
+        stmt: The operation.
+        args: The spans of its operands.
+        around: The loops and conditions around it.
+    """
     if stmt.op == "select":
         return s.choose(*args)
     dtype = stmt.args[0].type
@@ -110,7 +123,14 @@ def operation(stmt: n.Op, args: tuple[Span, ...], around: Around | None) -> Span
 
 
 def cast(x: Span, source: Scalar, target: Scalar, around: Around | None) -> Span:
-    """The span of a conversion. Reals keep their span where the new type holds all of the old one's numbers."""
+    """Return the span of a conversion. A real keeps its span if the new type holds all numbers of the old type.
+
+    Args:
+        x: The span of the operand.
+        source: The type of the operand.
+        target: The type of the result.
+        around: The loops and conditions around the conversion.
+    """
     if source.is_real or target.is_real:
         wider = source.is_real and target.is_real and target.bits >= source.bits
         return x if wider else UNKNOWN
@@ -122,7 +142,7 @@ def cast(x: Span, source: Scalar, target: Scalar, around: Around | None) -> Span
 
 
 def constant(stmt: n.Const) -> Span:
-    """The span of a constant."""
+    """Return the span of a constant."""
     if stmt.result.type.is_bool:
         return s.exactly(TRUE if stmt.value else FALSE)
     return s.exactly(const(stmt.value))

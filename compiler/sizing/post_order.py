@@ -1,8 +1,9 @@
-"""Size expressions as lists of plain values, to be kept with a kernel: every node after its arguments, each once.
+"""Write size expressions as lists of plain values, to be stored with a kernel.
 
     row = [kind, data, positions of the arguments, low, high]
 
-Types are kept by name, ends that are not known as null, so that the rows can be JSON.
+Every node has one row, after the rows of its arguments. Types are stored by name, and bounds that are not known as
+null, so that rows can be JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Rows = list[list[Any]]
 
 
 def to_rows(expressions: Sequence[Expr]) -> tuple[Rows, list[int]]:
-    """Rows of some expressions, and the position of each of them."""
+    """Return the rows of some expressions, and the position of each of these expressions."""
     rows: Rows = []
     known: dict[tuple[Expr, Number, Number], int] = {}
 
@@ -37,7 +38,11 @@ def to_rows(expressions: Sequence[Expr]) -> tuple[Rows, list[int]]:
 
 
 def from_rows(rows: Rows) -> list[Expr]:
-    """The expression of each row. Raises ValueError for what `to_rows` does not make."""
+    """Return the expression of each row.
+
+    Raises:
+        ValueError: `to_rows` does not make these rows.
+    """
     made: list[Expr] = []
     for kind, data, args, low, high in rows:
         if kind not in KINDS or not all(0 <= k < len(made) for k in args):
@@ -49,29 +54,37 @@ def from_rows(rows: Rows) -> list[Expr]:
 
 
 def _end(end: Number) -> Number | None:
+    """Return a bound, or None if it is not known."""
     return None if abs(end) == INFINITY or end != end else end
 
 
 def _number(datum: object) -> object:
-    """A real by its text, which JSON keeps exactly, also where it is no number."""
+    """Return a real as its text, which JSON stores exactly, also if it is no number. Return other data unchanged."""
     return {"real": repr(datum)} if isinstance(datum, float) else datum
 
 
 def _datum(datum: Any) -> object:
+    """Return the value that a datum of a row stands for."""
     if not isinstance(datum, dict):
         return datum
     return SCALARS[datum["type"]] if "type" in datum else float(datum["real"])
 
 
 def sized_to_rows(sized: Sized) -> dict[str, Any]:
-    """All sizes of a kernel."""
+    """Return all sizes of a kernel as plain values."""
     rows, at = to_rows(sized.expressions)
     parts = (sized.limits, sized.depths, sized.totals, sized.rows)
     return {"nodes": rows, "roots": at, "parts": [len(p) for p in parts], "limits": [m for _, m in sized.limits]}
 
 
 def sized_from_rows(kept: dict[str, Any]) -> Sized:
-    """The sizes that `sized_to_rows` was given. Raises ValueError, KeyError or TypeError for anything else."""
+    """Return the sizes that `sized_to_rows` was given.
+
+    Raises:
+        ValueError: `sized_to_rows` does not make these values.
+        KeyError: A part is missing.
+        TypeError: A part has another type.
+    """
     nodes = from_rows(kept["nodes"])
     roots = iter([nodes[k] for k in kept["roots"]])
     limits, depths, totals, rows = (tuple(next(roots) for _ in range(count)) for count in kept["parts"])
@@ -80,15 +93,19 @@ def sized_from_rows(kept: dict[str, Any]) -> Sized:
 
 @dataclass(frozen=True)
 class KeptSizes:
-    """The sizes of a kernel as it keeps them: text, made expressions when they are wanted."""
+    """Represent the sizes of a kernel as text, from which expressions are made when they are needed.
+
+    Attributes:
+        text: The sizes as JSON.
+    """
 
     text: str
 
     def sized(self) -> Sized:
-        """The expressions."""
+        """Return the expressions."""
         return sized_from_rows(json.loads(self.text))
 
 
 def keep(sized: Sized | None) -> KeptSizes | None:
-    """Sizes as a kernel keeps them."""
+    """Return the sizes in the form in which a kernel stores them; None for None."""
     return None if sized is None else KeptSizes(json.dumps(sized_to_rows(sized), separators=(",", ":")))

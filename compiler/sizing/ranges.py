@@ -1,10 +1,11 @@
-"""Sums and largest values over a range, in closed form where the body allows it.
+"""Compute sums and largest values over a range, in closed form where the body allows it.
 
     sum($i in b .. e: k*$i + r)            →  k*(sum of b .. e - 1) + r*(e - b)
     max($i in b .. e: k*$i + r)            →  max(k*b + r, k*(e - 1) + r)
     sum($i in b .. e: if($i < t, x, y))    →  sum($i in b .. min(e, t): x) + sum($i in max(b, t) .. e: y)
 
-What stays is an enumeration: only where the body needs an element, or a product of indices, at each point.
+A range without a closed form is enumerated. This happens only where the body needs an element, or a product of indices,
+at each point.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ from .algebra import (
 from .expressions import ONE, ZERO, Expr, assume, const
 
 MOST = 400
-"""Nodes of an expression after which a range is enumerated rather than cut into more pieces."""
+"""Largest number of nodes of an expression; a range is enumerated rather than cut into more pieces."""
 
 Bounds = Mapping[int, tuple[Expr, Expr]]
-"""Begin and end of loops around, by the id of their index."""
+"""Begin and end of the loops around, by the number of their index."""
 
 
 def trips(begin: Expr, end: Expr, around: Bounds) -> Expr:
-    """The length of a range; 0 if it is empty."""
+    """Return the length of a range; 0 if the range is empty."""
     length = sub(end, begin)
     return assume(length, 0) if least(length, around) >= 0 else maximum(ZERO, length)
 
 
 def least(expr: Expr, around: Bounds) -> float:
-    """A lower bound of a linear form, from the ends of the loops whose indices are in it, innermost first."""
+    """Return a lower bound of a linear form, from the ends of the loops whose indices are in it, innermost first."""
     best = expr.low
     while expr.free:
         number = max(expr.free)
@@ -62,7 +63,7 @@ def least(expr: Expr, around: Bounds) -> float:
 
 
 def split(expr: Expr, number: int) -> tuple[Expr, Expr] | None:
-    """(k, r) with expr = k*index + r, both free of the index; None if it is not of that form."""
+    """Return (k, r) with expr = k*index + r, both free of the index; None if the expression has another form."""
     if number not in expr.free:
         return ZERO, expr
     constant, terms = linear(expr)
@@ -83,7 +84,7 @@ def split(expr: Expr, number: int) -> tuple[Expr, Expr] | None:
 
 
 def _slope(term: Expr, number: int) -> tuple[Expr, Expr] | None:
-    """(k, r) of one term."""
+    """Return (k, r) for one term."""
     if term.kind == "var":
         return ONE, ZERO
     if term.kind != "product":
@@ -101,7 +102,13 @@ def _slope(term: Expr, number: int) -> tuple[Expr, Expr] | None:
 
 
 class Closer:
-    """Closes ranges of one index. kind: total or largest. around: the loops outside."""
+    """Bring ranges of one index into closed form.
+
+    Attributes:
+        kind: "total" or "largest".
+        number: Number of the index.
+        around: Begin and end of the loops around.
+    """
 
     def __init__(self, kind: str, number: int, around: Bounds) -> None:
         self.kind = kind
@@ -109,7 +116,7 @@ class Closer:
         self.around = around
 
     def close(self, begin: Expr, end: Expr, body: Expr) -> Expr:
-        """The value over begin .. end."""
+        """Return the value over begin .. end."""
         plain = over(self.kind, self.number, begin, end, body)
         if plain.args == () or plain.size > MOST:
             return plain
@@ -117,6 +124,7 @@ class Closer:
         return plain if closed is None or closed.size > MOST else assume(closed, plain.low)
 
     def _closed(self, begin: Expr, end: Expr, body: Expr) -> Expr | None:
+        """Return the closed form; None if there is none."""
         if self.number not in body.free:
             return self._constant(begin, end, body)
         if body.kind == "when":
@@ -131,27 +139,33 @@ class Closer:
         return self._terms(begin, end, body) if body.kind == "sum" else None
 
     def _nonempty(self, begin: Expr, end: Expr, value: Expr) -> Expr:
+        """Return the value if the range is not empty, and else 0."""
         return when(positive(trips(begin, end, self.around)), value, ZERO)
 
     def _constant(self, begin: Expr, end: Expr, body: Expr) -> Expr:
+        """Return the closed form for a body that does not depend on the index."""
         if self.kind == "largest":
             return self._nonempty(begin, end, maximum(ZERO, body))
         product = mul(trips(begin, end, self.around), body)
+        # An empty range reads nothing, so a body that reads an element needs the condition.
         return self._nonempty(begin, end, product) if body.reads else product
 
     def _linear(self, begin: Expr, end: Expr, slope: Expr, rest: Expr) -> Expr:
+        """Return the closed form for the body slope * index + rest."""
         first, last = (add(mul(slope, at), rest) for at in (begin, sub(end, ONE)))
         if self.kind == "largest":
             return self._nonempty(begin, end, maximum(ZERO, first, last))
         count, ends = trips(begin, end, self.around), add(first, last)
         if value_of(mod(count, const(2))) == 0:
             product = mul(floordiv(count, const(2)), ends)
-        else:  # the sum of the ends is even if their number is odd
+        # If the number of values is odd, the sum of the first and the last value is even, so its half is exact.
+        else:
             odd = mul(mod(count, const(2)), floordiv(ends, const(2)))
             product = add(mul(floordiv(count, const(2)), ends), odd)
         return self._nonempty(begin, end, product) if product.reads else product
 
     def _extreme(self, begin: Expr, end: Expr, body: Expr) -> Expr | None:
+        """Return the closed form for an extreme, as a choice between its first argument and the others."""
         if body.kind == "max" and self.kind == "largest":
             return maximum(*(self.close(begin, end, part) for part in body.args))
         make = maximum if body.kind == "max" else minimum
@@ -160,6 +174,7 @@ class Closer:
         return self._choice(begin, end, positive(ahead), first, rest)
 
     def _product(self, begin: Expr, end: Expr, body: Expr) -> Expr | None:
+        """Return the closed form for a product, with the factors that do not depend on the index taken out."""
         outside = [f for f in body.args if self.number not in f.free]
         if not outside or self.kind == "largest" and any(f.low < 0 for f in outside):
             return None
@@ -172,7 +187,7 @@ class Closer:
         return self._nonempty(begin, end, made) if any(f.reads for f in outside) else made
 
     def _terms(self, begin: Expr, end: Expr, body: Expr) -> Expr | None:
-        """A sum, term by term: those that close, and the others together."""
+        """Return the closed form for a sum: the terms that have one, each by itself, and all others together."""
         if self.kind == "largest":
             return None
         constant, terms = linear(body)
@@ -191,10 +206,12 @@ class Closer:
     # -- choices --------------------------------------------------------------------------------------------
 
     def _choice(self, begin: Expr, end: Expr, c: Expr, x: Expr, y: Expr) -> Expr | None:
+        """Return the closed form for a choice: the range is cut where the condition changes."""
         if self.number not in c.free:
             made = when(c, self.close(begin, end, x), self.close(begin, end, y))
             return self._nonempty(begin, end, made) if c.reads else made
-        if c.kind in ("and", "or"):  # what reads no element may be looked at first
+        # A condition that reads no element may be evaluated first.
+        if c.kind in ("and", "or"):
             first, *others = sorted(c.args, key=lambda part: part.reads)
             if c.kind == "and":
                 return self._choice(begin, end, first, when(both(*others), x, y), y)
@@ -214,12 +231,24 @@ class Closer:
 def _pieces(
     kind: str, slope: int, rest: Expr, begin: Expr, end: Expr, x: Expr, y: Expr
 ) -> list[tuple[Expr, Expr, Expr]] | None:
-    """The range cut where the condition changes: (begin, end, value) of each piece."""
+    """Return the pieces into which a condition cuts a range, as (begin, end, value) each.
+
+    Args:
+        kind: "positive" for the condition 0 < slope * index + rest, "zero" for its equality with 0.
+        slope: The factor of the index, not 0.
+        rest: The part of the condition without the index.
+        begin: First index.
+        end: The index after the last one.
+        x: The value where the condition holds.
+        y: The value elsewhere.
+    """
     if kind == "positive":
-        if slope > 0:  # 0 < k*i + r  from  floor(-r/k) + 1  on
+        # The condition 0 < k*i + r holds from i = floor(-r/k) + 1 on.
+        if slope > 0:
             at = add(floordiv(scale(rest, -1), const(slope)), ONE)
             return [(begin, minimum(end, at), y), (maximum(begin, at), end, x)]
-        at = scale(floordiv(scale(rest, -1), const(-slope)), -1)  # before ceil(r/-k)
+        # The condition holds before i = ceil(r/-k).
+        at = scale(floordiv(scale(rest, -1), const(-slope)), -1)
         return [(begin, minimum(end, at), x), (maximum(begin, at), end, y)]
     if abs(slope) != 1:
         return None
@@ -229,10 +258,26 @@ def _pieces(
 
 
 def total(number: int, begin: Expr, end: Expr, body: Expr, around: Bounds) -> Expr:
-    """The sum of the body over begin .. end of an index."""
+    """Return the sum of the body over begin .. end of an index.
+
+    Args:
+        number: Number of the index.
+        begin: First index.
+        end: The index after the last one.
+        body: The expression to sum.
+        around: Begin and end of the loops around.
+    """
     return Closer("total", number, around).close(begin, end, body)
 
 
 def largest(number: int, begin: Expr, end: Expr, body: Expr, around: Bounds) -> Expr:
-    """The largest value of the body over begin .. end of an index, at least 0."""
+    """Return the largest value of the body over begin .. end of an index, at least 0.
+
+    Args:
+        number: Number of the index.
+        begin: First index.
+        end: The index after the last one.
+        body: The expression.
+        around: Begin and end of the loops around.
+    """
     return Closer("largest", number, around).close(begin, end, body)

@@ -1,8 +1,9 @@
-"""Size expressions of a kernel, found by walking the slice of it that counts its adstacks.
+"""Find the size expressions of a kernel by a walk over the slice of the kernel that counts its adstacks.
 
-Values, locals and temporaries are followed as spans; a push adds 1 to the flow of its stack, a loop sums it up over its
-range, a condition chooses. What changes from one iteration of a loop to the next is known if it only grows, or is what
-the iteration before has left. A size is given if it is exact; for the others there may be a bound.
+Values, locals and temporaries are followed as spans. A push adds 1 to the flow of its adstack, a loop sums the flow
+over its range, and a condition chooses between flows. A local that changes from one iteration of a loop to the next is
+known if it only grows, or if it is what the iteration before has left. A size is given if it is exact; for other sizes
+there may be a bound.
 """
 
 from __future__ import annotations
@@ -25,15 +26,24 @@ from .operations import cast, constant, operation
 from .spans import UNKNOWN, Around, Span
 
 MOST = 1500
-"""Nodes of an expression beyond which a value is taken as unknown."""
+"""Largest number of nodes of an expression; a value whose expression is larger is taken as unknown."""
 
 Flows = dict[str, Flow]
+"""The flow of each adstack."""
 Peaks = dict[str, Span]
+"""The greatest height of each adstack."""
 
 
 @dataclass
 class State:
-    """What is known at a point of a task. locals: mutable scalars; around, bounds: loops and conditions around it."""
+    """Represent what is known at a point of a task.
+
+    Attributes:
+        values: Spans of the values.
+        locals: Spans of what locals and temporaries hold.
+        around: The loops and conditions around the point.
+        bounds: Begin and end of the loops around, by the number of their index.
+    """
 
     values: dict[Value, Span] = field(default_factory=dict)
     locals: dict[str, Span] = field(default_factory=dict)
@@ -42,7 +52,20 @@ class State:
 
 
 class Recogniser:
-    """Walks the tasks of one slice in order. counters: see `count.counters`."""
+    """Walk the tasks of one slice in order.
+
+    Attributes:
+        kernel: The slice.
+        counters: The locals that follow adstacks, see `count.counters`.
+        arrays: Types of the arrays.
+        scalars: Types of the scalar arguments.
+        temps: For each temporary, the name of the local that stands for it.
+        written: Arrays that the slice writes.
+        dtypes: Types of the locals.
+        made: The statement that defines each value.
+        state: What is known at the present point.
+        fresh: Number of symbols used so far.
+    """
 
     def __init__(self, kernel: Kernel, counters: dict[str, tuple[str, str]]) -> None:
         self.kernel = kernel
@@ -58,14 +81,14 @@ class Recogniser:
         self.fresh = 0
 
     def symbol(self) -> int:
-        """A number that no other symbol has."""
+        """Return a number that no other symbol has."""
         self.fresh += 1
         return self.fresh
 
     # -- tasks ----------------------------------------------------------------------------------------------
 
     def task(self, task: Task) -> tuple[list[Loop], Peaks]:
-        """The axes of a task, and how high its stacks get in an iteration."""
+        """Return the axes of a task, and how high its adstacks get in an iteration."""
         kept = dict(self.state.locals)
         self.block(task.bounds)
         axes = [self._range(b, e) for b, e in zip(self.spans(task.begin), self.spans(task.end))]
@@ -74,8 +97,10 @@ class Recogniser:
         if task.is_parallel:
             self._forget_temps(task)
         flows, peaks = self.block(task.body)
-        for stack, flow in flows.items():  # of a stack declared where nothing was left to say so
+        # These adstacks are declared where the slice has no declaration left.
+        for stack, flow in flows.items():
             peaks[stack] = f.peak(flow)
+        # A parallel task leaves no single value in a temporary that it writes, so what it writes is forgotten below.
         temps = {name: self.state.locals[name] for name in self.temps.values()} if not task.is_parallel else kept
         self.state = State({}, dict(temps))
         if task.is_parallel:
@@ -83,11 +108,13 @@ class Recogniser:
         return axes, peaks
 
     def _forget_temps(self, task: Task) -> None:
+        """Note that a temporary which a parallel task writes is unknown."""
         for stmt in walk(task.body):
             if isinstance(stmt, (n.Store, n.Atomic)) and stmt.array in self.temps:
                 self.state.locals[self.temps[stmt.array]] = UNKNOWN
 
     def _range(self, begin: Span, end: Span, early: bool = False) -> Loop:
+        """Return the loop over begin .. end."""
         known = begin.exact is not None and end.exact is not None
         if known:
             assert begin.exact is not None and end.exact is not None
@@ -99,7 +126,14 @@ class Recogniser:
         return Loop(number, begin, end, length, early, dict(self.state.bounds))
 
     def enter(self, index: Value, loop: Loop, step: int = 1, first: Span = UNKNOWN) -> None:
-        """Go into a loop. first, step: of its index, where it does not run over the range itself."""
+        """Enter a loop.
+
+        Args:
+            index: The index of the loop.
+            loop: The range of the loop.
+            step: The step of the index, if the range numbers the iterations.
+            first: The first index, if the step is not 1.
+        """
         if loop.number is None:
             low, high = (loop.begin.low, loop.end.high) if step == 1 else (None, None)
             end = None if high is None else a.sub(high, ONE)
@@ -116,7 +150,7 @@ class Recogniser:
     # -- blocks ---------------------------------------------------------------------------------------------
 
     def block(self, block: Block) -> tuple[Flows, Peaks]:
-        """Walk a block: the flows of stacks from outside, the peaks of those that it declares."""
+        """Walk a block. Return the flows of adstacks from outside and the peaks of those that the block declares."""
         flows, peaks, own = Flows(), Peaks(), set[str]()
         for stmt in block:
             if isinstance(stmt, n.Set) and stmt.var in self.counters:
@@ -134,8 +168,10 @@ class Recogniser:
         return flows, peaks
 
     def _count(self, local: str, value: Value, flows: Flows, own: set[str]) -> None:
-        """A height is set to 0 where the stack is declared, to the maximum with 0 at a pop; at a push the depth is set,
-        and the height only if anything comes of it.
+        """Follow a set of a local that counts.
+
+        A height is set to 0 where the adstack is declared, and to a maximum with 0 at a pop. At a push the depth is
+        set, and the height only if something depends on it.
         """
         role, stack = self.counters[local]
         made = self.made[value]
@@ -148,6 +184,7 @@ class Recogniser:
             flows[stack] = f.then(flows.get(stack, f.STILL), f.POP)
 
     def _plain(self, stmt: Stmt) -> None:
+        """Follow a statement that neither counts nor holds blocks."""
         values, locals_ = self.state.values, self.state.locals
         if isinstance(stmt, n.Set):
             locals_[stmt.var] = self.span(stmt.value)
@@ -164,7 +201,7 @@ class Recogniser:
             values[RESULTS[type(stmt)](stmt)[0]] = found if _size(found) <= MOST else UNKNOWN
 
     def assigned(self, block: Block) -> dict[str, None]:
-        """Locals that a block sets, those of temporaries among them."""
+        """Return the locals that a block sets, and those of the temporaries that it writes."""
         found: dict[str, None] = {}
         for stmt in walk(block):
             if isinstance(stmt, n.Set):
@@ -174,22 +211,22 @@ class Recogniser:
         return found
 
     def gets(self, block: Block) -> set[str]:
-        """Locals that a block reads, those of temporaries among them."""
+        """Return the locals that a block reads, and those of the temporaries that it reads."""
         gets = {t.var for t in walk(block) if isinstance(t, n.Get)}
         return gets | {self.temps[t.array] for t in walk(block) if isinstance(t, n.Load) and t.array in self.temps}
 
     # -- values ---------------------------------------------------------------------------------------------
 
     def span(self, value: Value) -> Span:
-        """What is known of a value."""
+        """Return what is known of a value."""
         return self.state.values.get(value, UNKNOWN)
 
     def spans(self, values: tuple[Value, ...]) -> tuple[Span, ...]:
-        """What is known of values."""
+        """Return what is known of each value."""
         return tuple([self.span(v) for v in values])
 
     def load(self, stmt: n.Load) -> Span:
-        """An element, if nothing is stored to the array, at an index that is known."""
+        """Return the span of an element, which is known if nothing is stored to the array and the indices are known."""
         if stmt.array in self.temps:
             return self.state.locals[self.temps[stmt.array]]
         indices = self.spans(stmt.indices)
@@ -201,19 +238,20 @@ class Recogniser:
         return s.leaf(read(stmt.array, dtype, known), dtype, self.state.around).given(checks)
 
     def argument(self, stmt: n.Arg) -> Span:
-        """A scalar argument."""
+        """Return the span of a scalar argument."""
         dtype = self.scalars[stmt.name]
         return s.leaf(argument(stmt.name, dtype), dtype, self.state.around)
 
     # -- control --------------------------------------------------------------------------------------------
 
     def branch(self, stmt: n.If) -> tuple[Flows, Peaks]:
-        """Both blocks, each where its condition holds."""
+        """Walk both blocks of a branch, each where its condition holds."""
         condition = self.span(stmt.cond)
         c, before, around = condition.exact, self.state.locals, self.state.around
         sides, found = [], []
         for block, holds in ((stmt.then, c), (stmt.orelse, None if c is None else a.negate(c))):
             self.state.locals = dict(before)
+            # What is checked inside the block needs to hold only where the condition holds.
             self.state.around = around if holds in (None, TRUE) else Around(around, holds)
             found.append(self.block(block))
             sides.append(self.state.locals)
@@ -225,7 +263,7 @@ class Recogniser:
         return flows, peaks
 
     def loop(self, stmt: n.For) -> tuple[Flows, Peaks]:
-        """A loop over a range, which may end early."""
+        """Walk a loop over a range. The loop may end early."""
         begin, end = self.spans((stmt.begin, stmt.end))
         early = stmt.stop is not None
         loop = self._range(begin, end, early) if stmt.step == 1 else self._stepped(stmt, begin, end)
@@ -238,16 +276,17 @@ class Recogniser:
         return made, {k: loop.over(ranges.largest, high) for k, high in peaks.items()}
 
     def _stepped(self, stmt: n.For, begin: Span, end: Span) -> Loop:
-        """A loop over the numbers of its iterations: ceil((end - begin)/step) of them."""
+        """Return the loop over the numbers of the iterations, of which there are ceil((end - begin)/step)."""
         distance = s.sub(end, begin) if stmt.step > 0 else s.sub(begin, end)
         step = abs(stmt.step)
         count = s.floordiv(s.add(distance, s.number(step - 1)), s.number(step))
         return self._range(s.NOTHING, s.maximum(s.NOTHING, count), stmt.stop is not None)
 
     def repeat(self, stmt: n.While) -> tuple[Flows, Peaks]:
-        """A loop of which it is not known how often it runs."""
+        """Walk a while loop. Its number of trips is not known."""
         unknown = Loop(None, UNKNOWN, UNKNOWN, UNKNOWN, True, {})
         names = self.assigned(stmt.condition + stmt.body)
+        # A trip finds what an earlier trip has left, so nothing that the loop sets is known.
         self.state.locals |= {k: UNKNOWN for k in names if k in self.state.locals}
         outer = dict(self.state.locals)
         first = self.block(stmt.condition)
@@ -263,14 +302,17 @@ class Recogniser:
 
 
 def _zero(dtype: Scalar) -> Span:
+    """Return the span of the zero of a type."""
     return s.number(0.0 if dtype.is_real else False if dtype.is_bool else 0)
 
 
 def _merge(condition: Span, x: Span, y: Span) -> Span:
+    """Return the span of what a local holds behind a branch."""
     return x if x is y else s.choose(condition, x, y)
 
 
 def _size(span: Span) -> int:
+    """Return the number of nodes of a span."""
     return sum(e.size for e in (span.low, span.high) if e is not None)
 
 
@@ -283,7 +325,7 @@ _VALUES: dict[type[Stmt], Callable[..., Span]] = {
     n.Within: lambda r, t: r.span(t.index),
     n.Cast: lambda r, t: cast(r.span(t.arg), t.arg.type, t.result.type, r.state.around),
 }
-"""Statements whose result may be known."""
+"""The span of the result for statements whose result may be known."""
 
 _NESTED: dict[type[Stmt], Callable[..., tuple[Flows, Peaks]]] = {
     n.If: Recogniser.branch,
@@ -291,3 +333,4 @@ _NESTED: dict[type[Stmt], Callable[..., tuple[Flows, Peaks]]] = {
     n.While: Recogniser.repeat,
     n.Scope: lambda r, t: r.block(t.body),
 }
+"""The walk over each kind of statement with blocks."""

@@ -1,6 +1,7 @@
-"""Which elements of which arrays a launch may read or write, as boxes, from its arguments and shapes alone.
+"""Find which elements of which arrays a launch may read or write, as boxes, from its arguments and shapes alone.
 
-A time-indexed program (step t reads x[t], writes x[t + 1]) is seen to touch different elements in different launches.
+A program that steps through time (step t reads x[t] and writes x[t + 1]) is seen to touch different elements in
+different launches.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ from ..ir.walk import walk_task
 from .intervals import Intervals, Number, is_empty
 
 Box = tuple[slice, ...]
-"""A box of elements, one slice per axis; () is the single element of a 0-d array."""
+"""A box of elements, with one slice for each axis; () is the single element of an array without axes."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """One statement that touches an array."""
+    """Represent one statement that touches an array.
+
+    Attributes:
+        task: Number of the task.
+        array: Name of the array.
+        indices: The indices of the element.
+    """
 
     task: int
     array: str
@@ -27,9 +34,10 @@ class Access:
 
 
 class Regions:
-    """Boxes of the reads and of the writes of a kernel, remembered by arguments and shapes."""
+    """Find the boxes of the reads and of the writes of a kernel. Results are remembered by arguments and shapes."""
 
     LIMIT = 4096
+    """Number of results after which all are forgotten."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -38,6 +46,7 @@ class Regions:
         self._found: dict[object, dict[str, list[Box]]] = {}
 
     def _accesses(self, kinds: tuple[type, ...]) -> list[Access]:
+        """Return the statements of these kinds."""
         return [
             Access(t, s.array, s.indices)  # type: ignore[attr-defined]
             for t, task in enumerate(self.kernel.tasks)
@@ -46,16 +55,27 @@ class Regions:
         ]
 
     def read_boxes(self, scalars: Mapping[str, Number], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, list[Box]]:
-        """By array, the boxes that the launch may load from."""
+        """Return for each array the boxes that the launch may load from.
+
+        Args:
+            scalars: Arguments by name.
+            shapes: Extents by name of the array.
+        """
         return self._boxes("read", self.reads, scalars, shapes)
 
     def write_boxes(self, scalars: Mapping[str, Number], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, list[Box]]:
-        """By array, the boxes that the launch may store to or update."""
+        """Return for each array the boxes that the launch may store to or update.
+
+        Args:
+            scalars: Arguments by name.
+            shapes: Extents by name of the array.
+        """
         return self._boxes("write", self.writes, scalars, shapes)
 
     def _boxes(
         self, kind: str, accesses: list[Access], scalars: Mapping[str, Number], shapes: Mapping[str, tuple[int, ...]]
     ) -> dict[str, list[Box]]:
+        """Return the boxes of these accesses, found anew or remembered."""
         key = (kind, tuple(scalars.items()), tuple(shapes.items()))
         found = self._found.get(key)
         if found is None:
@@ -67,6 +87,7 @@ class Regions:
     def _evaluate(
         self, accesses: list[Access], scalars: Mapping[str, Number], shapes: Mapping[str, tuple[int, ...]]
     ) -> dict[str, list[Box]]:
+        """Return the boxes of these accesses, found anew."""
         intervals = [Intervals(task, scalars, shapes) for task in self.kernel.tasks]
         found: dict[str, list[Box]] = {}
         for access in accesses:
@@ -80,7 +101,7 @@ class Regions:
 
 
 def _box(intervals: Intervals, indices: tuple[Value, ...], shape: tuple[int, ...]) -> Box | None:
-    """The box of one access, cut to the array; None if it is empty."""
+    """Return the box of one access, cut to the array; None if it is empty."""
     box = []
     for index, extent in zip(indices, shape):
         low, high = intervals.of(index)
@@ -94,11 +115,11 @@ def _box(intervals: Intervals, indices: tuple[Value, ...], shape: tuple[int, ...
 
 
 def meet(a: Box, b: Box) -> Box | None:
-    """The box of elements in both; None if there are none."""
+    """Return the box of the elements that lie in both boxes; None if there are none."""
     common = tuple(slice(max(x.start, y.start), min(x.stop, y.stop)) for x, y in zip(a, b))
     return None if any(s.start >= s.stop for s in common) else common
 
 
 def hull(boxes: list[Box]) -> Box:
-    """The smallest box that holds all of them."""
+    """Return the smallest box that holds all boxes."""
     return tuple(slice(min(s.start for s in axis), max(s.stop for s in axis)) for axis in zip(*boxes))

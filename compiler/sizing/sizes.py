@@ -1,7 +1,7 @@
-"""The sizes of all adstacks of a kernel as expressions: what the counting kernel would find, without running it.
+"""Find the sizes of all adstacks of a kernel as expressions, without running the counting kernel.
 
-`Sized` holds every size exactly; it takes the place of the counting kernel. `Estimate` is what is known of a single
-stack, for people: the expression, or a bound of it.
+`Sized` holds every size exactly and takes the place of the counting kernel. `Estimate` shows people what is known of
+one adstack: the expression of its depth, or a bound.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from .spans import NOTHING, Around, Check, Span
 
 @dataclass(frozen=True)
 class Sized:
-    """Expressions of all sizes of a kernel.
+    """Represent all sizes of a kernel as expressions.
 
-    depths, totals: by stack in order of text, its depth in the deepest iteration and the sum over all iterations. rows:
-    for each task and slab the number of iterations that need a row. limits: (x, m): the sizes hold if x <= m.
+    Attributes:
+        depths: For each adstack in order of text, its depth in the deepest iteration.
+        totals: For each adstack, the sum of its depths over all iterations.
+        rows: For each task and slab, the number of iterations that need a row.
+        limits: Pairs (x, m): the sizes are right only if x <= m for all pairs.
     """
 
     depths: tuple[Expr, ...]
@@ -37,13 +40,19 @@ class Sized:
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
-        """All of them, limits first."""
+        """Return all expressions, limits first."""
         return (*(x for x, _ in self.limits), *self.depths, *self.totals, *self.rows)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The depth of a stack. depth: None if nothing is known. exact: whether it is the depth, not a bound of it."""
+    """Represent what is known of the depth of one adstack.
+
+    Attributes:
+        stack: Name of the adstack.
+        depth: The depth or an upper bound; None if nothing is known.
+        exact: True if `depth` is the depth itself.
+    """
 
     stack: str
     depth: Expr | None
@@ -52,13 +61,20 @@ class Estimate:
 
 @dataclass(frozen=True)
 class _Found:
+    """Represent the spans of all sizes of a kernel, with the same parts as `Sized`."""
+
     depths: dict[str, Span]
     totals: dict[str, Span]
     rows: tuple[Span, ...]
 
 
 def recognise(kernel: Kernel, sliced: Kernel | None = None) -> Sized | None:
-    """The sizes of a kernel with adstacks; None unless all are exact. sliced: what `count_slice` makes of it."""
+    """Return the sizes of a kernel with adstacks; None unless all of them are exact.
+
+    Args:
+        kernel: A kernel of stage adjoint.
+        sliced: The result of `count_slice` for the kernel, if it is known.
+    """
     sliced = sliced if sliced is not None else count_slice(kernel)
     found = None if sliced is None or _ends_early(sliced, counters(kernel)) else _find(kernel, sliced)
     if found is None:
@@ -73,13 +89,13 @@ def recognise(kernel: Kernel, sliced: Kernel | None = None) -> Sized | None:
 
 
 def _ends_early(sliced: Kernel, locals_: Mapping[str, object]) -> bool:
-    """Whether something is pushed in a loop that ends when it finds a reason to."""
+    """Return True if something is pushed in a loop whose end depends on what its body finds."""
     loops = (t for t in walk_kernel(sliced) if isinstance(t, While) or isinstance(t, For) and t.stop is not None)
     return any(isinstance(t, Set) and t.var in locals_ for loop in loops for t in walk((loop,)))
 
 
 def estimate(kernel: Kernel) -> list[Estimate]:
-    """What is known of each stack's depth, in order of text."""
+    """Return what is known of the depth of each adstack, in order of text."""
     found = _find(kernel, None)
     if found is None:
         return []
@@ -87,6 +103,7 @@ def estimate(kernel: Kernel) -> list[Estimate]:
 
 
 def _find(kernel: Kernel, sliced: Kernel | None) -> _Found | None:
+    """Return the spans of all sizes; None if the kernel has no adstacks that need counting."""
     sliced = sliced if sliced is not None else count_slice(kernel)
     if sliced is None:
         return None
@@ -107,12 +124,14 @@ def _find(kernel: Kernel, sliced: Kernel | None) -> _Found | None:
 
 
 def _over(axes: Iterable[Loop], make: object, span: Span) -> Span:
+    """Return the sum or the largest value of a span over all axes of a task."""
     for axis in reversed(list(axes)):
         span = axis.over(make, span)  # type: ignore[arg-type]
     return span
 
 
 def _rows(axes: list[Loop], peaks: list[Span]) -> Span:
+    """Return the number of iterations in which one of the adstacks is not empty."""
     if not peaks:
         return NOTHING
     needs = s.apply(tuple(peaks), lambda *p: a.when(a.either(*map(a.positive, p)), ONE, ZERO))
@@ -120,7 +139,10 @@ def _rows(axes: list[Loop], peaks: list[Span]) -> Span:
 
 
 def _limits(checks: Iterable[Check]) -> tuple[tuple[Expr, int], ...]:
-    """The checks as expressions that must not exceed a number, outer ones first; those that are plain are left out."""
+    """Return the checks as expressions that must not exceed a number, outer checks first.
+
+    Checks that always hold are left out.
+    """
     found: dict[Expr, int] = {}
     for check in sorted(checks, key=lambda c: (_depth(c.around), c.value.key)):
         if check.value.high > check.high:
@@ -131,16 +153,18 @@ def _limits(checks: Iterable[Check]) -> tuple[tuple[Expr, int], ...]:
 
 
 def _limit(found: dict[Expr, int], value: Expr, most: int) -> None:
+    """Note a limit, unless the value never exceeds it."""
     if value.high > most:
         found[value] = min(most, found.get(value, most))
 
 
 def _depth(around: Around | None) -> int:
+    """Return the number of loops and conditions around."""
     return 0 if around is None else 1 + _depth(around.outer)
 
 
 def _everywhere(value: Expr, around: Around | None) -> Expr:
-    """The largest value, at least 0, wherever the loops and conditions around lead."""
+    """Return the largest value, at least 0, at all points that the loops and conditions around lead to."""
     bounds = {}
     step = around
     while step is not None:

@@ -1,8 +1,8 @@
-"""What is known of a value before a launch: an interval of two size expressions, and what must hold for it.
+"""Represent what is known of a value before a launch: an interval of two size expressions, and what must hold for it.
 
 A span is exact if both ends are one expression. Sums, differences and products of spans are spans that hold the result
-whatever the operands are, so a bound stays a bound where a value is subtracted, negative or unknown. A *check* says
-that the arithmetic of the kernel did not leave its type where the span takes it as that of whole numbers.
+for all operands, so a bound stays a bound if a value is subtracted, negative or unknown. A *check* says that the
+arithmetic of the kernel did not leave its type, where the span takes it as arithmetic of whole numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from .expressions import INT64, ONE, SAFE, WIDE, ZERO, Expr, bounds_of, const
 
 @dataclass(frozen=True)
 class Around:
-    """A loop around, with the id of its index, or a condition that holds; and what is around that."""
+    """Represent a loop around a point, or a condition that holds there, and what is around that.
+
+    Attributes:
+        outer: What is around the loop or condition; None if there is nothing.
+        begin: First index of the loop, or the condition.
+        end: The index after the last one.
+        number: Number of the index; -1 for a condition.
+    """
 
     outer: Around | None
     begin: Expr
@@ -27,7 +34,14 @@ class Around:
 
 @dataclass(frozen=True)
 class Check:
-    """low <= value <= high, wherever the loops and conditions around it lead."""
+    """Represent the claim low <= value <= high, at all points that the loops and conditions around lead to.
+
+    Attributes:
+        value: The value.
+        low: The least number that it may be.
+        high: The greatest number that it may be.
+        around: The loops and conditions around.
+    """
 
     value: Expr
     low: int
@@ -37,11 +51,18 @@ class Check:
 
 Checks = frozenset[Check]
 NONE: Checks = frozenset()
+"""The empty set of checks."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """The interval low .. high; an end that is not known is None."""
+    """Represent what is known of a value: the interval low .. high of two size expressions.
+
+    Attributes:
+        low: The lower end; None if it is not known.
+        high: The upper end; None if it is not known.
+        checks: The checks that must hold for the interval to be right.
+    """
 
     low: Expr | None = None
     high: Expr | None = None
@@ -49,31 +70,42 @@ class Span:
 
     @property
     def exact(self) -> Expr | None:
-        """The value itself, if it is known."""
+        """Return the value itself if it is known, and else None."""
         return self.low if self.low is not None and self.low is self.high else None
 
     def given(self, checks: Checks) -> Span:
-        """The same under more checks."""
+        """Return the span under more checks."""
         return self if checks <= self.checks else Span(self.low, self.high, self.checks | checks)
 
 
 UNKNOWN = Span()
+"""The span of a value of which nothing is known."""
 
 
 def exactly(value: Expr, checks: Checks = NONE) -> Span:
-    """A value that is known."""
+    """Return the span of a value that is known."""
     return Span(value, value, checks)
 
 
 NOTHING = exactly(ZERO)
+"""The span of 0."""
 
 
 def apply(spans: tuple[Span, ...], make: Callable[..., Expr], *rest: bool) -> Span:
-    """What an operation makes of spans: for each operand, whether the result grows with it."""
+    """Return the span of the result of an operation on spans.
+
+    Args:
+        spans: The spans of the operands.
+        make: Makes the expression of the result from expressions of the operands.
+        rest: For each operand, True if the result grows with it and False if it falls. Without these, the result is
+            known
+        only if all operands are.
+    """
     checks = NONE.union(*[s.checks for s in spans])
     values = [s.exact for s in spans]
     if None not in values:
         return exactly(make(*values), checks)
+    # The result is least where operands that it grows with are least and the others are greatest.
     lows = [s.low if up else s.high for s, up in zip(spans, rest)]
     highs = [s.high if up else s.low for s, up in zip(spans, rest)]
     low = None if None in lows or not rest else make(*lows)
@@ -81,17 +113,20 @@ def apply(spans: tuple[Span, ...], make: Callable[..., Expr], *rest: bool) -> Sp
 
 
 def add(x: Span, y: Span) -> Span:
-    """The sum."""
+    """Return the span of a sum."""
     return apply((x, y), a.add, True, True)
 
 
 def sub(x: Span, y: Span) -> Span:
-    """The difference."""
+    """Return the span of a difference."""
     return apply((x, y), a.sub, True, False)
 
 
 def mul(x: Span, y: Span) -> Span:
-    """The product; of two numbers below zero only where both are known."""
+    """Return the span of a product.
+
+    It is known if both factors are known, if one factor is a constant, or if both factors are not negative.
+    """
     signs = [s.low is not None and s.low.low >= 0 for s in (x, y)]
     if all(signs):
         return apply((x, y), a.mul, True, True)
@@ -104,19 +139,19 @@ def mul(x: Span, y: Span) -> Span:
 
 
 def minimum(x: Span, y: Span) -> Span:
-    """The least: at most either, though the other is unknown."""
+    """Return the span of the lesser of two values, which is at most either of them, even if the other is unknown."""
     found = apply((x, y), a.minimum, True, True)
     return found if found.high is not None else Span(found.low, x.high or y.high, found.checks)
 
 
 def maximum(x: Span, y: Span) -> Span:
-    """The largest: at least either, though the other is unknown."""
+    """Return the span of the larger of two values, which is at least either of them, even if the other is unknown."""
     found = apply((x, y), a.maximum, True, True)
     return found if found.low is not None else Span(x.low or y.low, found.high, found.checks)
 
 
 def floordiv(x: Span, y: Span) -> Span:
-    """The quotient; grows with x for a divisor that is known to be positive."""
+    """Return the span of a quotient, which grows with x if the divisor is known to be positive."""
     divisor = y.exact
     if divisor is not None and divisor.low > 0:
         return apply((x,), lambda e: a.floordiv(e, divisor), True).given(y.checks)
@@ -124,7 +159,7 @@ def floordiv(x: Span, y: Span) -> Span:
 
 
 def mod(x: Span, y: Span) -> Span:
-    """The remainder: between 0 and the divisor, of a positive one."""
+    """Return the span of a remainder, which lies between 0 and a positive divisor."""
     found = apply((x, y), a.mod)
     if found.exact is None and y.low is not None and y.low.low > 0 and y.high is not None:
         return Span(ZERO, a.sub(y.high, ONE), found.checks)
@@ -132,7 +167,7 @@ def mod(x: Span, y: Span) -> Span:
 
 
 def union(x: Span, y: Span) -> Span:
-    """Either of two values."""
+    """Return the span of a value that is either of two values."""
     if x.exact is not None and x.exact == y.exact:
         return x.given(y.checks)
     low = None if x.low is None or y.low is None else a.minimum(x.low, y.low)
@@ -141,7 +176,7 @@ def union(x: Span, y: Span) -> Span:
 
 
 def choose(condition: Span, x: Span, y: Span) -> Span:
-    """x if the condition holds, else y."""
+    """Return the span of x where the condition holds, and of y elsewhere."""
     c = condition.exact
     if c is None:
         return union(x, y).given(condition.checks)
@@ -162,7 +197,13 @@ def choose(condition: Span, x: Span, y: Span) -> Span:
 
 
 def fitted(span: Span, dtype: Scalar, around: Around | None) -> Span:
-    """The span of a result of this type: under the check that it did not wrap, unless that is plain."""
+    """Return the span of a result of this type, under the check that the result did not wrap, unless this is certain.
+
+    Args:
+        span: The span of the result in whole numbers.
+        dtype: The type of the result.
+        around: The loops and conditions around the operation.
+    """
     if not dtype.is_int:
         return span
     if span.exact is not None:
@@ -177,18 +218,23 @@ def fitted(span: Span, dtype: Scalar, around: Around | None) -> Span:
 
 
 def _fit(value: Expr, dtype: Scalar, around: Around | None, make: Callable[[Checks], Span], checks: Checks) -> Span:
+    """Return the span that `make` makes of the check that a value fits its type.
+
+    There is no check if the value always fits.
+    """
     low, high = bounds_of(dtype)
     if dtype.bits == 64:
         high = INT64[1]
     if low <= value.low and value.high <= high:
         return make(NONE)
-    if dtype.bits == 64:  # an evaluation that leaves its own 64 bits is no exact one, so what it finds is as it is
+    # An evaluation that leaves its own 64 bits is not exact, so the check needs no more than SAFE.
+    if dtype.bits == 64:
         low, high = max(low, SAFE[0]), SAFE[1]
     return make(frozenset((Check(value, low, high, around),)))
 
 
 def leaf(value: Expr, dtype: Scalar, around: Around | None) -> Span:
-    """An element or an argument: one of 64 bits must lie in WIDE."""
+    """Return the span of an element or argument, under the check that a number of 64 bits lies in WIDE."""
     if dtype.is_int and dtype.bits == 64:
         wide = replace(value, low=INT64[0], high=INT64[1])
         return exactly(value, frozenset((Check(wide, WIDE[0] if dtype.is_signed else 0, WIDE[1], around),)))
@@ -196,5 +242,5 @@ def leaf(value: Expr, dtype: Scalar, around: Around | None) -> Span:
 
 
 def number(value: int | float | bool) -> Span:
-    """A constant."""
+    """Return the span of a constant."""
     return exactly(const(value))

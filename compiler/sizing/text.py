@@ -1,8 +1,9 @@
-"""Size expressions as text, and back: `parse_size(print_size(x), kernel)` is x, up to the numbers of its indices.
+"""Print size expressions as text, and parse them.
 
     max($i in 0 .. shape(x, 0): row[$i + 1] - row[$i])
 
-Indices are named in order of nesting: $i, $j, .. The kernel gives the types of arguments and arrays.
+`parse_size(print_size(x), kernel)` is x, up to the numbers of its indices. Indices are named in order of nesting: $i,
+$j and so on. The kernel gives the types of arguments and arrays.
 """
 
 from __future__ import annotations
@@ -25,32 +26,42 @@ _LEXEME = re.compile(
 
 
 def print_size(x: Expr, names: dict[int, str] | None = None) -> str:
-    """The text of an expression."""
+    """Return the text of an expression.
+
+    Args:
+        x: The expression.
+        names: Names of the indices of loops around, by their number.
+    """
     return PRINT[x.kind](x, names or {})
 
 
 def _operand(x: Expr, names: dict[int, str]) -> str:
-    """In parentheses unless it holds together by itself."""
+    """Return the text of an operand, in parentheses if the operand does not hold together by itself."""
     text = print_size(x, names)
     return f"({text})" if x.kind in _LOOSE else text
 
 
 _LOOSE = {"sum", "product", "floordiv", "mod", "positive", "zero", "compare", "not", "and", "or"}
+"""Kinds whose text needs parentheses as an operand."""
 
 
 def _name(number: int) -> str:
+    """Return the name of an index at this depth of nesting."""
     return f"${NAMES[number]}" if number < len(NAMES) else f"${NAMES[-1]}{number}"
 
 
 def _call(word: str) -> Callable[[Expr, dict[int, str]], str]:
+    """Return the printer of a kind that is written as a call."""
     return lambda x, names: f"{word}({', '.join(print_size(arg, names) for arg in x.args)})"
 
 
 def _between(word: str) -> Callable[[Expr, dict[int, str]], str]:
+    """Return the printer of a kind that is written with a word between its arguments."""
     return lambda x, names: f" {word} ".join(_operand(arg, names) for arg in x.args)
 
 
 def _over(x: Expr, names: dict[int, str]) -> str:
+    """Return the text of a node over a range."""
     own = _name(len(names))
     begin, end = (print_size(arg, names) for arg in x.args[:2])
     body = print_size(x.args[2], {**names, variable_of(x): own})
@@ -58,7 +69,7 @@ def _over(x: Expr, names: dict[int, str]) -> str:
 
 
 def _signed(constant: int, terms: a.Terms, names: dict[int, str]) -> str:
-    """A sum, what is added before what is subtracted."""
+    """Return the text of a sum, with what is added before what is subtracted."""
     text = ""
     for term, factor in sorted(terms.items(), key=lambda tf: tf[1] < 0):
         word = _operand(term, names) if abs(factor) == 1 else f"{abs(factor)}*{_operand(term, names)}"
@@ -70,7 +81,7 @@ def _signed(constant: int, terms: a.Terms, names: dict[int, str]) -> str:
 
 
 def _compared(x: Expr, names: dict[int, str]) -> str:
-    """0 < a - b as b < a."""
+    """Return the text of a comparison with 0: 0 < a - b is written as b < a."""
     constant, terms = a.linear(x.args[0])
     added = {t: f for t, f in terms.items() if f > 0}
     taken = {t: -f for t, f in terms.items() if f < 0}
@@ -100,7 +111,7 @@ PRINT: dict[str, Callable[[Expr, dict[int, str]], str]] = {
     "and": _between("and"),
     "or": _between("or"),
 }
-"""How each kind is written."""
+"""The printer of each kind."""
 
 assert PRINT.keys() == KINDS.keys()
 
@@ -109,7 +120,15 @@ assert PRINT.keys() == KINDS.keys()
 
 
 def parse_size(text: str, kernel: Kernel) -> Expr:
-    """The expression of a text on the arguments of a kernel. Raises ParseError."""
+    """Return the expression that a text stands for.
+
+    Args:
+        text: The text.
+        kernel: The kernel whose arguments and arrays the text names.
+
+    Raises:
+        ParseError: The text is not a size expression.
+    """
     parser = _Parser(text, kernel)
     found = parser.condition()
     if parser.peek() != ("end", ""):
@@ -118,6 +137,8 @@ def parse_size(text: str, kernel: Kernel) -> Expr:
 
 
 class _Parser:
+    """Parse one text by recursive descent."""
+
     def __init__(self, text: str, kernel: Kernel) -> None:
         self.text = text
         self.scalars = kernel.scalar_types()
@@ -131,22 +152,27 @@ class _Parser:
     # -- lexemes --------------------------------------------------------------------------------------------
 
     def peek(self) -> tuple[str, str]:
+        """Return the next lexeme without taking it."""
         return self.lexemes[self.at] if self.at < len(self.lexemes) else ("end", "")
 
     def fail(self, message: str) -> ParseError:
+        """Return the error at the present place."""
         return ParseError(f"size expression, column {self.ends[self.at] + 1}: {message}, found {self.peek()[1]!r}")
 
     def accept(self, word: str) -> bool:
+        """Take the next lexeme if it is this word, and return True if so."""
         if self.peek()[1] == word and self.peek()[0] in ("name", "mark"):
             self.at += 1
             return True
         return False
 
     def expect(self, word: str) -> None:
+        """Take the next lexeme, which must be this word."""
         if not self.accept(word):
             raise self.fail(f"expected {word!r}")
 
     def next(self, kind: str, what: str) -> str:
+        """Take the next lexeme, which must be of this kind, and return its text."""
         if self.peek()[0] != kind:
             raise self.fail(f"expected {what}")
         self.at += 1
@@ -155,7 +181,7 @@ class _Parser:
     # -- levels ---------------------------------------------------------------------------------------------
 
     def condition(self) -> Expr:
-        """not, comparisons, and, or: in parentheses wherever they are mixed."""
+        """Parse not, comparisons, and, or. Parentheses are needed wherever these are mixed."""
         if self.accept("not"):
             return self.node("not", self.primary())
         found = self.compared()
@@ -168,6 +194,7 @@ class _Parser:
         return found
 
     def compared(self) -> Expr:
+        """Parse a sum, or a comparison of two sums."""
         left = self.sum()
         for operation, word in _COMPARED.items():
             if self.accept(word):
@@ -178,6 +205,7 @@ class _Parser:
         return left
 
     def sum(self) -> Expr:
+        """Parse terms with + and - between them."""
         found = a.scale(self.term(), -1) if self.accept("-") else self.term()
         while self.peek()[1] in ("+", "-"):
             sign = 1 if self.accept("+") else -1
@@ -186,6 +214,7 @@ class _Parser:
         return found
 
     def term(self) -> Expr:
+        """Parse operands with *, // and % between them."""
         found = self.primary()
         while self.peek()[1] in ("*", "//", "%"):
             make = {"*": a.mul, "//": a.floordiv, "%": a.mod}[self.next("mark", "an operation")]
@@ -193,6 +222,7 @@ class _Parser:
         return found
 
     def primary(self) -> Expr:
+        """Parse a number, a name, or a condition in parentheses."""
         kind, word = self.peek()
         self.at += 1
         if kind in ("number", "real"):
@@ -207,6 +237,7 @@ class _Parser:
         raise self.fail("expected an operand")
 
     def named(self, word: str) -> Expr:
+        """Parse what begins with a name: an index, an element, a call, a constant or an argument."""
         if word in self.names:
             return self.names[word]
         if self.accept("["):
@@ -221,6 +252,7 @@ class _Parser:
         return argument(word, self.scalars[word])
 
     def read(self, array: str) -> Expr:
+        """Parse the indices of an element."""
         if array not in self.arrays:
             raise self.fail(f"the kernel has no array {array!r}")
         indices: list[Expr] = []
@@ -232,6 +264,7 @@ class _Parser:
         return read(array, self.arrays[array].dtype, indices)
 
     def call(self, word: str) -> Expr:
+        """Parse the arguments of a call."""
         if word == "shape":
             array = self.next("name", "an array")
             self.expect(",")
@@ -247,6 +280,7 @@ class _Parser:
         return _CALLED[word](*args)
 
     def over(self, kind: str) -> Expr:
+        """Parse a sum or a largest value over a range."""
         name = self.next("name", "an index")
         self.expect("in")
         begin = self.sum()
@@ -261,6 +295,7 @@ class _Parser:
         return a.over(kind, number, begin, end, body)
 
     def node(self, kind: str, *args: Expr) -> Expr:
+        """Return the node of a connective."""
         return _JOINED[kind](*args)
 
 
@@ -269,7 +304,7 @@ _JOINED: dict[str, Callable[..., Expr]] = {"not": a.negate, "and": a.both, "or":
 
 
 def numbered(x: Expr, names: dict[int, int] | None = None) -> Expr:
-    """The expression with indices numbered in order of nesting, as the parser numbers them."""
+    """Return the expression with indices numbered in order of nesting, as the parser numbers them."""
     names = names or {}
     if x.kind == "var":
         return variable(names.get(variable_of(x), variable_of(x)), x.low, x.high)

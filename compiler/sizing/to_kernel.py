@@ -1,11 +1,11 @@
-"""Size expressions as an ordinary kernel: one serial task that fills the arrays of the counting kernel.
+"""Write size expressions as an ordinary kernel: one serial task that fills the arrays of the counting kernel.
 
     total(i in b .. e: x)   →   for i in b .. e { set sum, sum + x }
 
-Ranges that are alike share one loop. Sums over ranges saturate where they could leave 64 bits. `$inexact` becomes 1
-where the expressions do not describe the state: a limit is passed, an index is outside its array (the element is not
-read), a divisor is 0, other arithmetic leaves 64 bits. So the kernel needs no check of its own and can be made by any
-backend.
+Ranges that are alike share one loop. Sums over ranges saturate where they could leave 64 bits. The element of
+`$inexact` becomes 1 where the expressions do not describe the state: a limit is exceeded, an index is outside its array
+(then the element is not read), a divisor is 0, or other arithmetic leaves 64 bits. So the kernel needs no check of its
+own, and any backend can compile it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,14 @@ from .expressions import INT64, KINDS, OVER, SAFE_PRODUCT, Expr, variable, varia
 from .sizes import Sized
 
 INEXACT = "$inexact"
+"""The array whose only element is 1 if the expressions do not describe the state."""
 
 
 def size_kernel(kernel: Kernel, sized: Sized) -> Kernel:
-    """The kernel that evaluates the sizes of another one, on its arguments and the arrays OUTPUTS and INEXACT."""
+    """Return the kernel that evaluates the sizes of another kernel.
+
+    It takes the arguments that the expressions need, and the arrays OUTPUTS and INEXACT.
+    """
     maker = _Maker(kernel)
     maker.run(sized)
     used = {str(e.data[0]) for x in sized.expressions for e in walk(x) if e.kind in ("arg", "shape", "read")}
@@ -36,12 +40,18 @@ def size_kernel(kernel: Kernel, sized: Sized) -> Kernel:
 
 @dataclass
 class _Scope:
-    """Values made so far in a block, by expression."""
+    """Represent the values made so far in a block.
+
+    Attributes:
+        made: The value of each expression.
+    """
 
     made: dict[Expr, Value] = field(default_factory=dict)
 
 
 class _Maker:
+    """Emit the statements that evaluate expressions."""
+
     def __init__(self, kernel: Kernel) -> None:
         self.b = Builder()
         self.arrays = kernel.array_types()
@@ -49,7 +59,7 @@ class _Maker:
         self.names = 0
 
     def run(self, sized: Sized) -> None:
-        """Limits that need no loop decide whether anything else is looked at."""
+        """Emit the whole body. Limits that need no loop decide if anything else is evaluated."""
         b = self.b
         b.local("inexact", u1)
         plain = [(x, m) for x, m in sized.limits if not any(e.kind in OVER for e in walk(x))]
@@ -59,10 +69,12 @@ class _Maker:
         b.store(INEXACT, (b.const(0, i64),), b.cast(b.get("inexact", u1), i64))
 
     def _limits(self, limits: list[tuple[Expr, int]]) -> None:
+        """Emit the comparisons of limits."""
         for x, most in limits:
             self.flag(self.b.op("cmp_gt", self.value(x), self.b.const(most, i64)))
 
     def _sizes(self, sized: Sized, limits: list[tuple[Expr, int]]) -> None:
+        """Emit the limits that need loops, and the stores of all sizes."""
         found = (sized.depths, sized.totals, sized.rows)
         self.prepare([*(x for x, _ in limits), *(x for xs in found for x in xs)])
         self._limits(limits)
@@ -73,6 +85,7 @@ class _Maker:
     # -- statements -----------------------------------------------------------------------------------------
 
     def _block(self, make: Callable[[], None]) -> list[Stmt]:
+        """Return the statements that `make` emits, in a scope of their own."""
         self.scopes.append(_Scope())
         with self.b.block() as body:
             make()
@@ -80,16 +93,16 @@ class _Maker:
         return body
 
     def flag(self, wrong: Value) -> None:
-        """The state is not described if this is true."""
+        """Emit the note that the expressions do not describe the state if `wrong` is true."""
         self.b.set("inexact", self.b.op("logical_or", self.b.get("inexact", u1), wrong))
 
     def local(self, dtype: Scalar) -> str:
-        """A new local, declared here."""
+        """Declare a new local at this place and return its name."""
         self.names += 1
         return self.b.local(f"v{self.names}", dtype)
 
     def branch(self, condition: Value, dtype: Scalar, then: Callable[[], Value], other: Callable[[], Value]) -> Value:
-        """The value of one of two pieces of code, of which one runs."""
+        """Return the value of one of two pieces of code, of which only one runs."""
         name = self.local(dtype)
         blocks = [self._block(lambda make=make: self.b.set(name, make())) for make in (then, other)]  # type: ignore[misc]
         self.b.if_(condition, *blocks)
@@ -98,7 +111,7 @@ class _Maker:
     # -- values ---------------------------------------------------------------------------------------------
 
     def value(self, x: Expr) -> Value:
-        """The value of an expression, made here unless a block around has it."""
+        """Return the value of an expression, emitted here unless a block around has it."""
         for scope in self.scopes:
             if x in scope.made:
                 return scope.made[x]
@@ -109,7 +122,7 @@ class _Maker:
         return made
 
     def prepare(self, expressions: Iterable[Expr]) -> None:
-        """Make the ranges that these need in any case, one loop for all that are alike."""
+        """Emit the ranges that these expressions need in any case, with one loop for all that are alike."""
         alike: dict[tuple[int, Expr, Expr], list[Expr]] = {}
         for x in expressions:
             for over in _needed(x):
@@ -122,13 +135,14 @@ class _Maker:
                 self.loop(group)
 
     def loop(self, overs: list[Expr]) -> None:
-        """Ranges with the same ends."""
+        """Emit one loop for ranges with the same ends."""
         first = overs[0]
         begin, end = self.value(first.args[0]), self.value(first.args[1])
         names = [self.local(i64) for _ in overs]
         index = self.b.fresh(i64)
 
         def body() -> None:
+            # Expressions are compared by their text, so this node stands for the index with any bounds.
             self.scopes[-1].made[variable(variable_of(first), 0, 0)] = index
             self.prepare([x.args[2] for x in overs])
             for name, x in zip(names, overs):
@@ -140,7 +154,7 @@ class _Maker:
             self.scopes[-1].made[x] = self.b.get(name, i64)
 
     def _joined(self, over: Expr, known: Value, made: Value) -> Value:
-        """What a range has so far, with one value more; a sum of numbers that are not negative saturates."""
+        """Return the value of a range with one more point; a sum of numbers that are not negative saturates."""
         b = self.b
         if over.kind == "largest":
             return b.op("max", known, made)
@@ -152,14 +166,28 @@ class _Maker:
     # -- arithmetic -----------------------------------------------------------------------------------------
 
     def add(self, x: Value, y: Value, low: float, high: float) -> Value:
-        """The sum; the state is not described if it leaves 64 bits."""
+        """Return the sum. The expressions do not describe the state if the sum leaves 64 bits.
+
+        Args:
+            x: The first operand.
+            y: The second operand.
+            low: Lower bound of the sum.
+            high: Upper bound of the sum.
+        """
         made = self.b.op("add", x, y)
         if low < INT64[0] or INT64[1] < high:
             self.flag(self._wrapped(x, y, made))
         return made
 
     def mul(self, x: Value, y: Value, low: float, high: float) -> Value:
-        """The product; the state is not described if it leaves 64 bits."""
+        """Return the product. The expressions do not describe the state if the product leaves 64 bits.
+
+        Args:
+            x: The first operand.
+            y: The second operand.
+            low: Lower bound of the product.
+            high: Upper bound of the product.
+        """
         b = self.b
         if low < INT64[0] or INT64[1] < high:
             rough = b.op("mul", b.cast(x, f64), b.cast(y, f64))
@@ -167,14 +195,14 @@ class _Maker:
         return b.op("mul", x, y)
 
     def _wrapped(self, x: Value, y: Value, total: Value) -> Value:
-        """Whether a sum has left 64 bits: it has another sign than both."""
+        """Return the condition that a sum has left 64 bits: its sign differs from the signs of both operands."""
         b = self.b
         changed = b.op("bit_and", b.op("bit_xor", x, total), b.op("bit_xor", y, total))
         return b.op("cmp_lt", changed, b.const(0, i64))
 
 
 def _needed(x: Expr) -> Iterable[Expr]:
-    """Ranges that are looked at whatever conditions say, and that need no index of another."""
+    """Yield the ranges that are evaluated whatever conditions say, and that need no index of another range."""
     if x.kind in OVER:
         for arg in x.args[:2]:
             yield from _needed(arg)
@@ -185,7 +213,7 @@ def _needed(x: Expr) -> Iterable[Expr]:
 
 
 def _is_plain(x: Expr) -> bool:
-    """Whether looking at it has no effect: no element, no range, no divisor that may be 0."""
+    """Return True if evaluating the expression has no effect: no element, no range, no divisor that may be 0."""
     divides = x.kind in ("floordiv", "mod") and x.args[1].low <= 0 <= x.args[1].high
     return x.kind not in OVER and x.kind != "read" and not divides and all(map(_is_plain, x.args))
 
@@ -194,23 +222,26 @@ def _is_plain(x: Expr) -> bool:
 
 
 def _const(m: _Maker, x: Expr) -> Value:
+    """Emit a constant."""
     value = x.data[0]
     assert isinstance(value, (int, float))
     return m.b.const(value, u1 if isinstance(value, bool) else f64 if isinstance(value, float) else i64)
 
 
 def _typed(m: _Maker, value: Value) -> Value:
-    """As i64, f64 or u1."""
+    """Return a value as i64, f64 or u1."""
     return value if value.type.is_bool else m.b.cast(value, f64 if value.type.is_real else i64)
 
 
 def _arg(m: _Maker, x: Expr) -> Value:
+    """Emit the read of a scalar argument."""
     name, dtype = x.data
     assert isinstance(dtype, Scalar)
     return _typed(m, m.b.arg(str(name), dtype))
 
 
 def _shape(m: _Maker, x: Expr) -> Value:
+    """Emit the read of an extent, with the note that it is larger than expressions assume."""
     array, axis = x.data
     assert isinstance(axis, int)
     extent = m.b.shape(str(array), axis, i64)
@@ -219,6 +250,7 @@ def _shape(m: _Maker, x: Expr) -> Value:
 
 
 def _read(m: _Maker, x: Expr) -> Value:
+    """Emit the load of an element, which runs only if the indices are inside the array."""
     array = str(x.data[0])
     indices = tuple(m.value(i) for i in x.args)
     dtype = m.arrays[array].dtype
@@ -235,6 +267,7 @@ def _read(m: _Maker, x: Expr) -> Value:
 
 
 def _sum(m: _Maker, x: Expr) -> Value:
+    """Emit a sum, term by term."""
     constant, *factors = [int(d) for d in x.data]  # type: ignore[call-overload]
     low, high = constant, constant
     made = m.b.const(constant, i64)
@@ -247,10 +280,12 @@ def _sum(m: _Maker, x: Expr) -> Value:
 
 
 def _times(a: float, b: int) -> float:
+    """Return a product of bounds, in which 0 times infinity is 0."""
     return 0 if a == 0 or b == 0 else a * b
 
 
 def _product(m: _Maker, x: Expr) -> Value:
+    """Emit a product, factor by factor."""
     made, low, high = m.value(x.args[0]), x.args[0].low, x.args[0].high
     for arg in x.args[1:]:
         ends = [_times(p, q) for p in (low, high) for q in (arg.low, arg.high)]  # type: ignore[arg-type]
@@ -260,6 +295,7 @@ def _product(m: _Maker, x: Expr) -> Value:
 
 
 def _divided(m: _Maker, x: Expr) -> Value:
+    """Emit a division or remainder; a divisor of 0 is replaced by 1, with the note that the state is not described."""
     dividend, divisor = m.value(x.args[0]), m.value(x.args[1])
     if x.args[1].low <= 0 <= x.args[1].high:
         none = m.b.op("cmp_eq", divisor, m.b.const(0, i64))
@@ -269,6 +305,8 @@ def _divided(m: _Maker, x: Expr) -> Value:
 
 
 def _folded(operation: str) -> Callable[[_Maker, Expr], Value]:
+    """Return the maker of an extreme."""
+
     def fold(m: _Maker, x: Expr) -> Value:
         made = m.value(x.args[0])
         for arg in x.args[1:]:
@@ -279,6 +317,7 @@ def _folded(operation: str) -> Callable[[_Maker, Expr], Value]:
 
 
 def _when(m: _Maker, x: Expr) -> Value:
+    """Emit a choice: a `select` where both sides are plain, and else a branch."""
     condition, a, b = x.args
     if _is_plain(a) and _is_plain(b):
         return m.b.op("select", m.value(condition), m.value(a), m.value(b))
@@ -286,6 +325,8 @@ def _when(m: _Maker, x: Expr) -> Value:
 
 
 def _junction(operation: str, decisive: bool) -> Callable[[_Maker, Expr], Value]:
+    """Return the maker of a conjunction or disjunction, which evaluates a part with effects only if it decides."""
+
     def junction(m: _Maker, x: Expr) -> Value:
         made = m.value(x.args[0])
         for arg in x.args[1:]:
@@ -318,6 +359,6 @@ MAKE: dict[str, Callable[[_Maker, Expr], Value]] = {
     "and": _junction("logical_and", False),
     "or": _junction("logical_or", True),
 }
-"""How each kind is made; ranges are loops, and their indices are in scope."""
+"""The statements of each kind. Ranges are loops, and their indices are in scope."""
 
 assert MAKE.keys() | OVER | {"var"} == KINDS.keys()

@@ -1,13 +1,11 @@
-"""Tasks of a counting kernel whose iterations all count the same: one of them counts for all.
+"""Reduce tasks of a counting kernel whose iterations all count the same, so that one iteration counts for all.
 
     parallel %2 in %0 .. %1 { ..; atomic max $depths[k], depth; atomic add $rows[r], used }
         →
     parallel %2 in %0 .. min(%1, %0 + 1) { ..; atomic max $depths[k], depth; atomic add $rows[r], used * (%1 - %0) }
 
-and likewise for every array of sums.
-
-So a bound that an argument, a shape or one element of a field gives costs a launch of one iteration, however many the
-task has. The result is exact in any case.
+The same is done for every array of sums. So if an argument, a shape or one element of a field bounds a loop, counting
+takes a launch of one iteration, however many iterations the task has. The result is exact in any case.
 """
 
 from __future__ import annotations
@@ -21,12 +19,18 @@ from ..ir.types import i64
 from ..ir.walk import changed, next_id, operands, rename_operands, results, walk
 
 PURE = (n.Const, n.Arg, n.Shape, n.Load, n.Op, n.Cast, n.Within)
-"""What a block of bounds may be made of to be repeated."""
+"""Statements of which a block of bounds may consist to be repeated."""
 
 
 def collapse_uniform(kernel: Kernel, sums: tuple[str, ...], outputs: tuple[str, ...]) -> Kernel:
-    """A counting kernel, tasks with uniform iterations reduced to one each. sums: arrays that add up over
-    iterations; outputs: all arrays that the counting kernel fills. The same kernel if no task is uniform.
+    """Return a counting kernel whose tasks with uniform iterations have one iteration each.
+
+    The result is the same kernel if no task is uniform.
+
+    Args:
+        kernel: The counting kernel.
+        sums: Arrays that add up over iterations.
+        outputs: All arrays that the counting kernel fills.
     """
     tasks, first_id = [], next_id(kernel)
     for task in kernel.tasks:
@@ -38,7 +42,7 @@ def collapse_uniform(kernel: Kernel, sums: tuple[str, ...], outputs: tuple[str, 
 
 
 def _is_uniform(task: Task, outputs: tuple[str, ...]) -> bool:
-    """Whether no statement tells one iteration from another, and running several times changes only the outputs."""
+    """Return True if all iterations do the same, and running several of them changes only the outputs."""
     if not task.is_parallel or not all(isinstance(s, PURE) for s in task.bounds):
         return False
     indices = set(task.indices)
@@ -50,13 +54,15 @@ def _is_uniform(task: Task, outputs: tuple[str, ...]) -> bool:
 
 
 class _Collapse:
+    """Reduce one task to one iteration."""
+
     def __init__(self, task: Task, sums: tuple[str, ...], first_id: int) -> None:
         self.whole = task
         self.sums = sums
         self.b = Builder(first_id)
 
     def task(self) -> Task:
-        """The task with one iteration, if it has any."""
+        """Return the task with one iteration, if it has any."""
         task = self.whole
         end = tuple(self._least(begin, end) for begin, end in zip(task.begin, task.end))
         bounds = task.bounds + self.b.take()
@@ -65,10 +71,14 @@ class _Collapse:
         return replace(task, bounds=bounds, end=end, body=head + self._block(task.body, count))
 
     def _least(self, begin: Value, end: Value) -> Value:
+        """Return the end of an axis of at most one point."""
         return self.b.op("min", end, self.b.op("add", begin, self.b.const(1, begin.type)))
 
     def _iterations(self) -> Value:
-        """The number of points of the box, from its bounds made once more: the body does not see those of the task."""
+        """Return the number of points of the box.
+
+        It is computed from a copy of the bounds, because the body does not see the values of the bounds.
+        """
         names: dict[Value, Value] = {}
         for stmt in self.whole.bounds:
             (old,) = results(stmt)
@@ -81,6 +91,7 @@ class _Collapse:
         return count
 
     def _block(self, block: Block, count: Value) -> Block:
+        """Return the block with what each iteration adds multiplied by the number of iterations."""
         out: list[Stmt] = []
         for stmt in block:
             if isinstance(stmt, n.Atomic) and stmt.array in self.sums:
