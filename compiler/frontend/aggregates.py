@@ -90,10 +90,11 @@ def adjoint_element(kind: MatrixType) -> MatrixType: ...
 @overload
 def adjoint_element(kind: StructType) -> StructType: ...
 @overload
+def adjoint_element(kind: ElementType) -> ElementType: ...
+
+
 def adjoint_element(kind: ElementType) -> ElementType:
     """Return the type of the elements of the gradient of an array with elements of this type."""
-def adjoint_element(kind: ElementType) -> ElementType:
-    """The elements of the gradient of an array with elements of this type."""
     if isinstance(kind, StructType):
         members = tuple((name, adjoint_element(member)) for name, member in kind.members)
         return StructType(kind.name, members, kind.methods)
@@ -154,8 +155,7 @@ LocalType = Scalar | MatrixType | StructType | PackType
 """Type of what a local may be."""
 
 TYPE_ATTRIBUTE = "stackgrad_type"
-"""Public type objects (`sg.types.vector(...)`, results of `@sg.dataclass`) keep the type that they mean in this attribute.
-"""
+"""This attribute of public type objects (`sg.types.vector(...)`, a `@sg.dataclass`) holds the type that they mean."""
 
 
 def aggregate_type(value: Any, options: FrontendOptions) -> MatrixType | StructType | None:

@@ -1,4 +1,4 @@
-"""This module handles expressions that may skip a part of themselves: chained comparisons, `and`, `or`, `a if c else b`.
+"""This module handles expressions that may skip a part of themselves: `a < b < c`, `and`, `or`, `a if c else b`.
 
 These expressions become branches, unless the skipped part is cheap, cannot trap and reads no memory. In that case both
 parts are computed.

@@ -221,8 +221,7 @@ def _volatile_load(t: Tracer, node: ast.Call) -> Operand:
 
 
 def _filled(name: str, value: int) -> Lowering:
-    """Return a lowering to a number, vector, matrix or struct of the type of its argument, with `value` in all entries.
-    """
+    """Return a lowering to a number, vector, matrix or struct of the type of its argument, filled with `value`."""
 
     def lower(t: Tracer, node: ast.Call) -> Operand:
         (x,) = arguments(t, node, name, "x")
@@ -293,8 +292,7 @@ _LOOP_OPTIONS = ("serialize", "parallelize", "block_dim", "block_dim_adaptive", 
 
 @LOWERINGS.row("loop_config")
 def _loop_config(t: Tracer, node: ast.Call) -> Operand:
-    """Make the next outermost loop serial if `serialize=True`; the other options are for tuning and change no result.
-    """
+    """Make the next outermost loop serial if `serialize=True`; the other options change no result."""
     for keyword in node.keywords:
         if keyword.arg not in _LOOP_OPTIONS:
             raise syntax(f"`loop_config` does not take `{keyword.arg}`", f"its options are {', '.join(_LOOP_OPTIONS)}")

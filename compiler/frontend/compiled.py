@@ -80,7 +80,9 @@ def _owners(code: CodeType) -> Iterator[str]:
 
 
 def _called(tree: ast.FunctionDef) -> set[str]:
-    """Return the names whose attributes are called; Python uses other instructions for names that the module imports.
+    """Return the names whose attributes are called.
+
+    Python compiles such a call to other instructions if the module imports the name.
     """
     called = [
         node.func.value

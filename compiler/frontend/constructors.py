@@ -37,8 +37,7 @@ def constructor(t: Tracer, value: object) -> Lowering | None:
 
 
 def attribute(t: Tracer, base: Static, name: str) -> Static | None:
-    """Return a function of a constructor, such as `sg.Vector.zero` or `sg.Matrix.dot`, or None if it is no such function.
-    """
+    """Return a function of a constructor, such as `sg.Vector.zero` or `sg.Matrix.dot`, or None if there is none."""
     owner = constructor_name(base.value)
     if owner in ("Vector", "Matrix"):
         if name in SHAPED:
@@ -74,8 +73,7 @@ def _form(name: str) -> str:
 
 
 def _of_matrix_type(kind: MatrixType, t: Tracer, node: ast.Call) -> Operand:
-    """Return the result of `vec3(1, 2, 3)`, `vec3(v2, 1.0)` or `mat2([a, b], [c, d])`: entries in order, or one for all.
-    """
+    """Return the result of `vec3(1, 2, 3)`, `vec3(v2, 1.0)` or `mat2([a, b], [c, d])`; one number fills all entries."""
     if node.keywords:
         raise syntax("a vector or matrix type takes its entries alone", "write them in order", node.keywords[0].value)
     items = _entries([unpoisoned(operand) for operand in positional(t, node.args)], t)
@@ -98,8 +96,7 @@ def _entries(operands: Sequence[Operand], t: Tracer) -> list[Operand]:
 
 
 def _of_struct_type(kind: StructType, t: Tracer, node: ast.Call) -> Operand:
-    """Return the result of `State(pos=..., vel=...)`: members are given by position or name; missing members are zero.
-    """
+    """Return the result of `State(pos=..., vel=...)`; members are given by position or name, or are zero."""
     given = dict(zip(kind.names, (unpoisoned(o) for o in positional(t, node.args))))
     if len(node.args) > len(kind.names):
         raise syntax(

@@ -185,8 +185,7 @@ class Tracer:
 
     @contextmanager
     def frame(self, count: int = 1) -> Iterator[int]:
-        """Count `count` loops or scopes of the IR around the code in the `with`, and yield the number of the innermost.
-        """
+        """Count `count` loops or scopes of the IR around the `with`, and yield the number of the innermost."""
         self.frames += count
         try:
             yield self.frames
@@ -279,8 +278,7 @@ class Tracer:
         return infer.literal_type(found, self.options)
 
     def value(self, operand: Operand, dtype: Scalar | None = None) -> Value:
-        """Return the operand as a value, of type `dtype` if given; a number takes the type without an intermediate one.
-        """
+        """Return the operand as a value, of type `dtype` if given; a number is not converted twice."""
         if isinstance(operand, Value):
             return self.builder.cast(operand, dtype or operand.type)
         own = self.type_of(operand)

@@ -68,8 +68,7 @@ def _struct(t: Tracer, value: HostStruct, hint: str) -> Operand:
 
 
 def unified(t: Tracer, shape: tuple[int, ...], items: Sequence[Operand]) -> MatrixValue:
-    """Return a matrix of these entries, converted to their common type; numbers stay numbers if all entries are numbers.
-    """
+    """Return a matrix of these entries, converted to their common type; if all are numbers, they stay numbers."""
     found = [number(item) for item in items]
     if None not in found:
         if any(isinstance(f, float) for f in found):
