@@ -35,8 +35,7 @@ def arguments(t: Tracer, node: ast.Call, name: str, *params: str) -> list[Operan
         node: the call.
         name: name of the function in messages.
         params: names of the parameters. A name that ends in `=` is optional, and `Static(None)` stands for it if it is
-            not
-            given.
+            not given.
 
     Raises:
         Problem: the number or the names of the arguments do not fit.

@@ -183,8 +183,7 @@ def is_cheap(body: list[Stmt], linear: bool = False) -> bool:
     Args:
         body: the statements.
         linear: True to exclude real products of two unknowns too. An alternative that is not taken gets the adjoint 0,
-            and
-            0 times an infinite factor would make the adjoint NaN.
+            and 0 times an infinite factor would make the adjoint NaN.
     """
     constants = {s.result for s in body if isinstance(s, n.Const)}
     return len(body) <= _CHEAP_LIMIT and all(_is_cheap(s, constants, linear) for s in body)

@@ -2,8 +2,8 @@
 
 Files change after they were imported; code objects do not. The definition found in the file is compiled again, in
 surroundings that give its free names the same meaning. The two code objects are compared in everything that decides
-what they do: instructions, constants, names, code inside. Decorators, defaults and annotations run where the
-definition stands and are part of neither code object; line numbers are not compared either.
+what they do: instructions, constants, names, code inside. Decorators, defaults and annotations run where the definition
+stands and are part of neither code object; line numbers are not compared either.
 """
 
 from __future__ import annotations

@@ -107,13 +107,11 @@ class Activation:
 
 
 class Tracer:
-    """The tracer holds the state of one trace.
+    """This class holds the state of one trace.
 
     `frames` counts the loops and scopes of the IR that are open in the current task, `nesting` the blocks of the IR
-    around
-    the current statement (at 0 a loop is a parallel task), `expressions` the expressions being evaluated. `chain` is
-    the
-    chain of the `if` that is traced next.
+    around the current statement (at 0 a loop is a parallel task), `expressions` the expressions being evaluated.
+    `chain` is the chain of the `if` that is traced next.
     """
 
     def __init__(self, options: FrontendOptions) -> None:

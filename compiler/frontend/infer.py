@@ -23,7 +23,7 @@ from .operands import MatrixValue, Number, Operand, Static, StructValue, describ
 
 @dataclass(frozen=True)
 class FrontendOptions:
-    """These options control how a kernel is traced.
+    """This class holds the options that control how a kernel is traced.
 
     Attributes:
         default_fp: type of real literals and of `float()`.

@@ -36,10 +36,8 @@ class MatrixFieldLike(Protocol):
     """This protocol describes a field of vectors or matrices, which is stored in one scalar array.
 
     The rank of that array is len(shape) + len(element.shape), where `shape` is the shape of the field. If
-    `element_first`
-    is False, the array is stored as [i, j, a, b], else as [a, b, i, j]. The storage of the gradient is the gradient of
-    the
-    storage.
+    `element_first` is False, the array is stored as [i, j, a, b], else as [a, b, i, j]. The storage of the gradient is
+    the gradient of the storage.
     """
 
     is_stackgrad_matrix_field: bool

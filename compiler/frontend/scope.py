@@ -50,8 +50,7 @@ class Compound:
     """A `Compound` is a vector, matrix, struct or sequence in memory.
 
     A local is a Compound of Variables, and an argument is a Compound of Arguments. A row or a swizzle of either is
-    again a
-    Compound.
+    again a Compound.
 
     Attributes:
         kind: type of the value.

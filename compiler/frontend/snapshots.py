@@ -205,7 +205,7 @@ _LASTING = (type, FunctionType, ModuleType)
 
 
 def fresh(found: Any) -> tuple[Snapshot, dict[int, Any]]:
-    """Return a snapshot of an object that nobody holds, and the objects that are part of it, by id.
+    """Return a snapshot of an object that no reference keeps alive, and the objects that are part of it, by id.
 
     Such an object is, for example, made by a property. The objects are compared by their attributes.
     """

@@ -14,7 +14,9 @@ from ..errors import Diagnostic
 from ..ir.depth import deep
 from ..ir.nodes import Kernel, Param, Task
 from ..ir.walk import renumber
-from . import branches, comprehensions, gradients, hints, loops, mathematics, references, statements  # noqa: F401  (they fill the tables)
+
+# These modules are imported because they fill the tables of handlers.
+from . import branches, comprehensions, gradients, hints, loops, mathematics, references, statements  # noqa: F401
 from .context import Activation, Tracer
 from .infer import FrontendOptions
 from .parameters import Argument, declare_parameters
@@ -62,8 +64,7 @@ def trace(
         name: name of the kernel, if not that of the function.
         given: objects that stand for the other parameters: an `ArgumentArray`, `ArgumentMatrixArray` or
             `ArgumentStructArray` for an array of each launch, `Members` for an object with such parts, or any object
-                known
-            now.
+            known now.
 
     Raises:
         KernelSyntaxError, KernelTypeError, Unsupported: the function has mistakes; the error contains all of them.

@@ -203,7 +203,7 @@ class Builder:
         self.emit(n.StackPush(stack, value, loc=self.loc))
 
     def pop(self, stack: str) -> None:
-        """Emit a pop of an adstack."""
+        """Emit the removal of the top slot of an adstack."""
         self.emit(n.StackPop(stack, loc=self.loc))
 
     def top(self, stack: str, dtype: Scalar) -> Value:

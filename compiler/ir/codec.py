@@ -7,8 +7,8 @@ made. A kernel whose lines have moved therefore reads its derivatives back with 
 `decode(encode(x, t), t) == x`, and the spans of the decoded object are those of the table.
 
 A document holds its classes, its values and its body, which encodes the object. An object is a list whose head is a
-number: a kind of `_HEADS`, or the place of a class. Where the class says that a field holds values or blocks, heads
-are left out.
+number: a kind of `_HEADS`, or the place of a class. Where the class says that a field holds values or blocks, heads are
+left out.
 """
 
 from __future__ import annotations

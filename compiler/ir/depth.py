@@ -1,8 +1,8 @@
 """This module limits how deeply programs may nest, and makes room on Python's stack for recursion over them.
 
 The frontend, passes, printers and executors walk a program by recursion. Limits of depth are checked where a program
-enters, so every recursive function knows how deep the recursion can get. `deep` makes room for that recursion no
-matter how much stack the caller has used, so whether a kernel compiles does not depend on the depth of its caller.
+enters, so every recursive function knows how deep the recursion can get. `deep` makes room for that recursion no matter
+how much stack the caller has used, so whether a kernel compiles does not depend on the depth of its caller.
 """
 
 from __future__ import annotations

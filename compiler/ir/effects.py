@@ -1,7 +1,7 @@
 """This module contains EFFECTS: for each class of statement, what its execution reads and writes and if it may trap.
 
-A row describes the statement itself; the walks below add the effects of nested blocks. Places are named by a space
-and a name, so that the primals and the adjoints of one adstack are two places. Array parameters of different names are
+A row describes the statement itself; the walks below add the effects of nested blocks. Places are named by a space and
+a name, so that the primals and the adjoints of one adstack are two places. Array parameters of different names are
 different memory.
 
 Passes that remove code follow two rules. A trap is no effect: an unused value is dropped although computing it could

@@ -50,8 +50,7 @@ def parse_kernel(text: str, file: str = UNNAMED) -> Kernel:
     """Return the single kernel of the text.
 
     Each statement gets its own position in the text as its location, unless the text says with `!N` where statements
-    come
-    from.
+    come from.
 
     Args:
         text: text of one kernel. The verifier, not the parser, checks types and scopes.

@@ -93,8 +93,7 @@ def promote(a: Scalar, b: Scalar) -> Scalar:
     """Return the common type of two arithmetic operands.
 
     A real beats an integer, then the wider type wins, then the unsigned one. Two booleans give i32, because arithmetic
-    on
-    booleans counts.
+    on booleans counts.
     """
     if a.is_bool and b.is_bool:
         return i32

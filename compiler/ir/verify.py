@@ -53,9 +53,8 @@ class _Verifier:
     """This class walks a kernel in order of text and serves as the `Context` of the statement rules.
 
     Invariant: `_visible` and `_names` hold what the current statement may use; `_defined` and `_declared` hold
-    everything
-    seen so far. `frames` are the enclosing loops and scopes, innermost last; a None stands for the wall around the
-    condition of a while, which no jump may cross.
+    everything seen so far. `frames` are the enclosing loops and scopes, innermost last; a None stands for the wall
+    around the condition of a while, which no jump may cross.
     """
 
     def __init__(self, kernel: Kernel, stage: str) -> None:

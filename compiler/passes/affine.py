@@ -5,8 +5,8 @@ everything that is not affine, the value itself. Two forms over the same symbols
 cancels.
 
 Only i32 and i64 arithmetic is affine. Forms of i32 are taken modulo 2^32, which still distinguishes elements, because
-no axis has 2^31 of them. Narrow and unsigned numbers may wrap while the indices are still inside the array, so they
-are not affine.
+no axis has 2^31 of them. Narrow and unsigned numbers may wrap while the indices are still inside the array, so they are
+not affine.
 
 A remainder of an expression that a launch fixes (`t % 2`) is also a symbol, which keeps the form it is the remainder
 of. Hence `x[t % 2]` and `x[(t + 1) % 2]` are known to differ: t and t + 1 differ modulo 2.
@@ -244,8 +244,7 @@ def _tells_apart(coefficient: int, symbol: Value, task: Task) -> bool:
     """Return True if coefficient * symbol differs wherever the symbol differs, although the product may wrap.
 
     2^k times i repeats after 2^(32 - k) places. The index of a box of 2^28 or more places that wraps is assumed to
-    leave
-    its array elsewhere.
+    leave its array elsewhere.
     """
     # The exponent of the largest power of two that divides the coefficient.
     repeats = (coefficient & -coefficient).bit_length() - 1
@@ -261,8 +260,7 @@ def is_own(indices: tuple[Affine, ...], task: Task, forms: IndexForms | None = N
     """Return True if different iterations of a parallel task surely have different index tuples.
 
     That holds if every axis of the box is the only varying symbol of some index: (i, 3, j + 1) is own in a box over (i,
-    j).
-    It also holds if the indices contain all parts of a tuple that the program claims to be unique.
+    j). It also holds if the indices contain all parts of a tuple that the program claims to be unique.
 
     Args:
         indices: forms of the indices of one access.

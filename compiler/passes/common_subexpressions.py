@@ -8,8 +8,8 @@
     %6: f32 = load b[%5]                  // %7 is %6
     %7: f32 = load b[%5]
 
-A value is reused in its block and in blocks nested there, because it is visible only there. The key of a statement
-that reads memory (also a local or an adstack) contains the version of the memory that it reads. Invariant: between two
+A value is reused in its block and in blocks nested there, because it is visible only there. The key of a statement that
+reads memory (also a local or an adstack) contains the version of the memory that it reads. Invariant: between two
 executions with the same key, this iteration wrote nothing to that memory. A write therefore starts a new version for
 everything after it in the text, and a loop starts, on entry, new versions of everything that it writes. Other
 iterations may write at any time, unordered; reading only once is one of the orders they allow.

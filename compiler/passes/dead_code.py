@@ -83,8 +83,7 @@ def clean_block(
         live_values: values of the block that are read after it.
         keep: predicate for statements that must stay (with what they need).
         private: places declared elsewhere that only this block uses, e.g. ("array", "$t"). Every other place that the
-            block
-            does not declare counts as read elsewhere.
+            block does not declare counts as read elsewhere.
     """
     block = _mark_block(block, live_values, keep, private)
     while (swept := _Liveness(block, live_values, (), keep).run(block)) is not block:
@@ -130,10 +129,9 @@ class _Liveness:
     """This class computes backward liveness: live locals as a bit set, live values as a set.
 
     The effect of a block on the live locals is f(L) = A | (L - K). For a loop that leaves to `after`, the least
-    solution
-    of head = f(head | after) is therefore f(after): a first walk over the body gives the set at its end, and a second
-    walk
-    rewrites the body. In the first walk every `get` counts; in the rewriting walk only one whose value is used.
+    solution of head = f(head | after) is therefore f(after): a first walk over the body gives the set at its end, and a
+    second walk rewrites the body. In the first walk every `get` counts; in the rewriting walk only one whose value is
+    used.
 
     Args:
         block: statements to clean.

@@ -1,8 +1,8 @@
 """This module finds the real values that decide control flow, an index, or which iteration holds an extreme.
 
-A kernel, its gradient and its counting kernel each compute these values for themselves and must agree to the last
-bit. If a product were fused into a sum in only one of them, trip counts, depths of adstacks and winners would differ.
-A backend may therefore contract all values except these.
+A kernel, its gradient and its counting kernel each compute these values for themselves and must agree to the last bit.
+If a product were fused into a sum in only one of them, trip counts, depths of adstacks and winners would differ. A
+backend may therefore contract all values except these.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@
                                       if p { R; set q, b }; if q { S }; if p { T }
 
 Branches above the limit stay as they are. The statements between two branches form a *run*. A value that one run
-defines and another reads goes through a local. A declaration of a run moves in front of all runs, where the variable
-is equally empty. Loops stay in their runs, and their bodies are laid out in the same way, so only loops add to the
-depth.
+defines and another reads goes through a local. A declaration of a run moves in front of all runs, where the variable is
+equally empty. Loops stay in their runs, and their bodies are laid out in the same way, so only loops add to the depth.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@
       for j in 0 .. n:
         load a[i, j]   compared once, before the loop: for its first and its last j
 
-An index is proved by linear inequalities: bounds of enclosing loops, conditions of enclosing branches, and indices
-that were checked before. Invariant: a proof holds in every execution that has not ended with an error. Results are
-stored by the identity of statements, so they apply only to the task object that was analyzed. For a statement that
-occurs more than once, a result must hold at every occurrence.
+An index is proved by linear inequalities: bounds of enclosing loops, conditions of enclosing branches, and indices that
+were checked before. Invariant: a proof holds in every execution that has not ended with an error. Results are stored by
+the identity of statements, so they apply only to the task object that was analyzed. For a statement that occurs more
+than once, a result must hold at every occurrence.
 """
 
 from __future__ import annotations

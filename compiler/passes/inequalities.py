@@ -44,8 +44,7 @@ class Facts:
     Args:
         ranges: function that returns the least and the largest value of a symbol.
         alternatives: function that returns the forms of which a symbol is one (for the result of `select`, `min`,
-            `max`),
-            or () for any other symbol.
+            `max`), or () for any other symbol.
     """
 
     def __init__(self, ranges: Callable[[Symbol], Range], alternatives: Callable[[Symbol], tuple[Affine, ...]]) -> None:

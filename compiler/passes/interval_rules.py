@@ -1,7 +1,7 @@
 """This module contains INTERVALS: each row computes the interval of a result from the intervals of the operands.
 
-There is one row for each operation of OPS. An interval (low, high) is closed. A value of the interval lies inside or
-is NaN; an infinite end means that the value may be infinite. Rows give the exact image or more. `after` then adds what
+There is one row for each operation of OPS. An interval (low, high) is closed. A value of the interval lies inside or is
+NaN; an infinite end means that the value may be infinite. Rows give the exact image or more. `after` then adds what
 rounding may add, and handles results that overflow or wrap.
 """
 

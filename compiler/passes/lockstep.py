@@ -3,8 +3,8 @@
     push a, x; push b, y; for ...: { push a, ..; push b, .. }   →   {a, b}
 
 Control can enter or leave a block only at a statement with blocks of its own. A task is therefore cut into pieces
-there, and also between declarations and accesses. Invariant: in each piece, the stacks of one group are emptied, or
-are pushed and popped in the same order. Inside a piece their depths differ by numbers that are known when code is
+there, and also between declarations and accesses. Invariant: in each piece, the stacks of one group are emptied, or are
+pushed and popped in the same order. Inside a piece their depths differ by numbers that are known when code is
 generated, at its ends the depths are equal, and over the whole piece the stacks reach the same depth.
 """
 

@@ -8,8 +8,8 @@ its end. The block must access the element unconditionally, so that the pass add
 make. The block may be the body of a loop that returns to the same element or writes an element twice. In a serial task
 every element is private; there only an element that is stored before it is read becomes a local.
 
-A private element that stays in memory (in a serial task all elements are private) is updated without atomics if
-reverse mode needs what they return, or for a product: `atomic mul y[i], x` becomes a load, a product and a store.
+A private element that stays in memory (in a serial task all elements are private) is updated without atomics if reverse
+mode needs what they return, or for a product: `atomic mul y[i], x` becomes a load, a product and a store.
 """
 
 from __future__ import annotations
@@ -161,8 +161,7 @@ class _Promotion:
         """Return the block with its accesses replaced by those of a local, loaded before and stored afterwards.
 
         Indices that the block defines too late must be constants, which move up. The load and the store that stand for
-        all
-        accesses get the locations of the first read and the last write.
+        all accesses get the locations of the first read and the last write.
 
         Args:
             block: the lowest block that holds all accesses.

@@ -5,8 +5,8 @@
 
 The intervals serve reals above all. The computation is an abstract execution: statements change a state (the interval
 of each local), branches join, and loops run until nothing changes. Invariant: a value that is not NaN lies in its
-interval in every execution of the task. The interval of a stack contains what is pushed anywhere, and 0, which an
-empty stack gives.
+interval in every execution of the task. The interval of a stack contains what is pushed anywhere, and 0, which an empty
+stack gives.
 
 In addition there are intervals of a *usual* trip, for code that distinguishes usual trips from the rest. In an
 innermost loop every trip but the first is usual. In a loop that takes history back, a trip is usual if it finds in its

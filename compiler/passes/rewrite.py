@@ -4,8 +4,8 @@ A pass subclasses `Rewriter` and overrides `enter` and `leave`. Invariant: a ren
 definition dominates it, so wherever the old value was visible the new one is visible too. `definitions` holds the
 rewritten definition of every constant, operation and cast met so far.
 
-An `Equation` such as `sub(x, neg(y)) = add(x, y)` is read from left to right: names match values, the same name
-matches the same value, and numbers match constants of that bit pattern in the type of the matched value.
+An `Equation` such as `sub(x, neg(y)) = add(x, y)` is read from left to right: names match values, the same name matches
+the same value, and numbers match constants of that bit pattern in the type of the matched value.
 """
 
 from __future__ import annotations
@@ -167,8 +167,7 @@ class Equation:
     """An equation says that left = right if the kind of the type of x ('f', 'i', 'u', 'b') is one of `kinds`.
 
     A number on the left takes the type of the value with which it is compared (a boolean matches booleans only). A
-    number
-    on the right takes the type of the result if it stands alone, else the type of x.
+    number on the right takes the type of the result if it stands alone, else the type of x.
 
     Attributes:
         text: the equation as it is written.

@@ -2,9 +2,9 @@
 
     t = get v; set v, f(t); u = mul (get v), t      →      t = get v; a = f(t); set v, a; u = mul a, t
 
-A `get` remains at the head of a loop body, after a loop and after an if, for the variables written inside; every
-other read uses the value stored last. Each version of a variable then has exactly one name, and no later code (in
-particular the reverse sweep) reads a mutable scalar. Stores stay; dead stores are removed by dead-code removal.
+A `get` remains at the head of a loop body, after a loop and after an if, for the variables written inside; every other
+read uses the value stored last. Each version of a variable then has exactly one name, and no later code (in particular
+the reverse sweep) reads a mutable scalar. Stores stay; dead stores are removed by dead-code removal.
 """
 
 from __future__ import annotations

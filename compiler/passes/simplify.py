@@ -265,8 +265,7 @@ class _Simplifier(Rewriter):
         """Replace bit_cast(bit_cast(x)) by bit_cast(x).
 
         A bit_cast of an integer or boolean to its own type is the operand. A real is left alone, because its bit_cast
-        ends the
-        derivative.
+        ends the derivative.
         """
         if stmt.arg.type == stmt.result.type and not stmt.arg.type.is_real:
             return self.rename(stmt.result, stmt.arg)
