@@ -33,6 +33,7 @@ def _compare(t: Tracer, node: ast.Compare) -> Operand:
     for op, comparator in zip(node.ops[1:], node.comparators[1:]):
         previous = middle
 
+        # Defaults bind the variables of this round of the loop.
         def link(op: ast.cmpop = op, comparator: ast.expr = comparator, previous: Operand = previous) -> Operand:
             nonlocal middle
             middle = t.clean(comparator)
@@ -139,6 +140,7 @@ def _joined(t: Tracer, conjunction: bool, condition: Value, body: list[Stmt], ri
         t.splice(body)
         return condition if bool(other.value) is conjunction else other
     if is_cheap(body):
+        # Cheap statements run unconditionally, which costs less than a branch.
         t.splice(body)
         return t.builder.op("logical_and" if conjunction else "logical_or", condition, other)
     result = t.namer.unique("_and" if conjunction else "_or")
@@ -246,6 +248,7 @@ def _alike(t: Tracer, a: Operand, b: Operand) -> tuple[Operand, Operand]:
     """
     for one, other in ((a, b), (b, a)):
         if isinstance(one, MatrixValue) and not isinstance(other, MatrixValue):
+            # A number beside a vector fills all of its entries.
             with_shape = as_matrix(t, other) or MatrixValue(one.shape, (other,) * len(one.items))
             a, b = (one, with_shape) if one is a else (with_shape, one)
     if form(a) != form(b):

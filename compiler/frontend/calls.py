@@ -80,6 +80,7 @@ def _converted_number(kind: type, found: bool | int | float) -> Static:
 def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:
     """Return the result of a call of an object that is no function of the language."""
     try:
+        # An object without a hash is none of the known functions.
         row = PYTHON.get(target.value)
     except TypeError:
         row = None
@@ -191,6 +192,7 @@ def _exchange(t: Tracer, node: ast.Call) -> Operand:
         return t.builder.atomic("exchange", target.array, target.indices, value)
     if isinstance(target, Element):
         raise mistyped(f"there is no atomic exchange on elements of type {target.dtype}", "use a field of another type")
+    # A local belongs to one iteration, so a plain read and write suffice.
     old = load(t, target)
     store(t, target, operand)
     return old

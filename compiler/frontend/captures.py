@@ -78,6 +78,7 @@ class Captures:
         early = self._found.get(id(gradient))
         name = owner.name + ".grad"
         if early is not None:
+            # The statements emitted so far use the early name; `rename` corrects them at the end.
             self._renamed[early.name] = name
             early.owner = owner
         else:

@@ -58,6 +58,7 @@ def is_text_of(
         set,
         lambda: called & imports(),
     )
+    # The text does not show which class and which imports surrounded the definition, so all candidates are tried.
     for owner, guess in product(_owners(code), guesses):
         made = _compiled(tree, code, owner, guess())
         if made is not None and is_same(made, code):

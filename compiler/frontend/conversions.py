@@ -71,6 +71,7 @@ def unified(t: Tracer, shape: tuple[int, ...], items: Sequence[Operand]) -> Matr
     """Return a matrix of these entries, converted to their common type; if all are numbers, they stay numbers."""
     found = [number(item) for item in items]
     if None not in found:
+        # One real number makes all numbers real, as in a vector of mixed literals.
         if any(isinstance(f, float) for f in found):
             return MatrixValue(shape, tuple(Static(float(f)) for f in found))  # type: ignore[arg-type]
         return MatrixValue(shape, tuple(items))

@@ -37,7 +37,7 @@ def _serial(task: Task) -> Task:
 def _without_returns(block: Block, depth: int) -> Block:
     """Return the block with each `return` replaced by a `continue` of the loop `depth` frames up.
 
-    A `return` ends an iteration of a parallel task; in the serial task the next iteration must follow.
+    A `return` ends an iteration of a parallel task; in the serial task the next trip must follow.
     """
     return tuple(_without_return(stmt, depth) for stmt in block)
 

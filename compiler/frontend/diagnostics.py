@@ -32,17 +32,17 @@ class Poisoned(Exception):
 
 
 def syntax(reason: str, cure: str = "", node: ast.AST | None = None) -> Problem:
-    """Return the mistake of using a construct that is not part of the language, or that stands at a wrong place."""
+    """Return the mistake (KernelSyntaxError) of using a construct that is not in the language, or at a wrong place."""
     return Problem(KernelSyntaxError, reason, cure, node)
 
 
 def mistyped(reason: str, cure: str = "", node: ast.AST | None = None) -> Problem:
-    """Return the mistake of using operands whose types or ranks do not fit."""
+    """Return the mistake (KernelTypeError) of using operands whose types or ranks do not fit."""
     return Problem(KernelTypeError, reason, cure, node)
 
 
 def unsupported(reason: str, cure: str = "", node: ast.AST | None = None) -> Problem:
-    """Return the refusal of a valid program that this version cannot compile."""
+    """Return the refusal (Unsupported) of a valid program that this version cannot compile."""
     return Problem(Unsupported, reason, cure, node)
 
 

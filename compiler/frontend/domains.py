@@ -77,6 +77,7 @@ def domain_of(t: Tracer, node: ast.For) -> Domain:
     """
     domain = _recognise(t, node.iter)
     names = target_names(node)
+    # A single name for several axes stands for the vector of all indices.
     if isinstance(node.target, ast.Name) and (domain.grouped or domain.rank != 1):
         return replace(domain, grouped=True)
     if len(names) != domain.rank:
@@ -105,6 +106,7 @@ def _recognise(t: Tracer, node: ast.expr) -> Domain:
             return _range(t, node)
         if target is builtins.reversed and len(node.args) == 1:
             inner = _recognise(t, node.args[0])
+            # `reversed` twice restores the order.
             return replace(inner, descending=not inner.descending)
         if function_name(target) == "ndrange":
             return _ndrange(t, node)

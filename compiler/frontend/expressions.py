@@ -62,6 +62,7 @@ def outer(t: Tracer, name: str) -> Any:
         if not isinstance(found, ModuleType) and not is_builtin(name, function):
             t.reads.append(NameRead(function, name, found))
         return found
+    # An unknown name is reported once per function.
     if (function, name) in t.poisoned:
         raise Poisoned
     t.poisoned.add((function, name))
@@ -209,6 +210,7 @@ def multiply(t: Tracer, left: Operand, right: Operand) -> Operand:
     if len(a.shape) == len(b.shape) == 1:
         raise mistyped("`@` of two vectors has no matrix in it", "write `a.dot(b)` or `a.outer_product(b)`")
     if len(a.shape) == 1 and len(b.shape) == 2 and b.shape[0] == 1:
+        # A vector before a matrix of one row is a column.
         a = MatrixValue((a.shape[0], 1), a.items)
     if a.shape[-1] != b.shape[0]:
         raise mistyped(
@@ -268,6 +270,7 @@ def _scalar_unary(t: Tracer, op: ast.unaryop, operand: Operand) -> Operand:
     dtype, found = t.type_of(operand), number(operand)
     infer.check_unary(op, dtype)
     if found is not None:
+        # Only `~` takes a boolean here, because `check_unary` refuses a sign.
         if isinstance(found, bool):
             return Static(not found)
         return Static(infer.UNARY[type(op)](found))

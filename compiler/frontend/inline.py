@@ -47,6 +47,7 @@ def inline(t: Tracer, function: Func, node: ast.Call, receiver: Place | Operand 
         Problem: the call is recursive, its arguments do not fit, or the source cannot be read.
     """
     target: Any = function.function
+    # Inlining a recursive function would never end.
     if any(a.function is target for a in t.activations):
         raise syntax(
             f"`{getattr(target, '__name__', target)}` calls itself: functions are inlined and cannot recurse",
@@ -94,6 +95,7 @@ def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Opera
         found = given.get(position, given.get(param.arg))
         if found is None:
             found = _default(t, function, param)
+        # Only template parameters get places; they are taken by reference.
         if isinstance(found, PLACES):
             active.scopes.declare(param.arg, Reference(found), tree.lineno)
         else:
@@ -256,6 +258,7 @@ def _leave_scope(t: Tracer, active: Activation, body: list[Stmt]) -> Operand:
         )
     for position, name in enumerate(active.result_names):
         dtype = sites[0].values[position].type  # type: ignore[index]
+        # The local has a type that all returned values can be converted to.
         for site in sites[1:]:
             dtype = infer.common_type(dtype, site.values[position].type)  # type: ignore[index]
         types[name] = dtype

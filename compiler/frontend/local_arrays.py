@@ -56,6 +56,7 @@ def wants_array(t: Tracer, name: str, kind: MatrixType) -> bool:
 
 def declare_array(t: Tracer, name: str, kind: MatrixType, values: list[Value]) -> tuple[Item, ...]:
     """Declare a local array that holds these values, and return its entries."""
+    # The additional element receives writes with an index outside.
     t.builder.emit(n.LocalArray(name, kind.dtype, len(values) + 1, loc=t.builder.loc))
     items = tuple(Item(name, kind.dtype, len(values), k) for k in range(len(values)))
     for item, value in zip(items, values):

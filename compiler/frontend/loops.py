@@ -35,6 +35,7 @@ _NOT_IN_BOUNDS = (n.Store, n.Atomic, n.Random, n.Return)
 def _for(t: Tracer, node: ast.For) -> bool:
     if node.orelse:
         t.report(_no_else(), node.orelse[0])
+    # `loop_config(serialize=True)` affects only the next loop.
     serial, t.serialize_next = t.serialize_next or t.nesting > 0, False
     call = static_call(t, node.iter)
     try:
@@ -48,6 +49,7 @@ def _for(t: Tracer, node: ast.For) -> bool:
     else:
         (_serial if serial else _parallel)(t, node, domain)
         return False
+    # The body of a faulty loop is traced too, so that its mistakes are reported.
     with _body(t, "faulty"):
         t.poison_targets(node.target)
         t.run(node.body)
@@ -194,6 +196,7 @@ def _parallel(t: Tracer, node: ast.For, domain: Domain) -> None:
         types = [_index_type(t, b) for b in bounds]
         begin = tuple(_bound(t, b.begin, dtype) for b, dtype in zip(bounds, types))
         end = tuple(_bound(t, b.end, dtype) for b, dtype in zip(bounds, types))
+    # Bounds with effects move into the serial task before the loop.
     if any(isinstance(s, _NOT_IN_BOUNDS) for s in walk(tuple(block))):
         t.splice(block)
         block = []
@@ -262,10 +265,10 @@ def _parallel_stride(t: Tracer, node: ast.For, domain: Domain, stride: Value) ->
 
 
 def _strided(t: Tracer, domain: Domain, stride: Value) -> tuple[Value, Callable[[Value], Value]]:
-    """Return the number of iterations as i64, and a function to the index of iteration k, for a step of either sign.
+    """Return the trip count as i64, and a function to the index of trip k, for a step of either sign.
 
-    A step of zero gives no iterations. A range downward has as many iterations as the range upward between the negated
-    bounds.
+    A step of zero gives no trips. A range downward has as many trips as the range upward between the negated bounds. In
+    a parallel loop, the trips are iterations.
     """
     (bounds,) = domain.bounds(t)
     op, const = t.builder.op, t.builder.const
@@ -274,6 +277,7 @@ def _strided(t: Tracer, domain: Domain, stride: Value) -> tuple[Value, Callable[
     step, zero = t.builder.cast(stride, i64), const(0, i64)
     distance = op("sub", t.builder.cast(end, i64), t.builder.cast(begin, i64))
     distance = op("select", op("cmp_lt", step, zero), op("neg", distance), distance)
+    # The divisor is at least 1, so that a step of zero does not trap.
     size = op("max", op("abs", step), const(1, i64))
     trips = op("floordiv", op("add", distance, op("sub", size, const(1, i64))), size)
     trips = op("select", op("cmp_eq", step, zero), zero, op("max", trips, zero))
@@ -310,6 +314,7 @@ def _unrolled(t: Tracer, node: ast.For, items: list[Any]) -> bool:
         _unrolled_in_scopes(t, node, items)
         return False
     for item in items:
+        # The number of values is a good measure of the size of the kernel.
         check_size(t.builder.next_id)
         with t.scopes.inner(dynamic=False):
             _bind_item(t, node, item)

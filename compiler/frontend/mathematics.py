@@ -158,6 +158,7 @@ def _truncated(t: Tracer, a: Value, b: Value) -> Value:
     zero = t.builder.const(0, a.type)
     quotient = op("floordiv", a, b)
     inexact = op("cmp_ne", op("mul", quotient, b), a)
+    # The floor is below the truncated quotient only if the exact quotient is negative and not whole.
     differ = op("logic_not", op("cmp_eq", op("cmp_lt", a, zero), op("cmp_lt", b, zero)))
     return op("add", quotient, t.builder.cast(op("logical_and", inexact, differ), a.type))
 

@@ -176,6 +176,7 @@ def _pick(t: Tracer, name: str, x: Operand, y: Operand) -> Operand:
     if a is not None and b is not None:
         return Static(min(a, b) if name == "min" else max(a, b))
     dtype = infer.common_type(t.type_of(x), t.type_of(y))
+    # The smaller of two booleans is their conjunction, the larger one their disjunction.
     if dtype.is_bool:
         return t.builder.op("logical_and" if name == "min" else "logical_or", t.value(x, dtype), t.value(y, dtype))
     return t.builder.op(name, t.value(x, dtype), t.value(y, dtype))
@@ -263,6 +264,7 @@ def _root(t: Tracer, square: Operand) -> Operand:
     dtype = t.type_of(square)
     x = t.value(square, dtype if dtype.is_real else t.options.default_fp)
     zero, one = t.builder.const(0.0, x.type), t.builder.const(1.0, x.type)
+    # The derivative of sqrt at 0 is infinite, and infinity times the adjoint 0 would be NaN.
     flat = t.builder.op("cmp_eq", x, zero)
     return t.builder.op("select", flat, zero, t.builder.op("sqrt", t.builder.op("select", flat, one, x)))
 
@@ -300,6 +302,7 @@ def _det(t: Tracer, a: list[list[Operand]], size: int) -> Operand:
     terms = [apply_binary(t, MUL, a[i][0], _det(t, _without(a, i, 0), size - 1)) for i in range(size)]
     made = terms[0]
     for i, term in enumerate(terms[1:], 1):
+        # The signs of the expansion alternate.
         made = apply_binary(t, SUB if i % 2 else ADD, made, term)
     return made
 

@@ -214,6 +214,7 @@ def _entry(t: Tracer, place: Place, kind: MatrixType, point: tuple[Position, ...
     places: tuple[Place, ...] = tuple(place.parts[c] for c in candidates)
     if index is None:
         return places[0]
+    # Entries of a local array, or elements of one array, stay one access with a computed index.
     items = [p for p in places if isinstance(p, Item)]
     chosen = choose_item(items, index) if len(items) == len(places) else None
     if chosen is not None:
@@ -252,6 +253,7 @@ def load(t: Tracer, place: Place) -> Operand:
         return read_item(t, place)
     if isinstance(place, Element):
         found = t.builder.load(place.array, place.indices, place.dtype)
+        # A `bit_cast` to its own type ends the derivative of a load under `stop_grad`.
         stopped = place.dtype.is_real and any(place.array in a.stopped for a in t.activations)
         return t.builder.bit_cast(found, found.type) if stopped else found
     if isinstance(place, Chosen):
@@ -298,6 +300,7 @@ def _store_scalar(t: Tracer, place: Place, value: Value) -> None:
         t.builder.store(place.array, place.indices, value)
     elif isinstance(place, Chosen):
         for k, candidate in enumerate(place.candidates):
+            # Every candidate is stored: the chosen one gets the value, each other one its old content.
             here = t.builder.op("cmp_eq", place.index, t.builder.const(k, place.index.type))
             _store_scalar(t, candidate, t.builder.op("select", here, value, t.value(load(t, candidate))))
     else:

@@ -103,6 +103,7 @@ Operand = Value | Static | Pack | MatrixValue | StructValue | Poison
 
 def static(value: Any, hint: str = "") -> Static:
     """Return a captured object as an operand; NumPy scalars count as Python numbers."""
+    # Kernels treat a NumPy scalar like the Python number with the same value.
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         value = value.item()
     return Static(value, hint)

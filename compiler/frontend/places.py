@@ -101,6 +101,7 @@ def assign(t: Tracer, node: ast.expr, operand: Operand) -> None:
 
 
 def _assign_name(t: Tracer, node: ast.Name, operand: Operand) -> None:
+    # An assignment makes the name local, although the program most likely means the field.
     shadowed = t.active.function.__globals__.get(node.id)
     binding = t.scopes.find(node.id)
     if binding is None and is_any_field(shadowed):
@@ -215,6 +216,7 @@ def _atomic(t: Tracer, target: Element, op: str, operand: Operand, row: infer.Bi
             f"write `{target.text} = ...` with `int(...)`",
         )
     found = number(operand)
+    # A constant is negated at compile time, because an atomic subtraction is an addition.
     if op == "sub" and found is not None and not isinstance(found, bool):
         op, operand = "add", Static(-found)
     value = t.stored(operand, dtype, f"`{target.text}`")

@@ -225,6 +225,7 @@ class Inputs:
         elif isinstance(node, ast.Call):
             self._call(node)
         elif isinstance(node, _TRANSPARENT):
+            # A container or a choice passes an object on without looking into it, and `is` compares identities only.
             hands_on = isinstance(node, (ast.Tuple, ast.List, ast.IfExp)) and inert
             hands_on |= isinstance(node, ast.Compare) and all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops)
             for inner in ast.iter_child_nodes(node):

@@ -179,6 +179,7 @@ def _gradient(t: Tracer, field: AnyField, hint: str) -> Any:
     assert is_struct_field(field)
     found = {name: _gradient(t, inner, f"{hint}.{name}") for name, inner in field.members.items()}
     found = {name: inner for name, inner in found.items() if inner is not None}
+    # Members without a gradient are missing from the gradient struct.
     kept = tuple((name, kind) for name, kind in field.type.members if name in found)
     return (
         _StructGradient(
@@ -299,6 +300,7 @@ def _index_parts(t: Tracer, node: ast.expr) -> list[tuple[Operand, ast.expr]]:
     found: list[tuple[Operand, ast.expr]] = []
     for written in node.elts if isinstance(node, ast.Tuple) else [node]:
         operand = t.clean(written)
+        # `x[None]` indexes a 0-d field.
         if isinstance(operand, Static) and operand.value is None and written is node:
             return []
         items = t.items(operand)

@@ -103,6 +103,7 @@ class Scopes:
             if name in self._chain[depth]:
                 self._chain[depth][name] = (binding, line)
                 return True
+            # A block that the launch may skip cannot change what is known at compile time after it.
             if self._dynamic[depth]:
                 return False
         return False
@@ -137,6 +138,7 @@ class Namer:
 
     def unique(self, name: str) -> str:
         """Return a new name that starts with the given one and that the text form of the IR can express."""
+        # The text form of the IR knows only ASCII letters, so each other character becomes its code point.
         base = re.sub(r"[^A-Za-z0-9_$.]", lambda m: f"u{ord(m[0]):x}", name)
         if base in ("inf", "nan") or not re.match(r"[A-Za-z_$]", base):
             base = "_" + base

@@ -204,6 +204,7 @@ def candidates_of(t: Tracer, shape: tuple[int, ...], point: tuple[Position, ...]
     if not unknown:
         return candidates, None
     index = unknown[0]
+    # Two unknown positions of a matrix become one row-major index.
     if len(unknown) == 2:
         row, column = (t.builder.cast(p, i32) for p in unknown)
         index = t.builder.op("add", t.builder.op("mul", row, t.builder.const(shape[1], i32)), column)
@@ -213,6 +214,7 @@ def candidates_of(t: Tracer, shape: tuple[int, ...], point: tuple[Position, ...]
 def choose(t: Tracer, entries: Sequence[Operand], index: Value) -> Value:
     """Return entries[index], or the first entry if the index is outside."""
     values = unified(t, (len(entries),), entries).items
+    # The first entry is the result for every index outside, so each other entry needs one select.
     made = t.value(values[0])
     for k, entry in enumerate(values[1:], 1):
         here = t.builder.op("cmp_eq", index, t.builder.const(k, index.type))

@@ -131,6 +131,7 @@ class Elements:
 
     def __init__(self, found: np.ndarray, depth: int) -> None:
         self._kind, self._dtype, self._shape = type(found), found.dtype, found.shape
+        # The bytes of an object array are addresses, so its objects are compared instead.
         self._objects = Items(found.ravel().tolist(), depth - 1) if found.dtype.hasobject else None
         self._bytes = b"" if self._objects else found.tobytes()
 

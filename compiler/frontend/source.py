@@ -97,6 +97,7 @@ def _read(code: CodeType, file: str, name: str, is_rewritten: bool) -> Source:
     try:
         return _found(code, name, is_rewritten)
     except KernelSyntaxError:
+        # A second attempt makes sense only if the file gives another text than the cached one.
         linecache.checkcache(file)
         if linecache.cache.get(file) is known or known is None:
             raise

@@ -226,6 +226,7 @@ def guarded_condition(t: Tracer, node: ast.expr) -> Value:
 @STATEMENTS.row(ast.Break)
 def _break(t: Tracer, node: ast.Break) -> bool:
     loop = t.active.loops[-1]
+    # A `while True` with a `break` can be passed.
     loop.broken = True
     if loop.break_to is None:
         raise syntax(
@@ -241,6 +242,7 @@ def _continue(t: Tracer, node: ast.Continue) -> bool:
     loop = t.active.loops[-1]
     if loop.continue_to is None:
         t.builder.emit(n.Return(loc=t.builder.loc))
+    # An unrolled trip is a scope, which is left to reach the next trip.
     elif loop.kind == "unrolled":
         t.builder.emit(n.Break(t.depth(loop.continue_to), loc=t.builder.loc))
     else:

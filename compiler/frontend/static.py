@@ -70,6 +70,7 @@ def python_value(t: Tracer, node: ast.expr) -> Any:
     names: list[str] = []
     node = _Known(t, namespace).visit(copy.deepcopy(node))
     made = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    # Names that the expression itself binds (comprehensions, lambdas) have no object outside.
     made |= {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
     for inner in ast.walk(node):
         if isinstance(inner, ast.Name) and inner.id not in made and inner.id not in namespace:

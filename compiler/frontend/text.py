@@ -68,6 +68,7 @@ class Template:
 
     def _value(self, value: Value, spec: str) -> None:
         if spec:
+            # Formatting a sample value reports a wrong format at compile time.
             _formatted(1.0 if value.type.is_real else value.type.is_bool or 1, spec)
         self.text += f"{{:{spec}}}" if spec else "{}"
         self.values.append(value)

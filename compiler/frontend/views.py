@@ -146,6 +146,7 @@ def _check_inside(
     t: Tracer, first: int | Value, extent: int | Value, length: Operand, what: str, node: ast.expr
 ) -> None:
     """Check that `extent` elements from `first` on are among `length`: now if all are known, else in debug mode."""
+    # Constants are checked at compile time.
     end, whole = _combined(t, "add", first, extent), integer(length)
     if isinstance(end, int) and whole is not None and end > whole:
         raise mistyped(

@@ -181,6 +181,7 @@ class _Writer:
             return -1
         if type(found) is tuple:
             return [*map(self._values, found)]
+        # A value is written once, in the order of first use; everything else refers to its place.
         return self.values.setdefault((found.id, found.type.name), len(self.values))
 
     def _block(self, found: Any) -> Any:
@@ -195,6 +196,7 @@ class _Writer:
         if kind is Span:
             return [_SPAN, self._place(value)]
         if kind is frozenset:
+            # Sorting makes the bytes of a set independent of its order in memory.
             return [_SET, *sorted(map(self.write, value))]
         if isinstance(value, Mapping):
             return [_MAPPING, *[[self.write(key), self.write(found)] for key, found in value.items()]]
@@ -210,6 +212,7 @@ class _Writer:
     def _enter(self, kind: type) -> None:
         """Add a class to the document; raise CodecError if the reader would not find the class by its name."""
         name = f"{kind.__module__}:{kind.__qualname__}"
+        # The check runs when the class is written, so that a document that cannot be read never comes into being.
         if _class_of(name) is not kind:
             raise CodecError(f"{name} has no place in a document")
         self.heads[kind] = len(_HEADS) + len(self.names), _fields_of(kind)
@@ -276,6 +279,7 @@ class _Reader:
                 raise CodecError(f"{cls.__name__} has {count} fields, not {len(item)}")
             for place, reader in readers:
                 item[place] = reader(item[place])
+            # Fields of a frozen dataclass are set through its dictionary, because assignment is forbidden.
             made: Any = new(cls)
             vars(made).update(zip(names, item))
             if check is not None:

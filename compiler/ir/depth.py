@@ -61,8 +61,10 @@ class _Limits:
 
     def enter(self) -> None:
         """Raise Python's recursion limit so that the current thread can make `FRAMES` more calls."""
+        # The limit of Python counts from the bottom of the stack, so the frames already in use are added.
         wanted = _depth() + FRAMES
         with self.lock:
+            # Only the first holder knows the limit that the program itself has set.
             if not self.holders:
                 self.before = self.raised = sys.getrecursionlimit()
             self.holders += 1
@@ -146,6 +148,7 @@ def too_deep(*given: object) -> Unsupported:
     Args:
         given: the program, or objects that belong to it; the first of them with a known place gives the span.
     """
+    # The first argument with a known place decides, because callers pass the program before its parts.
     found = next((s for g in given if (s := _place(g)) is not None), None)
     return Unsupported(
         "the program nests deeper than the compiler can follow",
@@ -173,6 +176,7 @@ def depth_of(block: Block, most: int) -> tuple[int, int]:
     """
     found, loc = 0, 0
     level = [s for s in block if type(s) in NESTED]
+    # The loop goes down by levels instead of calls, so the check itself needs no deep stack.
     while level and found <= most:
         found, loc = found + 1, level[0].loc
         level = [s for stmt in level for inner in blocks(stmt) for s in inner if type(s) in NESTED]

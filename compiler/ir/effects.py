@@ -102,6 +102,7 @@ def writes(stmt: Stmt) -> tuple[Place, ...]:
 def may_trap(stmt: Stmt) -> bool:
     """Return True if executing the statement itself may end the launch, on the reference or under debug."""
     if isinstance(stmt, n.Op):
+        # Real division and remainder give infinities or NaN instead of a trap.
         return OPS[stmt.op].traps and stmt.result.type.is_int
     return EFFECTS[type(stmt)].traps
 

@@ -134,8 +134,8 @@ class Op(Stmt):
 class Cast(Stmt):
     """This statement converts a number to another type.
 
-    A real converted to an integer is truncated and saturates (NaN gives 0). Anything converted to a boolean is compared
-    with zero.
+    A real converted to an integer is truncated and saturates (NaN gives 0). A number converted to a boolean is True if
+    it is not zero.
     """
 
     FORM = "{result} = cast {arg}"
@@ -290,14 +290,14 @@ class For(Stmt):
     The bounds are evaluated once.
 
     Attributes:
-        index: value of the index in each iteration.
+        index: value of the index in each trip.
         begin: first index.
         end: exclusive end of the range.
-        body: statements of one iteration.
+        body: statements of one trip.
         step: constant distance between two indices, not 0.
         descending: True if the same indices are visited in the opposite order.
-        stop: name of a u1 local that is tested after each iteration; the loop ends if it is true.
-        trips: number of iterations that ran.
+        stop: name of a u1 local that is tested after each trip; the loop ends if it is true.
+        trips: number of trips that ran.
     """
 
     FORM = "for {index} in {begin} .. {end}<step {step}><descending {descending}><until {stop}><trips {trips}> {body}"
@@ -317,9 +317,9 @@ class While(Stmt):
 
     Attributes:
         condition: statements that compute `test`; their values are visible in `test` only.
-        test: u1 value that continues the loop if it is true.
-        body: statements of one iteration.
-        stop: name of a u1 local that is tested after each iteration; the loop ends if it is true.
+        test: u1 value; the loop continues if it is true.
+        body: statements of one trip.
+        stop: name of a u1 local that is tested after each trip; the loop ends if it is true.
         trips: number of runs of `body`.
     """
 
@@ -349,7 +349,7 @@ class Break(Stmt):
 
 @statement
 class Continue(Stmt):
-    """This statement starts the next iteration of the `depth`-th enclosing frame, which must be a loop."""
+    """This statement starts the next trip of the `depth`-th enclosing frame, which must be a loop."""
 
     FORM = "continue {depth}"
     depth: int = 1

@@ -267,6 +267,7 @@ def ulp(dtype: Scalar, value: float) -> float:
     # Significant bits, and exponent of the least subnormal number, by the width of the type.
     digits = {16: 11, 32: 24, 64: 53}[dtype.bits]
     lowest = {16: -24, 32: -149, 64: -1074}[dtype.bits]
+    # Next to zero lies the least subnormal number.
     if value == 0 or not math.isfinite(value):
         return 2.0**lowest
     return 2.0 ** max(math.frexp(value)[1] - digits, lowest)

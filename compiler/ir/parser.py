@@ -98,6 +98,7 @@ class _Parser:
         self.text = text
         self.file = file
         self.lines = text.split("\n")
+        # Offsets of line starts turn an offset into line and column by bisection.
         self.starts = [0]
         for line in self.lines:
             self.starts.append(self.starts[-1] + len(line) + 1)

@@ -54,6 +54,7 @@ def reduce_block(block: Block, names: set[str], atomic: MakeAtomic) -> Block:
             found = _reduction(stmt, made, uses)
             if found:
                 get, op, kind, negated, term = found
+                # The read and the operation lose their only use, so they are removed together with the `set`.
                 dropped |= {k for k, s in enumerate(block) if s is get or s is op}
                 out.extend(atomic(stmt, kind, negated, term))
                 continue

@@ -114,6 +114,7 @@ def _const(c: Context, s: n.Const) -> None:
     except (TypeError, ValueError, OverflowError):
         c.check(False, f"the constant {s.value!r} is no {s.result.type}")
         return
+    # The texts are compared because NaN differs from itself and -0.0 equals 0.0.
     same = type(normal) is type(s.value) and repr(normal) == repr(s.value)
     c.check(same, f"the constant {s.value!r} is no {s.result.type}; its normal form is {normal!r}")
 
@@ -260,6 +261,7 @@ def _target(c: Context, depth: int, word: str) -> Stmt:
     """
     c.check(1 <= depth <= len(c.frames), f"{word} {depth} in {len(c.frames)} enclosing frames")
     crossed = c.frames[len(c.frames) - depth :]
+    # A None stands for the wall around the condition of a while.
     c.check(None not in crossed, f"{word} {depth} leaves the condition of a while")
     return crossed[0]  # type: ignore[return-value]
 

@@ -59,6 +59,7 @@ class Scalar:
 
     def __call__(self, value: object) -> object:
         """Return a Python number rounded or wrapped to this type: the meaning of `sg.f32(x)` outside a kernel."""
+        # Overflow and NaN are results here, not warnings.
         with np.errstate(all="ignore"):
             return np.asarray(value).astype(self.dtype)[()].item()
 
@@ -97,6 +98,7 @@ def promote(a: Scalar, b: Scalar) -> Scalar:
     """
     if a.is_bool and b.is_bool:
         return i32
+    # A boolean beside a number takes the type of the number.
     if a.is_bool or b.is_bool:
         return b if a.is_bool else a
     if a.is_real != b.is_real:

@@ -139,6 +139,7 @@ class _Verifier:
                 self._array(param.name, param.type)
         for name, wanted in _adjoints(self.kernel).items():
             given = self.kernel.array_types().get(name, wanted)
+            # A parameter may be named `x.grad` itself; it must then have the type of the adjoint array of `x`.
             rule = f"{name} is the adjoint of {name.removesuffix('.grad')}: it is {wanted}, not {given}"
             self.check((given.dtype, given.ndim, given.grad) == (wanted.dtype, wanted.ndim, False), rule)
 
@@ -215,6 +216,7 @@ class _Verifier:
         cls = type(stmt)
         self.check(cls in self.stage.statements, f"{cls.__name__} may not appear at this stage")
         self.check(not self._in_bounds or cls not in _NOT_IN_BOUNDS, f"{cls.__name__} may not appear in bounds")
+        # The operands of a while are not visible where it begins: its condition block defines them.
         if isinstance(stmt, n.While):
             self._while(stmt)
             return
@@ -226,6 +228,7 @@ class _Verifier:
         if isinstance(stmt, n.For):
             self._for(stmt)
             return
+        # Results are defined only after the blocks, because a statement's own blocks do not see them.
         for inner in blocks(stmt):
             with self._scope(*((stmt,) if isinstance(stmt, n.Scope) else ())):
                 self._block(inner)

@@ -80,6 +80,7 @@ def _listed(block: Block, found: list[Stmt]) -> list[Stmt]:
     while pending:
         rest = pending.pop()
         if type(rest) in _WHOLE:
+            # Most blocks contain no nested block and are copied as a whole.
             if NESTED.isdisjoint(map(type, rest)):
                 found += rest
                 continue
@@ -87,6 +88,7 @@ def _listed(block: Block, found: list[Stmt]) -> list[Stmt]:
         for stmt in rest:
             found.append(stmt)
             if type(stmt) in NESTED:
+                # The walk continues after the nested blocks, which are pushed in reverse order.
                 pending.append(rest)
                 pending += _BLOCKS[type(stmt)](stmt)[::-1]
                 break
@@ -199,6 +201,7 @@ def renumber(kernel: Kernel) -> Kernel:
     names: dict[Value, Value] = {}
 
     def fresh(value: Value) -> Value:
+        # The first occurrence of a value in the text gives it the next number.
         found = names.get(value)
         if found is None:
             found = names[value] = Value(len(names), value.type)

@@ -78,6 +78,7 @@ class Affine:
 def apart(a: Affine, b: Affine) -> bool:
     """Return True if two forms over what a launch fixes surely differ: by a constant, or modulo a common modulus."""
     difference = subtract(a, b)
+    # A value may differ between iterations, so only symbols that a launch fixes can prove a difference.
     if any(isinstance(s, Value) for s in difference.symbols()):
         return False
     if not difference.terms:
@@ -103,6 +104,7 @@ def _combine(a: Affine, b: Affine, scale: int) -> Affine:
     terms = dict(a.terms)
     for symbol, c in b.terms:
         terms[symbol] = terms.get(symbol, 0) + scale * c
+    # The order of the terms is fixed so that equal forms compare equal; zero coefficients cancel.
     kept = tuple(sorted(((s, c) for s, c in terms.items() if c), key=lambda t: repr(t[0])))
     return Affine(a.constant + scale * b.constant, kept)
 
@@ -190,6 +192,7 @@ class IndexForms:
             return _combine(Affine(0), self.form(stmt.args[0]), -1)
         if stmt.op == "mul":
             a, b = (self.form(v) for v in stmt.args)
+            # A product is affine only if one factor is constant.
             if not a.terms:
                 return _combine(Affine(0), b, a.constant)
             if not b.terms:
@@ -219,6 +222,7 @@ def _modulo(form: Affine) -> Affine:
 def _keeps_value(cast: n.Cast) -> bool:
     """Return True if a cast between integers keeps every number."""
     source, target = cast.arg.type, cast.result.type
+    # A negative number has no counterpart in an unsigned type.
     if not (source.is_int and target.is_int) or source.is_signed and not target.is_signed:
         return False
     return target.bits - target.is_signed >= source.bits - source.is_signed
@@ -269,6 +273,7 @@ def is_own(indices: tuple[Affine, ...], task: Task, forms: IndexForms | None = N
     """
     alone: set[Value] = set()
     for index in indices:
+        # Arguments and shapes have one value in all iterations and cannot distinguish them.
         varying = [s for s in index.symbols() if isinstance(s, Value)]
         if len(varying) == 1 and _tells_apart(index.coefficient(varying[0]), varying[0], task):
             alone.add(varying[0])

@@ -176,6 +176,7 @@ class _Liveness:
         made: list[Stmt] = []
         for stmt in reversed(block):
             cls = type(stmt)
+            # A dropped statement does not add its operands to the used values, so chains of dead statements go at once.
             if cls in _DROPPED and self._is_dead(stmt, live):
                 self.dropped_get |= cls is n.Get
                 continue
@@ -200,6 +201,7 @@ class _Liveness:
             return stmt, live & ~self._bit(stmt.var)
         if isinstance(stmt, n.Get):
             return stmt, live | self._bit(stmt.var)
+        # A return leaves all frames, so only locals that are visible outside the block stay live.
         if isinstance(stmt, n.Return):
             return stmt, self._outer
         if isinstance(stmt, (n.Break, n.Continue)):
@@ -221,7 +223,7 @@ class _Liveness:
     def _step_for(self, stmt: n.For, after: int, frames: Exits, rewrite: bool) -> tuple[Stmt, int]:
         latch = after | self._bit(stmt.stop)
         if rewrite:
-            # The first walk over the body finds what the next iteration reads at its head.
+            # The first walk over the body finds what the next trip reads at its head.
             latch |= self._sweep(stmt.body, latch, (*frames, (after, latch)), False)[1]
         body, before = self._sweep(stmt.body, latch, (*frames, (after, latch)), rewrite)
         return _changed(stmt, body=body), after | before
@@ -232,6 +234,7 @@ class _Liveness:
             latch |= self._step_while(stmt, after, frames, False)[1]
         inside = (*frames, (after, latch))
         body, before_body = self._sweep(stmt.body, latch, inside, rewrite)
+        # The condition runs before the body and before the exit, so both of their live sets reach its end.
         condition, before = self._sweep(stmt.condition, after | before_body, inside, rewrite)
         return _changed(stmt, condition=condition, body=body), before
 

@@ -81,6 +81,7 @@ class _Flattening(Fresh):
         for stmt in block:
             if type(stmt) not in NESTED or depth + depth_of((stmt,), self.limit)[0] <= self.limit:
                 out.append(stmt)
+            # Only branches at the limit are laid out; deeper ones become runs of the same list.
             elif isinstance(stmt, n.If) and depth >= self.limit - 1:
                 out += self._laid_out(stmt, depth)
             else:
@@ -92,6 +93,7 @@ class _Flattening(Fresh):
         runs: list[_Run] = []
         before: list[Stmt] = []
         self._branch(stmt, before, before, runs, depth)
+        # A run must see what an earlier run declared, so all declarations move in front of the first run.
         hoisted = [s for run in runs for s in run.body if isinstance(s, _DECLARATIONS)]
         for run in runs:
             run.body = [s for s in run.body if not isinstance(s, _DECLARATIONS)]
@@ -144,6 +146,7 @@ class _Flattening(Fresh):
         names: dict[Value, str] = {}
         for k, run in enumerate(runs):
             read = {v for s in walk(tuple(run.body)) for v in operands(s)}
+            # Values that are defined outside all runs are visible anyway: their home defaults to the run itself.
             wanted = sorted((v for v in read if home.get(v, k) != k), key=lambda v: v.id)
             b, mapping = self.builder(run.loc), {}
             for v in wanted:

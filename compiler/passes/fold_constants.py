@@ -81,7 +81,7 @@ class _Folder(Rewriter):
         return None if made is None else _const(stmt, made)
 
     def _empty_range(self, stmt: n.For) -> Iterable[Stmt] | None:
-        """Return the replacement of a loop that runs no iteration, or None if the loop may run."""
+        """Return the replacement of a loop that makes no trip, or None if the loop may run."""
         begin, end = self.constant(stmt.begin), self.constant(stmt.end)
         if begin is None or end is None or (begin < end if stmt.step > 0 else begin > end):
             return None

@@ -1,4 +1,4 @@
-"""This pass moves computations that give the same result in each iteration of a serial loop in front of the loop.
+"""This pass moves computations that give the same result in each trip of a serial loop in front of the loop.
 
     for %2: i32 in %0 .. %1 {             %3: f32 = sqrt %9
       %3: f32 = sqrt %9                   for %2: i32 in %0 .. %1 {
@@ -7,7 +7,7 @@
       store a[%2], %5                       store a[%2], %5
     }                                     }
 
-The loop may run no iteration at all, so only pure statements that cannot trap move: no load, no element read, and an
+The loop may make no trip at all, so only pure statements that cannot trap move: no load, no element read, and an
 integer division only by a constant other than 0. Inner loops come first, so that a statement moves out as far as it
 can. A statement inside an if stays there, because executing it when the branch is not taken would cost time.
 """

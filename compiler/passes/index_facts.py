@@ -69,10 +69,12 @@ class IndexFacts(Facts):
     def _find_range(self, symbol: Symbol) -> Range:
         if isinstance(symbol, tuple):
             if symbol[0] != "shape":
+                # An argument that the task does not read itself may have any integer type.
                 return self._arguments.get(symbol[1], (-(2**63), 2**64))
             return WIDE_EXTENT if symbol in self._wide else EXTENT
         if not isinstance(symbol, Value):
             return 0, symbol.modulus - 1
+        # The bounds of a loop narrow the range of its index only if they are faithful to its type.
         low, high = range_of_type(symbol)
         if symbol in self.ends:
             begin, end = self.ends[symbol]
@@ -116,6 +118,7 @@ class IndexFacts(Facts):
 
     def bound(self, index: Value, begin: Affine, end: Affine, step: int) -> None:
         """Learn the range of a loop's index: begin <= index < end, or end < index <= begin for a negative step."""
+        # A loop downward visits end + 1 to begin.
         low, high = (begin, end) if step > 0 else (add(end, ONE), add(begin, ONE))
         self.ends[index] = low, high
         here = Affine(0, ((index, 1),))
@@ -143,6 +146,7 @@ class IndexFacts(Facts):
             a, b = (self.value(v) for v in stmt.args)
             if a is not None and b is not None:
                 for sign, slack in _COMPARED[stmt.op][taken]:
+                    # The fact is difference - slack >= 0.
                     difference = add(b, a, -1) if sign > 0 else add(a, b, -1)
                     self.learn(Affine(difference.constant - slack, difference.terms))
 
@@ -162,6 +166,7 @@ class IndexFacts(Facts):
                 if form is not None:
                     self.learn(add(form, here, -1) if stmt.op == "min" else add(here, form, -1))
         elif stmt.op == "floordiv" and a is not None and b is not None and not b.terms and b.constant > 0:
+            # The quotient q of a // b satisfies b*q <= a, and q <= a if a is not negative.
             times = Affine(0, ((stmt.result, b.constant),))
             self.learn(add(a, times, -1))
             if self.holds(a):

@@ -105,12 +105,15 @@ class Facts:
 
     def _eliminate(self, goal: Affine, symbol: Symbol, c: int, depth: int) -> bool:
         """Return True if the goal follows after this symbol is replaced by a bound of it."""
+        # Recent facts come from the innermost loops and conditions, so they are tried first.
         for at in reversed(self._about.get(symbol, ())):
+            # A positive multiple of the fact is subtracted from the goal so that the symbol cancels.
             times, rest = divmod(c, self._facts[at].coefficient(symbol))
             if rest == 0 and times > 0 and self._prove(add(goal, self._facts[at], -times), depth - 1):
                 return True
         forms = () if self._residuals is not None else self._alternatives(symbol)
         without = Affine(goal.constant, tuple(t for t in goal.terms if t[0] != symbol))
+        # The symbol is one of these forms, but it is not known which, so the goal must hold for each of them.
         return bool(forms) and all(self._prove(add(without, form, c), depth - 1) for form in forms)
 
 

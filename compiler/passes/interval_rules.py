@@ -73,6 +73,7 @@ def after(found: Interval, t: Scalar) -> Interval:
     low, high = found
     if t.is_real:
         slack, tiny, largest = SLACK[t.bits], TINY[t.bits], LARGEST[t.bits]
+        # Rounding moves each end outward by at most a fraction of its magnitude, or by a denormal number.
         low, high = low - abs(low) * slack - tiny, high + abs(high) * slack + tiny
         return low if low >= -largest else -INFINITY, high if high <= largest else INFINITY
     least, most = of_type(t)
@@ -87,11 +88,13 @@ def _corners(f: Callable[[float, float], float], a: Interval, b: Interval) -> In
     """Return the image of a function that is monotonic in each operand when the other operand is fixed."""
     if not _finite(a, b):
         return ALL
+    # The extremes of such a function lie at the corners of the box of the operands.
     ends = [f(x, y) for x in a for y in b]
     return min(ends), max(ends)
 
 
 def _div(a: Interval, b: Interval) -> Interval:
+    # A divisor interval that contains 0 makes the quotient unbounded.
     return _corners(lambda x, y: x / y, a, b) if b[0] > 0 or b[1] < 0 else ALL
 
 

@@ -95,6 +95,7 @@ class _Lowering(Fresh):
         for flag in flags[1:]:
             done = b.op("logical_or", done, b.load(flag, (), u1))
         if task.is_parallel:
+            # An empty box makes the parallel task run no iteration.
             end = tuple(b.op("select", done, lo, hi) for lo, hi in zip(task.begin, task.end))
             return replace(task, bounds=task.bounds + self.done(b), end=end)
         b.if_(b.op("logic_not", done), list(task.body))
@@ -122,6 +123,7 @@ class _Lowering(Fresh):
             if isinstance(stmt, n.If) and (_leaves(stmt.then) or _leaves(stmt.orelse)):
                 return (*out, self._absorb(stmt, rest, frames))
             out += self._statement(stmt, frames)
+            # The rest runs only if the statement did not leave the block.
             if rest and _may_exit(stmt):
                 return (*out, *self._guard(rest, frames))
         return tuple(out)
@@ -160,6 +162,7 @@ class _Lowering(Fresh):
     def _loop(self, stmt: n.For | n.While, frames: list[_Frame]) -> Block:
         if isinstance(stmt, n.While) and _acts_in_condition(stmt):
             return self._without_condition(stmt, frames)
+        # Only a loop that an exit leaves needs the flag `brk`.
         left = any(depth_left >= 1 for depth_left in _loops_left(stmt.body))
         frame = _Frame(self.name("skip"), stmt.stop or self.name("brk"))
         changes: dict[str, object] = {}
@@ -196,6 +199,7 @@ class _Lowering(Fresh):
         """Return the statements that set all flags of an exit."""
         depth = len(frames) if isinstance(stmt, n.Return) else stmt.depth  # type: ignore[attr-defined]
         passed = frames[len(frames) - depth :]
+        # `continue` starts the next trip of its target, so it leaves only the frames inside the target.
         left = passed[1:] if isinstance(stmt, n.Continue) else passed
         b = self.builder(stmt.loc)
         true = b.const(True, u1)

@@ -125,8 +125,10 @@ class Marking:
         self._live = set(live_values)
         self._is_marked = bytearray(len(self._stmts))
         self._mark(self._roots)
+        # Values that are read outside must be computed.
         self._mark([self._defs[v.id] for v in self._live if v.id in self._defs])
         for place, writers in self._writers.items():
+            # A place that is declared elsewhere may be read there, so every write to it counts.
             if place not in self._private and place not in self._declarers:
                 self._mark(writers)
         stmts, is_marked, defs, marked = self._stmts, self._is_marked, self._defs, self._marked

@@ -132,7 +132,9 @@ class _Promotion:
         """Return the block with the lowest block that holds all accesses rewritten."""
         touching = [k for k, s in enumerate(block) if _touches(s, self.array)]
         direct = [k for k in touching if isinstance(block[k], (n.Load, n.Store, n.Atomic))]
+        # An access that stands directly in the block makes this the lowest block that holds all accesses.
         if direct:
+            # In a task of one iteration, only an element that is overwritten first gains from a local.
             if self.stored_first and not isinstance(block[touching[0]], n.Store):
                 return block
             return self._rewrite(block, touching[0], touching[-1], block[direct[0]])
@@ -152,6 +154,7 @@ class _Promotion:
         if isinstance(holder, n.While) and any(_touches(s, self.array) for s in holder.condition):
             return ()
         if isinstance(holder, (n.For, n.While)):
+            # The index changes from trip to trip if one of its symbols is defined inside the loop.
             varying = self.symbols & {v for s in walk((holder,)) for v in results(s)}
             writes = [s for s in walk((holder,)) if isinstance(s, (n.Store, n.Atomic)) and s.array == self.array]
             return () if varying and len(writes) < 2 else (holder.body,)
@@ -170,6 +173,7 @@ class _Promotion:
             sample: a direct access, which gives the indices.
         """
         indices: tuple[Value, ...] = sample.indices  # type: ignore[attr-defined]
+        # The load moves to the position of the first access, where its indices must be defined already.
         late = [s for s in block[first:] if any(v in indices for v in results(s))]
         if not all(isinstance(s, n.Const) for s in late):
             return block

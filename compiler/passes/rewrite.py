@@ -69,6 +69,7 @@ class Rewriter:
 
     def rename(self, old: Value, new: Value) -> tuple[Stmt, ...]:
         """Use `new`, which dominates `old`, in place of `old` from here on, and return the empty replacement."""
+        # Chains of renamings are resolved at once, so one look-up suffices later.
         self.renamed[old] = self.renamed.get(new, new)
         return ()
 
@@ -233,6 +234,7 @@ def _match(pattern: Pattern, value: Value, made: Stmt | None, rewriter: Rewriter
         known = made.value if isinstance(made, n.Const) else None
         if known is None or isinstance(pattern.value, bool) and not value.type.is_bool:
             return False
+        # Texts distinguish -0.0 from 0.0, and equate NaN with itself.
         return repr(known) == repr(normal_constant(pattern.value, value.type))
     if not isinstance(made, n.Op) or made.op != pattern.op:
         return False

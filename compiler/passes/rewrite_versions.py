@@ -95,6 +95,7 @@ class _Rewriting:
 
     def _container(self, stmt: Stmt, known: Versions) -> Block:
         """Return an if, for or while with rewritten blocks, and after it a `get` of each variable written inside."""
+        # A variable that is declared inside the statement is not visible after it.
         written = [v for v in sorted(self.written(stmt)) if v in known]
         loops = isinstance(stmt, (n.For, n.While))
         changes: dict[str, Any] = {}
@@ -103,7 +104,9 @@ class _Rewriting:
             inner = getattr(stmt, name, None)
             if inner is None or (not inner and name == "orelse"):
                 continue
+            # A block may change the versions only for itself; the loads after it give the merged versions.
             inside = dict(known)
+            # At the head of a loop two paths merge: the entry and the end of the body.
             head = self._loads(written, inside, stmt.loc) if loops else ()
             changes[name] = head + self._block(inner, inside)
         if isinstance(stmt, n.While):

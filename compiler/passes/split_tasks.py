@@ -106,6 +106,7 @@ class _Splitter:
     def _temp(self, name: str, dtype: Scalar) -> str:
         """Add a temporary with a name that is not in use, and return the name."""
         taken = {t.name for t in self.temps}
+        # No name of a user begins with a `$`.
         unique, k = f"${name}", 0
         while unique in taken:
             k += 1
@@ -205,8 +206,10 @@ class _Splitter:
                     out.append(n.Store(self.value_temp[value], (), value, loc=stmt.loc))
         b = Builder(self.next_id)
         for name, (home, dtype) in self.local_home.items():
+            # In its own task the local keeps its name; in a later task it is the copy.
             own = name if home == t else renamed.get(name)
             written = any(isinstance(s, n.Set) and s.var == own for s in walk(body))
+            # A task that only reads a local leaves the latest temporary as it is.
             if own and (home == t or written) and self._used_later(name, t):
                 current = b.get(own, dtype)
                 self.latest[name] = self._temp(name, dtype)
