@@ -36,7 +36,7 @@ def fits(spec: str, dtype: Scalar) -> bool:
 
 
 def printed(template: str, values: Sequence[Any]) -> str:
-    """Return the printed text, including the newline.
+    """Return the printed text, with a newline unless the template ends with `{;}`.
 
     Args:
         template: template of the `print`.
