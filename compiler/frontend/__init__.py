@@ -1,1 +1,1 @@
-"""From Python functions to IR: kernels are traced once, with every mistake reported at its place."""
+"""This package contains the frontend, which traces Python functions and turns them into kernels of stage `source`."""

@@ -1,7 +1,7 @@
-"""Types that exist while a kernel is traced: vectors, matrices, structs and arrays of them.
+"""This module defines the types that exist only while a kernel is traced: vectors, matrices, structs and their arrays.
 
-Invariant: the IR holds none of these. A value of such a type is a tree of scalar values, a local of such a type a tree
-of scalar locals, so that no pass, derivative rule or backend learns of them.
+Invariant: the IR holds none of these. A value of such a type is a tree of scalar values, and a local of such a type is
+a tree of scalar locals, so no pass, derivative rule or backend needs to know these types.
 """
 
 from __future__ import annotations
@@ -17,14 +17,19 @@ from .operands import shape_text
 
 @dataclass(frozen=True)
 class MatrixType:
-    """A vector (n,) or a matrix (n, m). The element type may be `float`, `int` or `bool` until `resolve` fixes it."""
+    """A `MatrixType` is the type of a vector, with shape (n,), or of a matrix, with shape (n, m).
+
+    Attributes:
+        shape: extents of the vector or matrix.
+        dtype: type of the entries; it may be `float`, `int` or `bool` until `aggregate_type` resolves it.
+    """
 
     shape: tuple[int, ...]
     dtype: Scalar
 
     @property
     def size(self) -> int:
-        """Number of entries."""
+        """Return the number of entries."""
         return self.shape[0] if len(self.shape) == 1 else self.shape[0] * self.shape[1]
 
     def __str__(self) -> str:
@@ -33,7 +38,13 @@ class MatrixType:
 
 @dataclass(frozen=True)
 class StructType:
-    """Named members in order; methods are functions (`Func`) that take the struct as their first argument."""
+    """A `StructType` is the type of a struct.
+
+    Attributes:
+        name: name of the type, "" if it has none.
+        members: names and types of the members, in order.
+        methods: functions (`Func`) that take the struct as their first argument, by name.
+    """
 
     name: str
     members: tuple[tuple[str, ElementType], ...]
@@ -41,7 +52,7 @@ class StructType:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Member names in order."""
+        """Return the names of the members in order."""
         return tuple(name for name, _ in self.members)
 
     def __str__(self) -> str:
@@ -50,7 +61,13 @@ class StructType:
 
 @dataclass(frozen=True)
 class NdarrayType:
-    """The annotation of an array argument. None: not fixed by the annotation, taken from the argument."""
+    """An `NdarrayType` is the annotation of an array argument; a None stands for what the argument itself decides.
+
+    Attributes:
+        dtype: type of an element.
+        ndim: number of axes.
+        needs_grad: True if the array must have a gradient.
+    """
 
     dtype: Scalar | MatrixType | None = None
     ndim: int | None = None
@@ -59,7 +76,11 @@ class NdarrayType:
 
 @dataclass(frozen=True)
 class ViewType:
-    """The annotation of a view. array: what it asks of the array behind the view, of one axis."""
+    """A `ViewType` is the annotation of a view.
+
+    Attributes:
+        array: requirements on the array behind the view, which has one axis.
+    """
 
     array: NdarrayType = NdarrayType(ndim=1)
 
@@ -70,8 +91,10 @@ def adjoint_element(kind: MatrixType) -> MatrixType: ...
 def adjoint_element(kind: StructType) -> StructType: ...
 @overload
 def adjoint_element(kind: ElementType) -> ElementType: ...
+
+
 def adjoint_element(kind: ElementType) -> ElementType:
-    """The elements of the gradient of an array with elements of this type."""
+    """Return the type of the elements of the gradient of an array with elements of this type."""
     if isinstance(kind, StructType):
         members = tuple((name, adjoint_element(member)) for name, member in kind.members)
         return StructType(kind.name, members, kind.methods)
@@ -81,9 +104,10 @@ def adjoint_element(kind: ElementType) -> ElementType:
 
 
 class Template:
-    """The annotation `sg.template()` or `sg.Template`.
+    """This class is the annotation `sg.template()` or `sg.Template`.
 
-    A kernel's parameter is then known when it is traced; a function's takes memory by reference.
+    A parameter of a kernel with this annotation is known when the kernel is traced. A parameter of a func with this
+    annotation takes memory by reference.
     """
 
     def __repr__(self) -> str:
@@ -91,7 +115,7 @@ class Template:
 
 
 def is_template(annotation: Any) -> bool:
-    """Whether an annotation, quoted or not, is `sg.template()`."""
+    """Return True if an annotation, quoted or not, is `sg.template()`."""
     if isinstance(annotation, str):
         return annotation.rpartition(".")[2].partition("(")[0].strip().lower() == "template"
     mark = getattr(annotation, "stackgrad_annotation", None)
@@ -99,23 +123,27 @@ def is_template(annotation: Any) -> bool:
 
 
 VIEW = "bufferview"
-"""How the class of views is marked as an annotation."""
+"""This text marks the class of views as an annotation."""
 
 
 def view_type(annotation: Any) -> ViewType | None:
-    """What an annotation asks of a view; None if it means none."""
+    """Return the requirements that an annotation has on a view, or None if the annotation means no view."""
     if isinstance(annotation, ViewType):
         return annotation
     return ViewType() if getattr(annotation, "stackgrad_annotation", None) == VIEW else None
 
 
 ElementType = Scalar | MatrixType | StructType
-"""What a local, an argument or an element of a field may be."""
+"""Type of what a local, an argument or an element of a field may be."""
 
 
 @dataclass(frozen=True)
 class PackType:
-    """A local list or tuple of known length: numbers, vectors, structs, or packs again. No field holds one."""
+    """A `PackType` is the type of a local list or tuple of known length; no field holds one.
+
+    Attributes:
+        items: types of the items: numbers, vectors, structs, or packs again.
+    """
 
     items: tuple[LocalType, ...]
 
@@ -124,14 +152,22 @@ class PackType:
 
 
 LocalType = Scalar | MatrixType | StructType | PackType
-"""What a local may be."""
+"""Type of what a local may be."""
 
 TYPE_ATTRIBUTE = "stackgrad_type"
-"""Where public type objects (`sg.types.vector(...)`, what `@sg.dataclass` makes) carry the type they mean."""
+"""This attribute of public type objects (`sg.types.vector(...)`, a `@sg.dataclass`) holds the type that they mean."""
 
 
 def aggregate_type(value: Any, options: FrontendOptions) -> MatrixType | StructType | None:
-    """The vector, matrix or struct type that an object is or carries, its element types fixed; None if it is none."""
+    """Return the vector, matrix or struct type that an object is or carries, or None if it is none.
+
+    Args:
+        value: the object.
+        options: types that `float` and `int` stand for in element types.
+
+    Raises:
+        TypeError: an element type means no type.
+    """
     found = value if isinstance(value, (MatrixType, StructType)) else getattr(value, TYPE_ATTRIBUTE, None)
     if isinstance(found, MatrixType):
         return MatrixType(found.shape, _scalar(found.dtype, options))
@@ -142,12 +178,16 @@ def aggregate_type(value: Any, options: FrontendOptions) -> MatrixType | StructT
 
 
 def element_type(value: Any, options: FrontendOptions) -> ElementType:
-    """The type, scalar or not, that an object means. Raises TypeError if it means none."""
+    """Return the scalar, vector, matrix or struct type that an object means.
+
+    Raises:
+        TypeError: the object means no type.
+    """
     return aggregate_type(value, options) or _scalar(value, options)
 
 
 def find_type(value: Any, options: FrontendOptions) -> ElementType | None:
-    """Like `element_type`, or None."""
+    """Return the type that an object means, as `element_type` does, or None if it means no type."""
     return aggregate_type(value, options) or as_dtype(value, options)
 
 

@@ -1,4 +1,4 @@
-"""Arguments of a call: evaluated, matched with parameters, mistakes in their number or names reported."""
+"""This module evaluates the arguments of a call, matches them with parameters and reports a wrong number or name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from .operands import Operand, Static
 
 
 def positional(t: Tracer, nodes: list[ast.expr]) -> list[Operand]:
-    """Operands of the positional arguments; `*tuple` is expanded if its length is known."""
+    """Return the operands of the positional arguments, with `*tuple` expanded if its length is known.
+
+    Raises:
+        Problem: `*` stands before an operand of unknown length.
+    """
     found: list[Operand] = []
     for node in nodes:
         if not isinstance(node, ast.Starred):
@@ -24,7 +28,18 @@ def positional(t: Tracer, nodes: list[ast.expr]) -> list[Operand]:
 
 
 def arguments(t: Tracer, node: ast.Call, name: str, *params: str) -> list[Operand]:
-    """Operands by parameter. A parameter that ends in `=` is optional and `Static(None)` if not given."""
+    """Return the operands of a call in the order of the parameters.
+
+    Args:
+        t: the tracer.
+        node: the call.
+        name: name of the function in messages.
+        params: names of the parameters. A name that ends in `=` is optional, and `Static(None)` stands for it if it is
+            not given.
+
+    Raises:
+        Problem: the number or the names of the arguments do not fit.
+    """
     given = positional(t, node.args)
     names = [p.rstrip("=") for p in params]
     wrong = syntax(f"`{name}` takes {_number_of(params)}, {len(given)} given", f"call it as {_form(name, params)}")
@@ -53,7 +68,16 @@ def _form(name: str, params: tuple[str, ...]) -> str:
 
 
 def refuse_variadic(args: ast.arguments, what: str, trailing: bool = False) -> None:
-    """Raises KernelSyntaxError for `**kwargs`, and for `*args` unless `trailing` admits it."""
+    """Raise a problem for `**kwargs`, and for `*args` unless `trailing` allows it.
+
+    Args:
+        args: parameters of the definition.
+        what: description of the function in the message.
+        trailing: True if `*args` is allowed.
+
+    Raises:
+        Problem: the definition has a variadic parameter.
+    """
     for variadic, mark in ((None if trailing else args.vararg, "*"), (args.kwarg, "**")):
         if variadic is not None:
             raise syntax(f"{what} takes `{mark}{variadic.arg}`", "name each parameter")

@@ -1,6 +1,7 @@
-"""Expressions that may skip a part of themselves: comparisons in a chain, `and`, `or`, `a if c else b`.
+"""This module handles expressions that may skip a part of themselves: `a < b < c`, `and`, `or`, `a if c else b`.
 
-They become branches, unless what they skip is cheap, cannot trap and reads no memory: then both parts are computed.
+These expressions become branches, unless the skipped part is cheap, cannot trap and reads no memory. In that case both
+parts are computed.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from .trees import form, leaves, with_leaves
 
 @EXPRESSIONS.row(ast.Compare)
 def _compare(t: Tracer, node: ast.Compare) -> Operand:
-    """`a < b < c` is `a < b and b < c` with b evaluated once."""
+    """Return the result of a comparison; `a < b < c` is `a < b and b < c` with b evaluated once."""
     left = t.expr(node.left)
     middle = t.expr(node.comparators[0])
     result = _compare_two(t, node.ops[0], left, middle)
     for op, comparator in zip(node.ops[1:], node.comparators[1:]):
         previous = middle
 
+        # Defaults bind the variables of this round of the loop.
         def link(op: ast.cmpop = op, comparator: ast.expr = comparator, previous: Operand = previous) -> Operand:
             nonlocal middle
             middle = t.clean(comparator)
@@ -58,7 +60,7 @@ def _compare_two(t: Tracer, op: ast.cmpop, left: Operand, right: Operand) -> Ope
 
 
 def _is_none(operand: Operand) -> bool:
-    """Whether an operand is None; what only the launch knows never is."""
+    """Return True if an operand is None; an operand that only the launch knows never is."""
     return isinstance(operand, Static) and operand.value is None
 
 
@@ -72,7 +74,10 @@ _PYTHON_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 @EXPRESSIONS.row(ast.BoolOp)
 def _bool(t: Tracer, node: ast.BoolOp) -> Operand:
-    """One of the operands, as in Python; a boolean where it is a condition or only booleans meet."""
+    """Return the result of `and` or `or`: one of the operands, as in Python.
+
+    The result is a boolean in a condition, and if all operands are booleans.
+    """
     conjunction = isinstance(node.op, ast.And)
     if node in t.active.conditions:
         result: Operand = t.truth(t.clean(node.values[0]))
@@ -86,7 +91,7 @@ def _bool(t: Tracer, node: ast.BoolOp) -> Operand:
 
 
 def _one_of(t: Tracer, conjunction: bool, left: Operand, node: ast.expr) -> Operand:
-    """`left and right`: right if left holds, else left; `or` the other way around."""
+    """Return `left and right` (right if left holds, else left), or `left or right` (the other way around)."""
     condition = t.truth(left)
     if isinstance(condition, Static):
         right = t.clean(node) if bool(condition.value) is conjunction else left
@@ -104,7 +109,14 @@ def _one_of(t: Tracer, conjunction: bool, left: Operand, node: ast.expr) -> Oper
 
 
 def short_circuit(t: Tracer, conjunction: bool, left: Operand, right: Callable[[], Operand]) -> Operand:
-    """`left and right()` or `left or right()`, where the right operand may have to be skipped."""
+    """Return `left and right()` or `left or right()` as a condition, skipping the right operand where Python skips it.
+
+    Args:
+        t: the tracer.
+        conjunction: True for `and`.
+        left: the left operand.
+        right: function that evaluates the right operand.
+    """
     condition = t.truth(left)
     if isinstance(condition, Static):
         return t.truth(right()) if bool(condition.value) is conjunction else condition
@@ -114,12 +126,21 @@ def short_circuit(t: Tracer, conjunction: bool, left: Operand, right: Callable[[
 
 
 def _joined(t: Tracer, conjunction: bool, condition: Value, body: list[Stmt], right: Operand) -> Operand:
-    """`condition and right` or `condition or right`, where `body` computes the boolean on the right."""
+    """Return `condition and right` or `condition or right`.
+
+    Args:
+        t: the tracer.
+        conjunction: True for `and`.
+        condition: the left operand as a condition.
+        body: statements that compute the right operand.
+        right: the right operand.
+    """
     other = t.truth(right)
     if isinstance(other, Static):
         t.splice(body)
         return condition if bool(other.value) is conjunction else other
     if is_cheap(body):
+        # Cheap statements run unconditionally, which costs less than a branch.
         t.splice(body)
         return t.builder.op("logical_and" if conjunction else "logical_or", condition, other)
     result = t.namer.unique("_and" if conjunction else "_or")
@@ -139,10 +160,12 @@ _CHEAP_LIMIT = 12
 
 
 def is_cheap(body: list[Stmt], linear: bool = False) -> bool:
-    """Whether statements may run although the program skips them: no memory, no effect, no trap, few.
+    """Return True if statements may run although the program skips them: few, without memory, effects and traps.
 
-    linear: no real product of two unknowns either. An untaken alternative gets the adjoint 0, and 0 times an infinite
-    factor would make it NaN.
+    Args:
+        body: the statements.
+        linear: True to exclude real products of two unknowns too. An alternative that is not taken gets the adjoint 0,
+            and 0 times an infinite factor would make the adjoint NaN.
     """
     constants = {s.result for s in body if isinstance(s, n.Const)}
     return len(body) <= _CHEAP_LIMIT and all(_is_cheap(s, constants, linear) for s in body)
@@ -171,7 +194,14 @@ def _conditional(t: Tracer, node: ast.IfExp) -> Operand:
 def _alternatives(
     t: Tracer, condition: Value, first: tuple[list[Stmt], Operand], second: tuple[list[Stmt], Operand]
 ) -> Operand:
-    """One of two operands of the same form: selected leaf by leaf if both are cheap, else in a branch."""
+    """Return one of two operands of the same form: by selects of their leaves if both are cheap, else by a branch.
+
+    Args:
+        t: the tracer.
+        condition: condition under which the first operand is the result.
+        first: statements that compute the first operand, and the operand.
+        second: statements that compute the second operand, and the operand.
+    """
     (then, a), (orelse, b) = first, second
     a, b = _alike(t, a, b)
     pairs = [(x, y, infer.common_type(t.type_of(x), t.type_of(y))) for x, y in zip(leaves(a), leaves(b))]
@@ -191,9 +221,14 @@ def _alternatives(
 
 
 def _alike(t: Tracer, a: Operand, b: Operand) -> tuple[Operand, Operand]:
-    """Both alternatives in one form; a number beside a vector fills it. Raises KernelTypeError if they differ."""
+    """Return both alternatives in one form; a number beside a vector fills every entry.
+
+    Raises:
+        Problem: the forms differ.
+    """
     for one, other in ((a, b), (b, a)):
         if isinstance(one, MatrixValue) and not isinstance(other, MatrixValue):
+            # A number beside a vector fills all of its entries.
             with_shape = as_matrix(t, other) or MatrixValue(one.shape, (other,) * len(one.items))
             a, b = (one, with_shape) if one is a else (with_shape, one)
     if form(a) != form(b):

@@ -1,4 +1,4 @@
-"""Element-wise evaluation: the one place where a function of scalars becomes one of vectors and matrices."""
+"""This module evaluates functions element by element; nothing else turns a function of scalars into one of matrices."""
 
 from __future__ import annotations
 
@@ -11,10 +11,19 @@ from .operands import MatrixValue, Operand, Pack, shape_text
 
 
 def broadcast(t: Tracer, name: str, function: Callable[..., Operand], *operands: Operand) -> Operand:
-    """`function` of the operands, entry by entry if any is a vector or matrix; numbers serve every entry.
+    """Return `function` of the operands, entry by entry if one of them is a vector or matrix.
 
-    A sequence counts as a vector beside one. Raises KernelTypeError if shapes differ. A function with several results
-    gives as many matrices.
+    A number is used for every entry. A sequence beside a vector or matrix counts as a vector. A function with several
+    results gives as many matrices.
+
+    Args:
+        t: the tracer.
+        name: name of the function in messages.
+        function: function of scalar operands.
+        operands: its operands.
+
+    Raises:
+        Problem: the shapes differ.
     """
     if not any(isinstance(o, MatrixValue) for o in operands):
         return function(*operands)
@@ -36,7 +45,7 @@ def _gathered(t: Tracer, shape: tuple[int, ...], made: Sequence[Operand]) -> Ope
 
 
 def shape_mismatch(name: str, shapes: Sequence[tuple[int, ...]]) -> Exception:
-    """The mistake of combining vectors or matrices that do not fit entry by entry."""
+    """Return the mistake of combining vectors or matrices whose shapes differ, with a cure that fits the shapes."""
     cure = "give both the same shape"
     if name == "*" and len(shapes[0]) == 2 and shapes[1][0] == shapes[0][1]:
         cure = "multiply matrices with `@`; `*` works entry by entry"

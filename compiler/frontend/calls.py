@@ -1,7 +1,7 @@
-"""Calls: who is called, and what functions on memory and at compile time become in the IR.
+"""This module handles calls: it finds the function that is called, and lowers functions on memory and at compile time.
 
-LOWERINGS has one row for each function of the language; the mathematical ones are in `mathematics`. PYTHON has those
-of Python that have a meaning of their own in kernels.
+LOWERINGS has one row for each function of the language; the mathematical rows are in `mathematics`. PYTHON has the
+functions of Python that have a meaning of their own in kernels.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .text import lower_print
 from .trees import leaves, with_leaves
 
 _TYPES = f"{__name__.partition('.')[0]}.types"
-"""The module whose functions make types: kernels call them when they are traced."""
+"""Functions of this module make types; kernels call them when they are traced."""
 
 Lowering = Callable[[Tracer, ast.Call], Operand]
 LOWERINGS: Table[str, Lowering] = Table("frontend functions", FUNCTIONS)
@@ -70,7 +70,7 @@ def _call(t: Tracer, node: ast.Call) -> Operand:
 
 
 def _converted_number(kind: type, found: bool | int | float) -> Static:
-    """`int(...)`, `float(...)`, `bool(...)` of a number of the program text."""
+    """Return `int(...)`, `float(...)` or `bool(...)` of a number of the program text."""
     try:
         return Static(kind(found))
     except OverflowError as error:
@@ -78,7 +78,9 @@ def _converted_number(kind: type, found: bool | int | float) -> Static:
 
 
 def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:
+    """Return the result of a call of an object that is no function of the language."""
     try:
+        # An object without a hash is none of the known functions.
         row = PYTHON.get(target.value)
     except TypeError:
         row = None
@@ -100,7 +102,7 @@ def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:
 
 
 def _folded(t: Tracer, function: Callable[..., Any], name: str, node: ast.Call) -> Operand:
-    """A function of Python's `math` on numbers known at compile time."""
+    """Return the result of a function of Python's `math` on numbers known at compile time."""
     numbers = [number(unpoisoned(operand)) for operand in positional(t, node.args)]
     if None in numbers or node.keywords:
         raise syntax(
@@ -117,7 +119,11 @@ def _folded(t: Tracer, function: Callable[..., Any], name: str, node: ast.Call) 
 
 
 def dtype_argument(t: Tracer, operand: Operand, what: str) -> Scalar:
-    """A type given as an argument."""
+    """Return the scalar type that an operand names; `what` is the function in the message.
+
+    Raises:
+        Problem: the operand is no scalar type.
+    """
     found = infer.as_dtype(operand.value, t.options) if isinstance(operand, Static) else None
     if found is None:
         raise mistyped(f"`{what}` needs a scalar type, not {describe(operand)}", "give a type, as `sg.f32`")
@@ -125,7 +131,11 @@ def dtype_argument(t: Tracer, operand: Operand, what: str) -> Scalar:
 
 
 def number_type(t: Tracer, name: str, operand: Operand) -> Scalar:
-    """The type of an operand that must be an integer or a real."""
+    """Return the type of an operand that must be an integer or a real; `name` is the function in the message.
+
+    Raises:
+        Problem: the operand is a boolean or no number.
+    """
     dtype = t.type_of(operand)
     if dtype.is_bool:
         raise mistyped(f"`{name}` takes numbers, not a boolean", "convert it with `int(...)`")
@@ -133,7 +143,7 @@ def number_type(t: Tracer, name: str, operand: Operand) -> Scalar:
 
 
 def cast_to(t: Tracer, operand: Operand, dtype: Scalar) -> Operand:
-    """Numeric conversion; of a number of the text, a typed constant."""
+    """Return the operand converted to a type; a number of the program text becomes a typed constant."""
     t.type_of(operand)
     return t.value(operand, dtype)
 
@@ -172,7 +182,7 @@ LOWERINGS.update({f"atomic_{name}": _atomic(name) for name in _ATOMIC_ROWS})
 
 @LOWERINGS.row("atomic_exchange")
 def _exchange(t: Tracer, node: ast.Call) -> Operand:
-    """Overwrite a place and give its old value, in one step between iterations."""
+    """Overwrite a place and return its old value, in one step with respect to other iterations."""
     if len(node.args) != 2 or node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
         raise syntax("`atomic_exchange` takes 2 arguments", "call it as `atomic_exchange(x[i], value)`")
     target = place(t, node.args[0])
@@ -182,6 +192,7 @@ def _exchange(t: Tracer, node: ast.Call) -> Operand:
         return t.builder.atomic("exchange", target.array, target.indices, value)
     if isinstance(target, Element):
         raise mistyped(f"there is no atomic exchange on elements of type {target.dtype}", "use a field of another type")
+    # A local belongs to one iteration, so a plain read and write suffice.
     old = load(t, target)
     store(t, target, operand)
     return old
@@ -189,7 +200,7 @@ def _exchange(t: Tracer, node: ast.Call) -> Operand:
 
 @LOWERINGS.row("atomic_cas")
 def _compare_and_swap(t: Tracer, node: ast.Call) -> Operand:
-    """Overwrite a place that holds the bits of `expected`; gives its old value, in one step between iterations."""
+    """Overwrite a place if it holds the bits of `expected`, and return its old value, in one atomic step."""
     if len(node.args) != 3 or node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
         raise syntax("`atomic_cas` takes 3 arguments", "call it as `atomic_cas(x[i], expected, new)`")
     target = place(t, node.args[0])
@@ -206,13 +217,13 @@ def _compare_and_swap(t: Tracer, node: ast.Call) -> Operand:
 
 @LOWERINGS.row("volatile_load")
 def _volatile_load(t: Tracer, node: ast.Call) -> Operand:
-    """A load: the order of iterations is open, so that no iteration can wait for another one's store."""
+    """Return a plain load: iterations run in any order, so no iteration can wait for a store of another one."""
     (x,) = arguments(t, node, "volatile_load", "x")
     return x
 
 
 def _filled(name: str, value: int) -> Lowering:
-    """A number, vector, matrix or struct of the types of its argument, all entries one value."""
+    """Return a lowering to a number, vector, matrix or struct of the type of its argument, filled with `value`."""
 
     def lower(t: Tracer, node: ast.Call) -> Operand:
         (x,) = arguments(t, node, name, "x")
@@ -226,7 +237,10 @@ LOWERINGS.update({"zero": _filled("zero", 0), "one": _filled("one", 1)})
 
 @LOWERINGS.row("randn")
 def _randn(t: Tracer, node: ast.Call) -> Operand:
-    """A standard normal number from two uniform ones by Box and Muller: sqrt(-2 ln(1 - u))·cos(2πv)."""
+    """Return a standard normal number made of two uniform numbers u and v.
+
+    Source: Box and Muller, sqrt(-2 ln(1 - u))·cos(2πv).
+    """
     (given,) = arguments(t, node, "randn", "dtype=")
     dtype = t.options.default_fp
     if not (isinstance(given, Static) and given.value is None):
@@ -280,7 +294,7 @@ _LOOP_OPTIONS = ("serialize", "parallelize", "block_dim", "block_dim_adaptive", 
 
 @LOWERINGS.row("loop_config")
 def _loop_config(t: Tracer, node: ast.Call) -> Operand:
-    """`serialize=True` makes the next outermost loop serial; the other options tune and change no result."""
+    """Make the next outermost loop serial if `serialize=True`; the other options change no result."""
     for keyword in node.keywords:
         if keyword.arg not in _LOOP_OPTIONS:
             raise syntax(f"`loop_config` does not take `{keyword.arg}`", f"its options are {', '.join(_LOOP_OPTIONS)}")

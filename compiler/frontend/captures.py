@@ -1,7 +1,7 @@
-"""Fields that a kernel captures, and their names in the IR.
+"""This module keeps the fields that a kernel captures, and their names in the IR.
 
-Invariant: one object has one name, however many Python names it goes by, and the gradient of `x` is always `x.grad`,
-so that aliasing between arrays of a kernel is visible from names alone.
+Invariant: one object has one name, however many Python names refer to it, and the gradient of `x` is always `x.grad`.
+Names alone therefore show which arrays of a kernel are the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ from .scope import Namer
 
 @dataclass
 class _Capture:
-    """A field met in the kernel. `owner`: the field whose gradient it is. `used`: it is indexed or measured."""
+    """This class describes a field that the kernel has met.
+
+    Attributes:
+        field: the field.
+        name: its name in the IR.
+        owner: capture of the field whose gradient this field is, or None.
+        used: True if the field is indexed or its shape is read.
+    """
 
     field: FieldLike
     name: str
@@ -27,7 +34,7 @@ class _Capture:
 
 
 class Captures:
-    """The fields of one kernel."""
+    """This class holds the fields of one kernel."""
 
     def __init__(self, namer: Namer) -> None:
         self._namer = namer
@@ -36,13 +43,18 @@ class Captures:
         self._renamed: dict[str, str] = {}
 
     def array(self, field: FieldLike, hint: str) -> str:
-        """The IR name of a field that is read, written or measured."""
+        """Return the IR name of a field that is read, written or measured.
+
+        Args:
+            field: the field.
+            hint: Python name from which the IR name is made.
+        """
         capture = self._capture(field, hint)
         capture.used = True
         return capture.name
 
     def gradient(self, field: FieldLike, hint: str) -> FieldLike | None:
-        """The adjoint field of a field; the same object each time it is asked for."""
+        """Return the adjoint field of a field, the same object at each call, or None if the field has no gradient."""
         if id(field) not in self._gradients:
             self._capture(field, hint)
         return self._gradients.get(id(field))
@@ -55,6 +67,10 @@ class Captures:
         return found
 
     def _own_gradient(self, owner: _Capture) -> None:
+        """Capture the gradient of a field under the name of its owner.
+
+        A gradient that was captured before its owner has a name of its own, which is replaced at the end.
+        """
         gradient = owner.field.grad
         if gradient is None:
             return
@@ -62,24 +78,25 @@ class Captures:
         early = self._found.get(id(gradient))
         name = owner.name + ".grad"
         if early is not None:
+            # The statements emitted so far use the early name; `rename` corrects them at the end.
             self._renamed[early.name] = name
             early.owner = owner
         else:
             self._found[id(gradient)] = _Capture(gradient, name, owner)
 
     def params(self) -> tuple[Param, ...]:
-        """One parameter for each field that is used, in order of appearance."""
+        """Return one parameter for each field that is used, in order of appearance."""
         return tuple(Param(self._final(c), _array_type(c.field)) for c in self._found.values() if c.used)
 
     def objects(self) -> dict[str, object]:
-        """The field object behind each parameter."""
+        """Return the field object behind each parameter."""
         return {self._final(c): c.field for c in self._found.values() if c.used}
 
     def _final(self, capture: _Capture) -> str:
         return self._renamed.get(capture.name, capture.name)
 
     def rename(self, block: Block) -> Block:
-        """The block with gradients captured before their owners under their final names."""
+        """Return the block with the final names of gradients that were captured before their owners."""
         return rename_arrays(block, self._renamed) if self._renamed else block
 
 
@@ -88,7 +105,7 @@ def _array_type(field: FieldLike) -> ArrayType:
 
 
 def rename_arrays(block: Block, names: Mapping[str, str]) -> Block:
-    """The block with arrays renamed, nested blocks included."""
+    """Return the block with arrays renamed, also in nested blocks."""
     return tuple(_rename(stmt, names) for stmt in block)
 
 

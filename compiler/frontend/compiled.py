@@ -1,8 +1,9 @@
-"""Whether a text is what a function was compiled from: files change after they were imported, code objects do not.
+"""This module decides if a text is the one that a function was compiled from.
 
-The definition found is compiled again, in surroundings that give its free names the same meaning, and the two code
-objects are compared in all that decides what they do: instructions, constants, names, code inside. Decorators,
-defaults and annotations run where the definition stands, and are no part of either; neither are line numbers.
+Files change after they were imported; code objects do not. The definition found in the file is compiled again, in
+surroundings that give its free names the same meaning. The two code objects are compared in everything that decides
+what they do: instructions, constants, names, code inside. Decorators, defaults and annotations run where the definition
+stands and are part of neither code object; line numbers are not compared either.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from types import CodeType
 from typing import Any
 
 _FUTURE = 0x1FE_0000
-"""Flags of code objects that `from __future__` sets and that decide how a function is compiled."""
+"""These flags of code objects are set by `from __future__` and decide how a function is compiled."""
 
 _KINDS = 0x04 | 0x08 | 0x20 | 0x80 | 0x200
-"""Flags of code objects: `*args`, `**keywords`, a generator, a coroutine, an asynchronous generator."""
+"""These flags of code objects mean `*args`, `**keywords`, a generator, a coroutine and an asynchronous generator."""
 
 _COMPARED = (
     "co_code",
@@ -33,18 +34,23 @@ _COMPARED = (
 )
 
 _BARE = "definition alone"
-"""A name that no function can have, as one may use its own."""
+"""This name is given to the definition that is compiled; no function can use it as one of its own names."""
 
 ASSERTIONS = "@pytest_ar"
-"""A name in code whose assertions pytest has rewritten."""
+"""Code whose assertions pytest has rewritten contains this name."""
 
 
 def is_text_of(
     tree: ast.FunctionDef, code: CodeType, is_rewritten: bool = False, imports: Callable[[], set[str]] = set
 ) -> bool:
-    """Whether the definition compiles to this code.
+    """Return True if the definition compiles to this code.
 
-    is_rewritten: what was imported may have more than the text says. imports: names that the file imports.
+    Args:
+        tree: the definition.
+        code: code of the function.
+        is_rewritten: True if an import hook may have added to the code, so that the code may contain more than the
+            text.
+        imports: function that returns the names that the file imports.
     """
     called, own = _called(tree), {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
     guesses: tuple[Callable[[], set[str]], ...] = (
@@ -52,6 +58,7 @@ def is_text_of(
         set,
         lambda: called & imports(),
     )
+    # The text does not show which class and which imports surrounded the definition, so all candidates are tried.
     for owner, guess in product(_owners(code), guesses):
         made = _compiled(tree, code, owner, guess())
         if made is not None and is_same(made, code):
@@ -66,7 +73,7 @@ def is_text_of(
 
 
 def _owners(code: CodeType) -> Iterator[str]:
-    """The class whose private names the function may use, innermost first; "" for none."""
+    """Yield "" for no class, then the classes whose private names the function may use, innermost first."""
     yield ""
     for part in reversed(code.co_qualname.split(".")[:-1]):
         if part != "<locals>":
@@ -74,7 +81,10 @@ def _owners(code: CodeType) -> Iterator[str]:
 
 
 def _called(tree: ast.FunctionDef) -> set[str]:
-    """Names of which attributes are called: Python does that in other instructions if the module imports the name."""
+    """Return the names whose attributes are called.
+
+    Python compiles such a call to other instructions if the module imports the name.
+    """
     called = [
         node.func.value
         for node in ast.walk(tree)
@@ -84,7 +94,7 @@ def _called(tree: ast.FunctionDef) -> set[str]:
 
 
 def imported(module: ast.Module) -> set[str]:
-    """Names that the statements of a module import, outside of functions and classes."""
+    """Return the names that the statements of a module import outside of functions and classes."""
     found: set[str] = set()
     left: list[ast.AST] = [module]
     while left:
@@ -97,7 +107,14 @@ def imported(module: ast.Module) -> set[str]:
 
 
 def _compiled(tree: ast.FunctionDef, code: CodeType, owner: str, imports: set[str]) -> CodeType | None:
-    """The code of the definition alone, with the free names that the function has; None if it does not compile."""
+    """Return the code of the definition alone, or None if it does not compile.
+
+    Args:
+        tree: the definition.
+        code: code of the function, whose free names and flags are used.
+        owner: name of the class around the definition, "" for none.
+        imports: names that the module is assumed to import.
+    """
     bare = _copied(tree)
     body: list[ast.stmt] = [bare]
     if owner:
@@ -117,7 +134,7 @@ def _compiled(tree: ast.FunctionDef, code: CodeType, owner: str, imports: set[st
 
 
 def _copied(tree: ast.FunctionDef) -> ast.FunctionDef:
-    """The definition without decorators, defaults and annotations; its body is shared."""
+    """Return the definition without decorators, defaults and annotations; its body is shared."""
     given = tree.args
     plain = {kind: [ast.arg(arg.arg) for arg in getattr(given, kind)] for kind in ("posonlyargs", "args", "kwonlyargs")}
     rest = [None if arg is None else ast.arg(arg.arg) for arg in (given.vararg, given.kwarg)]
@@ -132,7 +149,10 @@ def _no_types() -> dict[str, Any]:
 
 
 class _Unasserted(ast.NodeTransformer):
+    """This transformer replaces assertions by `pass`."""
+
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        """Return a `pass` in place of the assertion."""
         return ast.copy_location(ast.Pass(), node)
 
 
@@ -144,7 +164,7 @@ def _inside(code: CodeType) -> Iterator[CodeType]:
 
 
 def is_same(one: CodeType, other: CodeType) -> bool:
-    """Whether two code objects do the same, wherever they stand."""
+    """Return True if two code objects do the same, wherever they stand."""
     if any(getattr(one, name) != getattr(other, name) for name in _COMPARED):
         return False
     return (one.co_flags ^ other.co_flags) & _KINDS == 0 and _are_same(one.co_consts, other.co_consts)
@@ -159,20 +179,21 @@ def _is_same_constant(a: Any, b: Any) -> bool:
         return a.co_name == b.co_name and is_same(a, b)
     if isinstance(a, tuple) and isinstance(b, tuple):
         return _are_same(a, b)
-    if isinstance(a, str) and isinstance(b, str) and _BARE in a:  # the full name of a class inside
+    # The full name of a class inside the function differs in the part before the name of the function.
+    if isinstance(a, str) and isinstance(b, str) and _BARE in a:
         return b.endswith(a.partition(_BARE)[2])
     return bool(_word(a) == _word(b))
 
 
 def _word(constant: Any) -> Any:
-    """What equals that of another constant only if they are the same: 0.0 and -0.0, 1 and True differ."""
+    """Return a value that is equal only for constants that are the same: 0.0 and -0.0 differ, and so do 1 and True."""
     if isinstance(constant, frozenset):
         return frozenset, frozenset(map(_word, constant))
     return type(constant), repr(constant)
 
 
 def _is_within(part: CodeType, whole: CodeType) -> bool:
-    """Whether all that one code object has occurs in another one as well: names, parameters, constants."""
+    """Return True if all names, parameters and constants of `part` also occur in `whole`."""
     for name in ("co_names", "co_varnames", "co_freevars", "co_cellvars"):
         if not set(getattr(part, name)) <= set(getattr(whole, name)):
             return False

@@ -1,4 +1,4 @@
-"""List comprehensions: sequences known in length at compile time, unrolled into a tuple of operands."""
+"""This module unrolls list comprehensions, whose length is known at compile time, into a tuple of operands."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def _comprehension(t: Tracer, node: ast.ListComp | ast.GeneratorExp) -> Operand:
 
 
 def _run(t: Tracer, generators: Sequence[ast.comprehension], element: ast.expr, found: list[Operand]) -> None:
+    """Append the elements of a comprehension to `found`; the first generator is the outermost loop."""
     if not generators:
         found.append(t.clean(element))
         return
@@ -38,6 +39,7 @@ def _run(t: Tracer, generators: Sequence[ast.comprehension], element: ast.expr, 
 
 
 def _domain(t: Tracer, node: ast.expr) -> Sequence[Operand]:
+    """Return the items that a generator runs over."""
     call = static_call(t, node)
     if call is not None:
         values = evaluate_static(t, call).value
@@ -75,6 +77,7 @@ def _constant(t: Tracer, node: ast.expr) -> int:
 
 
 def _bind(t: Tracer, target: ast.expr, item: Operand) -> None:
+    """Bind the names of a comprehension to one item."""
     if isinstance(target, ast.Name):
         t.scopes.declare(target.id, Fixed(item, "index of the comprehension"), target.lineno)
         return
@@ -88,6 +91,7 @@ def _bind(t: Tracer, target: ast.expr, item: Operand) -> None:
 
 
 def _holds(t: Tracer, node: ast.expr) -> bool:
+    """Return the truth of a condition of a comprehension, which must be known at compile time."""
     condition = known(t.clean(node))
     if condition is UNKNOWN:
         raise mistyped("the condition of a comprehension is known at compile time", "choose with `a if c else b`", node)

@@ -1,6 +1,6 @@
-"""Calls that make vectors, matrices and structs: `sg.Vector([...])`, `sg.Matrix.identity(...)`, `vec3(...)`.
+"""This module lowers calls that make vectors, matrices and structs: `sg.Vector([...])`, `vec3(...)` and similar ones.
 
-The public objects are recognised by their attributes; what they build in a kernel is decided here alone.
+The public objects are recognized by their attributes; only this module decides what they build in a kernel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Lowering = Callable[[Tracer, ast.Call], Operand]
 
 
 def constructor(t: Tracer, value: object) -> Lowering | None:
-    """What a call of an object makes if it is a constructor; None if it is not."""
+    """Return the lowering of a call of an object if the object is a constructor, else None."""
     if isinstance(value, Intrinsic):
         return value.call
     name = constructor_name(value)
@@ -37,7 +37,7 @@ def constructor(t: Tracer, value: object) -> Lowering | None:
 
 
 def attribute(t: Tracer, base: Static, name: str) -> Static | None:
-    """`sg.Vector.zero`, `sg.Matrix.dot`, `vec3.zero`: a function of a constructor; None if the host has to answer."""
+    """Return a function of a constructor, such as `sg.Vector.zero` or `sg.Matrix.dot`, or None if there is none."""
     owner = constructor_name(base.value)
     if owner in ("Vector", "Matrix"):
         if name in SHAPED:
@@ -50,7 +50,7 @@ def attribute(t: Tracer, base: Static, name: str) -> Static | None:
 
 
 def _of_entries(name: str, t: Tracer, node: ast.Call) -> Operand:
-    """`sg.Vector(entries, dt)`, `sg.Matrix(rows, dt)`."""
+    """Return the result of `sg.Vector(entries, dt)` or `sg.Matrix(rows, dt)`."""
     given, dtype = arguments(t, node, name, "entries", "dt=")
     matrix = as_matrix(t, given)
     if matrix is None:
@@ -73,7 +73,7 @@ def _form(name: str) -> str:
 
 
 def _of_matrix_type(kind: MatrixType, t: Tracer, node: ast.Call) -> Operand:
-    """`vec3(1, 2, 3)`, `vec3(v2, 1.0)`, `vec3(0.0)`, `mat2([a, b], [c, d])`: entries in order, or one for all."""
+    """Return the result of `vec3(1, 2, 3)`, `vec3(v2, 1.0)` or `mat2([a, b], [c, d])`; one number fills all entries."""
     if node.keywords:
         raise syntax("a vector or matrix type takes its entries alone", "write them in order", node.keywords[0].value)
     items = _entries([unpoisoned(operand) for operand in positional(t, node.args)], t)
@@ -96,7 +96,7 @@ def _entries(operands: Sequence[Operand], t: Tracer) -> list[Operand]:
 
 
 def _of_struct_type(kind: StructType, t: Tracer, node: ast.Call) -> Operand:
-    """`State(pos=..., vel=...)`: members by position or name; those not given are zero."""
+    """Return the result of `State(pos=..., vel=...)`; members are given by position or name, or are zero."""
     given = dict(zip(kind.names, (unpoisoned(o) for o in positional(t, node.args))))
     if len(node.args) > len(kind.names):
         raise syntax(
@@ -119,7 +119,7 @@ def _of_struct_type(kind: StructType, t: Tracer, node: ast.Call) -> Operand:
 
 
 def zero(kind: Scalar | MatrixType | StructType, t: Tracer) -> Operand:
-    """Zero of a type."""
+    """Return zero of a type."""
     if isinstance(kind, MatrixType):
         return MatrixValue(kind.shape, (zero(kind.dtype, t),) * kind.size)
     if isinstance(kind, StructType):
@@ -128,7 +128,7 @@ def zero(kind: Scalar | MatrixType | StructType, t: Tracer) -> Operand:
 
 
 def _of_members(name: str, t: Tracer, node: ast.Call) -> Operand:
-    """`sg.Struct(a=..., b=...)` and `sg.Struct({"a": ...})`: a struct of no named type."""
+    """Return the result of `sg.Struct(a=..., b=...)` or `sg.Struct({"a": ...})`: a struct of an unnamed type."""
     given: dict[str, Operand] = {}
     for argument in node.args:
         if not isinstance(argument, ast.Dict):
@@ -169,6 +169,7 @@ CONSTRUCTORS: dict[str, Callable[[str, Tracer, ast.Call], Operand]] = {
 
 
 def _extents(owner: str, name: str, operands: Sequence[Operand]) -> tuple[int, ...]:
+    """Return the extents that operands give, without those that are None."""
     found = []
     for operand in operands:
         if isinstance(operand, Static) and operand.value is None:
@@ -202,7 +203,7 @@ def _identity(owner: str, t: Tracer, node: ast.Call) -> Operand:
 
 
 def _unit(owner: str, t: Tracer, node: ast.Call) -> Operand:
-    """The vector of n entries whose entry i is 1."""
+    """Return the vector of n entries whose entry i is 1."""
     size, at, dtype = arguments(t, node, f"{owner}.unit", "n", "i", "dt=")
     (n,), i = _extents(owner, "unit", (size,)), integer(at)
     if i is None or not 0 <= i < n:
@@ -213,7 +214,7 @@ def _unit(owner: str, t: Tracer, node: ast.Call) -> Operand:
 
 
 def _diag(owner: str, t: Tracer, node: ast.Call) -> Operand:
-    """The matrix of n rows with `val` on its diagonal, zero elsewhere."""
+    """Return the matrix of n rows with `val` on its diagonal and zero elsewhere."""
     dim, value = arguments(t, node, f"{owner}.diag", "dim", "val")
     (n,), dtype = _extents(owner, "diag", (dim,)), t.type_of(value)
     entry, nothing = t.value(value), t.builder.const(0, dtype)
@@ -247,4 +248,4 @@ SHAPED: dict[str, Callable[[str, Tracer, ast.Call], Operand]] = {
     "rows": _rows,
     "cols": _cols,
 }
-"""Functions of `sg.Vector` and `sg.Matrix` that kernels call."""
+"""These functions of `sg.Vector` and `sg.Matrix` can be called in kernels."""

@@ -1,7 +1,7 @@
-"""The tracer: what all handlers share while one kernel becomes IR.
+"""This module contains the tracer: the state that all handlers share while one kernel becomes IR.
 
-It owns the builder, the names, the captured arrays, the locations and the list of mistakes. Handlers of expressions
-and statements live in tables that the other modules fill; a mistake ends the innermost expression and no more.
+The tracer owns the builder, the names, the captured arrays, the locations and the list of mistakes. Handlers of
+expressions and statements live in tables that the other modules fill. A mistake ends only the innermost expression.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class LoopFrame:
-    """A loop of the program. break_to and continue_to are frame numbers of the IR; None at a parallel loop."""
+    """A loop of the program; `break_to` and `continue_to` are frame numbers of the IR, None for a parallel loop."""
 
     kind: str
     break_to: int | None = None
@@ -61,7 +61,7 @@ class LoopFrame:
 
 @dataclass
 class ReturnSite:
-    """A `return`: its operand, the values of its leaves if they are numbers, the statements that leave with them."""
+    """A `return`: its operand, the values of its leaves if all are numbers, and the statements that leave with them."""
 
     operand: Operand
     values: tuple[Value, ...] | None
@@ -71,7 +71,7 @@ class ReturnSite:
 
 @dataclass
 class Chain:
-    """A chain of `elif` that nests `left` blocks more, then sets the local `name` and leaves the rest behind."""
+    """A chain of `elif` nests `left` more blocks, then sets the local `name` and leaves the other links in `rest`."""
 
     name: str
     left: int
@@ -80,9 +80,10 @@ class Chain:
 
 @dataclass
 class Activation:
-    """One function being traced: the kernel, or a function inlined into it.
+    """An activation is one function being traced: the kernel, or a function inlined into it.
 
-    stopped: arrays under `stop_grad`. indexed: names whose entries are picked by what its text does not fix.
+    `stopped` holds the arrays under `stop_grad`; `indexed` the names that are indexed by something the text does not
+    fix.
     """
 
     function: FunctionType
@@ -106,11 +107,11 @@ class Activation:
 
 
 class Tracer:
-    """State of one trace.
+    """This class holds the state of one trace.
 
-    frames: loops and scopes of the IR open in the current task. nesting: blocks of the IR open around the current
-    statement; at 0 a loop is a parallel task. expressions: how many are being evaluated. chain: that of the `if`
-    which is traced next.
+    `frames` counts the loops and scopes of the IR that are open in the current task, `nesting` the blocks of the IR
+    around the current statement (at 0 a loop is a parallel task), `expressions` the expressions being evaluated.
+    `chain` is the chain of the `if` that is traced next.
     """
 
     def __init__(self, options: FrontendOptions) -> None:
@@ -135,19 +136,20 @@ class Tracer:
 
     @property
     def active(self) -> Activation:
-        """The function being traced."""
+        """Return the function being traced."""
         return self.activations[-1]
 
     @property
     def scopes(self) -> Scopes:
+        """Return the open blocks of names of the function being traced."""
         return self.active.scopes
 
     def locate(self, node: ast.AST) -> int:
-        """The location index of a node."""
+        """Return the location index of a node."""
         return self.locations.setdefault(self.active.source.span(node), len(self.locations))
 
     def report(self, problem: Problem, node: ast.AST) -> None:
-        """Record a mistake at its own node, or at the one being handled."""
+        """Record a mistake at its own node, or at `node` if it has none."""
         span = self.active.source.span(problem.node or node)
         call = self.active.call_span
         name = self.active.function.__name__
@@ -164,7 +166,7 @@ class Tracer:
 
     @contextmanager
     def block(self) -> Iterator[list[Stmt]]:
-        """A block of the IR and of names, at whose end `stop_grad` of fields ends too."""
+        """Open a block of the IR and of names; `stop_grad` of fields ends with the block."""
         if self.nesting >= NESTING:
             raise unsupported(
                 f"blocks nest more than {NESTING} deep, functions that are called included",
@@ -181,7 +183,7 @@ class Tracer:
 
     @contextmanager
     def frame(self, count: int = 1) -> Iterator[int]:
-        """Loops or scopes of the IR around what follows; gives the number of the innermost."""
+        """Count `count` loops or scopes of the IR around the `with`, and yield the number of the innermost."""
         self.frames += count
         try:
             yield self.frames
@@ -189,22 +191,22 @@ class Tracer:
             self.frames -= count
 
     def depth(self, frame: int) -> int:
-        """How many frames up `frame` is; innermost 1."""
+        """Return the number of frames from the innermost frame (1) up to `frame`."""
         return self.frames - frame + 1
 
     def splice(self, body: list[Stmt]) -> None:
-        """Append statements that were built apart."""
+        """Append statements that were built separately."""
         for stmt in body:
             self.builder.emit(stmt)
 
     # -- dispatch -------------------------------------------------------------------------------------------
 
     def expr(self, node: ast.expr) -> Operand:
-        """Evaluate an expression; poison if it holds a mistake, which is then reported."""
+        """Evaluate an expression; report a mistake in the expression and return poison for it."""
         return self.evaluate(node, EXPRESSIONS.get(type(node)))
 
     def evaluate(self, node: ast.expr, handler: Handler | None) -> Operand:
-        """What a handler makes of an expression, whose place is that of what it emits."""
+        """Evaluate an expression with a handler; emitted statements get the location of the expression."""
         outer = self.builder.loc
         self.builder.loc = self.locate(node)
         self.expressions += 1
@@ -227,14 +229,15 @@ class Tracer:
         return POISON
 
     def clean(self, node: ast.expr) -> Known:
-        """Like `expr`, but poison ends the expression around it too."""
+        """Evaluate an expression like `expr`, but let poison end the enclosing expression too."""
         return unpoisoned(self.expr(node))
 
     def run(self, body: list[ast.stmt]) -> bool:
-        """Execute statements; true if control never passes their end. What follows such a statement is dropped."""
+        """Execute statements up to one whose end is never passed; return True if there is such a statement."""
         return any(self.statement(stmt) for stmt in body)
 
     def statement(self, node: ast.stmt) -> bool:
+        """Execute a statement; return True if control never passes its end."""
         outer = self.builder.loc
         self.builder.loc = self.locate(node)
         try:
@@ -252,19 +255,19 @@ class Tracer:
         return False
 
     def poison_targets(self, node: ast.AST) -> None:
-        """Names that a faulty statement should have made are not reported as unknown."""
+        """Poison the names that a faulty statement should have made, so that they are not reported as unknown."""
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store) and not self.scopes.find(inner.id):
                 self.poison(inner.id, inner.lineno)
 
     def poison(self, name: str, line: int) -> None:
-        """Bind a name to nothing that is worth another report."""
+        """Bind a name to poison, so that its use causes no further report."""
         self.scopes.declare(name, Fixed(POISON, "faulty"), line)
 
     # -- operands -------------------------------------------------------------------------------------------
 
     def type_of(self, operand: Operand) -> Scalar:
-        """The scalar type of a value or number."""
+        """Return the scalar type of a value or number."""
         if isinstance(operand, Value):
             return operand.type
         found = number(unpoisoned(operand))
@@ -273,7 +276,7 @@ class Tracer:
         return infer.literal_type(found, self.options)
 
     def value(self, operand: Operand, dtype: Scalar | None = None) -> Value:
-        """The operand as a value, of the given type; a number takes the type without passing through another."""
+        """Return the operand as a value, of type `dtype` if given; a number is not converted twice."""
         if isinstance(operand, Value):
             return self.builder.cast(operand, dtype or operand.type)
         own = self.type_of(operand)
@@ -282,7 +285,7 @@ class Tracer:
         return self.builder.const(converted(found, dtype or own), dtype or own)
 
     def stored(self, operand: Operand, dtype: Scalar, where: str) -> Value:
-        """The operand converted to the type of the memory it goes to; warns if a real loses its fraction."""
+        """Return the operand converted to the type of its memory; warn if a real loses its fraction."""
         source, found = self.type_of(operand), number(operand)
         whole = isinstance(found, float) and found.is_integer()
         if source.is_real and dtype.is_int and not whole:
@@ -295,7 +298,7 @@ class Tracer:
         return self.value(operand, dtype)
 
     def condition(self, operand: Operand) -> Value:
-        """The operand as a u1 value: integers test for non-zero."""
+        """Return the operand as a u1 value; integers are tested for non-zero."""
         if isinstance(operand, (MatrixValue, StructValue)):
             raise mistyped(
                 f"a condition is one boolean, not {describe(operand)}",
@@ -307,7 +310,7 @@ class Tracer:
         return self.value(operand if found is None else Static(bool(found)), None if dtype.is_bool else u1)
 
     def truth(self, operand: Operand) -> Static | Value:
-        """The operand as a condition: a Python boolean if it is known at compile time, else a u1 value."""
+        """Return the operand as a condition: a Python boolean if it is known at compile time, else a u1 value."""
         found = number(operand)
         if found is None:
             return self.condition(operand)
@@ -315,7 +318,7 @@ class Tracer:
         return Static(bool(found))
 
     def index(self, operand: Operand) -> Value:
-        """The operand as an index: i32 or i64."""
+        """Return the operand as an index of type i32 or i64."""
         if isinstance(operand, Static) and operand.value is None:
             raise mistyped("`None` indexes a 0-d field alone", "give one integer per axis")
         dtype = self.type_of(operand)
@@ -333,7 +336,7 @@ class Tracer:
         return self.builder.within(index, limit, message)
 
     def items(self, operand: Operand) -> tuple[Operand, ...] | None:
-        """The parts of a tuple known at compile time, or None if it is none."""
+        """Return the parts of a tuple known at compile time, or None if the operand is no tuple."""
         if isinstance(operand, Pack):
             return operand.items
         if isinstance(operand, MatrixValue):
@@ -347,7 +350,7 @@ class Tracer:
         return None
 
     def extent(self, shape: ShapeOf, axis: int) -> Value:
-        """An extent of a field, read at launch: i32, or i64 of a wide array."""
+        """Return an extent of a field, read at launch: i32, or i64 for a wide array."""
         storage, at = measured(shape.field, axis)
         name = self.captures.array(storage, measured_hint(shape.field, shape.hint))
         return self.builder.shape(name, at, extents_type(storage))
@@ -357,14 +360,14 @@ Known = Value | Static | Pack | MatrixValue | StructValue
 
 
 def unpoisoned(operand: Operand) -> Known:
-    """The operand; raises Poisoned if it is poison."""
+    """Return the operand, or raise Poisoned if it is poison."""
     if isinstance(operand, Poison):
         raise Poisoned
     return operand
 
 
 def rows(matrix: MatrixValue) -> tuple[Operand, ...]:
-    """The entries of a vector, the rows of a matrix."""
+    """Return the entries of a vector, or the rows of a matrix."""
     if len(matrix.shape) == 1:
         return matrix.items
     width = matrix.shape[1]
@@ -372,7 +375,7 @@ def rows(matrix: MatrixValue) -> tuple[Operand, ...]:
 
 
 def converted(value: bool | int | float, dtype: Scalar) -> bool | int | float:
-    """A Python number cast as the IR casts: reals saturate in integers, NaN gives 0."""
+    """Return a Python number cast as the IR casts: reals saturate in integers, and NaN gives 0."""
     if not isinstance(value, float) or not dtype.is_int:
         return value
     if value != value:

@@ -1,6 +1,6 @@
-"""Operands made to fit: captured objects and sequences as matrices, matrices of one element type, values as stored.
+"""This module makes operands fit: objects and sequences become matrices, and values get the type of their memory.
 
-`conform` is the one place that decides what may be stored where.
+Only `conform` decides what may be stored where.
 """
 
 from __future__ import annotations
@@ -19,13 +19,17 @@ from .operands import MatrixValue, Operand, Pack, Static, StructValue, describe,
 from .protocols import HostStruct, HostView, View, is_any_field, is_host_matrix, is_host_struct, is_host_view
 
 CONSTANT_LIMIT = 64
-"""Entries of the largest NumPy array that a kernel holds as a constant."""
+"""This limit bounds the number of entries of a NumPy array that a kernel holds as a constant."""
 
 # ---- captured objects -------------------------------------------------------------------------------------------
 
 
 def captured(t: Tracer, operand: Operand) -> Operand:
-    """An object met by name: what the host calls a vector, matrix, struct or view; small NumPy arrays are constants."""
+    """Return the meaning of an object that a name refers to.
+
+    A host vector, matrix, struct or view becomes an operand of the same kind, and a small NumPy array becomes a
+    constant.
+    """
     if not isinstance(operand, Static):
         return operand
     value = operand.value
@@ -64,9 +68,10 @@ def _struct(t: Tracer, value: HostStruct, hint: str) -> Operand:
 
 
 def unified(t: Tracer, shape: tuple[int, ...], items: Sequence[Operand]) -> MatrixValue:
-    """A matrix of these entries, converted to their common type; numbers stay numbers if all are."""
+    """Return a matrix of these entries, converted to their common type; if all are numbers, they stay numbers."""
     found = [number(item) for item in items]
     if None not in found:
+        # One real number makes all numbers real, as in a vector of mixed literals.
         if any(isinstance(f, float) for f in found):
             return MatrixValue(shape, tuple(Static(float(f)) for f in found))  # type: ignore[arg-type]
         return MatrixValue(shape, tuple(items))
@@ -75,17 +80,17 @@ def unified(t: Tracer, shape: tuple[int, ...], items: Sequence[Operand]) -> Matr
 
 
 def entry_type(t: Tracer, matrix: MatrixValue) -> Scalar:
-    """The common type of the entries."""
+    """Return the common type of the entries."""
     return reduce(infer.common_type, (t.type_of(item) for item in matrix.items))
 
 
 def cast_matrix(t: Tracer, matrix: MatrixValue, dtype: Scalar) -> MatrixValue:
-    """The matrix with every entry converted."""
+    """Return the matrix with every entry converted."""
     return MatrixValue(matrix.shape, tuple(t.value(item, dtype) for item in matrix.items))
 
 
 def as_matrix(t: Tracer, operand: Operand) -> MatrixValue | None:
-    """A matrix, or a sequence of numbers or of rows as one; None for anything else."""
+    """Return the operand as a matrix if it is a matrix or a sequence of numbers or rows, else None."""
     if isinstance(operand, MatrixValue):
         return operand
     if isinstance(operand, Static) and isinstance(operand.value, np.ndarray):
@@ -97,7 +102,11 @@ def as_matrix(t: Tracer, operand: Operand) -> MatrixValue | None:
 
 
 def matrix_of(t: Tracer, items: Sequence[Operand]) -> MatrixValue:
-    """A vector of numbers, or a matrix of rows. Raises KernelTypeError if the rows differ in length."""
+    """Return a vector of numbers, or a matrix of rows.
+
+    Raises:
+        Problem: the rows differ in length, or an item is neither a number nor a row.
+    """
     rows = [as_matrix(t, item) for item in items]
     if all(row is None for row in rows):
         return unified(t, (len(items),), items)
@@ -113,7 +122,7 @@ def matrix_of(t: Tracer, items: Sequence[Operand]) -> MatrixValue:
 
 
 def too_large(operand: Static) -> Problem:
-    """The mistake of using a NumPy array that is no constant vector."""
+    """Return the mistake of using a NumPy array that is too large to be a constant."""
     array = operand.value
     return mistyped(
         f"{describe(operand)} of shape {array.shape} cannot be a constant of the kernel: constants are vectors and"
@@ -126,7 +135,7 @@ def too_large(operand: Static) -> Problem:
 
 
 def sequence(t: Tracer, operand: Operand) -> Operand:
-    """A sequence known at compile time as a pack of operands; anything else as it is."""
+    """Return a sequence known at compile time as a pack of operands, and any other operand unchanged."""
     if isinstance(operand, Pack):
         return Pack(tuple(sequence(t, item) for item in operand.items))
     if isinstance(operand, Static) and isinstance(operand.value, np.ndarray):
@@ -137,7 +146,7 @@ def sequence(t: Tracer, operand: Operand) -> Operand:
 
 
 def kind_of(t: Tracer, operand: Operand) -> LocalType:
-    """The type of the local that an operand would declare."""
+    """Return the type of the local that an operand would declare."""
     if isinstance(operand, Pack):
         return PackType(tuple(kind_of(t, item) for item in operand.items))
     if isinstance(operand, MatrixValue):
@@ -148,7 +157,17 @@ def kind_of(t: Tracer, operand: Operand) -> LocalType:
 
 
 def conform(t: Tracer, operand: Operand, kind: LocalType, where: str) -> Operand:
-    """The operand converted to what memory of this type holds; one number fills every entry of a matrix."""
+    """Return the operand converted to what memory of a type holds; one number fills every entry of a matrix.
+
+    Args:
+        t: the tracer.
+        operand: the operand.
+        kind: type of the memory.
+        where: description of the memory in messages.
+
+    Raises:
+        Problem: the operand does not fit the type.
+    """
     if isinstance(kind, PackType):
         return _conform_pack(t, operand, kind, where)
     if isinstance(kind, MatrixType):

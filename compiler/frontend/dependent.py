@@ -1,4 +1,4 @@
-"""Outermost loops whose iterations depend on each other run one after another.
+"""This module makes outermost loops serial if their iterations depend on each other.
 
 Invariant: a parallel task only reduces into locals declared outside it.
 """
@@ -13,7 +13,7 @@ from .context import Tracer
 
 
 def append_loop(t: Tracer, task: Task) -> None:
-    """Add a parallel loop to the kernel; as a serial one, with a warning, if it carries a local along."""
+    """Add a parallel loop to the kernel, or a serial loop and a warning if iterations pass a local to later ones."""
     found = carried(task.body, shared_locals(task.body))
     if found:
         name = next((s for s in found if isinstance(s, n.Set)), found[0]).var
@@ -27,7 +27,7 @@ def append_loop(t: Tracer, task: Task) -> None:
 
 
 def _serial(task: Task) -> Task:
-    """The loops of a box around its body, row-major."""
+    """Return a serial task that runs the loops of a box around its body, in row-major order."""
     body: Block = _without_returns(task.body, 1)
     for index, begin, end in reversed(list(zip(task.indices, task.begin, task.end))):
         body = (n.For(index, begin, end, body, loc=task.loc),)
@@ -35,7 +35,10 @@ def _serial(task: Task) -> Task:
 
 
 def _without_returns(block: Block, depth: int) -> Block:
-    """What ended an iteration of the task starts the next iteration of the loop `depth` frames up."""
+    """Return the block with each `return` replaced by a `continue` of the loop `depth` frames up.
+
+    A `return` ends an iteration of a parallel task; in the serial task the next trip must follow.
+    """
     return tuple(_without_return(stmt, depth) for stmt in block)
 
 

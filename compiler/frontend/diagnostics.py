@@ -1,6 +1,6 @@
-"""Mistakes in a kernel: raised where they are found, collected, and reported together.
+"""This module handles mistakes in a kernel: they are raised where they are found, collected, and reported together.
 
-Invariant: a mistake is reported once per place, however often the code around it is unrolled or inlined.
+Invariant: a mistake is reported once per place, however often the code around the place is unrolled or inlined.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ from ..errors import Diagnostic, KernelSyntaxError, KernelTypeError, LocatedErro
 
 
 class Problem(Exception):
-    """One mistake, on its way to the statement or expression that recovers from it.
+    """This exception carries one mistake to the statement or expression that recovers from it.
 
-    kind: the class of the error if it is the only one. node: the place, if not the expression being evaluated.
+    Attributes:
+        kind: class of the final error if this mistake is the only one.
+        reason: cause, in one sentence.
+        cure: proposal for the user.
+        node: place of the mistake; None for the expression being evaluated.
     """
 
     def __init__(self, kind: type[LocatedError], reason: str, cure: str = "", node: ast.AST | None = None) -> None:
@@ -24,32 +28,32 @@ class Problem(Exception):
 
 
 class Poisoned(Exception):
-    """An operand is poison: the mistake was reported where it happened."""
+    """This exception means that an operand is poison: the mistake was already reported where it happened."""
 
 
 def syntax(reason: str, cure: str = "", node: ast.AST | None = None) -> Problem:
-    """A construct outside the language, or used where it cannot stand."""
+    """Return the mistake (KernelSyntaxError) of using a construct that is not in the language, or at a wrong place."""
     return Problem(KernelSyntaxError, reason, cure, node)
 
 
 def mistyped(reason: str, cure: str = "", node: ast.AST | None = None) -> Problem:
-    """Operands whose types or ranks do not fit."""
+    """Return the mistake (KernelTypeError) of using operands whose types or ranks do not fit."""
     return Problem(KernelTypeError, reason, cure, node)
 
 
 def unsupported(reason: str, cure: str = "", node: ast.AST | None = None) -> Problem:
-    """A valid program that this version cannot compile."""
+    """Return the refusal (Unsupported) of a valid program that this version cannot compile."""
     return Problem(Unsupported, reason, cure, node)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """`did you mean ...?`, or nothing."""
+    """Return `did you mean ...?` with names close to `name`, or "" if there is no close name."""
     close = difflib.get_close_matches(name, sorted(set(known)), n=2, cutoff=0.6)
     return f"did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else ""
 
 
 class Diagnostics:
-    """Collects mistakes and warnings of one kernel."""
+    """This class collects the mistakes and warnings of one kernel."""
 
     def __init__(self) -> None:
         self._errors: dict[Diagnostic, type[LocatedError]] = {}
@@ -57,7 +61,13 @@ class Diagnostics:
         self._warnings: dict[Diagnostic, None] = {}
 
     def error(self, problem: Problem, span: Span, context: str = "") -> None:
-        """Record a mistake; `context` says which call it was inlined by."""
+        """Record a mistake.
+
+        Args:
+            problem: the mistake.
+            span: its place.
+            context: text that names the call by which the place was inlined.
+        """
         if (problem.reason, span) not in self._places:
             self._places.add((problem.reason, span))
             self._errors[Diagnostic(problem.reason + context, problem.cure, span)] = problem.kind
@@ -68,10 +78,15 @@ class Diagnostics:
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
+        """Return the warnings in order of their first occurrence."""
         return tuple(self._warnings)
 
     def raise_errors(self, file: str) -> None:
-        """Raise one error with all mistakes in order of line, those of `file` first; nothing if there are none."""
+        """Raise one error with all mistakes, if there are any.
+
+        Args:
+            file: file whose mistakes come first; the order is by file and line.
+        """
         if not self._errors:
             return
         kinds = set(self._errors.values())

@@ -1,6 +1,6 @@
-"""What a loop runs over: a range, a box, the elements of a field.
+"""This module recognizes what a loop runs over: a range, a box, or the elements of a field.
 
-Recognising a domain evaluates its step alone; its bounds are evaluated later, in the block where the loop needs them.
+The step of a domain is evaluated at once. Its bounds are evaluated later, in the block where the loop needs them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ from .protocols import AnyField, is_any_field, offset_of
 
 @dataclass(frozen=True)
 class Bounds:
-    """One axis. node: where its bounds are written."""
+    """A `Bounds` holds the bounds of one axis.
+
+    Attributes:
+        begin: first index.
+        end: exclusive end.
+        node: place where the bounds are written.
+    """
 
     begin: Operand
     end: Operand
@@ -31,9 +37,15 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Domain:
-    """The indices of a loop. descending: visit them from last to first. grouped: one name stands for all of them.
+    """A domain describes the indices of a loop.
 
-    stride: the step where the launch knows it; `step` is 1 then.
+    Attributes:
+        bounds: function that evaluates the bounds of all axes.
+        rank: number of axes.
+        step: step of a range, if it is known at compile time.
+        stride: step of a range that only the launch knows; `step` is 1 then.
+        descending: True to visit the indices from last to first.
+        grouped: True if one name stands for all indices.
     """
 
     bounds: Callable[[Tracer], list[Bounds]]
@@ -45,7 +57,11 @@ class Domain:
 
 
 def target_names(node: ast.For) -> list[ast.Name]:
-    """The index names of a loop. Raises KernelSyntaxError for anything else."""
+    """Return the index names of a loop.
+
+    Raises:
+        Problem: the target of the loop is no name.
+    """
     targets = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
     for target in targets:
         if not isinstance(target, ast.Name):
@@ -54,9 +70,14 @@ def target_names(node: ast.For) -> list[ast.Name]:
 
 
 def domain_of(t: Tracer, node: ast.For) -> Domain:
-    """The domain of a loop. Raises KernelTypeError or KernelSyntaxError if it is none."""
+    """Return the domain of a loop.
+
+    Raises:
+        Problem: the expression is no domain, or the number of indices is wrong.
+    """
     domain = _recognise(t, node.iter)
     names = target_names(node)
+    # A single name for several axes stands for the vector of all indices.
     if isinstance(node.target, ast.Name) and (domain.grouped or domain.rank != 1):
         return replace(domain, grouped=True)
     if len(names) != domain.rank:
@@ -68,7 +89,7 @@ def domain_of(t: Tracer, node: ast.For) -> Domain:
 
 
 def declared(node: ast.For, domain: Domain, indices: Sequence[Value]) -> Iterator[tuple[ast.Name, Operand]]:
-    """What each index name of a loop stands for: one index, or the vector of all of them."""
+    """Yield each index name of a loop with its operand: one index, or the vector of all indices."""
     names = target_names(node)
     if domain.grouped:
         yield names[0], MatrixValue((len(indices),), tuple(indices))
@@ -77,6 +98,7 @@ def declared(node: ast.For, domain: Domain, indices: Sequence[Value]) -> Iterato
 
 
 def _recognise(t: Tracer, node: ast.expr) -> Domain:
+    """Return the domain that an expression means."""
     if isinstance(node, ast.Call):
         callee = t.clean(node.func)
         target = callee.value if isinstance(callee, Static) else None
@@ -84,6 +106,7 @@ def _recognise(t: Tracer, node: ast.expr) -> Domain:
             return _range(t, node)
         if target is builtins.reversed and len(node.args) == 1:
             inner = _recognise(t, node.args[0])
+            # `reversed` twice restores the order.
             return replace(inner, descending=not inner.descending)
         if function_name(target) == "ndrange":
             return _ndrange(t, node)
@@ -138,7 +161,10 @@ def _range(t: Tracer, node: ast.Call) -> Domain:
 
 
 def _step(t: Tracer, node: ast.expr) -> int | Value:
-    """The step of a range: a number if it is known at compile time. Under debug, the launch checks that it is not 0."""
+    """Return the step of a range as a number if it is known at compile time, else as a value.
+
+    An assertion checks at launch, under debug, that the value is not 0.
+    """
     operand = t.clean(node)
     step = integer(operand)
     if step == 0:
@@ -172,7 +198,7 @@ def _ndrange(t: Tracer, node: ast.Call) -> Domain:
 
 
 def _length(t: Tracer, node: ast.expr) -> int:
-    """Number of axes that `*node` stands for; evaluated apart, so that nothing is emitted."""
+    """Return the number of axes that `*node` stands for; the evaluation emits nothing."""
     with t.block():
         items = t.items(t.clean(node))
     if items is None:
@@ -181,6 +207,7 @@ def _length(t: Tracer, node: ast.expr) -> int:
 
 
 def _axis(t: Tracer, operand: Operand, node: ast.expr) -> Bounds:
+    """Return the bounds of an axis of `ndrange`, which is an extent or a pair."""
     items = t.items(operand)
     if items is None:
         return Bounds(Static(0), operand, node)
@@ -192,7 +219,7 @@ def _axis(t: Tracer, operand: Operand, node: ast.expr) -> Bounds:
 
 
 def _elements(t: Tracer, first: int, extent: Value, node: ast.expr) -> Bounds:
-    """The indices of an axis: first to first + extent."""
+    """Return the bounds of the indices of an axis: first to first + extent."""
     end = t.builder.op("add", extent, t.builder.const(first, extent.type)) if first else extent
     return Bounds(Static(first), end, node)
 

@@ -1,4 +1,4 @@
-"""Expressions: one handler per class of syntax tree, in the closed table EXPRESSIONS.
+"""This module handles expressions: one handler per class of syntax tree, in the closed table EXPRESSIONS.
 
 Operations on numbers known at compile time are folded as in Python.
 """
@@ -49,7 +49,12 @@ def _name(t: Tracer, node: ast.Name) -> Operand:
 
 
 def outer(t: Tracer, name: str) -> Any:
-    """The object outside the function that a name means. Raises KernelSyntaxError if there is none."""
+    """Return the object outside the function that a name means, and record that the name was read.
+
+    Raises:
+        Problem: there is no such object.
+        Poisoned: the unknown name was already reported.
+    """
     function = t.active.function
     local = name in t.active.locals
     found = MISSING if local else outer_name(function, name)
@@ -57,6 +62,7 @@ def outer(t: Tracer, name: str) -> Any:
         if not isinstance(found, ModuleType) and not is_builtin(name, function):
             t.reads.append(NameRead(function, name, found))
         return found
+    # An unknown name is reported once per function.
     if (function, name) in t.poisoned:
         raise Poisoned
     t.poisoned.add((function, name))
@@ -79,7 +85,16 @@ def _named(t: Tracer, node: ast.NamedExpr) -> Operand:
 
 
 def assign_name(t: Tracer, node: ast.Name, operand: Operand) -> None:
-    """Store to a local, declaring it if the name is new; its type is that of the first value."""
+    """Store to a local, or declare it if the name is new; the type of a local is that of its first value.
+
+    Args:
+        t: the tracer.
+        node: the name.
+        operand: what is assigned.
+
+    Raises:
+        Problem: the name cannot be assigned, such as a loop index.
+    """
     binding = t.scopes.find(node.id)
     if binding is None:
         t.scopes.declare(node.id, declare(t, node.id, operand), node.lineno)
@@ -103,7 +118,7 @@ def _tuple(t: Tracer, node: ast.Tuple) -> Operand:
 
 @EXPRESSIONS.row(ast.List)
 def _list(t: Tracer, node: ast.List) -> Operand:
-    """A list is a sequence known at compile time: entries of a vector, rows of a matrix."""
+    """Return a list as a sequence known at compile time: entries of a vector, or rows of a matrix."""
     return Pack(tuple(positional(t, node.elts)))
 
 
@@ -112,7 +127,7 @@ def _list(t: Tracer, node: ast.List) -> Operand:
 
 @EXPRESSIONS.row(ast.BinOp)
 def _binary(t: Tracer, node: ast.BinOp) -> Operand:
-    """The operands on the left one after the other: `a + b + c + ...` may be thousands long."""
+    """Evaluate the operands on the left in a loop: `a + b + c + ...` may be thousands of terms long."""
     links = [node]
     while isinstance(links[-1].left, ast.BinOp):
         links.append(links[-1].left)
@@ -128,7 +143,7 @@ def _applied(left: Operand, t: Tracer, node: ast.BinOp) -> Operand:
 
 
 def binary(t: Tracer, op: ast.operator, left: Operand, right: Operand) -> Operand:
-    """An operator of Python on two operands; sequences are repeated and joined as in Python."""
+    """Return the result of an operator of Python on two operands; sequences are repeated and joined as in Python."""
     count = integer(right)
     if isinstance(left, Pack) and isinstance(op, ast.Mult) and count is not None:
         check_count(count * len(left.items))
@@ -143,7 +158,7 @@ def binary(t: Tracer, op: ast.operator, left: Operand, right: Operand) -> Operan
 
 
 def _text(op: ast.operator, left: str, right: Operand) -> Static:
-    """`"%d" % n`, `"a" + "b"`, `"-" * n` of what is known at compile time."""
+    """Return `"%d" % n`, `"a" + "b"` or `"-" * n` of operands known at compile time."""
     other = known(right)
     if other is UNKNOWN:
         raise mistyped("text is made of what is known at compile time", 'print values, or a format: `f"{x:.3f}"`')
@@ -154,17 +169,25 @@ def _text(op: ast.operator, left: str, right: Operand) -> Static:
 
 
 def apply_binary(t: Tracer, row: infer.Binary, left: Operand, right: Operand) -> Operand:
-    """An operator on two operands, entry by entry on vectors and matrices."""
+    """Return the result of an operator on two operands, entry by entry on vectors and matrices.
+
+    Args:
+        t: the tracer.
+        row: row of `infer.BINARY` or `infer.COMPARE`.
+        left: the left operand.
+        right: the right operand.
+    """
     return broadcast(t, row.symbol, partial(_scalar_binary, t, row), left, right)
 
 
 def _scalar_binary(t: Tracer, row: infer.Binary, left: Operand, right: Operand) -> Operand:
-    """Folded if both are numbers of the program text."""
+    """Return the result of an operator on two scalars, folded if both are numbers of the program text."""
     types = t.type_of(left), t.type_of(right)
     a, b = number(left), number(right)
     if a is not None and b is not None:
         infer.operand_type(row, *types, t.options)
         return Static(infer.fold(row, a, b))
+    # A shifted constant takes the common type of its own type and that of the shift count.
     if row.family == "shift" and a is not None:
         types = infer.common_type(*types), types[1]
     dtype = infer.operand_type(row, *types, t.options)
@@ -173,9 +196,12 @@ def _scalar_binary(t: Tracer, row: infer.Binary, left: Operand, right: Operand) 
 
 
 def multiply(t: Tracer, left: Operand, right: Operand) -> Operand:
-    """`left @ right`: (n, m) with (m, k), (n, m) with (m,), (n,) with (n, m), and (n,) as a column with (1, m).
+    """Return `left @ right`.
 
-    Raises KernelTypeError for other shapes.
+    The shapes may be (n, m) and (m, k), (n, m) and (m,), (n,) and (n, m), or (n,) as a column and (1, m).
+
+    Raises:
+        Problem: the operands are no matrices, or their shapes do not fit.
     """
     a, b = as_matrix(t, unpoisoned(left)), as_matrix(t, unpoisoned(right))
     if a is None or b is None:
@@ -184,6 +210,7 @@ def multiply(t: Tracer, left: Operand, right: Operand) -> Operand:
     if len(a.shape) == len(b.shape) == 1:
         raise mistyped("`@` of two vectors has no matrix in it", "write `a.dot(b)` or `a.outer_product(b)`")
     if len(a.shape) == 1 and len(b.shape) == 2 and b.shape[0] == 1:
+        # A vector before a matrix of one row is a column.
         a = MatrixValue((a.shape[0], 1), a.items)
     if a.shape[-1] != b.shape[0]:
         raise mistyped(
@@ -207,13 +234,13 @@ def _columns(matrix: MatrixValue) -> list[tuple[Operand, ...]]:
 
 
 def inner_product(t: Tracer, left: Sequence[Operand], right: Sequence[Operand]) -> Operand:
-    """Σ left[k]·right[k], from the first to the last."""
+    """Return Σ left[k]·right[k], summed from the first to the last product."""
     products = [apply_binary(t, infer.BINARY[ast.Mult], a, b) for a, b in zip(left, right)]
     return reduce(partial(apply_binary, t, infer.BINARY[ast.Add]), products)
 
 
 def _check_constants(t: Tracer, row: infer.Binary, dtype: Scalar, left: Operand, right: Operand) -> None:
-    """Constants that cannot mean what they say in the common type."""
+    """Report constants that cannot mean what they say in the common type."""
     exponent = integer(right)
     if row.op == "pow" and dtype.is_int and exponent is not None and exponent < 0:
         raise mistyped("an integer to a negative power is not an integer", "convert the base with `float(...)`")
@@ -243,6 +270,7 @@ def _scalar_unary(t: Tracer, op: ast.unaryop, operand: Operand) -> Operand:
     dtype, found = t.type_of(operand), number(operand)
     infer.check_unary(op, dtype)
     if found is not None:
+        # Only `~` takes a boolean here, because `check_unary` refuses a sign.
         if isinstance(found, bool):
             return Static(not found)
         return Static(infer.UNARY[type(op)](found))
@@ -259,7 +287,13 @@ def _not(t: Tracer, condition: Static | Value) -> Operand:
 
 
 def refusal(make: Callable[[str, str], Problem], reason: str, cure: str) -> Handler:
-    """A row that only explains."""
+    """Return a row of the table that only raises a problem.
+
+    Args:
+        make: function that makes the problem from a reason and a cure.
+        reason: cause of the refusal.
+        cure: proposal for the user.
+    """
 
     def refuse(t: Tracer, node: ast.expr) -> Operand:
         raise make(reason, cure)

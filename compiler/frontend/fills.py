@@ -1,6 +1,7 @@
-"""`x.fill(value)` in a kernel: a loop over the field, parallel where a loop would be, that stores to every element.
+"""This module lowers `x.fill(value)` to a loop that stores to every element of the field.
 
-Invariant: the value is computed once, before the loop.
+The loop is parallel where a loop of the program would be parallel. Invariant: the value is computed once, before the
+loop.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from .protocols import AnyField
 from .scope import Fixed
 
 _FIELD, _VALUE, _INDEX = "fill field", "fill value", "fill index"
-"""Names that no program can have."""
+"""No program can use these names, because they contain a space."""
 
 
 def fill_method(field: AnyField, hint: str) -> Static:
-    """The method of a field."""
+    """Return the method `fill` of a field."""
     return Static(Intrinsic("fill", partial(_fill, Static(field, hint))), f"{hint}.fill")
 
 
@@ -46,7 +47,7 @@ def _name(name: str) -> ast.Name:
 
 
 def _located(statement: ast.stmt, node: ast.Call) -> ast.stmt:
-    """The statement and all in it, at the place of the call."""
+    """Return the statement with every node at the place of the call."""
     for inner in ast.walk(statement):
         ast.copy_location(inner, node)
     return statement

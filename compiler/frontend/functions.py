@@ -1,7 +1,7 @@
-"""The functions of the language, as objects that kernels recognise and that also work on plain Python numbers.
+"""This module defines the functions of the language, as objects that kernels recognize and that plain Python can call.
 
-FUNCTIONS says what each does outside a kernel; what it becomes inside one is a row of `calls.LOWERINGS` under the same
-name. ALIASES are functions of Python, `math` and NumPy that mean the same.
+FUNCTIONS says what each function does outside a kernel; inside a kernel, the row of `calls.LOWERINGS` under the same
+name applies. ALIASES are functions of Python, `math` and NumPy with the same meaning.
 """
 
 from __future__ import annotations
@@ -25,13 +25,23 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Function:
-    """A function of the language. `python` is its meaning outside kernels; None: it has none."""
+    """A `Function` is a function of the language.
+
+    Attributes:
+        name: name of the function.
+        python: its meaning outside kernels, or None if the function works only in kernels.
+    """
 
     def __init__(self, name: str, python: Callable[..., Any] | None) -> None:
         self.name = self.__name__ = name
         self.python = python
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the result of the function outside kernels.
+
+        Raises:
+            KernelSyntaxError: the function works only in kernels.
+        """
         if self.python is None:
             raise KernelSyntaxError(f"`{self.name}` works inside kernels only", "call it from a kernel")
         return self.python(*args, **kwargs)
@@ -41,13 +51,14 @@ class Function:
 
 
 class Func:
-    """What `@sg.func` makes: a function that is inlined where a kernel calls it, and plain Python elsewhere."""
+    """A `Func` is the result of `@sg.func`: kernels inline the function, and plain Python calls it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the result of the plain Python function."""
         return self.function(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -58,7 +69,7 @@ class Func:
 
 
 class BoundFunc:
-    """A function of a class on one object, which is its first argument."""
+    """A `BoundFunc` is a func of a class together with the object that is its first argument."""
 
     __slots__ = ("func", "receiver")
 
@@ -67,6 +78,7 @@ class BoundFunc:
         self.receiver = receiver
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the result of the plain Python function, with the object as its first argument."""
         return self.func.function(self.receiver, *args, **kwargs)
 
     def __repr__(self) -> str:
@@ -74,15 +86,19 @@ class BoundFunc:
 
 
 def func(function: F) -> F:
-    """Decorator: the function may be called from kernels and is inlined there; arguments go by value.
+    """Decorate a function so that kernels can call it; it is inlined there and its arguments are passed by value.
 
-    Gives a `Func`, which is called as the function is: type checkers keep the signature.
+    The result is a `Func`, which is called like the function. The annotation keeps the signature for type checkers.
     """
     return Func(function)  # type: ignore[return-value]
 
 
 class NDRange:
-    """The points of a box in row-major order; each axis is an extent or a pair (begin, end)."""
+    """An `NDRange` is a box whose points are visited in row-major order.
+
+    Args:
+        axes: for each axis, an extent or a pair (begin, end).
+    """
 
     def __init__(self, *axes: int | tuple[int, int]) -> None:
         self.axes = tuple((0, a) if not isinstance(a, (tuple, list)) else (a[0], a[1]) for a in axes)
@@ -93,13 +109,13 @@ class NDRange:
 
 
 class IndexVector(tuple[int, ...]):
-    """The indices of one iteration of a grouped loop outside kernels: a vector to kernels, an index to fields."""
+    """This tuple of the indices of a grouped iteration outside kernels works as a vector and as an index of fields."""
 
     is_stackgrad_matrix = True
     dtype = None
 
     def to_numpy(self) -> np.ndarray:
-        """The indices as an array."""
+        """Return the indices as an array."""
         return np.array(self)
 
     def __add__(self, other: Any) -> IndexVector:
@@ -112,14 +128,14 @@ class IndexVector(tuple[int, ...]):
         return IndexVector(a * b for a, b in zip(self, self._entries(other)))
 
     def _entries(self, other: Any) -> list[int]:
-        """An operand as many entries as this has: a sequence, a host vector, or one number for all."""
+        """Return an operand with one entry for each index: a sequence, a host vector, or one number for all."""
         given = other.to_numpy() if hasattr(other, "to_numpy") else other
         found: list[int] = np.broadcast_to(given, len(self)).tolist()
         return found
 
 
 def _grouped(domain: Any) -> Iterator[IndexVector]:
-    """The points of an `ndrange`, or the indices of a field."""
+    """Return the points of an `ndrange`, or the indices of a field."""
     shape = getattr(domain, "shape", None)
     axes = domain.axes if isinstance(domain, NDRange) else _spans(domain, shape or ())
     return (IndexVector(point) for point in itertools.product(*(range(begin, end) for begin, end in axes)))
@@ -134,7 +150,7 @@ def _spans(field: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def _numeric(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A NumPy function that gives Python numbers for numbers and is silent about NaN and infinities."""
+    """Return a NumPy function that gives Python numbers for numbers, and no warnings about NaN and infinities."""
 
     def call(*args: Any) -> Any:
         with np.errstate(all="ignore"):
@@ -257,7 +273,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
 
 
 class Graph:
-    """`sg.graph`: a graph of launches as the dialect writes it. Kernels mean the same without one."""
+    """This class is the type of `sg.graph`, which groups launches in the dialect; here it changes no meaning."""
 
     do_while = Function("graph_do_while", None)
     parallel = Function("graph_parallel", nullcontext)
@@ -271,7 +287,10 @@ EXPORTS: dict[str, object] = {
     "func": func,
     "graph": Graph(),
 }
-"""Public names of the kernel language: its functions, the names that are refused, levels of a log that is not kept."""
+"""These are the public names of the kernel language.
+
+They are its functions, the names that are refused, and levels of a log that is not kept.
+"""
 
 ALIASES: dict[Any, str] = {
     builtins.abs: "abs",
@@ -321,12 +340,14 @@ ALIASES: dict[Any, str] = {
     np.frexp: "frexp",
     np.fmod: "raw_mod",
 }
-"""Functions of Python and NumPy that mean a function of the language. `math.floor` and `math.ceil` give integers and
-have rows of their own in `calls`."""
+"""These functions of Python and NumPy mean a function of the language.
+
+`math.floor` and `math.ceil` give integers and have rows of their own in `calls`.
+"""
 
 
 def function_name(target: Any) -> str | None:
-    """The name of the function of the language that an object means, or None."""
+    """Return the name of the function of the language that an object means, or None."""
     if isinstance(target, Function):
         return target.name
     try:

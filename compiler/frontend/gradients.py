@@ -1,10 +1,11 @@
-"""`stop_grad`: values, and loads of fields, that are constants to every derivative. `assume_unique`: indices that no
-two iterations share, on the program's word.
+"""This module lowers `stop_grad` and `assume_unique`.
 
     stop_grad(x[i] * y)     a value: itself, as bits of its own type, which have no derivative
     stop_grad(x)            a field: what this block, and blocks in it, load from x from here on
 
-Needs no operation of its own: `bit_cast` of a real to its own type is exact and ends derivatives in every executor.
+`stop_grad` makes values, and loads of fields, constants for every derivative. `stop_grad` needs no operation of its
+own: a `bit_cast` of a real to its own type is exact and ends derivatives in every executor. `assume_unique` marks
+indices that no two iterations share; the compiler trusts the program.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def _assume_unique(t: Tracer, node: ast.Call) -> Operand:
 
 
 def _claimed(t: Tracer, leaf: Operand, claim: int) -> Operand:
-    """A part of a tuple that is claimed to be unique; parts of one tuple share the number of the claim."""
+    """Return a part of a tuple that is claimed to be unique; parts of one tuple share the number of the claim."""
     if number(leaf) is None and not isinstance(leaf, Value) or not t.type_of(leaf).is_int:
         raise mistyped(f"`assume_unique` takes integers, not {describe(leaf)}", "give the indices of the elements")
     value = t.value(leaf)
@@ -61,7 +62,7 @@ def _stopped(t: Tracer, leaf: Operand) -> Operand:
 
 
 def _arrays(t: Tracer, field: Any, hint: str) -> frozenset[str]:
-    """The names of the scalar arrays of a field."""
+    """Return the names of the scalar arrays of a field."""
     if is_field(field):
         return frozenset({t.captures.array(field, hint)})
     if is_matrix_field(field):

@@ -1,7 +1,7 @@
-"""Hints: functions by which a program tells a compiler of the dialect how to run a loop.
+"""This module lowers hints: functions by which a program tells a compiler of the dialect how to run a loop.
 
-Invariant: a hint changes no result. What it promises of a number is asserted in debug mode; what it promises of the
-loop, or asks of caches, is not needed here, as nothing is assumed that was not proved.
+Invariant: a hint changes no result. What a hint promises of a number is asserted in debug mode. What a hint promises of
+the loop, or asks of caches, is ignored, because this compiler assumes nothing that it has not proved.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .views import is_view
 
 @LOWERINGS.row("loop_unique")
 def _loop_unique(t: Tracer, node: ast.Call) -> Operand:
-    """`loop_unique(val, covers)`: val, of which the program says that no two iterations have the same."""
+    """Return `val` of `loop_unique(val, covers)`, which the program claims to be different in every iteration."""
     val, _ = arguments(t, node, "loop_unique", "val", "covers=")
     t.type_of(val)
     return val
@@ -29,7 +29,10 @@ def _loop_unique(t: Tracer, node: ast.Call) -> Operand:
 
 @LOWERINGS.row("assume_in_range")
 def _assume_in_range(t: Tracer, node: ast.Call) -> Operand:
-    """`assume_in_range(val, base, low, high)`: val, asserted to be in base + low .. base + high in debug mode."""
+    """Return `val` of `assume_in_range(val, base, low, high)`.
+
+    In debug mode, `val` is asserted to be in base + low .. base + high.
+    """
     val, base, low, high = arguments(t, node, "assume_in_range", "val", "base", "low", "high")
     if t.options.debug:
         _assert_range(t, t.value(val), t.value(base), t.value(low), t.value(high), ast.unparse(node))
@@ -47,6 +50,8 @@ def _assert_range(t: Tracer, val: Value, base: Value, low: Value, high: Value, t
 
 
 def _of_arrays(name: str) -> None:
+    """Enter a hint that takes arrays and does nothing."""
+
     def lower(t: Tracer, node: ast.Call) -> Operand:
         if node.keywords:
             raise syntax(f"`{name}` takes arrays alone", f"write `sg.{name}(x, y)`", node.keywords[0].value)

@@ -1,7 +1,7 @@
-"""Types of literals and of operations: the one place that decides promotion.
+"""This module decides the types of literals and operations; promotion is decided only here.
 
-Invariant: nothing here emits a statement. Given operand types, a rule names the operation of the IR and the type both
-operands take before it, or raises a located mistake.
+Invariant: no function here emits a statement. Given operand types, a rule names the operation of the IR and the type
+that both operands take before it, or raises a located mistake.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from .operands import MatrixValue, Number, Operand, Static, StructValue, describ
 
 @dataclass(frozen=True)
 class FrontendOptions:
-    """Types that literals and `int()`, `float()` take. debug: asserts are added. bounds: positions are compared."""
+    """This class holds the options that control how a kernel is traced.
+
+    Attributes:
+        default_fp: type of real literals and of `float()`.
+        default_ip: type of integer literals and of `int()`.
+        debug: True to emit assertions for ranges and for indices of vectors and views.
+        bounds: True to compare positions that only the launch knows with the number of entries.
+    """
 
     default_fp: Scalar = f32
     default_ip: Scalar = i32
@@ -32,7 +39,11 @@ class FrontendOptions:
 
 
 def literal_type(value: Number, options: FrontendOptions) -> Scalar:
-    """The type a Python number has on its own: the default type, or i64, u64 for integers too large for it."""
+    """Return the type of a Python number: the default type, or i64 or u64 for an integer that is too large for it.
+
+    Raises:
+        Problem: 64 bits do not hold the integer.
+    """
     if isinstance(value, bool):
         return u1
     if isinstance(value, float):
@@ -44,23 +55,23 @@ def literal_type(value: Number, options: FrontendOptions) -> Scalar:
 
 
 def fits(value: int, dtype: Scalar) -> bool:
-    """Whether an integer type holds the value."""
+    """Return True if the integer type holds the value."""
     low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
     return low <= value < low + (1 << dtype.bits)
 
 
 def common_type(left: Scalar, right: Scalar) -> Scalar:
-    """The type two alternatives of one value share: booleans stay booleans, otherwise promotion."""
+    """Return the type that two alternatives of one value share: booleans stay booleans, other types are promoted."""
     return u1 if left.is_bool and right.is_bool else promote(left, right)
 
 
 def index_type(dtype: Scalar) -> Scalar:
-    """The type in which an index of this type is computed: i32, or i64 where that could lose values."""
+    """Return the type in which an index of a type is computed: i32, or i64 if i32 could lose values."""
     return i64 if dtype.bits == 64 or dtype.name == "u32" else i32
 
 
 def as_dtype(value: Any, options: FrontendOptions) -> Scalar | None:
-    """The scalar type an object names: a type of this package, of Python or of NumPy."""
+    """Return the scalar type that an object names, or None: a type of this package, of Python or of NumPy."""
     if isinstance(value, Scalar):
         return value
     for python, dtype in ((int, options.default_ip), (float, options.default_fp), (bool, u1)):
@@ -75,7 +86,10 @@ def as_dtype(value: Any, options: FrontendOptions) -> Scalar | None:
 
 
 def annotated_dtype(annotation: Any, options: FrontendOptions) -> Scalar | None:
-    """The scalar type of an annotation; of one that is left as text, the last name counts, as in `ti.f32`."""
+    """Return the scalar type of an annotation, or None.
+
+    Of an annotation that is text, such as "ti.f32", only the part after the last dot counts.
+    """
     if not isinstance(annotation, str):
         return as_dtype(annotation, options)
     name = annotation.rpartition(".")[2].strip()
@@ -88,7 +102,14 @@ def annotated_dtype(annotation: Any, options: FrontendOptions) -> Scalar | None:
 
 @dataclass(frozen=True)
 class Binary:
-    """One operator of Python. family: how operand types become one. fold: its meaning on Python numbers."""
+    """A `Binary` describes one binary operator of Python.
+
+    Attributes:
+        symbol: the operator in messages.
+        op: name of the operation of the IR.
+        family: key in `RULES` of the rule that finds the operand type.
+        fold: meaning of the operator on Python numbers.
+    """
 
     symbol: str
     op: str
@@ -135,16 +156,20 @@ COMPARE.update(
 )
 
 RULES: dict[str, Callable[[Binary, Scalar, Scalar, FrontendOptions], Scalar]] = {}
-"""Operand types to the type of both operands, by family."""
+"""For each family, a rule computes the type that both operands take."""
 
 
 def operand_type(row: Binary, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
-    """The type that both operands of an operator take. Raises KernelTypeError with the operator's symbol."""
+    """Return the type that both operands of an operator take.
+
+    Raises:
+        Problem: the operator does not take these types.
+    """
     return RULES[row.family](row, left, right, options)
 
 
 def operation(row: Binary, dtype: Scalar) -> str:
-    """The operation of the IR on operands of this type: `>>` shifts in zeros on unsigned types."""
+    """Return the operation of the IR on operands of a type; `>>` shifts in zeros for unsigned types."""
     return "bit_shr" if row.op == "bit_sar" and dtype.kind == "u" else row.op
 
 
@@ -182,7 +207,11 @@ RULES.update(number=_number, real=_real, bits=_bits, shift=_shift, compare=_comp
 
 
 def fold(row: Binary, left: Any, right: Any) -> Any:
-    """An operator on Python numbers, as Python computes it."""
+    """Return the result of an operator on Python numbers, as Python computes it.
+
+    Raises:
+        Problem: the computation fails, or the result is too large or complex.
+    """
     if row.op in ("pow", "bit_shl") and isinstance(right, int) and abs(right) > 4096 and isinstance(left, int):
         raise mistyped(f"the constant {left} {row.symbol} {right} is too large", "use a real number")
     try:
@@ -201,7 +230,7 @@ UNARY.update({ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operat
 
 
 def check_unary(op: ast.unaryop, dtype: Scalar) -> None:
-    """Raises KernelTypeError if the operator does not take this type."""
+    """Raise a problem if the unary operator does not take this type."""
     if isinstance(op, ast.Invert) and dtype.is_real:
         raise mistyped(f"`~` works on integers and booleans, not on {dtype}", "convert with `int(...)`")
     if isinstance(op, (ast.USub, ast.UAdd)) and dtype.is_bool:
@@ -209,19 +238,19 @@ def check_unary(op: ast.unaryop, dtype: Scalar) -> None:
 
 
 def check_condition(dtype: Scalar) -> None:
-    """Raises KernelTypeError if a value of this type cannot be a condition."""
+    """Raise a problem if a value of this type cannot be a condition."""
     if dtype.is_real:
         raise mistyped(f"a condition is a boolean or an integer, not {dtype}", "compare it, as in `x != 0.0`")
 
 
 def check_index(dtype: Scalar) -> None:
-    """Raises KernelTypeError if a value of this type cannot be an index."""
+    """Raise a problem if a value of this type cannot be an index."""
     if not dtype.is_int:
         raise mistyped(f"an index is an integer, not {dtype}", "convert it with `int(...)`")
 
 
 def check_bound(dtype: Scalar) -> None:
-    """Raises KernelTypeError if a value of this type cannot bound a loop."""
+    """Raise a problem if a value of this type cannot be a bound of a loop."""
     if not dtype.is_int:
         raise mistyped(
             f"the bound of a loop is an integer, not {dtype}", "convert it with `int(...)` or `sg.cast(..., sg.i32)`"
@@ -229,7 +258,7 @@ def check_bound(dtype: Scalar) -> None:
 
 
 def not_numeric(operand: Operand) -> Exception:
-    """The mistake of using something that is no number as one."""
+    """Return the mistake of using an operand that is no number as a number."""
     cure = "use a number, or an element as in `x[i]`"
     if isinstance(operand, MatrixValue):
         cure = "use one entry, as in `v[0]`; to convert all of them, write `v.cast(sg.f64)`"

@@ -1,7 +1,7 @@
-"""Inlining of functions: arguments by value, results through locals, early returns by leaving a scope.
+"""This module inlines funcs: arguments go by value, results through locals, and an early return leaves a scope.
 
-A function that returns once, at its end, needs neither scope nor local. One without results is traced in place, so
-that its outermost loops are parallel where the call stands outside all loops.
+A function that returns once, at its end, needs neither scope nor local. A function without results is traced in place,
+so that its outermost loops are parallel if the call stands outside all loops.
 """
 
 from __future__ import annotations
@@ -35,11 +35,19 @@ from .views import check_annotation
 
 
 def inline(t: Tracer, function: Func, node: ast.Call, receiver: Place | Operand | None = None) -> Operand:
-    """The result of a call, the function's statements standing where the call does.
+    """Return the result of a call; the statements of the function are emitted in place of the call.
 
-    receiver: the first argument of a method; a place is taken by reference.
+    Args:
+        t: the tracer.
+        function: the func that is called.
+        node: the call.
+        receiver: first argument of a method; a place is taken by reference.
+
+    Raises:
+        Problem: the call is recursive, its arguments do not fit, or the source cannot be read.
     """
     target: Any = function.function
+    # Inlining a recursive function would never end.
     if any(a.function is target for a in t.activations):
         raise syntax(
             f"`{getattr(target, '__name__', target)}` calls itself: functions are inlined and cannot recurse",
@@ -70,7 +78,7 @@ def _in_place(t: Tracer, active: Activation) -> Static:
 
 
 def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Operand | None) -> None:
-    """Bind parameters in the scopes of the call: what the function assigns becomes a local."""
+    """Bind the parameters in the scopes of the call; a parameter that the function assigns becomes a local."""
     tree, function = active.source.tree, active.function
     refuse_variadic(tree.args, f"the function `{function.__name__}`", trailing=True)
     params = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
@@ -87,6 +95,7 @@ def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Opera
         found = given.get(position, given.get(param.arg))
         if found is None:
             found = _default(t, function, param)
+        # Only template parameters get places; they are taken by reference.
         if isinstance(found, PLACES):
             active.scopes.declare(param.arg, Reference(found), tree.lineno)
         else:
@@ -95,7 +104,7 @@ def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Opera
 
 
 def _taken_rest(args: ast.arguments, given: dict[int | str, Place | Operand], count: int) -> Pack:
-    """The tuple that `*args` stands for: what is given by position after the first `count` arguments, taken out."""
+    """Remove the positional arguments after the first `count` from `given` and return them as the tuple of `*args`."""
     if args.vararg is None:
         return Pack(())
     rest = [given.pop(key) for key in sorted(k for k in given if isinstance(k, int) and k >= count)]
@@ -119,7 +128,7 @@ def _default(t: Tracer, function: Any, param: ast.arg) -> Operand:
 
 
 def _assigned(tree: ast.FunctionDef) -> set[str]:
-    """Names that the function assigns, or parts of which it assigns or may change by a method or an atomic."""
+    """Return the names that the function assigns, or parts of which it may change by a store, a method or an atomic."""
     found = set()
     for inner in ast.walk(tree):
         if isinstance(inner, (ast.Name, ast.Subscript, ast.Attribute)) and isinstance(inner.ctx, ast.Store):
@@ -133,20 +142,20 @@ def _assigned(tree: ast.FunctionDef) -> set[str]:
 
 
 def _root(node: ast.expr) -> str:
-    """The name that an expression is a part of; "" if it is none."""
+    """Return the name that an expression is a part of, or "" if it is no part of a name."""
     while isinstance(node, (ast.Subscript, ast.Attribute)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def _bind_receiver(active: Activation, param: ast.arg, receiver: Place | Operand) -> None:
-    """`self`: memory by reference, so that a method can change its struct; a value as it is."""
+    """Bind `self`: memory by reference, so that a method can change its struct, and a value as it is."""
     binding = Reference(receiver) if isinstance(receiver, PLACES) else Fixed(receiver, "parameter")
     active.scopes.declare(param.arg, binding, active.source.tree.lineno)
 
 
 def _given(t: Tracer, node: ast.Call, names: list[str], shared: list[str]) -> dict[int | str, Place | Operand]:
-    """Arguments by position and name. shared: parameters that take memory by reference."""
+    """Return the arguments by position and name; parameters in `shared` take memory by reference."""
     given: dict[int | str, Place | Operand] = {}
     if any(isinstance(argument, ast.Starred) for argument in node.args):
         given.update(enumerate(positional(t, node.args)))
@@ -162,7 +171,7 @@ def _given(t: Tracer, node: ast.Call, names: list[str], shared: list[str]) -> di
 
 
 def _annotated(t: Tracer, function: Any, param: ast.arg, operand: Operand) -> Operand:
-    """The argument, converted if its parameter is annotated with a type of numbers, vectors or structs."""
+    """Return the argument, converted if its parameter is annotated with a type of numbers, vectors or structs."""
     annotation = annotation_of(function, param.arg)
     kind, view = annotated_kind(t, annotation), view_type(annotation)
     if isinstance(operand, Poison):
@@ -175,7 +184,7 @@ def _annotated(t: Tracer, function: Any, param: ast.arg, operand: Operand) -> Op
 
 
 def annotated_kind(t: Tracer, annotation: Any) -> ElementType | None:
-    """The type that an annotation of a function means, or None."""
+    """Return the type that an annotation in a func means, or None."""
     return infer.annotated_dtype(annotation, t.options) or aggregate_type(annotation, t.options)
 
 
@@ -206,6 +215,7 @@ def _with_returns(t: Tracer, active: Activation) -> Operand:
         t.splice(body)
         return Static(None, active.function.__name__)
     last = active.returns[-1]
+    # A single return at the end needs no scope: its tail, the stores and the break, is cut off.
     if len(active.returns) == 1 and body and body[-1] is last.tail[-1]:
         t.splice(body[: len(body) - len(last.tail)])
         return _result(t, active, last.operand)
@@ -213,7 +223,7 @@ def _with_returns(t: Tracer, active: Activation) -> Operand:
 
 
 def _check_returns(t: Tracer, active: Activation, ended: bool) -> None:
-    """All returns give values of one form, and control cannot pass the end of a function that gives some."""
+    """Check that all returns have one form, and that no path reaches the end of a function that returns a value."""
     name, forms = active.function.__name__, {form(site.operand): site for site in active.returns}
     if len(forms) > 1:
         first, second = list(forms.values())[:2]
@@ -233,7 +243,7 @@ def _text(site: ReturnSite) -> str:
 
 
 def _leave_scope(t: Tracer, active: Activation, body: list[Stmt]) -> Operand:
-    """Declare locals of the common types, store to them before each exit, read them after the scope."""
+    """Declare locals of the common types, store to them before each exit, and read them after the scope."""
     sites = active.returns
     types: dict[str, Scalar] = {}
     if any(isinstance(leaf, Poison) for site in sites for leaf in leaves(site.operand)):
@@ -248,6 +258,7 @@ def _leave_scope(t: Tracer, active: Activation, body: list[Stmt]) -> Operand:
         )
     for position, name in enumerate(active.result_names):
         dtype = sites[0].values[position].type  # type: ignore[index]
+        # The local has a type that all returned values can be converted to.
         for site in sites[1:]:
             dtype = infer.common_type(dtype, site.values[position].type)  # type: ignore[index]
         types[name] = dtype
@@ -267,7 +278,7 @@ def _result(t: Tracer, active: Activation, operand: Operand) -> Operand:
 
 
 def _convert(t: Tracer, block: Block, types: dict[str, Scalar]) -> Block:
-    """The block with each store to a result converted to the result's type."""
+    """Return the block with each store to a result converted to the type of the result."""
     made: list[Stmt] = []
     for stmt in block:
         if isinstance(stmt, n.Set) and stmt.var in types and stmt.value.type != types[stmt.var]:

@@ -1,6 +1,6 @@
-"""How large a kernel may grow: what is unrolled, or has a variable of its own for each entry, takes time to compile.
+"""This module limits how large a kernel may grow, because unrolled code and separate variables take time to compile.
 
-A kernel of the size that is refused would compile for minutes, or not at all; each refusal says what runs as a loop.
+A kernel of a refused size would compile for minutes, or not at all. Each refusal says what would run as a loop.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 from .diagnostics import Problem, mistyped
 
 ENTRIES = 1024
-"""Of a vector or matrix: each is a variable of the machine."""
+"""This limit bounds the number of entries of a vector or matrix, because each entry is a variable of the machine."""
 
 ITEMS = 10_000
-"""Of what is unrolled at compile time: a static loop, a comprehension, a sequence."""
+"""This limit bounds the number of items that are unrolled: of a static loop, a comprehension, or a sequence."""
 
 STATEMENTS = 100_000
-"""Of a kernel, before it is optimised."""
+"""This limit bounds the number of statements of a kernel before it is optimized."""
 
 
 def check_entries(shape: tuple[int, ...]) -> None:
-    """Raises KernelTypeError for a vector or matrix that is too large."""
+    """Raise a problem if a vector or matrix of this shape is too large."""
     count = math.prod(shape)
     if count > ENTRIES:
         extents = "×".join(map(str, shape))
@@ -35,13 +35,18 @@ def check_entries(shape: tuple[int, ...]) -> None:
 
 
 def check_items(found: Any) -> None:
-    """Raises KernelTypeError for more than can be unrolled."""
+    """Raise a problem if an object has more items than can be unrolled."""
     if isinstance(found, Sized) and len(found) > ITEMS:
         raise _too_many(len(found))
 
 
 def taken(values: Iterable[Any]) -> list[Any]:
-    """What a static loop runs over. Raises KernelTypeError for more than can be unrolled, TypeError for no items."""
+    """Return the items that a static loop runs over.
+
+    Raises:
+        Problem: there are more items than can be unrolled.
+        TypeError: the object has no items.
+    """
     check_items(values)
     found = list(islice(iter(values), ITEMS + 1))
     check_items(found)
@@ -49,7 +54,7 @@ def taken(values: Iterable[Any]) -> list[Any]:
 
 
 def check_count(count: int) -> None:
-    """The same, of a number of items that do not exist yet."""
+    """Raise a problem if `count` items, which do not exist yet, are more than can be unrolled."""
     if count > ITEMS:
         raise _too_many(count)
 
@@ -62,7 +67,7 @@ def _too_many(count: int) -> Problem:
 
 
 def check_size(statements: int) -> None:
-    """Raises KernelTypeError if the kernel has grown too large where something is unrolled."""
+    """Raise a problem if a kernel that unrolls more has too many statements already."""
     if statements > STATEMENTS:
         raise mistyped(
             f"the kernel has grown to {STATEMENTS} statements, and unrolls more here",

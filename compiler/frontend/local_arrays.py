@@ -1,11 +1,12 @@
-"""Local vectors and matrices that are indexed at launch: an array of the IR instead of a scalar local for each entry.
+"""This module stores local vectors and matrices that are indexed at launch in an array of the IR.
 
     w = sg.Vector([...16 numbers...])          local_array w: f32[17]
     w[j] = x                                   set_element w[j if 0 <= j < 16 else 16], x
 
-An index known at launch only picks among scalar locals by one select for each entry; beyond FEW of them memory is
-cheaper. An index outside ends the launch; where checks are switched off it means the same in both: a read gives the
-first candidate, a write changes nothing. So the array has one element more, which takes such writes.
+Without such an array, each entry is a scalar local, and an index that only the launch knows picks among them by one
+select for each entry. Beyond FEW entries memory is cheaper. An index outside ends the launch. Where checks are switched off, it
+means the same in both forms: a read gives the first candidate, and a write changes nothing. The array therefore has one
+more element, which receives such writes.
 """
 
 from __future__ import annotations
@@ -19,12 +20,22 @@ from .aggregates import MatrixType
 from .context import Tracer
 
 FEW = 8
-"""Entries up to which selects are taken."""
+"""Up to this number of entries, selects are used."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """An entry of a local array; `index` is a number, or one of `count` candidates, `first`, `first + stride`, ..."""
+    """An `Item` is an entry of a local array.
+
+    Attributes:
+        name: name of the local array.
+        dtype: type of an entry.
+        size: number of entries; the element after the last one receives writes outside.
+        index: number of the entry, or of the first candidate.
+        stride: distance between two candidates.
+        count: number of candidates.
+        choice: which candidate is meant, if only the launch knows it; None for a fixed entry.
+    """
 
     name: str
     dtype: Scalar
@@ -36,13 +47,17 @@ class Item:
 
 
 def wants_array(t: Tracer, name: str, kind: MatrixType) -> bool:
-    """Whether a new local of the function is better an array. Names of the kernel's own level may cross tasks."""
+    """Return True if an array is better for a new local of the function.
+
+    Locals at the kernel's own level never become arrays, because they may cross tasks.
+    """
     size = kind.shape[0] * (kind.shape[1] if len(kind.shape) == 2 else 1)
     return size > FEW and t.nesting > 0 and name in t.active.indexed
 
 
 def declare_array(t: Tracer, name: str, kind: MatrixType, values: list[Value]) -> tuple[Item, ...]:
-    """The entries of a new local array that holds these values."""
+    """Declare a local array that holds these values, and return its entries."""
+    # The additional element receives writes with an index outside.
     t.builder.emit(n.LocalArray(name, kind.dtype, len(values) + 1, loc=t.builder.loc))
     items = tuple(Item(name, kind.dtype, len(values), k) for k in range(len(values)))
     for item, value in zip(items, values):
@@ -51,7 +66,7 @@ def declare_array(t: Tracer, name: str, kind: MatrixType, values: list[Value]) -
 
 
 def choose_item(items: list[Item], index: Value) -> Item | None:
-    """items[index] as one entry; None if they are not evenly spaced in one array."""
+    """Return items[index] as one entry, or None if the items are not evenly spaced in one array."""
     first, steps = items[0], {b.index - a.index for a, b in zip(items, items[1:])}
     alike = all(i.name == first.name and i.choice is None for i in items)
     if not alike or len(steps) != 1:
@@ -60,20 +75,22 @@ def choose_item(items: list[Item], index: Value) -> Item | None:
 
 
 def read_item(t: Tracer, item: Item) -> Value:
-    """The entry; the first candidate if the choice is outside."""
+    """Return the entry, or the first candidate if the choice is outside."""
     return t.builder.get_element(item.name, _position(t, item, item.index), item.dtype)
 
 
 def write_item(t: Tracer, item: Item, value: Value) -> None:
-    """Overwrite the entry; none of the candidates if the choice is outside."""
+    """Overwrite the entry, or none of the candidates if the choice is outside."""
     t.builder.set_element(item.name, _position(t, item, item.size), value)
 
 
 def _position(t: Tracer, item: Item, outside: int) -> Value:
+    """Return the index of an entry in its array, or `outside` if the choice is none of the candidates."""
     b = t.builder
     if item.choice is None:
         return b.const(item.index, i64)
     choice, wide = item.choice, u64 if item.choice.type.bits == 64 else u32
+    # As an unsigned number, a negative choice is too large.
     inside = b.op("cmp_lt", b.cast(choice, wide), b.const(item.count, wide))
     moved = b.cast(choice, i64)
     if item.stride != 1:

@@ -1,7 +1,7 @@
-"""Loops: parallel tasks outside all blocks of the kernel, serial loops inside, unrolled ones under `sg.static`.
+"""This module handles loops: parallel at the top level of a kernel, serial inside blocks, unrolled under `sg.static`.
 
-A parallel range with a step counts its iterations k = 0, 1, ...; its index is begin + k·step. So does every range whose
-step is known at launch only.
+A parallel range with a step counts its iterations k = 0, 1, ...; its index is begin + k·step. The same holds for every
+range whose step only the launch knows.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from .statements import bind_static, guarded_condition
 from .static import evaluate_static, static_call
 
 _NOT_IN_BOUNDS = (n.Store, n.Atomic, n.Random, n.Return)
-"""Bounds read and compute alone; what has effects runs in the serial task before."""
+"""Bounds only read and compute; a statement with an effect runs in the serial task before."""
 
 
 @STATEMENTS.row(ast.For)
 def _for(t: Tracer, node: ast.For) -> bool:
     if node.orelse:
         t.report(_no_else(), node.orelse[0])
+    # `loop_config(serialize=True)` affects only the next loop.
     serial, t.serialize_next = t.serialize_next or t.nesting > 0, False
     call = static_call(t, node.iter)
     try:
@@ -48,6 +49,7 @@ def _for(t: Tracer, node: ast.For) -> bool:
     else:
         (_serial if serial else _parallel)(t, node, domain)
         return False
+    # The body of a faulty loop is traced too, so that its mistakes are reported.
     with _body(t, "faulty"):
         t.poison_targets(node.target)
         t.run(node.body)
@@ -60,7 +62,7 @@ def _no_else() -> Problem:
 
 @contextmanager
 def _body(t: Tracer, kind: str, frames: int = 1) -> Iterator[list[Stmt]]:
-    """The block of a loop's body, with what `break` and `continue` mean in it."""
+    """Open the block of a loop's body, and define what `break` and `continue` mean in it."""
     with t.frame(frames) as innermost, t.block() as body:
         t.active.loops.append(LoopFrame(kind, innermost - frames + 1, innermost))
         try:
@@ -70,7 +72,7 @@ def _body(t: Tracer, kind: str, frames: int = 1) -> Iterator[list[Stmt]]:
 
 
 def _declare(t: Tracer, target: ast.Name, operand: Operand) -> None:
-    """Bind the index of a loop. It ends with the loop, so it cannot share its name with a variable of now."""
+    """Bind the index of a loop; it ends with the loop, so a visible variable may not have its name."""
     binding = t.scopes.find(target.id)
     if target.id != "_" and binding is not None and not (isinstance(binding, Fixed) and binding.kind == "faulty"):
         t.report(_taken(target), target)
@@ -108,7 +110,7 @@ def _serial_stride(t: Tracer, node: ast.For, domain: Domain, stride: Value) -> N
 
 
 def _index_type(t: Tracer, bounds: Bounds) -> Scalar:
-    """i32, or i64 if a bound needs it. A faulty bound is reported here and counts as i32."""
+    """Return i32, or i64 if a bound needs it; a faulty bound is reported and counts as i32."""
     dtype = i32
     for operand in (bounds.begin, bounds.end):
         found = integer(operand)
@@ -128,7 +130,7 @@ def _index_type(t: Tracer, bounds: Bounds) -> Scalar:
 
 
 def _bound(t: Tracer, operand: Operand, dtype: Scalar) -> Value:
-    """A bound of the index's type; a stand-in for a faulty one."""
+    """Return a bound in the type of the index, or 0 for a faulty bound."""
     usable = isinstance(operand, Value) and operand.type.is_int or integer(operand) is not None
     return t.value(operand if usable else Static(0), dtype)
 
@@ -147,12 +149,13 @@ def _while(t: Tracer, node: ast.While) -> bool:
         loop = t.active.loops[-1]
         t.run(node.body)
     t.builder.emit(n.While(tuple(condition), test, tuple(body), loc=t.builder.loc))
+    # The end of `while True` without `break` is never passed.
     constant = condition[-1] if condition else None
     return isinstance(constant, n.Const) and bool(constant.value) and len(condition) == 1 and not loop.broken
 
 
 def _do_while(t: Tracer, test: ast.expr) -> ast.expr | None:
-    """What `graph.do_while(flag)` tests; None for any other test."""
+    """Return the flag of `graph.do_while(flag)`, or None for any other test."""
     for name in ("do_while", "graph_do_while"):
         call = static_call(t, test, name, "graph_do_while")
         if call is not None:
@@ -163,7 +166,7 @@ def _do_while(t: Tracer, test: ast.expr) -> ast.expr | None:
 
 
 def _repeat(t: Tracer, node: ast.While, flag: ast.expr) -> None:
-    """The body once, and again while the 0-d field or number is not 0."""
+    """Emit the body once, and again as long as the 0-d field or number is not 0."""
     first = t.builder.local(t.namer.unique("first"), u1, t.builder.const(True, u1))
     with t.block() as condition:
         found = t.clean(flag)
@@ -181,7 +184,7 @@ def _repeat(t: Tracer, node: ast.While, flag: ast.expr) -> None:
 
 
 def _parallel(t: Tracer, node: ast.For, domain: Domain) -> None:
-    """A task: statements before it become a serial task."""
+    """Add a parallel task; statements before it become a serial task."""
     if domain.stride is not None:
         _parallel_stride(t, node, domain, domain.stride)
         return
@@ -193,6 +196,7 @@ def _parallel(t: Tracer, node: ast.For, domain: Domain) -> None:
         types = [_index_type(t, b) for b in bounds]
         begin = tuple(_bound(t, b.begin, dtype) for b, dtype in zip(bounds, types))
         end = tuple(_bound(t, b.end, dtype) for b, dtype in zip(bounds, types))
+    # Bounds with effects move into the serial task before the loop.
     if any(isinstance(s, _NOT_IN_BOUNDS) for s in walk(tuple(block))):
         t.splice(block)
         block = []
@@ -218,17 +222,17 @@ def _task_body(t: Tracer) -> Iterator[list[Stmt]]:
 
 
 def flush(t: Tracer) -> None:
-    """What was emitted outside all loops becomes a serial task."""
+    """Turn the statements that were emitted outside all loops into a serial task."""
     body = t.builder.take()
     if body:
         t.tasks.append(Task(body, loc=body[0].loc))
 
 
 def _parallel_steps(t: Tracer, node: ast.For, domain: Domain) -> None:
-    """Task over k in 0 .. ceil((end - begin)/step).
+    """Add a task over k in 0 .. ceil((end - begin)/step).
 
-    begin + k·step wraps in the index's type, so it is exact wherever the index itself fits. k is i64 where a step of
-    -1 could count more iterations than i32 holds.
+    begin + k·step wraps in the index's type, so it is exact wherever the index itself fits. k is i64 where a step of -1
+    could count more iterations than i32 holds.
     """
     (bounds,) = domain.bounds(t)
     dtype = _index_type(t, bounds)
@@ -261,9 +265,10 @@ def _parallel_stride(t: Tracer, node: ast.For, domain: Domain, stride: Value) ->
 
 
 def _strided(t: Tracer, domain: Domain, stride: Value) -> tuple[Value, Callable[[Value], Value]]:
-    """Number of iterations, i64, and the index of iteration k, for a step of either sign; a zero step gives none.
+    """Return the trip count as i64, and a function to the index of trip k, for a step of either sign.
 
-    A range downward has as many as the one upward between the negated bounds.
+    A step of zero gives no trips. A range downward has as many trips as the range upward between the negated bounds. In
+    a parallel loop, the trips are iterations.
     """
     (bounds,) = domain.bounds(t)
     op, const = t.builder.op, t.builder.const
@@ -272,6 +277,7 @@ def _strided(t: Tracer, domain: Domain, stride: Value) -> tuple[Value, Callable[
     step, zero = t.builder.cast(stride, i64), const(0, i64)
     distance = op("sub", t.builder.cast(end, i64), t.builder.cast(begin, i64))
     distance = op("select", op("cmp_lt", step, zero), op("neg", distance), distance)
+    # The divisor is at least 1, so that a step of zero does not trap.
     size = op("max", op("abs", step), const(1, i64))
     trips = op("floordiv", op("add", distance, op("sub", size, const(1, i64))), size)
     trips = op("select", op("cmp_eq", step, zero), zero, op("max", trips, zero))
@@ -284,7 +290,7 @@ def _as(t: Tracer, bound: int | Value, dtype: Scalar) -> Value:
 
 
 def _trip_count(t: Tracer, begin: Value, end: Value, step: int) -> Value:
-    """max(0, ceil(distance/|step|)), all i64."""
+    """Return max(0, ceil(distance/|step|)) of i64 bounds as i64."""
     op, size = t.builder.op, t.builder.const(abs(step), i64)
     distance = op("sub", end, begin) if step > 0 else op("sub", begin, end)
     rounded = op("add", distance, t.builder.const(abs(step) - 1, i64))
@@ -303,11 +309,12 @@ def _static_items(t: Tracer, call: ast.Call) -> list[Any]:
 
 
 def _unrolled(t: Tracer, node: ast.For, items: list[Any]) -> bool:
-    """The body once per value; scopes only if the body leaves an iteration early."""
+    """Emit the body once per value, in scopes only if the body leaves an iteration early."""
     if _exits(node.body):
         _unrolled_in_scopes(t, node, items)
         return False
     for item in items:
+        # The number of values is a good measure of the size of the kernel.
         check_size(t.builder.next_id)
         with t.scopes.inner(dynamic=False):
             _bind_item(t, node, item)
@@ -348,7 +355,7 @@ def _taken(target: ast.Name) -> Problem:
 
 
 def _exits(body: list[ast.stmt]) -> bool:
-    """Whether `break` or `continue` of this loop occurs in the body."""
+    """Return True if `break` or `continue` of this loop occurs in the body."""
     for stmt in body:
         if isinstance(stmt, (ast.Break, ast.Continue)):
             return True

@@ -1,7 +1,8 @@
-"""Mathematical functions in kernels: rows of LOWERINGS that compute and touch no memory.
+"""This module lowers mathematical functions: rows of LOWERINGS that compute and touch no memory.
 
-Invariant: each is written for scalars, and `elementwise` alone makes it one of vectors and matrices. A call on numbers
-of the program text is folded by the function's own Python meaning; integers among reals take the default real type.
+Invariant: each function is written for scalars, and only `elementwise` makes it a function of vectors and matrices. A
+call on numbers of the program text is folded by the function's own Python meaning. Integers among reals take the
+default real type.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .operands import Operand, Pack, Static, number
 
 
 def _fold(name: str, *operands: Operand) -> Static | None:
-    """The call on numbers of the program text, or None."""
+    """Return the result of a call on numbers of the program text, or None if an operand is no number."""
     numbers = [number(o) for o in operands]
     function = FUNCTIONS[name]
     if None in numbers or function is None:
@@ -40,7 +41,14 @@ def _fold(name: str, *operands: Operand) -> Static | None:
 
 
 def elementwise(name: str, *params: str) -> Callable[[Callable[..., Operand]], Lowering]:
-    """Decorator of a function of the tracer and scalars: evaluates the arguments, and broadcasts."""
+    """Return a decorator that makes a lowering of a function of the tracer and scalars.
+
+    The lowering evaluates the arguments and applies the function entry by entry.
+
+    Args:
+        name: name of the function in messages.
+        params: names of its parameters, as in `arguments`.
+    """
 
     def make(function: Callable[..., Operand]) -> Lowering:
         def lower(t: Tracer, node: ast.Call) -> Operand:
@@ -52,7 +60,7 @@ def elementwise(name: str, *params: str) -> Callable[[Callable[..., Operand]], L
 
 
 def _row(name: str, *params: str) -> Callable[[Callable[..., Operand]], Callable[..., Operand]]:
-    """Decorator: the row of LOWERINGS of a function of scalars."""
+    """Return a decorator that enters a function of scalars as the row `name` of LOWERINGS."""
 
     def register(function: Callable[..., Operand]) -> Callable[..., Operand]:
         LOWERINGS[name] = elementwise(name, *params)(function)
@@ -73,7 +81,7 @@ def _unary(name: str, real: bool) -> Lowering:
 
 
 def _rounding(name: str) -> Lowering:
-    """Integers are whole already; a second argument is the type of the result."""
+    """Return the lowering of a rounding function, which keeps integers; a second argument is the result type."""
 
     @elementwise(name, "x", "dtype=")
     def lower(t: Tracer, x: Operand, target: Operand) -> Operand:
@@ -143,20 +151,24 @@ def _common(t: Tracer, name: str, a: Operand, b: Operand) -> tuple[Value, Value]
 
 
 def _truncated(t: Tracer, a: Value, b: Value) -> Value:
-    """a/b, for integers rounded toward zero: floor, plus one if a remainder and signs differ."""
+    """Return a/b, for integers rounded toward zero: the floor, plus one if the division is inexact and signs differ."""
     op = t.builder.op
     if a.type.is_real:
         return op("div", a, b)
     zero = t.builder.const(0, a.type)
     quotient = op("floordiv", a, b)
     inexact = op("cmp_ne", op("mul", quotient, b), a)
+    # The floor is below the truncated quotient only if the exact quotient is negative and not whole.
     differ = op("logic_not", op("cmp_eq", op("cmp_lt", a, zero), op("cmp_lt", b, zero)))
     return op("add", quotient, t.builder.cast(op("logical_and", inexact, differ), a.type))
 
 
 @_row("raw_mod", "a", "b")
 def _raw_mod(t: Tracer, a: Operand, b: Operand) -> Operand:
-    """The remainder with the sign of the dividend: r - b if r = a mod b is not 0 and has another sign."""
+    """Return the remainder with the sign of the dividend.
+
+    That is r - b if r = a mod b is not 0 and the signs of a and b differ, else r.
+    """
     folded = _fold("raw_mod", a, b)
     if folded is not None:
         return folded
@@ -255,7 +267,7 @@ LOWERINGS.update({name: _extremum(name) for name in ("min", "max")})
 
 
 def _whole(name: str) -> Lowering:
-    """`math.floor`, `math.ceil`, `math.trunc` give integers."""
+    """Return the lowering of `math.floor`, `math.ceil` or `math.trunc`, which give integers."""
 
     @elementwise(name, "x")
     def lower(t: Tracer, x: Operand) -> Operand:
@@ -272,7 +284,7 @@ PYTHON.update({math.floor: _whole("floor"), math.ceil: _whole("ceil"), math.trun
 
 
 def _reduction(name: str) -> Lowering:
-    """`sum`, `all`, `any` of a vector or of a sequence of numbers."""
+    """Return the lowering of `sum`, `all` or `any` of a vector or of a sequence of numbers."""
 
     def lower(t: Tracer, node: ast.Call) -> Operand:
         (x,) = arguments(t, node, name, "x")

@@ -1,7 +1,7 @@
-"""Methods and properties of vectors and matrices, written as scalar operations.
+"""This module contains the methods and properties of vectors and matrices, written as scalar operations.
 
-METHODS has those that give a value: a function of the receiver and the arguments. Determinants and inverses are the
-closed forms up to 4×4.
+METHODS holds the methods that give a value: functions of the receiver and the arguments. Determinants and inverses use
+the closed forms, up to 4×4.
 """
 
 from __future__ import annotations
@@ -29,7 +29,12 @@ ADD, SUB, MUL, DIV = (infer.BINARY[op] for op in (ast.Add, ast.Sub, ast.Mult, as
 
 @dataclass(frozen=True)
 class Method:
-    """params: names of the arguments, one that ends in `=` is optional; function(t, receiver, *arguments)."""
+    """A `Method` is a method of vectors and matrices.
+
+    Attributes:
+        params: names of the arguments; a name that ends in `=` is optional.
+        function: function(t, receiver, *arguments).
+    """
 
     params: tuple[str, ...]
     function: Callable[..., Operand]
@@ -50,7 +55,17 @@ def _method(name: str, *params: str) -> Callable[[Callable[..., Operand]], Calla
 
 
 def attribute(t: Tracer, base: Place | Operand, shape: tuple[int, ...], name: str) -> Operand:
-    """A method bound to its receiver, or a property. Raises KernelSyntaxError if there is none of this name."""
+    """Return a method bound to its receiver, or a property.
+
+    Args:
+        t: the tracer.
+        base: the vector or matrix.
+        shape: its shape.
+        name: name of the attribute.
+
+    Raises:
+        Problem: there is no attribute of this name.
+    """
     if name in METHODS:
         value = load(t, base) if isinstance(base, PLACES) else base
         assert isinstance(value, MatrixValue)
@@ -69,7 +84,7 @@ def attribute(t: Tracer, base: Place | Operand, shape: tuple[int, ...], name: st
 
 
 def unbound(name: str) -> Static:
-    """`sg.Matrix.dot`: a method that takes its receiver as the first argument."""
+    """Return a method such as `sg.Matrix.dot`, which takes its receiver as the first argument."""
 
     def call(t: Tracer, node: ast.Call) -> Operand:
         receiver, *rest = arguments(t, node, name, "self", *METHODS[name].params)
@@ -94,7 +109,7 @@ def _fill(base: Place | Operand, t: Tracer, node: ast.Call) -> Operand:
 
 
 def cast_method(value: Operand) -> Static:
-    """`x.cast(dtype)` of a scalar."""
+    """Return the method `x.cast(dtype)` of a scalar."""
 
     def call(t: Tracer, node: ast.Call) -> Operand:
         (dtype,) = arguments(t, node, "cast", "dtype")
@@ -104,7 +119,7 @@ def cast_method(value: Operand) -> Static:
 
 
 def scalar_type(t: Tracer, operand: Operand) -> Any:
-    """The scalar type that an operand names. Raises KernelTypeError if it names none."""
+    """Return the scalar type that an operand names, or raise a problem if it names none."""
     found = infer.as_dtype(operand.value, t.options) if isinstance(operand, Static) else None
     if found is None:
         raise mistyped(f"a scalar type is expected here, not {describe(operand)}", "give a type, as `sg.f32`")
@@ -112,7 +127,7 @@ def scalar_type(t: Tracer, operand: Operand) -> Any:
 
 
 def expect(t: Tracer, name: str, operand: Operand, rank: int = 0) -> MatrixValue:
-    """The operand as a matrix; of this rank if one is given. Raises KernelTypeError."""
+    """Return the operand as a matrix, of rank `rank` unless that is 0, or raise a problem if it is none."""
     found = as_matrix(t, operand)
     if found is None or rank and len(found.shape) != rank:
         want = {0: "a vector or matrix", 1: "a vector", 2: "a matrix"}[rank]
@@ -121,7 +136,7 @@ def expect(t: Tracer, name: str, operand: Operand, rank: int = 0) -> MatrixValue
 
 
 def _vectors(t: Tracer, name: str, a: Operand, b: Operand, size: int = 0) -> tuple[MatrixValue, MatrixValue]:
-    """Two vectors of the same length, or of `size`."""
+    """Return two vectors of the same length, which is `size` unless that is 0."""
     x, y = expect(t, name, a, 1), expect(t, name, b, 1)
     if x.shape != y.shape:
         raise shape_mismatch(name, [x.shape, y.shape])
@@ -161,6 +176,7 @@ def _pick(t: Tracer, name: str, x: Operand, y: Operand) -> Operand:
     if a is not None and b is not None:
         return Static(min(a, b) if name == "min" else max(a, b))
     dtype = infer.common_type(t.type_of(x), t.type_of(y))
+    # The smaller of two booleans is their conjunction, the larger one their disjunction.
     if dtype.is_bool:
         return t.builder.op("logical_and" if name == "min" else "logical_or", t.value(x, dtype), t.value(y, dtype))
     return t.builder.op(name, t.value(x, dtype), t.value(y, dtype))
@@ -193,7 +209,7 @@ def _dot(t: Tracer, a: MatrixValue, other: Operand) -> Operand:
 
 @_method("cross", "other")
 def _cross(t: Tracer, a: MatrixValue, other: Operand) -> Operand:
-    """a × b; of plane vectors the third component alone."""
+    """Return a × b, for vectors of two entries only the third component."""
     if a.shape == (2,):
         x, y = _vectors(t, "cross", a, other, 2)
         return _minor(t, x.items, y.items, 0, 1)
@@ -202,7 +218,7 @@ def _cross(t: Tracer, a: MatrixValue, other: Operand) -> Operand:
 
 
 def _minor(t: Tracer, x: tuple[Operand, ...], y: tuple[Operand, ...], i: int, j: int) -> Operand:
-    """x[i]·y[j] - x[j]·y[i]."""
+    """Return x[i]·y[j] - x[j]·y[i]."""
     return apply_binary(t, SUB, apply_binary(t, MUL, x[i], y[j]), apply_binary(t, MUL, x[j], y[i]))
 
 
@@ -229,7 +245,7 @@ def _norm_inv(t: Tracer, a: MatrixValue, eps: Operand) -> Operand:
 
 @_method("normalized", "eps=")
 def _normalized(t: Tracer, a: MatrixValue, eps: Operand) -> Operand:
-    """a/(|a| + eps)."""
+    """Return a/(|a| + eps)."""
     return apply_binary(t, DIV, a, _shifted(t, _root(t, _norm_sqr(t, a)), eps))
 
 
@@ -241,10 +257,14 @@ def _shifted(t: Tracer, value: Operand, eps: Operand) -> Operand:
 
 
 def _root(t: Tracer, square: Operand) -> Operand:
-    """sqrt of a sum of squares, with slope 0 at 0: there the root is taken of 1, and selected away."""
+    """Return the square root of a sum of squares, with slope 0 at 0.
+
+    At 0, the root is taken of 1 instead, and the result 0 is selected, so that no infinite derivative occurs.
+    """
     dtype = t.type_of(square)
     x = t.value(square, dtype if dtype.is_real else t.options.default_fp)
     zero, one = t.builder.const(0.0, x.type), t.builder.const(1.0, x.type)
+    # The derivative of sqrt at 0 is infinite, and infinity times the adjoint 0 would be NaN.
     flat = t.builder.op("cmp_eq", x, zero)
     return t.builder.op("select", flat, zero, t.builder.op("sqrt", t.builder.op("select", flat, one, x)))
 
@@ -254,7 +274,7 @@ def _root(t: Tracer, square: Operand) -> Operand:
 
 @_method("transpose")
 def _transpose(t: Tracer, a: MatrixValue) -> Operand:
-    """The transpose; of a vector, a matrix of one row."""
+    """Return the transpose; that of a vector is a matrix of one row."""
     if len(a.shape) == 1:
         return MatrixValue((1, a.shape[0]), a.items)
     n, m = a.shape
@@ -274,7 +294,7 @@ def _determinant(t: Tracer, a: MatrixValue) -> Operand:
 
 
 def _det(t: Tracer, a: list[list[Operand]], size: int) -> Operand:
-    """Expansion along the first column: Σ (-1)^i a[i][0]·det(minor i, 0)."""
+    """Return the determinant by expansion along the first column: Σ (-1)^i a[i][0]·det(minor i, 0)."""
     if size == 1:
         return a[0][0]
     if size == 2:
@@ -282,6 +302,7 @@ def _det(t: Tracer, a: list[list[Operand]], size: int) -> Operand:
     terms = [apply_binary(t, MUL, a[i][0], _det(t, _without(a, i, 0), size - 1)) for i in range(size)]
     made = terms[0]
     for i, term in enumerate(terms[1:], 1):
+        # The signs of the expansion alternate.
         made = apply_binary(t, SUB if i % 2 else ADD, made, term)
     return made
 
@@ -292,7 +313,7 @@ def _without(a: list[list[Operand]], row: int, column: int) -> list[list[Operand
 
 @_method("inverse")
 def _inverse(t: Tracer, a: MatrixValue) -> Operand:
-    """The adjugate over the determinant: inverse[i][j] = (-1)^(i+j) det(minor j, i)/det."""
+    """Return the adjugate over the determinant: inverse[i][j] = (-1)^(i+j) det(minor j, i)/det."""
     size = _square("inverse", a)
     lines = [list(row.items) for row in rows(a) if isinstance(row, MatrixValue)]
     scale = apply_binary(t, DIV, Static(1.0), _det(t, lines, size))

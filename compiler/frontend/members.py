@@ -1,7 +1,7 @@
-"""Objects whose parts come anew with each launch: what stands for them while a kernel is traced.
+"""This module defines stand-ins, used while a kernel is traced, for objects whose parts each launch supplies anew.
 
-Invariant: code that runs at compile time sees of such an object what is the same for all launches of one
-specialisation; asking for more is an error, never a value of the first launch.
+Invariant: code that runs at compile time sees only those parts of the object that are the same for all launches of one
+specialization. A request for more is an error, and never gives a value of the first launch.
 """
 
 from __future__ import annotations
@@ -18,16 +18,25 @@ from .scope import Argument, Compound
 
 @dataclass(eq=False)
 class LaunchValue:
-    """A number, vector, matrix or struct that each launch gives anew. place: its arguments, set when it is traced."""
+    """A `LaunchValue` is a number, vector, matrix or struct that each launch supplies anew.
+
+    Attributes:
+        kind: type of the value.
+        place: arguments of the kernel that carry the value; set when the kernel is traced.
+    """
 
     kind: ElementType
     place: Argument | Compound | None = None
 
 
 class Members:
-    """A Python object by its members; each is known at compile time, a `LaunchValue`, or an array of the launch.
+    """This class stands for a Python object by its members.
 
-    kind: the object's class, for its methods, properties and constants.
+    Each member is known at compile time, a `LaunchValue`, or an array of the launch.
+
+    Attributes:
+        kind: class of the object, which supplies methods, properties and constants.
+        values: members by name.
     """
 
     __slots__ = ("kind", "values")
@@ -37,7 +46,11 @@ class Members:
         object.__setattr__(self, "values", dict(values))
 
     def __getattr__(self, name: str) -> Any:
-        """What compile-time code sees. Raises AttributeError for what is known at launch only."""
+        """Return what compile-time code sees of a member.
+
+        Raises:
+            AttributeError: only the launch knows the member.
+        """
         found = self.find(name)
         if isinstance(found, LaunchValue):
             raise AttributeError(f"`{name}` is known at launch only")
@@ -47,14 +60,18 @@ class Members:
         raise AttributeError("the object belongs to the host: a kernel stores to its arrays alone")
 
     def find(self, name: str) -> Any:
-        """The member, or what the class gives for it, bound to this object. Raises AttributeError."""
+        """Return the member, or what the class gives for the name, bound to this object.
+
+        Raises:
+            AttributeError: there is no such member.
+        """
         if name in self.values:
             return self.values[name]
         found = inspect.getattr_static(self.kind, name)
         return found.__get__(self, self.kind) if hasattr(type(found), "__get__") else found
 
     def launch_values(self, prefix: str) -> Iterator[tuple[str, LaunchValue]]:
-        """Every value of a launch in this object and the objects inside, with the name it goes by."""
+        """Yield every value of a launch in this object and in nested objects, with the name of its arguments."""
         for name, value in self.values.items():
             yield from launch_values(value, f"{prefix}.{name}")
 
@@ -63,7 +80,7 @@ class Members:
 
 
 def launch_values(value: Any, prefix: str) -> Iterator[tuple[str, LaunchValue]]:
-    """The values of a launch in a stand-in, in order."""
+    """Yield the values of a launch in a stand-in in order, with the names of their arguments."""
     if isinstance(value, LaunchValue):
         yield prefix, value
     elif isinstance(value, Members):

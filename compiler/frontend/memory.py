@@ -1,8 +1,9 @@
-"""Places: memory that a kernel reads and writes, from a scalar local to a struct in a field.
+"""This module defines places: memory that a kernel reads and writes, from a scalar local to a struct in a field.
 
-A place is a tree like the value it holds. Its leaves are scalar locals and elements of arrays; loads and stores go leaf
-by leaf. An entry known at launch only is a `Chosen`: reading selects among all candidates, writing gives each one its
-old or the new value, so that both are differentiable with no rule of their own. In arrays it is a plain index instead.
+A place is a tree like the value that it holds. Its leaves are scalar locals and elements of arrays; loads and stores go
+leaf by leaf. An entry that only the launch knows is a `Chosen`: a read selects among all candidates, and a write gives
+each candidate its old or the new value, so that both are differentiable without a rule of their own. In arrays such an
+entry is a plain index instead.
 """
 
 from __future__ import annotations
@@ -27,7 +28,14 @@ from .selections import Position, Selection, candidates_of, choose
 
 @dataclass(frozen=True)
 class Element:
-    """A scalar element of an array, its indices evaluated."""
+    """An `Element` is a scalar element of an array.
+
+    Attributes:
+        array: name of the array in the IR.
+        dtype: type of the element.
+        indices: evaluated indices.
+        text: text of the expression in the program.
+    """
 
     array: str
     dtype: Scalar
@@ -37,7 +45,7 @@ class Element:
 
 @dataclass(frozen=True)
 class MatrixElement:
-    """A vector or matrix in a field."""
+    """A `MatrixElement` is a vector or matrix in a field."""
 
     field: MatrixFieldLike
     hint: str
@@ -47,7 +55,7 @@ class MatrixElement:
 
 @dataclass(frozen=True)
 class StructElement:
-    """A struct in a field."""
+    """A `StructElement` is a struct in a field."""
 
     field: StructFieldLike
     hint: str
@@ -57,7 +65,7 @@ class StructElement:
 
 @dataclass(frozen=True)
 class Chosen:
-    """One of several scalar places, by an index known at launch only."""
+    """A `Chosen` is one of several scalar places, picked by an index that only the launch knows."""
 
     candidates: tuple[Any, ...]
     index: Value
@@ -68,7 +76,15 @@ PLACES = (Variable, Argument, Item, Compound, Element, MatrixElement, StructElem
 
 
 def element_of(t: Tracer, field: AnyField, hint: str, indices: tuple[Value, ...], text: str) -> Place:
-    """The place of an element of a field."""
+    """Return the place of an element of a field.
+
+    Args:
+        t: the tracer.
+        field: the field.
+        hint: name of the field in the program.
+        indices: evaluated indices.
+        text: text of the expression in the program.
+    """
     if is_field(field):
         return Element(t.captures.array(field, hint), field.dtype, indices, text)
     if is_matrix_field(field):
@@ -79,11 +95,11 @@ def element_of(t: Tracer, field: AnyField, hint: str, indices: tuple[Value, ...]
 # ---- from expressions ---------------------------------------------------------------------------------------------
 
 REFERENCES: dict[type[ast.expr], Callable[[Tracer, Any], Place | Operand]] = {}
-"""Expressions that name a part of something: `references` has a row for each."""
+"""Expressions of these classes name a part of something; `references` adds a row for each."""
 
 
 def refer(t: Tracer, node: ast.expr) -> Place | Operand:
-    """What an expression names: a place where it is memory, else its value."""
+    """Return what an expression names: a place if the expression is memory, else its value."""
     if isinstance(node, ast.Name):
         binding = t.scopes.find(node.id)
         if isinstance(binding, Reference):
@@ -106,7 +122,7 @@ def refer(t: Tracer, node: ast.expr) -> Place | Operand:
 
 
 def kind_at(place: Place) -> LocalType:
-    """The type of what a place holds."""
+    """Return the type of what a place holds."""
     if isinstance(place, Compound):
         return place.kind
     if isinstance(place, MatrixElement):
@@ -119,7 +135,7 @@ def kind_at(place: Place) -> LocalType:
 
 
 def text_at(place: Place) -> str:
-    """What the program calls a place."""
+    """Return the name of a place in the program."""
     if isinstance(place, (Element, MatrixElement, StructElement)):
         return place.text
     if isinstance(place, (Variable, Argument, Item)):
@@ -130,14 +146,14 @@ def text_at(place: Place) -> str:
 
 
 def in_array(place: Place) -> bool:
-    """Whether a place lies in a field, so that updating it is atomic."""
+    """Return True if a place lies in a field, so that an update of the place is atomic."""
     if isinstance(place, Compound):
         return any(in_array(part) for part in place.parts)
     return isinstance(place, (Element, MatrixElement, StructElement))
 
 
 def is_argument(place: Place) -> bool:
-    """Whether a place is an argument of the kernel, or made of some, and cannot be assigned."""
+    """Return True if a place is an argument of the kernel, or has an argument as a part, and cannot be assigned."""
     if isinstance(place, Compound):
         return any(is_argument(part) for part in place.parts)
     return isinstance(place, Argument)
@@ -147,7 +163,7 @@ def is_argument(place: Place) -> bool:
 
 
 def entries(t: Tracer, place: Place) -> tuple[Place, ...]:
-    """The scalar places of a vector or matrix, row by row."""
+    """Return the scalar places of a vector or matrix, row by row."""
     if isinstance(place, MatrixElement):
         shape = place.field.element.shape
         points = (
@@ -161,14 +177,14 @@ def entries(t: Tracer, place: Place) -> tuple[Place, ...]:
 
 
 def members(t: Tracer, place: Place) -> dict[str, Place]:
-    """The places of a struct's members."""
+    """Return the places of a struct's members by name."""
     kind = kind_at(place)
     assert isinstance(kind, StructType)
     return {name: member(t, place, name) for name in kind.names}
 
 
 def member(t: Tracer, place: Place, name: str) -> Place:
-    """The place of one member of a struct."""
+    """Return the place of one member of a struct."""
     if isinstance(place, StructElement):
         inner = place.field.members[name]
         return element_of(t, inner, f"{place.hint}.{name}", place.indices, f"{place.text}.{name}")
@@ -177,13 +193,13 @@ def member(t: Tracer, place: Place, name: str) -> Place:
 
 
 def packed(place: Place) -> tuple[Place, ...]:
-    """The places of a sequence."""
+    """Return the places of the items of a sequence."""
     assert isinstance(place, Compound)
     return place.parts
 
 
 def part(t: Tracer, place: Place, selection: Selection) -> Place:
-    """The selected entries of a vector or matrix: one place, or a vector or matrix again."""
+    """Return the selected entries of a vector or matrix: one place, or again a vector or matrix."""
     kind = kind_at(place)
     assert isinstance(kind, MatrixType)
     found = tuple(_entry(t, place, kind, point) for point in selection.points)
@@ -198,6 +214,7 @@ def _entry(t: Tracer, place: Place, kind: MatrixType, point: tuple[Position, ...
     places: tuple[Place, ...] = tuple(place.parts[c] for c in candidates)
     if index is None:
         return places[0]
+    # Entries of a local array, or elements of one array, stay one access with a computed index.
     items = [p for p in places if isinstance(p, Item)]
     chosen = choose_item(items, index) if len(items) == len(places) else None
     if chosen is not None:
@@ -207,7 +224,7 @@ def _entry(t: Tracer, place: Place, kind: MatrixType, point: tuple[Position, ...
 
 
 def _chosen_element(t: Tracer, places: tuple[Element, ...], index: Value) -> Element:
-    """One of several elements of an array as one element, so that updating it stays atomic: its indices are chosen."""
+    """Return one of several elements of an array as one element with chosen indices; its update stays atomic."""
     first = places[0]
     columns = list(zip(*(place.indices for place in places)))
     indices = tuple(c[0] if len(set(c)) == 1 else choose(t, c, index) for c in columns)
@@ -215,7 +232,7 @@ def _chosen_element(t: Tracer, places: tuple[Element, ...], index: Value) -> Ele
 
 
 def _array_element(t: Tracer, place: MatrixElement, point: tuple[Position, ...]) -> Element:
-    """The scalar element of the storage: the entry's indices stand first or last, as the layout has it."""
+    """Return the scalar element of the storage; the layout decides if the entry's indices stand first or last."""
     array = t.captures.array(place.field.storage, place.hint)
     inner = tuple(p if isinstance(p, Value) else t.builder.const(p, i32) for p in point)
     indices = inner + place.indices if place.field.element_first else place.indices + inner
@@ -227,7 +244,7 @@ def _array_element(t: Tracer, place: MatrixElement, point: tuple[Position, ...])
 
 
 def load(t: Tracer, place: Place) -> Operand:
-    """The content of a place."""
+    """Return the content of a place."""
     if isinstance(place, Variable):
         return t.builder.get(place.name, place.dtype)
     if isinstance(place, Argument):
@@ -236,6 +253,7 @@ def load(t: Tracer, place: Place) -> Operand:
         return read_item(t, place)
     if isinstance(place, Element):
         found = t.builder.load(place.array, place.indices, place.dtype)
+        # A `bit_cast` to its own type ends the derivative of a load under `stop_grad`.
         stopped = place.dtype.is_real and any(place.array in a.stopped for a in t.activations)
         return t.builder.bit_cast(found, found.type) if stopped else found
     if isinstance(place, Chosen):
@@ -250,12 +268,16 @@ def load(t: Tracer, place: Place) -> Operand:
 
 
 def store(t: Tracer, place: Place, operand: Operand) -> None:
-    """Overwrite a place, converting to its type. Raises KernelTypeError if the shapes differ."""
+    """Overwrite a place with an operand, converted to the type of the place.
+
+    Raises:
+        Problem: the shapes differ.
+    """
     _store(t, place, conform(t, operand, kind_at(place), f"`{text_at(place)}`"))
 
 
 def _store(t: Tracer, place: Place, operand: Operand) -> None:
-    """Overwrite a place with what conforms to it."""
+    """Overwrite a place with an operand that conforms to the place."""
     if isinstance(operand, MatrixValue):
         for entry, item in zip(entries(t, place), operand.items):
             _store(t, entry, item)
@@ -278,6 +300,7 @@ def _store_scalar(t: Tracer, place: Place, value: Value) -> None:
         t.builder.store(place.array, place.indices, value)
     elif isinstance(place, Chosen):
         for k, candidate in enumerate(place.candidates):
+            # Every candidate is stored: the chosen one gets the value, each other one its old content.
             here = t.builder.op("cmp_eq", place.index, t.builder.const(k, place.index.type))
             _store_scalar(t, candidate, t.builder.op("select", here, value, t.value(load(t, candidate))))
     else:
@@ -290,7 +313,7 @@ def _store_scalar(t: Tracer, place: Place, value: Value) -> None:
 
 
 def declare(t: Tracer, name: str, operand: Operand) -> Variable | Compound:
-    """A new local that holds the operand, of its type: `v`, or `v.0`, `v.1`, ... for a vector."""
+    """Declare a local that holds the operand and has its type: `v`, or `v.0`, `v.1`, ... for a vector."""
     kind = kind_of(t, operand)
     if isinstance(operand, MatrixValue) and isinstance(kind, MatrixType) and wants_array(t, name, kind):
         return Compound(kind, declare_array(t, t.namer.unique(name), kind, [t.value(i) for i in operand.items]))

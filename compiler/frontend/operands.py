@@ -1,7 +1,7 @@
-"""What an expression evaluates to while it is traced.
+"""This module defines operands: the results of expressions while a kernel is traced.
 
-An operand is a value of the IR, an object known at compile time, a tree of operands (tuple, matrix, struct), or
-poison. A number known at compile time stays one until a statement needs it: it takes a type from where it is used, and
+An operand is a value of the IR, an object known at compile time, a tree of operands (tuple, matrix, struct), or poison.
+A number known at compile time stays a number until a statement needs it: it takes its type from where it is used, and
 is folded as in Python.
 """
 
@@ -28,7 +28,7 @@ Number = bool | int | float
 
 
 class Poison:
-    """The result of an expression whose mistake was reported: everything made of it is silent."""
+    """Poison is the result of an expression whose mistake was reported; no use of poison causes another report."""
 
     def __repr__(self) -> str:
         return "POISON"
@@ -39,7 +39,12 @@ POISON = Poison()
 
 @dataclass(frozen=True)
 class Static:
-    """An object known at compile time. `hint` is what the program calls it, for names in the IR."""
+    """A `Static` is an object known at compile time.
+
+    Attributes:
+        value: the object.
+        hint: name of the object in the program, from which names in the IR are made.
+    """
 
     value: Any
     hint: str = ""
@@ -47,14 +52,19 @@ class Static:
 
 @dataclass(frozen=True)
 class Pack:
-    """A tuple of operands; exists at compile time only."""
+    """A `Pack` is a tuple of operands; it exists only at compile time."""
 
     items: tuple[Operand, ...]
 
 
 @dataclass(frozen=True)
 class MatrixValue:
-    """A vector (n,) or a matrix (n, m): its entries row by row, all values of one type or all numbers."""
+    """A `MatrixValue` is a vector or a matrix.
+
+    Attributes:
+        shape: (n,) or (n, m).
+        items: entries row by row, all of them values of one type or all of them numbers.
+    """
 
     shape: tuple[int, ...]
     items: tuple[Operand, ...]
@@ -66,7 +76,7 @@ class MatrixValue:
 
 @dataclass(frozen=True)
 class StructValue:
-    """A struct: an operand for each member, converted to the member's type."""
+    """A `StructValue` is a struct: an operand for each member, converted to the type of the member."""
 
     type: StructType
     members: Mapping[str, Operand]
@@ -74,7 +84,7 @@ class StructValue:
 
 @dataclass(frozen=True)
 class ShapeOf:
-    """`x.shape`: its extents are read at launch."""
+    """A `ShapeOf` is `x.shape` of a field, whose extents are read at launch."""
 
     field: AnyField
     hint: str
@@ -82,7 +92,7 @@ class ShapeOf:
 
 @dataclass(frozen=True)
 class Intrinsic:
-    """A callable of the kernel language that is no function of its own: a method with its receiver, a constructor."""
+    """An `Intrinsic` is a callable that is no `Function`, such as a method with its receiver, or a constructor."""
 
     name: str
     call: Callable[[Tracer, ast.Call], Operand]
@@ -92,31 +102,32 @@ Operand = Value | Static | Pack | MatrixValue | StructValue | Poison
 
 
 def static(value: Any, hint: str = "") -> Static:
-    """A captured object as an operand; NumPy scalars count as Python numbers."""
+    """Return a captured object as an operand; NumPy scalars count as Python numbers."""
+    # Kernels treat a NumPy scalar like the Python number with the same value.
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         value = value.item()
     return Static(value, hint)
 
 
 def number(operand: Operand) -> Number | None:
-    """The Python number an operand is, or None."""
+    """Return the Python number that an operand is, or None."""
     if isinstance(operand, Static) and isinstance(operand.value, (bool, int, float)):
         return operand.value
     return None
 
 
 def integer(operand: Operand) -> int | None:
-    """The Python integer (not boolean) an operand is, or None."""
+    """Return the Python integer (not boolean) that an operand is, or None."""
     found = number(operand)
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 UNKNOWN = object()
-"""What `known` gives for an operand that is known at launch only."""
+"""The function `known` returns this object for an operand that only the launch knows."""
 
 
 def known(operand: Operand) -> Any:
-    """The Python object of an operand, or UNKNOWN."""
+    """Return the Python object of an operand, or UNKNOWN."""
     if isinstance(operand, Static):
         if not isinstance(operand.value, ShapeOf):
             return operand.value
@@ -131,14 +142,14 @@ def known(operand: Operand) -> Any:
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """`a vector of 3`, `a 2×3 matrix`."""
+    """Return a shape in words, such as `a vector of 3` or `a 2×3 matrix`."""
     if len(shape) == 1:
         return f"a vector of {shape[0]}"
     return f"a {shape[0]}×{shape[1]} matrix"
 
 
 def describe(operand: Operand) -> str:
-    """The operand in words, for messages."""
+    """Return the operand in words, for messages."""
     if isinstance(operand, Value):
         return f"a value of type {operand.type}"
     if isinstance(operand, Pack):

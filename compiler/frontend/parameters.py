@@ -1,7 +1,8 @@
-"""Parameters of kernels: what their annotations ask for, and what their names mean in the body.
+"""This module handles parameters of kernels: the meaning of their annotations, and of their names in the body.
 
-Invariant: `parameters_of` and `declare_parameters` agree on the kind of every parameter, so that the runtime can give
-a trace exactly the stand-ins it needs. Mistakes are reported where the kernel is traced, never where it is matched.
+Invariant: `parameters_of` and `declare_parameters` agree on the kind of every parameter, so that the runtime can give a
+trace exactly the stand-ins that it needs. Mistakes are reported when the kernel is traced, never when arguments are
+matched.
 """
 
 from __future__ import annotations
@@ -43,12 +44,16 @@ Kind = Literal["scalar", "aggregate", "array", "either", "view", "object", "faul
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a kernel.
+    """A `Parameter` describes one parameter of a kernel.
 
-    kind: `scalar` and `aggregate` are numbers of each launch; `array` is an array of each launch, `either` that or a
-    field, `view` a part of one; `object` is known when the kernel is traced; `faulty` has no annotation that means
-    anything. wanted: what the annotation means. default: `inspect.Parameter.empty` if there is none. members: the class
-    that an object must have.
+    Attributes:
+        name: name of the parameter.
+        kind: `scalar` and `aggregate` are numbers of each launch; `array` is an array of each launch, `either` such an
+            array or a field, `view` a part of an array; `object` is known when the kernel is traced; `faulty` has no
+            meaningful annotation.
+        wanted: meaning of the annotation.
+        default: default value, or `inspect.Parameter.empty`.
+        members: class that an object must have, or None.
     """
 
     name: str
@@ -60,14 +65,20 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Argument:
-    """A scalar of a launch: its name in the IR and its type, in the order of the Python signature."""
+    """An `Argument` is a scalar of a launch: its name in the IR and its type. Arguments follow the Python signature."""
 
     name: str
     type: Scalar
 
 
 def parameters_of(function: FunctionType, options: FrontendOptions, method: bool) -> tuple[Parameter, ...]:
-    """The parameters of a function in order. method: the first one is the object the kernel is called on."""
+    """Return the parameters of a function in order.
+
+    Args:
+        function: the function.
+        options: types that `int` and `float` stand for.
+        method: True if the first parameter is the object on which the kernel is called.
+    """
     found = []
     for position, param in enumerate(inspect.signature(function, follow_wrapped=False).parameters.values()):
         variadic = param.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -82,7 +93,7 @@ def parameters_of(function: FunctionType, options: FrontendOptions, method: bool
 
 
 def annotated_parameter(name: str, annotation: Any, default: Any, options: FrontendOptions) -> Parameter:
-    """The parameter that an annotation asks for."""
+    """Return the parameter that an annotation asks for."""
     dtype = annotated_dtype(annotation, options)
     if dtype is not None:
         return Parameter(name, "scalar", dtype, default)
@@ -103,7 +114,10 @@ def _aggregate(annotation: Any, options: FrontendOptions) -> MatrixType | Struct
 
 
 def _marked(annotation: Any) -> tuple[Kind, NdarrayType | ViewType | None]:
-    """The kind of an annotation that is no number: objects by class, markers by attribute or, quoted, by name."""
+    """Return the kind of an annotation that is no number.
+
+    Objects are recognized by class, markers by attribute or, if quoted, by name.
+    """
     if isinstance(annotation, NdarrayType):
         return "array", annotation
     view = view_type(annotation)
@@ -146,9 +160,13 @@ def _torch_tensor(annotation: Any) -> bool:
 def declare_parameters(
     t: Tracer, tree: ast.FunctionDef, function: FunctionType, given: Mapping[str, Any]
 ) -> tuple[Argument, ...]:
-    """Bind every parameter; gives the numbers of a launch. Mistakes are reported, not raised.
+    """Bind every parameter and return the numbers of a launch; mistakes are reported, not raised.
 
-    given: what parameters that are no numbers stand for.
+    Args:
+        t: the tracer.
+        tree: definition of the kernel.
+        function: the kernel's function.
+        given: objects that stand for the parameters that are no numbers.
     """
     try:
         refuse_variadic(tree.args, "the kernel")
@@ -180,7 +198,7 @@ def _declare(t: Tracer, param: ast.arg, function: FunctionType, given: Mapping[s
 
 
 def _place(t: Tracer, name: str, kind: ElementType, found: list[Argument]) -> ArgumentBinding | Compound:
-    """The arguments of a value of each launch: a scalar for each of its numbers, in order."""
+    """Return the place of a value of each launch; append a scalar argument for each of its numbers to `found`."""
     if isinstance(kind, Scalar):
         argument = Argument(t.namer.unique(name), kind)
         found.append(argument)

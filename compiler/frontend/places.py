@@ -1,4 +1,4 @@
-"""What can be assigned: locals and elements of fields. Stores, atomics and read-modify-writes on them."""
+"""This module handles assignments to locals and elements of fields: stores, atomics and read-modify-writes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ __all__ = ["Element", "Place", "assign", "is_atomic", "load", "place", "store", 
 
 
 def place(t: Tracer, node: ast.expr) -> Place:
-    """The memory that an expression on the left of an assignment names."""
+    """Return the memory that an expression on the left of an assignment names.
+
+    Raises:
+        Problem: the expression cannot be assigned.
+    """
     if isinstance(node, ast.Name):
         return _named(t, node)
     if not isinstance(node, (ast.Subscript, ast.Attribute)):
@@ -60,7 +64,7 @@ def _named(t: Tracer, node: ast.Name) -> Place:
 
 
 def _no_place(t: Tracer, node: ast.Subscript | ast.Attribute, found: Operand) -> Exception:
-    """The mistake of assigning to a part of what is no memory."""
+    """Return the mistake of assigning to a part of something that is no memory."""
     base = refer(t, node.value)
     what = describe(base) if not isinstance(base, PLACES) else f"`{ast.unparse(node)}`"
     if isinstance(base, (MatrixValue, StructValue)):
@@ -79,13 +83,13 @@ def _refuse_twice(t: Tracer, node: ast.expr, found: Place) -> None:
 
 
 def whole_field(name: str, rank: int, node: ast.AST) -> Exception:
-    """The mistake of assigning a field without an index."""
+    """Return the mistake of assigning a field without an index."""
     index = ", ".join("ijklmnop"[:rank]) if rank else "None"
     return mistyped(f"the field `{name}` cannot be assigned as a whole", f"write `{name}[{index}] = ...`", node)
 
 
 def assign(t: Tracer, node: ast.expr, operand: Operand) -> None:
-    """Assign to a name, an element, or a tuple of them."""
+    """Assign an operand to a name, an element, or a tuple of targets."""
     if isinstance(node, ast.Name):
         _assign_name(t, node, operand)
     elif isinstance(node, (ast.Tuple, ast.List)):
@@ -97,6 +101,7 @@ def assign(t: Tracer, node: ast.expr, operand: Operand) -> None:
 
 
 def _assign_name(t: Tracer, node: ast.Name, operand: Operand) -> None:
+    # An assignment makes the name local, although the program most likely means the field.
     shadowed = t.active.function.__globals__.get(node.id)
     binding = t.scopes.find(node.id)
     if binding is None and is_any_field(shadowed):
@@ -110,7 +115,7 @@ def _assign_name(t: Tracer, node: ast.Name, operand: Operand) -> None:
 
 
 def _bind_view(t: Tracer, node: ast.Name, view: Static) -> None:
-    """A name for a view; it stands for that one alone."""
+    """Bind a name to a view; the name stands for this view only."""
     binding = t.scopes.find(node.id)
     if binding is None:
         t.scopes.declare(node.id, Fixed(named(view, node.id), "view"), node.lineno)
@@ -119,7 +124,7 @@ def _bind_view(t: Tracer, node: ast.Name, view: Static) -> None:
 
 
 def _refuse_objects(node: ast.Name, operand: Operand) -> None:
-    """Raises KernelTypeError for what no local can hold."""
+    """Raise a problem if the operand contains an object that no local can hold."""
     for leaf in leaves(operand):
         if not isinstance(leaf, Static) or number(leaf) is not None:
             continue
@@ -151,16 +156,26 @@ ATOMIC_FORMS = {
     "min": "min",
     "max": "max",
 }
-"""Operations on elements that are atomic, and the atomic of each; `sub` adds the negated value."""
+"""For each operation that is atomic on elements, this table names the atomic; `sub` adds the negated value."""
 
 
 def is_atomic(target: Place, op: str) -> bool:
-    """Whether `target op= value` is made of atomics: on elements, for operations that have one."""
+    """Return True if `target op= value` consists of atomics: `target` lies in a field, and `op` has an atomic."""
     return in_array(target) and op in ATOMIC_FORMS
 
 
 def update(t: Tracer, target: Place, op: str, operand: Operand, row: infer.Binary | None) -> Operand:
-    """`target op= operand`; gives the old value. Elements are updated atomically where ATOMIC_FORMS says so."""
+    """Perform `target op= operand` and return the old value.
+
+    Elements are updated atomically if ATOMIC_FORMS contains the operation.
+
+    Args:
+        t: the tracer.
+        target: the place.
+        op: operation of the IR.
+        operand: the right operand.
+        row: operator of Python, or None for `min` and `max`.
+    """
     kind = kind_at(target)
     if isinstance(kind, (StructType, PackType)):
         raise mistyped(f"`{op}` works on numbers and vectors, not on {kind}", "update its parts one by one")
@@ -180,7 +195,7 @@ def update(t: Tracer, target: Place, op: str, operand: Operand, row: infer.Binar
 def _update_entries(
     t: Tracer, target: Place, kind: MatrixType, one: Any, operand: Operand, row: infer.Binary | None
 ) -> MatrixValue:
-    """Every entry on its own, each atomically; one number serves all."""
+    """Update every entry on its own, each atomically; one number is used for all entries."""
     given = as_matrix(t, operand)
     if given is not None and given.shape != kind.shape:
         raise shape_mismatch(f"{row.symbol}=" if row else "an update", [kind.shape, given.shape])
@@ -201,6 +216,7 @@ def _atomic(t: Tracer, target: Element, op: str, operand: Operand, row: infer.Bi
             f"write `{target.text} = ...` with `int(...)`",
         )
     found = number(operand)
+    # A constant is negated at compile time, because an atomic subtraction is an addition.
     if op == "sub" and found is not None and not isinstance(found, bool):
         op, operand = "add", Static(-found)
     value = t.stored(operand, dtype, f"`{target.text}`")

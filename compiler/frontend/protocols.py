@@ -1,7 +1,7 @@
-"""What a kernel captures from outside: fields and host values, recognised by attributes and never by their class.
+"""This module says how captured fields and host values are recognized: by their attributes, never by their class.
 
-Invariant: the frontend imports no class of the runtime, so that any storage that answers these questions can be
-traced (host memory, device buffers, test doubles).
+Invariant: the frontend imports no class of the runtime, so that any storage with these attributes can be traced (host
+memory, device buffers, test doubles).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class FieldLike(Protocol):
-    """An array with a fixed rank and element type that kernels read and write by index.
+    """A field-like object is an array with a fixed rank and element type that kernels read and write by index.
 
     A 0-d field is indexed `x[None]` or `x[()]`. `grad` is the adjoint array of the same shape, or None.
     """
@@ -33,10 +33,11 @@ class FieldLike(Protocol):
 
 @runtime_checkable
 class MatrixFieldLike(Protocol):
-    """A field of vectors or matrices, stored in one scalar array of rank len(shape) + len(element.shape).
+    """This protocol describes a field of vectors or matrices, which is stored in one scalar array.
 
-    shape: that of the field. element_first: False stores [i, j, a, b], True stores [a, b, i, j]. The gradient's storage
-    is the gradient of the storage.
+    The rank of that array is len(shape) + len(element.shape), where `shape` is the shape of the field. If
+    `element_first` is False, the array is stored as [i, j, a, b], else as [a, b, i, j]. The storage of the gradient is
+    the gradient of the storage.
     """
 
     is_stackgrad_matrix_field: bool
@@ -50,7 +51,7 @@ class MatrixFieldLike(Protocol):
 
 @runtime_checkable
 class StructFieldLike(Protocol):
-    """A field of structs: one field for each member, all of the same shape."""
+    """This protocol describes a field of structs: one field for each member, all of the same shape."""
 
     is_stackgrad_struct_field: bool
     shape: tuple[int, ...]
@@ -63,19 +64,20 @@ AnyField: TypeAlias = "FieldLike | MatrixFieldLike | StructFieldLike"
 
 
 class HostMatrix(Protocol):
-    """A vector or matrix of the host: `is_stackgrad_matrix` is True; `to_numpy()` has its shape.
+    """This protocol describes a vector or matrix of the host; `is_stackgrad_matrix` is True.
 
-    dtype: the type of its entries, or None if they count as numbers of the program text.
+    `dtype` is the type of the entries, or None if they count as numbers of the program text.
     """
 
     is_stackgrad_matrix: bool
     dtype: Scalar | None
 
-    def to_numpy(self) -> Any: ...
+    def to_numpy(self) -> Any:
+        """Return the entries as an array with the shape of the vector or matrix."""
 
 
 class HostStruct(Protocol):
-    """A struct of the host: `is_stackgrad_struct` is True; members are numbers, host vectors or host structs."""
+    """This protocol describes a struct of the host; its members are numbers, host vectors or host structs."""
 
     is_stackgrad_struct: bool
     type: StructType
@@ -83,9 +85,10 @@ class HostStruct(Protocol):
 
 
 class LaunchShape(tuple[int, ...]):
-    """The shape of an array of the launch: its length is known, its extents are read at launch."""
+    """A `LaunchShape` is the shape of an array of the launch: its length is known, its extents are read at launch."""
 
     def __new__(cls, ndim: int) -> LaunchShape:
+        """Return the shape of an array with `ndim` axes."""
         return super().__new__(cls, (-1,) * ndim)
 
     def __getitem__(self, axis: Any) -> Any:
@@ -97,10 +100,17 @@ class LaunchShape(tuple[int, ...]):
 
 @dataclass(frozen=True, eq=False)
 class ArgumentArray:
-    """The stand-in, while a kernel is traced, for an array that each launch gives anew: type and rank, no memory.
+    """This class stands, while a kernel is traced, for an array that each launch supplies anew; it has no memory.
 
-    shape: extents, the same for all launches of the trace, or a `LaunchShape`. slot: which array of the launch this
-    is; is_grad: it is the adjoint of that array. wide: the arrays of these launches are wide, see `is_wide`.
+    Attributes:
+        dtype: type of an element.
+        shape: extents that are the same for all launches of the trace, or a `LaunchShape`.
+        needs_grad: True if the array has a gradient.
+        slot: number of the array in the launch.
+        grad: stand-in of the adjoint array, or None.
+        is_grad: True if this is the stand-in of the adjoint of array `slot`.
+        offset: first index of each axis, () if all are 0.
+        wide: True if the arrays of these launches are wide, see `is_wide`.
     """
 
     dtype: Scalar
@@ -116,7 +126,7 @@ class ArgumentArray:
 
 @dataclass(frozen=True, eq=False)
 class ArgumentMatrixArray:
-    """The stand-in for an array argument with vector or matrix elements, over the stand-in of its storage."""
+    """This class stands for an array argument of vectors or matrices, over the stand-in of its storage."""
 
     element: MatrixType
     storage: ArgumentArray
@@ -126,7 +136,7 @@ class ArgumentMatrixArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents of the array of elements."""
+        """Return the extents of the array of elements."""
         shape, count = self.storage.shape, len(self.element.shape)
         if isinstance(shape, LaunchShape):
             return LaunchShape(len(shape) - count)
@@ -134,17 +144,18 @@ class ArgumentMatrixArray:
 
     @property
     def needs_grad(self) -> bool:
+        """Return True if the array has a gradient."""
         return self.storage.needs_grad
 
     @property
     def offset(self) -> tuple[int, ...]:
-        """The first index of each axis."""
+        """Return the first index of each axis."""
         return self.storage.offset
 
 
 @dataclass(frozen=True, eq=False)
 class ArgumentStructArray:
-    """The stand-in for an argument that is a field of structs."""
+    """This class stands for an argument that is a field of structs."""
 
     type: StructType
     shape: tuple[int, ...]
@@ -156,11 +167,15 @@ class ArgumentStructArray:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Elements `first` to `first + extent` of an array of one axis, wherever the array comes from.
+    """A view is the elements `first` to `first + extent` of an array of one axis.
 
-    first, extent: a Python integer, a value of the IR as an operand, or a number that each launch gives anew. The
-    properties are what code that runs at compile time sees of them. hint: what the program calls the array, if the view
-    has another name.
+    The properties give what code that runs at compile time may see.
+
+    Attributes:
+        base: the array.
+        first: number of the first element: a Python integer, an operand, or a number that each launch supplies.
+        extent: number of elements, as for `first`.
+        hint: name of the array in the program, if the view has a different name.
     """
 
     base: AnyField
@@ -170,22 +185,22 @@ class View:
 
     @property
     def size(self) -> int:
-        """Number of elements. Raises AttributeError if the launch gives it."""
+        """Return the number of elements, or raise AttributeError if only the launch knows it."""
         return _known_now(self.extent)
 
     @property
     def offset(self) -> int:
-        """The number of the first element. Raises AttributeError if the launch gives it."""
+        """Return the number of the first element, or raise AttributeError if only the launch knows it."""
         return _known_now(self.first)
 
     @property
     def shape(self) -> tuple[int]:
-        """The size alone."""
+        """Return the number of elements as a shape."""
         return (self.size,)
 
     @property
     def dtype(self) -> Scalar:
-        """The type of the numbers in it."""
+        """Return the type of the numbers in the view."""
         return self.base.element.dtype if is_matrix_field(self.base) else self.base.dtype  # type: ignore[union-attr]
 
     def __getitem__(self, key: object) -> None:
@@ -199,7 +214,7 @@ def _known_now(number: Any) -> int:
 
 
 class HostView(Protocol):
-    """A view that the host made: `is_stackgrad_view` is True."""
+    """This protocol describes a view that the host made; `is_stackgrad_view` is True."""
 
     is_stackgrad_view: bool
     arr: Any
@@ -212,61 +227,64 @@ def _marked(value: Any, mark: str) -> bool:
 
 
 def is_field(value: Any) -> TypeGuard[FieldLike]:
-    """Whether a captured object is a field of scalars."""
+    """Return True if a captured object is a field of scalars."""
     return _marked(value, "is_stackgrad_field")
 
 
 def is_matrix_field(value: Any) -> TypeGuard[MatrixFieldLike]:
-    """Whether a captured object is a field of vectors or matrices."""
+    """Return True if a captured object is a field of vectors or matrices."""
     return _marked(value, "is_stackgrad_matrix_field")
 
 
 def is_struct_field(value: Any) -> TypeGuard[StructFieldLike]:
-    """Whether a captured object is a field of structs."""
+    """Return True if a captured object is a field of structs."""
     return _marked(value, "is_stackgrad_struct_field")
 
 
 def is_any_field(value: Any) -> TypeGuard[AnyField]:
-    """Whether a captured object is a field, whatever its elements are."""
+    """Return True if a captured object is a field of scalars, vectors, matrices or structs."""
     return is_field(value) or is_matrix_field(value) or is_struct_field(value)
 
 
 def is_host_matrix(value: Any) -> TypeGuard[HostMatrix]:
-    """Whether a captured object is a vector or matrix of the host."""
+    """Return True if a captured object is a vector or matrix of the host."""
     return _marked(value, "is_stackgrad_matrix")
 
 
 def is_host_struct(value: Any) -> TypeGuard[HostStruct]:
-    """Whether a captured object is a struct of the host."""
+    """Return True if a captured object is a struct of the host."""
     return _marked(value, "is_stackgrad_struct")
 
 
 def is_host_view(value: Any) -> TypeGuard[HostView]:
-    """Whether a captured object is a view that the host made."""
+    """Return True if a captured object is a view that the host made."""
     return _marked(value, "is_stackgrad_view")
 
 
 def constructor_name(value: Any) -> str | None:
-    """`Vector`, `Matrix`, `Struct` or `BufferView` for the public names that make one, by `stackgrad_constructor`."""
+    """Return `Vector`, `Matrix`, `Struct` or `BufferView` for a public object that makes one, else None.
+
+    The objects say it themselves in their attribute `stackgrad_constructor`.
+    """
     found = None if is_host_view(value) else getattr(value, "stackgrad_constructor", None)
     return found if isinstance(found, str) else None
 
 
 def offset_of(field: AnyField) -> tuple[int, ...]:
-    """The first index of each axis of a field, where its storage says that it is another than 0."""
+    """Return the first index of each axis of a field; it is 0 unless the storage says otherwise."""
     found: tuple[int, ...] = getattr(field, "offset", ())
     return found or (0,) * len(field.shape)
 
 
 def extents_type(field: FieldLike) -> Scalar:
-    """The type of the extents of a scalar array: i32, or i64 where it is wide."""
+    """Return the type of the extents of a scalar array: i32, or i64 if the array is wide."""
     if isinstance(field.shape, LaunchShape):
         return i64 if getattr(field, "wide", False) else i32
     return i64 if is_wide(field.shape, offset_of(field)) else i32
 
 
 def measured(field: AnyField, axis: int) -> tuple[FieldLike, int]:
-    """The scalar array whose extent along the returned axis is the field's along `axis`."""
+    """Return a scalar array and an axis of it with the extent that the field has along `axis`."""
     if is_struct_field(field):
         return measured(next(iter(field.members.values())), axis)
     if is_matrix_field(field):
@@ -276,7 +294,7 @@ def measured(field: AnyField, axis: int) -> tuple[FieldLike, int]:
 
 
 def measured_hint(field: AnyField, hint: str) -> str:
-    """What the array that `measured` returns is called."""
+    """Return the name in the program of the array that `measured` returns."""
     if is_struct_field(field):
         name, inner = next(iter(field.members.items()))
         return measured_hint(inner, f"{hint}.{name}")

@@ -1,8 +1,8 @@
-"""What a trace reads of Python objects, so that whoever holds the kernel can notice when one of them changes.
+"""This module records what a trace reads of Python objects, so that a change of one of them can be noticed later.
 
-Three kinds: a name outside the function, a part of an object, and a static expression that calls what nobody can look
-into, which is evaluated again. Invariant: what a static expression gives depends on what is recorded here, on constants
-of its text, and on nothing else; where that cannot be seen from the text, the expression as a whole is recorded.
+There are three kinds of records: a name outside the function; a part of an object; and a static expression that calls
+code into which the compiler cannot look, which is evaluated again. Invariant: the result of a static expression depends
+only on what is recorded and on constants of its text. If the text does not show that, the whole expression is recorded.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .members import Members
 from .protocols import LaunchShape, is_any_field, is_host_matrix, is_host_struct, is_host_view
 
 NUMBERS = (int, float, bool, str, type(None), Scalar, complex, bytes, range, slice, np.generic, np.dtype)
-"""What cannot change: another one is another object."""
+"""Objects of these classes cannot change: a different value is a different object."""
 
 _PACKAGE = __name__.partition(".")[0]
 _SETTLED = frozenset((_PACKAGE, "numpy", "math", "builtins", "operator", "itertools", "functools"))
-"""Packages whose modules, classes and functions programs do not change."""
+"""Programs do not change the modules, classes and functions of these packages."""
 
 
 @dataclass(frozen=True, eq=False)
 class NameRead:
-    """What a name outside of a function meant."""
+    """A `NameRead` records the object that a name outside a function meant."""
 
     function: FunctionType
     name: str
@@ -44,7 +44,14 @@ class NameRead:
 
 @dataclass(frozen=True, eq=False)
 class PartRead:
-    """What an object gave when it was looked at in this way: an attribute, an item, its length."""
+    """A `PartRead` records an attribute, an item or the length of an object.
+
+    Attributes:
+        owner: the object.
+        name: name of the part.
+        look: function that reads the part again.
+        found: what was read.
+    """
 
     owner: Any
     name: object
@@ -54,7 +61,15 @@ class PartRead:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What an expression gave. bound: its names that mean something in the kernel. outer: those outside of function."""
+    """An `Evaluation` records the result of a static expression.
+
+    Attributes:
+        function: function that contains the expression.
+        code: the compiled expression.
+        outer: its names that are defined outside the function.
+        bound: its names that are bound in the kernel, with their objects.
+        found: the result.
+    """
 
     function: FunctionType
     code: CodeType
@@ -67,33 +82,34 @@ Read = NameRead | PartRead | Evaluation
 
 
 def attribute_read(owner: Any, name: str, found: Any) -> list[Read]:
-    """The record of an attribute: none if it is part of what is compared as a whole, or cannot change."""
+    """Return the record of an attribute, or none if it cannot change or is compared as part of a whole."""
     if isinstance(owner, Members) and name not in owner.values:
-        owner = owner.kind  # a constant, method or property of the class
+        # The name is a constant, method or property of the class.
+        owner = owner.kind
         found = getattr(owner, name, None)
     return [] if is_settled(owner) else [PartRead(owner, name, attrgetter(name), found)]
 
 
 def item_read(owner: Any, key: Any, found: Any) -> list[Read]:
-    """The record of an item of an object that is no plain sequence, table or array."""
+    """Return the record of an item of an object that is no plain sequence, dictionary or array."""
     if is_settled(owner):
         return []
     return [PartRead(owner, ("[]", repr(key)), lambda now: now[key], found)]
 
 
 def length_read(owner: Any, found: int) -> list[Read]:
-    """The record of the length of an object."""
+    """Return the record of the length of an object."""
     return [] if is_settled(owner) else [PartRead(owner, "len()", len, found)]
 
 
 def default_reads(function: FunctionType) -> list[Read]:
-    """The records of what parameters stand for that a call leaves out."""
+    """Return the records of the default values of a function."""
     names = ("__defaults__", "__kwdefaults__")
     return [PartRead(function, name, attrgetter(name), getattr(function, name)) for name in names]
 
 
 def is_settled(owner: Any) -> bool:
-    """Whether parts of an object change only with what stands for the whole of it, if ever."""
+    """Return True if parts of an object change only together with what stands for the whole object, if at all."""
     if isinstance(owner, ModuleType):
         return owner.__name__.partition(".")[0] in _SETTLED
     if isinstance(owner, (type, FunctionType)):
@@ -104,7 +120,7 @@ def is_settled(owner: Any) -> bool:
 
 
 def is_plain(found: Any, depth: int = 8) -> bool:
-    """Whether an object is a number, a text, or made of nothing else: what it gives is seen from what it contains."""
+    """Return True if an object is a number, a text, or a container of only such objects, at most `depth` deep."""
     if isinstance(found, np.ndarray):
         return bool(found.dtype != object)
     if isinstance(found, (*NUMBERS, NDRange, LaunchShape)) or is_host_matrix(found) or is_any_field(found):
@@ -119,7 +135,7 @@ def is_plain(found: Any, depth: int = 8) -> bool:
 # ---- static expressions ---------------------------------------------------------------------------------------------
 
 _HOLDING = (len, enumerate, zip, reversed, range, list, tuple)
-"""Functions that hand objects on, or count them, and do not look into them."""
+"""These functions pass objects on, or count them, but do not look into them."""
 
 _PURE = frozenset(
     (
@@ -147,7 +163,7 @@ _PURE = frozenset(
 )
 _IMPURE = frozenset(("random", "randn", "static_print", "volatile_load"))
 _PARTS = (list, tuple, dict, str, int, float, np.ndarray, range)
-"""Classes whose methods give what follows from the object and the arguments."""
+"""Methods of objects of these classes give results that depend only on the object and the arguments."""
 
 _TRANSPARENT = (
     ast.Constant,
@@ -178,13 +194,15 @@ _TRANSPARENT = (
 
 
 class _Opaque(Exception):
-    """The expression does what cannot be seen from its text."""
+    """This exception means that an expression does something that its text does not show."""
 
 
 class Inputs:
-    """What an expression depends on, if that can be seen from its text; else `reads` is None.
+    """This class finds what an expression depends on, if its text shows it; else `reads` is None.
 
-    namespace: what its names mean.
+    Args:
+        node: the expression.
+        namespace: objects that its names mean.
     """
 
     def __init__(self, node: ast.expr, namespace: Mapping[str, Any]) -> None:
@@ -197,7 +215,7 @@ class Inputs:
             self.reads = None
 
     def _visit(self, node: ast.AST, inert: bool) -> None:
-        """inert: what stands around does not look into an object."""
+        """Record what a part of the expression reads; `inert` means that the code around it does not look inside."""
         if isinstance(node, (ast.Name, ast.Attribute)):
             if not (isinstance(node, ast.Name) and node.id not in self._namespace):
                 self._leaf(self._chain(node), inert)
@@ -207,6 +225,7 @@ class Inputs:
         elif isinstance(node, ast.Call):
             self._call(node)
         elif isinstance(node, _TRANSPARENT):
+            # A container or a choice passes an object on without looking into it, and `is` compares identities only.
             hands_on = isinstance(node, (ast.Tuple, ast.List, ast.IfExp)) and inert
             hands_on |= isinstance(node, ast.Compare) and all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops)
             for inner in ast.iter_child_nodes(node):
@@ -215,7 +234,7 @@ class Inputs:
             raise _Opaque
 
     def _chain(self, node: ast.expr) -> Any:
-        """The object that `a.b.c` means, each part of it recorded."""
+        """Return the object that `a.b.c` means, with each part of it recorded."""
         if isinstance(node, ast.Name) and node.id in self._namespace:
             return self._namespace[node.id]
         if not isinstance(node, ast.Attribute):
@@ -247,7 +266,7 @@ class Inputs:
             self._visit(argument, holding)
 
     def _is_method(self, function: ast.Attribute) -> bool:
-        """Whether it is a method of a plain container, a text or an array."""
+        """Return True if the function is a method of a plain container, a text or an array."""
         node = function.value
         if isinstance(node, (ast.Constant, ast.JoinedStr)):
             return True
@@ -258,7 +277,7 @@ class Inputs:
 
 
 def _quiet(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
-    """The object that `a.b.c` means, unrecorded."""
+    """Return the object that `a.b.c` means, without recording it."""
     if isinstance(node, ast.Name) and node.id in namespace:
         return namespace[node.id]
     if not isinstance(node, ast.Attribute):
@@ -270,12 +289,15 @@ def _quiet(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
 
 
 def _is_object(found: Any) -> bool:
-    """Whether an object may be handed on: what is read of it later is recorded then. Containers must be known kinds."""
+    """Return True if an object may be passed on, because what is read of it later is recorded then.
+
+    Containers must be of a known kind.
+    """
     return not hasattr(type(found), "__iter__") or type(found) in (list, tuple, dict)
 
 
 def _is_pure(called: Any) -> bool:
-    """Whether a function gives what follows from its arguments, and does nothing else."""
+    """Return True if the result of a function depends only on its arguments, and the function has no effect."""
     if isinstance(called, Function):
         return called.name not in _IMPURE
     try:
@@ -290,11 +312,11 @@ def _is_pure(called: Any) -> bool:
 
 
 def listed(found: Any) -> Any:
-    """What an expression gave; of an iterator, which gives its items once, the items."""
+    """Return the result of an expression; for an iterator, which gives its items only once, return the items."""
     return tuple(islice(found, ITEMS + 1)) if isinstance(found, Iterator) else found
 
 
 def is_builtin(name: str, function: FunctionType) -> bool:
-    """Whether a name of a function is one of Python's own."""
+    """Return True if a name in a function is one of Python's own."""
     code = function.__code__
     return name not in code.co_freevars and name not in function.__globals__ and hasattr(builtins, name)

@@ -1,7 +1,7 @@
-"""Attributes and elements: `x.grad`, `x[i]`, `v.xy`, `M[i, :]`, `s[i].pos[k]`.
+"""This module handles attributes and elements: `x.grad`, `x[i]`, `v.xy`, `M[i, :]`, `s[i].pos[k]`.
 
-Invariant: what names memory becomes a place first and is loaded last, so that reading one entry of a vector in a field
-loads that entry alone, and a store finds the same place as a load.
+Invariant: an expression that names memory becomes a place first and is loaded last. A read of one entry of a vector in
+a field therefore loads only that entry, and a store finds the same place as a load.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .source import MISSING
 
 
 def content(t: Tracer, found: Place | Operand) -> Operand:
-    """The value of what `refer` gives."""
+    """Return the value of a result of `refer`."""
     return load(t, found) if isinstance(found, PLACES) else found
 
 
@@ -59,7 +59,7 @@ def _subscript(t: Tracer, node: ast.Subscript) -> Operand:
 
 
 def refer_attribute(t: Tracer, node: ast.Attribute) -> Place | Operand:
-    """The part that a name after a dot means."""
+    """Return the place or operand that an attribute means."""
     base = refer(t, node.value)
     kind = kind_at(base) if isinstance(base, PLACES) else None
     if isinstance(base, MatrixValue):
@@ -83,6 +83,7 @@ def refer_attribute(t: Tracer, node: ast.Attribute) -> Place | Operand:
 
 
 def _object_attribute(t: Tracer, base: Static, node: ast.Attribute) -> Place | Operand:
+    """Return the attribute of an object known at compile time, and record that it was read."""
     made = constructors.attribute(t, base, node.attr)
     if made is not None:
         return made
@@ -104,7 +105,7 @@ def _object_attribute(t: Tracer, base: Static, node: ast.Attribute) -> Place | O
 
 
 def _member(owner: Any, name: str) -> Any:
-    """An attribute of an object known at compile time, or MISSING. Properties are computed now."""
+    """Return an attribute of an object known at compile time, or MISSING; properties are computed now."""
     try:
         return owner.find(name) if isinstance(owner, Members) else getattr(owner, name, MISSING)
     except AttributeError:
@@ -136,7 +137,7 @@ def _part(t: Tracer, base: Place | Operand, selection: Selection) -> Place | Ope
 
 @dataclass(frozen=True)
 class _Gradient:
-    """The gradient of a field of vectors or structs, over the gradients of its arrays."""
+    """This class is the gradient of a field of vectors or structs, made of the gradients of its arrays."""
 
     owner: Any
     shape: tuple[int, ...]
@@ -161,7 +162,10 @@ class _StructGradient(_Gradient):
 
 
 def _gradient(t: Tracer, field: AnyField, hint: str) -> Any:
-    """The gradient of a field, or None. Arrays of it are those that the captured arrays own."""
+    """Return the gradient of a field, or None.
+
+    Its arrays are the gradients of the captured arrays, so that one array has one name.
+    """
     if is_field(field):
         return t.captures.gradient(field, hint)
     if is_matrix_field(field):
@@ -175,6 +179,7 @@ def _gradient(t: Tracer, field: AnyField, hint: str) -> Any:
     assert is_struct_field(field)
     found = {name: _gradient(t, inner, f"{hint}.{name}") for name, inner in field.members.items()}
     found = {name: inner for name, inner in found.items() if inner is not None}
+    # Members without a gradient are missing from the gradient struct.
     kept = tuple((name, kind) for name, kind in field.type.members if name in found)
     return (
         _StructGradient(
@@ -186,6 +191,7 @@ def _gradient(t: Tracer, field: AnyField, hint: str) -> Any:
 
 
 def _field_attribute(t: Tracer, field: AnyField, hint: str, name: str) -> Operand:
+    """Return an attribute of a field."""
     if name == "shape":
         return Static(ShapeOf(field, hint), hint + ".shape")
     if name == "grad":
@@ -211,7 +217,7 @@ def _field_attribute(t: Tracer, field: AnyField, hint: str, name: str) -> Operan
 
 
 def refer_subscript(t: Tracer, node: ast.Subscript) -> Place | Operand:
-    """The part that an index means."""
+    """Return the place or operand that an index means."""
     base = refer(t, node.value)
     if isinstance(base, Static) and is_any_field(base.value):
         indices = indices_of(t, base.value, base.hint, node)
@@ -234,7 +240,7 @@ def refer_subscript(t: Tracer, node: ast.Subscript) -> Place | Operand:
 
 
 def _refer_item(t: Tracer, base: Place, node: ast.Subscript) -> Place | Operand:
-    """An item of a local sequence; by an index known at launch only, its value."""
+    """Return the place of an item of a local sequence, or the value of the item if only the launch knows the index."""
     places, index = packed(base), t.clean(node.slice)
     found = integer(index)
     if found is None:
@@ -249,7 +255,17 @@ def _refer_item(t: Tracer, base: Place, node: ast.Subscript) -> Place | Operand:
 
 
 def indices_of(t: Tracer, field: AnyField, hint: str, node: ast.Subscript) -> tuple[Value, ...]:
-    """The indices of an element of a field. Raises KernelTypeError on a wrong number of them."""
+    """Return the indices of an element of a field.
+
+    Args:
+        t: the tracer.
+        field: the field.
+        hint: name of the field in the program.
+        node: expression with the indices.
+
+    Raises:
+        Problem: the number of indices is wrong.
+    """
     rank = len(field.shape)
     found = _index_parts(t, node.slice)
     if len(found) != rank:
@@ -263,7 +279,7 @@ def indices_of(t: Tracer, field: AnyField, hint: str, node: ast.Subscript) -> tu
 
 
 def _index(t: Tracer, operand: Operand, node: ast.expr, first: int) -> Value:
-    """The number of an element along an axis whose indices begin at `first`."""
+    """Return the number of an element along an axis whose indices begin at `first`."""
     try:
         if not first:
             return t.index(operand)
@@ -280,10 +296,11 @@ def _index(t: Tracer, operand: Operand, node: ast.expr, first: int) -> Value:
 
 
 def _index_parts(t: Tracer, node: ast.expr) -> list[tuple[Operand, ast.expr]]:
-    """Indices one by one; an index vector counts as its entries, `None` as none."""
+    """Return the indices one by one: an index vector counts as its entries, and `None` as no index."""
     found: list[tuple[Operand, ast.expr]] = []
     for written in node.elts if isinstance(node, ast.Tuple) else [node]:
         operand = t.clean(written)
+        # `x[None]` indexes a 0-d field.
         if isinstance(operand, Static) and operand.value is None and written is node:
             return []
         items = t.items(operand)
@@ -292,7 +309,7 @@ def _index_parts(t: Tracer, node: ast.expr) -> list[tuple[Operand, ast.expr]]:
 
 
 def _static_item(t: Tracer, base: Operand, node: ast.Subscript) -> Operand:
-    """An item of something known at compile time; an index of launch selects among the numbers of a sequence."""
+    """Return an item of a sequence known at compile time; an index of the launch selects among its numbers."""
     if isinstance(base, (Value, StructValue)):
         cure = "index a field, a vector or a sequence"
         raise mistyped(f"{'a number' if isinstance(base, Value) else describe(base)} cannot be indexed", cure)
@@ -322,7 +339,7 @@ def _static_slice(t: Tracer, node: ast.Slice) -> slice:
 
 
 def _chosen_item(t: Tracer, base: Operand, index: Operand, node: ast.Subscript) -> Operand:
-    """sequence[index] for an index known at launch only, if the sequence is one of numbers."""
+    """Return sequence[index] for an index that only the launch knows; the sequence must consist of numbers."""
     problem = mistyped(
         f"{describe(base)} is indexed with a value that is not known at compile time",
         "loop with `for i in sg.static(range(n))`, or copy it into a field",

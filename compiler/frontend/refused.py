@@ -1,8 +1,8 @@
-"""What the dialect has and this language does not: every name and statement that is refused, why, and what instead.
+"""This module lists what the dialect has and this language refuses: names and statements, with reasons and cures.
 
-Invariant: a refused name is one object that can be passed around; using it, in a kernel or on the host, is one located
-error. NAMES is the only list of refused names, STATEMENTS of refused statements; the page on the dialect is checked
-against both.
+Invariant: a refused name is one object that can be passed around; every use of it, in a kernel or on the host, raises
+one located error. NAMES is the only list of refused names, STATEMENTS the only one of refused statements; a test
+compares the page on the dialect with both.
 """
 
 from __future__ import annotations
@@ -18,13 +18,18 @@ from ..errors import Span, Unsupported
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a name is refused, with `{name}` for the name as the program writes it, and what to write instead."""
+    """A `Refusal` says why a name is refused and what to write instead.
+
+    Attributes:
+        reason: cause, with `{name}` for the name as the program writes it.
+        cure: what to write instead.
+    """
 
     reason: str
     cure: str
 
     def message(self, name: str) -> str:
-        """The first line of the error, without its place."""
+        """Return the first line of the error, without its place."""
         return self.reason.format(name=name)
 
 
@@ -86,7 +91,7 @@ NAMES: dict[str, Refusal] = {
         "`{name}` reaches into another compiler", "remove it: what programs ask of it there is not needed here"
     ),
 }
-"""Refused names, as written after `sg.`; a row also covers every name below it, unless that has a row."""
+"""These names, as written after `sg.`, are refused; a row also covers every name below it without a row of its own."""
 
 STATEMENTS: dict[str, tuple[str, str]] = {
     "FunctionDef": ("a function cannot be defined inside a kernel", "define it outside with `@sg.func`"),
@@ -106,11 +111,11 @@ STATEMENTS: dict[str, tuple[str, str]] = {
     "Nonlocal": ("a kernel cannot rebind names outside it", "store to a 0-d field"),
     "TypeAlias": ("a kernel cannot define types", "define the alias outside"),
 }
-"""Refused statements by class of the syntax tree: reason and cure."""
+"""These statements are refused; each class of the syntax tree has a reason and a cure."""
 
 
 def refusal_of(name: str) -> Refusal | None:
-    """The row of a name, or of the longest prefix that has one; None if the name is not refused."""
+    """Return the row of a name, or of its longest prefix with a row, or None if the name is not refused."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         found = NAMES.get(".".join(parts[:length]))
@@ -120,7 +125,7 @@ def refusal_of(name: str) -> Refusal | None:
 
 
 class Refused:
-    """A refused name. Its attributes are refused names too; calling it on the host raises Unsupported at the caller."""
+    """This class stands for a refused name; its attributes are refused names too."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -128,12 +133,12 @@ class Refused:
 
     @property
     def reason(self) -> str:
-        """What the error says."""
+        """Return the cause of the refusal."""
         return self._row.message(f"sg.{self._name}")
 
     @property
     def cure(self) -> str:
-        """What to write instead."""
+        """Return what to write instead."""
         return self._row.cure
 
     @property
@@ -155,6 +160,7 @@ class Refused:
         raise Unsupported(self.reason, self.cure, caller())
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Raise Unsupported at the line of the caller."""
         raise Unsupported(self.reason, self.cure, caller())
 
     def __repr__(self) -> str:
@@ -162,13 +168,13 @@ class Refused:
 
 
 def refuse(name: str) -> Unsupported:
-    """The error of a refused name, at the line of the user that led here; `name` as after `sg.`."""
+    """Return the error for a refused name at the line of the user; `name` is what follows `sg.`."""
     made = Refused(name)
     return Unsupported(made.reason, made.cure, caller())
 
 
 def caller() -> Span | None:
-    """The place in the innermost frame that is no part of this package."""
+    """Return the place in the innermost frame that does not belong to this package, or None."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "stackgrad":
         frame = frame.f_back
@@ -194,9 +200,9 @@ def _line(file: str, line: int) -> str:
 
 
 def exported() -> dict[str, Refused]:
-    """The refused names that are attributes of the package itself."""
+    """Return the refused names that are attributes of the package itself."""
     return {name: Refused(name) for name in sorted({name.partition(".")[0] for name in NAMES}) if name not in _OTHERS}
 
 
 _OTHERS = frozenset(("root", "types", "tools", "linalg"))
-"""Modules and objects that exist and refuse some of their attributes themselves."""
+"""These modules and objects exist, and refuse some of their attributes themselves."""

@@ -1,6 +1,7 @@
-"""Results of kernels: `return` stores to arrays of no axes, which the launcher reads.
+"""This module handles results of kernels: `return` stores to 0-d arrays, which the launcher reads.
 
-Invariant: every path that ends a kernel with a result has stored all of it. The annotation alone fixes the types.
+Invariant: every path that ends a kernel with a result has stored all of the result. The annotation alone decides the
+types.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from .source import annotation_of
 from .trees import leaves
 
 RETURN = "$return"
-"""Prefix of the arrays that results are stored to."""
+"""Names of arrays that hold results begin with this prefix."""
 
 
 @dataclass(frozen=True)
 class TupleType:
-    """Several results."""
+    """A `TupleType` is the type of several results."""
 
     items: tuple[ResultType, ...]
 
@@ -38,7 +39,13 @@ ResultType: TypeAlias = "Scalar | MatrixType | StructType | TupleType"
 
 @dataclass
 class Results:
-    """What the kernel being traced returns. params: one array of no axes for each scalar of the result."""
+    """A `Results` describes what the kernel being traced returns.
+
+    Attributes:
+        type: type of the result.
+        params: one 0-d array for each scalar of the result.
+        returned: True after a `return` with a value was traced.
+    """
 
     type: ResultType
     params: tuple[Param, ...]
@@ -46,7 +53,7 @@ class Results:
 
 
 def result_type(annotation: Any, options: FrontendOptions) -> ResultType | None:
-    """The type that a return annotation means; None if it means nothing."""
+    """Return the type that a return annotation means, or None if it means no type."""
     dtype = annotated_dtype(annotation, options)
     if dtype is not None:
         return dtype
@@ -64,7 +71,7 @@ def result_type(annotation: Any, options: FrontendOptions) -> ResultType | None:
 
 
 def scalars_of(kind: ResultType) -> list[Scalar]:
-    """The scalar types of a result, in order."""
+    """Return the scalar types of a result in order."""
     if isinstance(kind, Scalar):
         return [kind]
     if isinstance(kind, MatrixType):
@@ -74,12 +81,12 @@ def scalars_of(kind: ResultType) -> list[Scalar]:
 
 
 def returns_value(function: FunctionType) -> bool:
-    """Whether the signature promises a result."""
+    """Return True if the signature promises a result."""
     return annotation_of(function, "return") not in (None, type(None), "None")
 
 
 def results_of(t: Tracer, tree: ast.FunctionDef, function: FunctionType) -> Results | None:
-    """What the annotation promises; None if the kernel returns nothing. A mistake is reported."""
+    """Return what the annotation promises, or None if the kernel returns nothing; a mistake is reported."""
     if not returns_value(function):
         return None
     annotation = annotation_of(function, "return")
@@ -100,7 +107,11 @@ def results_of(t: Tracer, tree: ast.FunctionDef, function: FunctionType) -> Resu
 
 
 def return_from_kernel(t: Tracer, node: ast.Return, results: Results | None) -> bool:
-    """Store the result, if there is one, and end the kernel. Raises KernelSyntaxError in a parallel loop."""
+    """Store the result, if there is one, end the kernel, and return True.
+
+    Raises:
+        Problem: the `return` stands in a parallel loop, or a promised value is missing.
+    """
     empty = node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
     if t.in_parallel:
         raise syntax(
@@ -109,7 +120,8 @@ def return_from_kernel(t: Tracer, node: ast.Return, results: Results | None) -> 
     if not empty:
         try:
             _store(t, node, results)
-        except Problem as problem:  # reported here: the kernel ends at this statement all the same
+        # The problem is reported here, because the kernel ends at this statement all the same.
+        except Problem as problem:
             t.report(problem, node)
         except Poisoned:
             pass
@@ -138,7 +150,7 @@ def _store(t: Tracer, node: ast.Return, results: Results | None) -> None:
 
 
 def _flatten(t: Tracer, operand: Operand, kind: ResultType, found: list[Operand]) -> None:
-    """The scalars of an operand, which must have the promised form."""
+    """Append the scalars of an operand, which must have the promised form, to `found`."""
     if not isinstance(kind, TupleType):
         found += leaves(conform(t, operand, kind, "the result of the kernel"))
         return

@@ -1,6 +1,6 @@
-"""Names of the program and what they stand for, block by block; unique names of the IR.
+"""This module maps names of the program to their meanings, block by block, and makes unique names of the IR.
 
-Invariant: a name lives from its first assignment to the end of the block that holds it, as in the IR.
+Invariant: a name lives from its first assignment to the end of the block that contains it, as in the IR.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .operands import Operand
 
 @dataclass(frozen=True)
 class Variable:
-    """A mutable scalar: a Local of the IR."""
+    """A `Variable` is a mutable scalar: a `Local` of the IR."""
 
     name: str
     dtype: Scalar
@@ -26,7 +26,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Argument:
-    """A scalar argument of the kernel."""
+    """An `Argument` is a scalar argument of the kernel."""
 
     name: str
     dtype: Scalar
@@ -34,7 +34,12 @@ class Argument:
 
 @dataclass(frozen=True)
 class Fixed:
-    """A name that cannot be assigned. kind says why: 'loop index', 'static value', 'parameter', 'faulty'."""
+    """A `Fixed` is the meaning of a name that cannot be assigned.
+
+    Attributes:
+        operand: operand that the name stands for.
+        kind: reason why the name is fixed, such as 'loop index', 'static value', 'parameter' or 'faulty'.
+    """
 
     operand: Operand
     kind: str
@@ -42,9 +47,14 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Compound:
-    """A vector, matrix, struct or sequence in memory: a place for each entry, row by row, or for each member in order.
+    """A `Compound` is a vector, matrix, struct or sequence in memory.
 
-    A local is a Compound of Variables, an argument one of Arguments; a row or a swizzle of either is one again.
+    A local is a Compound of Variables, and an argument is a Compound of Arguments. A row or a swizzle of either is
+    again a Compound.
+
+    Attributes:
+        kind: type of the value.
+        parts: a place for each entry, row by row, or for each member in order.
     """
 
     kind: MatrixType | StructType | PackType
@@ -53,7 +63,7 @@ class Compound:
 
 @dataclass(frozen=True)
 class Reference:
-    """A name for a place that was made elsewhere: `self` in a method, a parameter taken by reference."""
+    """A `Reference` is a name for a place made elsewhere: `self` in a method, or a parameter taken by reference."""
 
     place: Any
 
@@ -62,7 +72,11 @@ Binding = Variable | Argument | Compound | Reference | Fixed
 
 
 class Scopes:
-    """The blocks open in one function, innermost last."""
+    """This class holds the open blocks of one function, innermost last.
+
+    Attributes:
+        expired: names whose blocks have ended, with the line of their first assignment.
+    """
 
     def __init__(self) -> None:
         self._chain: list[dict[str, tuple[Binding, int]]] = [{}]
@@ -70,35 +84,40 @@ class Scopes:
         self.expired: dict[str, int] = {}
 
     def find(self, name: str) -> Binding | None:
-        """What the name stands for here."""
+        """Return the current meaning of a name, or None."""
         for names in reversed(self._chain):
             if name in names:
                 return names[name][0]
         return None
 
     def declare(self, name: str, binding: Binding, line: int) -> None:
-        """Bind a name in the innermost block."""
+        """Bind a name in the innermost block; `line` is the line of the binding."""
         self._chain[-1][name] = (binding, line)
 
     def rebind(self, name: str, binding: Binding, line: int) -> bool:
-        """Change what a name stands for where it was bound; false if a block between may run or not."""
+        """Change the meaning of a name in the block that bound it, and return True.
+
+        Return False if the launch decides if a block in between runs.
+        """
         for depth in range(len(self._chain) - 1, -1, -1):
             if name in self._chain[depth]:
                 self._chain[depth][name] = (binding, line)
                 return True
+            # A block that the launch may skip cannot change what is known at compile time after it.
             if self._dynamic[depth]:
                 return False
         return False
 
     def visible(self) -> list[str]:
-        """Names that can be used here."""
+        """Return the names that can be used at the current place."""
         return [name for names in self._chain for name in names]
 
     @contextmanager
     def inner(self, dynamic: bool = True) -> Iterator[None]:
-        """A block: its names expire at its end, remembering the line that made them.
+        """Open a block whose names expire at its end.
 
-        dynamic: whether the block runs is decided at launch.
+        Args:
+            dynamic: True if the launch decides if the block runs.
         """
         self._chain.append({})
         self._dynamic.append(dynamic)
@@ -111,14 +130,15 @@ class Scopes:
 
 
 class Namer:
-    """Gives each local, array and argument of a kernel a name of its own: `v`, `v.1`, `v.2`."""
+    """This class gives each local, array and argument of a kernel a unique name: `v`, `v.1`, `v.2`."""
 
     def __init__(self) -> None:
         self._used: set[str] = set()
         self._counts: dict[str, int] = {}
 
     def unique(self, name: str) -> str:
-        """A new name that starts with the given one and that the text form can read back."""
+        """Return a new name that starts with the given one and that the text form of the IR can express."""
+        # The text form of the IR knows only ASCII letters, so each other character becomes its code point.
         base = re.sub(r"[^A-Za-z0-9_$.]", lambda m: f"u{ord(m[0]):x}", name)
         if base in ("inf", "nan") or not re.match(r"[A-Za-z_$]", base):
             base = "_" + base

@@ -1,7 +1,7 @@
-"""Which entries of a vector or matrix an index means: numbers, slices, swizzles, indices known at launch only.
+"""This module finds the entries of a vector or matrix that an index or a swizzle means.
 
-A selection lists, for each axis, the positions picked; positions known at launch only are values. Reading one of
-those from a value is a chain of selects, which every derivative rule knows already.
+A selection lists the selected positions of each axis; a position that only the launch knows is a value. Reading such a
+position from a value is a chain of selects, for which every derivative rule exists already.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ Position = int | Value
 
 @dataclass(frozen=True)
 class Pick:
-    """Positions on one axis. keep: a slice, whose axis stays in the result."""
+    """A `Pick` is a choice of positions on one axis.
+
+    Attributes:
+        positions: the positions, in order.
+        keep: True for a slice, whose axis stays in the result.
+    """
 
     positions: tuple[Position, ...]
     keep: bool
@@ -32,18 +37,18 @@ class Pick:
 
 @dataclass(frozen=True)
 class Selection:
-    """Positions on each axis, in the order of the result, row by row."""
+    """A `Selection` is a choice of positions on each axis, in the order of the result, row by row."""
 
     picks: tuple[Pick, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of what is selected; () for one entry."""
+        """Return the shape of the selected entries, or () for one entry."""
         return tuple(len(p.positions) for p in self.picks if p.keep)
 
     @property
     def points(self) -> list[tuple[Position, ...]]:
-        """The position of each selected entry."""
+        """Return the position of each selected entry."""
         return list(itertools.product(*(p.positions for p in self.picks)))
 
 
@@ -51,10 +56,17 @@ class Selection:
 
 
 def select(t: Tracer, shape: tuple[int, ...], node: ast.expr, text: str, checked: bool) -> Selection:
-    """The entries that an index means. Missing axes count as `:`.
+    """Return the entries that an index means; missing axes count as `:`.
 
-    checked: the launch ends where a position known at launch only is outside. Raises KernelTypeError for constant
-    positions outside.
+    Args:
+        t: the tracer.
+        shape: shape of the vector or matrix.
+        node: the index.
+        text: name of the vector or matrix in messages.
+        checked: True to end the launch where a position that only the launch knows is outside.
+
+    Raises:
+        Problem: a constant position is outside, or there are too many indices.
     """
     keys = _keys(t, node)
     if len(keys) > len(shape):
@@ -135,9 +147,10 @@ SWIZZLES = ("xyzw", "rgba", "stpq")
 
 
 def swizzle(shape: tuple[int, ...], name: str) -> Selection | None:
-    """The entries that letters such as `x` or `zyx` mean; None if the name is no swizzle.
+    """Return the entries that letters such as `x` or `zyx` mean, or None if the name is no swizzle.
 
-    Raises KernelTypeError if it is one but the vector is too short or a matrix.
+    Raises:
+        Problem: the name is a swizzle, but the vector is too short or a matrix.
     """
     letters = next((alphabet for alphabet in SWIZZLES if name and set(name) <= set(alphabet)), None)
     if letters is None or len(name) > 4:
@@ -154,7 +167,7 @@ def swizzle(shape: tuple[int, ...], name: str) -> Selection | None:
 
 
 def unknown_attribute(shape: tuple[int, ...], name: str, methods: Sequence[str]) -> Problem:
-    """The mistake of an attribute that is neither swizzle nor method."""
+    """Return the mistake of using an attribute that is neither a swizzle nor a method."""
     close = suggestion(name, methods)
     return syntax(f"{shape_text(shape)} has no attribute `{name}`", close or "use a swizzle, as `v.xy`, or a method")
 
@@ -163,12 +176,12 @@ def unknown_attribute(shape: tuple[int, ...], name: str, methods: Sequence[str])
 
 
 def flat(shape: tuple[int, ...], point: tuple[int, ...]) -> int:
-    """Row-major position of a point."""
+    """Return the row-major position of a point."""
     return point[0] if len(shape) == 1 else point[0] * shape[1] + point[1]
 
 
 def selected(t: Tracer, matrix: MatrixValue, selection: Selection) -> Operand:
-    """The selected entries of a value: one operand, or a vector or matrix again."""
+    """Return the selected entries of a value: one operand, or again a vector or matrix."""
     items = [_entry(t, matrix, point) for point in selection.points]
     return items[0] if selection.shape == () else unified(t, selection.shape, items)
 
@@ -180,13 +193,17 @@ def _entry(t: Tracer, matrix: MatrixValue, point: tuple[Position, ...]) -> Opera
 
 
 def candidates_of(t: Tracer, shape: tuple[int, ...], point: tuple[Position, ...]) -> tuple[list[int], Value | None]:
-    """The flat positions an entry may have, and the value that counts through them; None if there is but one."""
+    """Return the flat positions that an entry may have, and the value that counts through them.
+
+    The value is None if there is only one candidate.
+    """
     axes = [range(extent) if isinstance(p, Value) else (p,) for p, extent in zip(point, shape)]
     candidates = [flat(shape, q) for q in itertools.product(*axes)]
     unknown = [p for p in point if isinstance(p, Value)]
     if not unknown:
         return candidates, None
     index = unknown[0]
+    # Two unknown positions of a matrix become one row-major index.
     if len(unknown) == 2:
         row, column = (t.builder.cast(p, i32) for p in unknown)
         index = t.builder.op("add", t.builder.op("mul", row, t.builder.const(shape[1], i32)), column)
@@ -194,8 +211,9 @@ def candidates_of(t: Tracer, shape: tuple[int, ...], point: tuple[Position, ...]
 
 
 def choose(t: Tracer, entries: Sequence[Operand], index: Value) -> Value:
-    """entries[index]; the first entry if the index is outside, which only `bounds="off"` lets pass."""
+    """Return entries[index], or the first entry if the index is outside, which only `bounds="off"` allows."""
     values = unified(t, (len(entries),), entries).items
+    # The first entry is the result for every index outside, so each other entry needs one select.
     made = t.value(values[0])
     for k, entry in enumerate(values[1:], 1):
         here = t.builder.op("cmp_eq", index, t.builder.const(k, index.type))

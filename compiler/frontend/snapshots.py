@@ -1,7 +1,7 @@
-"""What an object was like, to be compared with what stands in its place later.
+"""This module takes snapshots of objects, which are compared later with the objects that are then in their place.
 
-Invariant: a snapshot keeps no object of the program alive: it has numbers, texts and copies of arrays, and refers to
-all else weakly, as far as that is possible.
+Invariant: a snapshot keeps no object of the program alive. It contains numbers, texts and copies of arrays, and refers
+to all other objects weakly, as far as that is possible.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from .protocols import is_any_field, is_host_matrix, is_host_struct, is_host_vie
 from .reads import NUMBERS
 
 _DEPTH = 16
-"""Containers in containers; what is deeper inside stands by its identity."""
+"""This limit bounds the nesting of containers; a container that is nested deeper is compared by identity."""
 
 _FRESH_DEPTH = 6
-"""The same for the attributes of objects that are made anew whenever they are asked for."""
+"""This limit bounds the nesting of attributes for objects that are made anew at each request."""
 
 
 def word(number: Any) -> Any:
-    """What equals that of another number or text only if a kernel could not tell them apart: 1, 1.0 and True differ."""
+    """Return a value that is equal for two numbers or texts only if a kernel could not distinguish them.
+
+    For example, 1, 1.0 and True have different words.
+    """
     if isinstance(number, np.generic):
         return type(number), number.dtype, number.tobytes()
     if isinstance(number, float):
@@ -39,7 +42,7 @@ def word(number: Any) -> Any:
 
 
 class Number:
-    """A number, a text, a type: by its value."""
+    """A `Number` is the snapshot of a number, a text or a type, which is compared by value."""
 
     __slots__ = ("then", "_word")
 
@@ -47,12 +50,12 @@ class Number:
         self.then, self._word = found, word(found)
 
     def holds(self, now: Any) -> bool:
-        """Whether it is the same."""
+        """Return True if the object is the same."""
         return now is self.then or (type(now) is type(self.then) and word(now) == self._word)
 
 
 class Identity:
-    """An object: by its identity."""
+    """An `Identity` is the snapshot of an object that is compared by identity."""
 
     __slots__ = ("refer",)
 
@@ -60,12 +63,15 @@ class Identity:
         self.refer = reference(found)
 
     def holds(self, now: Any) -> bool:
-        """Whether it is the same object; a dead one is none."""
+        """Return True if it is the same object; an object that has died equals none."""
         return now is not None and self.refer() is now
 
 
 class Method:
-    """A function bound to an object, of which each look makes another one: by both."""
+    """A `Method` is the snapshot of a bound method, compared by its function and its object.
+
+    Two methods cannot be compared by identity, because each look-up makes a new one.
+    """
 
     __slots__ = ("_kind", "_parts")
 
@@ -74,7 +80,7 @@ class Method:
         self._parts = tuple(snapshot(part, 0) for part in _bound(found))
 
     def holds(self, now: Any) -> bool:
-        """Whether it is the same function of the same object."""
+        """Return True if it is the same function of the same object."""
         return type(now) is self._kind and all(
             one.holds(part) for one, part in zip(self._parts, _bound(now), strict=True)
         )
@@ -87,7 +93,10 @@ def _bound(method: Any) -> tuple[Any, Any]:
 
 
 class Items:
-    """A list, tuple or dictionary, item by item; of those that hold numbers alone, the items are kept."""
+    """An `Items` is the snapshot of a list, tuple or dictionary, which is compared item by item.
+
+    The items themselves are kept if all of them are numbers.
+    """
 
     __slots__ = ("_kind", "_keys", "_then", "_parts")
 
@@ -99,12 +108,13 @@ class Items:
         self._then = items if all(isinstance(part, Number) for part in self._parts) else None
 
     def holds(self, now: Any) -> bool:
-        """Whether there are as many, and each is the same."""
+        """Return True if the container has as many items and each item is the same."""
         if type(now) is not self._kind or len(now) != len(self._parts):
             return False
         if self._keys is not None and not self._keys.holds(tuple(now)):
             return False
         items = _items(now)
+        # Identical items need no comparison of their words.
         if self._then is not None and all(map(is_, items, self._then)):
             return True
         return all([part.holds(item) for part, item in zip(self._parts, items)])
@@ -115,24 +125,32 @@ def _items(found: Any) -> tuple[Any, ...]:
 
 
 class Elements:
-    """A NumPy array: a copy of its elements."""
+    """An `Elements` is the snapshot of a NumPy array: a copy of its elements."""
 
     __slots__ = ("_kind", "_dtype", "_shape", "_bytes", "_objects")
 
     def __init__(self, found: np.ndarray, depth: int) -> None:
         self._kind, self._dtype, self._shape = type(found), found.dtype, found.shape
+        # The bytes of an object array are addresses, so its objects are compared instead.
         self._objects = Items(found.ravel().tolist(), depth - 1) if found.dtype.hasobject else None
         self._bytes = b"" if self._objects else found.tobytes()
 
     def holds(self, now: Any) -> bool:
-        """Whether type, shape and all bits are the same."""
+        """Return True if type, shape and all bits are the same."""
         if type(now) is not self._kind or now.dtype != self._dtype or now.shape != self._shape:
             return False
         return now.tobytes() == self._bytes if self._objects is None else self._objects.holds(now.ravel().tolist())
 
 
 class Parts:
-    """An object by what it consists of, as `take` gives it: a vector or struct of the host, a view, a box."""
+    """A `Parts` is the snapshot of an object that is compared by its parts: a host vector or struct, a view, a box.
+
+    Args:
+        found: the object.
+        take: function that returns the parts.
+        depth: limit of the nesting of containers.
+        inside: see `snapshot`.
+    """
 
     __slots__ = ("_kind", "_take", "_parts")
 
@@ -143,7 +161,7 @@ class Parts:
         self._parts = snapshot(take(found), depth - 1, inside)
 
     def holds(self, now: Any) -> bool:
-        """Whether it is of the same class and consists of the same."""
+        """Return True if the object has the same class and the same parts."""
         return type(now) is self._kind and self._parts.holds(self._take(now))
 
 
@@ -151,7 +169,13 @@ Snapshot = Number | Identity | Method | Items | Elements | Parts
 
 
 def snapshot(found: Any, depth: int = _DEPTH, inside: dict[int, Any] | None = None) -> Snapshot:
-    """What an object is like now. inside: if given, objects stand by their attributes, and are collected here."""
+    """Return a snapshot of an object.
+
+    Args:
+        found: the object.
+        depth: limit of the nesting of containers.
+        inside: dictionary that collects objects by id. If it is given, objects are compared by their attributes.
+    """
     if isinstance(found, NUMBERS):
         return Number(found)
     if isinstance(found, (MethodType, BuiltinMethodType, BoundFunc)):
@@ -182,16 +206,16 @@ _LASTING = (type, FunctionType, ModuleType)
 
 
 def fresh(found: Any) -> tuple[Snapshot, dict[int, Any]]:
-    """What is like an object that nobody holds, as one that a property has made, and the objects that are part of it.
+    """Return a snapshot of an object that no reference keeps alive, and the objects that are part of it, by id.
 
-    They stand by their attributes.
+    Such an object is, for example, made by a property. The objects are compared by their attributes.
     """
     inside: dict[int, Any] = {}
     return snapshot(found, _FRESH_DEPTH, inside), inside
 
 
 def attributes(found: Any) -> dict[str, Any]:
-    """What an object holds by name, those of its slots too."""
+    """Return what an object holds by name, its slots included."""
     slots = [name for kind in type(found).__mro__ for name in _names(vars(kind).get("__slots__", ()))]
     held = {name: getattr(found, name) for name in slots if name != "__dict__" and hasattr(found, name)}
     return held | dict(vars(found))
@@ -202,7 +226,7 @@ def _names(slots: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def reference(value: Any) -> Callable[[], Any]:
-    """A weak reference, or a strong one to what knows of none, as a number."""
+    """Return a weak reference, or a strong one if the object, such as a number, supports no weak reference."""
     try:
         return weakref.ref(value)
     except TypeError:

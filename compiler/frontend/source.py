@@ -1,6 +1,6 @@
-"""From a Python function to its syntax tree, with positions that are those of the file.
+"""This module reads the syntax tree of a Python function, with the positions that its nodes have in the file.
 
-Indented functions are parsed under an `if True:` line of our own, never dedented, so that columns stay true and
+An indented function is parsed under an added line `if True:` and never dedented, so that columns stay correct and
 strings over several lines keep their text.
 """
 
@@ -24,7 +24,14 @@ MISSING = object()
 
 @dataclass(frozen=True)
 class Source:
-    """The tree of one function. Line numbers are those of the file; columns are counted in UTF-8 bytes."""
+    """A `Source` is the syntax tree of one function.
+
+    Attributes:
+        file: name of the file.
+        first_line: number of the first line of the function in the file.
+        lines: lines of the function.
+        tree: the tree; line numbers are those of the file, and columns are counted in UTF-8 bytes.
+    """
 
     file: str
     first_line: int
@@ -32,7 +39,7 @@ class Source:
     tree: ast.FunctionDef
 
     def span(self, node: ast.AST) -> Span:
-        """The place of a node; only its first line is marked."""
+        """Return the place of a node; only its first line is marked."""
         line = getattr(node, "lineno", self.first_line)
         start, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0) or 0
         index = line - self.first_line
@@ -42,16 +49,21 @@ class Source:
         return Span(self.file, line, _characters(text, start), _characters(text, end), text)
 
     def text(self, node: ast.AST) -> str:
-        """The node as written in the canonical style of `ast.unparse`."""
+        """Return the node as written in the canonical style of `ast.unparse`."""
         return ast.unparse(node)
 
 
 def _characters(text: str, offset: int) -> int:
+    """Return the number of characters in the first `offset` bytes of the UTF-8 text."""
     return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
 
 
 def read_source(function: Any) -> Source:
-    """The source of a plain Python function. Raises KernelSyntaxError if there is none that can be parsed."""
+    """Return the source of a plain Python function.
+
+    Raises:
+        KernelSyntaxError: there is no source that can be parsed.
+    """
     if not isinstance(function, FunctionType):
         raise KernelSyntaxError(
             f"a kernel is made of a Python function, not of {type(function).__name__!r}",
@@ -64,7 +76,7 @@ def read_source(function: Any) -> Source:
 
 
 def _is_rewritten(function: FunctionType) -> bool:
-    """Whether an import hook may have put more into the code than its text says, as checks of types."""
+    """Return True if an import hook may have added to the code, such as checks of types."""
     kind = type(function.__globals__.get("__loader__"))
     known = kind.__module__.startswith(("importlib", "_frozen_importlib", "zipimport", "builtins"))
     return not known and kind.__name__ != "AssertionRewritingHook"
@@ -77,11 +89,15 @@ def _place(code: CodeType) -> Span:
 
 @lru_cache(maxsize=512)
 def _read(code: CodeType, file: str, name: str, is_rewritten: bool) -> Source:
-    """The text that `linecache` has comes first: it may be as old as the code, and older than the file."""
+    """Return the source of a function, first from the text that `linecache` already has.
+
+    That text may be as old as the code, and older than the file.
+    """
     known = linecache.cache.get(file)
     try:
         return _found(code, name, is_rewritten)
     except KernelSyntaxError:
+        # A second attempt makes sense only if the file gives another text than the cached one.
         linecache.checkcache(file)
         if linecache.cache.get(file) is known or known is None:
             raise
@@ -89,7 +105,7 @@ def _read(code: CodeType, file: str, name: str, is_rewritten: bool) -> Source:
 
 
 def _found(code: CodeType, name: str, is_rewritten: bool) -> Source:
-    """The definition at the code's line, or at another line of the file if it has moved, that the code is made of."""
+    """Return the definition from which the code was compiled, at its line or elsewhere in the file if it moved."""
     try:
         source = _at_its_line(code, name)
         if is_text_of(source.tree, code, is_rewritten, partial(_imports, code.co_filename)):
@@ -115,7 +131,7 @@ def _changed(code: CodeType, name: str) -> KernelSyntaxError:
 
 
 def _module(file: str) -> ast.Module:
-    """All of a file, empty if it cannot be parsed."""
+    """Return the tree of a whole file, or an empty one if the file cannot be parsed."""
     try:
         return ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError, RecursionError):
@@ -127,7 +143,7 @@ def _imports(file: str) -> set[str]:
 
 
 def _elsewhere(code: CodeType, is_rewritten: bool) -> Source | None:
-    """The definition wherever it stands in the file now."""
+    """Return the definition wherever it stands in the file now, or None."""
     module, lines = _module(code.co_filename), linecache.getlines(code.co_filename)
     names = imported(module)
     for node in ast.walk(module):
@@ -140,15 +156,17 @@ def _elsewhere(code: CodeType, is_rewritten: bool) -> Source | None:
 
 
 def _at_its_line(code: CodeType, name: str) -> Source:
-    """The definition at the line where the code's stood."""
+    """Return the definition at the line where the code's definition stood."""
     try:
         found, first_line = _source_lines(code)
     except (OSError, TypeError, IndexError) as error:
         raise KernelSyntaxError(*_no_source(code, name), _place(code)) from error
-    except (SyntaxError, TokenError) as error:  # the lines from there on end in the middle of something
+    # The lines from there on end in the middle of a statement.
+    except (SyntaxError, TokenError) as error:
         raise _changed(code, name) from error
     lines = tuple(found)
-    above = "\n" * (first_line - 1)  # so that the parser counts lines as the file does
+    # Empty lines make the parser count lines as in the file.
+    above = "\n" * (first_line - 1)
     if lines[0][:1] in " \t":
         above = above[:-1] + "if True:\n"
     try:
@@ -163,7 +181,10 @@ def _at_its_line(code: CodeType, name: str) -> Source:
 
 
 def _source_lines(code: CodeType) -> tuple[list[str], int]:
-    """Lines of a function and the number of the first. Where `linecache` has the file, no module is looked for."""
+    """Return the lines of a function and the number of the first line.
+
+    If `linecache` has the file, no module is searched for.
+    """
     below = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
     if not below:
         return inspect.getsourcelines(code)
@@ -180,7 +201,7 @@ def _no_source(code: CodeType, name: str) -> tuple[str, str]:
 
 
 def _definition(module: ast.Module, code: CodeType, name: str) -> ast.FunctionDef:
-    """The definition at the code's first line; decorators stand above `def` but belong to it."""
+    """Return the definition at the code's first line; decorators stand above `def` but belong to the definition."""
     for node in ast.walk(module):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
             if isinstance(node, ast.AsyncFunctionDef):
@@ -192,7 +213,7 @@ def _definition(module: ast.Module, code: CodeType, name: str) -> ast.FunctionDe
 
 
 def outer_name(function: FunctionType, name: str) -> Any:
-    """The object a free name means now: closure, then module, then builtins; MISSING if there is none."""
+    """Return the current object of a free name: from closure, module, or builtins; MISSING if there is none."""
     if name in function.__code__.co_freevars:
         cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
         return _cell(cell)
@@ -202,14 +223,18 @@ def outer_name(function: FunctionType, name: str) -> Any:
 
 
 def outer_names(function: FunctionType) -> list[str]:
-    """Every free name that means something, for suggestions."""
+    """Return every free name that has a meaning, for suggestions."""
     return [*function.__code__.co_freevars, *function.__globals__, *dir(builtins)]
 
 
 def annotation_of(function: FunctionType, name: str) -> Any:
-    """What a parameter, or 'return', is annotated with; text if it cannot be evaluated, None if there is nothing."""
+    """Return the annotation of a parameter, or of 'return', or None if there is none.
+
+    An annotation that cannot be evaluated is returned as text.
+    """
     found: Any = function.__annotations__.get(name)
-    for _ in range(2):  # a quoted annotation in a module that keeps annotations as text
+    # A quoted annotation in a module that keeps annotations as text must be evaluated twice.
+    for _ in range(2):
         if isinstance(found, str):
             names = dict(zip(function.__code__.co_freevars, (_cell(c) for c in function.__closure__ or ())))
             try:
@@ -227,7 +252,7 @@ def _cell(cell: CellType) -> Any:
 
 
 def condition_nodes(tree: ast.AST) -> frozenset[ast.AST]:
-    """Expressions of which only the truth counts: tests, and operands of `not`, `and`, `or` within them."""
+    """Return the expressions of which only the truth counts: tests, and operands of `not`, `and`, `or` within them."""
     found: set[ast.AST] = set()
     for node in _nodes(tree):
         if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
@@ -241,17 +266,17 @@ def condition_nodes(tree: ast.AST) -> frozenset[ast.AST]:
 
 @lru_cache(maxsize=64)
 def _nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
-    """Every node of a tree, from the outside in."""
+    """Return every node of a tree, from the outside in."""
     return tuple(ast.walk(tree))
 
 
 def local_names(function: FunctionType) -> frozenset[str]:
-    """Names that Python itself treats as local to the function."""
+    """Return the names that Python itself treats as local to the function."""
     return frozenset((*function.__code__.co_varnames, *function.__code__.co_cellvars))
 
 
 def indexed_names(tree: ast.AST) -> frozenset[str]:
-    """Names that a function indexes with what its text does not fix: some local, loop index, or call."""
+    """Return the names that a function indexes with something its text does not fix: a local, loop index, or call."""
     stored = {p.id for p in _nodes(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)}
     bound = stored | {p.arg for p in _nodes(tree) if isinstance(p, ast.arg)}
     open_names = bound - _unrolled_names(tree)
@@ -265,8 +290,10 @@ def indexed_names(tree: ast.AST) -> frozenset[str]:
 
 
 def _unrolled_names(tree: ast.AST) -> set[str]:
-    """Indices of loops over `static(...)` and of comprehensions, which are numbers while a kernel is traced; not those
-    that something else binds as well."""
+    """Return the indices of loops over `static(...)` and of comprehensions.
+
+    These are numbers while a kernel is traced. Names that are also bound elsewhere are left out.
+    """
     unrolled: list[ast.Name] = []
     for node in _nodes(tree):
         static = isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and _is_static(node.iter.func)

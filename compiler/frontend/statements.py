@@ -1,6 +1,6 @@
-"""Statements other than loops: one handler per class of syntax tree, in the closed table STATEMENTS.
+"""This module handles statements other than loops: one handler per class of syntax tree, in the table STATEMENTS.
 
-A handler gives True if control never passes the statement's end.
+A handler returns True if control never passes the end of the statement.
 """
 
 from __future__ import annotations
@@ -56,13 +56,14 @@ def _assign(t: Tracer, node: ast.Assign) -> None:
     operand = t.expr(node.value)
     for target in node.targets:
         if isinstance(operand, Poison) and isinstance(target, ast.Subscript):
-            place(t, target)  # for the mistakes in it
+            # The target is evaluated only to report the mistakes in it.
+            place(t, target)
     for target in node.targets:
         assign(t, target, unpoisoned(operand))
 
 
 def bind_static(t: Tracer, target: ast.expr, operand: Operand) -> None:
-    """Names that stand for objects known at compile time; a tuple is taken apart."""
+    """Bind names to objects known at compile time; a tuple is taken apart."""
     if isinstance(target, ast.Name):
         _bind_name(t, target, Fixed(operand, "static value"))
         return
@@ -81,7 +82,7 @@ def bind_static(t: Tracer, target: ast.expr, operand: Operand) -> None:
 
 
 def _bind_name(t: Tracer, target: ast.Name, binding: Fixed) -> None:
-    """A static name may change only where the program text alone decides that it does."""
+    """Bind a static name; it may change only if the program text alone decides that it does."""
     found = t.scopes.find(target.id)
     if found is None or target.id == "_":
         t.scopes.declare(target.id, binding, target.lineno)
@@ -112,7 +113,10 @@ def _annotated(t: Tracer, node: ast.AnnAssign) -> None:
 
 
 def _declared(t: Tracer, node: ast.expr) -> Operand:
-    """What annotates a local. Python does not run such annotations, and keeps no name for them alone."""
+    """Return the annotation of a local as an operand.
+
+    Python does not evaluate such annotations, and keeps no name of a function that occurs only in annotations.
+    """
     names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
     for name in names:
         if t.scopes.find(name) is None and outer_name(t.active.function, name) is MISSING:
@@ -139,7 +143,7 @@ def _augmented(t: Tracer, node: ast.AugAssign) -> None:
 
 
 _CHAIN = 24
-"""Links of a chain of `elif` that stand within each other."""
+"""Number of links of a chain of `elif` that are nested in each other."""
 
 
 @STATEMENTS.row(ast.If)
@@ -162,7 +166,9 @@ def _is_chained(orelse: list[ast.stmt]) -> bool:
 
 
 def _long_chain(t: Tracer, node: ast.If) -> bool:
-    """Parts of a chain one behind the other, so that blocks nest no deeper than one part; a flag leads to the next.
+    """Emit the parts of a chain one behind the other, so that blocks nest no deeper than one part.
+
+    A flag leads to the next part:
 
     if a {..} else { if b {..} else { set more } }; if more { if c {..} else { if d .. } }
     """
@@ -195,7 +201,7 @@ def _link(t: Tracer, node: ast.If, chain: Chain | None) -> bool:
 
 
 def _otherwise(t: Tracer, orelse: list[ast.stmt], chain: Chain | None) -> bool:
-    """What stands behind `else`: the next link of the chain, unless that is long enough."""
+    """Execute the statements after `else`: the next link of the chain, unless the part is long enough."""
     if chain is not None and _is_chained(orelse):
         if not chain.left:
             t.builder.set(chain.name, t.builder.const(True, u1))
@@ -207,7 +213,7 @@ def _otherwise(t: Tracer, orelse: list[ast.stmt], chain: Chain | None) -> bool:
 
 
 def guarded_condition(t: Tracer, node: ast.expr) -> Value:
-    """A condition; if it holds a mistake, a stand-in, so that mistakes of the body are found too."""
+    """Return a condition, or a stand-in for a faulty one, so that mistakes of the body are found too."""
     try:
         return t.condition(t.expr(node))
     except Problem as problem:
@@ -220,6 +226,7 @@ def guarded_condition(t: Tracer, node: ast.expr) -> Value:
 @STATEMENTS.row(ast.Break)
 def _break(t: Tracer, node: ast.Break) -> bool:
     loop = t.active.loops[-1]
+    # A `while True` with a `break` can be passed.
     loop.broken = True
     if loop.break_to is None:
         raise syntax(
@@ -235,6 +242,7 @@ def _continue(t: Tracer, node: ast.Continue) -> bool:
     loop = t.active.loops[-1]
     if loop.continue_to is None:
         t.builder.emit(n.Return(loc=t.builder.loc))
+    # An unrolled trip is a scope, which is left to reach the next trip.
     elif loop.kind == "unrolled":
         t.builder.emit(n.Break(t.depth(loop.continue_to), loc=t.builder.loc))
     else:
@@ -250,7 +258,7 @@ def _return(t: Tracer, node: ast.Return) -> bool:
 
 
 def _return_from_function(t: Tracer, node: ast.Return) -> bool:
-    """Store the results and leave the scope of the call; `inline` removes what turns out not to be needed."""
+    """Store the results and leave the scope of the call; `inline` removes what is not needed."""
     operand = Static(None) if node.value is None else t.expr(node.value)
     items = () if isinstance(operand, Static) and operand.value is None else leaves(operand)
     values, active = None, t.active
@@ -285,12 +293,12 @@ def _refusal(reason: str, cure: str) -> Callable[[Tracer, ast.stmt], None]:
 
 
 _PLAIN_CONTEXTS = ("stream_parallel", "graph_parallel", "graph_parallel_context")
-"""Contexts that let a device run what is in them at once; its own order is one of those that they allow."""
+"""In these contexts a device may run everything at once; the order of the text is one of the allowed orders."""
 
 
 @STATEMENTS.row(ast.With)
 def _with(t: Tracer, node: ast.With) -> bool:
-    """The body as it stands, for contexts that order launches."""
+    """Execute the body in place, for contexts that only order launches."""
     for item in node.items:
         call = item.context_expr
         callee = t.expr(call.func) if isinstance(call, ast.Call) else None

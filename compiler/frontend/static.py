@@ -1,4 +1,4 @@
-"""Evaluation at compile time: what stands inside `sg.static(...)` is Python, run on the objects that names mean.
+"""This module evaluates code at compile time: an expression in `sg.static(...)` is Python, run on the named objects.
 
 Invariant: nothing that may change between two launches is read; an element of a field is refused.
 """
@@ -23,7 +23,14 @@ from .snapshots import snapshot
 
 
 def static_call(t: Tracer, node: ast.expr, name: str = "static", function: str = "static") -> ast.Call | None:
-    """The node as a call of `sg.static`, or of another function by its name in the text; None if it is none."""
+    """Return the node as a call of `sg.static` or another function, or None if it is no such call.
+
+    Args:
+        t: the tracer.
+        node: the expression.
+        name: name of the function if it is written as an attribute.
+        function: name of the function of the language.
+    """
     if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
         return None
     if isinstance(node.func, ast.Attribute) and node.func.attr != name:
@@ -39,7 +46,7 @@ def static_call(t: Tracer, node: ast.expr, name: str = "static", function: str =
 
 
 def evaluate_static(t: Tracer, node: ast.Call) -> Static:
-    """The value of a `sg.static(...)` call; several arguments give a tuple."""
+    """Return the value of a `sg.static(...)` call; several arguments give a tuple."""
     if node.keywords or not node.args:
         raise mistyped("`static` takes one or more values", "write `sg.static(value)`")
     values = [python_value(t, arg) for arg in node.args]
@@ -49,16 +56,21 @@ def evaluate_static(t: Tracer, node: ast.Call) -> Static:
 
 
 def hint_of(node: ast.expr) -> str:
-    """A name for what an expression gives."""
+    """Return a name for the result of an expression."""
     return re.sub(r"\W+", "_", ast.unparse(node)).strip("_")[:40]
 
 
 def python_value(t: Tracer, node: ast.expr) -> Any:
-    """Run an expression as Python. Raises KernelTypeError if it depends on what is known at launch only."""
+    """Return the result of an expression that runs as Python.
+
+    Raises:
+        Problem: the expression fails, or depends on something that only the launch knows.
+    """
     namespace: dict[str, Any] = {}
     names: list[str] = []
     node = _Known(t, namespace).visit(copy.deepcopy(node))
     made = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    # Names that the expression itself binds (comprehensions, lambdas) have no object outside.
     made |= {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
     for inner in ast.walk(node):
         if isinstance(inner, ast.Name) and inner.id not in made and inner.id not in namespace:
@@ -86,7 +98,10 @@ def _evaluated(code: CodeType, namespace: dict[str, Any], node: ast.expr) -> Any
 
 
 def _check_again(found: Any, again: Any, node: ast.expr) -> None:
-    """Refuse numbers that nothing repeats: a launch and its gradient would be of different kernels."""
+    """Refuse a result that a second evaluation does not repeat.
+
+    Otherwise a launch and its gradient could be launches of different kernels.
+    """
     if is_plain(found) and not snapshot(found).holds(again):
         raise mistyped(
             "the static expression gives something else each time it is evaluated",
@@ -96,19 +111,21 @@ def _check_again(found: Any, again: Any, node: ast.expr) -> None:
 
 
 class _Known(ast.NodeTransformer):
-    """Replaces what is known of a value although the value itself is not: extents, types, that it is not None."""
+    """This transformer replaces expressions that are known although their values are not, such as extents and types."""
 
     def __init__(self, t: Tracer, namespace: dict[str, Any]) -> None:
         self._t = t
         self._namespace = namespace
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """Replace an attribute of a value of the launch by a name for its known object."""
         if node.attr in _KNOWN_ATTRIBUTES and self._at_launch(node.value):
             return self._evaluated(node)
         self.generic_visit(node)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        """Replace the `len` of a value of the launch by a name for its known length."""
         is_length = isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1
         if is_length and self._at_launch(node.args[0]):
             return self._evaluated(node)
@@ -116,6 +133,7 @@ class _Known(ast.NodeTransformer):
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        """Replace a comparison of a value of the launch with None by its result."""
         right = node.comparators[0]
         none = isinstance(right, ast.Constant) and right.value is None
         if none and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and self._at_launch(node.left):
@@ -124,7 +142,7 @@ class _Known(ast.NodeTransformer):
         return node
 
     def _at_launch(self, node: ast.expr) -> bool:
-        """Whether a place is a name, or a part of one, whose value only the launch knows, or a constant vector."""
+        """Return True if the expression is a name, or a part of one, of a constant vector or a value of the launch."""
         while isinstance(node, (ast.Attribute, ast.Subscript)):
             node = node.value
         if not isinstance(node, ast.Name):
@@ -135,7 +153,8 @@ class _Known(ast.NodeTransformer):
         return isinstance(binding.operand, MatrixValue) or known(binding.operand) is UNKNOWN
 
     def _evaluated(self, node: ast.expr) -> ast.expr:
-        with self._t.block():  # dropped: only what is known of the result is used
+        # The block is dropped: only what is known of the result is used.
+        with self._t.block():
             found = known(unpoisoned(self._t.expr(node)))
         if found is UNKNOWN:
             return node
@@ -161,7 +180,7 @@ def _object(t: Tracer, name: ast.Name) -> Any:
 
 
 def _named(node: ast.expr, namespace: dict[str, Any]) -> Any:
-    """The object that a name, or an attribute of one, means; None for any other expression."""
+    """Return the object that a name, or an attribute of one, means, or None for any other expression."""
     if isinstance(node, ast.Attribute):
         return getattr(_named(node.value, namespace), node.attr, None)
     return namespace.get(node.id) if isinstance(node, ast.Name) else None

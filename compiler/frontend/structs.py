@@ -1,4 +1,4 @@
-"""Methods of structs, inlined with the struct as `self`, and properties of objects that are functions of kernels."""
+"""This module lowers methods of structs, inlined with the struct as `self`, and properties that are funcs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from .operands import Intrinsic, Operand, Static
 
 
 def method(t: Tracer, base: Place | Operand, kind: StructType, name: str) -> Static:
-    """A method bound to a struct. Raises KernelSyntaxError if the type has neither member nor method of this name."""
+    """Return a method bound to a struct.
+
+    Raises:
+        Problem: the type has neither a member nor a method of this name.
+    """
     if name == "keys":
         return Static(Intrinsic(name, lambda t, node: Static(kind.names)), name)
     function = kind.methods.get(name)
@@ -34,7 +38,7 @@ def _call(function: Func, receiver: Place | Operand, t: Tracer, node: ast.Call) 
 
 
 def property_of(owner: Any, name: str) -> Func | None:
-    """The function behind an attribute that is a property made of a `@sg.func`; None for any other attribute."""
+    """Return the func behind an attribute that is a property made of a `@sg.func`, or None for any other attribute."""
     kind = owner.kind if isinstance(owner, Members) else type(owner)
     found = inspect.getattr_static(kind, name, None)
     return found.fget if isinstance(found, property) and isinstance(found.fget, Func) else None

@@ -1,4 +1,4 @@
-"""Messages that a kernel prints or fails with: a template with a place for each value known at launch only."""
+"""This module makes the texts that a kernel prints or fails with: templates with places for values of the launch."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from .diagnostics import mistyped, unsupported
 from .operands import UNKNOWN, MatrixValue, Operand, Pack, ShapeOf, Static, StructValue, describe, known
 
 _CONVERSIONS: dict[int, Callable[[object], str]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
-"""What follows `!` in an f-string."""
+"""These functions belong to the letters that may follow `!` in an f-string."""
 
 
 class Template:
-    """Text and values in order. names: the text holds `{name}` where a value stands, instead of the value."""
+    """A template collects text and values in order.
+
+    Args:
+        names: True to put `{name}` into the text in place of a value.
+    """
 
     def __init__(self, names: bool = False) -> None:
         self.text = ""
@@ -30,13 +34,23 @@ class Template:
         self.text += text
 
     def finished(self) -> str:
-        """The template; refuses text of the program that reads like the place of a value."""
+        """Return the template text.
+
+        Raises:
+            Problem: text of the program reads like the place of a value.
+        """
         if len(places(self.text)) != len(self.values) or self.text.endswith(OPEN_END):
             raise unsupported("a printed text cannot hold `{}`", "write it differently, as `{ }`")
         return self.text
 
     def operand(self, t: Tracer, operand: Operand, spec: str = "") -> None:
-        """Append a value, or the text of what is known at compile time. spec: a format, for each number of it."""
+        """Append a value, or the text of an operand known at compile time.
+
+        Args:
+            t: the tracer.
+            operand: the operand.
+            spec: format of each number in the operand, "" for the shortest text.
+        """
         if isinstance(operand, Value):
             self._value(operand, spec)
         elif isinstance(operand, Pack) or (isinstance(operand, Static) and isinstance(operand.value, ShapeOf)):
@@ -54,6 +68,7 @@ class Template:
 
     def _value(self, value: Value, spec: str) -> None:
         if spec:
+            # Formatting a sample value reports a wrong format at compile time.
             _formatted(1.0 if value.type.is_real else value.type.is_bool or 1, spec)
         self.text += f"{{:{spec}}}" if spec else "{}"
         self.values.append(value)
@@ -66,7 +81,7 @@ class Template:
         self.text += brackets[1]
 
     def _matrix(self, t: Tracer, matrix: MatrixValue, spec: str) -> None:
-        """Append a vector as `[a, b]`, a matrix as `[[a, b], [c, d]]`."""
+        """Append a vector as `[a, b]`, or a matrix as `[[a, b], [c, d]]`."""
         if len(matrix.shape) == 1:
             self._items(t, "[]", matrix.items, spec)
             return
@@ -83,7 +98,7 @@ class Template:
         self.text += "}"
 
     def shown(self, t: Tracer, operand: Operand, node: ast.expr) -> None:
-        """Append an operand, or what the program calls it."""
+        """Append an operand, or its expression in braces if the template holds names."""
         if self._names and known(operand) is UNKNOWN:
             self.literal("{" + ast.unparse(node) + "}")
         else:
@@ -113,7 +128,7 @@ class Template:
 
 
 def _formatted(value: object, spec: str) -> str:
-    """Python's format. Raises KernelTypeError where Python does not have it."""
+    """Return Python's formatted text, or raise a problem if Python rejects the format."""
     try:
         return format(value, spec)
     except (TypeError, ValueError) as error:
@@ -121,7 +136,7 @@ def _formatted(value: object, spec: str) -> str:
 
 
 def template_of(t: Tracer, node: ast.expr, into: Template) -> None:
-    """Append the text of one argument of `print`, or of a message."""
+    """Append the text of one argument of `print`, or of a message, to the template `into`."""
     if isinstance(node, ast.JoinedStr):
         into.formatted(t, node)
     else:
@@ -129,7 +144,7 @@ def template_of(t: Tracer, node: ast.expr, into: Template) -> None:
 
 
 def assertion_text(t: Tracer, node: ast.Assert) -> str:
-    """The message of an assertion, with names where it has values; the condition itself if there is none."""
+    """Return the message of an assertion with names in place of values, or its condition if it has no message."""
     if node.msg is None:
         return f"assertion failed: {ast.unparse(node.test)}"
     made = Template(names=True)
@@ -138,7 +153,7 @@ def assertion_text(t: Tracer, node: ast.Assert) -> str:
 
 
 def lower_print(t: Tracer, node: ast.Call) -> Operand:
-    """`print(...)`: values, strings and f-strings; `sep` and `end` are constants."""
+    """Emit a `print(...)` of values, strings and f-strings; `sep` and `end` are constants."""
     constants = {"sep": " ", "end": "\n"}
     for keyword in node.keywords:
         operand = t.clean(keyword.value)

@@ -1,4 +1,4 @@
-"""From a Python function to a kernel of stage `source`: the entry point of the frontend.
+"""This module traces a Python function as a kernel of stage `source`: it is the entry point of the frontend.
 
 Names are looked up when the kernel is traced, not when it is defined. Either all mistakes are raised in one error, or
 the kernel is complete.
@@ -15,7 +15,7 @@ from ..ir.depth import deep
 from ..ir.nodes import Kernel, Param, Task
 from ..ir.walk import renumber
 
-# Imported to fill the tables.
+# These modules are imported because they fill the tables of handlers.
 from . import branches, comprehensions, gradients, hints, loops, mathematics, references, statements  # noqa: F401
 from .context import Activation, Tracer
 from .infer import FrontendOptions
@@ -30,10 +30,15 @@ __all__ = ["Argument", "Traced", "trace"]
 
 @dataclass(frozen=True)
 class Traced:
-    """A traced function.
+    """A `Traced` is the result of tracing a function.
 
-    arrays: the captured field, or the `ArgumentArray`, behind each array parameter, `x.grad` included. result: what
-    the kernel returns through the parameters `$return.k`, or None. reads: what it took from Python objects.
+    Attributes:
+        kernel: kernel of stage `source`.
+        arrays: captured field, or `ArgumentArray`, behind each array parameter, `x.grad` included.
+        arguments: scalars of a launch.
+        warnings: warnings about the kernel.
+        result: type of what the kernel returns through the parameters `$return.k`, or None.
+        reads: records of what the trace read of Python objects.
     """
 
     kernel: Kernel
@@ -53,10 +58,16 @@ def trace(
 ) -> Traced:
     """Trace a Python function as a kernel.
 
-    function: a plain function with source; number parameters are annotated. name: the kernel's, if not the function's.
-    given: what the other parameters stand for: `ArgumentArray` and its kin for an array of each launch, `Members` for
-    an object with such parts, or any object known now. Raises KernelSyntaxError, KernelTypeError or Unsupported with
-    every mistake found.
+    Args:
+        function: a plain function with source; parameters that are numbers are annotated.
+        options: types of literals, and debug mode.
+        name: name of the kernel, if not that of the function.
+        given: objects that stand for the other parameters: an `ArgumentArray`, `ArgumentMatrixArray` or
+            `ArgumentStructArray` for an array of each launch, `Members` for an object with such parts, or any object
+            known now.
+
+    Raises:
+        KernelSyntaxError, KernelTypeError, Unsupported: the function has mistakes; the error contains all of them.
     """
     source = read_source(function)
     t = Tracer(options or FrontendOptions())

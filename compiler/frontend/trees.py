@@ -1,6 +1,6 @@
-"""Operands as trees: their scalar leaves, and the same tree over other leaves.
+"""This module treats operands as trees: it returns their scalar leaves, and the same tree over other leaves.
 
-Branches, results of functions and assignments work on leaves; only here is it known how a tree is taken apart.
+Branches, results of functions and assignments work on leaves; only this module knows how a tree is taken apart.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ NUMBER, NOTHING = "number", "nothing"
 
 
 def leaves(operand: Operand) -> tuple[Operand, ...]:
-    """The scalar operands of a tree in order; an operand that is no tree is its own leaf."""
+    """Return the scalar operands of a tree in order; an operand that is no tree is its own leaf."""
     if isinstance(operand, (Pack, MatrixValue)):
         return tuple(leaf for item in operand.items for leaf in leaves(item))
     if isinstance(operand, StructValue):
@@ -22,7 +22,7 @@ def leaves(operand: Operand) -> tuple[Operand, ...]:
 
 
 def with_leaves(operand: Operand, values: Iterable[Operand]) -> Operand:
-    """A tree of the same form over other leaves."""
+    """Return a tree of the same form over other leaves."""
     return _rebuilt(operand, iter(values))
 
 
@@ -38,7 +38,7 @@ def _rebuilt(operand: Operand, values: Iterator[Operand]) -> Operand:
 
 
 def form(operand: Operand) -> Hashable:
-    """What two trees must share to be alternatives of one value: everything but the types of the numbers in them."""
+    """Return what two trees must share to be alternatives of one value: all except the types of their numbers."""
     if isinstance(operand, Pack):
         return ("tuple", *map(form, operand.items))
     if isinstance(operand, MatrixValue):

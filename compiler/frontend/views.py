@@ -1,11 +1,11 @@
-"""Views: a part of an array of one axis, as the array, the number of its first element and the number of elements.
+"""This module handles views: a view is an array of one axis, the number of its first element, and a number of elements.
 
     v[i]            arr[v.offset + i]
     v[a:b]          v.subview(a, b - a): the same array from v.offset + a on
 
-Invariant: a view exists while a kernel is traced and no longer. The IR has plain indices into the array, so that no
-pass, derivative rule or executor learns of views; what a launch alone tells, that an index is one of the view and the
-view a part of its array, is a `within` on the way to the element.
+Invariant: a view exists only while a kernel is traced. The IR has plain indices into the array, so no pass, derivative
+rule or executor needs to know views. A `within` on the way to an element states what only the launch can tell: that an index
+lies in the view, and the view in its array.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from .operands import Intrinsic, Operand, Pack, ShapeOf, Static, describe, integ
 from .protocols import AnyField, LaunchShape, View, is_any_field, is_matrix_field, is_struct_field
 
 FieldAttribute = Callable[[Tracer, AnyField, str, str], Operand]
-"""What an attribute of a field means: tracer, field, hint, name."""
+"""A function of this type returns an attribute of a field, from the tracer, the field, its hint and the name."""
 
 
 def is_view(operand: object) -> TypeGuard[Static]:
-    """Whether an operand is a view."""
+    """Return True if an operand is a view."""
     return isinstance(operand, Static) and isinstance(operand.value, View)
 
 
 def named(operand: Static, name: str) -> Static:
-    """The view under another name; its array keeps the one it has."""
+    """Return the view under another name; the name of its array stays."""
     view: View = operand.value
     return Static(replace(view, hint=view.hint or operand.hint), name)
 
@@ -49,7 +49,7 @@ def named(operand: Static, name: str) -> Static:
 
 
 def _placed(t: Tracer, given: object) -> Operand:
-    """The offset or the size of a view as an operand."""
+    """Return the offset or the size of a view as an operand."""
     if isinstance(given, LaunchValue):
         assert given.place is not None
         return load(t, given.place)
@@ -57,17 +57,17 @@ def _placed(t: Tracer, given: object) -> Operand:
 
 
 def first_of(t: Tracer, view: View) -> Operand:
-    """The number of the first element."""
+    """Return the number of the first element."""
     return _placed(t, view.first)
 
 
 def size_of(t: Tracer, view: View) -> Operand:
-    """The number of elements."""
+    """Return the number of elements."""
     return _placed(t, view.extent)
 
 
 def _whole(t: Tracer, operand: Operand, what: str, node: ast.expr) -> int | Value:
-    """An offset, size or bound: a number that is not negative, or a value of type i32 or i64."""
+    """Return an offset, size or bound: a number that is not negative, or a value of type i32 or i64."""
     found = integer(operand)
     if found is None:
         try:
@@ -86,7 +86,7 @@ def _operand(number: int | Value) -> Operand:
 
 
 def _combined(t: Tracer, op: str, left: Operand | int, right: Operand | int) -> int | Value:
-    """left + right or left - right ("add", "sub"), folded if both are known."""
+    """Return left + right ("add") or left - right ("sub"), folded if both are known."""
     left, right = (Static(x) if isinstance(x, int) else x for x in (left, right))
     a, b = integer(left), integer(right)
     if a is not None and b is not None:
@@ -108,7 +108,7 @@ def _index_type(t: Tracer, *operands: Operand) -> Scalar:
 
 
 def _construct(name: str, t: Tracer, node: ast.Call) -> Operand:
-    """`sg.BufferView(arr, offset, size)`."""
+    """Return the result of `sg.BufferView(arr, offset, size)`."""
     arr, offset, size = arguments(t, node, name, "arr", "offset", "size")
     if is_view(arr):
         raise mistyped("a view is made of an array, not of a view", "write `view.subview(offset, size)`", node)
@@ -141,7 +141,7 @@ def _length(t: Tracer, arr: Static) -> Operand:
 def _inside(
     t: Tracer, first: int | Value, extent: int | Value, length: Operand, what: str, node: ast.expr
 ) -> int | Value:
-    """The first of a view's elements, which are among `length`: now if all is known, else when one is accessed."""
+    """Return the first element of a view; check that the view is inside, now if all is known, else at each access."""
     whole = integer(length)
     if isinstance(first, int) and isinstance(extent, int) and whole is not None:
         if first + extent > whole:
@@ -168,7 +168,7 @@ def _subview(view: View, hint: str, t: Tracer, node: ast.Call) -> Operand:
 
 
 def slice_of(t: Tracer, base: Static, node: ast.Subscript, key: ast.Slice) -> Static:
-    """`v[a:b]`: bounds may be known at launch only; neither counts from the end."""
+    """Return `v[a:b]`; only the launch may know the bounds, and bounds do not count from the end."""
     view: View = base.value
     if key.step is not None and integer(t.clean(key.step)) != 1:
         raise mistyped("a slice of a view has no step", "index the view, as in `v[2 * i]`", key.step)
@@ -192,7 +192,7 @@ ATTRIBUTES = ("size", "shape", "offset", "subview", "dtype", "grad")
 
 
 def attribute(t: Tracer, base: Static, name: str, of_field: FieldAttribute) -> Operand:
-    """`v.size` and its like; what else a field has, `v.grad` and members of structs, as a view again."""
+    """Return an attribute of a view: its own, such as `v.size`, or one of the field, such as `v.grad`, as a view."""
     view = base.value
     if name == "size":
         return size_of(t, view)
@@ -218,7 +218,11 @@ def _members(view: View) -> tuple[str, ...]:
 
 
 def element(t: Tracer, base: Static, indices: list[tuple[Operand, ast.expr]], node: ast.Subscript) -> Place:
-    """The place of `v[i]`. Raises KernelTypeError for a constant index outside."""
+    """Return the place of `v[i]`.
+
+    Raises:
+        Problem: a constant index is outside the view.
+    """
     view, text = base.value, ast.unparse(node)
     if len(indices) != 1:
         raise mistyped(
@@ -246,7 +250,7 @@ def _element_number(t: Tracer, view: View, index: int | Value) -> Value:
 
 
 def check_annotation(t: Tracer, wanted: ViewType, operand: Operand, where: str) -> None:
-    """Raises KernelTypeError if an argument of a function is no view, or one of other elements, than annotated."""
+    """Raise a problem if an argument of a func is no view, or has other elements than its annotation says."""
     if not is_view(operand):
         raise mistyped(f"{where} is a view, not {describe(operand)}", "give `sg.BufferView(array, offset, size)`")
     kind, have = wanted.array.dtype, _element_kind(operand.value)

@@ -1,1 +1,1 @@
-"""The vocabulary of the IR: import nodes, types and tables from here."""
+"""This package contains the vocabulary of the IR: nodes, types and tables are imported from its modules."""

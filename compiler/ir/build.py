@@ -1,7 +1,7 @@
-"""Builder: typed constructors that append to the open block, number values and record locations.
+"""This module contains the builder: typed constructors that append statements, number values and record locations.
 
-The frontend, the reverse transform and the derivative rules all build with it, so a statement that does not type
-fails where it is made.
+The frontend, the reverse transform and the derivative rules all build statements with the builder. A statement whose
+types do not fit therefore fails in the line that makes the statement.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from .types import SCALARS, Scalar, i32, u1
 
 
 class Builder:
-    """Appends statements to the innermost open block.
+    """A builder appends statements to the innermost open block.
 
-    first_id: ids of new values start here. loc: location index given to new statements.
+    Attributes:
+        next_id: id that the next new value gets; ids start at `first_id`.
+        loc: index in the location table of the kernel that new statements get.
     """
 
     def __init__(self, first_id: int = 0) -> None:
@@ -31,18 +33,18 @@ class Builder:
     # -- blocks ---------------------------------------------------------------------------------------------
 
     def emit(self, stmt: Stmt) -> None:
-        """Append a finished statement."""
+        """Append a finished statement to the innermost open block."""
         self._open[-1].append(stmt)
 
     def fresh(self, dtype: Scalar) -> Value:
-        """A new value that no statement defines yet."""
+        """Return a new value that no statement defines yet."""
         value = Value(self.next_id, dtype)
         self.next_id += 1
         return value
 
     @contextmanager
     def block(self) -> Iterator[list[Stmt]]:
-        """Open a block; afterwards the yielded list holds its statements."""
+        """Open a block and yield the list that receives its statements; the end of the `with` closes the block."""
         body: list[Stmt] = []
         self._open.append(body)
         try:
@@ -51,7 +53,7 @@ class Builder:
             self._open.pop()
 
     def take(self) -> Block:
-        """Close the root block and start a new one."""
+        """Return the statements of the root block and start a new, empty root block."""
         done = tuple(self._open[0])
         self._open = [[]]
         return done
@@ -59,16 +61,19 @@ class Builder:
     # -- values ---------------------------------------------------------------------------------------------
 
     def const(self, value: float | int | bool, dtype: Scalar) -> Value:
+        """Emit a constant, rounded or wrapped to the type, and return its value."""
         out = self.fresh(dtype)
         self.emit(n.Const(out, normal_constant(value, dtype), loc=self.loc))
         return out
 
     def arg(self, name: str, dtype: Scalar) -> Value:
+        """Emit a read of the scalar argument `name` of the kernel and return its value."""
         out = self.fresh(dtype)
         self.emit(n.Arg(out, name, loc=self.loc))
         return out
 
     def shape(self, array: str, axis: int, dtype: Scalar = i32) -> Value:
+        """Emit a read of the extent of an array along an axis and return its value."""
         out = self.fresh(dtype)
         self.emit(n.Shape(out, array, axis, loc=self.loc))
         return out
@@ -79,7 +84,15 @@ class Builder:
         return out
 
     def op(self, name: str, *args: Value) -> Value:
-        """A scalar operation; the operand types must fit the row of OPS."""
+        """Emit a scalar operation and return its result.
+
+        Args:
+            name: name of a row of `OPS`.
+            args: operands, whose types must fit that row.
+
+        Raises:
+            InternalError: the operation does not take operands of these types.
+        """
         dtype = result_type(name, tuple(a.type for a in args))
         if dtype is None:
             raise InternalError(f"{name} does not take ({', '.join(str(a.type) for a in args)})")
@@ -88,7 +101,7 @@ class Builder:
         return out
 
     def cast(self, value: Value, dtype: Scalar) -> Value:
-        """Numeric conversion; none is emitted if the type is right already."""
+        """Emit a numeric conversion to the type and return its result, or return `value` if it already has the type."""
         if value.type == dtype:
             return value
         out = self.fresh(dtype)
@@ -96,11 +109,13 @@ class Builder:
         return out
 
     def bit_cast(self, value: Value, dtype: Scalar) -> Value:
+        """Emit a reinterpretation of the bits of a value as another type of the same width and return its result."""
         out = self.fresh(dtype)
         self.emit(n.BitCast(out, value, loc=self.loc))
         return out
 
     def random(self, dtype: Scalar) -> Value:
+        """Emit a random draw of the type and return its value."""
         out = self.fresh(dtype)
         self.emit(n.Random(out, loc=self.loc))
         return out
@@ -108,22 +123,33 @@ class Builder:
     # -- memory ---------------------------------------------------------------------------------------------
 
     def load(self, array: str, indices: tuple[Value, ...], dtype: Scalar) -> Value:
+        """Emit a load of an element of an array, or of a temporary if `indices` is empty, and return its value."""
         out = self.fresh(dtype)
         self.emit(n.Load(out, array, indices, loc=self.loc))
         return out
 
     def store(self, array: str, indices: tuple[Value, ...], value: Value) -> None:
+        """Emit a store of a value to an element of an array, or to a temporary if `indices` is empty."""
         self.emit(n.Store(array, indices, value, loc=self.loc))
 
     def atomic(
         self, op: str, array: str, indices: tuple[Value, ...], value: Value, expected: Value | None = None
     ) -> Value:
+        """Emit an atomic update of an element and return the old value of the element.
+
+        Args:
+            op: one of `ATOMIC_OPS`.
+            array: name of an array or temporary.
+            indices: index of the element, one integer for each axis.
+            value: right operand of the update, of the type of the element.
+            expected: value that `cas` compares the element with; None for every other `op`.
+        """
         out = self.fresh(value.type)
         self.emit(n.Atomic(out, op, array, indices, value, expected, loc=self.loc))
         return out
 
     def left_by(self, atomic: n.Atomic, old: Value) -> Value:
-        """What an atomic leaves in an element that held `old`."""
+        """Emit the value that the update of `atomic` leaves in an element that held `old`, and return that value."""
         if atomic.op == "exchange":
             return atomic.value
         if atomic.expected is None:
@@ -131,38 +157,46 @@ class Builder:
         return self.op("select", self.same_bits(old, atomic.expected), atomic.value, old)
 
     def same_bits(self, x: Value, y: Value) -> Value:
-        """Whether two values of one type have one bit pattern: a NaN is itself, -0.0 is not 0.0."""
+        """Emit a comparison of the bits of two values of one type: a NaN equals itself, -0.0 differs from 0.0."""
         bits = SCALARS[f"i{x.type.bits}"]
         x, y = (self.bit_cast(v, bits) if v.type.is_real else v for v in (x, y))
         return self.op("cmp_eq", x, y)
 
     def local(self, var: str, dtype: Scalar, init: Value | None = None) -> str:
-        """Declare a mutable scalar; zero unless `init` is stored at once."""
+        """Declare a mutable scalar and return its name; the scalar is zero unless `init` is given."""
         self.emit(n.Local(var, dtype, loc=self.loc))
         if init is not None:
             self.set(var, init)
         return var
 
     def get(self, var: str, dtype: Scalar) -> Value:
+        """Emit a read of a local and return its value."""
         out = self.fresh(dtype)
         self.emit(n.Get(out, var, loc=self.loc))
         return out
 
     def set(self, var: str, value: Value) -> None:
+        """Emit a write of a value to a local."""
         self.emit(n.Set(var, value, loc=self.loc))
 
     def get_element(self, var: str, index: Value, dtype: Scalar) -> Value:
+        """Emit a read of an element of a local array and return its value."""
         out = self.fresh(dtype)
         self.emit(n.GetElement(out, var, index, loc=self.loc))
         return out
 
     def set_element(self, var: str, index: Value, value: Value) -> None:
+        """Emit a write of a value to an element of a local array."""
         self.emit(n.SetElement(var, index, value, loc=self.loc))
 
     # -- control --------------------------------------------------------------------------------------------
 
     def if_(self, cond: Value, then: list[Stmt], orelse: list[Stmt] | None = None) -> None:
-        """An if over blocks built before; see `block`."""
+        """Emit an `if` over blocks that were built before with `block`.
+
+        Raises:
+            InternalError: the condition is not of type u1.
+        """
         if cond.type != u1:
             raise InternalError(f"a condition is u1, not {cond.type}")
         self.emit(n.If(cond, tuple(then), tuple(orelse or ()), loc=self.loc))
@@ -170,27 +204,32 @@ class Builder:
     # -- adstacks -------------------------------------------------------------------------------------------
 
     def push(self, stack: str, value: Value) -> None:
+        """Emit a push of a primal to an adstack."""
         self.emit(n.StackPush(stack, value, loc=self.loc))
 
     def pop(self, stack: str) -> None:
+        """Emit the removal of the top slot of an adstack."""
         self.emit(n.StackPop(stack, loc=self.loc))
 
     def top(self, stack: str, dtype: Scalar) -> Value:
+        """Emit a read of the primal of the top slot of an adstack and return its value."""
         out = self.fresh(dtype)
         self.emit(n.StackTop(out, stack, loc=self.loc))
         return out
 
     def top_adjoint(self, stack: str, dtype: Scalar) -> Value:
+        """Emit a read of the adjoint of the top slot of an adstack and return its value."""
         out = self.fresh(dtype)
         self.emit(n.StackTopAdjoint(out, stack, loc=self.loc))
         return out
 
     def accumulate(self, stack: str, value: Value) -> None:
+        """Emit an addition of a value to the adjoint of the top slot of an adstack."""
         self.emit(n.StackAccumulate(stack, value, loc=self.loc))
 
 
 def normal_constant(value: float | int | bool, dtype: Scalar) -> float | int | bool:
-    """A Python number rounded or wrapped to the type, with one NaN."""
+    """Return a Python number rounded or wrapped to a type, with every NaN mapped to the same NaN."""
     if dtype.is_bool:
         return bool(value)
     if dtype.is_int:

@@ -1,11 +1,14 @@
-"""Kernels, and the plain frozen dataclasses around them, as bytes and back: JSON, nothing that could run code.
+"""This module writes kernels and the frozen dataclasses around them as bytes, and reads them back.
 
-A source span is written as its number in the table of locations of the kernel that all the rest was made of, so that
-a kernel whose lines have moved reads its derivatives back with the lines of today. Invariant: `decode(encode(x, t), t)
-== x`, whose spans are those of the table.
+The format is JSON, so that reading bytes can never run code.
 
-A document holds its classes, its values and the value it stands for. An object is a list whose head is a number: a
-kind of `_HEADS`, or the place of a class. Where the class says that a field holds values or blocks, heads are left out.
+A source span is written as its number in the table of locations of the source kernel from which everything else was
+made. A kernel whose lines have moved therefore reads its derivatives back with the lines of today. Invariant:
+`decode(encode(x, t), t) == x`, and the spans of the decoded object are those of the table.
+
+A document holds its classes, its values and its body, which encodes the object. An object is a list whose head is a
+number: a kind of `_HEADS`, or the place of a class. Where the class says that a field holds values or blocks, heads are
+left out.
 """
 
 from __future__ import annotations
@@ -32,29 +35,43 @@ _PLAIN_NAMES = {"str", "int", "float", "bool", "None"}
 
 
 class CodecError(ValueError):
-    """What cannot be written, or bytes that this version cannot read."""
+    """This error means that an object cannot be written, or that this version cannot read the bytes."""
 
 
 def set_identity(kernel: Kernel, identity: bytes) -> None:
-    """Note what a kernel is: equal identities, made by one version of the compiler, are equal but for their spans."""
+    """Attach an identity to a kernel.
+
+    Two kernels with equal identities, made by one version of the compiler, are equal except for their spans.
+    """
     vars(kernel)["identity"] = identity
 
 
 def identity_of(kernel: Kernel) -> bytes | None:
-    """What was noted of this very object; None if nothing was."""
+    """Return the identity that was attached to this very kernel object, or None if none was attached."""
     found: bytes | None = vars(kernel).get("identity")
     return found
 
 
 def pattern(spans: Spans) -> tuple[int, ...]:
-    """Which spans of a table are equal: tables of one pattern take each other's place in what is decoded."""
+    """Return, for each span of a table, the place of the first equal span.
+
+    Two tables with the same pattern can replace each other when a document is decoded.
+    """
     first: dict[Span | None, int] = {}
     return tuple([first.setdefault(span, place) for place, span in enumerate(spans)])
 
 
 @deep
 def encode(value: object, spans: Spans = ()) -> bytes:
-    """The bytes of a value. spans: of which each span in the value must be one. Raises CodecError."""
+    """Return a value as bytes.
+
+    Args:
+        value: a kernel, a frozen dataclass of the compiler, or a container of these.
+        spans: table of locations that must contain every span in the value.
+
+    Raises:
+        CodecError: the value holds an object or a span that a document cannot express.
+    """
     with _without_collections():
         writer = _Writer(spans)
         body = writer.write(value)
@@ -63,7 +80,15 @@ def encode(value: object, spans: Spans = ()) -> bytes:
 
 @deep
 def decode(data: bytes, spans: Spans = ()) -> Any:
-    """The value of these bytes, with the spans of this table. Raises CodecError."""
+    """Return the value that the bytes encode.
+
+    Args:
+        data: result of `encode`.
+        spans: table of locations whose entries become the spans of the value.
+
+    Raises:
+        CodecError: this version cannot read the bytes.
+    """
     try:
         with _without_collections():
             names, values, body = json.loads(data)
@@ -76,7 +101,11 @@ def decode(data: bytes, spans: Spans = ()) -> Any:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Thousands of objects are made and none is garbage: looking for some would take longer than making them."""
+    """Switch the garbage collector off for the duration of the `with`.
+
+    Coding makes thousands of objects, none of which is garbage: searching for garbage would take longer than making
+    them.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -87,23 +116,40 @@ def _without_collections() -> Iterator[None]:
 
 
 class _Field(NamedTuple):
-    """kind: "plain" (as JSON has it), "values", "block" or "any"."""
+    """This tuple describes how one field of a dataclass is written.
+
+    Attributes:
+        name: name of the field.
+        kind: "plain" (written as JSON writes it), "values", "block" or "any".
+    """
 
     name: str
     kind: str
 
 
 def _fields_of(cls: type) -> tuple[_Field, ...]:
+    """Return the fields of a dataclass with the way in which each is written."""
     roles = {name: "block" if role == "block" else "values" for name, role in ROLES.get(cls, ())}
     return tuple([_Field(f.name, roles.get(f.name) or _kind_of(f.type)) for f in fields(cls)])
 
 
 def _kind_of(annotation: Any) -> str:
+    """Return "plain" if an annotation names only types that JSON knows, else "any"."""
     is_plain = isinstance(annotation, str) and _PLAIN_NAMES.issuperset(annotation.split(" | "))
     return "plain" if is_plain else "any"
 
 
 class _Writer:
+    """A writer turns objects into lists and numbers for JSON, and collects the classes and values of the document.
+
+    Attributes:
+        names: names of the classes of the document, in order of first use.
+        values: place of each value, by its id and the name of its type.
+        heads: head and fields of each class that the document has used so far.
+        places: place of each span in the table of locations.
+        rows: function that writes a field, by the kind of the field.
+    """
+
     def __init__(self, spans: Spans) -> None:
         self.names: list[str] = []
         self.values: dict[tuple[int, str], int] = {}
@@ -130,17 +176,19 @@ class _Writer:
         return self._rare(kind, value)
 
     def _values(self, found: Any) -> Any:
-        """Place of a value, -1 for none; places of several."""
+        """Return the place of a value, -1 for None, or a list of places for a tuple of values."""
         if found is None:
             return -1
         if type(found) is tuple:
             return [*map(self._values, found)]
+        # A value is written once, in the order of first use; everything else refers to its place.
         return self.values.setdefault((found.id, found.type.name), len(self.values))
 
     def _block(self, found: Any) -> Any:
         return [*map(self.write, found)]
 
     def _rare(self, kind: type, value: Any) -> list[Any]:
+        """Return the encoding of an object whose class is not yet known to the document, or has a kind of its own."""
         if kind is Value:
             return [_VALUE, self._values(value)]
         if kind is Scalar:
@@ -148,6 +196,7 @@ class _Writer:
         if kind is Span:
             return [_SPAN, self._place(value)]
         if kind is frozenset:
+            # Sorting makes the bytes of a set independent of its order in memory.
             return [_SET, *sorted(map(self.write, value))]
         if isinstance(value, Mapping):
             return [_MAPPING, *[[self.write(key), self.write(found)] for key, found in value.items()]]
@@ -161,7 +210,9 @@ class _Writer:
             raise CodecError(f"a span that is not in the table: {span.file}:{span.line}") from None
 
     def _enter(self, kind: type) -> None:
+        """Add a class to the document; raise CodecError if the reader would not find the class by its name."""
         name = f"{kind.__module__}:{kind.__qualname__}"
+        # The check runs when the class is written, so that a document that cannot be read never comes into being.
         if _class_of(name) is not kind:
             raise CodecError(f"{name} has no place in a document")
         self.heads[kind] = len(_HEADS) + len(self.names), _fields_of(kind)
@@ -169,7 +220,7 @@ class _Writer:
 
 
 def _class_of(name: str) -> type:
-    """A frozen dataclass of the compiler, and nothing else, by its name."""
+    """Return the frozen dataclass of the compiler with this name; raise CodecError for every other class."""
     module, _, path = name.partition(":")
     if module.startswith(f"{_PACKAGE}.") and path.isidentifier():
         if module not in sys.modules:
@@ -181,11 +232,15 @@ def _class_of(name: str) -> type:
 
 
 class _Reader:
-    """Objects are made without their `__init__`, which is slow where the class is frozen; its check runs."""
+    """A reader turns the lists and numbers of a document back into objects.
+
+    Objects are made without their `__init__`, because that is slow for frozen classes; `__post_init__` still runs.
+    """
 
     def __init__(self, classes: list[type], values: list[tuple[int, str]], spans: Spans) -> None:
         made: list[Any] = [Value(number, SCALARS[name]) for number, name in values]
-        value = [*made, None].__getitem__  # -1: none
+        # The writer encodes a missing value as -1, which is the index of the trailing None.
+        value = [*made, None].__getitem__
         rows: list[Callable[[list[Any]], Any]] = []
 
         def read(item: Any) -> Any:
@@ -209,6 +264,7 @@ class _Reader:
         ]
 
     def _maker(self, cls: type) -> Callable[[list[Any]], Any]:
+        """Return a function that makes an object of the class from its encoding."""
         known = _fields_of(cls)
         names, count = tuple([f.name for f in known]), len(known)
         found = [(place, self.kinds[f.kind]) for place, f in enumerate(known)]
@@ -217,11 +273,13 @@ class _Reader:
         new = object.__new__
 
         def make(item: list[Any]) -> Any:
+            # The head goes; the list of encoded fields is reused for the decoded ones.
             del item[0]
             if len(item) != count:
                 raise CodecError(f"{cls.__name__} has {count} fields, not {len(item)}")
             for place, reader in readers:
                 item[place] = reader(item[place])
+            # Fields of a frozen dataclass are set through its dictionary, because assignment is forbidden.
             made: Any = new(cls)
             vars(made).update(zip(names, item))
             if check is not None:

@@ -1,8 +1,8 @@
-"""How deep programs may nest, and room on Python's stack for what follows them down.
+"""This module limits how deeply programs may nest, and makes room on Python's stack for recursion over them.
 
-Frontend, passes, printers and executors go down a program by calls of themselves. Limits of depth are checked where a
-program comes in, so that whoever goes down knows how far that can be; `deep` makes room for it, however little the
-caller has left: a kernel compiles at the bottom of a deep program or not at all.
+The frontend, passes, printers and executors walk a program by recursion. Limits of depth are checked where a program
+enters, so every recursive function knows how deep the recursion can get. `deep` makes room for that recursion no matter
+how much stack the caller has used, so whether a kernel compiles does not depend on the depth of its caller.
 """
 
 from __future__ import annotations
@@ -22,23 +22,37 @@ from .nodes import Block, Kernel
 from .walk import NESTED, blocks
 
 NESTING = 320
-"""Blocks within blocks of a kernel as it is given: branches, loops and bodies of functions that return early."""
+"""This limit bounds the nesting of blocks of a given kernel: branches, loops, bodies of functions that return early."""
 
 LOWERED_NESTING = 640
-"""The same of what the passes make of it: an early exit puts what follows it into a branch."""
+"""This limit bounds the nesting of blocks after the passes.
+
+It is larger than `NESTING` because an early exit becomes a branch around the statements after it.
+"""
 
 EXPRESSIONS = 500
-"""Expressions within expressions, functions that are called in them included."""
+"""This limit bounds the nesting of expressions, including those of functions that an expression calls."""
 
 FRAMES = 10_000
-"""Calls of Python that there is room for. Those that go through C, about half a kilobyte each, stay within 8 MiB."""
+"""Number of Python calls that `deep` makes room for.
+
+Calls that go through C take about half a kilobyte each, so this number stays within a stack of 8 MiB.
+"""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class _Limits:
-    """Of this process: who needs room now, and the limit of Python's stack before the first of them did."""
+    """This object counts the threads of the process that need room, and remembers Python's recursion limit from before.
+
+    Attributes:
+        lock: guards all other attributes but `inside`.
+        inside: attribute `held` of the current thread is True while that thread has room.
+        holders: number of threads that have room now.
+        before: recursion limit when the first of these threads asked for room.
+        raised: last recursion limit that this object set.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -46,8 +60,11 @@ class _Limits:
         self.holders = self.before = self.raised = 0
 
     def enter(self) -> None:
+        """Raise Python's recursion limit so that the current thread can make `FRAMES` more calls."""
+        # The limit of Python counts from the bottom of the stack, so the frames already in use are added.
         wanted = _depth() + FRAMES
         with self.lock:
+            # Only the first holder knows the limit that the program itself has set.
             if not self.holders:
                 self.before = self.raised = sys.getrecursionlimit()
             self.holders += 1
@@ -56,11 +73,12 @@ class _Limits:
                 self.raised = wanted
 
     def leave(self) -> None:
-        """Put the limit back, unless somebody else needs room or has set another one."""
+        """Restore Python's recursion limit, unless another thread needs room or other code has changed the limit."""
         with self.lock:
             self.holders -= 1
             if not self.holders and sys.getrecursionlimit() == self.raised != self.before:
-                with suppress(RecursionError):  # it was set, meanwhile, to less than what is in use
+                # Python refuses a limit below the depth in use; the old limit may have become that low meanwhile.
+                with suppress(RecursionError):
                     sys.setrecursionlimit(self.before)
 
 
@@ -68,7 +86,10 @@ _LIMITS = _Limits()
 
 
 def _forget() -> None:
-    """A child has one thread, and perhaps another one held the lock."""
+    """Reset the lock and the count in a forked child.
+
+    The child has a single thread, and another thread of the parent may have held the lock.
+    """
     _LIMITS.lock = threading.Lock()
     _LIMITS.holders = int(getattr(_LIMITS.inside, "held", False))
 
@@ -78,6 +99,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _depth() -> int:
+    """Return the number of Python frames on the stack of the current thread."""
     frame, count = sys._getframe(), 0
     while frame is not None:
         frame, count = frame.f_back, count + 1  # type: ignore[assignment]
@@ -86,7 +108,7 @@ def _depth() -> int:
 
 @contextmanager
 def room() -> Iterator[None]:
-    """Room for `FRAMES` more calls, unless a caller has made it already."""
+    """Make room for `FRAMES` more calls for the duration of the `with`, unless a caller has already done so."""
     limits = _LIMITS
     if getattr(limits.inside, "held", False):
         yield
@@ -101,10 +123,10 @@ def room() -> Iterator[None]:
 
 
 def deep(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that goes down a program, with room to do so.
+    """Decorate a function that recurses over a program, so that the function always has room to do so.
 
-    Where even that does not do, which limits of depth should prevent, the error is ours: it raises Unsupported, at the
-    first line of the kernel or function among its arguments.
+    If the room is still too small, which the limits of depth should prevent, the mistake is one of the compiler. The
+    decorated function then raises Unsupported at the first line of the kernel or function among its arguments.
     """
 
     @wraps(function)
@@ -121,7 +143,12 @@ def deep(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def too_deep(*given: object) -> Unsupported:
-    """What is raised where a program nests deeper than Python's stack is. given: what it was, or belongs to."""
+    """Return the error for a program that nests deeper than Python's stack allows.
+
+    Args:
+        given: the program, or objects that belong to it; the first of them with a known place gives the span.
+    """
+    # The first argument with a known place decides, because callers pass the program before its parts.
     found = next((s for g in given if (s := _place(g)) is not None), None)
     return Unsupported(
         "the program nests deeper than the compiler can follow",
@@ -131,7 +158,7 @@ def too_deep(*given: object) -> Unsupported:
 
 
 def _place(given: Any) -> Span | None:
-    """The first line of a kernel, or of a function of Python."""
+    """Return the span of the first line of a kernel or of a Python function, or None if there is none."""
     kernel = getattr(given, "kernel", given)
     if isinstance(kernel, Kernel):
         return next((span for span in kernel.locations if span is not None), None)
@@ -143,9 +170,13 @@ def _place(given: Any) -> Span | None:
 
 
 def depth_of(block: Block, most: int) -> tuple[int, int]:
-    """(blocks within blocks, `loc` of a statement at that depth), level by level; no further than one beyond `most`."""
+    """Return the nesting depth of a block and the `loc` of a statement at that depth.
+
+    The block is examined level by level, and not further than one level beyond `most`.
+    """
     found, loc = 0, 0
     level = [s for s in block if type(s) in NESTED]
+    # The loop goes down by levels instead of calls, so the check itself needs no deep stack.
     while level and found <= most:
         found, loc = found + 1, level[0].loc
         level = [s for stmt in level for inner in blocks(stmt) for s in inner if type(s) in NESTED]
@@ -153,7 +184,11 @@ def depth_of(block: Block, most: int) -> tuple[int, int]:
 
 
 def check_depth(kernel: Kernel, most: int = LOWERED_NESTING) -> Kernel:
-    """The kernel, if it nests no deeper. Raises Unsupported at a statement beyond."""
+    """Return the kernel if its blocks nest at most `most` deep.
+
+    Raises:
+        Unsupported: a statement lies deeper; the error names that statement.
+    """
     for block in (b for task in kernel.tasks for b in (task.bounds, task.body)):
         found, loc = depth_of(block, most)
         if found > most:

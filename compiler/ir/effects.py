@@ -1,11 +1,12 @@
-"""EFFECTS: what executing a statement reads, writes and may trap on; one row per statement class.
+"""This module contains EFFECTS: for each class of statement, what its execution reads and writes and if it may trap.
 
-A row speaks of the statement itself; what its blocks do is the business of the walks below. Places are named by a
-space and a name, so that the primals and the adjoints of one adstack are two places. Array parameters of different
-names are different memory.
+A row describes the statement itself; the walks below add the effects of nested blocks. Places are named by a space and
+a name, so that the primals and the adjoints of one adstack are two places. Array parameters of different names are
+different memory.
 
-Passes that remove code follow two rules: a trap is no effect (an unused value is dropped although computing it could
-have trapped), and no trap is ever added (what may trap is not moved to where it did not execute before).
+Passes that remove code follow two rules. A trap is no effect: an unused value is dropped although computing it could
+have trapped. No trap is ever added: a statement that may trap is not moved to a position where it did not execute
+before.
 """
 
 from __future__ import annotations
@@ -20,16 +21,20 @@ from .table import Table
 from .walk import blocks, walk
 
 Place = tuple[str, str]
-"""(space, name): the space is array, local, stack (primals and depth) or adjoint (of the slots of a stack)."""
+"""A place is a pair (space, name); the space is array, local, stack (primals and depth) or adjoint (of stack slots)."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """Effects of one statement class.
+    """An effect describes what the execution of a statement of one class does.
 
-    reads, writes: (space, field) pairs; the field holds the name of the place, or None.
-    declares: the write creates the place. traps: may end the launch (for Op: if its row of OPS says so).
-    observable: the execution itself counts, whether or not anything reads what it made. jumps: leaves the block.
+    Attributes:
+        reads: (space, field) pairs; the field of the statement holds the name of the place, or None.
+        writes: (space, field) pairs of the places written.
+        declares: True if the write creates the place.
+        traps: True if the execution may end the launch (for `Op`: only if its row of `OPS` says so).
+        observable: True if the execution itself counts, even if no statement reads its result.
+        jumps: True if the execution leaves the block.
     """
 
     reads: tuple[Place, ...] = ()
@@ -53,7 +58,8 @@ EFFECTS.update(
     {
         n.Op: Effect(traps=True),
         n.Within: Effect(traps=True),
-        n.Random: Effect(observable=True),  # draws are numbered in order of execution: a missing one renames the rest
+        # Draws are numbered in order of execution: dropping a draw would renumber all later ones.
+        n.Random: Effect(observable=True),
         n.Load: Effect(reads=_ARRAY, traps=True),
         n.Store: Effect(writes=_ARRAY, traps=True),
         n.Atomic: Effect(reads=_ARRAY, writes=_ARRAY, traps=True),
@@ -77,57 +83,58 @@ EFFECTS.update(
 )
 
 
-# Rows looked up once by class, since passes ask for them at every statement.
+# These dictionaries hold the rows by class, because passes look them up at every statement.
 _READS = {cls: EFFECTS[cls].reads for cls in EFFECTS}
 _WRITES = {cls: EFFECTS[cls].writes for cls in EFFECTS}
 
 
 def reads(stmt: Stmt) -> tuple[Place, ...]:
-    """Places the statement itself reads."""
+    """Return the places that the statement itself reads."""
     rows = _READS[type(stmt)]
     return tuple([(space, name) for space, field in rows if (name := getattr(stmt, field)) is not None]) if rows else ()
 
 
 def writes(stmt: Stmt) -> tuple[Place, ...]:
-    """Places the statement itself writes or declares."""
+    """Return the places that the statement itself writes or declares."""
     rows = _WRITES[type(stmt)]
     return tuple([(space, getattr(stmt, field)) for space, field in rows]) if rows else ()
 
 
 def may_trap(stmt: Stmt) -> bool:
-    """Whether executing the statement itself may end the launch, on the reference or under debug."""
+    """Return True if executing the statement itself may end the launch, on the reference or under debug."""
     if isinstance(stmt, n.Op):
+        # Real division and remainder give infinities or NaN instead of a trap.
         return OPS[stmt.op].traps and stmt.result.type.is_int
     return EFFECTS[type(stmt)].traps
 
 
 def is_pure(stmt: Stmt) -> bool:
-    """Whether the statement is a function of its operands alone: same operands, same results, nothing else."""
+    """Return True if the results depend on the operands alone and the statement has no effect and no blocks."""
     row = EFFECTS[type(stmt)]
     return not (row.reads or row.writes or row.observable or row.jumps or blocks(stmt))
 
 
 def is_pinned(stmt: Stmt) -> bool:
-    """Whether the execution itself counts, so that the statement stays even if nothing reads what it made."""
+    """Return True if the execution itself counts, so that the statement stays even if nothing reads its result."""
     row = EFFECTS[type(stmt)]
     return row.observable or row.jumps
 
 
 def all_reads(statements: Iterable[Stmt]) -> set[Place]:
-    """Places read by these statements or anything nested in them."""
+    """Return the places that these statements, or statements nested in them, read."""
     return {place for inner in walk(tuple(statements)) if _READS[type(inner)] for place in reads(inner)}
 
 
 def all_writes(statements: Iterable[Stmt]) -> set[Place]:
-    """Places written or declared by these statements or anything nested in them."""
+    """Return the places that these statements, or statements nested in them, write or declare."""
     return {place for inner in walk(tuple(statements)) if _WRITES[type(inner)] for place in writes(inner)}
 
 
 def arrays_written(block: Block) -> set[str]:
-    """Arrays and temporaries that the block stores to or updates atomically."""
+    """Return the arrays and temporaries that the block stores to or updates atomically."""
     return {name for space, name in all_writes(block) if space == "array"}
 
 
 def arrays_read(block: Block) -> set[str]:
-    """Arrays and temporaries that the block loads or updates atomically."""
+    """Return the arrays and temporaries that the block loads or updates atomically."""
     return {name for space, name in all_reads(block) if space == "array"}

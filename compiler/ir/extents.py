@@ -1,8 +1,8 @@
-"""Extents of arrays, as kernels hold them: in 32 bits, or in 64 where an array is *wide*.
+"""This module decides which arrays are *wide*, so that kernels must hold their extents in 64 bits instead of 32.
 
-Indices of a wide array, or the number of its elements, are more than i32 holds. A kernel is traced anew for wide
-arrays, so that others pay nothing; one that reads an extent of 2^31 or more in 32 bits would see another number, and is
-refused.
+An array is wide if one of its indices or the number of its elements exceeds the range of i32. A kernel is traced anew
+for wide arrays, so that launches on smaller arrays pay nothing. A kernel that reads an extent of 2^31 or more as i32
+would see a wrong number, so this launch is refused.
 """
 
 from __future__ import annotations
@@ -14,17 +14,25 @@ from .nodes import Kernel, Shape
 from .walk import walk_kernel
 
 NARROW = 1 << 31
-"""The least number that i32 does not hold."""
+"""This number, 2^31, is the least that i32 does not hold."""
 
 
 def is_wide(shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> bool:
-    """Whether an array of this shape is wide. offset: the first index of each axis, if not 0."""
+    """Return True if an array is wide.
+
+    Args:
+        shape: extents of all axes.
+        offset: first index of each axis; empty if every axis starts at 0.
+    """
     ends = [max(extent + first, -first) for extent, first in zip(shape, offset)]
     return max(0, *shape, *ends, math.prod(shape)) >= NARROW
 
 
 def narrow_axes(kernel: Kernel) -> Mapping[str, frozenset[int]]:
-    """Axes whose extents the kernel reads in 32 bits, by array; an adjoint has the extents of its primal."""
+    """Return, for each array, the axes whose extents the kernel reads in 32 bits.
+
+    An adjoint array has the extents of its primal, so its axes are counted under the name of the primal.
+    """
     found: dict[str, set[int]] = {}
     for stmt in walk_kernel(kernel):
         if isinstance(stmt, Shape) and stmt.result.type.bits < 64:
@@ -33,7 +41,12 @@ def narrow_axes(kernel: Kernel) -> Mapping[str, frozenset[int]]:
 
 
 def too_long(shape: tuple[int, ...], narrow: Iterable[int]) -> str:
-    """What is wrong with an array of which a kernel reads these extents in 32 bits; empty if nothing is."""
+    """Return what is wrong with an array whose extents a kernel reads in 32 bits, or "" if nothing is wrong.
+
+    Args:
+        shape: extents of the array.
+        narrow: axes whose extents the kernel reads in 32 bits.
+    """
     for axis in sorted(narrow):
         if shape[axis] >= NARROW:
             return f"of {shape[axis]} elements along axis {axis}, and the kernel reads that extent as i32"
@@ -41,4 +54,4 @@ def too_long(shape: tuple[int, ...], narrow: Iterable[int]) -> str:
 
 
 CURE = "read the extent as i64, or split the axis"
-"""Of what `too_long` says."""
+"""This text is the cure in errors whose reason comes from `too_long`."""

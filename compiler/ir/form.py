@@ -1,7 +1,7 @@
-"""The text forms of statements, split once into tokens that printer and parser share.
+"""This module splits the text forms of statements into tokens, which printer and parser share.
 
-A form is literal words and punctuation, `{field}` placeholders, and `<...>` groups that appear only if the last
-field of the group is not at its default.
+A form consists of literal words and punctuation, `{field}` placeholders, and `<...>` groups that appear only if the
+last field of the group does not have its default value.
 """
 
 from __future__ import annotations
@@ -15,19 +15,25 @@ from .nodes import ROLES, STATEMENTS, Stmt
 _TOKEN = re.compile(r"\{(\w+)\}|[A-Za-z_]\w*|\.\.|\S")
 
 QUOTED = frozenset({"message", "template"})
-"""Attributes printed as string literals; all other strings are bare names."""
+"""These attributes are printed as string literals; all other strings are bare names."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """A literal word or punctuation mark."""
+    """A `Word` is a literal word or punctuation mark of a form."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Hole:
-    """A field. role: result, operand, block or attribute. many: a tuple of values."""
+    """A `Hole` is the place of a field in a form.
+
+    Attributes:
+        field: name of the field.
+        role: result, operand, block or attribute.
+        many: True if the field holds a tuple of values.
+    """
 
     field: str
     role: str
@@ -36,7 +42,13 @@ class Hole:
 
 @dataclass(frozen=True)
 class Group:
-    """Tokens that appear together, or not at all when the last hole holds `default`."""
+    """A `Group` is a sequence of tokens that appears unless its last hole holds the default.
+
+    Attributes:
+        tokens: tokens that appear together.
+        hole: last hole of the group.
+        default: value of that field for which the group is left out.
+    """
 
     tokens: tuple[Word | Hole, ...]
     hole: Hole
@@ -47,18 +59,20 @@ Token = Word | Hole | Group
 
 
 def _hole(cls: type[Stmt], name: str) -> Hole:
+    """Return the hole for a field of a statement class."""
     role = dict(ROLES[cls]).get(name, "attribute")
     annotation = {f.name: str(f.type) for f in fields(cls)}[name]
     return Hole(name, role, role == "operand" and annotation.startswith("tuple"))
 
 
 def _default(cls: type[Stmt], name: str) -> object:
+    """Return the default of a field of a statement class, or None if the field has none."""
     found = next(f for f in fields(cls) if f.name == name)
     return None if found.default is MISSING else found.default
 
 
 def tokens(cls: type[Stmt]) -> tuple[Token, ...]:
-    """The form of a statement class as tokens."""
+    """Return the form of a statement class as tokens."""
     return _split(cls)  # type: ignore[arg-type]  # the checker takes the hash of instances for that of the class
 
 
@@ -82,7 +96,10 @@ def _split(cls: type[Stmt]) -> tuple[Token, ...]:
 
 @cache
 def keywords() -> dict[str, type[Stmt]]:
-    """The first literal word of each form; the form of Op starts with the operation's own name instead."""
+    """Return the statement classes by the first literal word of their form.
+
+    `Op` has no entry, because its form starts with the name of the operation.
+    """
     found = {}
     for cls in STATEMENTS.values():
         words = [t.text for t in tokens(cls) if isinstance(t, Word) and t.text.isidentifier()]

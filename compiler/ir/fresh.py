@@ -1,4 +1,4 @@
-"""Values and variables that a kernel does not have yet, for passes that add statements to it."""
+"""This module supplies values and names of variables that a kernel does not use yet, for passes that add statements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from .walk import next_id, walk_kernel
 
 
 class Fresh:
-    """Base of passes that add statements: numbers new values behind the kernel's, and names new variables apart."""
+    """This base class of passes that add statements numbers new values and names new variables without collisions.
+
+    Attributes:
+        next_id: id that the next new value gets; every value of the kernel has a smaller id.
+        names: number of names that were tried so far.
+        taken: names of the locals and local arrays of the kernel.
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self.next_id = next_id(kernel)
@@ -17,7 +23,7 @@ class Fresh:
         self.taken = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
 
     def name(self, base: str) -> str:
-        """A variable's name that begins with `base`; no variable of the kernel has it."""
+        """Return a name that begins with `base` and that no variable of the kernel has."""
         while True:
             self.names += 1
             name = f"{base}.{self.names}"
@@ -25,12 +31,12 @@ class Fresh:
                 return name
 
     def builder(self, loc: int) -> Builder:
-        """A builder of statements at `loc`. End it with `done` before the next one begins."""
+        """Return a builder of statements at `loc`; call `done` on the builder before you ask for the next one."""
         b = Builder(self.next_id)
         b.loc = loc
         return b
 
     def done(self, b: Builder) -> Block:
-        """The statements of a builder; later ones number their values behind these."""
+        """Return the statements of a builder and reserve the ids of its values."""
         self.next_id = b.next_id
         return b.take()

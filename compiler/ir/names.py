@@ -1,4 +1,4 @@
-"""Names of what the compiler adds to a kernel for an array, and what messages call it.
+"""This module names the parameters that the compiler adds to a kernel for an array, and shows them in messages.
 
 x  →  $x.marks0  →  x
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 
 def added(array: str, purpose: str) -> str:
-    """The parameter that the compiler adds for an array. No user's name has a `$`."""
+    """Return the name of the parameter that the compiler adds for an array; no user's name contains a `$`."""
     return f"${array.lstrip('$')}.{purpose}"
 
 
 def shown(name: str) -> str:
-    """What a message calls an array: the one that the compiler added it for; a user's own name as it is."""
+    """Return the name of an array in messages: for an added parameter that of the user's array, else its own."""
     return name[1:].rpartition(".")[0] or name[1:] if name.startswith("$") else name

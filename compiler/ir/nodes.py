@@ -1,8 +1,8 @@
-"""The IR: one frozen dataclass per statement, plus values, tasks and kernels.
+"""This module defines the IR: one frozen dataclass per statement, and classes for values, tasks and kernels.
 
-Nodes are immutable plain data without behaviour and may be shared by several blocks, so a pass marks occurrences,
-never nodes. The `FORM` of a statement is its text: printer and parser both read it. The metadata of its fields
-(result, operand, block, attribute) drives walking, cloning and checking.
+Nodes are immutable plain data without behavior. Several blocks may share one node, so a pass marks occurrences, never
+nodes. The `FORM` of a statement is its text: printer and parser both read it. The metadata of its fields (result,
+operand, block, attribute) drives walking, cloning and checking.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .types import ArrayType, Scalar
 
 
 class Value:
-    """The result of one execution of a statement: an id, unique in its kernel, and a type."""
+    """A value is the result of one execution of a statement: an id, unique in its kernel, and a type."""
 
     __slots__ = ("id", "type")
 
@@ -38,23 +38,28 @@ def _role(role: str, **kwargs: Any) -> Any:
 
 
 def result(**kwargs: Any) -> Any:
-    """A value that the statement defines (None where optional)."""
+    """Declare a field for a value that the statement defines (None where the value is optional)."""
     return _role("result", **kwargs)
 
 
 def operand(**kwargs: Any) -> Any:
-    """A value, or a tuple of values, that the statement reads."""
+    """Declare a field for a value, or a tuple of values, that the statement reads."""
     return _role("operand", **kwargs)
 
 
 def block(**kwargs: Any) -> Any:
-    """A nested block: a tuple of statements."""
+    """Declare a field for a nested block: a tuple of statements."""
     return _role("block", **kwargs)
 
 
 @dataclass(frozen=True)
 class Stmt:
-    """A statement. `loc` is an index into the kernel's location table; it is outside equality and text."""
+    """This class is the base of all statements.
+
+    Attributes:
+        FORM: text of the statement with placeholders for its fields; see `form`.
+        loc: index into the kernel's location table; it counts neither for equality nor for the text.
+    """
 
     FORM: ClassVar[str] = ""
     loc: int = field(default=0, compare=False, kw_only=True, repr=False)
@@ -68,7 +73,7 @@ S = TypeVar("S", bound=Stmt)
 
 @dataclass_transform(frozen_default=True, field_specifiers=(result, operand, block))
 def statement(cls: type[S]) -> type[S]:
-    """Freeze the class and enter it in STATEMENTS."""
+    """Freeze the class, enter it in `STATEMENTS` and `ROLES`, and return it."""
     made = dataclass(frozen=True)(cls)
     STATEMENTS[made.__name__] = made
     ROLES[made] = tuple((f.name, f.metadata["role"]) for f in fields(made) if "role" in f.metadata)
@@ -80,7 +85,7 @@ def statement(cls: type[S]) -> type[S]:
 
 @statement
 class Const(Stmt):
-    """A typed constant. NaNs are equal to each other here; zeros of different sign are not."""
+    """This statement gives a typed constant. All NaNs are equal here; zeros of different sign are not equal."""
 
     FORM = "{result} = const {value}"
     result: Value = result()
@@ -98,7 +103,7 @@ class Const(Stmt):
 
 @statement
 class Arg(Stmt):
-    """A scalar argument of the kernel; the same in every thread."""
+    """This statement gives a scalar argument of the kernel, which is the same in every thread."""
 
     FORM = "{result} = arg {name}"
     result: Value = result()
@@ -107,7 +112,7 @@ class Arg(Stmt):
 
 @statement
 class Shape(Stmt):
-    """Extent of an array along an axis, as i32 or i64."""
+    """This statement gives the extent of an array along an axis, as i32 or i64."""
 
     FORM = "{result} = shape {array}, {axis}"
     result: Value = result()
@@ -117,7 +122,7 @@ class Shape(Stmt):
 
 @statement
 class Op(Stmt):
-    """A scalar operation of OPS; pure."""
+    """This statement computes a scalar operation of `OPS`; it is pure."""
 
     FORM = "{result} = {op} {args}"
     result: Value = result()
@@ -127,7 +132,11 @@ class Op(Stmt):
 
 @statement
 class Cast(Stmt):
-    """Numeric conversion. Real to integer truncates and saturates (NaN gives 0); to boolean tests for non-zero."""
+    """This statement converts a number to another type.
+
+    A real converted to an integer is truncated and saturates (NaN gives 0). A number converted to a boolean is True if
+    it is not zero.
+    """
 
     FORM = "{result} = cast {arg}"
     result: Value = result()
@@ -136,7 +145,7 @@ class Cast(Stmt):
 
 @statement
 class BitCast(Stmt):
-    """The same bits under another type of the same width."""
+    """This statement gives the bits of its operand as a value of another type of the same width."""
 
     FORM = "{result} = bit_cast {arg}"
     result: Value = result()
@@ -156,9 +165,13 @@ class Within(Stmt):
 
 @statement
 class Random(Stmt):
-    """A uniform draw: reals in [0, 1), integers over all bits. Counter-based; see docs/ir.md.
+    """This statement makes a uniform draw: reals in [0, 1), integers over all bits.
 
-    task: number of the task whose draw it is, where that is not the one it stands in: a gradient replays draws.
+    Draws are counter-based; see docs/ir.md.
+
+    Attributes:
+        result: the random number.
+        task: number of the task whose draw is replayed, as in a gradient; None for a draw of the task around it.
     """
 
     FORM = "{result} = random<task {task}>"
@@ -171,7 +184,7 @@ class Random(Stmt):
 
 @statement
 class Load(Stmt):
-    """An element of an array parameter or of a kernel temporary (no indices)."""
+    """This statement reads an element of an array parameter, or a temporary of the kernel (no indices)."""
 
     FORM = "{result} = load {array}[{indices}]"
     result: Value = result()
@@ -181,7 +194,7 @@ class Load(Stmt):
 
 @statement
 class Store(Stmt):
-    """Overwrites an element. Two iterations of a parallel task that store to one element are a race."""
+    """This statement overwrites an element. Two iterations of a parallel task that store to one element are a race."""
 
     FORM = "store {array}[{indices}], {value}"
     array: str
@@ -191,9 +204,15 @@ class Store(Stmt):
 
 @statement
 class Atomic(Stmt):
-    """Read-modify-write of an element, atomic between iterations; gives the old value. op is one of ATOMIC_OPS.
+    """This statement updates an element atomically with respect to other iterations and gives the old value.
 
-    expected: of `cas` alone: the element becomes `value` if its bits are those of `expected`, and stays otherwise.
+    Attributes:
+        result: value of the element before the update.
+        op: one of `ATOMIC_OPS`.
+        array: name of an array or temporary.
+        indices: index of the element.
+        value: right operand of the update.
+        expected: for `cas` only: the element becomes `value` if its bits are those of `expected`, and stays otherwise.
     """
 
     FORM = "{result} = atomic {op} {array}[{indices}], {value}<expected {expected}>"
@@ -207,7 +226,7 @@ class Atomic(Stmt):
 
 @statement
 class Local(Stmt):
-    """Declares a mutable scalar, zero each time this executes. Scope: the rest of the block."""
+    """This statement declares a mutable scalar, zero each time it executes; its scope is the rest of the block."""
 
     FORM = "local {var}: {dtype}"
     var: str
@@ -216,7 +235,7 @@ class Local(Stmt):
 
 @statement
 class Get(Stmt):
-    """The current content of a mutable scalar."""
+    """This statement reads the current content of a mutable scalar."""
 
     FORM = "{result} = get {var}"
     result: Value = result()
@@ -225,7 +244,7 @@ class Get(Stmt):
 
 @statement
 class Set(Stmt):
-    """Overwrites a mutable scalar."""
+    """This statement overwrites a mutable scalar."""
 
     FORM = "set {var}, {value}"
     var: str
@@ -234,7 +253,7 @@ class Set(Stmt):
 
 @statement
 class LocalArray(Stmt):
-    """Declares a mutable array of `size` elements, all zero each time this executes."""
+    """This statement declares a mutable array of `size` elements, all zero each time it executes."""
 
     FORM = "local_array {var}: {dtype}[{size}]"
     var: str
@@ -244,7 +263,7 @@ class LocalArray(Stmt):
 
 @statement
 class GetElement(Stmt):
-    """An element of a local array; the index may be dynamic; outside the array traps."""
+    """This statement reads an element of a local array. The index may be dynamic; one outside the array traps."""
 
     FORM = "{result} = get_element {var}[{index}]"
     result: Value = result()
@@ -254,7 +273,7 @@ class GetElement(Stmt):
 
 @statement
 class SetElement(Stmt):
-    """Overwrites an element of a local array; the index may be dynamic; outside the array traps."""
+    """This statement overwrites an element of a local array. The index may be dynamic; one outside the array traps."""
 
     FORM = "set_element {var}[{index}], {value}"
     var: str
@@ -267,7 +286,7 @@ class SetElement(Stmt):
 
 @statement
 class If(Stmt):
-    """Executes one of two blocks."""
+    """This statement executes one of two blocks."""
 
     FORM = "if {cond} {then}<else {orelse}>"
     cond: Value = operand()
@@ -277,10 +296,19 @@ class If(Stmt):
 
 @statement
 class For(Stmt):
-    """Serial loop over begin, begin+step, ... strictly before end (after it, if step < 0).
+    """This serial loop visits begin, begin+step, ... strictly before end (strictly after end, if step < 0).
 
-    `descending` visits the same indices in the opposite order. `stop` names a u1 local that is tested after each
-    iteration: true ends the loop. `trips` is the number of iterations that ran; bounds are evaluated once.
+    The bounds are evaluated once.
+
+    Attributes:
+        index: value of the index in each trip.
+        begin: first index.
+        end: exclusive end of the range.
+        body: statements of one trip.
+        step: constant distance between two indices, not 0.
+        descending: True if the same indices are visited in the opposite order.
+        stop: name of a u1 local that is tested after each trip; the loop ends if it is true.
+        trips: number of trips that ran.
     """
 
     FORM = "for {index} in {begin} .. {end}<step {step}><descending {descending}><until {stop}><trips {trips}> {body}"
@@ -296,9 +324,14 @@ class For(Stmt):
 
 @statement
 class While(Stmt):
-    """Runs `condition`, leaves if `test` is false, runs `body`, tests `stop` as For does; repeats.
+    """This loop runs `condition`, leaves if `test` is false, runs `body`, tests `stop` as `For` does, and repeats.
 
-    Values of `condition` are visible in `test` alone. `trips` counts runs of `body`.
+    Attributes:
+        condition: statements that compute `test`; their values are visible in `test` only.
+        test: u1 value; the loop continues if it is true.
+        body: statements of one trip.
+        stop: name of a u1 local that is tested after each trip; the loop ends if it is true.
+        trips: number of runs of `body`.
     """
 
     FORM = "while {condition} test {test}<until {stop}><trips {trips}> {body}"
@@ -311,7 +344,7 @@ class While(Stmt):
 
 @statement
 class Scope(Stmt):
-    """A block that runs once and that `break` may leave: the body of an inlined function with early returns."""
+    """This block runs once and `break` may leave it: it is the body of an inlined function with early returns."""
 
     FORM = "scope {body}"
     body: Block = block()
@@ -319,7 +352,7 @@ class Scope(Stmt):
 
 @statement
 class Break(Stmt):
-    """Leaves the `depth`-th enclosing frame (loop or scope), innermost 1."""
+    """This statement leaves the `depth`-th enclosing frame (loop or scope); the innermost frame has depth 1."""
 
     FORM = "break {depth}"
     depth: int = 1
@@ -327,7 +360,7 @@ class Break(Stmt):
 
 @statement
 class Continue(Stmt):
-    """Goes on with the next iteration of the `depth`-th enclosing frame, which is a loop."""
+    """This statement starts the next trip of the `depth`-th enclosing frame, which must be a loop."""
 
     FORM = "continue {depth}"
     depth: int = 1
@@ -335,7 +368,7 @@ class Continue(Stmt):
 
 @statement
 class Return(Stmt):
-    """Ends this iteration of the task; in a serial task also the kernel: later tasks do not run."""
+    """This statement ends the iteration of the task; in a serial task it ends the kernel: later tasks do not run."""
 
     FORM = "return"
 
@@ -345,7 +378,7 @@ class Return(Stmt):
 
 @statement
 class Assert(Stmt):
-    """Traps with the message if the condition is false. Checked on the reference and under debug."""
+    """This statement traps with the message if the condition is false. The reference and debug builds check it."""
 
     FORM = "assert {cond}, {message}"
     cond: Value = operand()
@@ -354,7 +387,7 @@ class Assert(Stmt):
 
 @statement
 class Print(Stmt):
-    """Prints `template` with the arguments in its places, then a newline; see `texts`."""
+    """This statement prints `template` with the arguments in its places, then a newline; see `texts`."""
 
     FORM = "print {template} {args}"
     template: str
@@ -366,9 +399,14 @@ class Print(Stmt):
 
 @statement
 class StackAlloca(Stmt):
-    """Declares an adstack, or empties it when executed again. capacity None: known before the launch.
+    """This statement declares an adstack, or empties it when it executes again.
 
-    `adjoint`: slots hold a primal and an adjoint. `variable` names, for messages, whose history it keeps.
+    Attributes:
+        stack: name of the adstack.
+        dtype: type of the primals.
+        capacity: number of slots; None if the number is found before the launch.
+        adjoint: True if each slot holds a primal and an adjoint.
+        variable: name, for messages, of the variable whose history the adstack keeps.
     """
 
     FORM = "adstack_alloca {stack}: {dtype}<capacity {capacity}><adjoint {adjoint}><of {variable}>"
@@ -381,7 +419,7 @@ class StackAlloca(Stmt):
 
 @statement
 class StackPush(Stmt):
-    """Appends a slot with this primal and a zero adjoint. At capacity nothing is written: overflow."""
+    """This statement adds a slot with the given primal and a zero adjoint. At capacity it writes nothing (overflow)."""
 
     FORM = "adstack_push {stack}, {value}"
     stack: str
@@ -390,7 +428,7 @@ class StackPush(Stmt):
 
 @statement
 class StackPop(Stmt):
-    """Drops the top slot. Empty: trap."""
+    """This statement drops the top slot; it traps if the adstack is empty."""
 
     FORM = "adstack_pop {stack}"
     stack: str
@@ -398,7 +436,7 @@ class StackPop(Stmt):
 
 @statement
 class StackTop(Stmt):
-    """The primal of the top slot. Empty: trap."""
+    """This statement reads the primal of the top slot; it traps if the adstack is empty."""
 
     FORM = "{result} = adstack_load_top {stack}"
     result: Value = result()
@@ -407,7 +445,7 @@ class StackTop(Stmt):
 
 @statement
 class StackTopAdjoint(Stmt):
-    """The adjoint of the top slot. Empty: trap."""
+    """This statement reads the adjoint of the top slot; it traps if the adstack is empty."""
 
     FORM = "{result} = adstack_load_top_adj {stack}"
     result: Value = result()
@@ -416,7 +454,7 @@ class StackTopAdjoint(Stmt):
 
 @statement
 class StackAccumulate(Stmt):
-    """Adds to the adjoint of the top slot. Empty: trap."""
+    """This statement adds a value to the adjoint of the top slot; it traps if the adstack is empty."""
 
     FORM = "adstack_acc_adj {stack}, {value}"
     stack: str
@@ -428,7 +466,7 @@ class StackAccumulate(Stmt):
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter: a scalar argument or an array. `x.grad` is the adjoint array of `x`."""
+    """A parameter of a kernel is a scalar argument or an array. `x.grad` is the adjoint array of `x`."""
 
     name: str
     type: Scalar | ArrayType
@@ -436,7 +474,7 @@ class Param:
 
 @dataclass(frozen=True)
 class Temp:
-    """A scalar in memory that lives for one launch, zero at its start; accessed like an array of rank 0."""
+    """A temporary is a scalar in memory that lives for one launch and starts at zero; its array rank is 0."""
 
     name: str
     dtype: Scalar
@@ -444,9 +482,17 @@ class Temp:
 
 @dataclass(frozen=True)
 class Task:
-    """A parallel loop over the box [begin, end), or, with no indices, serial code that runs once.
+    """A task is a parallel loop over the box [begin, end) or, without indices, serial code that runs once.
 
-    `bounds` computes begin and end; its values are visible there alone. A task sees no value or local of another.
+    A task sees no value and no local of another task.
+
+    Attributes:
+        body: statements of one iteration.
+        indices: index values, one for each axis of the box.
+        bounds: statements that compute `begin` and `end`; their values are visible there only.
+        begin: first index of each axis.
+        end: exclusive end of each axis.
+        loc: index into the kernel's location table.
     """
 
     body: Block
@@ -458,12 +504,21 @@ class Task:
 
     @property
     def is_parallel(self) -> bool:
+        """Return True if the task is a parallel loop."""
         return bool(self.indices)
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """Tasks run in order; each ends before the next begins. Locations are outside equality and text."""
+    """A kernel is a sequence of tasks that run in order; each task ends before the next begins.
+
+    Attributes:
+        name: name of the kernel.
+        params: scalar and array parameters.
+        tasks: tasks in the order in which they run.
+        temps: temporaries, which carry values between tasks.
+        locations: source spans that statements refer to by `loc`; they count neither for equality nor for the text.
+    """
 
     name: str
     params: tuple[Param, ...]
@@ -472,14 +527,14 @@ class Kernel:
     locations: tuple[Span | None, ...] = field(default=(None,), compare=False, repr=False)
 
     def span(self, loc: int) -> Span | None:
-        """The source span of a statement's `loc`."""
+        """Return the source span of a statement's `loc`, or None if it is not known."""
         return self.locations[loc] if 0 <= loc < len(self.locations) else None
 
     def array_types(self) -> dict[str, ArrayType]:
-        """Every name that Load, Store and Atomic may use, with its type."""
+        """Return every name that `Load`, `Store` and `Atomic` may use, with its type."""
         found = {p.name: p.type for p in self.params if isinstance(p.type, ArrayType)}
         return found | {t.name: ArrayType(t.dtype, 0) for t in self.temps}
 
     def scalar_types(self) -> dict[str, Scalar]:
-        """Every name that Arg may use, with its type."""
+        """Return every name that `Arg` may use, with its type."""
         return {p.name: p.type for p in self.params if isinstance(p.type, Scalar)}

@@ -1,8 +1,8 @@
-"""OPS: one row per scalar operation. This is the definition of an operation.
+"""This module contains OPS, which defines the scalar operations: one row per operation.
 
-A row says what the operation takes and gives, what may trap, how exact an implementation must be, where its
-inputs are safe to draw from, and what happens at the edges. Its meaning is one row in `reference/scalar.py`, its
-derivative one row in `compiler/ad/rules.py`; backends add a row each.
+A row says which types the operation takes and gives, if it may trap, how exact an implementation must be, from which
+intervals operands are safe to draw, and what happens in edge cases. The meaning of the operation is one row in
+`reference/scalar.py`, its derivative one row in `compiler/ad/rules.py`; backends add a row each.
 """
 
 from __future__ import annotations
@@ -18,15 +18,19 @@ TypeRule = Callable[[tuple[Scalar, ...]], Scalar | None]
 
 @dataclass(frozen=True)
 class Op:
-    """One scalar operation.
+    """This row describes one scalar operation.
 
-    types: result type from operand types, None if they do not fit.
-    kind: 'smooth' (differentiable inside `safe`), 'kinked' (differentiable but at isolated points),
-    'flat' (zero derivative wherever it exists), 'opaque' (no derivative: integers, booleans, bits).
-    ulps: permitted error in units in the last place of f32 and f64 results, outside precise contexts.
-    safe: interval of each operand that generators may draw from without meeting a singularity.
-    traps: may trap on some operands. edges: one sentence on the edge cases.
-    cost: time on current hardware, in additions, roughly.
+    Attributes:
+        name: name of the operation in IR text.
+        arity: number of operands.
+        types: function from operand types to the result type; it returns None if the operands do not fit.
+        kind: 'smooth' (differentiable inside `safe`), 'kinked' (differentiable except at isolated points), 'flat' (zero
+            derivative wherever it exists) or 'opaque' (no derivative: integers, booleans, bits).
+        edges: one sentence on the edge cases.
+        ulps: permitted error of f32 and f64 results outside precise contexts, in units in the last place.
+        safe: interval of each operand from which generators may draw without meeting a singularity.
+        traps: True if the operation may trap on some operands.
+        cost: approximate time on current hardware, in additions.
     """
 
     name: str
@@ -41,7 +45,12 @@ class Op:
 
 
 def _all(test: Callable[[Scalar], bool], result: Scalar | None = None) -> TypeRule:
-    """Operands of one type that passes `test`; the result has that type unless given."""
+    """Return a type rule for operands of one type that passes `test`.
+
+    Args:
+        test: predicate that the common type of the operands must satisfy.
+        result: type of the result; None for the type of the operands.
+    """
 
     def rule(types: tuple[Scalar, ...]) -> Scalar | None:
         if len(set(types)) != 1 or not test(types[0]):
@@ -140,22 +149,24 @@ COMPARISONS = tuple(name for name in OPS if name.startswith("cmp_"))
 
 
 def result_type(name: str, types: tuple[Scalar, ...]) -> Scalar | None:
-    """The type an operation gives, or None if it does not take these operands."""
+    """Return the type that an operation gives, or None if it does not take these operands."""
     row = OPS[name]
     return row.types(types) if len(types) == row.arity else None
 
 
 def atomic_fits(name: str, dtype: Scalar) -> bool:
-    """Whether memory of this type supports the atomic."""
+    """Return True if memory of this type supports the atomic operation."""
     if name.startswith("bit_"):
         return not dtype.is_real
     return name in ATOMIC_OPS and not dtype.is_bool
 
 
 def ulp(dtype: Scalar, value: float) -> float:
-    """Distance from |value| to the next larger number of this real type."""
+    """Return the distance from |value| to the next larger number of this real type."""
+    # Significant bits, and exponent of the least subnormal number, by the width of the type.
     digits = {16: 11, 32: 24, 64: 53}[dtype.bits]
     lowest = {16: -24, 32: -149, 64: -1074}[dtype.bits]
+    # Next to zero lies the least subnormal number.
     if value == 0 or not math.isfinite(value):
         return 2.0**lowest
     return 2.0 ** max(math.frexp(value)[1] - digits, lowest)

@@ -1,4 +1,4 @@
-"""Text to IR: the inverse of the printer, with errors that name line and column."""
+"""This module turns text into IR, as the inverse of the printer; its errors name line and column."""
 
 from __future__ import annotations
 
@@ -25,23 +25,39 @@ _LEXEME = re.compile(
 
 
 class _Lexeme(NamedTuple):
+    """A lexeme is a word, number, string or mark of the text.
+
+    Attributes:
+        kind: string, value, number, name, mark or end.
+        text: characters of the lexeme.
+        offset: position of its first character in the text.
+    """
+
     kind: str
     text: str
     offset: int
 
 
 UNNAMED = "<kernel given as IR text>"
-"""The file of a text that was given no name."""
+"""This name stands for the file in errors about a text that has none."""
 
 _DIGITS = 4000
-"""Most of a number; Python reads no integers that are much longer."""
+"""This limit bounds the number of digits of a number, because Python does not read integers that are much longer."""
 
 
 @deep
 def parse_kernel(text: str, file: str = UNNAMED) -> Kernel:
-    """The single kernel of the text. file: for messages. Raises ParseError; types and scopes are for the verifier.
+    """Return the single kernel of the text.
 
-    Statements lie where they stand in the text, unless it says with `!N` where they come from.
+    Each statement gets its own position in the text as its location, unless the text says with `!N` where statements
+    come from.
+
+    Args:
+        text: text of one kernel. The verifier, not the parser, checks types and scopes.
+        file: name of the file in messages and spans.
+
+    Raises:
+        ParseError: the text is not one kernel.
     """
     parser = _Parser(text, file)
     kernel = parser.kernel()
@@ -51,7 +67,15 @@ def parse_kernel(text: str, file: str = UNNAMED) -> Kernel:
 
 @deep
 def parse_kernels(text: str, file: str = UNNAMED) -> list[Kernel]:
-    """All kernels of the text, in order. file: for messages. Raises ParseError."""
+    """Return all kernels of the text, in order.
+
+    Args:
+        text: text of any number of kernels.
+        file: name of the file in messages and spans.
+
+    Raises:
+        ParseError: the text is not a sequence of kernels.
+    """
     parser, found = _Parser(text, file), []
     while parser.peek().kind != "end":
         found.append(parser.kernel())
@@ -59,10 +83,22 @@ def parse_kernels(text: str, file: str = UNNAMED) -> list[Kernel]:
 
 
 class _Parser:
+    """A parser reads one text by recursive descent; each method consumes the lexemes of what it is named after.
+
+    Attributes:
+        starts: offset of the first character of each line.
+        position: number of the next lexeme.
+        values: values of the current kernel by id.
+        locations: location table of the current kernel.
+        nesting: number of blocks that are open.
+        is_placed: True if statements get their positions in the text as locations, because no `!N` is given.
+    """
+
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.file = file
         self.lines = text.split("\n")
+        # Offsets of line starts turn an offset into line and column by bisection.
         self.starts = [0]
         for line in self.lines:
             self.starts.append(self.starts[-1] + len(line) + 1)
@@ -88,7 +124,7 @@ class _Parser:
         return Span(self.file, line, column, column + width, self.lines[line - 1])
 
     def fail(self, message: str, cure: str = "") -> ParseError:
-        """The error at the next lexeme."""
+        """Return the error that names the next lexeme as the unexpected text."""
         found = self.peek().text
         shown = repr(found if len(found) <= 40 else found[:40] + "...")
         return ParseError(f"{message}, found {shown}", cure, self.span(self.peek()))
@@ -114,7 +150,7 @@ class _Parser:
             raise self.fail("expected the end of the text")
 
     def integer(self, bits: int = 64) -> int:
-        """A signed integer of at most so many bits."""
+        """Consume and return a signed integer of at most `bits` bits."""
         text = self.next("number", "an integer")
         found = int(text) if len(text) <= _DIGITS and text.removeprefix("-").isdecimal() else None
         if found is None or found.bit_length() >= bits:
@@ -123,7 +159,7 @@ class _Parser:
         return found
 
     def number(self) -> int:
-        """Of a value."""
+        """Consume a value such as `%3` and return its number."""
         text = self.next("value", "a value")[1:]
         if len(text) > _DIGITS:
             self.position -= 1
@@ -231,6 +267,7 @@ class _Parser:
     # -- statements -----------------------------------------------------------------------------------------
 
     def statement(self) -> Stmt:
+        # A statement with a result starts with `%N : type =`: its keyword is the fifth lexeme.
         ahead = 4 if self.peek().kind == "value" else 0
         word = self.peek(ahead).text
         cls = Op if word in OPS else form.keywords().get(word)
@@ -298,5 +335,5 @@ class _Parser:
 
 @cache
 def _integers() -> frozenset[tuple[type[Stmt], str]]:
-    """Attributes that are integers, by class and field."""
+    """Return the attributes of statements that are integers, as pairs of class and field."""
     return frozenset((cls, f.name) for cls in STATEMENTS.values() for f in fields(cls) if str(f.type).startswith("int"))

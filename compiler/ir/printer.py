@@ -1,6 +1,6 @@
-"""IR to text. `parse(print_kernel(k)) == k` for every kernel.
+"""This module turns IR into text, so that `parse(print_kernel(k)) == k` for every kernel.
 
-`print_kernel(renumber(k))` is the canonical text: cache keys and goldens use it.
+`print_kernel(renumber(k))` is the canonical text, which cache keys and goldens use.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from .nodes import Block, Const, Kernel, Stmt, Task, Value, Within
 
 @deep
 def print_kernel(kernel: Kernel, with_locations: bool = False) -> str:
-    """The whole kernel; with_locations appends `!N`, the location index, to each statement."""
+    """Return the text of a kernel.
+
+    Args:
+        kernel: the kernel.
+        with_locations: True to append `!N`, the location index, to each statement.
+    """
     params = ", ".join(f"{p.name}: {p.type}" for p in kernel.params)
     lines = [f"kernel {kernel.name}({params}) {{"]
     lines += [f"  temp {t.name}: {t.dtype}" for t in kernel.temps]
@@ -25,7 +30,7 @@ def print_kernel(kernel: Kernel, with_locations: bool = False) -> str:
 
 @deep
 def print_statement(stmt: Stmt) -> str:
-    """One statement with its blocks."""
+    """Return the text of one statement with its blocks."""
     return "\n".join(_statement(stmt, "", False))
 
 
@@ -48,7 +53,10 @@ def _block(block: Block, indent: str, locs: bool) -> list[str]:
 
 
 def _statement(stmt: Stmt, indent: str, locs: bool) -> list[str]:
-    """Blocks open on the line of the statement; the rest of the form goes on after the closing brace."""
+    """Return the lines of a statement.
+
+    A block opens on the line of the statement; the rest of the form continues after the closing brace.
+    """
     lines, text = [], indent
     for token in _visible(stmt):
         if isinstance(token, form.Hole) and token.role == "block":
@@ -62,7 +70,7 @@ def _statement(stmt: Stmt, indent: str, locs: bool) -> list[str]:
 
 
 def _append(text: str, piece: str) -> str:
-    """Spacing: none before , : ] and [, none after [."""
+    """Append a piece with spacing: no space before `,`, `:`, `]` and `[`, and none after `[`."""
     if not piece:
         return text
     if piece in (",", ":", "]", "["):
@@ -71,6 +79,7 @@ def _append(text: str, piece: str) -> str:
 
 
 def _visible(stmt: Stmt) -> list[form.Word | form.Hole]:
+    """Return the tokens that the text of a statement shows: groups at their default are left out."""
     out: list[form.Word | form.Hole] = []
     for token in form.tokens(type(stmt)):
         if not isinstance(token, form.Group):

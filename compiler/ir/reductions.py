@@ -1,7 +1,7 @@
-"""Reductions into a local that a parallel loop shares: `v = v + e`, `v = min(v, e)`, which become atomics.
+"""This module turns reductions into a local that a parallel loop shares into atomics: `v = v + e`, `v = min(v, e)`.
 
-Invariant: after `reduce_block` a reduced local is read and written by no statement of the loop; where one is left,
-its iterations depend on each other.
+Invariant: after `reduce_block`, no statement of the loop reads or writes a reduced local. If such an access remains,
+the iterations of the loop depend on each other.
 """
 
 from __future__ import annotations
@@ -16,23 +16,32 @@ from .walk import map_blocks, operands, results, walk
 REDUCTIONS = ("add", "min", "max")
 
 MakeAtomic: TypeAlias = Callable[[n.Set, str, bool, Value], Block]
-"""Statements for a reduction: the `set`, the kind of atomic, whether the term is negated, the term."""
+"""A function of this type returns the statements that replace a reduction.
+
+Its arguments are the `set`, the kind of atomic, a flag that is True if the term is negated, and the term.
+"""
 
 
 def shared_locals(block: Block) -> set[str]:
-    """Locals of an enclosing block that the block writes."""
+    """Return the locals of an enclosing block that the block writes."""
     own = {s.var for s in walk(block) if isinstance(s, n.Local)}
     return {s.var for s in walk(block) if isinstance(s, n.Set)} - own
 
 
 def carried(block: Block, names: set[str]) -> list[n.Get | n.Set]:
-    """Accesses of these locals that are no reduction."""
+    """Return the accesses of these locals that are not part of a reduction."""
     left = reduce_block(block, names, lambda *_: ())
     return [s for s in walk(left) if isinstance(s, (n.Get, n.Set)) and s.var in names]
 
 
 def reduce_block(block: Block, names: set[str], atomic: MakeAtomic) -> Block:
-    """Replace `g = get v; x = op(g, e); set v, x` by an atomic, in this block and below."""
+    """Replace `g = get v; x = op(g, e); set v, x` by an atomic, in this block and in nested blocks.
+
+    Args:
+        block: statements of the loop.
+        names: locals that the loop shares.
+        atomic: function that returns the statements that replace a reduction.
+    """
     uses: dict[Value, int] = {}
     for stmt in walk(block):
         for value in operands(stmt):
@@ -45,6 +54,7 @@ def reduce_block(block: Block, names: set[str], atomic: MakeAtomic) -> Block:
             found = _reduction(stmt, made, uses)
             if found:
                 get, op, kind, negated, term = found
+                # The read and the operation lose their only use, so they are removed together with the `set`.
                 dropped |= {k for k, s in enumerate(block) if s is get or s is op}
                 out.extend(atomic(stmt, kind, negated, term))
                 continue
@@ -56,10 +66,11 @@ def reduce_block(block: Block, names: set[str], atomic: MakeAtomic) -> Block:
 def _reduction(
     stmt: n.Set, made: dict[Value, Stmt], uses: dict[Value, int]
 ) -> tuple[Stmt, Stmt, str, bool, Value] | None:
-    """(get, op, kind, negated, term) of `set v, op(get v, term)`; None if it is something else."""
+    """Return (get, op, kind, negated, term) of the reduction `set v, op(get v, term)`, or None for any other `set`."""
     op = made.get(stmt.value)
     if not isinstance(op, n.Op) or uses[op.result] != 1 or len(op.args) != 2:
         return None
+    # A difference reduces only on its left: `v - e` adds -e to v, but `e - v` is no reduction.
     sides = [(0, 1)] if op.op == "sub" else [(0, 1), (1, 0)] if op.op in REDUCTIONS else []
     for own, other in sides:
         get = made.get(op.args[own])

@@ -1,6 +1,6 @@
-"""STAGES: what may appear in a kernel between which passes; the table of docs/ir.md.
+"""This module contains STAGES: which statements a kernel may contain between which passes (the table of docs/ir.md).
 
-Every pass says at which stage it works and at which stage it leaves the kernel; the verifier enforces it.
+Every pass declares the stage at which it works and the stage at which it leaves the kernel; the verifier enforces both.
 """
 
 from __future__ import annotations
@@ -19,8 +19,13 @@ ALL: frozenset[type[Stmt]] = frozenset(STATEMENTS.values())
 
 @dataclass(frozen=True)
 class Stage:
-    """statements: the classes that may appear. crossing: values and locals of serial tasks may be used in later
-    tasks. gradients: `x.grad` names the adjoint array of each parameter `x` that has one.
+    """A stage says what is legal in a kernel at one point of the pipeline.
+
+    Attributes:
+        name: name of the stage.
+        statements: classes of statements that may appear.
+        crossing: True if later tasks may use values and locals of serial tasks.
+        gradients: True if `x.grad` names the adjoint array of each parameter `x` that has one.
     """
 
     name: str

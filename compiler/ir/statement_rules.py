@@ -1,7 +1,7 @@
-"""RULES: what the verifier demands of one statement of each class; one row per class.
+"""This module contains RULES: what the verifier demands of one statement of each class, one row per class.
 
-When a rule runs, the operands of the statement are known to be visible and its results are not yet defined. Whether
-the class is legal at the stage, and all about scopes, is the business of verify.py, which calls these rows.
+When a rule runs, the operands of the statement are known to be visible and its results are not yet defined. The module
+`verify` calls these rows; it also checks scopes, and which classes are legal at the stage.
 """
 
 from __future__ import annotations
@@ -20,17 +20,33 @@ from .types import ArrayType, Scalar, adjoint_type, i32, i64, u1
 
 
 class Context(Protocol):
-    """What a rule may ask of the verifier; the look-ups fail if there is nothing of that name."""
+    """A context answers the questions of a rule about the kernel; a look-up fails if the name is not visible.
+
+    Attributes:
+        scalars: types of the scalar parameters by name.
+        frames: enclosing loops and scopes, innermost last; see `verify`.
+    """
 
     scalars: dict[str, Scalar]
     frames: tuple[Stmt | None, ...]
 
-    def check(self, holds: bool, rule: str) -> None: ...
-    def array(self, name: str) -> ArrayType: ...
-    def local(self, name: str) -> n.Local: ...
-    def local_array(self, name: str) -> n.LocalArray: ...
-    def stack(self, name: str) -> n.StackAlloca: ...
-    def declare(self, stmt: n.Local | n.LocalArray | n.StackAlloca) -> None: ...
+    def check(self, holds: bool, rule: str) -> None:
+        """Raise VerifyError with the text of the rule unless `holds` is true."""
+
+    def array(self, name: str) -> ArrayType:
+        """Return the type of an array or temporary."""
+
+    def local(self, name: str) -> n.Local:
+        """Return the declaration of a local."""
+
+    def local_array(self, name: str) -> n.LocalArray:
+        """Return the declaration of a local array."""
+
+    def stack(self, name: str) -> n.StackAlloca:
+        """Return the declaration of an adstack."""
+
+    def declare(self, stmt: n.Local | n.LocalArray | n.StackAlloca) -> None:
+        """Make the name that the statement declares visible for the rest of its block."""
 
 
 RULES: Table[type[Stmt], Callable[[Context, Any], None]] = Table("verify", STATEMENTS.values())
@@ -40,7 +56,7 @@ _KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "str": (str,), "bool": (bo
 
 
 def _kinds(annotation: str) -> tuple[type, ...]:
-    """Classes of what an attribute of this annotation may hold; () for operands and blocks, and for constants."""
+    """Return the classes that an attribute of this annotation may hold; () for operands, blocks and constants."""
     words = annotation.split(" | ")
     found = tuple(kind for word in words for kind in _KINDS.get(word, ()))
     return () if annotation == _CONSTANT else (*found, type(None)) if found and "None" in words else found
@@ -51,16 +67,19 @@ ATTRIBUTES: dict[type[Stmt], tuple[tuple[str, tuple[type, ...]], ...]] = {
     cls: tuple((f.name, kinds) for f in fields(cls) if f.name != "loc" and (kinds := _kinds(str(f.type))))
     for cls in STATEMENTS.values()
 }
-"""What attributes of statements are: printed text says `step -1`, but nothing keeps a pass from `step=True`."""
+"""This table lists the classes that attributes of statements may hold.
+
+The parser only produces valid ones, such as `step -1`, but without this check a pass could write `step=True`.
+"""
 
 
 def check_type(c: Context, value: Value, dtype: Scalar, what: str) -> None:
-    """The value has this type."""
+    """Check that a value has a type; `what` names the role of the value in the message."""
     c.check(value.type == dtype, f"{what} is {dtype}, but %{value.id} is {value.type}")
 
 
 def check_range(c: Context, index: Value, begin: Value, end: Value) -> None:
-    """Index and bounds of a range are integers of one type."""
+    """Check that the index and the bounds of a range are integers of one type."""
     c.check(index.type.is_int, f"the index of a range is an integer, but %{index.id} is {index.type}")
     check_type(c, begin, index.type, "the begin of the range")
     check_type(c, end, index.type, "the end of the range")
@@ -71,7 +90,7 @@ def _index(c: Context, value: Value) -> None:
 
 
 def _element(c: Context, name: str, indices: tuple[Value, ...]) -> Scalar:
-    """The type of an element of an array, after a check of its indices."""
+    """Check the indices of an element of an array and return the type of the element."""
     found = c.array(name)
     c.check(len(indices) == found.ndim, f"{name} has rank {found.ndim}, but {len(indices)} indices are given")
     for index in indices:
@@ -95,6 +114,7 @@ def _const(c: Context, s: n.Const) -> None:
     except (TypeError, ValueError, OverflowError):
         c.check(False, f"the constant {s.value!r} is no {s.result.type}")
         return
+    # The texts are compared because NaN differs from itself and -0.0 equals 0.0.
     same = type(normal) is type(s.value) and repr(normal) == repr(s.value)
     c.check(same, f"the constant {s.value!r} is no {s.result.type}; its normal form is {normal!r}")
 
@@ -124,7 +144,7 @@ def _op(c: Context, s: n.Op) -> None:
 
 @RULES.row(n.Cast, n.Random)
 def _any_type(c: Context, s: n.Cast | n.Random) -> None:
-    """Every scalar type casts to every other, and can be drawn."""
+    """Demand nothing: every scalar type can be cast to every other type, and can be drawn."""
 
 
 @RULES.row(n.Within)
@@ -227,7 +247,7 @@ def _while(c: Context, s: n.While) -> None:
 
 @RULES.row(n.Scope, n.Return)
 def _anything(c: Context, s: n.Scope | n.Return) -> None:
-    """Nothing but what the stage and the nested statements ask."""
+    """Demand nothing beyond the rules of the stage and of the nested statements."""
 
 
 @RULES.row(n.Break)
@@ -242,9 +262,13 @@ def _continue(c: Context, s: n.Continue) -> None:
 
 
 def _target(c: Context, depth: int, word: str) -> Stmt:
-    """The frame a jump aims at. A None among the frames is the wall around the condition of a while."""
+    """Return the frame that a jump aims at.
+
+    A None among the frames is the wall around the condition of a while, which no jump may cross.
+    """
     c.check(1 <= depth <= len(c.frames), f"{word} {depth} in {len(c.frames)} enclosing frames")
     crossed = c.frames[len(c.frames) - depth :]
+    # A None stands for the wall around the condition of a while.
     c.check(None not in crossed, f"{word} {depth} leaves the condition of a while")
     return crossed[0]  # type: ignore[return-value]
 

@@ -1,7 +1,7 @@
-"""A closed table: a mapping whose key set is fixed, so that a hole is a failing check and not a surprise.
+"""This module defines the closed table: a mapping with a fixed set of keys, in which a missing row fails a check.
 
-Every layer that gives meaning to operations or statements keeps its rows in one of these; a test walks all of
-them and compares with the keys that exist.
+Every layer that gives a meaning to operations or statements keeps its rows in a closed table. A test walks all tables
+and compares their keys with those that exist.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ TABLES: list[Table[Any, Any]] = []
 
 
 class Table(Generic[K, V]):
-    """Rows keyed by `keys` alone. `holes` declares missing rows, each with its reason."""
+    """A table maps each key of a fixed set to a row; missing rows must be declared as holes.
+
+    Attributes:
+        name: name of the table in messages.
+        keys: keys that a row may have.
+        holes: reason for each row that is missing on purpose.
+    """
 
     def __init__(self, name: str, keys: Iterable[K], holes: dict[K, str] | None = None) -> None:
         self.name = name
@@ -44,14 +50,16 @@ class Table(Generic[K, V]):
         return iter(self._rows)
 
     def get(self, key: K) -> V | None:
+        """Return the row of a key, or None if the key has no row."""
         return self._rows.get(key)
 
     def update(self, rows: dict[K, V]) -> None:
+        """Add rows; raise KeyError if a key is unknown, has a row already, or is declared a hole."""
         for key, row in rows.items():
             self[key] = row
 
     def row(self, *keys: K) -> Callable[[V], V]:
-        """Decorator form: `@TABLE.row("sin")` above a function, or a class for statements."""
+        """Return a decorator that enters a function as the row of the keys: `@TABLE.row("sin")`."""
 
         def add(value: V) -> V:
             for key in keys:
@@ -61,5 +69,5 @@ class Table(Generic[K, V]):
         return add
 
     def missing(self) -> list[K]:
-        """Keys with neither a row nor a declared hole."""
+        """Return the keys that have neither a row nor a declared hole."""
         return [k for k in self.keys if k not in self._rows and k not in self.holes]

@@ -1,10 +1,10 @@
-"""The text that a `print` makes of its template and its values.
+"""This module defines the text that a `print` makes of its template and its values.
 
-    "x = {}, y = {:.3f}"   a place for each value, with Python's format or, without one, in the shortest form that
-                           reads back as the same value of its type
-    "...{;}"               no newline at the end
+"x = {}, y = {:.3f}"   a place for each value, with Python's format or, without a format, in the shortest form
+                       that reads back as the same value of its type
+"...{;}"               no newline at the end
 
-Also what is said of an index that is outside.
+The module also makes the message of an index that is outside.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from .types import Scalar
 
 PLACE = re.compile(r"\{(:[^{}]*)?\}")
 OPEN_END = "{;}"
-"""What a template ends with if its line goes on."""
+"""This mark at the end of a template means that no newline follows."""
 
 
 INDEX, EXTENT = "{index}", "{extent}"
-"""What stands in the message of a `within` for the index and for the extent."""
+"""These places in the message of a `within` receive the index and the extent."""
 
 
 def about(message: str, index: int, extent: int) -> str:
-    """What a `within` says of an index outside. A negative extent counts as 0."""
+    """Return the message of a `within` for an index outside; a negative extent counts as 0."""
     return message.replace(INDEX, str(index)).replace(EXTENT, str(max(extent, 0)))
 
 
 def places(template: str) -> list[str]:
-    """The format of each value, `""` if it has none."""
+    """Return the format of each place of a template, `""` for a place without a format."""
     return [(spec or ":")[1:] for spec in PLACE.findall(template)]
 
 
 _LONG = re.compile(r"[0-9]{4}")
-"""Of a width or a precision: nobody reads a number of a thousand digits."""
+"""This pattern finds a width or precision of four digits: nobody reads a number of a thousand digits."""
 
 
 def fits(spec: str, dtype: Scalar) -> bool:
-    """Whether values of a type can be printed in this format."""
+    """Return True if values of a type can be printed in this format."""
     try:
         return not _LONG.search(spec) and format(dtype.dtype.type(1).item(), spec) is not None
     except (TypeError, ValueError):
@@ -47,7 +47,12 @@ def fits(spec: str, dtype: Scalar) -> bool:
 
 
 def printed(template: str, values: Sequence[Any]) -> str:
-    """The text, newline included. values: NumPy scalars, one for each place."""
+    """Return the printed text, with a newline unless the template ends with `{;}`.
+
+    Args:
+        template: template of the `print`.
+        values: NumPy scalars, one for each place.
+    """
     end = "" if template.endswith(OPEN_END) else "\n"
     given = iter(values)
 

@@ -1,6 +1,6 @@
-"""Types of values and memory. One row per scalar type; promotion is a function of two rows.
+"""This module defines the types of values and memory: one row per scalar type, and promotion as a function of two rows.
 
-A value has a scalar type. Memory is an `ArrayType`: a field and an ndarray differ for the user, not for the IR.
+A value has a scalar type. Memory has an `ArrayType`: a field and an ndarray differ for the user, not for the IR.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Scalar:
-    """A scalar type. kind: 'f' real, 'i' signed, 'u' unsigned, 'b' boolean."""
+    """A `Scalar` is a scalar type.
+
+    Attributes:
+        name: name in IR text and in the public API, such as f32.
+        kind: 'f' for reals, 'i' for signed and 'u' for unsigned integers, 'b' for booleans.
+        bits: width of a value in bits.
+    """
 
     name: str
     kind: str
@@ -20,36 +26,40 @@ class Scalar:
 
     @property
     def is_real(self) -> bool:
+        """Return True if the type is a floating-point type."""
         return self.kind == "f"
 
     @property
     def is_bool(self) -> bool:
+        """Return True if the type is boolean."""
         return self.kind == "b"
 
     @property
     def is_int(self) -> bool:
-        """Signed or unsigned integer; booleans are not integers."""
+        """Return True if the type is a signed or unsigned integer; booleans are not integers."""
         return self.kind in "iu"
 
     @property
     def is_signed(self) -> bool:
+        """Return True if the type is a signed integer."""
         return self.kind == "i"
 
     @property
     def dtype(self) -> np.dtype:
-        """The NumPy dtype that stores one value of this type."""
+        """Return the NumPy dtype that stores one value of this type."""
         return _NUMPY_DTYPES[self.name]
 
     @property
     def size(self) -> int:
-        """Bytes in memory; a boolean takes one."""
+        """Return the number of bytes of a value in memory; a boolean takes one."""
         return max(self.bits // 8, 1)
 
     def __str__(self) -> str:
         return self.name
 
     def __call__(self, value: object) -> object:
-        """`sg.f32(x)` outside a kernel: the Python number rounded or wrapped to this type."""
+        """Return a Python number rounded or wrapped to this type: the meaning of `sg.f32(x)` outside a kernel."""
+        # Overflow and NaN are results here, not warnings.
         with np.errstate(all="ignore"):
             return np.asarray(value).astype(self.dtype)[()].item()
 
@@ -69,7 +79,11 @@ _NUMPY_DTYPES = {
 
 
 def from_dtype(dtype: np.dtype) -> Scalar:
-    """The scalar type stored in arrays of this NumPy dtype; KeyError if there is none."""
+    """Return the scalar type stored in arrays of this NumPy dtype.
+
+    Raises:
+        KeyError: no scalar type has this dtype.
+    """
     for scalar in SCALARS.values():
         if scalar.dtype == dtype:
             return scalar
@@ -77,12 +91,14 @@ def from_dtype(dtype: np.dtype) -> Scalar:
 
 
 def promote(a: Scalar, b: Scalar) -> Scalar:
-    """The common type of two arithmetic operands: real beats integer, then width, then unsigned.
+    """Return the common type of two arithmetic operands.
 
-    Two booleans give i32, as arithmetic on them counts.
+    A real beats an integer, then the wider type wins, then the unsigned one. Two booleans give i32, because arithmetic
+    on booleans counts.
     """
     if a.is_bool and b.is_bool:
         return i32
+    # A boolean beside a number takes the type of the number.
     if a.is_bool or b.is_bool:
         return b if a.is_bool else a
     if a.is_real != b.is_real:
@@ -93,13 +109,22 @@ def promote(a: Scalar, b: Scalar) -> Scalar:
 
 
 def adjoint_type(dtype: Scalar) -> Scalar:
-    """The type of adjoints of values of a real type. They are sums, of which half precision keeps too few digits."""
+    """Return the type of the adjoints of values of a real type.
+
+    Adjoints are sums, and half precision keeps too few digits for sums: adjoints of f16 are f32.
+    """
     return f32 if dtype == f16 else dtype
 
 
 @dataclass(frozen=True)
 class ArrayType:
-    """Memory with a shape known at launch. `grad`: an adjoint array of the same shape exists beside it."""
+    """An `ArrayType` describes memory whose shape is known at launch.
+
+    Attributes:
+        dtype: type of an element.
+        ndim: number of axes.
+        grad: True if an adjoint array of the same shape exists beside the array.
+    """
 
     dtype: Scalar
     ndim: int
@@ -107,7 +132,7 @@ class ArrayType:
 
     @property
     def adjoint(self) -> ArrayType:
-        """The type of the adjoint array."""
+        """Return the type of the adjoint array."""
         return ArrayType(adjoint_type(self.dtype), self.ndim)
 
     def __str__(self) -> str:

@@ -1,8 +1,10 @@
-"""The verifier: the rules that a kernel of a stage keeps. Valid IR in, valid IR out is checked here, not hoped for.
+"""This module contains the verifier, which checks the rules that a kernel of a stage must keep.
 
-Scopes follow the text: a value, local or adstack is visible from its definition to the end of its block, nested
-blocks included, so that definitions dominate uses. A message names kernel, stage, task, rule and statement, and the
-place in the source if known. What a single statement must fulfil is in statement_rules.py.
+A pass gets valid IR and must give valid IR; the verifier checks that instead of trusting it.
+
+Scopes follow the text: a value, local or adstack is visible from its definition to the end of its block, nested blocks
+included, so that definitions dominate uses. A message names kernel, stage, task, rule and statement, and the place in
+the source if it is known. The module `statement_rules` says what a single statement must fulfil.
 """
 
 from __future__ import annotations
@@ -24,28 +26,35 @@ from .walk import blocks, operands, results
 Declaration = n.Local | n.LocalArray | n.StackAlloca
 
 _NOT_IN_BOUNDS: frozenset[type[Stmt]] = frozenset({n.Store, n.Atomic, n.Random, n.Return, n.StackAlloca})
-"""Bounds run once, outside any iteration: they read memory and draw nothing."""
+"""These statements may not appear in bounds, which run once, outside any iteration, and only read memory."""
 
 
 MOST_AXES = 32
-"""Of an array: as many as every version of NumPy has."""
+"""This limit bounds the number of axes of an array; every version of NumPy supports that many."""
 
 
 @deep
 def verify(kernel: Kernel, stage: str) -> None:
-    """Check every rule of the stage ('source', 'tasks', 'structured', 'adjoint'). Raises VerifyError; Unsupported where
-    blocks nest too deep.
+    """Check every rule of the stage.
+
+    Args:
+        kernel: the kernel to check.
+        stage: 'source', 'tasks', 'structured' or 'adjoint'.
+
+    Raises:
+        VerifyError: the kernel breaks a rule.
+        Unsupported: blocks nest too deep.
     """
     check_depth(kernel)
     _Verifier(kernel, stage).run()
 
 
 class _Verifier:
-    """Walks the kernel in order of text; the Context of the statement rules.
+    """This class walks a kernel in order of text and serves as the `Context` of the statement rules.
 
-    Invariant: `visible` and `names` hold what the statement at hand may use; `_defined` and `_declared` all seen so
-    far. `frames` are the enclosing loops and scopes, innermost last; None stands for the wall around the condition
-    of a while, which no jump may cross.
+    Invariant: `_visible` and `_names` hold what the current statement may use; `_defined` and `_declared` hold
+    everything seen so far. `frames` are the enclosing loops and scopes, innermost last; a None stands for the wall
+    around the condition of a while, which no jump may cross.
     """
 
     def __init__(self, kernel: Kernel, stage: str) -> None:
@@ -130,11 +139,12 @@ class _Verifier:
                 self._array(param.name, param.type)
         for name, wanted in _adjoints(self.kernel).items():
             given = self.kernel.array_types().get(name, wanted)
+            # A parameter may be named `x.grad` itself; it must then have the type of the adjoint array of `x`.
             rule = f"{name} is the adjoint of {name.removesuffix('.grad')}: it is {wanted}, not {given}"
             self.check((given.dtype, given.ndim, given.grad) == (wanted.dtype, wanted.ndim, False), rule)
 
     def _array(self, name: str, found: ArrayType) -> None:
-        """An array parameter; one that is itself called `x.grad` is the adjoint array of `x`."""
+        """Check the type of an array parameter; one that is itself named `x.grad` is the adjoint array of `x`."""
         self.check(found.dtype.is_real or not found.grad, f"{name} holds {found.dtype}: it has no adjoint")
         self.check(0 <= found.ndim <= MOST_AXES, f"{name} has rank {found.ndim}; at most {MOST_AXES} axes can be had")
 
@@ -166,7 +176,10 @@ class _Verifier:
 
     @contextmanager
     def _scope(self, *frames: Stmt | None, open_ended: bool = False) -> Iterator[None]:
-        """What is defined inside is hidden afterwards, unless open_ended. No name shadows another, so it is deleted."""
+        """Hide what is defined inside the `with` afterwards, unless `open_ended` is true.
+
+        No name shadows another, so hiding a name deletes it.
+        """
         values, names, outer, stmt = len(self._visible), len(self._names), self.frames, self._stmt
         self.frames = (*outer, *frames)
         yield
@@ -203,6 +216,7 @@ class _Verifier:
         cls = type(stmt)
         self.check(cls in self.stage.statements, f"{cls.__name__} may not appear at this stage")
         self.check(not self._in_bounds or cls not in _NOT_IN_BOUNDS, f"{cls.__name__} may not appear in bounds")
+        # The operands of a while are not visible where it begins: its condition block defines them.
         if isinstance(stmt, n.While):
             self._while(stmt)
             return
@@ -214,6 +228,7 @@ class _Verifier:
         if isinstance(stmt, n.For):
             self._for(stmt)
             return
+        # Results are defined only after the blocks, because a statement's own blocks do not see them.
         for inner in blocks(stmt):
             with self._scope(*((stmt,) if isinstance(stmt, n.Scope) else ())):
                 self._block(inner)
@@ -228,7 +243,7 @@ class _Verifier:
             self._define(stmt.trips)
 
     def _while(self, stmt: n.While) -> None:
-        """The test is looked up where the values of the condition end; they are gone in the body."""
+        """Check a while; its test is looked up where the values of the condition end, as they are gone in the body."""
         with self._scope(stmt, None):
             self._block(stmt.condition)
             self._stmt = stmt
@@ -241,9 +256,10 @@ class _Verifier:
 
 
 def _array_types(kernel: Kernel, gradients: bool) -> dict[str, ArrayType]:
-    """Arrays by name. A parameter that is itself called `x.grad` comes before the adjoint array of `x`."""
+    """Return the arrays by name; a parameter that is itself named `x.grad` replaces the adjoint array of `x`."""
     return (_adjoints(kernel) if gradients else {}) | kernel.array_types()
 
 
 def _adjoints(kernel: Kernel) -> dict[str, ArrayType]:
+    """Return the adjoint arrays of the parameters that have one, by name."""
     return {f"{name}.grad": t.adjoint for name, t in kernel.array_types().items() if t.grad}

@@ -1,4 +1,4 @@
-"""Generic walks, maps and renamings over statements, driven by the roles of their fields."""
+"""This module contains generic walks, maps and renamings over statements, driven by the roles of their fields."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ S = TypeVar("S", bound=Stmt)
 
 
 def _getter(cls: type[Stmt], role: str) -> Any:
-    """The contents of all fields of a role as one flat tuple, without those that are None; () where there are none.
+    """Return a function from a statement to the contents of all its fields of a role, as one flat tuple without None.
 
-    Walks are most of a compilation, so the expression is written out once for each class (`(s.result,)`, `s.args`,
-    `(*s.indices, s.value,)`) instead of looking at the kinds of fields for each statement.
+    Walks take most of the time of a compilation. The expression is therefore written out once for each class
+    (`(s.result,)`, `s.args`, `(*s.indices, s.value,)`) instead of looking at the kinds of fields for each statement.
     """
     kinds = {f.name: str(f.type) for f in fields(cls)}
     names = [name for name, kind in ROLES[cls] if kind == role]
@@ -28,6 +28,7 @@ def _getter(cls: type[Stmt], role: str) -> Any:
 
 
 def _part(name: str, kind: str) -> str:
+    """Return the piece of a tuple expression that contributes one field."""
     if kind.startswith("tuple"):
         return f"*s.{name}, "
     return f"*(() if s.{name} is None else (s.{name},)), " if kind.endswith("None") else f"s.{name}, "
@@ -38,7 +39,7 @@ def _getters(role: str) -> dict[type[Stmt], Callable[[Any], tuple[Any, ...]]]:
 
 
 RESULTS, OPERANDS, _BLOCKS = _getters("result"), _getters("operand"), _getters("block")
-"""`results` and `operands` by class, for the walks that look at every statement."""
+"""These tables hold the getters behind `results`, `operands` and `blocks` by class, for walks over every statement."""
 
 
 def _names(role: str) -> dict[type[Stmt], tuple[str, ...]]:
@@ -47,38 +48,39 @@ def _names(role: str) -> dict[type[Stmt], tuple[str, ...]]:
 
 _BLOCK_NAMES, _OPERAND_NAMES = _names("block"), _names("operand")
 NESTED = frozenset(cls for cls, names in _BLOCK_NAMES.items() if names)
-"""Classes with blocks."""
+"""These classes of statements have blocks."""
 
 
 def results(stmt: Stmt) -> tuple[Value, ...]:
-    """Values the statement defines, loop indices and trip counts included."""
+    """Return the values that the statement defines, loop indices and trip counts included."""
     return RESULTS[type(stmt)](stmt)
 
 
 def operands(stmt: Stmt) -> tuple[Value, ...]:
-    """Values the statement itself reads, not those read inside its blocks."""
+    """Return the values that the statement itself reads, not those read inside its blocks."""
     return OPERANDS[type(stmt)](stmt)
 
 
 def blocks(stmt: Stmt) -> tuple[Block, ...]:
-    """Nested blocks in order."""
+    """Return the nested blocks of the statement in order."""
     return _BLOCKS[type(stmt)](stmt)
 
 
 def walk(block: Block) -> Iterator[Stmt]:
-    """Every statement of a block, outer before inner, in order of text."""
+    """Return an iterator over every statement of a block, outer before inner, in order of text."""
     return iter(_listed(block, []))
 
 
 def _listed(block: Block, found: list[Stmt]) -> list[Stmt]:
-    """The list with the statements of the block appended: it costs a third of nested generators.
+    """Append all statements of the block to the list and return the list; this costs a third of nested generators.
 
-    It does not call itself: who walks a kernel needs no room on Python's stack, however deep that nests.
+    The function does not recurse, so a walk needs no room on Python's stack, however deep the kernel nests.
     """
     pending: list[Iterable[Stmt]] = [block]
     while pending:
         rest = pending.pop()
         if type(rest) in _WHOLE:
+            # Most blocks contain no nested block and are copied as a whole.
             if NESTED.isdisjoint(map(type, rest)):
                 found += rest
                 continue
@@ -86,6 +88,7 @@ def _listed(block: Block, found: list[Stmt]) -> list[Stmt]:
         for stmt in rest:
             found.append(stmt)
             if type(stmt) in NESTED:
+                # The walk continues after the nested blocks, which are pushed in reverse order.
                 pending.append(rest)
                 pending += _BLOCKS[type(stmt)](stmt)[::-1]
                 break
@@ -93,16 +96,16 @@ def _listed(block: Block, found: list[Stmt]) -> list[Stmt]:
 
 
 _WHOLE = (tuple, list)
-"""What a block is of which nothing is listed yet."""
+"""A pending item of one of these types is a block with nothing listed yet; other items are started iterators."""
 
 
 def walk_task(task: Task) -> Iterator[Stmt]:
-    """Every statement of a task: bounds first."""
+    """Return an iterator over every statement of a task, those of the bounds first."""
     return iter(_listed(task.body, _listed(task.bounds, [])))
 
 
 def walk_kernel(kernel: Kernel) -> Iterator[Stmt]:
-    """Every statement of a kernel."""
+    """Return an iterator over every statement of a kernel."""
     found: list[Stmt] = []
     for task in kernel.tasks:
         _listed(task.body, _listed(task.bounds, found))
@@ -110,19 +113,22 @@ def walk_kernel(kernel: Kernel) -> Iterator[Stmt]:
 
 
 def changed(node: T, **new: Any) -> T:
-    """`dataclasses.replace` for nodes, without the constructor: it checks nothing, and is most of the time."""
+    """Return a copy of a node with some fields replaced, like `dataclasses.replace` without the constructor.
+
+    The constructor of a node checks nothing, and would take most of the time.
+    """
     made = object.__new__(type(node))
     made.__dict__.update(node.__dict__, **new)
     return made
 
 
 def kept_block(block: Block, made: Sequence[Stmt]) -> Block:
-    """What was made of a block; the block itself if it is made of the same statements."""
+    """Return the new statements as a block, or the old block itself if it consists of the same objects."""
     return block if len(made) == len(block) and all(map(is_, made, block)) else tuple(made)
 
 
 def map_blocks(stmt: Stmt, change: Callable[[Block], Block]) -> Stmt:
-    """The statement with each nested block changed; the same object if none did."""
+    """Return the statement with each nested block changed, or the same object if no block changed."""
     if type(stmt) not in NESTED:
         return stmt
     new = {}
@@ -135,13 +141,16 @@ def map_blocks(stmt: Stmt, change: Callable[[Block], Block]) -> Stmt:
 
 
 def rename(stmt: Stmt, mapping: Mapping[Value, Value]) -> Stmt:
-    """The statement with operands replaced, also inside its blocks; results stay."""
+    """Return the statement with operands replaced, also inside its blocks; results stay."""
     stmt = rename_operands(stmt, mapping)
     return map_blocks(stmt, lambda inner: rename_block(inner, mapping)) if type(stmt) in NESTED else stmt
 
 
 def rename_operands(stmt: S, mapping: Mapping[Value, Value]) -> S:
-    """The statement with its own operands replaced, not those inside its blocks; the same object if none is."""
+    """Return the statement with its own operands replaced, or the same object if none is in the mapping.
+
+    Operands of statements inside its blocks stay.
+    """
     if mapping.keys().isdisjoint(OPERANDS[type(stmt)](stmt)):
         return stmt
     new: dict[str, Any] = {}
@@ -152,12 +161,12 @@ def rename_operands(stmt: S, mapping: Mapping[Value, Value]) -> S:
 
 
 def rename_block(block: Block, mapping: Mapping[Value, Value]) -> Block:
-    """`rename` over a block; the same object if nothing changed."""
+    """Apply `rename` to each statement of a block; return the same object if nothing changed."""
     return kept_block(block, [rename(s, mapping) for s in block])
 
 
 def rename_locals(block: Block, names: Mapping[str, str]) -> Block:
-    """The block with locals renamed wherever they are declared, read, written or tested."""
+    """Return the block with locals renamed wherever they are declared, read, written or tested."""
 
     def change(stmt: Stmt) -> Stmt:
         stmt = map_blocks(stmt, lambda inner: rename_locals(inner, names))
@@ -172,26 +181,27 @@ def rename_locals(block: Block, names: Mapping[str, str]) -> Block:
 
 
 def next_id(kernel: Kernel) -> int:
-    """An id greater than every value of the kernel."""
+    """Return an id greater than that of every value of the kernel."""
     ids = [value.id for task in kernel.tasks for value in task.indices]
     ids += [value.id for stmt in walk_kernel(kernel) for value in RESULTS[type(stmt)](stmt)]
     return max(ids, default=-1) + 1
 
 
 def used_values(statements: Iterable[Stmt]) -> set[Value]:
-    """All values read by these statements (nested ones must be in the iterable)."""
+    """Return all values that these statements read; nested statements count only if the iterable contains them."""
     return {v for stmt in statements for v in OPERANDS[type(stmt)](stmt)}
 
 
-# Fields in the order of the form: operands of a While's test are defined in its first block. (name, role).
+# Pairs (name, role) of the fields in the order of the form: `test` of a While is defined in its first block.
 _IN_TEXT = {cls: sorted(roles, key=lambda nr: cls.FORM.find("{" + nr[0] + "}")) for cls, roles in ROLES.items()}
 
 
 def renumber(kernel: Kernel) -> Kernel:
-    """Value ids in order of text from 0: equal programs get equal texts."""
+    """Return the kernel with value ids numbered from 0 in order of text, so that equal programs get equal texts."""
     names: dict[Value, Value] = {}
 
     def fresh(value: Value) -> Value:
+        # The first occurrence of a value in the text gives it the next number.
         found = names.get(value)
         if found is None:
             found = names[value] = Value(len(names), value.type)

@@ -1,12 +1,15 @@
-"""Index expressions as affine forms over symbols, and whether two of them can meet.
+"""This module computes affine forms of index expressions, and decides if two of them can be equal.
 
-A form is `constant + sum of coefficient * symbol`. Symbols are loop indices, arguments (by name), shapes, and, for all
-that is not affine, the value itself. Two forms over the same symbols differ by a known distance if the rest cancels.
-Only i32 and i64 arithmetic is affine: i32 modulo 2^32, which tells elements apart as no axis has 2^31 of them; narrow
-and unsigned numbers wrap where indices are still inside.
+A form is `constant + sum of coefficient * symbol`. Symbols are loop indices, arguments (by name), shapes and, for
+everything that is not affine, the value itself. Two forms over the same symbols differ by a known distance if the rest
+cancels.
 
-The remainder of what a launch fixes (`t % 2`) is a symbol too, which keeps the form it is the remainder of:
-`x[t % 2]` and `x[(t + 1) % 2]` differ, for t and t + 1 differ modulo 2.
+Only i32 and i64 arithmetic is affine. Forms of i32 are taken modulo 2^32, which still distinguishes elements, because
+no axis has 2^31 of them. Narrow and unsigned numbers may wrap while the indices are still inside the array, so they are
+not affine.
+
+A remainder of an expression that a launch fixes (`t % 2`) is also a symbol, which keeps the form it is the remainder
+of. Hence `x[t % 2]` and `x[(t + 1) % 2]` are known to differ: t and t + 1 differ modulo 2.
 """
 
 from __future__ import annotations
@@ -22,7 +25,12 @@ from ..ir.walk import RESULTS, operands, walk_task
 
 @dataclass(frozen=True)
 class Remainder:
-    """form modulo `modulus`; the form has symbols that a launch fixes only."""
+    """A `Remainder` is the symbol `form modulo modulus`.
+
+    Attributes:
+        form: form whose symbols are all fixed by a launch.
+        modulus: constant divisor, at least 2.
+    """
 
     form: Affine
     modulus: int
@@ -30,7 +38,11 @@ class Remainder:
 
 @dataclass(frozen=True)
 class Claim:
-    """A part of a tuple that the program claims to differ between iterations; parts of one tuple share a number."""
+    """A `Claim` marks a part of a tuple that the program claims to differ between iterations.
+
+    Attributes:
+        group: number that the parts of one tuple share.
+    """
 
     group: int
 
@@ -40,24 +52,33 @@ Symbol = Value | tuple[str, str] | tuple[str, str, int] | Remainder
 
 @dataclass(frozen=True)
 class Affine:
-    """constant + sum(coefficient * symbol); coefficients are non-zero."""
+    """An `Affine` is the form constant + sum(coefficient * symbol).
+
+    Attributes:
+        constant: constant term.
+        terms: pairs of symbol and coefficient, in a fixed order; no coefficient is zero.
+    """
 
     constant: int
     terms: tuple[tuple[Symbol, int], ...] = ()
 
     def coefficient(self, symbol: Symbol) -> int:
+        """Return the coefficient of a symbol, 0 if the form does not contain it."""
         return dict(self.terms).get(symbol, 0)
 
     def symbols(self) -> frozenset[Symbol]:
+        """Return the symbols of the form."""
         return frozenset(s for s, _ in self.terms)
 
     def without(self, symbols: frozenset[Symbol]) -> Affine:
+        """Return the form without the terms of these symbols."""
         return Affine(self.constant, tuple((s, c) for s, c in self.terms if s not in symbols))
 
 
 def apart(a: Affine, b: Affine) -> bool:
-    """Whether two forms over what a launch fixes surely differ: by a constant, or modulo what they are reduced by."""
+    """Return True if two forms over what a launch fixes surely differ: by a constant, or modulo a common modulus."""
     difference = subtract(a, b)
+    # A value may differ between iterations, so only symbols that a launch fixes can prove a difference.
     if any(isinstance(s, Value) for s in difference.symbols()):
         return False
     if not difference.terms:
@@ -67,7 +88,10 @@ def apart(a: Affine, b: Affine) -> bool:
 
 
 def _nonzero_modulo(form: Affine, modulus: int) -> bool:
-    """Whether the form is surely no multiple: r · (f mod m) is r · f modulo m."""
+    """Return True if the form is surely no multiple of the modulus.
+
+    A remainder modulo m counts as its form, because r · (f mod m) equals r · f modulo m.
+    """
     total = Affine(form.constant)
     for symbol, c in form.terms:
         inner = isinstance(symbol, Remainder) and symbol.modulus == modulus
@@ -76,25 +100,27 @@ def _nonzero_modulo(form: Affine, modulus: int) -> bool:
 
 
 def _combine(a: Affine, b: Affine, scale: int) -> Affine:
+    """Return a + scale * b, with terms in a fixed order so that equal forms compare equal."""
     terms = dict(a.terms)
     for symbol, c in b.terms:
         terms[symbol] = terms.get(symbol, 0) + scale * c
+    # The order of the terms is fixed so that equal forms compare equal; zero coefficients cancel.
     kept = tuple(sorted(((s, c) for s, c in terms.items() if c), key=lambda t: repr(t[0])))
     return Affine(a.constant + scale * b.constant, kept)
 
 
 def add(a: Affine, b: Affine, scale: int = 1) -> Affine:
-    """a + scale * b."""
+    """Return a + scale * b."""
     return _combine(a, b, scale)
 
 
 def subtract(a: Affine, b: Affine) -> Affine:
-    """a - b."""
+    """Return a - b."""
     return _combine(a, b, -1)
 
 
 class IndexForms:
-    """Affine forms of the values of one task, found on demand."""
+    """This class computes the affine forms of the values of one task on demand."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -102,27 +128,32 @@ class IndexForms:
 
     @cached_property
     def made(self) -> dict[Value, Stmt]:
-        """The statement that defines each value; found when the first form is asked for, as often none is."""
+        """Return the statement that defines each value.
+
+        The table is built when the first form is asked for, because often no form is needed.
+        """
         return {v: s for s in walk_task(self._task) for v in RESULTS[type(s)](s)}
 
     @cached_property
     def _claims(self) -> dict[Value, Claim]:
+        """Return the claim of each value that is the result of a `unique`."""
         groups = {v: s.args[1] for v, s in self.made.items() if isinstance(s, n.Op) and s.op == "unique"}
         numbers = {v: self.made.get(group) for v, group in groups.items()}
         return {v: Claim(int(s.value)) for v, s in numbers.items() if isinstance(s, n.Const)}
 
     def claim(self, value: Value) -> Claim | None:
-        """What the program claims of a value: that it is a part of a tuple that no other iteration has."""
+        """Return the claim that the program makes about a value with `unique`, or None if it makes none."""
         return self._claims.get(value)
 
     def parts(self, group: int) -> set[Value]:
-        """The values that make up a unique tuple."""
+        """Return the values that make up a tuple that is claimed to be unique."""
         return {v for v, claim in self._claims.items() if claim.group == group}
 
     def form(self, value: Value) -> Affine:
-        """The form of an integer value; a value that is not affine is its own symbol."""
+        """Return the form of an integer value; a value that is not affine is its own symbol."""
         pending = [] if value in self._forms else [value]
-        while pending:  # operands first; chains of sums may be longer than the interpreter's stack
+        # Operands come first, without recursion: chains of sums may be longer than Python's stack.
+        while pending:
             stmt = self.made.get(pending[-1])
             inputs = operands(stmt) if isinstance(stmt, (n.Op, n.Cast, n.Within)) else ()
             missing = [v for v in inputs if v not in self._forms]
@@ -163,6 +194,7 @@ class IndexForms:
             return _combine(Affine(0), self.form(stmt.args[0]), -1)
         if stmt.op == "mul":
             a, b = (self.form(v) for v in stmt.args)
+            # A product is affine only if one factor is constant.
             if not a.terms:
                 return _combine(Affine(0), b, a.constant)
             if not b.terms:
@@ -170,51 +202,57 @@ class IndexForms:
         return self._remainder(stmt)
 
     def _remainder(self, stmt: n.Op) -> Affine | None:
-        """a mod m, or a and 2^k - 1, of what a launch fixes."""
+        """Return the form of `a mod m`, or of `a and 2^k - 1`, if a launch fixes a; else None."""
         if stmt.op not in ("mod", "bit_and"):
             return None
         a, m = (self.form(v) for v in stmt.args)
         modulus = m.constant + (stmt.op == "bit_and")
         if m.terms or modulus < 2 or any(isinstance(s, Value) for s in a.symbols()):
             return None
+        # Only a mask of the form 2^k - 1 computes a remainder.
         if stmt.op == "bit_and" and modulus & m.constant:
             return None
         return Affine(0, ((Remainder(a, modulus), 1),))
 
 
 def _modulo(form: Affine) -> Affine:
-    """The same form modulo 2^32, in numbers of i32."""
+    """Return the form modulo 2^32, with all numbers in the range of i32."""
     small = [(s, (c + 2**31) % 2**32 - 2**31) for s, c in form.terms]
     return Affine((form.constant + 2**31) % 2**32 - 2**31, tuple((s, c) for s, c in small if c))
 
 
 def _keeps_value(cast: n.Cast) -> bool:
+    """Return True if a cast between integers keeps every number."""
     source, target = cast.arg.type, cast.result.type
+    # A negative number has no counterpart in an unsigned type.
     if not (source.is_int and target.is_int) or source.is_signed and not target.is_signed:
         return False
     return target.bits - target.is_signed >= source.bits - source.is_signed
 
 
 def extents(task: Task) -> tuple[tuple[Affine, Affine], ...]:
-    """Begin and end of each axis of a parallel task's box."""
+    """Return the begin and the end of each axis of the box of a parallel task."""
     forms = IndexForms(task)
     return tuple((forms.form(b), forms.form(e)) for b, e in zip(task.begin, task.end))
 
 
 def single_iteration(task: Task) -> bool:
-    """Whether the box is known to have at most one point."""
+    """Return True if the box of the task is known to have at most one point."""
     return all(not e.terms and not b.terms and e.constant - b.constant <= 1 for b, e in extents(task))
 
 
 def same_indices(a: tuple[Affine, ...], b: tuple[Affine, ...]) -> bool:
-    """Whether two index tuples are equal in every iteration that they share."""
+    """Return True if two index tuples are equal in every iteration that they share."""
     return len(a) == len(b) and all(x == y for x, y in zip(a, b))
 
 
 def _tells_apart(coefficient: int, symbol: Value, task: Task) -> bool:
-    """Whether a multiple of a symbol differs where the symbol does, though the product wraps: 2^k times i comes again
-    after 2^(32 - k) places. A box of 2^28 places and more whose index wraps is taken to lead outside elsewhere.
+    """Return True if coefficient * symbol differs wherever the symbol differs, although the product may wrap.
+
+    2^k times i repeats after 2^(32 - k) places. The index of a box of 2^28 or more places that wraps is assumed to
+    leave its array elsewhere.
     """
+    # The exponent of the largest power of two that divides the coefficient.
     repeats = (coefficient & -coefficient).bit_length() - 1
     if repeats <= 4:
         return True
@@ -225,13 +263,19 @@ def _tells_apart(coefficient: int, symbol: Value, task: Task) -> bool:
 
 
 def is_own(indices: tuple[Affine, ...], task: Task, forms: IndexForms | None = None) -> bool:
-    """Whether different iterations of a parallel task surely have different index tuples.
+    """Return True if different iterations of a parallel task surely have different index tuples.
 
-    Every axis of the box is the only varying symbol of some index: (i, 3, j + 1) is own in a box over (i, j). Or all
-    parts of a tuple that the program claims to be unique are, as far as `forms` knows of claims.
+    That holds if every axis of the box is the only varying symbol of some index: (i, 3, j + 1) is own in a box over (i,
+    j). It also holds if the indices contain all parts of a tuple that the program claims to be unique.
+
+    Args:
+        indices: forms of the indices of one access.
+        task: the parallel task.
+        forms: forms of the task, which know its claims; None to ignore claims.
     """
     alone: set[Value] = set()
     for index in indices:
+        # Arguments and shapes have one value in all iterations and cannot distinguish them.
         varying = [s for s in index.symbols() if isinstance(s, Value)]
         if len(varying) == 1 and _tells_apart(index.coefficient(varying[0]), varying[0], task):
             alone.add(varying[0])

@@ -1,4 +1,4 @@
-"""Computes once what is computed twice: value numbering over the block structure.
+"""This pass computes only once what a kernel computes twice, by value numbering over the block structure.
 
     %2: f32 = mul %0, %1                  %2: f32 = mul %0, %1
     if %3 {                               if %3 {
@@ -8,11 +8,11 @@
     %6: f32 = load b[%5]                  // %7 is %6
     %7: f32 = load b[%5]
 
-A value is found again in its block and in blocks nested there, for only there is it visible. A statement that reads
-memory (also a local or an adstack) carries the version of what it reads in its key. Invariant: between two executions
-with the same key in force, nothing of this iteration wrote there: a write starts a new version for all that follows
-in the text, and a loop starts, on entry, new versions of all it writes. Other iterations may write, unordered, at any
-time; reading once is one of their orders.
+A value is reused in its block and in blocks nested there, because it is visible only there. The key of a statement that
+reads memory (also a local or an adstack) contains the version of the memory that it reads. Invariant: between two
+executions with the same key, this iteration wrote nothing to that memory. A write therefore starts a new version for
+everything after it in the text, and a loop starts, on entry, new versions of everything that it writes. Other
+iterations may write at any time, unordered; reading only once is one of the orders they allow.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ from .simplify import COMMUTATIVE
 
 
 def _is_repeatable(cls: type[Stmt]) -> bool:
-    """Whether the result depends on operands and on what is read alone, and nothing else happens."""
+    """Return True if statements of this class depend only on operands and on what they read, and have no effect."""
     row, roles = EFFECTS[cls], [role for _, role in ROLES[cls]]
     return roles.count("result") == 1 and "block" not in roles and not (row.writes or row.observable or row.jumps)
 
 
 def _content(cls: type[Stmt]) -> Callable[[Any], Hashable]:
-    """What tells two statements of a class apart: all fields but result and place."""
+    """Return a function to what distinguishes two statements of a class: all fields but result and location."""
     if cls is n.Const:
-        return lambda stmt: repr(stmt.value)  # tells 0.0 from -0.0, which are equal
+        # The text distinguishes 0.0 from -0.0, which compare equal.
+        return lambda stmt: repr(stmt.value)
     if cls is n.Op:
         return _operation
     names = [f.name for f in fields(cls) if f.name != "loc" and dict(ROLES[cls]).get(f.name) != "result"]
@@ -56,11 +57,13 @@ _WRITING = frozenset(cls for cls in STATEMENTS.values() if EFFECTS[cls].writes) 
 
 
 def common_subexpressions(kernel: Kernel) -> Kernel:
-    """The kernel with repeated values merged; the same object if there are none."""
+    """Return the kernel with repeated values merged, or the same object if no value is repeated."""
     return _Merger(kernel).run()
 
 
 class _Merger(Rewriter):
+    """This rewriter renames each repeated value to its first occurrence."""
+
     ENTERED = frozenset({n.For, n.While})
     LEFT = frozenset(_CONTENT) | _WRITING
 
@@ -70,7 +73,10 @@ class _Merger(Rewriter):
         self._versions: dict[Place, int] = {}
 
     def _block(self, block: Block) -> Block:
-        """What is first computed in a block is forgotten at its end; keys are never replaced, so the last ones go."""
+        """Rewrite a block and forget at its end the values that were first computed in it.
+
+        A key is never replaced while it is known, so the newest entries are those of the block.
+        """
         known = len(self._available)
         made = super()._block(block)
         while len(self._available) > known:
@@ -90,11 +96,15 @@ class _Merger(Rewriter):
         return None if first is value else self.rename(value, first)
 
     def _renew(self, places: Iterable[Place]) -> None:
+        """Start a new version of each place."""
         for place in places:
             self._versions[place] = self._versions.get(place, 0) + 1
 
     def _key(self, stmt: Stmt, value: Value) -> Hashable:
-        """The type goes by name, which is quicker to hash."""
+        """Return the key under which the value of a statement is shared.
+
+        The key contains the name of the type instead of the type, because a name hashes faster.
+        """
         cls, read = type(stmt), reads(stmt)
         versions = tuple([self._versions.get(place, 0) for place in read]) if read else ()
         return cls, value.type.name, versions, _CONTENT[cls](stmt)

@@ -1,4 +1,4 @@
-"""Removes statements whose execution nothing can tell.
+"""This pass removes statements whose execution has no observable consequence.
 
     local x: f32                      local x: f32
     set x, %0        // overwritten   set x, %1
@@ -7,13 +7,13 @@
     %4: f32 = exp %2 // unused
     store a[%3], %2
 
-Two analyses alternate until nothing is found. *Marking* starts at what is observable (stores to arrays,
-asserts, prints, draws, returns) and marks what that needs: operands, everything that writes a place read, enclosing
-statements, the jumps of a loop that stays. It ignores order, so cycles through locals, stacks and temporaries that
-feed only themselves vanish. *Liveness* follows order: it drops a `set` that no path reads, and with it the values
-that this one alone used, so that a chain of them goes at once.
+Two analyses alternate until neither finds anything. *Marking* starts at observable statements (stores to arrays,
+asserts, prints, draws, returns) and marks what they need: operands, everything that writes a place that is read,
+enclosing statements, and the jumps of a loop that stays. Marking ignores order, so cycles through locals, stacks and
+temporaries that feed only themselves vanish. *Liveness* follows order: it drops a `set` that no path reads, and also
+the values that only this `set` used, so that a chain of them disappears at once.
 
-A trap is no effect: an unused division, load or element read goes, though it could have trapped.
+A trap is no effect: an unused division, load or element read is removed although it could have trapped.
 """
 
 from __future__ import annotations
@@ -31,16 +31,19 @@ from .marking import FLOW, JUMPS, Keep, Marking
 Exits = tuple[tuple[int, int], ...]
 _STAYS = JUMPS | NESTED | {cls for cls in EFFECTS if EFFECTS[cls].writes or EFFECTS[cls].observable} - {n.Set}
 _DROPPED = frozenset(EFFECTS) - _STAYS
-"""What goes if nothing reads its result, or the local that it sets."""
+"""These statements are removed if nothing reads their result, or the local that they set."""
 _STEPS = FLOW | {n.Set, n.Local}
-"""What changes the set of live locals."""
+"""These statements change the set of live locals."""
 
 
 def remove_dead_code(kernel: Kernel, keep_temps: Collection[str] = ()) -> Kernel:
-    """The kernel without dead statements and unused temporaries; the same object if there are none.
+    """Return the kernel without dead statements and unused temporaries, or the same object if there are none.
 
-    keep_temps: temporaries that somebody reads from outside. Tasks stay, even empty ones: their numbers key the
-    random draws and the rows of the adstacks.
+    Tasks stay even if they are empty, because their numbers are keys of random draws and of the rows of adstacks.
+
+    Args:
+        kernel: a kernel of any stage.
+        keep_temps: temporaries that are read from outside the kernel.
     """
     private = {("array", t.name) for t in kernel.temps if t.name not in keep_temps}
     marked, _ = _mark_kernel(kernel, private)
@@ -50,7 +53,17 @@ def remove_dead_code(kernel: Kernel, keep_temps: Collection[str] = ()) -> Kernel
 
 
 def _alternate(kernel: Kernel, private: Collection[Place], foreign: set[Value], crossing: set[str]) -> Kernel:
-    """Sweep the marked kernel until nothing more is found: it can only be where the last round changed liveness."""
+    """Alternate liveness and marking until neither can find more.
+
+    Marking can find more only after liveness dropped statements, and liveness only after the last round changed what is
+    live.
+
+    Args:
+        kernel: kernel after a first marking.
+        private: places that only this kernel uses.
+        foreign: values that a task uses and another one defines.
+        crossing: locals that several tasks use.
+    """
     while True:
         swept, more = _sweep_kernel(kernel, foreign, crossing)
         if swept is kernel:
@@ -63,11 +76,14 @@ def _alternate(kernel: Kernel, private: Collection[Place], foreign: set[Value], 
 def clean_block(
     block: Block, live_values: Collection[Value] = (), keep: Keep | None = None, private: Collection[Place] = ()
 ) -> Block:
-    """The body of a task, or a part of one, without dead statements; the same object if there are none.
+    """Return the body of a task, or a part of one, without dead statements, or the same object if there are none.
 
-    live_values: values of the block that are read after it. keep: statements that must stay (with what they need).
-    private: places declared elsewhere that only this block uses, e.g. ("array", "$t"). Other places that the block
-    does not declare count as read by others.
+    Args:
+        block: statements to clean.
+        live_values: values of the block that are read after it.
+        keep: predicate for statements that must stay (with what they need).
+        private: places declared elsewhere that only this block uses, e.g. ("array", "$t"). Every other place that the
+            block does not declare counts as read elsewhere.
     """
     block = _mark_block(block, live_values, keep, private)
     while (swept := _Liveness(block, live_values, (), keep).run(block)) is not block:
@@ -86,7 +102,7 @@ def _mark_block(block: Block, live_values: Collection[Value], keep: Keep | None,
 
 
 def _mark_kernel(kernel: Kernel, private: Collection[Place]) -> tuple[Kernel, bool]:
-    """The kernel with what is needed alone, and whether something of FLOW went."""
+    """Return the kernel with only the needed statements, and True if a statement of `FLOW` was removed."""
     marking = Marking(None, private)
     found = [(marking.enter(task.bounds), marking.enter(task.body)) for task in kernel.tasks]
     marking.spread([v for task in kernel.tasks for v in (*task.begin, *task.end)])
@@ -98,7 +114,7 @@ def _mark_kernel(kernel: Kernel, private: Collection[Place]) -> tuple[Kernel, bo
 
 
 def _with_blocks(kernel: Kernel, made: list[tuple[Block, Block]]) -> Kernel:
-    """The kernel with new (bounds, body) of each task; the same object if none is new."""
+    """Return the kernel with new (bounds, body) of each task, or the same object if no block is new."""
     tasks = tuple(
         task if bounds is task.bounds and body is task.body else replace(task, bounds=bounds, body=body)
         for task, (bounds, body) in zip(kernel.tasks, made)
@@ -110,14 +126,18 @@ def _with_blocks(kernel: Kernel, made: list[tuple[Block, Block]]) -> Kernel:
 
 
 class _Liveness:
-    """Backward liveness: of scalar locals as bit sets, of values as the set of those used.
+    """This class computes backward liveness: live locals as a bit set, live values as a set.
 
-    The effect of a block on the live locals is f(L) = A | (L - K), so for a loop that leaves to `after` the least
-    solution of head = f(head | after) is f(after): one look at the body gives the set at its end, a second walk
-    rewrites it. In a look every get counts; in a rewriting walk only one whose value is used.
+    The effect of a block on the live locals is f(L) = A | (L - K). For a loop that leaves to `after`, the least
+    solution of head = f(head | after) is therefore f(after): a first walk over the body gives the set at its end, and a
+    second walk rewrites the body. In the first walk every `get` counts; in the rewriting walk only one whose value is
+    used.
 
-    live_values: values used behind the block. shared: locals that other tasks use too; they, and those declared
-    elsewhere, live at every exit.
+    Args:
+        block: statements to clean.
+        live_values: values that are used after the block.
+        shared: locals that other tasks use too; they, and locals declared elsewhere, are live at every exit.
+        keep: predicate for statements that must stay, or None.
     """
 
     def __init__(
@@ -132,14 +152,22 @@ class _Liveness:
             self._outer |= self._bit(name)
 
     def run(self, block: Block) -> Block:
-        """The block without dead stores; the same object if there are none."""
+        """Return the block without dead stores, or the same object if there are none."""
         return self._sweep(block, self._outer, (), True)[0]
 
     def _bit(self, name: str | None) -> int:
+        """Return the bit of a local, 0 for None."""
         return 0 if name is None else self._bits.setdefault(name, 1 << len(self._bits))
 
     def _sweep(self, block: Block, live: int, frames: Exits, rewrite: bool) -> tuple[Block, int]:
-        """The block and what is live before it. frames: live after `break` and after `continue`, innermost last."""
+        """Return the block and the locals that are live before it.
+
+        Args:
+            block: statements to walk backward.
+            live: locals that are live after the block.
+            frames: for each enclosing frame, innermost last, what is live after `break` and after `continue`.
+            rewrite: False to compute liveness only.
+        """
         if not rewrite:
             for stmt in reversed(block):
                 if type(stmt) in _STEPS:
@@ -148,6 +176,7 @@ class _Liveness:
         made: list[Stmt] = []
         for stmt in reversed(block):
             cls = type(stmt)
+            # A dropped statement does not add its operands to the used values, so chains of dead statements go at once.
             if cls in _DROPPED and self._is_dead(stmt, live):
                 self.dropped_get |= cls is n.Get
                 continue
@@ -159,7 +188,7 @@ class _Liveness:
         return kept_block(block, made), live
 
     def _is_dead(self, stmt: Stmt, live: int) -> bool:
-        """A set of a local that is not live, or a value that is not used."""
+        """Return True for a `set` of a local that is not live, and for a statement whose results are not used."""
         if isinstance(stmt, n.Set):
             dead = not live & self._bit(stmt.var)
         else:
@@ -167,10 +196,12 @@ class _Liveness:
         return dead and not (self._keep and self._keep(stmt))
 
     def _step(self, stmt: Stmt, live: int, frames: Exits, rewrite: bool) -> tuple[Stmt, int]:
+        """Return the statement, rewritten if asked for, and the locals that are live before it."""
         if isinstance(stmt, (n.Set, n.Local)):
             return stmt, live & ~self._bit(stmt.var)
         if isinstance(stmt, n.Get):
             return stmt, live | self._bit(stmt.var)
+        # A return leaves all frames, so only locals that are visible outside the block stay live.
         if isinstance(stmt, n.Return):
             return stmt, self._outer
         if isinstance(stmt, (n.Break, n.Continue)):
@@ -192,6 +223,7 @@ class _Liveness:
     def _step_for(self, stmt: n.For, after: int, frames: Exits, rewrite: bool) -> tuple[Stmt, int]:
         latch = after | self._bit(stmt.stop)
         if rewrite:
+            # The first walk over the body finds what the next trip reads at its head.
             latch |= self._sweep(stmt.body, latch, (*frames, (after, latch)), False)[1]
         body, before = self._sweep(stmt.body, latch, (*frames, (after, latch)), rewrite)
         return _changed(stmt, body=body), after | before
@@ -202,12 +234,13 @@ class _Liveness:
             latch |= self._step_while(stmt, after, frames, False)[1]
         inside = (*frames, (after, latch))
         body, before_body = self._sweep(stmt.body, latch, inside, rewrite)
+        # The condition runs before the body and before the exit, so both of their live sets reach its end.
         condition, before = self._sweep(stmt.condition, after | before_body, inside, rewrite)
         return _changed(stmt, condition=condition, body=body), before
 
 
 def _outer_locals(block: Block, shared: Collection[str]) -> list[str]:
-    """Locals that the block uses and that somebody else uses too."""
+    """Return the locals that the block uses and that are declared elsewhere or shared with other tasks."""
     declared, used = set(), set()
     for stmt in walk(block):
         cls = type(stmt)
@@ -219,17 +252,18 @@ def _outer_locals(block: Block, shared: Collection[str]) -> list[str]:
 
 
 def _changed(stmt: Stmt, **new: Any) -> Stmt:
-    """The statement with these blocks; the same object if they are its own."""
+    """Return the statement with these blocks, or the same object if they are its own."""
     return stmt if all(getattr(stmt, k) is block for k, block in new.items()) else changed(stmt, **new)
 
 
 def _sweep_kernel(kernel: Kernel, foreign: set[Value], crossing: set[str]) -> tuple[Kernel, bool]:
-    """The marked kernel without dead stores, and whether a get went with them."""
+    """Return the marked kernel without dead stores, and True if a `get` was removed with them."""
     more = False
 
     def sweep(block: Block, ends: tuple[Value, ...] = ()) -> Block:
         nonlocal more
-        if n.Set not in map(type, walk(block)):  # every value of a marked block is used
+        # Every value of a marked block is used, so only a `set` can be dead.
+        if n.Set not in map(type, walk(block)):
             return block
         liveness = _Liveness(block, foreign.union(ends), crossing, None)
         made = liveness.run(block)
@@ -249,7 +283,7 @@ _TOUCH_LOCALS = frozenset(
 
 
 def _foreign_values(kernel: Kernel) -> set[Value]:
-    """Values that a task uses and another one defines."""
+    """Return the values that a task uses and another task defines."""
     found: set[Value] = set()
     for task in kernel.tasks if len(kernel.tasks) > 1 else ():
         own = {v.id for stmt in walk_task(task) for v in RESULTS[type(stmt)](stmt)}
@@ -259,7 +293,7 @@ def _foreign_values(kernel: Kernel) -> set[Value]:
 
 
 def _crossing_locals(kernel: Kernel) -> set[str]:
-    """Locals that several tasks use, as serial tasks of stage `source` may."""
+    """Return the locals that several tasks use, as serial tasks of stage `source` may."""
     seen: set[str] = set()
     crossing: set[str] = set()
     for task in kernel.tasks if len(kernel.tasks) > 1 else ():
@@ -271,7 +305,7 @@ def _crossing_locals(kernel: Kernel) -> set[str]:
 
 
 def _drop_temps(kernel: Kernel, private: Collection[Place]) -> Kernel:
-    """Without the private temporaries that no statement names."""
+    """Return the kernel without the private temporaries that no statement names."""
     if not kernel.temps:
         return kernel
     used = {s.array for s in walk_kernel(kernel) if isinstance(s, (n.Load, n.Store, n.Atomic))}

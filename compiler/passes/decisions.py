@@ -1,8 +1,8 @@
-"""Which real values decide something: control flow, an index, or who holds the extreme of an element.
+"""This module finds the real values that decide control flow, an index, or which iteration holds an extreme.
 
-A kernel, its gradient and its counting kernel each compute such values for themselves and must agree to the last bit: a
-product fused into a sum in one of them and not in the other changes trip counts, depths of adstacks and winners. So a
-backend contracts all values but these.
+A kernel, its gradient and its counting kernel each compute these values for themselves and must agree to the last bit.
+If a product were fused into a sum in only one of them, trip counts, depths of adstacks and winners would differ. A
+backend may therefore contract all values except these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CONTROL = (n.If, n.For, n.While)
 
 
 def decisive_values(kernel: Kernel) -> frozenset[Value]:
-    """Real values on whose last bit control flow, an index or the winner of an atomic extreme depends."""
+    """Return the real values on whose last bit control flow, an index or the winner of an atomic extreme depends."""
     made: dict[Value, Stmt] = {}
     written: dict[Place, list[Value]] = {}
     pending: list[Value] = []
@@ -43,6 +43,7 @@ def decisive_values(kernel: Kernel) -> frozenset[Value]:
 
 
 def _roots(stmt: Stmt) -> Iterator[Value]:
+    """Return the operands of a statement that decide something themselves."""
     if isinstance(stmt, CONTROL):
         yield from operands(stmt)
         return

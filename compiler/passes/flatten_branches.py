@@ -1,11 +1,11 @@
-"""Lay branches that nest deeper than a driver can follow one behind the other, each under a flag of its own.
+"""This pass turns branches that nest deeper than a driver can follow into a sequence of branches with flags.
 
     if a { R; if b { S }; T }    →    local p; local q; set p, a
                                       if p { R; set q, b }; if q { S }; if p { T }
 
-Branches above the limit stay as they are. What a run defines and another one reads goes through a local; what a run
-declares is declared before all of them, where it is as empty. Loops stay in their runs, and their bodies are laid out
-likewise, so only loops add to the depth.
+Branches above the limit stay as they are. The statements between two branches form a *run*. A value that one run
+defines and another reads goes through a local. A declaration of a run moves in front of all runs, where the variable is
+equally empty. Loops stay in their runs, and their bodies are laid out in the same way, so only loops add to the depth.
 """
 
 from __future__ import annotations
@@ -24,9 +24,15 @@ _DECLARATIONS = (n.Local, n.LocalArray, n.StackAlloca)
 
 
 def flatten_branches(kernel: Kernel, limit: int, most: int) -> Kernel:
-    """A kernel of stage structured or adjoint whose branches and loops nest at most about `limit` deep.
+    """Return a kernel whose branches and loops nest at most about `limit` deep.
 
-    Raises Unsupported, at a statement, where loops still nest more than `most` deep.
+    Args:
+        kernel: a kernel of stage structured or adjoint.
+        limit: depth beyond which branches are laid out.
+        most: depth that loops may still reach afterwards.
+
+    Raises:
+        Unsupported: loops still nest more than `most` deep; the error names a statement.
     """
     if all(depth_of(task.body, limit)[0] <= limit for task in kernel.tasks):
         return kernel
@@ -45,7 +51,13 @@ def flatten_branches(kernel: Kernel, limit: int, most: int) -> Kernel:
 
 @dataclass
 class _Run:
-    """Statements that are executed where the flag is set."""
+    """A run is a sequence of statements that executes if a flag is set.
+
+    Attributes:
+        flag: name of a u1 local.
+        loc: location of the branch around the run.
+        body: statements of the run.
+    """
 
     flag: str
     loc: int
@@ -53,19 +65,23 @@ class _Run:
 
 
 class _Flattening(Fresh):
+    """This class rewrites the tasks of one kernel."""
+
     def __init__(self, kernel: Kernel, limit: int) -> None:
         super().__init__(kernel)
         self.limit = limit
 
     def task(self, task: Task) -> Task:
+        """Return the task with its deep branches laid out."""
         return replace(task, body=self.block(task.body, 0))
 
     def block(self, block: Block, depth: int) -> Block:
-        """A block inside `depth` branches and loops."""
+        """Return a block that lies inside `depth` branches and loops, with its deep branches laid out."""
         out: list[Stmt] = []
         for stmt in block:
             if type(stmt) not in NESTED or depth + depth_of((stmt,), self.limit)[0] <= self.limit:
                 out.append(stmt)
+            # Only branches at the limit are laid out; deeper ones become runs of the same list.
             elif isinstance(stmt, n.If) and depth >= self.limit - 1:
                 out += self._laid_out(stmt, depth)
             else:
@@ -73,9 +89,11 @@ class _Flattening(Fresh):
         return tuple(out)
 
     def _laid_out(self, stmt: n.If, depth: int) -> Block:
+        """Return the runs of a branch, each behind a test of its flag, after all declarations that they need."""
         runs: list[_Run] = []
         before: list[Stmt] = []
         self._branch(stmt, before, before, runs, depth)
+        # A run must see what an earlier run declared, so all declarations move in front of the first run.
         hoisted = [s for run in runs for s in run.body if isinstance(s, _DECLARATIONS)]
         for run in runs:
             run.body = [s for s in run.body if not isinstance(s, _DECLARATIONS)]
@@ -91,7 +109,15 @@ class _Flattening(Fresh):
         return tuple(out)
 
     def _branch(self, stmt: n.If, here: list[Stmt], before: list[Stmt], runs: list[_Run], depth: int) -> None:
-        """Set the flags of both alternatives in `here`, and append their runs. before: declares the flags."""
+        """Set the flags of both alternatives in `here`, and append their runs to `runs`.
+
+        Args:
+            stmt: the branch.
+            here: statements that execute before the branch, where its condition is known.
+            before: statements in front of all runs; receives the declarations of the flags.
+            runs: runs so far.
+            depth: number of branches and loops around the branch.
+        """
         for body, is_else in ((stmt.then, False), (stmt.orelse, True)):
             if not body:
                 continue
@@ -103,7 +129,7 @@ class _Flattening(Fresh):
             self._runs(body, flag, before, runs, depth)
 
     def _runs(self, block: Block, flag: str, before: list[Stmt], runs: list[_Run], depth: int) -> None:
-        """Split a block at its branches."""
+        """Split a block at its branches and append its runs, all under the same flag."""
         run = _Run(flag, block[0].loc)
         runs.append(run)
         for stmt in block:
@@ -115,11 +141,12 @@ class _Flattening(Fresh):
             runs.append(run)
 
     def _carry(self, runs: list[_Run]) -> list[Stmt]:
-        """Let values that one run defines and others read go through locals, which are returned."""
+        """Pass values that one run defines and others read through locals, and return the declarations of these."""
         home = {v: k for k, run in enumerate(runs) for s in run.body for v in results(s)}
         names: dict[Value, str] = {}
         for k, run in enumerate(runs):
             read = {v for s in walk(tuple(run.body)) for v in operands(s)}
+            # Values that are defined outside all runs are visible anyway: their home defaults to the run itself.
             wanted = sorted((v for v in read if home.get(v, k) != k), key=lambda v: v.id)
             b, mapping = self.builder(run.loc), {}
             for v in wanted:
@@ -132,4 +159,5 @@ class _Flattening(Fresh):
         return [n.Local(name, v.type) for v, name in names.items()]
 
     def _kept(self, stmt: Stmt, names: dict[Value, str]) -> list[Stmt]:
+        """Return the statement and, after it, a `set` for each of its results that another run reads."""
         return [stmt, *(n.Set(names[v], v, loc=stmt.loc) for v in results(stmt) if v in names)]

@@ -1,4 +1,4 @@
-"""Computes what is known before the launch, by the scalar table of the reference.
+"""This pass computes what is known before the launch, by the scalar table of the reference.
 
     %0: i32 = const 6                     %0: i32 = const 6
     %1: i32 = const 7                     %1: i32 = const 7
@@ -7,9 +7,9 @@
     if %3 { A } else { B }                B
     for %4: i32 in %1 .. %0 { C }         // an empty range
 
-Invariants: a statement that would trap stays, so that it traps where it stands. Only what every machine rounds alike is
-folded: a kernel and its gradient compare results, and a sine of the host is not one of the device. Constants left
-unused are the business of remove_dead_code.
+Invariants: a statement that would trap stays, so that it traps in its place. Only operations that every machine rounds
+alike are folded: results of a kernel and its gradient are compared, and a sine of the host differs from one of the
+device. The pass remove_dead_code removes constants that are no longer used.
 """
 
 from __future__ import annotations
@@ -24,15 +24,20 @@ from ..ir.ops import OPS
 from .rewrite import Rewriter
 
 EXACT = 0.5
-"""Error of a correctly rounded result in ulps."""
+"""This number is the error of a correctly rounded result, in ulps."""
 
 
 def fold_constants(kernel: Kernel) -> Kernel:
-    """Constant operations, casts, branches and empty ranges folded; the same object if there are none."""
+    """Return the kernel with constant operations, casts, branches and empty ranges folded.
+
+    The same object is returned if nothing can be folded.
+    """
     return _Folder(kernel).run()
 
 
 class _Folder(Rewriter):
+    """This rewriter replaces statements with known operands by constants or by one of their blocks."""
+
     ENTERED = frozenset({n.If, n.For})
     LEFT = frozenset({n.Op, n.Cast, n.BitCast, n.While})
 
@@ -58,6 +63,7 @@ class _Folder(Rewriter):
         return None
 
     def _op(self, stmt: n.Op) -> Iterable[Stmt] | None:
+        """Return the replacement of an operation, or None if it stays."""
         if stmt.op == "select":
             known = self.constant(stmt.args[0])
             if known is not None:
@@ -68,12 +74,14 @@ class _Folder(Rewriter):
             if known is None:
                 return None
             numbers.append(known)
+        # Results that are not correctly rounded differ between machines.
         if stmt.result.type.is_real and OPS[stmt.op].ulps > EXACT:
             return None
         made = evaluate(stmt.op, *numbers, types=tuple(a.type for a in stmt.args))
         return None if made is None else _const(stmt, made)
 
     def _empty_range(self, stmt: n.For) -> Iterable[Stmt] | None:
+        """Return the replacement of a loop that makes no trip, or None if the loop may run."""
         begin, end = self.constant(stmt.begin), self.constant(stmt.end)
         if begin is None or end is None or (begin < end if stmt.step > 0 else begin > end):
             return None

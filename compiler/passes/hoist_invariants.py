@@ -1,4 +1,4 @@
-"""Moves what a serial loop computes anew in each iteration, always the same, in front of the loop.
+"""This pass moves computations that give the same result in each trip of a serial loop in front of the loop.
 
     for %2: i32 in %0 .. %1 {             %3: f32 = sqrt %9
       %3: f32 = sqrt %9                   for %2: i32 in %0 .. %1 {
@@ -7,9 +7,9 @@
       store a[%2], %5                       store a[%2], %5
     }                                     }
 
-The loop may run no iteration at all, so only pure statements move that cannot trap: no load, no element read, an
-integer division only by a constant other than 0. Inner loops come first, so a statement climbs as far as it can.
-What stands inside an if stays there: executing it when the branch is not taken would cost.
+The loop may make no trip at all, so only pure statements that cannot trap move: no load, no element read, and an
+integer division only by a constant other than 0. Inner loops come first, so that a statement moves out as far as it
+can. A statement inside an if stays there, because executing it when the branch is not taken would cost time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from ..ir.walk import map_blocks, operands, results, walk_kernel
 
 
 def hoist_invariants(kernel: Kernel) -> Kernel:
-    """The kernel with loop-invariant values computed before their loops; the same object if there are none."""
+    """Return the kernel with loop-invariant values computed before their loops.
+
+    The same object is returned if there are no such values.
+    """
     nonzero = {s.result for s in walk_kernel(kernel) if isinstance(s, n.Const) and s.value != 0}
     tasks = tuple(_hoist_task(task, nonzero) for task in kernel.tasks)
     return kernel if all(a is b for a, b in zip(tasks, kernel.tasks)) else replace(kernel, tasks=tasks)
@@ -43,11 +46,9 @@ def _block(block: Block, nonzero: set[Value]) -> Block:
 
 
 def _hoist(loop: n.For | n.While, nonzero: set[Value]) -> list[Stmt]:
-    """The invariant statements of the loop, then the loop without them.
-
-    `varying` holds the values that the loop defines and keeps, as far as its own blocks can see them.
-    """
+    """Return the invariant statements of the loop, followed by the loop without them."""
     moved: list[Stmt] = []
+    # These are the values that the loop defines and keeps, as far as its own blocks can see them.
     varying = {loop.index} if isinstance(loop, n.For) else set()
 
     def split(block: Block) -> Block:
@@ -65,6 +66,7 @@ def _hoist(loop: n.For | n.While, nonzero: set[Value]) -> list[Stmt]:
 
 
 def _may_move(stmt: Stmt, nonzero: set[Value]) -> bool:
+    """Return True if the statement is pure and cannot trap."""
     if not is_pure(stmt):
         return False
     return not may_trap(stmt) or isinstance(stmt, n.Op) and stmt.args[-1] in nonzero

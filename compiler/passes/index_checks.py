@@ -1,18 +1,18 @@
-"""Which indices of a task code must compare with the extents of their arrays: all that are not proved to be inside.
+"""This module decides which indices of a task are compared with the extents of their arrays: all that are not proved.
 
     for i in 0 .. shape(x, 0):
-      load x[i]        i is proved: nothing to look at
+      load x[i]        i is proved: no check is needed
       load y[i]        compared with shape(y, 0)
-      store y[i]       proved: the same index of the same array was looked at above
+      store y[i]       proved: the same index of the same array was checked above
       load y[i + 1]    i + 1 < shape(y, 0) is compared; that it is not negative is known
       for j in 0 .. n:
         load a[i, j]   compared once, before the loop: for its first and its last j
       within %j, %n    proved likewise, %n in the place of the extent
 
-An index is proved by linear inequalities: bounds of the loops around, conditions of the branches around, and indices
-that were looked at before. Invariant: what is proved holds in every execution that has not ended with an error.
-Results are kept by the identity of statements, so they serve the very task that was analyzed; of a statement that
-occurs more than once, what holds at every occurrence counts.
+An index is proved by linear inequalities: bounds of enclosing loops, conditions of enclosing branches, and indices that
+were checked before. Invariant: a proof holds in every execution that has not ended with an error. Results are stored by
+the identity of statements, so they apply only to the task object that was analyzed. For a statement that occurs more
+than once, a result must hold at every occurrence.
 """
 
 from __future__ import annotations
@@ -33,9 +33,14 @@ LEAVES = (n.Break, n.Continue, n.Return)
 
 @dataclass(frozen=True)
 class LoopCheck:
-    """An index that a loop's own accesses use in every trip: coefficient * (index of the loop) + rest.
+    """A `LoopCheck` is the check of an index that a loop uses in every trip: coefficient * (index of the loop) + rest.
 
-    The symbols of `rest` have one value for all trips. extent: of a `within`, that of an array is known by its name.
+    Attributes:
+        stmt: the access.
+        axis: axis of its index.
+        coefficient: factor of the index of the loop.
+        rest: form whose symbols have one value for all trips.
+        extent: extent of a `within`; that of an array is known by its name.
     """
 
     stmt: Checked
@@ -46,18 +51,22 @@ class LoopCheck:
 
 
 Conditions = tuple[tuple[Affine, ...], ...]
-"""In each of the tuples one form at least must not be negative."""
+"""In each of these tuples, at least one form must not be negative."""
 
 
 @dataclass
 class IndexChecks:
-    """What code must look at. Statements are named by `id`; the task keeps them alive.
+    """This class holds the checks that the code of a task must make.
 
-    default: whether an access that is not named is looked at, on all axes.
-    axes: by access, the axes whose index is looked at there.
-    launches: by access and axis of these, conditions on arguments and extents that make the comparison needless.
-    elements: accesses of local arrays that are proved to be inside. loops: by loop, what is looked at
-    before its first trip.
+    Statements are named by `id`; the task keeps them alive.
+
+    Attributes:
+        task: the task that was analyzed.
+        default: True if an access without an entry in `axes` is checked on all axes.
+        axes: for each access, the axes whose index is checked at the access.
+        launches: for an access and one of these axes, conditions on arguments and extents that make the check needless.
+        elements: accesses of local arrays that are proved to be inside.
+        loops: for each loop, what is checked before its first trip.
     """
 
     task: Task
@@ -68,26 +77,30 @@ class IndexChecks:
     loops: dict[int, list[LoopCheck]] = field(default_factory=dict)
 
     def of(self, stmt: Checked) -> frozenset[int]:
-        """Axes whose index code looks at where the access stands."""
+        """Return the axes whose index is checked at the access itself."""
         found = self.axes.get(id(stmt))
         if found is not None:
             return found
         return frozenset(range(len(indices_of(stmt)))) if self.default else frozenset()
 
     def where_inside(self) -> IndexChecks:
-        """What is left to look at where extents and arguments make all comparisons needless that they can."""
+        """Return the checks that remain if the conditions on extents and arguments in `launches` all hold."""
         left = {key: frozenset(a for a in axes if (key, a) not in self.launches) for key, axes in self.axes.items()}
         return replace(self, axes=left, launches={})
 
     def before(self, loop: n.For) -> list[LoopCheck]:
-        """What code looks at before the first trip of a loop."""
+        """Return what code checks before the first trip of a loop."""
         return self.loops.get(id(loop), [])
 
 
 def index_checks(task: Task, hoist: bool, learns: bool = True) -> IndexChecks:
-    """Analyze a task. hoist: checks of serial loops may stand before the loop, and every update looks at its index;
-    else threads may keep sums, whose index is looked at later. learns: an access that was looked at proves later ones:
-    the launch has ended if it was outside.
+    """Analyze a task and return the checks that its code must make.
+
+    Args:
+        task: the task.
+        hoist: True if checks of serial loops may stand before the loop and every update checks its index. Otherwise
+            threads may keep sums whose index is checked later.
+        learns: True if a checked access proves later ones, because the launch has ended if the access was outside.
     """
     analysis = _Analysis(task, hoist, learns)
     analysis.run()
@@ -95,26 +108,35 @@ def index_checks(task: Task, hoist: bool, learns: bool = True) -> IndexChecks:
 
 
 def indices_of(stmt: Checked) -> tuple[Value, ...]:
-    """What is compared, axis by axis."""
+    """Return the indices that are compared, axis by axis."""
     return (stmt.index,) if isinstance(stmt, n.Within) else stmt.indices
 
 
 def primal(array: str) -> str:
-    """The array whose extents an array has: adjoints and tangents are of the shape of their primals."""
+    """Return the array whose extents an array shares: adjoints and tangents have the shapes of their primals."""
     while array.endswith((".grad", ".dual")):
         array = array[:-5]
     return array
 
 
 Key = tuple[str | Affine | Value, int, Affine | Value]
-"""(array or extent, axis, index): its form where that is its value as a whole number, else the value itself."""
+"""A key is (array or extent, axis, index); the index is a form if the form equals it as a whole number, else a value."""
 
 
 class _Analysis:
-    """path: conditions that hold here. depth: serial loops around. inside: indices known to be in their arrays wherever
-    these conditions hold, as far as the present trip of each loop around has come.
+    """This class walks a task in order of text and proves or records each index.
 
-    sets: of locals with one assignment in the task, what was assigned, under which path, once that was passed.
+    Attributes:
+        outside: accesses of local arrays that are not proved at some occurrence.
+        path: conditions that hold at the current place.
+        depth: number of enclosing serial loops.
+        inside: indices known to be in their arrays wherever their conditions hold, as far as the current trip of each
+            enclosing loop has come.
+        known: the paths of `inside`, by key.
+        sizes: sizes of the local arrays.
+        sets: for locals with a single assignment in the task: the value assigned and the path of the assignment, once
+            the walk has passed it.
+        once: locals with a single assignment in the task.
     """
 
     def __init__(self, task: Task, hoist: bool, learns: bool) -> None:
@@ -135,7 +157,7 @@ class _Analysis:
         self.once = {name for name, count in counts.items() if count == 1}
 
     def run(self) -> None:
-        """Visit the bounds, then the body under what the bounds say of the indices."""
+        """Visit the bounds, then the body with what the bounds say about the indices."""
         self.block(self.task.bounds)
         for index, begin, end in zip(self.task.indices, self.task.begin, self.task.end):
             low, high = self.facts.value(begin), self.facts.value(end)
@@ -146,7 +168,7 @@ class _Analysis:
     # -- statements -----------------------------------------------------------------------------------------
 
     def block(self, body: Block) -> None:
-        """Visit a block; what is known at its end is forgotten by whoever bracketed it."""
+        """Visit a block; the caller forgets what is known at its end."""
         for stmt in body:
             kind = type(stmt)
             if kind in (n.Load, n.Store, n.Atomic, n.Within):
@@ -169,7 +191,7 @@ class _Analysis:
                 self._others(stmt)
 
     def _repeated(self, body: Block) -> None:
-        """Visit a block that runs any number of times: nothing is known behind it."""
+        """Visit a block that runs any number of times, and forget behind it what was learned inside."""
         mark, known = self.facts.mark(), len(self.inside)
         self.depth += 1
         self.block(body)
@@ -225,6 +247,7 @@ class _Analysis:
         again = id(stmt) in self.found.axes
         self.found.axes[id(stmt)] = frozenset(needed) | self.found.axes.get(id(stmt), frozenset())
         for axis in needed:
+            # A statement that occurs twice may hold under different conditions, so it keeps its check in every launch.
             conditions = self._conditions(stmt, axis) if not again else ()
             self.found.launches.pop((id(stmt), axis), None)
             if conditions:
@@ -235,7 +258,7 @@ class _Analysis:
         return self.facts.forms.resolved(self.facts.forms.form(indices_of(stmt)[axis]), self.path)
 
     def _extent(self, stmt: Checked, axis: int) -> Affine | None:
-        """The form of what an index is compared with; None if that is no whole number."""
+        """Return the form of the extent of an index, or None if it is not a whole number."""
         if not isinstance(stmt, n.Within):
             return Affine(0, ((("shape", primal(stmt.array), axis), 1),))
         form = self.facts.value(stmt.extent)
@@ -247,7 +270,7 @@ class _Analysis:
         return whose, axis, form if self.facts.is_exact(form, index) else index
 
     def _goals(self, stmt: Checked, axis: int) -> tuple[Affine, ...]:
-        """What must not be negative for the index to be inside; () if that is not known."""
+        """Return the forms that must not be negative for the index to be inside, or () if they are not known."""
         extent, index = self._extent(stmt, axis), indices_of(stmt)[axis]
         if extent is None or index.type not in (i32, i64) or not self.facts.widens_exactly(index):
             return ()
@@ -261,12 +284,13 @@ class _Analysis:
         return bool(goals) and all(map(self.facts.holds, goals))
 
     def _conditions(self, stmt: Checked, axis: int) -> Conditions:
-        """What a launch can find out before any iteration; () if that does not tell."""
+        """Return the conditions that a launch can evaluate in place of a check, or () if they do not decide it."""
         found = [self.facts.residuals(goal) for goal in self._goals(stmt, axis) if not self.facts.holds(goal)]
         return tuple(found) if all(found) else ()
 
     def _looked_at(self, stmt: Checked, axis: int) -> None:
-        """From here on the index is known to be inside."""
+        """Record that the index is inside from here on, because it has been checked."""
+        # A thread that keeps a sum checks the index of the atomic only later.
         if not self.learns or isinstance(stmt, n.Atomic) and not self.hoist:
             return
         form, key, index = self._form(stmt, axis), self._key(stmt, axis), indices_of(stmt)[axis]
@@ -279,7 +303,7 @@ class _Analysis:
                 self.facts.learn(add(add(extent, Affine(-1)), form, -1))
 
     def _element(self, stmt: n.GetElement | n.SetElement) -> None:
-        """An access of a local array, whose size is a constant. What holds at every occurrence counts."""
+        """Prove or record an access of a local array, whose size is constant; a proof must hold at every occurrence."""
         form = self.facts.forms.resolved(self.facts.forms.form(stmt.index), self.path)
         size = self.sizes.get(stmt.var, 0)
         exact = stmt.index.type in (i32, i64) and self.facts.widens_exactly(stmt.index)
@@ -293,13 +317,15 @@ class _Analysis:
     # -- loops ----------------------------------------------------------------------------------------------
 
     def _hoist(self, loop: n.For) -> None:
-        """Have indices looked at before a loop that every trip uses and that are affine in the loop's own."""
+        """Record checks before a loop for indices that every trip uses and that are affine in the index of the loop."""
         made = {v for s in walk(loop.body) for v in RESULTS[type(s)](s)} | {loop.index}
         checks: list[LoopCheck] = []
         for stmt in loop.body:
             if isinstance(stmt, Checked):
                 for axis, index in enumerate(indices_of(stmt)):
-                    form = self.facts.forms.form(index)  # of values that are known before the loop
+                    form = self.facts.forms.form(
+                        index
+                    )  # not resolved, so it consists of values that are known before the loop
                     extent = self.facts.value(stmt.extent) if isinstance(stmt, n.Within) else None
                     known = self.facts.is_exact(form, index) and _is_fixed(form, made, loop.index)
                     if known and _may_precede(stmt, extent, made, loop.index) and not self._proved(stmt, axis):
@@ -314,12 +340,12 @@ class _Analysis:
 
 
 def _is_fixed(form: Affine, made: set[Value], index: Value) -> bool:
-    """Whether no symbol of a form but the index is of the loop, and each can be computed before it."""
+    """Return True if every symbol of a form other than the index can be computed before the loop."""
     return all(s == index or isinstance(s, tuple) or isinstance(s, Value) and s not in made for s in form.symbols())
 
 
 def _may_precede(stmt: Checked, extent: Affine | None, made: set[Value], index: Value) -> bool:
-    """Whether the extent is that of an array, or one number for all trips."""
+    """Return True if the extent is that of an array, or has one value for all trips."""
     if not isinstance(stmt, n.Within):
         return True
     return extent is not None and extent.coefficient(index) == 0 and _is_fixed(extent, made, index)

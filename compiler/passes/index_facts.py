@@ -1,9 +1,9 @@
-"""What a task says of its integers: ranges of symbols, and facts from loops, conditions and operations.
+"""This module collects what a task says about its integers: ranges, and facts from loops, conditions and operations.
 
     i in b .. e: b <= i < e    if i > 0: i - 1 >= 0    r = a mod m, m >= 1: 0 <= r < m    s = min(a, b): s <= a, s <= b
 
-A fact is taken from arithmetic only where that cannot leave its type: the form of a value is equal to it modulo
-2^bits, and a fact is about whole numbers.
+A fact is taken from arithmetic only if that arithmetic cannot leave its type: the form of a value equals the value
+modulo 2^bits, but a fact is about whole numbers.
 """
 
 from __future__ import annotations
@@ -17,18 +17,22 @@ from .inequalities import EXTENT, WIDE_EXTENT, Facts, Range, range_of_type
 
 ONE = Affine(1)
 Path = frozenset[tuple[Value, bool]]
-"""Conditions that hold, each with its truth."""
+"""A path is a set of conditions with the truth value that each has at a place."""
 
 
 class ResolvedForms(IndexForms):
-    """Affine forms in which locals that are set once are seen through; see `kept`."""
+    """This class computes affine forms in which a local that is set once is replaced by the value that was set.
+
+    Attributes:
+        kept: for the result of a `get`, the form that was set and the path under which it was set.
+    """
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         self.kept: dict[Value, tuple[Affine, Path]] = {}
 
     def resolved(self, form: Affine, path: Path) -> Affine:
-        """The form with each local that was set under conditions that hold on this path replaced by what was set."""
+        """Return the form with each local replaced by what was set, if that happened under conditions of this path."""
         for symbol, c in form.terms:
             known = self.kept.get(symbol) if isinstance(symbol, Value) else None
             if known is not None and known[1] <= path:
@@ -38,7 +42,12 @@ class ResolvedForms(IndexForms):
 
 
 class IndexFacts(Facts):
-    """Facts about the integers of one task. forms: of its values. ends: begin and end of each loop's index."""
+    """This class holds the facts about the integers of one task.
+
+    Attributes:
+        forms: forms of the values of the task.
+        ends: begin and end of the index of each loop.
+    """
 
     def __init__(self, task: Task) -> None:
         super().__init__(self._range, self._alternatives)
@@ -51,6 +60,7 @@ class IndexFacts(Facts):
         self._known_ranges: dict[Symbol, Range] = {}
 
     def _range(self, symbol: Symbol) -> Range:
+        """Return the range of a symbol; ranges are computed once."""
         known = self._known_ranges.get(symbol)
         if known is None:
             known = self._known_ranges[symbol] = self._find_range(symbol)
@@ -59,10 +69,12 @@ class IndexFacts(Facts):
     def _find_range(self, symbol: Symbol) -> Range:
         if isinstance(symbol, tuple):
             if symbol[0] != "shape":
+                # An argument that the task does not read itself may have any integer type.
                 return self._arguments.get(symbol[1], (-(2**63), 2**64))
             return WIDE_EXTENT if symbol in self._wide else EXTENT
         if not isinstance(symbol, Value):
             return 0, symbol.modulus - 1
+        # The bounds of a loop narrow the range of its index only if they are faithful to its type.
         low, high = range_of_type(symbol)
         if symbol in self.ends:
             begin, end = self.ends[symbol]
@@ -78,18 +90,19 @@ class IndexFacts(Facts):
         return low, high
 
     def _limit(self, stmt: n.Op) -> int | None:
-        """The largest value of `a mod m` or `a & m` for a constant m that makes it non-negative."""
+        """Return the largest value of `a mod m` or `a & m` for a constant m, or None if the result may be negative."""
         m = self.forms.form(stmt.args[1])
         if m.terms or m.constant < (0 if stmt.op == "bit_and" else 1):
             return None
         return m.constant if stmt.op == "bit_and" else m.constant - 1
 
     def is_faithful(self, form: Affine, like: Value) -> bool:
-        """Whether the arithmetic of a form never leaves the type, so that the value is the form itself."""
+        """Return True if the arithmetic of a form never leaves the type of `like`, so that a value equals its form."""
         low, high = range_of_type(like)
         return low <= self.least(form) and self.most(form) <= high
 
     def _alternatives(self, symbol: Symbol) -> tuple[Affine, ...]:
+        """Return the forms of the operands of a `select`, `min` or `max`, or () for any other symbol."""
         stmt = self.forms.made.get(symbol) if isinstance(symbol, Value) else None
         if not isinstance(stmt, n.Op) or stmt.op not in ("select", "min", "max") or not stmt.result.type.is_int:
             return ()
@@ -97,14 +110,15 @@ class IndexFacts(Facts):
         return tuple(f for f in forms if f is not None) if None not in forms else ()
 
     def value(self, value: Value) -> Affine | None:
-        """The form of a value that is equal to it as a whole number; None if its arithmetic may wrap."""
+        """Return the form that equals a value as a whole number, or None if its arithmetic may wrap."""
         form = self.forms.form(value)
         if form.terms == ((value, 1),):
             return form
         return form if self.is_exact(form, value) else None
 
     def bound(self, index: Value, begin: Affine, end: Affine, step: int) -> None:
-        """Learn what a loop says of its index: begin <= index < end, or end < index <= begin for a negative step."""
+        """Learn the range of a loop's index: begin <= index < end, or end < index <= begin for a negative step."""
+        # A loop downward visits end + 1 to begin.
         low, high = (begin, end) if step > 0 else (add(end, ONE), add(begin, ONE))
         self.ends[index] = low, high
         here = Affine(0, ((index, 1),))
@@ -114,7 +128,12 @@ class IndexFacts(Facts):
             self.learn(add(add(high, ONE, -1), here, -1))
 
     def assume(self, cond: Value, taken: bool) -> None:
-        """Learn what a condition says of integers."""
+        """Learn what a condition says about integers.
+
+        Args:
+            cond: the condition.
+            taken: truth value of the condition at the current place.
+        """
         stmt = self.forms.made.get(cond)
         if not isinstance(stmt, n.Op):
             return
@@ -127,11 +146,12 @@ class IndexFacts(Facts):
             a, b = (self.value(v) for v in stmt.args)
             if a is not None and b is not None:
                 for sign, slack in _COMPARED[stmt.op][taken]:
+                    # The fact is difference - slack >= 0.
                     difference = add(b, a, -1) if sign > 0 else add(a, b, -1)
                     self.learn(Affine(difference.constant - slack, difference.terms))
 
     def operation(self, stmt: n.Op) -> None:
-        """Learn how a remainder, minimum, maximum or quotient lies to its operands."""
+        """Learn how a remainder, minimum, maximum or quotient compares with its operands."""
         if stmt.op not in ("mod", "min", "max", "floordiv") or stmt.result.type not in (i32, i64):
             return
         here = Affine(0, ((stmt.result, 1),))
@@ -146,6 +166,7 @@ class IndexFacts(Facts):
                 if form is not None:
                     self.learn(add(form, here, -1) if stmt.op == "min" else add(here, form, -1))
         elif stmt.op == "floordiv" and a is not None and b is not None and not b.terms and b.constant > 0:
+            # The quotient q of a // b satisfies b*q <= a, and q <= a if a is not negative.
             times = Affine(0, ((stmt.result, b.constant),))
             self.learn(add(a, times, -1))
             if self.holds(a):
@@ -153,7 +174,7 @@ class IndexFacts(Facts):
                 self.learn(add(a, here, -1))
 
     def widens_exactly(self, value: Value) -> bool:
-        """Whether no number of an index of 64 bits was made by arithmetic of 32 bits that may have wrapped."""
+        """Return True if no part of a 64-bit index was computed in 32-bit arithmetic that may have wrapped."""
         if value.type != i64:
             return True
         stmt = self.forms.made.get(value)
@@ -166,8 +187,9 @@ class IndexFacts(Facts):
         return True
 
     def is_exact(self, form: Affine, index: Value) -> bool:
-        """Whether an integer of 32 or 64 bits is its form as a whole number. A remainder as a symbol does not tell of
-        what type its operand was.
+        """Return True if a 32-bit or 64-bit integer equals its form as a whole number.
+
+        A form with a remainder as a symbol is not exact, because the symbol does not say of what type its operand was.
         """
         if index.type not in (i32, i64) or any(isinstance(s, Remainder) for s, _ in form.terms):
             return False
@@ -182,4 +204,4 @@ _COMPARED: dict[str, dict[bool, tuple[tuple[int, int], ...]]] = {
     "cmp_eq": {True: ((1, 0), (-1, 0)), False: ()},
     "cmp_ne": {True: (), False: ((1, 0), (-1, 0))},
 }
-"""By comparison of a with b and its outcome: (1, k) for b - a - k >= 0, (-1, k) for a - b - k >= 0."""
+"""For each comparison of a with b and its outcome: (1, k) means b - a - k >= 0, (-1, k) means a - b - k >= 0."""

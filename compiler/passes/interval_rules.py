@@ -1,8 +1,8 @@
-"""INTERVALS: where the result of an operation lies, from where its operands lie; one row per operation of OPS.
+"""This module contains INTERVALS: each row computes the interval of a result from the intervals of the operands.
 
-An interval (low, high) is closed. A value of it lies inside, or is NaN; an infinite end means that the value may be
-infinite. Rows give the exact image, or more; `after` then adds what rounding may add, and makes an interval of what
-overflows or wraps.
+There is one row for each operation of OPS. An interval (low, high) is closed. A value of the interval lies inside or is
+NaN; an infinite end means that the value may be infinite. Rows give the exact image or more. `after` then adds what
+rounding may add, and handles results that overflow or wrap.
 """
 
 from __future__ import annotations
@@ -21,38 +21,41 @@ ZERO: Interval = (0.0, 0.0)
 TRUTH: Interval = (0.0, 1.0)
 
 Rule = Callable[..., Interval]
-"""rule(*operands): of the result before it is rounded."""
+"""A rule returns the interval of a result before rounding, from the intervals of the operands."""
 
 INTERVALS: Table[str, Rule] = Table("intervals", OPS)
 
 LARGEST = {16: 65504.0, 32: 3.4e38, 64: 1.7e308}
-"""What is beyond may round to infinity, by the bits of a real."""
+"""Largest magnitude that surely does not round to infinity, by the number of bits of a real."""
 
 SLACK = {16: 2.0**-8, 32: 2.0**-20, 64: 2.0**-40}
-"""More than any operation errs, in parts of the result, by the bits of a real."""
+"""Upper bound of the relative error of any operation, by the number of bits of a real."""
 
 TINY = {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}
-"""The least normal number: what is smaller may be taken for 0."""
+"""Least normal number by the number of bits of a real; a smaller number may be replaced by 0."""
 
 WHOLE = 2.0**53
-"""Integers beyond may be no floats."""
+"""Integers beyond this magnitude may not be representable as floats."""
 
 EXACT = frozenset({"neg", "abs", "sgn", "floor", "ceil", "round", "min", "max", "select", "unique"})
-"""Operations that round nothing, of reals."""
+"""These operations do not round reals."""
 
 
 def union(a: Interval, b: Interval) -> Interval:
-    """The smallest interval that holds both."""
+    """Return the smallest interval that contains both."""
     return min(a[0], b[0]), max(a[1], b[1])
 
 
 def magnitude(a: Interval) -> float:
-    """The largest distance from 0."""
+    """Return the largest distance of a point of the interval from 0."""
     return max(abs(a[0]), abs(a[1]))
 
 
 def of_type(t: Scalar) -> Interval:
-    """Where any value of a type lies. Wide integers count as unknown: they are no exact ends."""
+    """Return an interval that contains every value of a type.
+
+    The interval of a wide integer is unbounded, because its ends are not exact as floats.
+    """
     if t.is_bool:
         return TRUTH
     if t.is_real or t.bits > 32:
@@ -61,10 +64,16 @@ def of_type(t: Scalar) -> Interval:
 
 
 def after(found: Interval, t: Scalar) -> Interval:
-    """Of a result of this type: rounded and perhaps infinite, or wrapped."""
+    """Return the interval of a result of this type after it was rounded (and perhaps became infinite) or wrapped.
+
+    Args:
+        found: interval of the exact result.
+        t: type of the result.
+    """
     low, high = found
     if t.is_real:
         slack, tiny, largest = SLACK[t.bits], TINY[t.bits], LARGEST[t.bits]
+        # Rounding moves each end outward by at most a fraction of its magnitude, or by a denormal number.
         low, high = low - abs(low) * slack - tiny, high + abs(high) * slack + tiny
         return low if low >= -largest else -INFINITY, high if high <= largest else INFINITY
     least, most = of_type(t)
@@ -76,14 +85,16 @@ def _finite(*operands: Interval) -> bool:
 
 
 def _corners(f: Callable[[float, float], float], a: Interval, b: Interval) -> Interval:
-    """Of what grows or falls in each operand, whatever the other one is."""
+    """Return the image of a function that is monotonic in each operand when the other operand is fixed."""
     if not _finite(a, b):
         return ALL
+    # The extremes of such a function lie at the corners of the box of the operands.
     ends = [f(x, y) for x in a for y in b]
     return min(ends), max(ends)
 
 
 def _div(a: Interval, b: Interval) -> Interval:
+    # A divisor interval that contains 0 makes the quotient unbounded.
     return _corners(lambda x, y: x / y, a, b) if b[0] > 0 or b[1] < 0 else ALL
 
 
@@ -108,16 +119,17 @@ def _exp(a: Interval) -> Interval:
 
 
 def _mod(a: Interval, b: Interval) -> Interval:
-    """The remainder has the sign of the divisor and is no longer, of whatever number."""
+    """Return the interval of a remainder, which has the sign of the divisor and at most its magnitude."""
     return min(b[0], 0.0), max(b[1], 0.0)
 
 
 def _steps(f: Callable[[float], float]) -> Rule:
+    """Return the rule of a monotonic function of one operand that maps infinities to themselves."""
     return lambda a: (f(a[0]) if math.isfinite(a[0]) else a[0], f(a[1]) if math.isfinite(a[1]) else a[1])
 
 
 def _within(low: float, high: float) -> Rule:
-    """Whatever the operands are."""
+    """Return a rule that gives a fixed interval for any operands."""
     return lambda *operands: (low, high)
 
 
@@ -182,7 +194,13 @@ INTERVALS.update(
 
 
 def converted(found: Interval, source: Scalar, target: Scalar) -> Interval:
-    """Of a cast. From reals to integers it truncates and saturates, and makes 0 of NaN."""
+    """Return the interval of a cast; a real becomes an integer by truncation and saturation, and NaN becomes 0.
+
+    Args:
+        found: interval of the operand.
+        source: type of the operand.
+        target: type of the result.
+    """
     if target.is_bool:
         return TRUTH
     if not (source.is_real and target.is_int):

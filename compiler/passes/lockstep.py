@@ -1,11 +1,11 @@
-"""Which adstacks of a task always have the same depth: they share one depth register and one check of a push.
+"""This module finds adstacks of a task whose depths are always equal; they share a depth register and push checks.
 
     push a, x; push b, y; for ...: { push a, ..; push b, .. }   →   {a, b}
 
-Control can enter or leave a block only where a statement with blocks of its own stands, so a task is cut there, and
-between declarations and accesses. Invariant: in each piece the stacks of one group are emptied, or pushed and popped in
-the same order; so inside a piece their depths differ by numbers that are known where code is made, at its ends not at
-all, and they reach the same depth.
+Control can enter or leave a block only at a statement with blocks of its own. A task is therefore cut into pieces
+there, and also between declarations and accesses. Invariant: in each piece, the stacks of one group are emptied, or are
+pushed and popped in the same order. Inside a piece their depths differ by numbers that are known when code is
+generated, at its ends the depths are equal, and over the whole piece the stacks reach the same depth.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from ..ir.nodes import ROLES, Block, StackAlloca, StackPop, StackPush, Stmt
 
 Signature = tuple[tuple[int, int], ...]
-"""(number of the piece, change of the depth) in order of text; a change of 0 where the stack is emptied."""
+"""A signature lists pairs (number of the piece, change of the depth) in order of text; 0 means an emptied stack."""
 
 
 def lockstep(body: Block) -> dict[str, int]:
-    """Number of the group of each adstack that the block declares or changes, by name."""
+    """Return the number of the group of each adstack that the block declares or changes, by name."""
     pieces = _Pieces()
     pieces.block(body)
     groups: dict[tuple[Signature, int | None], int] = {}
@@ -30,13 +30,18 @@ def lockstep(body: Block) -> dict[str, int]:
 
 
 def leaders(body: Block) -> dict[str, str]:
-    """The first stack of the group of each, by name."""
+    """Return the first stack of the group of each stack, by name."""
     first: dict[int, str] = {}
     return {name: first.setdefault(group, name) for name, group in lockstep(body).items()}
 
 
 class _Pieces:
-    """changes: see `Signature`, by stack. capacities: those that stand in the text."""
+    """This class walks a block and records the changes of each adstack.
+
+    Attributes:
+        changes: signature of each stack.
+        capacities: capacities that the text gives.
+    """
 
     def __init__(self) -> None:
         self.changes: dict[str, list[tuple[int, int]]] = {}

@@ -1,16 +1,17 @@
-"""Remove break, continue, return and scope, so that every block runs to its end.
+"""This pass removes break, continue, return and scope, so that every block runs to its end.
 
     if c { A; break }; R                 →   if c { A; set brk, true } else { R }          one arm always leaves
     if c { if d { break } }; R           →   if c { if d { set brk; set skip } }; if not skip { R }
 
-An exit of depth d sets `skip` of every frame it passes up to its target and `brk` of every loop it leaves. `skip` is
-declared at the head of a frame's body, `brk` before its loop, which tests it (`until brk`). Where an arm always
-leaves, what follows moves into the other arm and no flag is read; flags that nobody reads are dead code. A `return` in
-a serial task sets a temporary of that task, which later tasks test.
+An exit of depth d sets `skip` of every frame that it passes up to its target, and `brk` of every loop that it leaves.
+`skip` is declared at the head of a frame's body, `brk` before its loop, which tests it (`until brk`). Where an arm
+always leaves, the statements after the `if` move into the other arm and no flag is read; flags that no statement reads
+are dead code. A `return` in a serial task sets a temporary of that task, which later tasks test.
 
-The condition of a while is never reversed, so one that changes reals (a function called there stores) joins the body:
+The condition of a while is never reversed, so a condition that changes reals (a function called there stores) moves
+into the body:
 
-    while { C } test %1 { B }            →   while { } test true until brk { C; if %1 { B } else { set brk } }
+    while { C } test %1 { B }            →    while { } test true until brk { C; if %1 { B } else { set brk } }
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ _DEEPER = frozenset({n.For, n.While, n.Scope})
 
 
 def lower_exits(kernel: Kernel) -> Kernel:
-    """Stage tasks to stage structured. Raises Unsupported where blocks then nest too deep."""
+    """Lower a kernel of stage tasks to stage structured.
+
+    Raises:
+        Unsupported: blocks nest too deep afterwards.
+    """
     if not any(type(s) in _LOWERED or type(s) is n.While and _acts_in_condition(s) for s in walk_kernel(kernel)):
         return kernel
     lowering = _Lowering(kernel)
@@ -43,7 +48,13 @@ def lower_exits(kernel: Kernel) -> Kernel:
 
 @dataclass
 class _Frame:
-    """A loop, a scope or the task. brk is None for what is not a loop. skip, brk: names of the flags."""
+    """A frame is a loop, a scope or a task during lowering.
+
+    Attributes:
+        skip: name of the flag that skips the rest of the body.
+        brk: name of the flag that ends the loop; None for a frame that is no loop.
+        used: flags that a statement reads.
+    """
 
     skip: str
     brk: str | None = None
@@ -51,6 +62,14 @@ class _Frame:
 
 
 class _Lowering(Fresh):
+    """This class lowers the tasks of one kernel in order.
+
+    Attributes:
+        temps: temporaries that the pass adds.
+        returned: for each serial task so far with a `return`, the name of the temporary that it sets.
+        serial: True while a serial task is lowered.
+    """
+
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
         self.temps: list[Temp] = []
@@ -61,6 +80,7 @@ class _Lowering(Fresh):
     # -- tasks --------------------------------------------------------------------------------------------------
 
     def task(self, task: Task) -> Task:
+        """Return the lowered task, guarded by the returns of earlier serial tasks."""
         guards = tuple(self.returned)
         self.serial = not task.is_parallel
         if self.serial and any(isinstance(s, n.Return) for s in walk(task.body)):
@@ -78,12 +98,13 @@ class _Lowering(Fresh):
         return name
 
     def _guarded(self, task: Task, flags: tuple[str, ...]) -> Task:
-        """Nothing runs if an earlier task returned."""
+        """Return the task changed so that nothing of it runs if an earlier task returned."""
         b = self.builder(task.loc)
         done = b.load(flags[0], (), u1)
         for flag in flags[1:]:
             done = b.op("logical_or", done, b.load(flag, (), u1))
         if task.is_parallel:
+            # An empty box makes the parallel task run no iteration.
             end = tuple(b.op("select", done, lo, hi) for lo, hi in zip(task.begin, task.end))
             return replace(task, bounds=task.bounds + self.done(b), end=end)
         b.if_(b.op("logic_not", done), list(task.body))
@@ -92,7 +113,7 @@ class _Lowering(Fresh):
     # -- blocks -------------------------------------------------------------------------------------------------
 
     def _framed(self, block: Block, frames: list[_Frame]) -> Block:
-        """A frame's body, its skip flag declared first if something reads it."""
+        """Return the body of a frame, with its skip flag declared first if a statement reads the flag."""
         frame = frames[-1]
         body = self._block(block, frames)
         if frame.skip not in frame.used:
@@ -102,6 +123,7 @@ class _Lowering(Fresh):
         return self.done(b) + body
 
     def _block(self, block: Block, frames: list[_Frame]) -> Block:
+        """Return the block without exits; it ends after the first statement that may leave, whose rest is nested."""
         out: list[Stmt] = []
         for position, stmt in enumerate(block):
             rest = block[position + 1 :]
@@ -110,17 +132,22 @@ class _Lowering(Fresh):
             if isinstance(stmt, n.If) and (_leaves(stmt.then) or _leaves(stmt.orelse)):
                 return (*out, self._absorb(stmt, rest, frames))
             out += self._statement(stmt, frames)
+            # The rest runs only if the statement did not leave the block.
             if rest and _may_exit(stmt):
                 return (*out, *self._guard(rest, frames))
         return tuple(out)
 
     def _absorb(self, stmt: n.If, rest: Block, frames: list[_Frame]) -> Stmt:
-        """An arm always leaves, so what follows belongs to the other arm (to none if both leave)."""
+        """Return an `if` with an arm that always leaves; the statements after it join the other arm.
+
+        If both arms leave, these statements can never run and are dropped.
+        """
         then = stmt.then if _leaves(stmt.then) else stmt.then + rest
         orelse = stmt.orelse if _leaves(stmt.orelse) else stmt.orelse + rest
         return replace(stmt, then=self._block(then, frames), orelse=self._block(orelse, frames))
 
     def _guard(self, rest: Block, frames: list[_Frame]) -> Block:
+        """Return the rest of a block under a test that the frame's skip flag is not set."""
         frame = frames[-1]
         frame.used.add(frame.skip)
         inner = self._block(rest, frames)
@@ -138,12 +165,13 @@ class _Lowering(Fresh):
         return (map_blocks(stmt, lambda inner: self._block(inner, frames)),)
 
     def _scope(self, stmt: n.Scope, frames: list[_Frame]) -> Block:
-        """The body joins the block around it. Its names are unique in the kernel, so nothing clashes."""
+        """Return the body of a scope as part of the enclosing block; names are unique in the kernel."""
         return self._framed(stmt.body, [*frames, _Frame(self.name("skip"))])
 
     def _loop(self, stmt: n.For | n.While, frames: list[_Frame]) -> Block:
         if isinstance(stmt, n.While) and _acts_in_condition(stmt):
             return self._without_condition(stmt, frames)
+        # Only a loop that an exit leaves needs the flag `brk`.
         left = any(depth_left >= 1 for depth_left in _loops_left(stmt.body))
         frame = _Frame(self.name("skip"), stmt.stop or self.name("brk"))
         changes: dict[str, object] = {}
@@ -157,7 +185,7 @@ class _Lowering(Fresh):
         return (*self.done(b), replace(stmt, stop=frame.brk, **changes))  # type: ignore[arg-type]
 
     def _without_condition(self, stmt: n.While, frames: list[_Frame]) -> Block:
-        """The loop with its condition at the head of its body. Runs of the old body are counted if asked for."""
+        """Return a while with its condition at the head of its body; runs of the old body are counted if asked for."""
         b = self.builder(stmt.loc)
         dtype = stmt.trips.type if stmt.trips else i32
         counter = b.local(self.name("trips"), dtype) if stmt.trips else None
@@ -177,8 +205,10 @@ class _Lowering(Fresh):
     # -- exits --------------------------------------------------------------------------------------------------
 
     def _exit(self, stmt: Stmt, frames: list[_Frame]) -> Block:
+        """Return the statements that set all flags of an exit."""
         depth = len(frames) if isinstance(stmt, n.Return) else stmt.depth  # type: ignore[attr-defined]
         passed = frames[len(frames) - depth :]
+        # `continue` starts the next trip of its target, so it leaves only the frames inside the target.
         left = passed[1:] if isinstance(stmt, n.Continue) else passed
         b = self.builder(stmt.loc)
         true = b.const(True, u1)
@@ -193,7 +223,7 @@ class _Lowering(Fresh):
 
 
 def _acts_in_condition(stmt: Stmt) -> bool:
-    """Whether the condition of a while changes reals that others see."""
+    """Return True if the condition of a while changes reals that are visible outside the condition."""
     if not isinstance(stmt, n.While):
         return False
     own = {s.var for s in walk(stmt.condition) if isinstance(s, (n.Local, n.LocalArray))}
@@ -206,13 +236,13 @@ def _acts_in_condition(stmt: Stmt) -> bool:
 
 
 def _without_set(block: Block, var: str) -> Block:
-    """The block without stores to a flag that nobody reads and that is therefore not declared."""
+    """Return the block without stores to a flag that no statement reads and that is therefore not declared."""
     kept = tuple(s for s in block if not (isinstance(s, n.Set) and s.var == var))
     return tuple(map_blocks(s, lambda inner: _without_set(inner, var)) for s in kept)
 
 
 def _leaves(block: Block) -> bool:
-    """Whether every way through the block ends in an exit."""
+    """Return True if every way through the block ends in an exit."""
     if not block:
         return False
     last = block[-1]
@@ -222,7 +252,7 @@ def _leaves(block: Block) -> bool:
 
 
 def _escapes(stmt: Stmt, depth: int) -> Iterator[int]:
-    """For each exit inside `stmt`, how many frames beyond the `depth` enclosing ones within it are passed."""
+    """Yield, for each exit inside `stmt`, how many frames it passes beyond the `depth` frames between it and `stmt`."""
     cls = type(stmt)
     if isinstance(stmt, n.Return):
         yield 1
@@ -236,17 +266,18 @@ def _escapes(stmt: Stmt, depth: int) -> Iterator[int]:
 
 
 def _may_exit(stmt: Stmt) -> bool:
-    """Whether control may leave the block that holds `stmt` from inside it."""
+    """Return True if control may leave the block that holds `stmt` from inside it."""
     return type(stmt) in _MAY_EXIT and any(passed >= 1 for passed in _escapes(stmt, 0))
 
 
 def _loops_left(body: Block) -> Iterator[int]:
-    """1 for each exit in a loop's body that leaves the loop itself, 0 for one that does not."""
+    """Yield 1 for each exit in the body of a loop that leaves the loop itself, and 0 for every other exit."""
     for stmt in body:
         yield from (_left(stmt, 0))
 
 
 def _left(stmt: Stmt, depth: int) -> Iterator[int]:
+    """Yield 1 for each exit inside `stmt` that leaves the loop `depth` frames outside, and 0 for every other exit."""
     cls = type(stmt)
     if isinstance(stmt, n.Return):
         yield 1

@@ -1,10 +1,10 @@
-"""Marks what a block needs: the half of dead code that ignores order.
+"""This module marks what a block needs: the part of dead-code removal that ignores order.
 
-Marks start at what is observable (stores to arrays, asserts, prints, draws, returns) and spread to what that needs:
-operands, everything that writes a place read, enclosing statements, the jumps of a loop that stays. Cycles through
-locals, stacks and temporaries that feed only themselves are never reached.
+Marks start at observable statements (stores to arrays, asserts, prints, draws, returns) and spread to what these need:
+operands, everything that writes a place that is read, enclosing statements, and the jumps of a loop that stays. Cycles
+through locals, stacks and temporaries that feed only themselves are never reached.
 
-Invariant: occurrences are marked, never nodes, for equal statements may stand in several places.
+Invariant: occurrences are marked, never nodes, because equal statements may stand in several places.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ..ir.walk import NESTED, OPERANDS, RESULTS, blocks, changed, kept_block, ma
 
 Keep = Callable[[Stmt], bool]
 FRAMES = frozenset({n.For, n.While, n.Scope})
-# What is asked of every statement is looked up once.
+# Properties that are tested for every statement are looked up once for each class.
 JUMPS = frozenset(cls for cls in EFFECTS if EFFECTS[cls].jumps)
 FLOW = NESTED | JUMPS | {n.Get}
-"""What decides which locals are live: after any of these went, another store may be dead."""
+"""These statements decide which locals are live: after one of them is removed, another store may be dead."""
 _PINNED = frozenset(cls for cls in EFFECTS if EFFECTS[cls].observable) | {n.Return}
 _DECLARE = frozenset(cls for cls in EFFECTS if EFFECTS[cls].declares)
 _WRITE = frozenset(cls for cls in EFFECTS if EFFECTS[cls].writes)
@@ -30,16 +30,22 @@ _ORDERED = frozenset(cls for cls in EFFECTS if EFFECTS[cls].reads) | _WRITE | FR
 
 
 _SPECIAL = _PINNED | _WRITE | NESTED | JUMPS
-"""What more is to register of than the values it defines."""
+"""Statements of these classes need more entries than those for the values that they define."""
 
 
 class Marking:
-    """The occurrences of some blocks, and the marks that spread over them.
+    """This class holds the occurrences of some blocks, and the marks that spread over them.
 
-    An occurrence is its number in order of entry; what is known of it is in lists, since objects for all of them
-    would cost more than the rest. Values go by their ids.
-    Invariant of `spread`: whatever a marked occurrence needs in order to do the same as before is marked.
-    `flow_cut`: whether `rebuild` left out something of FLOW.
+    An occurrence is its number in order of entry. Its properties are kept in lists, because objects for all occurrences
+    would cost more than the rest. Values are stored by their ids. Invariant of `spread`: everything that a marked
+    occurrence needs in order to do the same as before is marked.
+
+    Args:
+        keep: predicate for statements that must stay, or None.
+        private: places declared elsewhere that only these blocks use.
+
+    Attributes:
+        flow_cut: True if a statement of `FLOW` was left out.
     """
 
     def __init__(self, keep: Keep | None, private: Collection[Place]) -> None:
@@ -61,7 +67,15 @@ class Marking:
         self.flow_cut = False
 
     def enter(self, block: Block, parent: int = -1, frames: tuple[int, ...] = ()) -> list[int]:
-        """Register the statements of a block; what follows a jump in a nested block is left out."""
+        """Register the statements of a block and return their occurrences.
+
+        Statements after a jump in a nested block are left out.
+
+        Args:
+            block: statements to register.
+            parent: occurrence of the statement around the block, -1 for none.
+            frames: occurrences of the enclosing loops and scopes, innermost last.
+        """
         stmts, parents, defs, found = self._stmts, self._parents, self._defs, []
         for stmt in block:
             cls = type(stmt)
@@ -81,7 +95,10 @@ class Marking:
         return found
 
     def _register(self, at: int, stmt: Stmt, frames: tuple[int, ...]) -> None:
-        """A jump stays if its loop stays; one whose loop is not here stays for sure."""
+        """Enter the places that a statement writes, its blocks, and the loop that it leaves.
+
+        A jump stays if its loop stays; a jump whose loop is outside the entered blocks always stays.
+        """
         cls = type(stmt)
         if cls in _WRITE:
             for place in writes(stmt):
@@ -100,16 +117,23 @@ class Marking:
                 self._roots.append(at)
 
     def spread(self, live_values: Iterable[Value]) -> None:
-        """Mark the roots and all that they need."""
+        """Mark the roots and everything that they need.
+
+        Args:
+            live_values: values that are read outside the entered blocks.
+        """
         self._live = set(live_values)
         self._is_marked = bytearray(len(self._stmts))
         self._mark(self._roots)
+        # Values that are read outside must be computed.
         self._mark([self._defs[v.id] for v in self._live if v.id in self._defs])
         for place, writers in self._writers.items():
+            # A place that is declared elsewhere may be read there, so every write to it counts.
             if place not in self._private and place not in self._declarers:
                 self._mark(writers)
         stmts, is_marked, defs, marked = self._stmts, self._is_marked, self._defs, self._marked
-        for at in marked:  # grows as marks spread
+        # The list grows while marks spread.
+        for at in marked:
             stmt = stmts[at]
             cls = type(stmt)
             for value in OPERANDS[cls](stmt):
@@ -130,9 +154,9 @@ class Marking:
                 self._marked.append(at)
 
     def _follow(self, at: int, stmt: Stmt) -> None:
-        """Mark who writes what is read, who declares what is written, and the jumps of a frame.
+        """Mark the writers of what is read, the declarations of what is written, and the jumps of a frame.
 
-        A place once read or written needs no second look.
+        A place that was read or written before needs no second look.
         """
         for place in reads(stmt):
             if (False, place) not in self._seen:
@@ -146,7 +170,12 @@ class Marking:
             self._mark(self._jumps[at])
 
     def rebuild(self, found: list[int], block: Block) -> Block:
-        """The block with the marked occurrences alone; the same object if all are marked."""
+        """Return the block with only the marked occurrences, or the same object if all are marked.
+
+        Args:
+            found: occurrences of the block, as `enter` returned them.
+            block: the block itself.
+        """
         made: list[Stmt] = []
         for at in found:
             stmt = self._stmts[at]
@@ -164,7 +193,10 @@ class Marking:
         return stmt
 
     def _is_used(self, value: Value) -> bool:
-        """Whether anything that stays reads the value; only trip counts are asked about, and few kernels have any."""
+        """Return True if a statement that stays reads the value.
+
+        The set of used values is computed on demand, because only trip counts are asked about and few kernels have any.
+        """
         if self._used is None:
             self._used = self._live.union(*(operands(self._stmts[at]) for at in self._marked))
         return value in self._used

@@ -1,9 +1,10 @@
-"""Give every draw of random numbers the number of its task, so that it stays the same draw wherever a gradient puts it.
+"""This pass gives every random draw the number of its task, so that it stays the same draw wherever a gradient puts it.
 
     task 2: %5 = random    →    %5 = random task 2
 
-A draw is a function of launch, task, iteration and its number in the iteration. A grad kernel has other tasks, but the
-same iterations, and its forward sweeps draw in the same order: every draw is made again, also one that nothing reads.
+A draw is a function of launch, task, iteration and its number in the iteration. A grad kernel has different tasks but
+the same iterations, and its forward sweeps draw in the same order: every draw is repeated, also one that no statement
+reads.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..ir.walk import kept_block, map_blocks, walk_kernel
 
 
 def number_draws(kernel: Kernel) -> Kernel:
-    """Any stage to the same stage."""
+    """Number the draws of a kernel of any stage; the stage stays the same."""
     if not any(isinstance(s, n.Random) for s in walk_kernel(kernel)):
         return kernel
     return replace(kernel, tasks=tuple(replace(t, body=_block(t.body, i)) for i, t in enumerate(kernel.tasks)))

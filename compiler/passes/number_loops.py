@@ -1,4 +1,4 @@
-"""Give a trip count to every loop whose reverse needs one: while loops, and for loops that may stop early.
+"""This pass gives a trip count to every loop whose reverse needs one: while loops, and for loops that may stop early.
 
 while { .. } test %1 until brk { .. }    →    while { .. } test %1 until brk trips %9: i32 { .. }
 """
@@ -14,7 +14,7 @@ from ..ir.walk import NESTED, kept_block, map_blocks, next_id, walk, walk_kernel
 
 
 def number_loops(kernel: Kernel) -> Kernel:
-    """Stage structured to structured."""
+    """Add trip counts to a kernel of stage structured; the stage stays the same."""
     if NESTED.isdisjoint(map(type, walk_kernel(kernel))):
         return kernel
     fresh = next_id(kernel)
@@ -33,8 +33,10 @@ def number_loops(kernel: Kernel) -> Kernel:
 
 
 def _is_wide(loop: n.For | n.While) -> bool:
-    """Whether trips are counted in 64 bits: of an index of 64, and of a while in which something of 64 is compared.
-    32 bits hold all others that come to an end within seconds, and lanes count them in half the time.
+    """Return True if the trips of a loop are counted in 64 bits.
+
+    That holds for a 64-bit index, and for a while in which 64-bit integers are compared. For every other loop that ends
+    within seconds 32 bits are enough, and lanes count them in half the time.
     """
     if isinstance(loop, n.For):
         return loop.index.type.bits == 64

@@ -1,15 +1,15 @@
-"""A parallel loop's own elements become locals.
+"""This pass turns the elements that a parallel loop's iterations own into locals.
 
     y[i] = x[i]; for ..: y[i] = sin(y[i])    →    t = load y[i]; set v, ..; for ..: set v, sin v;  store y[i], v
 
-An array whose every access in the task has one index tuple, different in every iteration of the box, is private
-to the iteration: it is loaded at the head of the lowest block that holds all accesses and stored at its end. The
-block must access the element unconditionally, so that nothing is read that the kernel would not read. It may be the
-body of a loop that comes back to the same element, or writes one twice. In a serial task every element is private;
-one that is stored before it is read becomes a local there too.
+If all accesses of an array in the task have one index tuple, which is different in every iteration of the box, the
+element is private to the iteration. It is loaded at the head of the lowest block that holds all accesses and stored at
+its end. The block must access the element unconditionally, so that the pass adds no read that the kernel would not
+make. The block may be the body of a loop that returns to the same element or writes an element twice. In a serial task
+every element is private; there only an element that is stored before it is read becomes a local.
 
-What stays in memory and is private nevertheless (in a serial task everything is) is updated without atomics where
-reverse mode needs what they return, or a product: `atomic mul y[i], x` is a load, a product and a store.
+A private element that stays in memory (in a serial task all elements are private) is updated without atomics if reverse
+mode needs what they return, or for a product: `atomic mul y[i], x` becomes a load, a product and a store.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from .affine import Affine, IndexForms, Symbol, is_own, same_indices, single_ite
 
 Access = n.Load | n.Store | n.Atomic
 ONCE = ("add", "min", "max")
-"""Atomics whose reverse reads no old content."""
+"""These atomics have reverses that read no old content."""
 RECORD = "$returned"
-"""What names of arrays begin with that hold what an atomic returned: reverse mode reads it there, see `ad.returned`."""
+"""Names of arrays that hold what an atomic returned begin with this text; reverse mode reads it, see `ad.returned`."""
 
 
 def promote_elements(kernel: Kernel) -> Kernel:
-    """Stage structured to structured. Run common-subexpression and version rewriting afterwards."""
+    """Promote the own elements of a kernel of stage structured; the stage stays the same.
+
+    Common-subexpression elimination and version rewriting should run afterwards.
+    """
     first_id = next_id(kernel)
     types = kernel.array_types()
     local = {a for a, t in types.items() if _may_be_local(t) and not a.startswith(RECORD)}
@@ -47,7 +50,7 @@ def promote_elements(kernel: Kernel) -> Kernel:
 
 
 def _may_be_local(array: ArrayType) -> bool:
-    """A real array without a gradient ends derivatives, which a local would carry on."""
+    """Return True unless a local would carry on derivatives that end at the array, a real one without a gradient."""
     return array.grad or not array.dtype.is_real
 
 
@@ -56,12 +59,22 @@ def _written(task: Task) -> set[str]:
 
 
 def _touches(stmt: Stmt, array: str) -> bool:
+    """Return True if the statement, or a statement nested in it, accesses the array."""
     if type(stmt) not in NESTED:
         return isinstance(stmt, (n.Load, n.Store, n.Atomic)) and stmt.array == array
     return any(isinstance(s, (n.Load, n.Store, n.Atomic)) and s.array == array for s in walk((stmt,)))
 
 
 def _promote(task: Task, array: str, var: str, dtype: Scalar, first_id: int) -> tuple[Task, int]:
+    """Return the task with own elements of one array promoted, and the next free id.
+
+    Args:
+        task: the task.
+        array: name of the array.
+        var: name of the local that replaces the element.
+        dtype: type of an element.
+        first_id: id of the first new value.
+    """
     accesses = _accesses(task, array)
     indices = _own_indices(task, accesses)
     if indices is None or _reads_nothing(task.body, accesses):
@@ -77,7 +90,7 @@ def _accesses(task: Task, array: str) -> list[Access]:
 
 
 def _own_indices(task: Task, accesses: list[Access]) -> tuple[Affine, ...] | None:
-    """The one index tuple of all accesses, if it is the iteration's own."""
+    """Return the index tuple that all accesses share if the iteration owns it, else None."""
     forms = IndexForms(task)
     first, *others = [tuple(forms.form(v) for v in s.indices) for s in accesses]
     own = single_iteration(task) or is_own(first, task, forms)
@@ -85,7 +98,7 @@ def _own_indices(task: Task, accesses: list[Access]) -> tuple[Affine, ...] | Non
 
 
 def _reads_nothing(body: Block, accesses: list[Access]) -> bool:
-    """Elements that are only stored, or only updated in one way that reads no content in reverse, gain nothing."""
+    """Return True if promotion gains nothing: elements are only stored, or only updated with one atomic of `ONCE`."""
     if all(isinstance(s, n.Store) for s in accesses):
         return True
     used = used_values(walk(body))
@@ -95,6 +108,18 @@ def _reads_nothing(body: Block, accesses: list[Access]) -> bool:
 
 @dataclass
 class _Promotion:
+    """This class replaces the accesses of one array in one task by accesses of a local.
+
+    Attributes:
+        array: name of the array.
+        var: name of the local.
+        dtype: type of an element.
+        next_id: id of the next new value.
+        symbols: symbols of the index tuple.
+        stored_first: True if only an element that is stored before it is read may become a local.
+        done: True after a block was rewritten.
+    """
+
     array: str
     var: str
     dtype: Scalar
@@ -104,10 +129,12 @@ class _Promotion:
     done: bool = False
 
     def block(self, block: Block) -> Block:
-        """Rewrite the lowest block that holds all accesses."""
+        """Return the block with the lowest block that holds all accesses rewritten."""
         touching = [k for k, s in enumerate(block) if _touches(s, self.array)]
         direct = [k for k in touching if isinstance(block[k], (n.Load, n.Store, n.Atomic))]
+        # An access that stands directly in the block makes this the lowest block that holds all accesses.
         if direct:
+            # In a task of one iteration, only an element that is overwritten first gains from a local.
             if self.stored_first and not isinstance(block[touching[0]], n.Store):
                 return block
             return self._rewrite(block, touching[0], touching[-1], block[direct[0]])
@@ -120,23 +147,33 @@ class _Promotion:
         return block
 
     def _enterable(self, holder: Stmt) -> tuple[Block, ...]:
-        """Blocks that may hold all accesses: branches, and loop bodies.
+        """Return the nested blocks that may hold all accesses: branches, and loop bodies.
 
-        Where each round has an element of its own that it writes once, nothing is lost that a local would keep.
+        A loop whose every trip writes an element of its own at most once is excluded: a local would save nothing there.
         """
         if isinstance(holder, n.While) and any(_touches(s, self.array) for s in holder.condition):
             return ()
         if isinstance(holder, (n.For, n.While)):
+            # The index changes from trip to trip if one of its symbols is defined inside the loop.
             varying = self.symbols & {v for s in walk((holder,)) for v in results(s)}
             writes = [s for s in walk((holder,)) if isinstance(s, (n.Store, n.Atomic)) and s.array == self.array]
             return () if varying and len(writes) < 2 else (holder.body,)
         return blocks(holder)
 
     def _rewrite(self, block: Block, first: int, last: int, sample: Stmt) -> Block:
-        """Indices that the block defines too late must be constants, which move up. What is made in place of all
-        accesses stands, in messages, where the text reads first and writes last.
+        """Return the block with its accesses replaced by those of a local, loaded before and stored afterwards.
+
+        Indices that the block defines too late must be constants, which move up. The load and the store that stand for
+        all accesses get the locations of the first read and the last write.
+
+        Args:
+            block: the lowest block that holds all accesses.
+            first: position of the first statement that touches the array.
+            last: position of the last statement that touches the array.
+            sample: a direct access, which gives the indices.
         """
         indices: tuple[Value, ...] = sample.indices  # type: ignore[attr-defined]
+        # The load moves to the position of the first access, where its indices must be defined already.
         late = [s for s in block[first:] if any(v in indices for v in results(s))]
         if not all(isinstance(s, n.Const) for s in late):
             return block
@@ -171,7 +208,7 @@ class _Promotion:
         return tuple(out)
 
     def _atomic(self, stmt: n.Atomic) -> Block:
-        """old = get v; set v, op(old, value): no other iteration sees the element."""
+        """Return `old = get v; set v, op(old, value)`: no other iteration sees the element."""
         b = Builder(self.next_id)
         b.loc = stmt.loc
         b.emit(n.Get(stmt.result, self.var, loc=stmt.loc))
@@ -181,7 +218,7 @@ class _Promotion:
 
 
 class _Updates:
-    """Replaces atomics on private elements of one task by plain updates."""
+    """This class replaces atomics on private elements of one task by plain updates."""
 
     def __init__(self, task: Task, first_id: int) -> None:
         self.task = task
@@ -192,6 +229,7 @@ class _Updates:
         self.used = used_values(walk(task.body)) if self.private else set()
 
     def run(self) -> Task:
+        """Return the task with plain updates, or the same object if it has no such atomic."""
         body = self._block(self.task.body) if self.private else self.task.body
         return self.task if body is self.task.body else replace(self.task, body=body)
 

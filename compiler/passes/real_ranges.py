@@ -1,14 +1,16 @@
-"""Where the values of a task lie, whatever its arrays and arguments hold: intervals, for reals above all.
+"""This module computes intervals of the values of a task that hold for any contents of arrays and arguments.
 
     v = x[i]                                  v: anything
     for _ in range(n): v = sin(v)*0.95 + 0.01     v: anything in the first trip, [-0.95, 0.97] in every later one
 
-An abstract execution: statements change a state (the interval of each local), branches join, loops run until nothing
-changes. Invariant: a value that is no NaN lies in its interval in every execution of the task. Intervals of stacks
-hold what is pushed anywhere, and 0, which an empty one gives.
+The intervals serve reals above all. The computation is an abstract execution: statements change a state (the interval
+of each local), branches join, and loops run until nothing changes. Invariant: a value that is not NaN lies in its
+interval in every execution of the task. The interval of a stack contains what is pushed anywhere, and 0, which an empty
+stack gives.
 
-Besides there are intervals of a *usual* trip, for code that makes the others apart: of an innermost loop every trip but
-the first; of one that takes history back every trip that finds in its stacks what usual trips pushed.
+In addition there are intervals of a *usual* trip, for code that distinguishes usual trips from the rest. In an
+innermost loop every trip but the first is usual. In a loop that takes history back, a trip is usual if it finds in its
+stacks what usual trips pushed.
 """
 
 from __future__ import annotations
@@ -25,19 +27,23 @@ from ..ir.walk import walk
 from .interval_rules import ALL, EXACT, INTERVALS, TRUTH, ZERO, Interval, after, converted, magnitude, of_type, union
 
 State = dict[str, Interval]
-"""Interval of each local; an array has one for all elements."""
+"""A state maps each local to its interval; a local array has one interval for all elements."""
 
 STEPS = (0.0, 1.0 + 2.0**-10, 1.5, 3.0, 6.0, 100.0, 2.0**15)
-"""Ends at which a loop whose intervals grow is tried next."""
+"""If the interval of a local grows in a loop, its end is moved to the next of these numbers."""
 
 PATIENCE = 3
-"""Runs of a loop after which an end that still grows is taken for infinite."""
+"""After this number of runs of a loop, an end that still grows is assumed to be infinite."""
 
 
 @dataclass
 class RealRanges:
-    """always: of the values that are computed at all. usual: of those of innermost loops, in usual trips. assumed: by
-    index of a loop that takes history back, the magnitudes up to which its usual trips find what is on top of stacks.
+    """This class holds the intervals of the values of a task.
+
+    Attributes:
+        always: intervals that hold whenever the value is computed.
+        usual: intervals of values in innermost loops that hold in usual trips.
+        assumed: largest magnitude that a usual trip finds on top of a stack, by the index of the loop, then by stack.
     """
 
     always: dict[Value, Interval] = field(default_factory=dict)
@@ -45,13 +51,13 @@ class RealRanges:
     assumed: dict[Value, dict[str, float]] = field(default_factory=dict)
 
     def reach(self, value: Value, usual: bool = False) -> float:
-        """The largest magnitude of a value; infinite if nothing is known."""
+        """Return the largest magnitude of a value (on request in usual trips only), infinity if it is not known."""
         known = self.usual.get(value) if usual else None
         return magnitude(known or self.always.get(value, ALL))
 
 
 def real_ranges(task: Task) -> RealRanges:
-    """The intervals of a task."""
+    """Return the intervals of a task; run it until no stack holds more than was assumed when it was read."""
     analysis = _Analysis()
     while True:
         analysis.run(task)
@@ -61,17 +67,17 @@ def real_ranges(task: Task) -> RealRanges:
 
 
 def takes_back(loop: Stmt) -> bool:
-    """Whether a loop pops stacks: it reads what other loops have saved."""
+    """Return True if a loop pops stacks, so that it reads what other loops have saved."""
     return isinstance(loop, n.For) and any(isinstance(s, n.StackPop) for s in loop.body)
 
 
 def is_innermost(loop: n.For | n.While) -> bool:
-    """Whether no loop is in it."""
+    """Return True if the loop contains no loop."""
     return not any(isinstance(s, (n.For, n.While)) for s in walk(loop.body))
 
 
 def _joined(states: list[State]) -> State | None:
-    """What holds in all of them; None, where control never comes, if there is none."""
+    """Return the state that holds in all of the states, or None (control never arrives) if there is none."""
     if not states:
         return None
     first, *others = states
@@ -81,11 +87,12 @@ def _joined(states: list[State]) -> State | None:
 
 
 def _step(end: float) -> float:
+    """Return the least number of `STEPS` that is at least `end`, or infinity."""
     return next((s for s in STEPS if s >= end), math.inf)
 
 
 def _widened(old: Interval, new: Interval, runs: int) -> Interval:
-    """The new interval, whose ends that have grown lie at the next step."""
+    """Return the new interval with each end that has grown during `runs` runs moved to the next step."""
     step = _step if runs < PATIENCE else lambda end: math.inf
     low = old[0] if new[0] >= old[0] else -step(max(-new[0], 0.0)) if new[0] < 0 else 0.0
     high = old[1] if new[1] <= old[1] else step(max(new[1], 0.0))
@@ -94,16 +101,17 @@ def _widened(old: Interval, new: Interval, runs: int) -> Interval:
 
 @dataclass
 class _Frame:
-    """States with which control leaves a loop or scope, and those with which it goes on to the next trip."""
+    """A frame collects the states at each `break` out of a loop or scope, and at each `continue`."""
 
     exits: list[State] = field(default_factory=list)
     latches: list[State] = field(default_factory=list)
 
 
 class _Analysis:
-    """pushed: what stacks hold. read: what they were taken to hold when they were read.
+    """This class executes a task abstractly.
 
-    kind: of the trips being run, of an innermost loop: 'first', 'usual', or neither.
+    Stacks hold `pushed`, and were assumed to hold `read` when they were read. `kind` is 'first' or 'usual' while such
+    trips of an innermost loop are run, else ''.
     """
 
     def __init__(self) -> None:
@@ -116,7 +124,7 @@ class _Analysis:
         self.again()
 
     def again(self) -> None:
-        """Forget all but what stacks hold."""
+        """Forget everything except what stacks hold."""
         self.found = RealRanges()
         self.values, self.read, self.usual_pushes = {}, {}, {}
         self.frames: list[_Frame] = []
@@ -125,10 +133,11 @@ class _Analysis:
 
     @property
     def outdated(self) -> bool:
-        """Whether a stack was read that holds more than it did then."""
+        """Return True if a stack holds more than it was assumed to hold when it was read."""
         return any(union(content, self.pushed.get(stack, ZERO)) != content for stack, content in self.read.items())
 
     def run(self, task: Task) -> None:
+        """Execute the bounds and the body once."""
         self.runs += 1
         state = self.block(task.bounds, {})
         for index, begin, end in zip(task.indices, task.begin, task.end):
@@ -138,13 +147,15 @@ class _Analysis:
     # -- values ---------------------------------------------------------------------------------------------
 
     def of(self, value: Value) -> Interval:
+        """Return the interval of a value in the trips being run."""
         return self.values.get(value) or of_type(value.type)
 
     def define(self, value: Value, interval: Interval) -> None:
-        """A value lies there in the trip being run."""
+        """Record that a value lies in an interval in the trips being run."""
         least, most = of_type(value.type)
         interval = max(interval[0], least), min(interval[1], most)
-        if interval[0] > interval[1]:  # never computed
+        # An empty interval means that the value is never computed; any interval is correct.
+        if interval[0] > interval[1]:
             interval = least, most
         self.values[value] = interval
         for table in [self.found.always, *([self.found.usual] if self.kind == "usual" else [])]:
@@ -154,7 +165,7 @@ class _Analysis:
     # -- control --------------------------------------------------------------------------------------------
 
     def block(self, body: Block, state: State) -> State | None:
-        """The state behind the block, None if control does not come there."""
+        """Return the state after the block, or None if control does not arrive there."""
         current: State | None = dict(state)
         for stmt in body:
             if current is None:
@@ -164,14 +175,14 @@ class _Analysis:
 
     @contextmanager
     def trips(self, kind: str, assumed: Mapping[str, float] | None = None) -> Iterator[None]:
-        """Trips of a kind are run inside."""
+        """Run the trips inside the `with` as trips of a kind."""
         before = self.kind, self.assumed
         self.kind, self.assumed = kind, assumed or {}
         yield
         self.kind, self.assumed = before
 
     def trip(self, loop: n.For | n.While, state: State) -> tuple[State | None, State | None, list[State]]:
-        """(state at the test, state at the next head, states with which it is left) of a trip."""
+        """Run one trip of a loop; return the states at the test, at the next head, and with which it is left."""
         frame = _Frame()
         self.frames.append(frame)
         tested = self.block(loop.condition, state) if isinstance(loop, n.While) else state
@@ -182,7 +193,7 @@ class _Analysis:
         return tested, latch, left
 
     def settle(self, loop: n.For | n.While, state: State) -> list[State]:
-        """Run trips until nothing changes; gives the states with which the loop is left."""
+        """Run trips until nothing changes, and return the states with which the loop is left."""
         runs = 0
         while True:
             tested, latch, left = self.trip(loop, state)
@@ -196,6 +207,7 @@ class _Analysis:
             runs += 1
 
     def loop(self, loop: n.For | n.While, state: State) -> State | None:
+        """Return the state after a loop."""
         if not is_innermost(loop):
             with self.trips(""):
                 return _joined(self.settle(loop, state))
@@ -210,6 +222,7 @@ class _Analysis:
         return _joined(ends)
 
     def _loop_back(self, loop: n.For, state: State) -> State | None:
+        """Return the state after a loop that takes history back."""
         stacks = dict.fromkeys(s.stack for s in loop.body if isinstance(s, n.StackPop))
         assumed = self.found.assumed.setdefault(loop.index, {})
         for stack, most in ((stack, self._special(stack)) for stack in stacks):
@@ -224,20 +237,23 @@ class _Analysis:
     # -- stacks ---------------------------------------------------------------------------------------------
 
     def _special(self, stack: str) -> float | None:
-        """Up to where usual trips have pushed, if that is known better than of all."""
+        """Return the magnitude of what usual trips pushed, or None if it is no better than that of all pushes."""
         usual = magnitude(self.usual_pushes.get(stack, ALL))
         known = magnitude(self.pushed.get(stack, ZERO)) <= STEPS[-1]
         return None if known or usual > STEPS[-1] else _step(usual)
 
     def push(self, stack: str, value: Value) -> None:
+        """Extend the interval of a stack by the interval of a value."""
         content = self.of(value)
         self.pushed[stack] = union(self.pushed.get(stack, ZERO), content)
         if value.type.is_real and (self.kind != "first" or magnitude(content) <= STEPS[-1]):
             self.usual_pushes[stack] = union(self.usual_pushes.get(stack, ZERO), content)
+        # A stack that still grows after several runs of the task is assumed to hold anything.
         if self.runs > PATIENCE:
             self.pushed[stack] = ALL
 
     def top(self, stack: str) -> Interval:
+        """Return the interval of the top of a stack, and note that it was read."""
         most = self.assumed.get(stack)
         if most is not None:
             return -most, most
@@ -248,11 +264,11 @@ class _Analysis:
 # ---- statements ---------------------------------------------------------------------------------------------
 
 RANGES: Table[type[Stmt], Callable[..., State | None]] = Table("ranges", STATEMENTS.values())
-"""row(analysis, statement, state): the state behind it."""
+"""A row of this table takes the analysis, a statement and the state before it, and returns the state after it."""
 
 
 def _value(interval: Callable[..., Interval]) -> Callable[..., State]:
-    """The row of a statement that has a result and changes no local."""
+    """Return the row of a statement that has a result and changes no local."""
 
     def row(a: _Analysis, stmt: Stmt, state: State) -> State:
         a.define(stmt.result, interval(a, stmt, state))  # type: ignore[attr-defined]

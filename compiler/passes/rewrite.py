@@ -1,11 +1,11 @@
-"""The forward rewriter that passes over single statements share, and equations as its patterns.
+"""This module contains the forward rewriter that passes over single statements share, and equations as its patterns.
 
-A pass subclasses `Rewriter` and overrides `enter` and `leave`. Invariant: a renamed value is replaced by one whose
-definition dominates it, so wherever the old name was visible the new one is; `definitions` holds the rewritten
-definition of every constant, operation and cast met so far.
+A pass subclasses `Rewriter` and overrides `enter` and `leave`. Invariant: a renamed value is replaced by a value whose
+definition dominates it, so wherever the old value was visible the new one is visible too. `definitions` holds the
+rewritten definition of every constant, operation and cast met so far.
 
-An `Equation` such as `sub(x, neg(y)) = add(x, y)` is read from left to right: names match values, the same name the
-same value, and numbers match constants of that bit pattern in the type at hand.
+An `Equation` such as `sub(x, neg(y)) = add(x, y)` is read from left to right: names match values, the same name matches
+the same value, and numbers match constants of that bit pattern in the type of the matched value.
 """
 
 from __future__ import annotations
@@ -26,13 +26,17 @@ from ..ir.walk import NESTED, kept_block, map_blocks, next_id, rename_operands
 # ---- the walk -----------------------------------------------------------------------------------------------
 
 _READ_BY_LAWS = frozenset({n.Const, n.Op, n.Cast, n.BitCast})
-"""Classes whose definitions are kept: no pass asks for others."""
+"""Definitions of these classes are kept, because no pass asks for any other definition."""
 
 
 class Rewriter:
-    """Rewrites the statements of a kernel in order of text.
+    """A rewriter visits the statements of a kernel in order of text and replaces some of them.
 
-    ENTERED, LEFT: classes of statements that `enter` and `leave` of the pass look at; others only pass through.
+    Attributes:
+        ENTERED: classes of statements that `enter` of the pass looks at.
+        LEFT: classes of statements that `leave` of the pass looks at.
+        renamed: for each value that no longer exists, the value that replaces it.
+        definitions: rewritten definition of each constant, operation and cast so far.
     """
 
     ENTERED: ClassVar[frozenset[type[Stmt]]] = frozenset()
@@ -46,34 +50,38 @@ class Rewriter:
         self._stops = self.ENTERED | self.LEFT | NESTED
 
     def run(self) -> Kernel:
-        """The rewritten kernel; the same object if nothing changed."""
+        """Return the rewritten kernel, or the same object if nothing changed."""
         tasks = tuple(self._task(task) for task in self.kernel.tasks)
         if all(a is b for a, b in zip(tasks, self.kernel.tasks)):
             return self.kernel
         return replace(self.kernel, tasks=tasks)
 
     def enter(self, stmt: Stmt) -> Iterable[Stmt] | None:
-        """Replace a statement before its blocks are rewritten; what is given is rewritten in its turn. None: keep."""
+        """Return the replacement of a statement before its blocks are rewritten, or None to keep the statement.
+
+        The replacement is rewritten in its turn.
+        """
         return None
 
     def leave(self, stmt: Stmt) -> Iterable[Stmt] | None:
-        """Replace a statement that is rewritten, with its blocks, by finished statements. None: keep."""
+        """Return finished statements that replace a statement after its blocks were rewritten, or None to keep it."""
         return None
 
     def rename(self, old: Value, new: Value) -> tuple[Stmt, ...]:
-        """Use `new`, which dominates `old`, in its place from here on; the empty replacement."""
+        """Use `new`, which dominates `old`, in place of `old` from here on, and return the empty replacement."""
+        # Chains of renamings are resolved at once, so one look-up suffices later.
         self.renamed[old] = self.renamed.get(new, new)
         return ()
 
     def fresh(self, dtype: Scalar) -> Value:
-        """A value that the kernel does not have yet."""
+        """Return a value that the kernel does not have yet."""
         if self._next_id is None:
             self._next_id = next_id(self.kernel)
         self._next_id += 1
         return Value(self._next_id - 1, dtype)
 
     def constant(self, value: Value) -> float | int | bool | None:
-        """The number that the value is known to be, or None."""
+        """Return the number that the value is known to be, or None."""
         found = self.definitions.get(value)
         return found.value if isinstance(found, n.Const) else None
 
@@ -95,7 +103,7 @@ class Rewriter:
             if cls in self._stops:
                 self._statement(stmt, made)
                 continue
-            # Most statements only pass through, so they are spared the call.
+            # Most statements only pass through, so they are spared the call of `_statement`.
             if self.renamed:
                 stmt = rename_operands(stmt, self.renamed)
             made.append(stmt)
@@ -104,9 +112,10 @@ class Rewriter:
         return kept_block(block, made)
 
     def _statement(self, stmt: Stmt, made: list[Stmt]) -> None:
-        """Append what becomes of the statement.
+        """Append the statements that replace a statement.
 
-        Operands of a nest are renamed twice: those of a while test are defined in its own first block.
+        Operands of a statement with blocks are renamed twice, because the test of a while is defined in its own first
+        block.
         """
         cls = type(stmt)
         if self.renamed:
@@ -131,21 +140,21 @@ class Rewriter:
 
 @dataclass(frozen=True)
 class Name:
-    """Any value; the same one at every place of the name."""
+    """A `Name` matches any value, but the same value at every place of the name."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Number:
-    """A constant, rounded or wrapped to the type at hand."""
+    """A `Number` matches a constant, rounded or wrapped to the type of the matched value."""
 
     value: float | int | bool
 
 
 @dataclass(frozen=True)
 class Term:
-    """An operation on terms."""
+    """A `Term` matches an operation whose operands match terms, names and numbers."""
 
     op: str
     args: tuple[Term | Name | Number, ...]
@@ -156,10 +165,16 @@ Pattern = Term | Name | Number
 
 @dataclass(frozen=True)
 class Equation:
-    """left = right if the type of x is of one of these kinds ('f', 'i', 'u', 'b').
+    """An equation says that left = right if the kind of the type of x ('f', 'i', 'u', 'b') is one of `kinds`.
 
-    A number on the left takes the type of the value it is compared with (a boolean matches booleans alone). On the
-    right it takes the type of the result if it stands alone, else that of x.
+    A number on the left takes the type of the value with which it is compared (a boolean matches booleans only). A
+    number on the right takes the type of the result if it stands alone, else the type of x.
+
+    Attributes:
+        text: the equation as it is written.
+        kinds: kinds of types for which the equation holds.
+        left: pattern of the statements to replace.
+        right: pattern of the replacement.
     """
 
     text: str
@@ -169,7 +184,15 @@ class Equation:
 
 
 def equation(text: str, kinds: str) -> Equation:
-    """Read `left = right`. Raises ValueError if it is no equation between terms."""
+    """Return the equation that a text `left = right` describes.
+
+    Args:
+        text: the equation.
+        kinds: kinds of types of x for which it holds.
+
+    Raises:
+        ValueError: the text is no equation between terms, or its left side does not read x.
+    """
     left, _, right = text.partition(" = ")
     made = _pattern(ast.parse(left.strip(), mode="eval").body)
     if not isinstance(made, Term) or "x" not in re.findall(r"\w+", left):
@@ -189,20 +212,29 @@ def _pattern(tree: ast.expr) -> Pattern:
 
 
 def match(equated: Equation, stmt: n.Op, rewriter: Rewriter) -> dict[str, Value] | None:
-    """What the names of the left side stand for in this statement, or None if it does not fit."""
+    """Return the values that the names of the left side stand for in this statement, or None if it does not match."""
     found: dict[str, Value] = {}
     fits = _match(equated.left, stmt.result, stmt, rewriter, found)
     return found if fits and found["x"].type.kind in equated.kinds else None
 
 
 def _match(pattern: Pattern, value: Value, made: Stmt | None, rewriter: Rewriter, found: dict[str, Value]) -> bool:
-    """Whether the value, made by the statement `made`, fits; adds to `found`."""
+    """Return True if a value matches a pattern, and add the values of its names to `found`.
+
+    Args:
+        pattern: the pattern.
+        value: the value.
+        made: statement that defines the value, or None if it is not known.
+        rewriter: source of further definitions.
+        found: values of the names so far.
+    """
     if isinstance(pattern, Name):
         return found.setdefault(pattern.text, value) == value
     if isinstance(pattern, Number):
         known = made.value if isinstance(made, n.Const) else None
         if known is None or isinstance(pattern.value, bool) and not value.type.is_bool:
             return False
+        # Texts distinguish -0.0 from 0.0, and equate NaN with itself.
         return repr(known) == repr(normal_constant(pattern.value, value.type))
     if not isinstance(made, n.Op) or made.op != pattern.op:
         return False
@@ -211,7 +243,16 @@ def _match(pattern: Pattern, value: Value, made: Stmt | None, rewriter: Rewriter
 
 
 def build(equated: Equation, stmt: n.Op, found: dict[str, Value], rewriter: Rewriter) -> tuple[Stmt, ...]:
-    """The right side as statements that define the result of `stmt`; none, and a renaming, if it is a single name."""
+    """Return the right side as statements that define the result of `stmt`.
+
+    If the right side is a single name, the result is renamed instead and no statement is needed.
+
+    Args:
+        equated: the equation.
+        stmt: the statement that its left side matches.
+        found: values of the names, as `match` returned them.
+        rewriter: source of new values and of renamings.
+    """
     right = equated.right
     if isinstance(right, Name):
         return rewriter.rename(stmt.result, found[right.text])

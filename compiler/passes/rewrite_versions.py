@@ -1,10 +1,10 @@
-"""Scalar locals into versions: a load stays only where control flow merges, so that a load is a value.
+"""This pass replaces reads of scalar locals by the value stored last, so that a read stays only where control merges.
 
     t = get v; set v, f(t); u = mul (get v), t      →      t = get v; a = f(t); set v, a; u = mul a, t
 
-A `get` remains at the head of a loop body, after a loop and after an if, for the variables written inside; every
-other read uses the value stored last. Each version of a variable then has exactly one name, and nothing that runs later
-(the reverse sweep least of all) reads a mutable scalar. Stores stay; the dead ones are dead code.
+A `get` remains at the head of a loop body, after a loop and after an if, for the variables written inside; every other
+read uses the value stored last. Each version of a variable then has exactly one name, and no later code (in particular
+the reverse sweep) reads a mutable scalar. Stores stay; dead stores are removed by dead-code removal.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from ..ir.types import Scalar
 from ..ir.walk import NESTED, blocks, changed, next_id, rename_operands, walk_kernel
 
 Versions = dict[str, Value]
-"""The value each variable in scope holds at this point."""
+"""Value that each variable in scope holds at the current place."""
 
 
 def rewrite_versions(kernel: Kernel) -> Kernel:
-    """Stage structured or adjoint; exits must be gone. The same kernel if it has no locals."""
+    """Rewrite a kernel of stage structured or adjoint; return the same object if it has no locals.
+
+    The kernel must have no exits.
+    """
     types = {s.var: s.dtype for s in walk_kernel(kernel) if isinstance(s, n.Local)}
     if not types:
         return kernel
@@ -33,6 +36,14 @@ def rewrite_versions(kernel: Kernel) -> Kernel:
 
 
 class _Rewriting:
+    """This class rewrites the tasks of one kernel.
+
+    Attributes:
+        next_id: id of the next new value.
+        types: type of each local.
+        names: for the result of a removed `get`, the value that replaces it.
+    """
+
     def __init__(self, first_id: int, types: dict[str, Scalar]) -> None:
         self.next_id = first_id
         self.types = types
@@ -40,6 +51,7 @@ class _Rewriting:
         self._written: dict[int, tuple[Stmt, frozenset[str]]] = {}
 
     def task(self, task: Task) -> Task:
+        """Return the rewritten task."""
         self.names = {}
         bounds = self._block(task.bounds, {})
         begin, end = ((tuple(self.names.get(v, v) for v in e)) for e in (task.begin, task.end))
@@ -47,7 +59,7 @@ class _Rewriting:
         return replace(task, bounds=bounds, begin=begin, end=end, body=self._block(task.body, {}))
 
     def _block(self, block: Block, known: Versions) -> Block:
-        """`known` is updated in place to what holds at the end of the block."""
+        """Return the rewritten block, and update `known` in place to what holds at its end."""
         out: list[Stmt] = []
         for stmt in block:
             cls = type(stmt)
@@ -74,7 +86,7 @@ class _Rewriting:
         return (stmt,)
 
     def _zero(self, stmt: n.Local, known: Versions) -> Block:
-        """A local is zero where it is declared."""
+        """Return a constant zero, which a local holds where it is declared."""
         b = Builder(self.next_id)
         b.loc = stmt.loc
         known[stmt.var] = b.const(0, stmt.dtype)
@@ -82,7 +94,8 @@ class _Rewriting:
         return b.take()
 
     def _container(self, stmt: Stmt, known: Versions) -> Block:
-        """An if, for or while: its blocks, then a load of each variable written inside."""
+        """Return an if, for or while with rewritten blocks, and after it a `get` of each variable written inside."""
+        # A variable that is declared inside the statement is not visible after it.
         written = [v for v in sorted(self.written(stmt)) if v in known]
         loops = isinstance(stmt, (n.For, n.While))
         changes: dict[str, Any] = {}
@@ -91,7 +104,9 @@ class _Rewriting:
             inner = getattr(stmt, name, None)
             if inner is None or (not inner and name == "orelse"):
                 continue
+            # A block may change the versions only for itself; the loads after it give the merged versions.
             inside = dict(known)
+            # At the head of a loop two paths merge: the entry and the end of the body.
             head = self._loads(written, inside, stmt.loc) if loops else ()
             changes[name] = head + self._block(inner, inside)
         if isinstance(stmt, n.While):
@@ -101,6 +116,7 @@ class _Rewriting:
 
     @staticmethod
     def _direct(stmt: Stmt) -> dict[str, Value]:
+        """Return the operands that a statement reads before its blocks run."""
         names = {n.If: ("cond",), n.For: ("begin", "end")}.get(type(stmt), ())
         return {k: getattr(stmt, k) for k in names}
 
@@ -113,7 +129,10 @@ class _Rewriting:
         return b.take()
 
     def written(self, stmt: Stmt) -> frozenset[str]:
-        """Variables stored anywhere inside a nest; memoised by object, which the memo keeps alive."""
+        """Return the variables stored anywhere inside a statement.
+
+        The result is memoized by the identity of the statement, which the memo keeps alive.
+        """
         found = self._written.get(id(stmt))
         if found is None:
             inside: set[str] = set()

@@ -1,4 +1,4 @@
-"""Applies algebraic laws, from left to right, until none fits.
+"""This pass applies algebraic laws, from left to right, until none matches.
 
     %2: i32 = const 0                     %2: i32 = const 0
     %3: i32 = add %1, %2                  // %3 is %1
@@ -7,7 +7,7 @@
 
 Invariant: a law holds for every operand, for reals bit by bit: signed zeros, infinities and rounding included, NaN up
 to its payload. Laws keep the derivative, also where it is a convention (ties of min and max). Divisions by constants
-and products with powers of two stay what they are: later passes read index arithmetic in them.
+and products with powers of two are not changed, because later passes read index arithmetic in them.
 """
 
 from __future__ import annotations
@@ -26,17 +26,20 @@ from .rewrite import Equation, Number, Pattern, Rewriter, Term, build, equation,
 
 INVERSE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 COMMUTATIVE = frozenset({"add", "mul", "bit_and", "bit_or", "bit_xor", "logical_and", "logical_or", "cmp_eq", "cmp_ne"})
-"""op(x, y) = op(y, x). Not min and max: the right operand wins the derivative of a tie."""
+"""For these operations op(x, y) = op(y, x).
+
+Min and max are missing, because the right operand wins the derivative of a tie.
+"""
 
 
 def simplify(kernel: Kernel) -> Kernel:
-    """The kernel after all laws; the same object if none fits."""
+    """Return the kernel after all laws were applied, or the same object if none matches."""
     return _Simplifier(kernel).run()
 
 
 # ---- equations ----------------------------------------------------------------------------------------------
 
-# kinds of the type of x, then the laws: left = right
+# Each key lists the kinds of the type of x for which the laws `left = right` hold.
 _LAWS = {
     "fiu": (
         "neg(neg(x)) = x",
@@ -141,7 +144,7 @@ _LAWS = {
 EQUATIONS: tuple[Equation, ...] = tuple(equation(text, kinds) for kinds, texts in _LAWS.items() for text in texts)
 
 Heads = tuple[str | None, ...]
-"""How each operand of a left side, or of a statement, is made: an operation, a constant, or anything else."""
+"""Heads say what defines each operand of a left side or of a statement: an operation, a constant, or neither (None)."""
 CONSTANT = "constant"
 
 
@@ -151,7 +154,10 @@ def _head(pattern: Pattern) -> str | None:
 
 @cache
 def laws_for(op: str, heads: Heads) -> tuple[Equation, ...]:
-    """The laws that may fit an operation on operands made so, in order: for most statements none or one."""
+    """Return the laws that may match an operation whose operands have these heads, in order.
+
+    For most statements there is no law or one.
+    """
 
     def fits(equated: Equation) -> bool:
         wanted = [_head(p) for p in equated.left.args]
@@ -164,6 +170,8 @@ def laws_for(op: str, heads: Heads) -> tuple[Equation, ...]:
 
 
 class _Simplifier(Rewriter):
+    """This rewriter applies the laws to each operation and cast."""
+
     LEFT = frozenset({n.Op, n.Cast, n.BitCast})
 
     def leave(self, stmt: Stmt) -> Iterable[Stmt] | None:
@@ -171,7 +179,7 @@ class _Simplifier(Rewriter):
         return None if made is None else [inner for one in made for inner in self._settle(one)]
 
     def _settle(self, stmt: Stmt) -> list[Stmt]:
-        """Apply laws to the statement and to what they make, until none fits."""
+        """Apply laws to the statement and to their results, until none matches."""
         stmt = rename_operands(stmt, self.renamed)
         made = self._once(stmt)
         if made is not None:
@@ -185,6 +193,7 @@ class _Simplifier(Rewriter):
         return tuple([m.op if isinstance(m, n.Op) else CONSTANT if isinstance(m, n.Const) else None for m in made])
 
     def _once(self, stmt: Stmt) -> Iterable[Stmt] | None:
+        """Return the replacement of a statement by the first law that matches, or None."""
         if isinstance(stmt, n.Cast):
             return self._cast(stmt)
         if isinstance(stmt, n.BitCast):
@@ -198,19 +207,19 @@ class _Simplifier(Rewriter):
         return self._calculated(stmt)
 
     def _calculated(self, stmt: n.Op) -> Iterable[Stmt] | None:
-        """Laws that compute with their constants, or read casts."""
+        """Return the replacement of a statement by a law that computes with its constants or reads casts, or None."""
         if len(stmt.args) != 2:
             return None
         x, y = stmt.args
         c = self.constant(y)
-        # c op x = x op c: constants stand right
+        # A constant operand moves to the right: c op x = x op c.
         if stmt.op in COMMUTATIVE and c is None and self.constant(x) is not None:
             return (replace(stmt, args=(y, x)),)
         if c is None:
             return None
         if stmt.op in ("add", "mul") and y.type.is_signed:
             return self._chain(stmt, int(c))
-        # x / 2^k = x * 2^-k: both round the same real number
+        # x / 2^k = x * 2^-k, because both round the same real number.
         if stmt.op == "div" and _has_exact_inverse(float(c), y.type):
             return self._with_constant(stmt, "mul", 1.0 / float(c))
         if stmt.op in ("cmp_ne", "cmp_eq") and c == 0:
@@ -218,7 +227,7 @@ class _Simplifier(Rewriter):
         return None
 
     def _chain(self, stmt: n.Op, c: int) -> Iterable[Stmt] | None:
-        """(x op b) op c = x op (b op c), modulo 2^bits."""
+        """Apply (x op b) op c = x op (b op c), modulo 2^bits."""
         inner = self.definitions.get(stmt.args[0])
         if not isinstance(inner, n.Op) or inner.op != stmt.op:
             return None
@@ -229,13 +238,13 @@ class _Simplifier(Rewriter):
         return self._with_constant(replace(stmt, args=inner.args), stmt.op, both)
 
     def _with_constant(self, stmt: n.Op, op: str, c: float | int) -> tuple[Stmt, ...]:
-        """op(first operand, c) for the result of the statement."""
+        """Return op(first operand, c) as the definition of the result of the statement."""
         right = self.fresh(stmt.result.type)
         made = n.Const(right, normal_constant(c, right.type), loc=stmt.loc)
         return made, replace(stmt, op=op, args=(stmt.args[0], right))
 
     def _truth(self, stmt: n.Op) -> Iterable[Stmt] | None:
-        """cast(b) != 0 is b, and cast(b) == 0 is not b, for a boolean b."""
+        """Replace cast(b) != 0 by b, and cast(b) == 0 by not b, for a boolean b."""
         inner = self.definitions.get(stmt.args[0])
         if not isinstance(inner, n.Cast) or not inner.arg.type.is_bool:
             return None
@@ -244,7 +253,7 @@ class _Simplifier(Rewriter):
         return (n.Op(stmt.result, "logic_not", (inner.arg,), loc=stmt.loc),)
 
     def _cast(self, stmt: n.Cast) -> Iterable[Stmt] | None:
-        """cast(cast(x)) = cast(x) if the inner one loses nothing that the outer one keeps."""
+        """Replace cast(cast(x)) by cast(x) if the inner cast loses nothing that the outer cast keeps."""
         if stmt.arg.type == stmt.result.type:
             return self.rename(stmt.result, stmt.arg)
         inner = self.definitions.get(stmt.arg)
@@ -253,7 +262,11 @@ class _Simplifier(Rewriter):
         return None
 
     def _bit_cast(self, stmt: n.BitCast) -> Iterable[Stmt] | None:
-        """bit_cast(bit_cast(x)) = bit_cast(x); to its own type it is x, if x has no derivative that would end here."""
+        """Replace bit_cast(bit_cast(x)) by bit_cast(x).
+
+        A bit_cast of an integer or boolean to its own type is the operand. A real is left alone, because its bit_cast
+        ends the derivative.
+        """
         if stmt.arg.type == stmt.result.type and not stmt.arg.type.is_real:
             return self.rename(stmt.result, stmt.arg)
         inner = self.definitions.get(stmt.arg)
@@ -261,16 +274,18 @@ class _Simplifier(Rewriter):
 
 
 def _skips(a: Scalar, b: Scalar, c: Scalar) -> bool:
-    """Whether casting from a over b to c is casting from a to c, for every value of a."""
+    """Return True if a cast from a through b to c equals a cast from a to c, for every value of a."""
     if a.is_int and b.is_int and c.is_int and c.bits <= b.bits:
-        return True  # low bits of low bits
+        # The low bits of the low bits are the low bits.
+        return True
     if a.is_int and b.is_real and c.is_int:
-        return _is_exact(a, b) and _is_exact(a, c)  # b to c saturates where a to c would wrap
+        # A cast from real b to c saturates where a cast from a to c would wrap, so both must be exact.
+        return _is_exact(a, b) and _is_exact(a, c)
     return _is_exact(a, b)
 
 
 def _is_exact(a: Scalar, b: Scalar) -> bool:
-    """Whether b holds every value of a."""
+    """Return True if type b can represent every value of type a."""
     if a == b or a.is_bool:
         return True
     if b.is_bool or a.is_real and b.is_int:
@@ -283,6 +298,6 @@ def _is_exact(a: Scalar, b: Scalar) -> bool:
 
 
 def _has_exact_inverse(c: float, dtype: Scalar) -> bool:
-    """A power of two whose inverse is a normal number of the type, as c itself."""
+    """Return True if c is a power of two and both c and its inverse are normal numbers of the type."""
     lowest = {16: -14, 32: -126, 64: -1022}[dtype.bits]
     return c != 0 and math.isfinite(c) and abs(math.frexp(c)[0]) == 0.5 and abs(math.frexp(c)[1] - 1) <= -lowest

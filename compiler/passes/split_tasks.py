@@ -1,11 +1,11 @@
-"""Make every task stand alone: what crosses from one task to a later one goes through temporaries.
+"""This pass makes every task stand alone: what a later task uses of an earlier one goes through temporaries.
 
     serial { %0 = load n[] }                      serial { %0 = load n[]; store $v0[], %0 }
     bounds {} parallel %i in 0 .. %0 { .. }   →   bounds { %7 = load $v0[] } parallel %i in 0 .. %7 { .. }
 
-Constants, arguments, shapes and what is computed from them alone are recomputed instead. A local of one task that
-later tasks use gets a new temporary for every task that writes it, so a temporary is written by one task only. In
-a parallel task a crossing local may only be reduced (`v = v + e`, min, max), which becomes an atomic.
+Constants, arguments, shapes and values computed only from these are recomputed instead. A local of one task that later
+tasks use gets a new temporary for every task that writes it, so that only one task writes a temporary. In a parallel
+task a local of an earlier task may only be reduced (`v = v + e`, min, max); the reduction becomes an atomic.
 """
 
 from __future__ import annotations
@@ -25,13 +25,28 @@ PORTABLE = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast)
 
 
 def split_tasks(kernel: Kernel) -> Kernel:
-    """Stage source to stage tasks. Raises Unsupported where a parallel loop overwrites a kernel-level local."""
+    """Lower a kernel of stage source to stage tasks.
+
+    Raises:
+        Unsupported: a parallel loop overwrites a kernel-level local.
+    """
     if len(kernel.tasks) < 2:
         return kernel
     return _Splitter(kernel).run()
 
 
 class _Splitter:
+    """This class splits the tasks of one kernel in order.
+
+    Attributes:
+        home: for each value defined at the top level of a task, the number of the task and the defining statement.
+        local_home: for each local declared at the top level of a task, the number of the task and the type.
+        temps: temporaries of the kernel, new ones included.
+        taken: names of locals that are in use.
+        value_temp: temporary that carries each value.
+        latest: temporary that holds the current content of each local between tasks.
+    """
+
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.next_id = next_id(kernel)
@@ -49,6 +64,7 @@ class _Splitter:
         self.latest: dict[str, str] = {}
 
     def run(self) -> Kernel:
+        """Return the kernel with every task standing alone, or the same object if nothing crosses tasks."""
         crossing = {t: self._crossing(t) for t in range(len(self.kernel.tasks))}
         if not any(values or names for values, names in crossing.values()):
             return self.kernel
@@ -61,7 +77,7 @@ class _Splitter:
     # -- what crosses -----------------------------------------------------------------------------------------
 
     def _crossing(self, t: int) -> tuple[set[Value], set[str]]:
-        """Values and locals of earlier tasks that task t uses."""
+        """Return the values and locals of earlier tasks that task t uses."""
         task = self.kernel.tasks[t]
         if t == 0:
             return set(), set()
@@ -71,7 +87,7 @@ class _Splitter:
         return values, {v for v in names if v in self.local_home and self.local_home[v][0] < t}
 
     def _wanted(self, crossing: dict[int, tuple[set[Value], set[str]]]) -> set[Value]:
-        """Values that must travel through memory, leaves of recomputation included."""
+        """Return the values that must travel through memory, including the inputs of recomputed values."""
         found: set[Value] = set()
         pending = [v for values, _ in crossing.values() for v in values]
         while pending:
@@ -88,7 +104,9 @@ class _Splitter:
         return any(isinstance(s, (n.Get, n.Set)) and s.var == var for s in later)
 
     def _temp(self, name: str, dtype: Scalar) -> str:
+        """Add a temporary with a name that is not in use, and return the name."""
         taken = {t.name for t in self.temps}
+        # No name of a user begins with a `$`.
         unique, k = f"${name}", 0
         while unique in taken:
             k += 1
@@ -99,6 +117,7 @@ class _Splitter:
     # -- one task ---------------------------------------------------------------------------------------------
 
     def _task(self, t: int, crossing: tuple[set[Value], set[str]], wanted: set[Value]) -> Iterator[Task]:
+        """Yield the tasks that replace task t: the task, and before it a serial one if it reduces into locals."""
         task = self.kernel.tasks[t]
         values, names = crossing
         if task.is_parallel:
@@ -124,9 +143,16 @@ class _Splitter:
     def _prologue(
         self, values: set[Value], names: set[str], block: Block, extra: tuple[Value, ...]
     ) -> tuple[Block, dict[Value, Value], dict[str, str]]:
-        """The block with its crossing values recomputed or loaded, its crossing locals declared and loaded.
+        """Return the block with its crossing values recomputed or loaded, and its crossing locals declared and loaded.
 
-        Also gives the new names of the values and of the locals.
+        Args:
+            values: values of earlier tasks that the task uses.
+            names: locals of earlier tasks that the task uses.
+            block: bounds or body of the task.
+            extra: values that are used although no statement of the block reads them (the ends of the box).
+
+        Returns:
+            The block, the new names of the values, and the new names of the locals.
         """
         used = used_values(walk(block)).union(extra)
         touched = {s.var for s in walk(block) if isinstance(s, (n.Get, n.Set))}
@@ -147,7 +173,7 @@ class _Splitter:
         return b.take() + block, mapping, renamed
 
     def _local(self, name: str) -> str:
-        """A name for the copy of a crossing local: names are declared once in a kernel."""
+        """Return a name for the copy of a crossing local; every name is declared once in a kernel."""
         k = 1
         while f"{name}.{k}" in self.taken:
             k += 1
@@ -155,6 +181,7 @@ class _Splitter:
         return f"{name}.{k}"
 
     def _bring(self, b: Builder, value: Value, mapping: dict[Value, Value]) -> Value:
+        """Return a copy of a value of an earlier task, recomputed or loaded by statements that are appended to `b`."""
         if value in mapping:
             return mapping[value]
         stmt = self.home[value][1]
@@ -169,7 +196,7 @@ class _Splitter:
         return made
 
     def _epilogue(self, t: int, body: Block, renamed: dict[str, str], wanted: set[Value]) -> Block:
-        """Store what later tasks need: each value after its definition, each local at the end."""
+        """Return the body with stores of what later tasks need: values after their definitions, locals at the end."""
         out: list[Stmt] = []
         for stmt in body:
             out.append(stmt)
@@ -179,8 +206,10 @@ class _Splitter:
                     out.append(n.Store(self.value_temp[value], (), value, loc=stmt.loc))
         b = Builder(self.next_id)
         for name, (home, dtype) in self.local_home.items():
+            # In its own task the local keeps its name; in a later task it is the copy.
             own = name if home == t else renamed.get(name)
             written = any(isinstance(s, n.Set) and s.var == own for s in walk(body))
+            # A task that only reads a local leaves the latest temporary as it is.
             if own and (home == t or written) and self._used_later(name, t):
                 current = b.get(own, dtype)
                 self.latest[name] = self._temp(name, dtype)
@@ -191,7 +220,7 @@ class _Splitter:
     # -- reductions -------------------------------------------------------------------------------------------
 
     def _reductions(self, task: Task, names: set[str]) -> Iterator[Task]:
-        """A serial task that copies each reduced local into a temporary of its own."""
+        """Yield a serial task that copies each reduced local into a temporary of its own, if there is any."""
         reduced = sorted({s.var for s in walk(task.body) if isinstance(s, n.Set)} & names) if names else []
         if not reduced:
             return
@@ -206,6 +235,7 @@ class _Splitter:
         yield Task(b.take(), loc=task.loc)
 
     def _atomics(self, task: Task, names: set[str]) -> Task:
+        """Return the task with reductions into locals of earlier tasks turned into atomics."""
         reduced = {s.var for s in walk(task.body) if isinstance(s, n.Set)} & names if names else set()
         if not reduced:
             return task
@@ -225,6 +255,7 @@ class _Splitter:
         return replace(task, body=body)
 
     def _atomic(self, stmt: n.Set, kind: str, negated: bool, term: Value) -> Block:
+        """Return the atomic that replaces one reduction."""
         b = Builder(self.next_id)
         b.loc = stmt.loc
         b.atomic(kind, self.latest[stmt.var], (), b.op("neg", term) if negated else term)

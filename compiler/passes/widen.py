@@ -1,9 +1,9 @@
-"""The same kernel in double precision: every real value, local, temporary, array and adstack becomes f64.
+"""This pass makes the same kernel in double precision: every real value, local, temporary, array and adstack is f64.
 
     %1: f32 = load x[%0]; %2: f32 = sin %1      →      %1: f64 = load x[%0]; %2: f64 = sin %1
 
-It tells rounding from meaning: what a kernel computes here differs from what it computes in its own precision by
-rounding alone. A cast between real types disappears. Bits of reals have no wider twin.
+The widened kernel separates rounding from meaning: its results differ from those of the original kernel by rounding
+alone. A cast between real types disappears. The bits of a real have no counterpart in f64.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from ..ir.walk import rename, walk_kernel
 
 
 def widen(kernel: Kernel) -> Kernel:
-    """Any stage to the same stage. Raises Unsupported for kernels that look at the bits of reals."""
+    """Return a kernel of any stage in double precision; the stage stays the same.
+
+    Raises:
+        Unsupported: the kernel reads or makes the bits of a real.
+    """
     for stmt in walk_kernel(kernel):
         if isinstance(stmt, n.BitCast) and _reads_bits(stmt):
             reason = "the bits of a real have no meaning in double precision"
@@ -30,7 +34,7 @@ def widen(kernel: Kernel) -> Kernel:
 
 
 def _reads_bits(stmt: n.BitCast) -> bool:
-    """Whether a real and bits are exchanged; a real cast to its own type is itself, without a derivative."""
+    """Return True if a bit_cast exchanges a real and bits; a real cast to its own type only loses its derivative."""
     return stmt.arg.type != stmt.result.type and (stmt.arg.type.is_real or stmt.result.type.is_real)
 
 
@@ -56,7 +60,7 @@ def _task(task: Task) -> Task:
 
 
 def _block(block: Block, same: dict[Value, Value]) -> Block:
-    """`same` maps the result of a cast that disappeared to its operand."""
+    """Return the widened block; `same` maps the result of each cast that disappeared to its operand."""
     out: list[Stmt] = []
     for stmt in block:
         made = rename(_statement(stmt, same), same) if same else _statement(stmt, same)
