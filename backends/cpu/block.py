@@ -21,6 +21,7 @@ from ...compiler.passes.index_checks import primal
 from ..base import Arrays, Draws, Scalars
 from ..llvm.layout import ALIGN, Array, Layout
 
+# Each format of `struct` pads a number to a slot of 8 bytes.
 _CODES = {
     "f16": "e6x",
     "f32": "f4x",
@@ -110,7 +111,7 @@ class Block:
         _KEY.pack_into(self.view, self.layout.draws_at, draws.seed & _MASK, draws.launch & _MASK)
 
     def _scalar(self, at: int, form: struct.Struct, t: Scalar, value: int | float | bool) -> None:
-        """Write a number; one that its type does not hold is converted as a constant of this type is."""
+        """Write a number; a number that the type does not hold is converted as a constant of this type is."""
         try:
             form.pack_into(self.view, at, value)
         except (struct.error, OverflowError):

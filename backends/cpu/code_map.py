@@ -66,6 +66,7 @@ class CodeMap:
         self._dump: BinaryIO = _new(self.folder / f"jit-{os.getpid()}.dump", "x+b")
         atexit.register(self._dump.close)
         machine = _MACHINES.get(platform.machine(), 0)
+        # The first number spells "JiTD", as the format of perf's dumps demands.
         self._write(_HEADER.pack(0x4A695444, 1, _HEADER.size, machine, 0, os.getpid(), _now(), 0))
         self._script: IO[str] = _new(self.folder / f"{os.getpid()}.gdb", "x")
         atexit.register(self._script.close)

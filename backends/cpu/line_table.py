@@ -221,6 +221,7 @@ def _run(p: _Program, starts: dict[int, int]) -> list[Line]:
     while p.code.at < p.end:
         opcode = p.code.byte()
         if opcode > len(p.lengths):
+            # A special opcode advances address and line together.
             advance, line = divmod(opcode - len(p.lengths) - 1, p.span)
             p.address += advance * p.step
             p.line += p.base + line
@@ -237,6 +238,7 @@ def _extended(p: _Program, starts: dict[int, int]) -> None:
     size = p.code.unsigned()
     begin = p.code.at
     opcode = p.code.byte()
+    # The opcodes are DW_LNE_end_sequence and DW_LNE_set_address; others are skipped by their size.
     if opcode == 1:
         p.finish()
     elif opcode == 2:
@@ -256,10 +258,13 @@ def _standard(p: _Program, opcode: int) -> None:
     elif opcode == 4:
         p.file = p.code.unsigned()
     elif opcode == 8:
+        # DW_LNS_const_add_pc advances the address as the special opcode 255 does.
         p.address += (255 - len(p.lengths) - 1) // p.span * p.step
     elif opcode == 9:
+        # DW_LNS_fixed_advance_pc has an argument of 16 bits.
         p.address += int.from_bytes(p.code.data[p.code.at : p.code.at + 2], "little")
         p.code.at += 2
     else:
+        # Other opcodes do not matter; their arguments are skipped.
         for _ in range(p.lengths[opcode - 1]):
             p.code.unsigned()

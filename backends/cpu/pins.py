@@ -106,6 +106,7 @@ def is_expected() -> bool:
     """Return True if cells and dictionaries lie in memory as this file says; it is tried on some of them."""
     numbers = [float(k) + 0.5 for k in range(40)]
     names = {f"name{k}": number for k, number in enumerate(numbers)}
+    # A name that is removed and set again leaves an empty entry in the table.
     del names["name3"]
     names["name3"] = numbers[3]
     table = _word(id(names) + _KEYS_AT)

@@ -40,6 +40,7 @@ def most_in_flight(row: int, content: int | None, threads: int, lanes: int, forc
     alike = content is None
     room = max(FLOOR, row * threads if content is None else content + content // 10)
     plain = min(max(room // row, 1), threads)
+    # If the content is not known, lanes must do with FLOOR bytes.
     masked = min((FLOOR if alike else room) // (row * lanes), threads) if lanes > 1 else 0
     return Flight(masked, lanes) if masked * LANES_WORTH >= plain else Flight(plain)
 

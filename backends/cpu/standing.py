@@ -244,6 +244,7 @@ class Standing:
         words = self.words
         if self.is_orphan or self.is_taken:
             return False
+        # The handle is invalid while its block changes.
         words[h.VALID] = 0
         # The epoch is read first: if it changes meanwhile, the handle fits no call.
         epoch = self.executable.heap.epoch

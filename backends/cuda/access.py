@@ -125,6 +125,6 @@ def _address(array: np.ndarray) -> int:
 
 
 def _element(array: np.ndarray, place: tuple[int, ...]) -> int:
-    """Address of an element; indices from the end count from there."""
+    """Return the address of an element; a negative index counts from the end."""
     steps = ((p + extent if p < 0 else p) * stride for p, extent, stride in zip(place, array.shape, array.strides))
     return _address(array) + sum(steps)

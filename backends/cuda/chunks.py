@@ -52,6 +52,7 @@ class Chunks:
         self._place(e, count, blocks)
         before = b.block
         self._head, chunk, self._over = (e.flow.append(name) for name in ("chunks", "chunk", "ran"))
+        # An iteration that fails does not leave the function, so that its thread still meets the barriers.
         e.failed, self._latch = e.flow.append("failed"), e.flow.append("chunked")
         e.flow.go(self._head)
         self.start = b.phi(I64)
@@ -62,6 +63,7 @@ class Chunks:
         self.size = b.select(b.icmp_unsigned("<", rest, self._width), rest, self._width)
         self.passing = self._decide(e)
         self._is_all = b.icmp_unsigned("==", self.passing, b.trunc(self._width, I32))
+        # A thread in which something failed runs no iteration of later chunks.
         mine = b.select(b.load(self._alive, I1), self.passing, const(I32, 0))
         thread, threads = (b.zext(warp.special(e.m, b, name), I64) for name in ("tid.x", "ntid.x"))
         return thread, b.zext(mine, I64), threads

@@ -35,7 +35,7 @@ HINTS: dict[int, str] = {
 
 
 class DriverError(DeviceError):
-    """The driver refused a call.
+    """Say that the driver refused a call.
 
     Attributes:
         code: Number of the CUresult.
@@ -52,7 +52,7 @@ class DriverError(DeviceError):
 
 
 class Unavailable(DeviceError):
-    """There is no GPU that can be used; `reason` and `cure` are one line each."""
+    """Say that there is no GPU that can be used; `reason` and `cure` are one line each."""
 
     def __init__(self, reason: str, cure: str) -> None:
         self.reason, self.cure = reason, cure

@@ -166,6 +166,7 @@ class DeviceHeap:
         if any(slabs[name].base for name in grown):
             self.memory.wait(self._stream)
             self.waits += 1
+        # Half more is taken if it can be had, so that needs that creep up allocate rarely.
         ample = {name: _round(max(need, slabs[name].current * 3 // 2)) for name, need in grown.items()}
         self._replace(ample if kept + sum(ample.values()) <= room else grown, grown, needs)
         return True

@@ -3,8 +3,8 @@
     for i, j in x: y[i, j] = f(x[i, j])        x and y
 
 If all these arrays have the extents of the box, and the box begins at 0, the element of an iteration has the
-iteration's number, and no thread divides that into places along the axes. Whether it is so is known when a launch
-begins, so an entry has both versions of the task, of which all threads take one.
+iteration's number, and no thread divides that into places along the axes. A launch finds this out when it begins, so an
+entry has both versions of the task, of which all threads take one.
 """
 
 from __future__ import annotations

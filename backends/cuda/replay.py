@@ -119,7 +119,9 @@ class _Replay:
     def emit(self) -> None:
         """Emit the whole body."""
         b = self.b
+        # The address is 0 while there are to be no graphs.
         self._leave_if(b.icmp_unsigned("==", self._table(LAUNCH_GRAPH), const(I64, 0)), PLAIN)
+        # A profile records events between the tasks, which single calls do.
         self._leave_if(b.icmp_unsigned("!=", self._word(self.layout.laps_at), const(I64, 0)), PLAIN)
         self._leave_where_captured()
         started = self._started()

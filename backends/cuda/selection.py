@@ -56,8 +56,7 @@ class Gates:
 
     Attributes:
         task: The task, exits lowered.
-        steps: For each gate the statements that it follows from, which may need the gates before to be open, and the
-            gate.
+        steps: For each gate, the statements that decide it, and the gate; they may need the gates before to be open.
         after: Statements behind all gates.
     """
 

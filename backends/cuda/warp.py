@@ -100,6 +100,7 @@ def _list(e: Arith, function: ir.Function) -> None:
     total = _sum(b, of_warps)
     ahead = [b.icmp_unsigned(">", warp, const(I32, k)) for k in range(BLOCK // 32 - 1)]
     place = _sum(b, [b.select(is_ahead, count, const(I32, 0)) for is_ahead, count in zip(ahead, of_warps)])
+    # If all numbers pass, the list is not written, and `listed` does not read it.
     with b.if_then(b.icmp_unsigned("!=", total, const(I32, BLOCK * len(passes)))):
         _write(e, passes, masks, counts, place)
     _barrier(m, b)
@@ -213,6 +214,7 @@ def _reduce_block(e: Arith, function: ir.Function, op: str, t: Scalar) -> None:
     warps = b.lshr(b.add(width, const(I32, 31)), const(I32, 5))
     is_there = b.icmp_unsigned("<", lane, warps)
     found = b.load(b.gep(shared, b.select(is_there, lane, const(I32, 0)), kind), kind)
+    # Lanes beyond the warps of the block read the first value, which does not count.
     every = reduce_warp(m, b, op, t, found, _least(e, warps, const(I32, 32)), here)
     _barrier(m, b)
     b.ret(every)

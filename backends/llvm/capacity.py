@@ -56,6 +56,7 @@ def room_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
     """
     outer = e.flow.roomy
     found = {} if e.m.options.debug else pushes_of_a_trip(loop)
+    # One comparison serves all stacks of a group; the last entry for a key stays, so the first push names the error.
     groups = {id(state_of(e, name).group): push for name, push in reversed(found.items())}
     for push in groups.values():
         s = state_of(e, push.stack)
@@ -106,6 +107,7 @@ def filled_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
     outer = e.flow.filled
     found = pops_of_a_trip(loop) if e.m.target.entries and not e.m.options.debug else {}
     pops = {s.stack: s for s in loop.body if isinstance(s, n.StackPop)}
+    # One comparison serves all stacks of a group.
     groups = {id(state_of(e, name).group): name for name in reversed(found)}
     for name in groups.values():
         depth, wanted = state_of(e, name).depth(e), e.b.mul(trips, const(I64, found[name]))

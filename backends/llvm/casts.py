@@ -84,12 +84,15 @@ def _soft_to_half(e: Arith, value: ir.Value) -> ir.Value:
     sign = b.and_(b.lshr(bits, e.const(bits, 16)), e.const(bits, 0x8000))
     magnitude = b.and_(bits, e.const(bits, 0x7FFFFFFF))
     odd = b.and_(b.lshr(magnitude, e.const(bits, 13)), e.const(bits, 1))
+    # Adding half of the last place less one, and one more if that place is odd, rounds to nearest even; the bias
+    # changes too.
     rounded = b.add(b.add(magnitude, e.const(bits, 0xFFF - (112 << 23))), odd)
     normal = b.lshr(rounded, e.const(bits, 13))
     # Subnormal results are rounded by adding 0.5, whose last place is that of the least f16.
     shifted = b.fadd(b.bitcast(magnitude, value.type), e.const(value, 0.5))
     subnormal = b.sub(b.bitcast(shifted, bits.type), e.const(bits, 0x3F000000))
     out = b.select(b.icmp_unsigned("<", magnitude, e.const(bits, 113 << 23)), subnormal, normal)
+    # From 65520 on, results round to infinity; NaN keeps a quiet pattern.
     out = b.select(b.icmp_unsigned(">=", magnitude, e.const(bits, 0x477FF000)), e.const(bits, 0x7C00), out)
     out = b.select(b.icmp_unsigned(">", magnitude, e.const(bits, 0x7F800000)), e.const(bits, 0x7E00), out)
     return b.bitcast(b.trunc(b.or_(out, sign), like(value.type, I16)), like(value.type, F16))

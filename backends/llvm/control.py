@@ -193,6 +193,7 @@ def _trips(e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value) -> None:
     b.cbranch(b.icmp_unsigned("<", k, limit), body, done)
     b.position_at_end(body)
     following = _start_trip(e, stmt, begin, count, k, ran)
+    # Behind a first trip that stands apart, all trips are usual.
     flow.usual, usual = apart, flow.usual
     _body(e, stmt, Frame(done, latch), header)
     flow.usual = usual

@@ -39,6 +39,7 @@ def launch_function(m: ModuleState) -> ir.Function:
     laps = _Laps(m, b, block)
     for index, task in enumerate(m.kernel.tasks):
         if index:
+            # A signal that came during the task before ends the launch between tasks.
             with b.if_then(poll(m, b, block)):
                 b.ret(const(I32, FAILED))
         if task.is_parallel:
@@ -102,6 +103,7 @@ class _Dispatch:
         self.function = b.function
         self.has_stacks = any(stack.task == index for stack in m.layout.stacks)
         self.spreads = m.options.threads > 1 and m.sharing(index).pays
+        # Where masked code is preferred, branching code runs seldom and is not written twice.
         additions = NOTHING if m.options.lanes != 0 and lanes_pay(task) else TWICE
         self.branching = task_function(m, index, task, inline=not self.spreads, additions=additions)
         self.count = total(b, m, block, index, len(task.indices))

@@ -177,6 +177,7 @@ def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task, add
     latch: list[ir.Block] = []
     e = _open(m, function, index, task, task.body, lambda e: e.flow.jump(latch[-1]))
     e.row = row
+    # Where ends of the launch are put off, a comparison does not end it before what follows.
     e.checks = m.checks.of(task, learns=not additions.late)
     if additions.inside:
         e.checks = e.checks.where_inside()
@@ -276,6 +277,7 @@ def _groups(e: Emitter, task: Task, additions: Additions, latch: list[ir.Block],
         e.flow.go(latch[-1])
         at = b.add(at, stride)
     writes, ends, e.late, e.deferred = e.late, e.deferred, None, None
+    # An index outside ends the launch before any iteration of the group writes.
     end_deferred(e, ends or [])
     for write in writes or ():
         write()

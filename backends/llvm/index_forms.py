@@ -1,6 +1,6 @@
 """This module emits code for affine forms over what is known at the builder's place: arguments, extents and values.
 
-Rows of both generators call these functions with their own emitters, which have the methods used in common.
+Rows of both generators call these functions with their own emitters; all emitters have the methods that are used.
 """
 
 from __future__ import annotations

@@ -95,6 +95,7 @@ def _floored(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> tuple[ir.Value, i
     if not t.is_signed:
         return b.udiv(x, y), b.urem(x, y)
     quotient, rest = b.sdiv(x, y), b.srem(x, y)
+    # Truncation and floor differ where the remainder is not 0 and its sign is not that of the divisor.
     apart = b.icmp_signed("<", b.xor(rest, y), e.const(x, 0))
     adjust = b.and_(apart, b.icmp_unsigned("!=", rest, e.const(x, 0)))
     down = b.sub(quotient, b.zext(adjust, quotient.type))

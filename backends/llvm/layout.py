@@ -91,7 +91,7 @@ class Layout:
     with adstacks.
 
     For kernels that print: `print_at`, address of the buffer of prints (backends/prints.py; on a CPU, of the callback);
-    `printer_at`, the number of the executable there; `first_print_at`, a word that is zero when a launch begins.
+    `printer_at`, the number of the executable in it; `first_print_at`, a word that is zero when a launch begins.
 
     On a GPU: `state_at`, `errors_at`, `halted_at`, addresses of the state, of the error record and of the word that
     stops everything after an error; of parallel tasks with adstacks `list_at`, address of the list of 32-bit numbers of
@@ -262,6 +262,7 @@ class _Counter:
 
 def stack_allocas(task: Task) -> Iterator[StackAlloca]:
     """Yield the declaration of each adstack of a task once, in order of the text."""
+    # A stack may be declared at several places of the text, but it has one place in the block.
     seen = set()
     for stmt in walk(task.body):
         if isinstance(stmt, StackAlloca) and stmt.stack not in seen:

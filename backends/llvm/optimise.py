@@ -13,7 +13,7 @@ from ...compiler.errors import InternalError
 
 
 class Refused(InternalError):
-    """LLVM cannot read the generated code, or its verifier finds a mistake in it."""
+    """Say that LLVM cannot read the generated code, or that its verifier finds a mistake in it."""
 
 
 MASKED = "masked."

@@ -87,6 +87,7 @@ def tick(e: Emitter, loop: n.For | n.While) -> None:
     counter = e.ticks
     rounds = b.add(b.load(counter, I64), const(I64, 1))
     b.store(rounds, counter)
+    # Reading the clock in each round would cost more than a short round itself.
     turn = b.icmp_unsigned("==", b.and_(rounds, const(I64, ROUNDS - 1)), const(I64, 0))
     with b.if_then(turn):
         ends = poll(e.m, b, e.argument_block)

@@ -110,6 +110,7 @@ class PopGroups:
         b.cbranch(b.icmp_unsigned(">=", left, self._number(self.at_once)), group, single)
         b.position_at_end(group)
         tops = {stack: self._tops(stack) for stack in self.read}
+        # The shorter code holds only if the tops are as small as usual trips left them.
         small = self._are_small(tops)
         if small is not None:
             short = e.flow.append("pops.short")
@@ -183,6 +184,7 @@ class PopGroups:
         now.add_incoming(b.sub(now, self._number(1)), more)
         b.branch(test, e.m.module.unrolled(1))
         b.position_at_end(end)
+        # Without assumed magnitudes, single trips are reached only behind the last group.
         if self.assumed:
             left.add_incoming(stop, end)
             b.cbranch(b.icmp_unsigned("==", stop, self._number(0)), done, head)

@@ -81,7 +81,9 @@ def share(task: Task, threads: int, masked: bool) -> Sharing:
             by_array.setdefault(stmt.array, []).append(stmt)
     plain = frozenset(name for name, found in by_array.items() if _own(task, forms, found))
     atomic = {stmt for name, found in by_array.items() if name not in plain for stmt in found}
+    # These updates of all iterations meet in one element, because no index varies.
     meeting = {stmt for stmt in atomic if not any(_varies(forms.form(v)) for v in stmt.indices)}
+    # Branching code combines no updates, so all of them count as if their old value was read.
     used = used_values(walk_task(task)) if masked else {s.result for s in meeting}
     times = list(often_run(task))
     updating = [(stmt, often) for stmt, often in times if stmt in atomic] if atomic else []
@@ -90,6 +92,7 @@ def share(task: Task, threads: int, masked: bool) -> Sharing:
     extra = sum(often * ATOMIC for stmt, often in updating if stmt not in meeting)
     turns = sum(often * _turn(stmt, used) for stmt, often in updating if stmt in meeting)
     alone = compute / (SPEEDUP if masked else 1) + updates
+    # Threads share the extra time of atomic updates, but take turns at contended ones.
     pays = (alone + extra) / threads + turns < WORTH * alone and not prints(task)
     return Sharing(compute, updates, plain, pays)
 

@@ -86,16 +86,8 @@ def filled(m: ModuleState, b: IRBuilder, block: ir.Value, at: int, what: int) ->
 
 
 def spread(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.Value, code: Code) -> ir.Value:
-    """Emit a run of all iterations of a task, on several threads if the work is worth it; return the status.
-
-    Args:
-        m: Module being written.
-        b: Builder to emit with.
-        block: Address of the argument block.
-        task: Index of the task.
-        count: Number of iterations, i64.
-        code: Function to run.
-    """
+    """Emit a run of all `count` iterations of a task, on several threads if the work is worth it; return the status."""
+    # Branching and masked code take different times, so each has a variable.
     kept = m.module.variable(f"sg.spent.{task}.{code.lanes}", I64)
     work = _work(m, b, task, count, code, kept)
     wide, small, pooled, done = (b.function.append_basic_block(name) for name in ("wide", "alone", "pooled", "done"))
@@ -109,6 +101,7 @@ def spread(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.V
     b.position_at_end(pooled)
     grain = _grain(m, b, count, work, threads, code.lanes)
     shared = slot(b, block, m.layout.shared_at)
+    # Updates that threads share are atomic from here on (atomics.py).
     b.store(const(I64, 1), shared)
     call = [code.address, block, count, grain, threads, poll_function(m)]
     together = b.call_pointer(b.inttoptr(pool, PTR), I32, call)
@@ -123,6 +116,7 @@ def spread(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.V
     for value, number, source in ((together, threads, pooled), (alone, const(I64, 1), ran)):
         status.add_incoming(value, source)
         used.add_incoming(number, source)
+    # The time of all threads together counts, as if one thread had done the work.
     _keep(m, b, kept, b.mul(b.sub(clock(m, b), begin), used), count)
     return status
 
@@ -186,7 +180,7 @@ def _work(m: ModuleState, b: IRBuilder, task: int, count: ir.Value, code: Code, 
 
 
 def _keep(m: ModuleState, b: IRBuilder, kept: ir.Value, elapsed: ir.Value, count: ir.Value) -> None:
-    """Note the time of an iteration; it stays 0 where there is no clock."""
+    """Note the time of an iteration for the next launch; it stays 0 where there is no clock."""
     # A count of 0 becomes 1, so that the division is defined.
     some = b.or_(count, b.zext(b.icmp_unsigned("==", count, const(I64, 0)), I64))
     b.store(b.udiv(b.shl(elapsed, const(I64, _SCALE)), some), kept)

@@ -60,6 +60,7 @@ class Group:
             sure: The stack is not empty, so the depth need not be kept from falling below 0.
         """
         self.pending[stack] += change
+        # The set has a single number when all stacks of the group have moved alike.
         (level, *others) = {*self.pending.values()}
         if not others:
             moved = e.b.add(self.depth(e), const(I64, level))

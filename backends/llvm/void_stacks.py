@@ -28,7 +28,7 @@ def void_places(sizes: Collection[int], placed: Mapping[int, int], end: int) -> 
     Returns:
         (offsets at which stacks without slots are read, by the bytes that a slot would have; bytes of the row).
     """
-    # Where the row has no stack with slots, all threads read what the slab holds in front, and nobody writes it.
+    # Where the row has no stack with slots, all threads read what the slab holds in front, and no thread writes it.
     missing = [size for size in sizes if size not in placed]
     if not placed or not missing:
         return {size: placed.get(size, 0) for size in sizes}, end

@@ -74,6 +74,7 @@ def _stack(e: LaneEmitter, name: str) -> LaneStack:
         if ragged:
             hint = e.alloca(I32)
             e.entry.store(const(I32, 0), hint)
+            # Depths of lanes are i32, so the capacity is cut to what these can hold.
             limit = e.entry.icmp_unsigned("<", capacity, const(I64, _DEEPEST))
             capacity = e.entry.trunc(e.entry.select(limit, capacity, const(I64, _DEEPEST)), I32)
         depth = e.alloca(e.wide(I32) if ragged else I64)
@@ -182,6 +183,7 @@ def _together(
     """
     b, mask = e.b, e.flow.mask
     depths, hint = b.load(s.depth, e.wide(I32)), b.load(s.hint, I32)
+    # These are the active lanes that are not at the depth of the hint.
     off = b.and_(mask, b.icmp_unsigned("!=", depths, e.splat(hint)))
     one, many, done = (e.flow.append(f"stack.{part}") for part in ("run", "apart", "done"))
     b.cbranch(e.any(off), many, one)
@@ -190,6 +192,7 @@ def _together(
         b.position_at_end(block)
         made = access(at)
         if block is many:
+            # The deepest active lane gives the next hint.
             b.store(e.reduce("umax", b.select(mask, depths, const(depths.type, 0))), s.hint)
         if made is not None:
             found.append((made, b.block))
@@ -235,6 +238,7 @@ def _ragged_push(e: LaneEmitter, s: LaneStack, value: ir.Value, site: int) -> No
     _together(e, s, run, apart)
     depths = b.load(s.depth, e.wide(I32))
     _set_depth(e, s, b.add(depths, const(depths.type, 1)))
+    # The hint moves with the lanes.
     b.store(b.add(b.load(s.hint, I32), const(I32, 1)), s.hint)
 
 

@@ -54,8 +54,10 @@ class _Chunks:
     def __init__(self, m: ModuleState, function: ir.Function, s: Selection, lanes: int) -> None:
         self.m, self.function, self.s = m, function, s
         self.b = b = IRBuilder(function.append_basic_block("entry"))
+        # The scan stores whole vectors, so there is room for the lanes behind the last iteration.
         room = CHUNK + lanes
         self.places = b.alloca(I32, room)
+        # Without loops nothing is sorted, and the unused arguments are the same array.
         self.keys = b.alloca(I32, room) if s.loops else self.places
         self.ordered = b.alloca(I32, room) if s.loops else self.places
         self.found = b.alloca(I64, 3)
@@ -86,6 +88,7 @@ class _Chunks:
         if neighbours is None:
             b.branch(at["scanned"])
         else:
+            # A chunk of few blocks runs in place, because its order makes no difference that is worth a scan.
             b.cbranch(b.icmp_unsigned("<", rest, self.few), at["even"], at["scanned"])
         b.position_at_end(at["scanned"])
         scanned = b.call(scan, [block, k, end, self.places, self.keys, self.found])
@@ -117,6 +120,7 @@ class _Chunks:
         if not s.loops:
             b.branch(at["listed"])
             return self.places
+        # Sorting can save the rounds in which lanes wait; each costs `weight`.
         saved = b.mul(b.sub(self._found(2), self._found(1)), const(I64, s.weight))
         worth = b.icmp_signed(">", saved, b.mul(count, const(I64, SORTED)))
         b.cbranch(b.and_(worth, b.icmp_unsigned(">=", count, self.few)), at["uneven"], at["even"])
@@ -224,6 +228,7 @@ class _Scan:
         for loop in self.s.loops:
             word = I64 if loop.begin.type.bits == 64 else I32
             counts = counts_of(e, loop, word)
+            # Counts are bounded, so that sums over loops and lanes fit 32 bits.
             counts = e.intrinsic("umin", counts, e.const(counts, buckets.LONGEST))
             counts = b.trunc(counts, e.wide(I32)) if word is I64 else counts
             trips = counts if trips is None else b.add(trips, counts)
@@ -302,6 +307,7 @@ def _open_block(e: LaneEmitter, base: ir.Value, places: ir.Value, left: ir.Value
     b = e.b
     number = b.select(b.icmp_unsigned("<", left, const(I64, e.lanes)), left, const(I64, e.lanes))
     mask = e.first_lanes(number)
+    # A whole vector is read; what lies behind the end of the list is masked.
     read = b.load(places, e.wide(I32), 4)
     further = b.zext(b.select(mask, read, e.const(read, 0)), e.wide(I64))
     decode(e, base, further)

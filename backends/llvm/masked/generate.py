@@ -75,6 +75,7 @@ def _carried_bytes(body: Block) -> int:
         for stmt in block:
             if isinstance(stmt, n.Local):
                 depths[stmt.var] = depth, stmt.dtype.size
+            # A local that is set deeper in loops than it is declared keeps its value from trip to trip.
             elif isinstance(stmt, n.Set) and depths[stmt.var][0] < depth:
                 carried[stmt.var] = depths[stmt.var][1]
             for inner in blocks(stmt):

@@ -38,11 +38,12 @@ class _Loop:
         tick(self.e, self.stmt)
         if self.trips is not None and self.stmt.trips is not None:
             b, t = self.e.b, self.e.type_of(self.stmt.trips)
+            # The mask counts 1 for each lane that runs this round.
             one = b.zext(self.e.flow.mask, t) if isinstance(t, ir.VectorType) else const(t, 1)
             b.store(b.add(b.load(self.trips, t), one), self.trips)
 
     def close(self) -> None:
-        """Go on behind the loop."""
+        """Let the builder stand behind the loop, and set the trip count."""
         self.e.b.position_at_end(self.done)
         if self.trips is not None and self.stmt.trips is not None:
             self.e.values[self.stmt.trips] = self.e.b.load(self.trips, self.e.type_of(self.stmt.trips))
@@ -119,6 +120,7 @@ def _divergent_for(e: LaneEmitter, stmt: n.For) -> None:
     counts = counts_of(e, stmt, word)
     if e.checks_before(stmt):
         check_before_loop(e, stmt, e.index(stmt.begin), counts if word is I64 else b.zext(counts, e.wide(I64)))
+    # The loop has as many rounds as the longest lane has trips.
     rounds = e.reduce("umax", counts)
     alive = _Alive(e) if stmt.stop is not None else None
     loop, before = _Loop(e, stmt), b.block
@@ -130,9 +132,11 @@ def _divergent_for(e: LaneEmitter, stmt: n.For) -> None:
     b.position_at_end(loop.body)
     following = b.add(k, const(word, 1))
     place = b.sub(b.sub(rounds, k), const(word, 1)) if stmt.descending else k
+    # A lane sits out the rounds beyond its own trips.
     live = b.icmp_unsigned("<", e.splat(place), counts)
     if alive:
         live = b.and_(live, alive.mask())
+        # With `until`, there may be rounds that no active lane runs, and the body must run for at least one lane.
         inside = e.flow.append("loop.some")
         b.cbranch(e.any(live), inside, loop.latch)
         b.position_at_end(inside)

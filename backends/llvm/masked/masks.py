@@ -97,6 +97,7 @@ def _if(e: LaneEmitter, stmt: n.If) -> None:
         return
     cond, outer = e.vector(stmt.cond), e.flow.mask
     opposite = e.b.xor(cond, e.const(cond, True))
+    # Both arms are emitted one after the other, each under the lanes that take it.
     for arm, taken in ((stmt.then, cond), (stmt.orelse, opposite)):
         if arm:
             _arm(e, arm, e.b.and_(outer, taken))

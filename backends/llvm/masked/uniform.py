@@ -79,6 +79,7 @@ class Uniformity:
         before = -1
         while before != self._size():
             before = self._size()
+            # Levels are found anew in each pass, because a branch may have become divergent.
             self._levels.clear()
             self.block(body, 0)
 
@@ -265,6 +266,7 @@ class _Strides:
             return None
         if stmt.arg in self.exact and stmt.result.type.bits >= stmt.arg.type.bits:
             self.exact.add(stmt.result)
+        # A wider type does not wrap where the narrow one does, so the result need not be linear.
         elif stmt.result.type.bits > stmt.arg.type.bits:
             return None
         return self._stride(stmt.arg)
