@@ -1,1 +1,1 @@
-"""The CPU backend: kernels compiled by LLVM for the host, called through one packed argument block."""
+"""The CPU backend compiles kernels with LLVM for the host and calls them through one packed argument block."""

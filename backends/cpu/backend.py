@@ -1,7 +1,7 @@
-"""CpuBackend: compiles kernels for the host and launches them through ctypes, which releases the GIL.
+"""This module defines CpuBackend, which compiles kernels for the host and launches them through ctypes without the GIL.
 
-A launch fills the kernel's argument block, calls one native function, and looks at its status. Launches of one
-kernel by several threads at once take a block each; launches that use adstacks share the heap and take turns.
+A launch fills the kernel's argument block, calls one native function, and looks at its status. Launches of one kernel
+by several threads at once take a block each; launches that use adstacks share the heap and take turns.
 """
 
 from __future__ import annotations
@@ -43,7 +43,16 @@ _PRINT = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 
 @dataclass
 class CpuExecutable:
-    """A compiled kernel. Threads may run it at the same time."""
+    """Represent a compiled kernel; several threads may run it at the same time.
+
+    Attributes:
+        kernel: The kernel.
+        generated: LLVM IR that the machine code was made from.
+        heap: Adstack heap of the process.
+        options: Options that the kernel was compiled with.
+        target: Description of the CPU.
+        layout: Byte offsets into the argument block.
+    """
 
     kernel: Kernel
     generated: Code
@@ -66,11 +75,22 @@ class CpuExecutable:
         self._request = REQUEST(self._on_request)
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws, laps: Laps | None = None) -> None:
-        """Execute once, arrays in place.
+        """Execute the kernel once; arrays are written in place.
 
-        Raises KernelTypeError for arguments that do not fit and DeviceError for adstack memory that cannot be had,
-        both before anything runs; OutOfBounds, KernelAssertionError, DivisionByZero and AdstackOverflow afterwards.
-        laps: to be filled with the time of each task.
+        Args:
+            arrays: Arrays by parameter name; adjoints are named `x.grad`.
+            scalars: Numbers by parameter name.
+            sizes: Capacities and rows of the adstacks.
+            draws: Seed and number of the launch.
+            laps: Gets the time of each task; None measures nothing.
+
+        Raises:
+            KernelTypeError: Arguments do not fit; nothing has run.
+            DeviceError: Memory for adstacks cannot be had; nothing has run.
+            OutOfBounds: An index was outside.
+            KernelAssertionError: An assertion failed.
+            DivisionByZero: A debug build divided by zero.
+            AdstackOverflow: A push had no slot.
         """
         try:
             block = self._idle.pop()
@@ -94,41 +114,55 @@ class CpuExecutable:
     def run_timed(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
     ) -> tuple[float, list[float] | None]:
-        """Execute once as `run` does.
+        """Execute the kernel once as `run` does, and measure it.
 
-        Gives the seconds in which code was made, and those of each task, None where native code has no clock.
+        Returns:
+            (seconds in which code was made, seconds of each task; None where native code has no clock).
         """
         laps = Laps(len(self.kernel.tasks))
         self.run(arrays, scalars, sizes, draws, laps)
         return laps.aside, laps.by_task()
 
     def _started(self, block: Block, laps: Laps | None) -> int:
+        """Launch a block and return the status."""
         return self._launch(block.address) if laps is None else laps.around(self._launch, block, self.layout)
 
     @property
     def growths(self) -> int:
-        """How often a launch made the heap larger."""
+        """Return the number of launches that made the heap larger."""
         return self._placement.growths
 
     @property
     def address(self) -> int:
-        """Of the machine code `launch(block)`. It may be called while the executable lives."""
+        """Return the address of the machine code `launch(block)`, which may be called while the executable lives."""
         return self._code.address
 
     @property
     def is_bound(self) -> bool:
-        """Whether blocks hold addresses of the heap."""
+        """Return True if blocks hold addresses of the heap."""
         return bool(self.layout.stacks)
 
     @property
     def calls_back(self) -> bool:
-        """Whether a launch runs the user's Python code."""
+        """Return True if a launch runs the user's Python code."""
         return is_printing(self.kernel)
 
     def stand(self, block: Block, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
-        """Prepare a block for native launches. False if that cannot be now; raises what `run` raises before it runs."""
+        """Prepare a block for native launches; return False if that is not possible now.
+
+        Args:
+            block: Block to prepare.
+            arrays: Arrays by parameter name.
+            scalars: Numbers by parameter name.
+            sizes: Capacities and rows of the adstacks.
+
+        Raises:
+            KernelTypeError: Arguments do not fit.
+            DeviceError: Memory for adstacks cannot be had.
+        """
         block.bind(arrays, scalars, Draws())
-        for at in (*self.layout.variants.values(), self.layout.pool_at):  # what launches have asked for is there
+        # Take over code that earlier launches have asked for.
+        for at in (*self.layout.variants.values(), self.layout.pool_at):
             if self._idle and not block.word(at):
                 block.put(at, self._idle[-1].word(at))
         if self.layout.stacks:
@@ -139,7 +173,7 @@ class CpuExecutable:
         return True
 
     def new_block(self) -> Block:
-        """A block in which no launch stands yet."""
+        """Return a block in which no launch stands yet."""
         block = Block(self.layout, self.kernel.name, self._written)
         block.put(self.layout.print_at, ctypes.cast(self._print, ctypes.c_void_p).value or 0)
         block.put(self.layout.request_at, ctypes.cast(self._request, ctypes.c_void_p).value or 0)
@@ -147,7 +181,7 @@ class CpuExecutable:
         return block
 
     def refuse(self, block: Block, sizes: Sizes) -> bool:
-        """Raise what a signal raised while the block was launched, or the error that the launch has left in it."""
+        """Raise what a signal handler raised during the launch of the block, or the error that the launch has left."""
         raise_signal(block)
         self._raise_of_callback()
         published = [(s, stacks.capacity(s, sizes)) for s in self.layout.stacks]
@@ -158,12 +192,13 @@ class CpuExecutable:
         raise exception(self.kernel, sites, record, published)
 
     def _raise_of_callback(self) -> None:
+        """Raise what Python code raised that this thread's launch has called."""
         error = self._raised.pop(threading.get_ident(), None)
         if error is not None:
             raise error
 
     def _on_print(self, site: int, arguments: int) -> None:
-        """Called by native code. What Python raises here surfaces when the launch is over."""
+        """Print a line for native code; what Python raises in it surfaces when the launch is over."""
         try:
             stmt = self.generated.sites[site].stmt
             assert isinstance(stmt, n.Print)
@@ -172,23 +207,25 @@ class CpuExecutable:
             self._raised.setdefault(threading.get_ident(), error)
 
     def _on_request(self, block: int, task: int) -> None:
-        """Called by native code that wants masked code for a task, or the pool."""
+        """Make masked code for a task, or the pool, because native code asks for it."""
         try:
             with making(task):
                 if task == POOL:
                     slot = ctypes.c_int64.from_address(block + self.layout.pool_at)
+                    # If the pool cannot be made, the slot says so.
                     slot.value = DECLINED
                     slot.value = pool().run
                 else:
                     self._variants.fill(block, task)
         except BaseException as error:
             self._raised.setdefault(threading.get_ident(), error)
-            if not isinstance(error, Exception):  # of a signal: the launch is to end
+            # A signal handler raised this, so the launch must end.
+            if not isinstance(error, Exception):
                 ctypes.c_int64.from_address(block + self.layout.raised_at).value = STOP
 
 
 class CpuBackend:
-    """Kernels on the host CPU."""
+    """Compile and run kernels on the host CPU."""
 
     name = "cpu"
     ends_long_launches = True
@@ -199,7 +236,7 @@ class CpuBackend:
         renew_in_child(self.heap.renew)
 
     def probe(self) -> Probe:
-        """Available wherever llvmlite can make code for the host."""
+        """Report whether llvmlite can make code for the host."""
         try:
             cpu, _ = host()
         except (RuntimeError, OSError) as error:
@@ -210,12 +247,16 @@ class CpuBackend:
         return Probe(True, version=f"{source}; {cpu}, {os.cpu_count()} cores")
 
     def compile(self, kernel: Kernel, options: Options) -> CpuExecutable:
-        """Generate, optimise and load. Raises Unsupported for what backends/limits.py declares."""
+        """Generate, optimize and load the code of a kernel.
+
+        Raises:
+            Unsupported: The kernel uses something that backends/limits.py declares as unsupported.
+        """
         generated = generate_later(generate, kernel, options, self.target)
         return CpuExecutable(kernel, generated, self.heap, options, self.target)
 
     def ir_text(self, kernel: Kernel, options: Options | None = None, optimise: bool = True) -> str:
-        """LLVM IR of a kernel, after LLVM's pipeline or before it."""
+        """Return the LLVM IR of a kernel, after LLVM's pipeline or before it."""
         generated = generate(kernel, options or Options(), self.target)
         if not optimise:
             return generated.text
@@ -223,21 +264,30 @@ class CpuBackend:
             return str(optimised(generated.text))
 
     def assembly(self, kernel: Kernel, options: Options | None = None) -> str:
-        """Machine code of a kernel as text."""
+        """Return the machine code of a kernel as text."""
         generated = generate(kernel, options or Options(), self.target)
         with LOCK:
             return str(machine().emit_assembly(optimised(generated.text)))
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
-        """A row for each thread, or each of its lanes: an iteration begins when the one before it has given it back."""
+        """Return the number of rows of a task: one for each thread, or for each lane of each thread.
+
+        An iteration begins when the iteration before it has given the row back.
+
+        Args:
+            kernel: Kernel of the task.
+            task: Index of the task.
+            sizes: Capacities and rows of the adstacks.
+            options: Options that the kernel is compiled with.
+        """
         return stacks.place(kernel, lay_out(kernel), options, self.target).flights(sizes)[task]
 
     def most_bytes(self) -> tuple[int, str]:
-        """(bytes that the adstacks of a launch can have, who says so)."""
+        """Return (bytes that the adstacks of a launch can have, source of this limit)."""
         return self.heap.most_bytes()
 
     def heap_report(self) -> dict[str, dict[str, int]]:
-        """Adstack memory by slab: bytes held now, and the most since the last reset."""
+        """Return the adstack memory by slab: bytes held now, and the most since the last reset."""
         return self.heap.report()
 
     def reset(self) -> None:

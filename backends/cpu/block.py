@@ -1,8 +1,8 @@
-"""The argument block of a kernel in memory: bytes at a fixed address that `launch` reads and writes.
+"""This module holds the argument block of a kernel in memory: bytes at a fixed address that `launch` reads and writes.
 
-Binding is incremental: an array that is the very object of the last launch, with the same shape, is in place
-already. The block remembers arrays by weak reference, so it keeps none alive and never mistakes a new array at an
-old address for the old one.
+Binding is incremental: an array that is the very object of the last launch, with the same shape, is in place already.
+The block remembers arrays by weak reference, so it keeps none alive and never mistakes a new array at an old address
+for the old one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ...compiler.passes.index_checks import primal
 from ..base import Arrays, Draws, Scalars
 from ..llvm.layout import ALIGN, Array, Layout
 
+# Each format of `struct` pads a number to a slot of 8 bytes.
 _CODES = {
     "f16": "e6x",
     "f32": "f4x",
@@ -42,7 +43,7 @@ _MASK = 0xFFFFFFFF
 
 
 class Bound:
-    """The array that a slot of the block holds now."""
+    """Represent the array that a slot of the block holds now."""
 
     __slots__ = ("array", "held", "shape")
 
@@ -53,11 +54,20 @@ class Bound:
 
 
 class Block:
-    """Memory of one launch at a time. written: arrays that the kernel writes, which must be writable. size: bytes, if
-    they are more than the layout says.
+    """Represent the memory of one launch at a time.
+
+    Attributes:
+        layout: Byte offsets into the block.
+        kernel: Name of the kernel.
+        written: Names of arrays that the kernel writes, which must be writable.
+        address: Address of the first byte.
+        view: The bytes of the block.
+        bound: The arrays that the slots hold.
+        stacks_key: What the adstack words in the block were computed from; None if they are not valid.
     """
 
     def __init__(self, layout: Layout, kernel: str, written: set[str], size: int = 0) -> None:
+        """Allocate the block; `size` is its bytes, if they are more than the layout says."""
         self.layout = layout
         self.kernel = kernel
         self.written = written
@@ -73,7 +83,16 @@ class Block:
         self.stacks_key: object = None
 
     def bind(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> None:
-        """Put arguments in place. KernelTypeError for a missing argument or an array that does not fit."""
+        """Put the arguments of a launch in place.
+
+        Args:
+            arrays: Arrays by parameter name.
+            scalars: Numbers by parameter name.
+            draws: Seed and number of the launch.
+
+        Raises:
+            KernelTypeError: An argument is missing, or an array does not fit.
+        """
         changed = False
         try:
             for bound in self.bound:
@@ -92,12 +111,14 @@ class Block:
         _KEY.pack_into(self.view, self.layout.draws_at, draws.seed & _MASK, draws.launch & _MASK)
 
     def _scalar(self, at: int, form: struct.Struct, t: Scalar, value: int | float | bool) -> None:
+        """Write a number; a number that the type does not hold is converted as a constant of this type is."""
         try:
             form.pack_into(self.view, at, value)
         except (struct.error, OverflowError):
             form.pack_into(self.view, at, normal_constant(value, t))
 
     def _place(self, bound: Bound, array: np.ndarray) -> None:
+        """Write the address and extents of an array."""
         reason = self._misfit(bound.array, array)
         cure = f"pass a C-contiguous, aligned NumPy array of dtype {bound.array.type.dtype.dtype}"
         if not reason:
@@ -110,9 +131,8 @@ class Block:
         bound.held, bound.shape = ref(array), array.shape
 
     def _check_adjoints(self) -> None:
-        """Adjoints and tangents have the extents of their primals: an index that is inside one is taken to be inside
-        the others.
-        """
+        """Raise KernelTypeError if an adjoint or tangent has other extents than its primal."""
+        # Code assumes that an index inside one of these arrays is inside the others.
         shapes = {bound.array.name: bound.shape for bound in self.bound}
         groups: dict[str, str] = {}
         for name in sorted(shapes, key=len):
@@ -127,7 +147,7 @@ class Block:
                 )
 
     def _misfit(self, slot: Array, array: np.ndarray) -> str:
-        """What is wrong with an array; empty if nothing is."""
+        """Return what is wrong with an array, or an empty text."""
         if not isinstance(array, np.ndarray):
             return f"a {type(array).__name__}"
         if array.dtype != slot.type.dtype.dtype or array.ndim != slot.type.ndim:
@@ -148,7 +168,7 @@ class Block:
         return found
 
     def take_error(self) -> tuple[int, int, int]:
-        """(site, first, second) of the error record, which is cleared."""
+        """Return (site, first, second) of the error record, and clear the record."""
         at = self.layout.error_at
         site, first, second = _RECORD.unpack_from(self.view, at)
         _RECORD.pack_into(self.view, at, 0, 0, 0)

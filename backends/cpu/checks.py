@@ -1,4 +1,4 @@
-"""The checks of the launch trampoline in LLVM IR: one argument, one array, and whether arrays are different memory.
+"""This module holds the checks of the launch trampoline in LLVM IR: one argument, one array, memory apart of arrays.
 
 Invariant: what a check reads belongs to the call's arguments or to their owners, and is alive as long as the call. A
 check that fails leaves numbers, addresses and extents in the handle's block and nowhere else.
@@ -21,17 +21,38 @@ FIT = 0x501
 
 
 def at(name: str, base: str, place: int | str, kind: str = "i64") -> str:
-    """A load of a word."""
+    """Return the text of a load of a word.
+
+    Args:
+        name: Name of the value.
+        base: Name of the pointer to the words.
+        place: Number of the word.
+        kind: LLVM type of the value.
+    """
     return f"%{name}.p = getelementptr i64, ptr %{base}, i64 {place}\n  %{name} = load {kind}, ptr %{name}.p"
 
 
 def byte_at(name: str, base: str, offset: int | str, kind: str = "ptr") -> str:
-    """A load at an offset in bytes."""
+    """Return the text of a load at an offset in bytes.
+
+    Args:
+        name: Name of the value.
+        base: Name of the pointer.
+        offset: Offset in bytes.
+        kind: LLVM type of the value.
+    """
     return f"%{name}.p = getelementptr i8, ptr %{base}, i64 {offset}\n  %{name} = load {kind}, ptr %{name}.p"
 
 
 def put(value: str, base: str, place: int, name: str) -> str:
-    """A store of a word."""
+    """Return the text of a store of a word.
+
+    Args:
+        value: Value to store.
+        base: Name of the pointer to the words.
+        place: Number of the word.
+        name: Prefix of the name of the address.
+    """
     return f"%{name}.s = getelementptr i64, ptr %{base}, i64 {place}\n  store i64 {value}, ptr %{name}.s"
 
 

@@ -1,6 +1,6 @@
-"""Machine code made known to gdb and perf, where the variable STACKGRAD_CODE_MAP names a folder.
+"""This module makes machine code known to gdb and perf, where the variable STACKGRAD_CODE_MAP names a folder.
 
-Code that a program makes while it runs is in no file that such tools know. Here each module that is loaded leaves
+Code that a program makes while it runs is in no file that these tools know. Each module that is loaded leaves
 `NAME.N.o`, a line in `PID.gdb` that tells gdb where it lies, and its records in `jit-PID.dump`, which `perf inject
 --jit` turns into files that perf reports by function and line. Invariant: without the variable nothing happens.
 """
@@ -35,7 +35,13 @@ _open: dict[tuple[str, int], CodeMap] = {}
 
 
 def note(name: str, image: bytes, addresses: dict[str, int]) -> None:
-    """A module was loaded: its object file, and the addresses of what it exports. Never raises."""
+    """Note that a module was loaded; this function never raises.
+
+    Args:
+        name: Name of the kernel.
+        image: Object file of the module.
+        addresses: Addresses of what the module exports.
+    """
     folder = os.environ.get(VARIABLE)
     if not folder:
         return
@@ -45,12 +51,13 @@ def note(name: str, image: bytes, addresses: dict[str, int]) -> None:
             if key not in _open:
                 _open[key] = CodeMap(Path(folder))
             _open[key].add(name, image, addresses)
-    except (OSError, ValueError, AttributeError, struct.error):  # also where files cannot be mapped as code
+    # Some systems do not let files be mapped as code either.
+    except (OSError, ValueError, AttributeError, struct.error):
         return
 
 
 class CodeMap:
-    """The files of one process in a folder."""
+    """Represent the files of one process in a folder."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -59,6 +66,7 @@ class CodeMap:
         self._dump: BinaryIO = _new(self.folder / f"jit-{os.getpid()}.dump", "x+b")
         atexit.register(self._dump.close)
         machine = _MACHINES.get(platform.machine(), 0)
+        # The first number spells "JiTD", as the format of perf's dumps demands.
         self._write(_HEADER.pack(0x4A695444, 1, _HEADER.size, machine, 0, os.getpid(), _now(), 0))
         self._script: IO[str] = _new(self.folder / f"{os.getpid()}.gdb", "x")
         atexit.register(self._script.close)
@@ -66,7 +74,7 @@ class CodeMap:
         self._mark = mmap.mmap(self._dump.fileno(), _HEADER.size, prot=mmap.PROT_READ | mmap.PROT_EXEC)
 
     def add(self, name: str, image: bytes, addresses: dict[str, int]) -> None:
-        """A module: its object file, and the addresses of what it exports."""
+        """Add a module: its object file, and the addresses of what it exports."""
         path = self.folder / f"{''.join(c if c.isalnum() or c in '._-' else '_' for c in name)}.{self._number}.o"
         self._number += 1
         with _new(path, "xb") as file:
@@ -87,13 +95,14 @@ class CodeMap:
 
 
 def _new(path: Path, mode: str) -> Any:
-    """A new file, of this user alone, in the place of what lay there: gdb runs what the script says."""
+    """Open a new file that only this user can access, in place of an old one."""
+    # gdb runs what the script says, so a file that another user has left must not stay.
     path.unlink(missing_ok=True)
     return open(path, mode, opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 def _records(module: str, table: CodeTable, base: int, number: int) -> Iterator[bytes]:
-    """Of each function its lines, then its code."""
+    """Yield the records of each function: its lines, then its code."""
     for place, function in enumerate(table.functions):
         start, end = function.address, function.address + function.size
         lines = [(line.address, line.place) for line in table.lines if start <= line.address < end and line.place]
@@ -107,9 +116,10 @@ def _records(module: str, table: CodeTable, base: int, number: int) -> Iterator[
 
 
 def _record(kind: int, body: bytes) -> bytes:
+    """Return a record of the dump with its head."""
     return _RECORD.pack(kind, _RECORD.size + len(body), _now()) + body
 
 
 def _now() -> int:
-    """The clock that `perf record -k mono` uses."""
+    """Return the time by the clock that `perf record -k mono` uses."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)

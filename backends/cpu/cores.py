@@ -1,4 +1,4 @@
-"""How many cores this process may use: those it may be scheduled on, within the quota of its control group."""
+"""This module counts the cores that this process may use: those that it may run on, within the quota of its group."""
 
 from __future__ import annotations
 
@@ -12,16 +12,24 @@ _MOUNT = Path("/sys/fs/cgroup")
 
 
 def available() -> int:
-    """At least 1."""
+    """Return the number of cores that this process may use, at least 1."""
     try:
         cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS and Windows
+    # macOS and Windows do not have this function.
+    except AttributeError:
         cores = os.cpu_count() or 1
     return max(1, min([cores, *quotas()]))
 
 
 def quotas(groups: Path = _GROUPS, mount: Path = _MOUNT) -> Iterator[int]:
-    """Cores that the quota of each control group around this process amounts to; groups without one give nothing."""
+    """Yield the number of cores that the quota of each control group around this process allows.
+
+    Control groups without a quota yield nothing.
+
+    Args:
+        groups: File that names the control groups of the process.
+        mount: Folder where the control groups are mounted.
+    """
     for folder in _folders(groups, mount):
         try:
             if (folder / "cpu.max").exists():
@@ -35,7 +43,7 @@ def quotas(groups: Path = _GROUPS, mount: Path = _MOUNT) -> Iterator[int]:
 
 
 def _folders(groups: Path, mount: Path) -> Iterator[Path]:
-    """Folders of the groups that this process is in, and of those around them, as far as they are mounted here."""
+    """Yield the folders of the control groups around this process, innermost first, as far as they are mounted."""
     try:
         lines = groups.read_text().splitlines()
     except OSError:

@@ -1,16 +1,19 @@
-"""Places of the words through which Python tells the trampoline what a call must look like, and what it launches.
+"""This module numbers the words through which Python tells the trampoline what calls look like and what they launch.
 
 A *root* belongs to one kernel in one direction; it leads to a chain of *handles*, tried in order. A handle is one run
-of words: a head, an entry for each argument, an entry for each array, and spare words. Entries name words of the
-block, of arrays and of the handle itself by address: whoever writes an address here keeps its owner alive, or makes
-the handle invalid when the owner dies.
+of words: a head, an entry for each argument, an entry for each array, and spare words. Entries name words of the block,
+of arrays and of the handle itself by address: the code that writes an address into a handle keeps the owner of that
+address alive, or makes the handle invalid when the owner dies.
 """
 
 from __future__ import annotations
 
 (FIRST, RUNTIME, FAILED_NUMBER, FLOAT, INT, TRUE, FALSE, NONE, AS_LONG_LONG, INCREF, VECTORCALL) = range(11)
-"""Of a root: the first handle, or 0; the runtime's words; number of the handle whose launch failed; then addresses of
-types, objects and functions of the interpreter."""
+"""Words of a root.
+
+The first three are the first handle, or 0; the runtime's words; the number of the handle whose launch failed. Behind
+them stand addresses of types, objects and functions of the interpreter.
+"""
 
 (
     NEXT,
@@ -33,25 +36,34 @@ types, objects and functions of the interpreter."""
     PINNED,
     HEAD,
 ) = range(19)
-"""Of a handle. TAKEN: its block is in use. BORN: generation. MOVED: addresses or extents in the block were replaced,
-and the arrays were not yet found to be different memory. HEAP: words of the heap that the block is bound to, or 0.
-SIZED: launches count as cache hits. PATIENCE: ticks that a launch may keep the interpreter's lock; a handle whose
-launch took longer becomes invalid. LAUNCHED: launches. PINS, PINNED: how many words must be as they were, and where
-their addresses stand, each with what it must contain."""
+"""Words of a handle.
+
+TAKEN: its block is in use. BORN: generation. MOVED: addresses or extents in the block were replaced, and the arrays
+were not yet found to be different memory. HEAP: words of the heap that the block is bound to, or 0. SIZED: launches
+count as cache hits. PATIENCE: ticks that a launch may keep the interpreter's lock; a handle whose launch took longer
+becomes invalid. LAUNCHED: launches. PINS, PINNED: how many words must be as they were, and where their addresses stand,
+each with what it must contain.
+"""
 
 READY, ORPHAN = 1, 2
-"""Of VALID: calls may fit; an object died that the handle names by address. 0: Python must look first."""
+"""Values of VALID: calls may fit; an object died that the handle names by address. 0: Python must look first."""
 
 OBJECT, RUNTIME_ARRAY, NUMPY_ARRAY, REAL64, REAL32, INTEGER, BOOLEAN = range(7)
 """Kinds of arguments: this very object; an array of this very class; a NumPy array; numbers."""
 
 A_KIND, A_IS, A_SLOT, A_LOW, A_HIGH, A_MASK, A_FIXED, ARGUMENT = range(8)
-"""Of an argument's entry. A_IS: address of the object or class. A_SLOT: address of the number's slot in the block.
-A_LOW, A_HIGH: the integers that the type holds; A_MASK: its bits. A_FIXED: another number decides other sizes."""
+"""Words of an argument's entry.
+
+A_IS: address of the object or class. A_SLOT: address of the number's slot in the block. A_LOW, A_HIGH: the integers
+that the type holds; A_MASK: its bits. A_FIXED: another number decides other sizes.
+"""
 
 FIXED, OF_ARGUMENT, GRADIENT_OF, OF_NUMPY = range(4)
-"""Where the array of an entry is found: its words are at a fixed address; at those of an argument, or of the adjoint of
-an argument; it is an argument of NumPy."""
+"""Sources of the array of an entry.
+
+Its words are at a fixed address; or at those of an argument, or of the adjoint of an argument; or it is an argument of
+NumPy.
+"""
 
 (
     E_SOURCE,
@@ -68,10 +80,13 @@ an argument; it is an argument of NumPy."""
     E_ITEM,
     ARRAY,
 ) = range(13)
-"""Of an array's entry. E_WORDS: address of its words, found anew for each launch unless fixed; 0 for NumPy arrays.
-E_ARGUMENT, E_OFFSET: which argument leads to it, and where in that object the pointer to its run of words stands. E_IS:
-the kind that it must have, 0 for any; address of the dtype of a NumPy array. E_VERSION: the version that the sizes are
-known for. E_SLOT, E_EXTENTS: where its address and extents stand. E_BYTES, E_ITEM: its bytes, those of an element."""
+"""Words of an array's entry.
+
+E_WORDS: address of its words, found anew for each launch unless fixed; 0 for NumPy arrays. E_ARGUMENT, E_OFFSET: which
+argument leads to it, and at which offset in that object the pointer to its run of words stands. E_IS: the kind that it
+must have, 0 for any; address of the dtype of a NumPy array. E_VERSION: the version that the sizes are known for.
+E_SLOT, E_EXTENTS: addresses of the slots with its address and extents. E_BYTES, E_ITEM: its bytes, those of an element.
+"""
 
 WRITTEN, VERSIONED, SHAPED = 1, 2, 4
-"""Flags of an array: the kernel writes it; its content, its extents decide the sizes."""
+"""Flags of an array: the kernel writes it; its content decides the sizes; its extents decide the sizes."""

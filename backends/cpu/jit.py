@@ -1,7 +1,7 @@
-"""Machine code for the host: target machines, and loaded code that stays while it may be called.
+"""This module makes machine code for the host: target machines, and loaded code that stays while it may be called.
 
-Target machines and the linker are made once and shared, under LLVM's lock: they cost more than a small kernel. Code
-is position-independent in the small model, which LLVM selects fastest; the linker reaches far functions by stubs.
+Target machines and the linker are made once and shared, under LLVM's lock: they cost more than a small kernel. Code is
+position-independent in the small model, which LLVM selects fastest; the linker reaches far functions by stubs.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from ..llvm.target import CPU, Target
 from .code_map import note
 
 _NUMBERS = count()
-"""Names of libraries: one cannot be used again, even when the library is gone."""
+"""Numbers in the names of libraries: a name cannot be used again, even when its library is gone."""
 
 
 @cache
 def host() -> tuple[str, str]:
-    """(name, features) of the CPU that runs this process."""
+    """Return (name, features) of the CPU that runs this process."""
     initialise()
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 @cache
 def host_target() -> Target:
-    """What the generator must know about this CPU. All 64-bit ARM CPUs fuse; x86 CPUs say so. Only x86 CPUs with all of
-    AVX-512 that masks of every element need have masked access to memory that is fast.
-    """
+    """Return the description of this CPU for the generator."""
     initialise()
     triple, features = llvm.get_default_triple(), llvm.get_host_cpu_features()
+    # All 64-bit ARM CPUs fuse; x86 CPUs say if they do.
     fused = triple.startswith(("aarch64", "arm64")) or bool(features.get("fma"))
+    # Only x86 CPUs with all of AVX-512 that masks of every element need have masked access to memory that is fast.
     masks = all(features.get(name) for name in ("avx512f", "avx512bw", "avx512dq", "avx512vl"))
     return replace(CPU, fused=fused, vector_masks=masks)
 
 
 @cache
 def machine(effort: int = 2) -> llvm.TargetMachine:
-    """The target machine for the host, by effort of its code generator."""
+    """Return the target machine for the host, by effort of its code generator."""
     name, features = host()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=name, features=features, opt=effort, reloc="pic", codemodel="small")
@@ -61,9 +61,14 @@ def _linker() -> llvm.LLJIT:
 
 
 class NativeCode:
-    """A loaded module. addresses: of what it exports; address: of the first. The code goes away with this object.
+    """Represent a loaded module; its code is unloaded with this object.
 
-    Machine code that an earlier process has left in the cache is loaded as it is; else it is made, and left there.
+    Machine code that an earlier process has left in the cache is loaded as it is; else it is made, and left in the
+    cache.
+
+    Attributes:
+        addresses: Addresses of the exported functions, by name.
+        address: Address of the first exported function.
     """
 
     def __init__(self, generated: Code, effort: int = 2, exports: Sequence[str] = ("launch",)) -> None:
@@ -82,11 +87,12 @@ class NativeCode:
 
 
 def _image(generated: Code, effort: int) -> bytes:
-    """The object file of a module, from the cache if it is there. An entry: digest of the text, then the object."""
+    """Return the object file of a module, from the cache if it is in the cache."""
     cache = disk_cache.active()
     if cache is None:
         return _emitted(generated, effort)
     key = disk_cache.key("object", disk_cache.made_by(), _versions(), *host(), str(effort), generated.key)
+    # An entry of the cache is the digest of the text, and then the object.
     found = cache.get(key)
     if found is not None:
         generated.expect(found[:_DIGEST])
@@ -101,11 +107,14 @@ _DIGEST = 32
 
 @cache
 def _versions() -> str:
+    """Return the versions of LLVM and llvmlite, which are part of the cache's key."""
     return f"LLVM {'.'.join(map(str, llvm.llvm_version_info))}, llvmlite {llvmlite.__version__}"
 
 
 def _emitted(generated: Code, effort: int) -> bytes:
-    text = generated.text  # before the lock: it may be made now
+    """Return the object file of a module, made by LLVM."""
+    # The text is read before the lock is taken, because the generator may make it now.
+    text = generated.text
     try:
         with LOCK:
             image: bytes = machine(effort).emit_object(optimised(text, effort))
@@ -115,6 +124,7 @@ def _emitted(generated: Code, effort: int) -> bytes:
 
 
 def _crashed(what: str, error: Exception, generated: Code, effort: int) -> InternalError:
+    """Return an error with a report that lets the failure be repeated."""
     name, features = host()
     texts = {"module.ll": generated.text}
     options, cpu = generated.options, f"{name} {features}"
@@ -124,7 +134,7 @@ def _crashed(what: str, error: Exception, generated: Code, effort: int) -> Inter
 
 
 def optimised(text: str, effort: int = 2) -> llvm.ModuleRef:
-    """The optimised module. The caller holds LLVM's lock."""
+    """Return the optimized module; the caller holds LLVM's lock."""
     owner = machine(effort)
     module = parse(text, owner.triple, str(owner.target_data))
     optimise(module, owner, effort)

@@ -1,7 +1,7 @@
-"""The time of each task of one launch, by the clock that native code reads between tasks.
+"""This module measures the time of each task of one launch, by the clock that native code reads between tasks.
 
-That clock runs evenly but at a rate that nobody states, so its readings are shares of the time of the launch, which the
-host has measured. What a launch waits for that is made on request (masked code, the pool) is no time of its tasks.
+That clock runs evenly but at an unknown rate, so its readings are shares of the time of the launch, which the host has
+measured. The time that a launch waits for code made on request (masked code, the pool) does not count for its tasks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CURRENT = threading.local()
 
 
 class Laps:
-    """Readings of one launch. seconds: of the native call. aside: those of them in which code was made."""
+    """Represent the readings of one launch; `seconds` is the time of the native call."""
 
     def __init__(self, tasks: int) -> None:
         self._ticks = (ctypes.c_int64 * (1 + tasks))()
@@ -28,10 +28,11 @@ class Laps:
 
     @property
     def aside(self) -> float:
+        """Return the seconds of the native call in which code was made."""
         return sum(self._made.values())
 
     def around(self, launch: Callable[[int], int], block: Block, layout: Layout) -> int:
-        """Launch the block; gives the status."""
+        """Launch the block and return the status."""
         block.put(layout.laps_at, ctypes.addressof(self._ticks))
         outer, _CURRENT.laps = getattr(_CURRENT, "laps", None), self
         begin = time.perf_counter()
@@ -43,7 +44,7 @@ class Laps:
             block.put(layout.laps_at, 0)
 
     def by_task(self) -> list[float] | None:
-        """Seconds of each task; None where native code has no clock."""
+        """Return the seconds of each task, or None where native code has no clock."""
         ticks = list(self._ticks)[1:]
         total = sum(ticks)
         if total <= 0:
@@ -51,14 +52,15 @@ class Laps:
         longest = max(range(len(ticks)), key=ticks.__getitem__)
         found = [self.seconds * count / total for count in ticks]
         for task, seconds in self._made.items():
-            at = task if task >= 0 else longest  # the pool is made for a task that is not told
+            # The pool is made for a task that is not told, so its time is taken off the longest task.
+            at = task if task >= 0 else longest
             found[at] = max(found[at] - seconds, 0.0)
         return found
 
 
 @contextmanager
 def making(task: int) -> Iterator[None]:
-    """Around the making of code that a launch of this thread waits for, in a task, or -1."""
+    """Measure the making of code that a launch of this thread waits for; `task` is -1 for the pool."""
     laps: Laps | None = getattr(_CURRENT, "laps", None)
     begin = time.perf_counter()
     try:

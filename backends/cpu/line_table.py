@@ -1,6 +1,6 @@
-"""What an object file says of its code: functions, and the line of the program at each address.
+"""This module reads the functions and the line table of an object file, that is, the program's line at each address.
 
-Reads just what LLVM writes for one module on 64-bit ELF: symbols, and the line programs of DWARF 4. Addresses count
+It reads just what LLVM writes for one module on 64-bit ELF: symbols, and the line programs of DWARF 4. Addresses count
 from the start of `.text`; code in other sections (functions that are hardly ever run) is left out.
 """
 
@@ -20,7 +20,7 @@ _FUNCTION = 2
 
 
 class Function(NamedTuple):
-    """A function of `.text`."""
+    """Represent a function of `.text`."""
 
     name: str
     address: int
@@ -28,14 +28,14 @@ class Function(NamedTuple):
 
 
 class Line(NamedTuple):
-    """From this address on, up to that of the next one, code belongs to a line; None for code of no line."""
+    """Represent the line of code from this address up to that of the next entry; place is None for code of no line."""
 
     address: int
     place: tuple[str, int] | None
 
 
 class Section(NamedTuple):
-    """A section of an object file."""
+    """Represent a section of an object file."""
 
     number: int
     name: str
@@ -45,7 +45,13 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True)
 class CodeTable:
-    """An object file, read. text: its code."""
+    """Represent what is read of an object file.
+
+    Attributes:
+        text: The code, content of the section `.text`.
+        functions: The functions of `.text`.
+        lines: Lines in order of their addresses.
+    """
 
     text: bytes = b""
     functions: tuple[Function, ...] = ()
@@ -53,7 +59,7 @@ class CodeTable:
 
 
 def read_object(image: bytes) -> CodeTable:
-    """The table of an object file; an empty one of a file of another kind."""
+    """Return the table of an object file, or an empty table for a file of another kind."""
     if not image.startswith(_ELF):
         return CodeTable()
     sections = {section.name: section for section in _sections(image)}
@@ -72,21 +78,24 @@ def read_object(image: bytes) -> CodeTable:
 
 
 def _sections(image: bytes) -> Iterator[Section]:
+    """Yield the sections of an ELF file."""
     (at,) = struct.unpack_from("<Q", image, 40)
     size, count, names = struct.unpack_from("<HHH", image, 58)
     rows = [_SECTION.unpack_from(image, at + k * size) for k in range(count)]
     texts = image[rows[names][4] : rows[names][4] + rows[names][5]]
     for number, row in enumerate(rows):
-        empty = row[1] == 8  # it takes no place in the file
+        # Sections of this type (NOBITS) take no place in the file.
+        empty = row[1] == 8
         yield Section(number, _string(texts, row[0]), b"" if empty else image[row[4] : row[4] + row[5]], row[6])
 
 
 def _string(texts: bytes, at: int) -> str:
+    """Return the text that ends with the next zero byte."""
     return texts[at : texts.index(b"\0", at)].decode(errors="replace")
 
 
 def _starts(sections: dict[str, Section], text: Section, symbols: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """By place in the line table, the addresses in `.text` that the linker would write there."""
+    """Yield (place in the line table, the address in `.text` that the linker would write to this place)."""
     for name in (".rela.debug_line",):
         data = sections[name].data if name in sections else b""
         for at in range(0, len(data), _RELOCATION.size):
@@ -101,15 +110,18 @@ def _starts(sections: dict[str, Section], text: Section, symbols: list[tuple[int
 
 @dataclass
 class _Cursor:
+    """Represent a place in bytes that are read from front to back."""
+
     data: bytes
     at: int
 
     def byte(self) -> int:
+        """Read one byte."""
         self.at += 1
         return self.data[self.at - 1]
 
     def unsigned(self) -> int:
-        """LEB128."""
+        """Read an unsigned number in LEB128."""
         found = shift = 0
         while True:
             byte = self.byte()
@@ -119,13 +131,14 @@ class _Cursor:
                 return found
 
     def signed(self) -> int:
-        """LEB128 in two's complement."""
+        """Read a signed number in LEB128, in two's complement."""
         begin = self.at
         found = self.unsigned()
         bits = 7 * (self.at - begin)
         return found - (1 << bits) if found >> (bits - 1) else found
 
     def string(self) -> str:
+        """Read a text that ends with a zero byte."""
         found = _string(self.data, self.at)
         self.at = self.data.index(b"\0", self.at) + 1
         return found
@@ -133,7 +146,22 @@ class _Cursor:
 
 @dataclass
 class _Program:
-    """One line program: its header, and the registers of its machine."""
+    """Represent one line program: its header, and the registers of its machine.
+
+    Attributes:
+        code: Place of the next opcode.
+        end: Place behind the program.
+        step: Bytes of the shortest instruction.
+        base: Least line advance of a special opcode.
+        span: Number of line advances of special opcodes.
+        lengths: Number of arguments of each standard opcode.
+        files: Names of the source files.
+        address: Register with the address in `.text`.
+        file: Register with the number of the file, counted from 1.
+        line: Register with the line.
+        known: The address lies in `.text`.
+        found: Lines so far.
+    """
 
     code: _Cursor
     end: int
@@ -149,17 +177,20 @@ class _Program:
     found: list[Line] = field(default_factory=list)
 
     def emit(self) -> None:
+        """Note the line at the present address."""
         if self.known:
             name = self.files[self.file - 1] if 0 < self.file <= len(self.files) else ""
             self.found.append(Line(self.address, (name, self.line) if self.line and name else None))
 
     def finish(self) -> None:
+        """End a sequence of addresses, and set the registers to their first values."""
         if self.known:
             self.found.append(Line(self.address, None))
         self.address, self.file, self.line, self.known = 0, 1, 1, False
 
 
 def _lines(data: bytes, starts: dict[int, int]) -> Iterator[Line]:
+    """Yield the lines of all line programs of DWARF 4."""
     at = 0
     while at < len(data):
         length, version, header, step, _, _, base, span, first = _HEADER.unpack_from(data, at)
@@ -173,6 +204,7 @@ def _lines(data: bytes, starts: dict[int, int]) -> Iterator[Line]:
 
 
 def _files(cursor: _Cursor) -> list[str]:
+    """Read the tables of folders and files; return the names of the files."""
     folders = [""]
     while folder := cursor.string():
         folders.append(folder)
@@ -185,9 +217,11 @@ def _files(cursor: _Cursor) -> list[str]:
 
 
 def _run(p: _Program, starts: dict[int, int]) -> list[Line]:
+    """Run a line program and return its lines."""
     while p.code.at < p.end:
         opcode = p.code.byte()
         if opcode > len(p.lengths):
+            # A special opcode advances address and line together.
             advance, line = divmod(opcode - len(p.lengths) - 1, p.span)
             p.address += advance * p.step
             p.line += p.base + line
@@ -200,9 +234,11 @@ def _run(p: _Program, starts: dict[int, int]) -> list[Line]:
 
 
 def _extended(p: _Program, starts: dict[int, int]) -> None:
+    """Run an extended opcode."""
     size = p.code.unsigned()
     begin = p.code.at
     opcode = p.code.byte()
+    # The opcodes are DW_LNE_end_sequence and DW_LNE_set_address; others are skipped by their size.
     if opcode == 1:
         p.finish()
     elif opcode == 2:
@@ -212,6 +248,7 @@ def _extended(p: _Program, starts: dict[int, int]) -> None:
 
 
 def _standard(p: _Program, opcode: int) -> None:
+    """Run a standard opcode."""
     if opcode == 1:
         p.emit()
     elif opcode == 2:
@@ -221,10 +258,13 @@ def _standard(p: _Program, opcode: int) -> None:
     elif opcode == 4:
         p.file = p.code.unsigned()
     elif opcode == 8:
+        # DW_LNS_const_add_pc advances the address as the special opcode 255 does.
         p.address += (255 - len(p.lengths) - 1) // p.span * p.step
     elif opcode == 9:
+        # DW_LNS_fixed_advance_pc has an argument of 16 bits.
         p.address += int.from_bytes(p.code.data[p.code.at : p.code.at + 2], "little")
         p.code.at += 2
     else:
+        # Other opcodes do not matter; their arguments are skipped.
         for _ in range(p.lengths[opcode - 1]):
             p.code.unsigned()

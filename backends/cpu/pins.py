@@ -1,8 +1,9 @@
-"""Names outside of a kernel as machine code sees them: words of the interpreter that stay while a name means the same.
+"""This module pins names outside of a kernel: words of the interpreter that stay the same while a name means the same.
 
-A cell of a closure holds one pointer. A module's dictionary leads to its table, in which a name has an entry of two
-pointers, key and value; a table that was replaced is another one, an entry that was removed is empty. Invariant: the
-words are read in order, so that a table is looked into only while it is the dictionary's.
+Machine code compares these words. A cell of a closure holds one pointer. A module's dictionary leads to its table, in
+which a name has an entry of two pointers, key and value; a table that was replaced is another one, an entry that was
+removed is empty. Invariant: the words are read in order, so that a table is looked into only while it is the
+dictionary's.
 """
 
 from __future__ import annotations
@@ -13,22 +14,30 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 CELL_AT = object.__basicsize__
-"""Offset of the content in a cell."""
+"""Offset of the content in a cell, in bytes."""
 
 _KEYS_AT, _VALUES_AT = object.__basicsize__ + 16, object.__basicsize__ + 24
 """Offsets in a dictionary: of its table, and of the values that it keeps elsewhere, if it does."""
 
 _LOG_BYTES_AT, _KIND_AT, _COUNT_AT, _INDICES_AT = 9, 10, 24, 32
-"""Offsets in a table: logarithm of the bytes of its indices; whether all keys are texts; entries in use; indices, after
-which the entries stand."""
+"""Offsets in a table of a dictionary, in bytes.
+
+They are those of the logarithm of the bytes of its indices; of the kind, which says if all keys are texts; of the
+number of entries in use; and of the indices, behind which the entries stand.
+"""
 
 _ENTRY = 16
 _TEXTS = 1
 
 
 class Pin(NamedTuple):
-    """Addresses of words, each with what it contains. named: objects that the words name by address, the last of which
-    is what the name means; owner: to whom the words belong."""
+    """Represent a pinned name.
+
+    Attributes:
+        words: Addresses of words, each with what it contains.
+        owner: Object that the words belong to.
+        named: Object that the last word names by address: what the name means.
+    """
 
     words: tuple[tuple[int, int], ...]
     owner: Any
@@ -36,14 +45,26 @@ class Pin(NamedTuple):
 
 
 def pin_cell(function: FunctionType, cell: int, found: Any) -> Pin | None:
-    """A name that a closure holds."""
+    """Return the pin of a name that a closure holds, or None if it cannot be pinned.
+
+    Args:
+        function: Function with the closure.
+        cell: Number of the cell in the closure.
+        found: What the name means.
+    """
     assert function.__closure__ is not None
     at = id(function.__closure__[cell]) + CELL_AT
     return Pin(((at, id(found)),), function, found) if is_expected() and _word(at) == id(found) else None
 
 
 def pin_global(function: FunctionType, name: str, found: Any) -> Pin | None:
-    """A name of a module. None if its place cannot be found."""
+    """Return the pin of a name of a module, or None if the place of the name cannot be found.
+
+    Args:
+        function: Function whose globals hold the name.
+        name: The name.
+        found: What the name means.
+    """
     if type(function.__globals__) is not dict or not is_expected():
         return None
     entry = _entry(function.__globals__, name, found)
@@ -54,7 +75,7 @@ def pin_global(function: FunctionType, name: str, found: Any) -> Pin | None:
 
 
 def _entry(names: dict[str, Any], name: str, found: Any) -> int | None:
-    """Address of a name's entry in a dictionary."""
+    """Return the address of a name's entry in a dictionary, or None."""
     table = _word(id(names) + _KEYS_AT)
     if _word(id(names) + _VALUES_AT) or _byte(table + _KIND_AT) != _TEXTS:
         return None
@@ -68,7 +89,7 @@ def _entry(names: dict[str, Any], name: str, found: Any) -> int | None:
 
 
 def _is_name(key: int, name: str, names: dict[str, Any]) -> bool:
-    """Whether the key at an address is this name."""
+    """Return True if the key at an address is this name."""
     return key == id(name) or any(id(one) == key for one in names if one == name)
 
 
@@ -82,9 +103,10 @@ def _byte(at: int) -> int:
 
 @cache
 def is_expected() -> bool:
-    """Whether cells and dictionaries lie in memory as this page says: tried on some."""
+    """Return True if cells and dictionaries lie in memory as this file says; it is tried on some of them."""
     numbers = [float(k) + 0.5 for k in range(40)]
     names = {f"name{k}": number for k, number in enumerate(numbers)}
+    # A name that is removed and set again leaves an empty entry in the table.
     del names["name3"]
     names["name3"] = numbers[3]
     table = _word(id(names) + _KEYS_AT)
@@ -102,6 +124,7 @@ def is_expected() -> bool:
 
 
 def _is_cell_expected() -> bool:
+    """Return True if the content of a cell lies at CELL_AT."""
     content = 0.25
 
     def inner() -> float:

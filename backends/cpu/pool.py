@@ -1,7 +1,13 @@
-"""The pool of this process: worker threads for large tasks, made when a launch first wants them.
+"""This module holds the pool of the process: worker threads for large tasks, made when a launch first wants them.
 
-There is one. Its code is never taken down while the process lives, since workers sleep inside it; when the interpreter
-ends they are joined. A forked child has none of the threads and starts with no workers.
+There is one pool. Its code (pool_code.py) is never taken down while the process lives, since workers sleep inside it;
+when the interpreter ends they are joined. A forked child has none of the threads and starts with no workers.
+
+Idle workers watch `epoch`, which counts jobs, for a while, and then sleep. `sleepers` counts workers about to sleep,
+each of which is owed one post once a launching thread has taken it off the count; a worker that finds a new job before
+may take itself off, or if it is taken off already must accept the post.
+
+The lock is only tried: a launch that finds it taken, by another thread or by a launch around it, runs on its thread.
 """
 
 from __future__ import annotations
@@ -28,29 +34,35 @@ _LOCK = free_in_child(threading.Lock())
 
 
 class Pool:
-    """A pool of its own. run: address of `sg.pool.run(function, block, total, grain, threads, poll) -> status`."""
+    """Represent a pool of worker threads.
+
+    Attributes:
+        run: Address of `sg.pool.run(function, block, total, grain, threads, poll) -> status`.
+    """
 
     def __init__(self, on: Platform, spin_worker: int = 2000, spin_launcher: int = 500) -> None:
         text = pool_code(on, spin_worker, spin_launcher)
-        self._code = NativeCode(Generated(_NO_KERNEL, text, Layout(), ()), 0, ENTRIES)  # a tenth of the time to make
+        # Effort 0 takes a tenth of the time to make the code.
+        self._code = NativeCode(Generated(_NO_KERNEL, text, Layout(), ()), 0, ENTRIES)
         self.run = self._code.addresses["sg.pool.run"]
         self._stop = ctypes.CFUNCTYPE(None)(self._code.addresses["sg.pool.stop"])
         self._forget = ctypes.PYFUNCTYPE(None)(self._code.addresses["sg.pool.forget"])
         self._workers = ctypes.PYFUNCTYPE(ctypes.c_int64)(self._code.addresses["sg.pool.workers"])
         self._jobs = ctypes.PYFUNCTYPE(ctypes.c_int64)(self._code.addresses["sg.pool.jobs"])
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._code))  # never unloaded: workers sleep in it
+        # The code is never unloaded, because workers sleep in it.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._code))
         atexit.register(self._stop)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
     @property
     def workers(self) -> int:
-        """Threads made so far."""
+        """Return the number of threads made so far."""
         return int(self._workers())
 
     @property
     def jobs(self) -> int:
-        """Runs that had the workers to themselves."""
+        """Return the number of runs that had the workers to themselves."""
         return int(self._jobs())
 
     def stop(self) -> None:
@@ -62,7 +74,7 @@ _made: list[Pool] = []
 
 
 def pool() -> Pool:
-    """The pool of the process."""
+    """Return the pool of the process; the first call makes it."""
     with _LOCK:
         if not _made:
             _made.append(Pool(platform_here()))
@@ -70,7 +82,7 @@ def pool() -> Pool:
 
 
 def platform_here() -> Platform:
-    """What a pool stands on here; nothing, where the C library has no POSIX threads."""
+    """Return the platform that a pool uses in this process, or "none" where the C library has no POSIX threads."""
     found = platform_of(sys.platform, platform.machine())
     needed = ("pthread_create", "sem_init") if found.signals == "semaphore" else ("pthread_create",)
     try:

@@ -1,17 +1,11 @@
-"""The pool's LLVM IR: worker threads that share the iterations of one task with the thread that launches it.
+"""This module holds the pool's LLVM IR: workers share the iterations of one task with the thread that launches it.
 
-One job is open at a time. Whoever works on it, the launching thread first of all, claims the next chunk from one
-atomic counter until there is none. A worker enters a job in two steps: it counts itself in `inside`, then looks whether
-the job is still `open`. The launching thread, when it finds no more chunks, closes the job and waits until `inside` is
-0. Both sides write, then read what the other wrote, sequentially consistent; so either the worker sees the job closed
-and leaves, or the launching thread sees the worker and waits. Nobody waits for a worker that has not woken up yet, and
-a job's description stays as it is while somebody may read it.
-
-Idle workers watch `epoch`, which counts jobs, for a while, and then sleep. `sleepers` counts those about to sleep, each
-of which is owed one post once a launching thread has taken it off the count; one that finds a new job before may take
-itself off, or if it is taken off already must accept the post.
-
-The lock is only tried: a launch that finds it taken, by another thread or by a launch around it, runs on its thread.
+One job is open at a time. Each thread at work on it, the launching thread first, claims chunks from one atomic counter
+until there is none. A worker enters a job in two steps: it counts itself in `inside`, then looks if the job is still
+`open`. The launching thread, out of chunks, closes the job and waits until `inside` is 0. Both write, then read what
+the other wrote, sequentially consistent: either the worker sees the job closed and leaves, or the launching thread sees
+the worker and waits. No thread waits for a worker that has not woken up, and a job's description stays while a thread
+may read it. How workers sleep, and who gets the lock, stands in pool.py.
 """
 
 from __future__ import annotations
@@ -23,17 +17,16 @@ from .pool_worker import WORKER
 
 MOST_WORKERS = 1024
 _FAULTS = (4, 5, 6, 8, 11)
-"""ILL, TRAP, ABRT, FPE, SEGV: like BUS, which has a number of its own on each system, never blocked."""
+"""Numbers of signals that are never blocked: ILL, TRAP, ABRT, FPE, SEGV; BUS has a number of its own on each system."""
 
 
 def pool_code(platform: Platform, spin_worker: int = 2000, spin_launcher: int = 500) -> str:
-    """The text of the module.
+    """Return the text of the module; `Pool` describes its exports.
 
     `sg.pool.run(function, block, total, grain, threads, poll) -> status` calls `function(block, first, last, 1, row)`
-    for runs of `grain` iterations (the last one may be shorter) until all of 0 .. total are done; rows are below
-    `threads`, and no two calls at one time have the same row. Behind its runs the launching thread asks `poll(block)`.
-    After a status of either that is not 0 no run is begun, and it is given back. `sg.pool.stop()` ends the workers;
-    `sg.pool.forget()` is for a forked process; `sg.pool.workers()`, `sg.pool.jobs()`: threads made, runs that had them.
+    for runs of `grain` iterations (the last may be shorter) until 0 .. total are done; rows are below `threads`, and no
+    two calls at one time have one row. Behind its runs the launching thread asks `poll(block)`. The first status of
+    either that is not 0 ends the run and is the result.
     """
     if platform.signals == "none":
         return SERIAL

@@ -1,7 +1,7 @@
-"""What the pool stands on: a pause for threads that spin, and signals between threads, in LLVM IR.
+"""This module holds the parts of the pool that depend on the system, in LLVM IR: a spin pause, and signals of threads.
 
-`ready(s)` makes a signal of 48 words, `post(s)` lets one `await(s)`, now or later, go on. It is a POSIX semaphore; or a
-mutex, a condition (at byte 128) and the number of posts (at byte 256), for systems without unnamed semaphores.
+`ready(s)` makes a signal of 48 words; `post(s)` lets one `await(s)` go on, now or later. A signal is a POSIX semaphore;
+or a mutex, a condition (at byte 128) and the number of posts (at byte 256), for systems without unnamed semaphores.
 """
 
 from __future__ import annotations
@@ -11,10 +11,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Platform:
-    """What the pool stands on. signals: "semaphore" or "condition", or "none" where there are no threads to be had.
+    """Represent the system and machine that a pool runs on.
 
-    pause: the instruction of a thread that spins. note, adopt: store and load how the thread rounds and whether it
-    flushes denormals, in @mode. set_mask: SIG_SETMASK. bus: SIGBUS.
+    Attributes:
+        signals: "semaphore" or "condition", or "none" where no threads can be made.
+        pause: Instruction of a thread that spins.
+        note: Store how the thread rounds and whether it flushes denormals, to @mode.
+        adopt: Load how the thread rounds and whether it flushes denormals, from @mode.
+        set_mask: Value of SIG_SETMASK.
+        bus: Number of SIGBUS.
     """
 
     signals: str
@@ -39,8 +44,9 @@ _INSTRUCTIONS = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
 
 
 def platform_of(system: str, machine: str) -> Platform:
-    """The platform for `sys.platform` and `platform.machine()`. macOS has no unnamed semaphores."""
+    """Return the platform for `sys.platform` and `platform.machine()`."""
     instructions = _INSTRUCTIONS.get(machine.lower(), ("", "", ""))
+    # macOS has no unnamed semaphores.
     if system == "darwin":
         return Platform("condition", *instructions, set_mask=3, bus=10)
     return Platform("semaphore", *instructions) if system.startswith("linux") else Platform("none")
@@ -136,4 +142,4 @@ define i64 @sg.pool.jobs() nounwind {
   ret i64 0
 }
 """
-"""The pool where there are no threads to be had."""
+"""Code of the pool where no threads can be made."""

@@ -1,4 +1,4 @@
-"""What native code reports, in words: error records as exceptions."""
+"""This module words what native code reports: it makes exceptions of error records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,14 @@ from ..llvm.layout import Stack
 def exception(
     kernel: Kernel, sites: Sequence[Site], record: tuple[int, int, int], stacks: Sequence[tuple[Stack, int]]
 ) -> StackgradError:
-    """The exception for an error record. stacks: every adstack with its published capacity."""
+    """Return the exception for an error record.
+
+    Args:
+        kernel: Kernel that was launched.
+        sites: Site table of the code.
+        record: Number of the site, and the two numbers of the error.
+        stacks: Every adstack with its published capacity.
+    """
     number, first, second = record
     if not 0 <= number < len(sites):
         return InternalError(f"kernel {kernel.name}: an error record without a site: {record}")
@@ -54,7 +61,7 @@ def _index(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, in
 
 
 def _number(value: n.Value, word: int) -> int:
-    """An index from its 64 bits: they are a signed number unless the type is unsigned."""
+    """Return an index from its 64 bits, which are a signed number unless the type is unsigned."""
     return word if value.type.is_signed else word & ((1 << 64) - 1)
 
 
@@ -74,10 +81,11 @@ def _assert(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, i
 
 
 def _overflowed(kernel: Kernel, site: Site, depth: int, stacks: Sequence[tuple[Stack, int]]) -> Site:
-    """The push that had no room: the one that reports was compared with the least capacity of stacks of its depth."""
+    """Return the site of the push that had no room."""
     assert isinstance(site.stmt, n.StackPush)
     body, name = kernel.tasks[site.task].body, site.stmt.stack
     groups = lockstep(body)
+    # The push that reports was compared with the least capacity of all stacks that always have its depth.
     small = {s.alloca.stack for s, capacity in stacks if s.task == site.task and capacity < depth}
     full = [stack for stack, group in groups.items() if group == groups[name] and stack in small]
     if not full or name in full:

@@ -1,8 +1,8 @@
-"""How a launch notices signals: what native code calls now and then on the thread that handles them (llvm/polls.py).
+"""This module lets a launch notice signals: native code calls `sg.signals` now and then (llvm/polls.py).
 
 `sg.signals(place) -> i32` takes the interpreter's lock and lets Python call the handlers of signals that have come.
-What one raises, KeyboardInterrupt for Ctrl-C, it stores at a place of the block, and gives 1; `raise_signal` raises it
-when the launch is over. On other threads, which get no signals, it does nothing.
+What a handler raises, KeyboardInterrupt for Ctrl-C, it stores at a place of the block, and gives 1; `raise_signal`
+raises it when the launch is over. Only the main thread handles signals; on other threads the function does nothing.
 """
 
 from __future__ import annotations
@@ -77,20 +77,22 @@ _LOCK = free_in_child(threading.Lock())
 
 
 def signals() -> int:
-    """The address of `sg.signals`; 0 where the interpreter offers not what it needs."""
+    """Return the address of `sg.signals`, or 0 where the interpreter does not offer what it needs."""
     with _LOCK:
         return _signals()
 
 
 @cache
 def _signals() -> int:
+    """Make `sg.signals`; the result is kept for the process."""
     try:
         functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in _FUNCTIONS]
     except AttributeError:
         return 0
     exports = ("sg.signals", "sg.signals.set")
     code = NativeCode(Generated(Kernel("signals", (), ()), _TEXT, Layout(), ()), 0, exports)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # never unloaded: a launch may be in it
+    # The code is never unloaded, because a launch may be in it.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     tell = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, ctypes.c_uint64)(code.addresses["sg.signals.set"])
 
     def settle() -> None:
@@ -98,7 +100,8 @@ def _signals() -> int:
 
     settle()
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=settle)  # a thread that forks is the child's main one
+        # A thread that forks is the child's main thread.
+        os.register_at_fork(after_in_child=settle)
     return code.addresses["sg.signals"]
 
 
@@ -106,11 +109,14 @@ _restore: Any = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 3)(("PyErr_Restore"
 
 
 STOP = 1
-"""Stands in the block in place of what a signal raised, where Python code has it that the launch has called."""
+"""This number stands in the block in place of what a handler raised inside a callback, which keeps the exception."""
 
 
 def raise_signal(block: Block) -> None:
-    """Raise what a signal raised while the block was launched, if one did. An error of the launch is forgotten then."""
+    """Raise what a signal handler raised during the launch of the block, if one did.
+
+    An error of the launch is forgotten then.
+    """
     at = block.layout.raised_at
     raised = [block.word(at + 8 * k) for k in range(3)]
     if not raised[0]:

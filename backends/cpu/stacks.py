@@ -1,9 +1,9 @@
-"""Where adstacks lie on a CPU: each row contiguous, rows of a task one after another in each slab.
+"""This module places adstacks on a CPU: each row is contiguous, rows of a task lie one after another in each slab.
 
 A row belongs to a thread of the launch. Where the task runs as masked code, a row holds its lanes side by side,
-[slot][lane]: offsets and strides in the block are those of one lane, and the code multiplies them. Tasks run one
-after another, so they share a slab. A task of which it is known that no iteration needs a row gets none, and its
-stacks have capacity 0: a push onto one is an overflow, not a stray write.
+[slot][lane]: offsets and strides in the block are those of one lane, and the code multiplies them. Tasks run one after
+another, so they share a slab. A task of which it is known that no iteration needs a row gets none, and its stacks have
+capacity 0: a push onto such a stack is an overflow, not a stray write.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .block import Block
 from .rows import content_of, most_in_flight
 
 GAP = 0
-"""Bytes that are left free behind each stack: tests look there for stray writes."""
+"""Bytes that are left free behind each stack: tests look at them for stray writes."""
 
 WIDEST = 16
 """Bytes of the largest slot: a row of lanes has room for it, because a stack without slots is read at offset 0."""
@@ -31,9 +31,14 @@ WIDEST = 16
 
 @dataclass
 class Placement:
-    """What decides where the adstacks of one executable lie, beside the sizes of a launch.
+    """Represent what decides where the adstacks of one executable lie, besides the sizes of a launch.
 
-    lanes: of the masked code of each task that has some. growths: how often its launches made the heap larger.
+    Attributes:
+        kernel: The kernel.
+        layout: Byte offsets into the argument block.
+        options: Options that the kernel was compiled with.
+        lanes: Lanes of the masked code of each task that has masked code.
+        growths: Number of launches that made the heap larger.
     """
 
     kernel: Kernel
@@ -43,7 +48,7 @@ class Placement:
     growths: int = 0
 
     def flights(self, sizes: Sizes) -> dict[int, Flight]:
-        """What each task with adstacks runs at once."""
+        """Return what each task with adstacks runs at once."""
         mine: dict[int, list[tuple[int, int, int | None]]] = {task: [] for task, _ in self.layout.rows}
         for stack in self.layout.stacks:
             slots = capacity(stack, sizes)
@@ -51,7 +56,7 @@ class Placement:
         return {task: self._flight(task, found) for task, found in mine.items()}
 
     def _flight(self, task: int, stacks: list[tuple[int, int, int | None]]) -> Flight:
-        """stacks: of the task; bytes of a slot, slots, values pushed over all iterations."""
+        """Return what a task runs at once, from (bytes of a slot, slots, values pushed in all) of each stack."""
         if task not in self.layout.threads_at:
             return Flight()
         row = sum(size * slots for size, slots, _ in stacks)
@@ -61,15 +66,19 @@ class Placement:
 
 
 def place(kernel: Kernel, layout: Layout, options: Options, target: Target) -> Placement:
-    """The placement of a kernel compiled with these options for this machine."""
+    """Return the placement of a kernel compiled with these options for this machine."""
     return Placement(kernel, layout, options, lanes_by_task(kernel, options, target))
 
 
 @dataclass
 class Plan:
-    """Numbers of one launch: words by their place in the block, and bytes by slab.
+    """Represent the numbers of one launch.
 
-    widest: bytes of the stack that takes most, and its number.
+    Attributes:
+        words: Words with their byte offsets in the block.
+        needs: Bytes by slab.
+        flights: What each task runs at once.
+        widest: Bytes of the stack that takes most, and its number.
     """
 
     words: list[tuple[int, int]] = field(default_factory=list)
@@ -79,7 +88,13 @@ class Plan:
 
 
 def plan(layout: Layout, sizes: Sizes, flights: dict[int, Flight]) -> Plan:
-    """Place every stack."""
+    """Place every stack of a kernel.
+
+    Args:
+        layout: Byte offsets into the argument block.
+        sizes: Capacities and rows of the adstacks.
+        flights: What each task runs at once.
+    """
     out = Plan(flights=flights)
     for task, found in flights.items():
         if task in layout.threads_at:
@@ -97,10 +112,11 @@ def plan(layout: Layout, sizes: Sizes, flights: dict[int, Flight]) -> Plan:
 
 
 def _place(out: Plan, stacks: list[Stack], sizes: Sizes, places: int) -> int:
-    """Stacks of a task one after another in its rows of a slab, each aligned to its own type; gives their bytes."""
+    """Place the stacks of a task one after another in its rows of a slab; return their bytes."""
     offset = 0
     for stack in stacks:
         slots, size = capacity(stack, sizes), stack.slot_bytes
+        # Each stack is aligned to its own type.
         offset = _round(offset, min(stack.alloca.dtype.size, 8))
         out.words += ((stack.capacity_at, slots), (stack.offset_at, offset if slots else 0))
         offset += slots * size + GAP
@@ -110,13 +126,23 @@ def _place(out: Plan, stacks: list[Stack], sizes: Sizes, places: int) -> int:
 
 
 def _round(size: int, to: int) -> int:
+    """Return the size rounded up to a multiple of `to`."""
     return -(-size // to) * to
 
 
 def bind(block: Block, placement: Placement, sizes: Sizes, heap: Heap) -> None:
-    """Reserve memory and write offsets, capacities and bases into the block, unless they stand there already.
+    """Reserve memory and write offsets, capacities and bases into the block, unless they are in the block already.
 
-    Raises DeviceError before anything runs if the memory cannot be had. The caller holds the heap's lock.
+    The caller holds the heap's lock.
+
+    Args:
+        block: Block of the launch.
+        placement: Placement of the kernel.
+        sizes: Capacities and rows of the adstacks.
+        heap: Heap that the rows lie in.
+
+    Raises:
+        DeviceError: The memory cannot be had; nothing has run.
     """
     key = heap.epoch, dict(sizes.capacities), dict(sizes.rows), dict(sizes.totals)
     if block.stacks_key == key:
@@ -131,7 +157,7 @@ def bind(block: Block, placement: Placement, sizes: Sizes, heap: Heap) -> None:
 
 
 def _reserve(placement: Placement, sizes: Sizes, heap: Heap) -> Plan:
-    """The plan for which there is memory: rows for all threads and lanes, else for one iteration at a time."""
+    """Reserve memory and return the plan: rows for all threads and lanes, else for one iteration at a time."""
     wide = placement.flights(sizes)
     for flights in (wide, {task: Flight() for task in wide}):
         found = plan(placement.layout, sizes, flights)

@@ -1,4 +1,4 @@
-"""A launch that stands ready: a handle of the trampoline and the block it launches with.
+"""This module defines a launch that stands ready: a handle of the trampoline and the block that it launches with.
 
 Invariant: a standing launch is valid only while its block holds what Python established for this very state: the sizes
 for these versions, numbers and extents, and the heap's present addresses. `stand` establishes it, anything that fails
@@ -27,40 +27,55 @@ from .pins import Pin
 
 
 class Launchable(Protocol):
-    """An executable whose launches can stand ready. address: of `launch(block)`; is_bound: blocks hold addresses that
-    last as long as the heap's epoch.
-    """
+    """Describe an executable whose launches can stand ready."""
 
     layout: Layout
 
     @property
-    def heap(self) -> HasWords: ...
+    def heap(self) -> HasWords:
+        """Return the heap whose epoch the launches depend on."""
+
     @property
-    def address(self) -> int: ...
+    def address(self) -> int:
+        """Return the address of the machine code `launch(block)`."""
+
     @property
-    def is_bound(self) -> bool: ...
+    def is_bound(self) -> bool:
+        """Return True if blocks hold addresses that last as long as the heap's epoch."""
+
     @property
-    def calls_back(self) -> bool: ...
-    def new_block(self) -> Block: ...
-    def stand(self, block: Any, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool: ...
+    def calls_back(self) -> bool:
+        """Return True if a launch runs Python code."""
+
+    def new_block(self) -> Block:
+        """Return a block in which no launch stands yet."""
+
+    def stand(self, block: Any, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
+        """Prepare a block for native launches; return False if that is not possible now."""
+
     def refuse(self, block: Any, sizes: Sizes) -> bool:
-        """Raise why a launch failed, or make it after all; gives whether launches with the block still stand ready."""
+        """Raise why a launch failed, or make it after all; return True if launches with the block still stand ready."""
 
 
 class HasWords(Protocol):
-    """A heap as launches see it."""
+    """Describe a heap as launches see it."""
 
     words: array[int]
 
     @property
-    def epoch(self) -> int: ...
+    def epoch(self) -> int:
+        """Return a number that changes whenever an address of the heap does."""
 
 
 @dataclass(frozen=True)
 class Argument:
-    """What a call must give at one place. thing: the object or the class. scalar: name of the number it stands for.
+    """Represent what a call must give at one place.
 
-    decides: another number means other sizes.
+    Attributes:
+        kind: Kind of the argument; see handles.py.
+        thing: The object, or the class that it must have.
+        scalar: Name of the number that the argument gives.
+        decides: Another number means other sizes.
     """
 
     kind: int
@@ -71,11 +86,22 @@ class Argument:
 
 @dataclass(frozen=True)
 class Held:
-    """An array of the launch. name: in the kernel, "" for one it does not use, which must only be other memory.
+    """Represent an array of the launch.
 
-    run: its words. owner: of an array at a fixed address. argument: which argument leads to it, `offset` where in that
-    object. sort: the kind it must have, 0 for any; address of a NumPy dtype that lives as long as the process. version:
-    that the sizes are known for.
+    Attributes:
+        name: Name in the kernel; "" for an array that it does not use, which must only be other memory.
+        source: Where the array is found; see handles.py.
+        axes: Number of axes.
+        flags: Flags of the array; see handles.py.
+        bytes: Bytes of the array.
+        address: Address of the array.
+        run: Words of the array.
+        owner: Owner of the words of an array at a fixed address.
+        argument: Number of the argument that leads to the array.
+        offset: Offset in that object of the pointer to the words.
+        sort: Kind that the array must have, 0 for any; address of a NumPy dtype that lives as long as the process.
+        version: Version that the sizes are known for.
+        item: Bytes of an element.
     """
 
     name: str
@@ -94,7 +120,7 @@ class Held:
 
 
 class Standing:
-    """One handle. number: its own, among those of its launcher."""
+    """Represent one handle; `number` is its own, among those of its launcher."""
 
     __slots__ = (
         "words",
@@ -119,7 +145,7 @@ class Standing:
         arguments: Sequence[Argument],
         held: Sequence[Held],
     ) -> None:
-        """Raises KeyError for a number whose type machine code does not take."""
+        """Make the handle; raise KeyError for a number whose type machine code does not take."""
         self.executable, self.number = executable, number
         self.block = executable.new_block()
         self.sizes = Sizes()
@@ -141,6 +167,7 @@ class Standing:
             spare = self._enter_array(self._entries + k * h.ARRAY, one, spare)
 
     def _enter_argument(self, at: int, argument: Argument) -> None:
+        """Write the entry of an argument."""
         words = self.words
         words[at + h.A_KIND] = argument.kind
         if argument.scalar:
@@ -154,6 +181,7 @@ class Standing:
             self.watch(argument.thing)
 
     def _enter_array(self, at: int, one: Held, spare: int) -> int:
+        """Write the entry of an array; return the number of the first spare word."""
         words, base = self.words, w.address_of(self.words)
         words[at + h.E_SOURCE], words[at + h.E_ARGUMENT], words[at + h.E_OFFSET] = one.source, one.argument, one.offset
         if one.source == h.FIXED and one.run is not None:
@@ -171,9 +199,10 @@ class Standing:
         return spare + 1 + one.axes
 
     def watch(self, thing: Any, kept: list[Any] | None = None) -> None:
-        """The handle is invalid from the death of the object on; an object that cannot tell of it is kept."""
+        """Make the handle invalid when the object dies; an object that cannot tell of its death is kept alive."""
         kept = self._kept if kept is None else kept
-        words, valid, orphan = self.words, h.VALID, h.ORPHAN  # the module may be gone before the object
+        # The function must not look up globals: this module may be gone before the object.
+        words, valid, orphan = self.words, h.VALID, h.ORPHAN
 
         def invalidate(_: object) -> None:
             words[valid] = orphan
@@ -184,7 +213,7 @@ class Standing:
             kept.append(thing)
 
     def pin(self, pins: Sequence[Pin]) -> None:
-        """Names that must mean what they do now. Only while the handle is invalid."""
+        """Set the names that must keep their present meaning; the handle must be invalid meanwhile."""
         kept: list[Any] = []
         for one in pins:
             self.watch(one.owner, kept)
@@ -202,12 +231,23 @@ class Standing:
         sizes: Sizes,
         pins: Sequence[Pin] = (),
     ) -> bool:
-        """Make the handle valid for this state. False if that cannot be now. held: as when made, but for versions."""
+        """Make the handle valid for this state; return False if that is not possible now.
+
+        Args:
+            generation: Generation of the runtime.
+            held: Arrays as when the handle was made, except for versions.
+            arrays: Arrays by parameter name.
+            scalars: Numbers by parameter name.
+            sizes: Capacities and rows of the adstacks.
+            pins: Names that must keep their present meaning.
+        """
         words = self.words
         if self.is_orphan or self.is_taken:
             return False
+        # The handle is invalid while its block changes.
         words[h.VALID] = 0
-        epoch = self.executable.heap.epoch  # read before: if it changes meanwhile, the handle fits no call
+        # The epoch is read first: if it changes meanwhile, the handle fits no call.
+        epoch = self.executable.heap.epoch
         if not self.executable.stand(self.block, arrays, scalars, sizes):
             return False
         self.pin(pins)
@@ -224,11 +264,11 @@ class Standing:
 
     @property
     def is_orphan(self) -> bool:
-        """Whether an object died that the handle names by address."""
+        """Return True if an object died that the handle names by address."""
         return self.words[h.VALID] == h.ORPHAN
 
     def refuse(self) -> None:
-        """Raise the error of the launch that failed, and let the handle go, unless it is made after all."""
+        """Raise the error of the failed launch and make the handle invalid, unless the launch is made after all."""
         is_ready = False
         try:
             is_ready = self.executable.refuse(self.block, self.sizes)
@@ -239,17 +279,17 @@ class Standing:
 
     @property
     def is_taken(self) -> bool:
-        """Whether a launch with it is under way."""
+        """Return True if a launch with the handle is under way."""
         return self.words[h.TAKEN] != 0
 
     @property
     def launched(self) -> int:
-        """Launches since `stand` that were short enough for the trampoline."""
+        """Return the launches since `stand` that were short enough for the trampoline."""
         return self.words[h.LAUNCHED]
 
 
 def kind_of(dtype: Scalar) -> str:
-    """How numbers of a type are taken: f16 is not."""
+    """Return how numbers of a type are taken; f16 is not taken."""
     return dtype.name if dtype.is_real else "int" if dtype.is_int else "bool"
 
 
@@ -257,12 +297,12 @@ _NUMBERS = {"f64": h.REAL64, "f32": h.REAL32, "int": h.INTEGER, "bool": h.BOOLEA
 
 
 def takes(dtype: Scalar) -> bool:
-    """Whether machine code takes numbers of this type."""
+    """Return True if machine code takes numbers of this type."""
     return kind_of(dtype) in _NUMBERS
 
 
 def _range(dtype: Scalar) -> tuple[int, int, int]:
-    """Least and greatest integer among those of a word, and the bits of the type; -1 is all of them."""
+    """Return least and greatest integer of a type within a word, and the bits of the type; -1 stands for all bits."""
     if not dtype.is_int:
         return 0, 0, 0
     low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)

@@ -1,17 +1,15 @@
-"""The launch trampoline: one builtin function of the interpreter, in machine code, through which kernels are called.
+"""This module makes the launch trampoline: a builtin function of the interpreter, in machine code, that calls kernels.
 
-A builtin is made for each root (handles.py). It walks the root's handles, and launches through the first one that the
-call fits. If there is none, if there are keywords, or something must see the launch, it has changed nothing that anyone
-relies on, and passes the call on to Python. If the launch reports an error, it calls what raises that.
+A builtin is made for each root (handles.py). It walks the root's handles, and launches through the first handle that
+the call fits. If there is none, if there are keywords, or something must see the launch, it has changed nothing that
+the program relies on, and passes the call on to Python. If the launch reports an error, it calls what raises that.
 
 Who owns what. The builtin owns its root and the two Python functions (`m_self` is a tuple of the three), so the root
-outlives every call. A root does not own its handles:
-Python unlinks a handle before it frees it, and never frees one that is TAKEN. Arguments are borrowed from the caller
-for the length of the call, and so is what they own: the words and memory of an array. All else that a handle names by
-address belongs to whoever made the handle (standing.py). The interpreter's lock is held throughout,
-so no other Python code runs, unless the launch itself calls back; what a call back could disturb is marked TAKEN.
-
-Invariant: nothing is written to arrays before every check has passed.
+outlives every call. A root does not own its handles: Python unlinks a handle before it frees it, and never frees a
+handle that is TAKEN. Arguments are borrowed from the caller for the length of the call, and so is what they own: the
+words and memory of an array. All else that a handle names by address belongs to the maker of the handle (standing.py).
+The interpreter's lock is held throughout, so no other Python code runs, unless the launch itself calls back; what a
+call back could disturb is marked TAKEN. Invariant: nothing is written to arrays before every check has passed.
 """
 
 from __future__ import annotations
@@ -62,13 +60,13 @@ _TICKS = {
 }
 
 ITEMS_AT = tuple.__basicsize__
-"""Offset of the items in a tuple."""
+"""Offset of the items in a tuple, in bytes."""
 
 _EFFORT = 0
-"""LLVM's optimiser takes a tenth of a second here, for 3 to 25 ns a call."""
+"""Effort of LLVM's optimizer, which takes a tenth of a second for this code, for 3 to 25 ns a call."""
 
 _MICROSECONDS = 100
-"""A launch that takes longer is left to Python, which releases the interpreter's lock."""
+"""Time of a launch, at most; a longer one is left to Python, which releases the interpreter's lock."""
 
 
 _FITS = f"""
@@ -276,7 +274,7 @@ call:
 
 
 def text_of(architecture: str) -> str:
-    """The module. KeyError for an architecture whose clock cannot be read."""
+    """Return the text of the module; raise KeyError for an architecture whose clock cannot be read."""
     ticks = f"define i64 @ticks() nounwind {{\n{_TICKS[architecture]}\n  ret i64 %t\n}}\n"
     declared = "declare i64 @llvm.readcyclecounter()\n"
     return declared + ticks + PIN_CHECK + ARGUMENT_CHECK + PLACE + ARRAY_CHECK + DISTINCT + _FITS + _RUN + _CALL
@@ -290,7 +288,7 @@ Function = Callable[..., Any]
 
 
 class _Definition(ctypes.Structure):
-    """PyMethodDef."""
+    """Represent a PyMethodDef of CPython."""
 
     _fields_ = [
         ("name", ctypes.c_char_p),
@@ -301,7 +299,7 @@ class _Definition(ctypes.Structure):
 
 
 class Trampoline:
-    """The loaded module. Lives as long as the process: builtins refer to its code and its definition."""
+    """Represent the loaded module, which lives as long as the process: builtins refer to its code and definition."""
 
     def __init__(self) -> None:
         text = text_of(platform.machine().replace("AMD64", "x86_64").replace("arm64", "aarch64"))
@@ -314,7 +312,7 @@ class Trampoline:
         self.patience = self._ticks_in(_MICROSECONDS)
 
     def _ticks_in(self, microseconds: int) -> int:
-        """How far the clock that machine code reads goes in a time."""
+        """Return how far the clock that machine code reads goes in a time."""
         ticks = ctypes.CFUNCTYPE(ctypes.c_int64)(self._code.addresses["ticks"])
         begin, start = ticks(), time.perf_counter_ns()
         while time.perf_counter_ns() - start < 200_000:
@@ -323,32 +321,32 @@ class Trampoline:
         return max(passed * 1000 * microseconds // spent, 1)
 
     def builtin(self, root: array[int], slow: Function, raiser: Function) -> Function:
-        """A builtin of a root. slow: takes the calls that nothing stands ready for. raiser: raises the last error.
+        """Return a builtin of a root, which keeps the root and both functions alive.
 
-        It keeps all three alive.
+        The function `slow` takes the calls for which no handle stands ready; `raiser` raises the last error.
         """
         made: Function = self._make(ctypes.addressof(self._definition), (root, slow, raiser), None)
         return made
 
 
 def new_root(runtime: array[int]) -> array[int]:
-    """A root without handles. runtime: the words of the runtime, which outlive it."""
+    """Return a root without handles; the words of the runtime must outlive it."""
     objects = [id(thing) for thing in (float, int, True, False, None)]
     functions = [_function(f"Py{name}") for name in ("Long_AsLongLongAndOverflow", "_IncRef", "Object_Vectorcall")]
     return w.words((0, w.address_of(runtime), 0, *objects, *functions))
 
 
 def _function(name: str) -> int:
+    """Return the address of a function of the interpreter."""
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
 _MAKING = free_in_child(threading.Lock())
-"""A second trampoline, made by a thread that launches for the first time too, would take the first one's place, whose
-builtins would be left without their definition."""
+"""Lock that lets one thread make the trampoline: a second trampoline would leave builtins of the first undefined."""
 
 
 def trampoline() -> Trampoline | None:
-    """The one of the process, made at the first call; None where objects do not lie in memory as it expects them."""
+    """Return the trampoline of the process, or None where objects lie in memory otherwise than it expects."""
     with _MAKING:
         return _trampoline()
 
@@ -364,10 +362,11 @@ def _trampoline() -> Trampoline | None:
 
 
 def is_expected() -> bool:
-    """Whether this is an interpreter whose objects the trampoline can read: tried on some objects."""
+    """Return True if the trampoline can read the objects of this interpreter; it is tried on some objects."""
     if sys.implementation.name != "cpython" or sys.version_info < (3, 11) or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    if "t" in getattr(sys, "abiflags", "") or sys.byteorder != "little":  # t: built without the interpreter's lock
+    # The flag t means that the interpreter was built without its lock.
+    if "t" in getattr(sys, "abiflags", "") or sys.byteorder != "little":
         return False
     run, number = w.words((1, 2)), 0.1
     pair = run, number

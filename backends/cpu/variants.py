@@ -1,8 +1,8 @@
-"""Masked code of one kernel: a module of its own, made when a launch first wants it.
+"""This module makes the masked code of one kernel: a module of its own, made when a launch first wants it.
 
-Native code asks through a callback, with the block of the launch and the number of the task; the answer is written
-into the block's slot of that task and stays there. All tasks are made at once: a kernel that wants one masked function
-soon wants the others. What the maker raises surfaces when the launch is over, which goes on with branching code.
+Native code asks through a callback, with the block of the launch and the number of the task; the answer is written into
+the block's slot of that task and stays in the slot. All tasks are made at once: a kernel that wants one masked function
+soon wants the rest. What the maker raises surfaces when the launch, which goes on with branching code, is over.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REQUEST = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
 class Variants:
-    """Addresses of masked functions by task, filled into blocks on request. Threads may ask at the same time."""
+    """Hold addresses of masked functions by task, and fill them into blocks on request, also of several threads."""
 
     def __init__(self, kernel: Kernel, options: Options, target: Target, layout: Layout) -> None:
         self.kernel, self.options, self.target, self.layout = kernel, options, target, layout
@@ -34,11 +34,11 @@ class Variants:
 
     @property
     def sites(self) -> tuple[Site, ...]:
-        """What the numbers in error records of masked code mean."""
+        """Return the site table of masked code."""
         return self._generated.sites if self._generated else ()
 
     def fill(self, block: int, task: int) -> None:
-        """Write the address for a task into a block, or that there is none; the code is made if it is not there."""
+        """Write the address for a task into a block, or that there is none; the first call makes the code."""
         slot = ctypes.c_int64.from_address(block + self.layout.variants[task])
         try:
             with self._lock:
@@ -50,7 +50,9 @@ class Variants:
         slot.value = self._addresses.get(task, DECLINED)
 
     def _make(self) -> dict[int, int]:
-        from ..llvm import masked  # kernels that want no masked code do without
+        """Make the masked code of all tasks; return the addresses by task."""
+        # Kernels that want no masked code do without this import.
+        from ..llvm import masked
 
         forced = self.options.lanes is not None
         tasks = [k for k in self.layout.variants if masked.eligible(self.kernel, k, forced)]

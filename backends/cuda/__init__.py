@@ -1,1 +1,1 @@
-"""The CUDA backend: PTX from the LLVM generator."""
+"""The CUDA backend runs kernels on NVIDIA GPUs, as PTX that the LLVM generator makes."""

@@ -1,6 +1,6 @@
-"""What the host does with memory of the device: reads and writes by copies that follow all launches.
+"""This module lets the host read and write memory of the device, by copies that follow all launches.
 
-A copy leaves memory where it is, so that no page of a managed array moves to the host and back. Memory that is not
+A copy leaves memory in its place, so that no page of a managed array moves to the host and back. Memory that is not
 managed, and parts that are not one run of bytes, are touched directly, after a wait.
 """
 
@@ -16,14 +16,14 @@ from .memory import Managed, is_addressable, managed, owner_of
 
 
 class HostAccess:
-    """Reads and writes arrays for the host, behind all launches; any of it raises what went wrong on the device."""
+    """Read and write arrays for the host, behind all launches; each method raises what went wrong on the device."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
         self._shared: weakref.WeakSet[Managed] = weakref.WeakSet()
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """An element as a Python number."""
+        """Return an element as a Python number."""
         if not is_addressable(array, self._device):
             self._device.settle()
             return array.item(place)
@@ -32,7 +32,7 @@ class HostAccess:
         return found.item()
 
     def fetch(self, array: np.ndarray) -> np.ndarray:
-        """A copy on the host, of one run of memory."""
+        """Return a copy of an array on the host, as one run of memory."""
         device = self._device
         if not array.size or not array.flags.c_contiguous or not is_addressable(array, device):
             device.settle()
@@ -42,7 +42,7 @@ class HostAccess:
         return found
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """A copy that kernels use without copies, made by the device if the array is its own."""
+        """Return a managed copy, which kernels use without further copies; the device makes it of its own arrays."""
         device = self._device
         made = managed(device, array.shape, array.dtype)
         if is_addressable(array, device) and array.flags.c_contiguous:
@@ -53,9 +53,10 @@ class HostAccess:
         return made
 
     def assign(self, array: np.ndarray, place: Any, value: Any) -> None:
-        """`array[place] = value`, of the array's type."""
+        """Do `array[place] = value`, with the value converted to the array's type."""
         device = self._device
-        if isinstance(value, np.ndarray) and owner_of(value) is not None:  # the host reads it
+        # The host reads the value itself.
+        if isinstance(value, np.ndarray) and owner_of(value) is not None:
             device.settle()
         target = self._target(array, place)
         if target is None or not is_addressable(array, device):
@@ -68,7 +69,10 @@ class HostAccess:
         self._settle_shared()
 
     def share(self, array: np.ndarray) -> None:
-        """From now on others may touch the memory without asking: what touches it is over when a call returns."""
+        """Let other programs touch the memory without asking.
+
+        From now on a call that launches on it returns only when the launch is over.
+        """
         owner = owner_of(array)
         if owner is not None and not owner.shared:
             owner.shared.append(True)
@@ -76,22 +80,23 @@ class HostAccess:
         self._device.settle()
 
     def _settle_shared(self) -> None:
-        """Writes are over too, while somebody may touch memory."""
+        """Wait for a write, if other programs may touch memory without asking."""
         if self._shared:
             self._device.driver.wait()
 
     def _target(self, array: np.ndarray, place: Any) -> tuple[int, tuple[int, ...]] | None:
-        """(address, shape) of a place that is one run of bytes; None of any other one. Nothing is read."""
+        """Return (address, shape) of a place that is one run of bytes, or None for any other place; nothing is read."""
         parts = place if isinstance(place, tuple) else (place,)
         if len(parts) == array.ndim and all(isinstance(part, (int, np.integer)) for part in parts):
             return _element(array, parts), ()
         if not all(isinstance(part, (int, np.integer, slice)) or part is Ellipsis for part in parts):
             return None
-        view = array[(*parts, ...) if Ellipsis not in parts else parts]  # with an ellipsis it is always a view
+        # With an ellipsis, NumPy always returns a view.
+        view = array[(*parts, ...) if Ellipsis not in parts else parts]
         return (_address(view), view.shape) if view.flags.c_contiguous and view.size else None
 
     def fill(self, array: np.ndarray, value: Any) -> None:
-        """Overwrite every element with one number: the first one, then what is there, again and again."""
+        """Overwrite every element with one number."""
         device, driver = self._device, self._device.driver
         if not array.size or not array.flags.c_contiguous or not is_addressable(array, device):
             device.settle()
@@ -120,6 +125,6 @@ def _address(array: np.ndarray) -> int:
 
 
 def _element(array: np.ndarray, place: tuple[int, ...]) -> int:
-    """Address of an element; indices from the end count from there."""
+    """Return the address of an element; a negative index counts from the end."""
     steps = ((p + extent if p < 0 else p) * stride for p, extent, stride in zip(place, array.shape, array.strides))
     return _address(array) + sum(steps)

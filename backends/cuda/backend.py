@@ -1,6 +1,6 @@
-"""CudaBackend: compiles kernels for one NVIDIA GPU and launches them without waiting for it.
+"""This module defines CudaBackend, which compiles kernels for one NVIDIA GPU and launches them without waiting for it.
 
-The GPU is opened when it is first asked for; a machine without one says so, and how to get one. Another driver than
+The GPU is opened when it is first asked for; a machine without one says so, and how to get one. A driver other than
 NVIDIA's may be given (driver.py).
 """
 
@@ -30,7 +30,14 @@ from .ptx import ptx
 
 
 class CudaBackend:
-    """Kernels on an NVIDIA GPU. device: opened at the first look; heap: of its adstacks; buffers: for copies."""
+    """Compile and run kernels on an NVIDIA GPU.
+
+    Attributes:
+        device: The GPU, which is opened at the first access.
+        heap: Heap of its adstacks.
+        buffers: Buffers for copies.
+        access: Access of the host to memory of the device.
+    """
 
     name = "cuda"
 
@@ -42,7 +49,7 @@ class CudaBackend:
 
     @property
     def device(self) -> Device:
-        """The GPU. Raises DeviceError if there is none."""
+        """Return the GPU; raise DeviceError if there is none."""
         with self._lock:
             if self._device is None:
                 if self._refused is not None:
@@ -56,6 +63,7 @@ class CudaBackend:
             return self._device
 
     def _open(self, driver: Driver) -> None:
+        """Open the GPU of a driver."""
         self._device = Device(driver)
         self.heap = DeviceHeap(driver)
         self.buffers = Buffers(self._device)
@@ -64,7 +72,7 @@ class CudaBackend:
         self._device.forgetters.append(self.heap.forget)
 
     def probe(self) -> Probe:
-        """Available where a GPU and its driver are, and cuda.bindings is installed."""
+        """Report whether a GPU and its driver can be used, and cuda.bindings is installed."""
         try:
             card = self.device.driver.card
         except Unavailable as problem:
@@ -77,55 +85,71 @@ class CudaBackend:
 
     @deep
     def compile(self, kernel: Kernel, options: Options) -> CudaExecutable:
-        """Generate, assemble and load. Raises Unsupported for what backends/limits.py declares."""
+        """Generate, assemble and load the code of a kernel.
+
+        Raises:
+            Unsupported: The kernel uses something that backends/limits.py declares as unsupported.
+        """
         device = self.device
         return CudaExecutable(generate(kernel, options), device, self.heap, self.buffers)
 
     def ptx(self, kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> str:
-        """PTX of a kernel; see `ptx.ptx`."""
+        """Return the PTX of a kernel; see `ptx.ptx`."""
         return ptx(kernel, arch, options)
 
     # -- memory that the host shares --------------------------------------------------------------------------
 
     @property
     def counters(self) -> Counters:
-        """What was waited for and copied to the host since the GPU was opened."""
+        """Return how often the host has waited and copied to itself since the GPU was opened."""
         return self.device.counters
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-        """Memory of an array that kernels use without copies. Raises DeviceError."""
+        """Return a managed array of zeros, which kernels use without copies; raise DeviceError if memory is short."""
         return managed_zeros(self.device, shape, dtype)
 
     def borrow(self, interface: Mapping[str, Any], lender: Any, stream: int | None) -> np.ndarray:
-        """Memory on the GPU of another library; see borrowed.py. Raises ValueError for what kernels cannot address."""
+        """Return an array over memory on the GPU of another library; see borrowed.py.
+
+        Args:
+            interface: `__cuda_array_interface__` of the memory.
+            lender: Owner of the memory, which is kept alive.
+            stream: Stream on which the lender orders its work; None if its work is over.
+
+        Raises:
+            ValueError: Kernels cannot address the memory.
+        """
         return borrow(self.device, self.fetch, interface, lender, stream)
 
     def interface(self, array: np.ndarray) -> dict[str, Any]:
-        """`__cuda_array_interface__` of an array of ours; its work is in order with launches on the stream it names."""
+        """Return the `__cuda_array_interface__` of an array of this backend.
+
+        The work on the array is in order with launches on the stream that the interface names.
+        """
         return interface_of(array, self.device.stream)
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """A copy behind all launches, made by the device, that kernels use without copies."""
+        """Return a managed copy made behind all launches, which kernels use without further copies."""
         return self.access.duplicate(array)
 
     def is_own(self, array: np.ndarray) -> bool:
-        """Whether kernels use the array without copies."""
+        """Return True if kernels use the array without copies."""
         return is_addressable(array, self.device)
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """An element as a Python number."""
+        """Return an element as a Python number."""
         return self.access.item(array, place)
 
     def fetch(self, array: np.ndarray) -> np.ndarray:
-        """A copy of an array."""
+        """Return a copy of an array on the host."""
         return self.access.fetch(array)
 
     def assign(self, array: np.ndarray, place: Any, value: Any) -> None:
-        """`array[place] = value`, of the array's type."""
+        """Do `array[place] = value`, with the value converted to the array's type."""
         self.access.assign(array, place, value)
 
     def share(self, array: np.ndarray) -> None:
-        """From now on others may touch the memory without asking."""
+        """Let other programs touch the memory without asking from now on."""
         self.access.share(array)
 
     def fill(self, array: np.ndarray, value: Any) -> None:
@@ -133,30 +157,30 @@ class CudaBackend:
         self.access.fill(array, value)
 
     def wait(self) -> None:
-        """For all launches, if any may be in flight. Raises what went wrong on the device."""
+        """Wait for all launches, if any may be in flight; raise what went wrong on the device."""
         self.device.settle()
 
     def sync(self) -> None:
-        """For everything that the device has to do. Raises what went wrong there."""
+        """Wait for all work of the device; raise what went wrong on it."""
         self.device.wait()
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
-        """A row for each thread of the task."""
+        """Return the number of rows of a task: one for each thread."""
         limits = limits_of(self.device.driver)
         return stacks.rows_in_flight(kernel, layout_of(kernel, options), task, sizes, limits)
 
     def most_bytes(self) -> tuple[int, str]:
-        """(bytes that the adstacks of a launch can have, who says so)."""
+        """Return (bytes that the adstacks of a launch can have, source of this limit)."""
         return self.heap.most_bytes()
 
     def heap_report(self) -> dict[str, dict[str, int]]:
-        """Adstack memory by slab: bytes held now, and the most since the last reset."""
+        """Return the adstack memory by slab: bytes held now, and the most since the last reset."""
         if self._device is None:
             return {slab: {"current": 0, "peak": 0} for slab in SLABS}
         return self.heap.report()
 
     def reset(self) -> None:
-        """Wait, and give all adstack memory and free buffers back; errors that nobody waited for are dropped.
+        """Wait, and give all adstack memory and free buffers back; errors that no wait has raised are dropped.
 
         A GPU that is lost to this process has nothing to give.
         """

@@ -1,4 +1,4 @@
-"""The argument block of a launch on a GPU, in memory of the host: bound to addresses that the device knows.
+"""This module holds the argument block of a launch on a GPU, in host memory: it has addresses that the device knows.
 
 Invariant: a slot for an array holds the address of managed memory, or, for a foreign array while a launch of it is
 under way, that of its copy on the device; never an address of plain host memory when a launch starts.
@@ -21,8 +21,9 @@ from .replay import Key, block_bytes
 
 
 class Owned:
-    """What a block holds on the device: a state for each stream, by address and bytes, and a graph. It may outlive the
-    block, whose last launch may be in flight.
+    """Represent what a block holds on the device: a state for each stream, by address and bytes, and a graph.
+
+    It may outlive the block, whose last launch may be in flight.
     """
 
     def __init__(self, buffers: Buffers, graphs: Instances) -> None:
@@ -30,7 +31,7 @@ class Owned:
         self.states: dict[int, tuple[int, int]] = {}
 
     def give_back(self) -> None:
-        """No launch uses it any more."""
+        """Give everything back; no launch uses it any more."""
         self.graphs.release()
         for address, size in self.states.values():
             self.buffers.give(address, size)
@@ -38,12 +39,19 @@ class Owned:
 
 
 class DeviceBlock(Block):
-    """A block, and which of its arrays are foreign, or memory of the GPU of other libraries, by name."""
+    """Represent a block on a GPU.
+
+    Attributes:
+        foreign: Arrays that launches work on copies of, by name.
+        borrowed: Arrays in memory of the GPU that belong to other libraries, by name.
+        owned: What the block holds on the device.
+        graphs: Graph of the block's launches.
+    """
 
     def __init__(
         self, layout: Layout, kernel: str, written: set[str], device: Device, buffers: Buffers, keys: Sequence[Key]
     ) -> None:
-        """keys: entry points of the kernel, in order."""
+        """Allocate the block; `keys` are the entry points of the kernel, in order."""
         super().__init__(layout, kernel, written, block_bytes(layout, len(keys)))
         self.device, self.buffers = device, buffers
         self.foreign: dict[str, Bound] = {}
@@ -56,6 +64,7 @@ class DeviceBlock(Block):
         self.put(layout.halted_at, device.halted)
 
     def _place(self, bound: Bound, array: np.ndarray) -> None:
+        """Write the address and extents of an array, and note what kind of array it is."""
         super()._place(bound, array)
         name, owner = bound.array.name, owner_of(array)
         for kept in (self.foreign, self.borrowed, self._shared):
@@ -69,16 +78,16 @@ class DeviceBlock(Block):
 
     @property
     def is_shared(self) -> bool:
-        """Whether others may touch an array of this launch when it returns."""
+        """Return True if other programs may touch an array of this launch when it returns."""
         return any(self._shared.values())
 
     def lenders(self) -> list[Borrowed]:
-        """Who else has work on the memory of this launch."""
+        """Return the owners of borrowed arrays, who may have work on their memory."""
         arrays = [bound.held() for bound in self.borrowed.values() if bound.held is not None]
         return [lender for array in arrays if array is not None and (lender := lender_of(array)) is not None]
 
     def prepare(self) -> None:
-        """Have a state on the device for launches on the current stream: those of one stream take turns with it."""
+        """Have a state on the device for launches on the current stream, which take turns with it."""
         size, stream = self.layout.state_size, self.device.stream
         if not size:
             return
@@ -89,7 +98,7 @@ class DeviceBlock(Block):
 
     @contextmanager
     def staged(self) -> Iterator[None]:
-        """Copies of foreign arrays are on the device inside; what was written is copied back, also after an error."""
+        """Keep copies of foreign arrays on the device inside the `with`; afterwards copy back what was written."""
         device, taken = self.device, []
         try:
             for name, bound in self.foreign.items():

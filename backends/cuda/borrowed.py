@@ -1,10 +1,9 @@
-"""Memory on the GPU of other libraries, as arguments without copies: torch tensors, JAX arrays, CuPy and whoever has
-`__cuda_array_interface__`.
+"""This module lets kernels use memory on the GPU of other libraries without copies: torch tensors, JAX arrays, CuPy.
 
-A `DeviceArray` is a NumPy array over an address that the host cannot read: it has dtype, shape and address, which is
-what launches need, and refuses what would touch the memory; `copy()` fetches it. Invariant: a launch follows what its
-owner had the GPU do before, and what the owner has it do afterwards follows the launch: by events between their stream
-and ours.
+It takes whatever has `__cuda_array_interface__`. A `DeviceArray` is a NumPy array over an address that the host cannot
+read: it has dtype, shape and address, which is what launches need, and refuses what would touch the memory; `copy()`
+fetches it. Invariant: a launch follows what its owner had the GPU do before, and what the owner has it do afterwards
+follows the launch: by events between the owner's stream and the stream of the launch.
 """
 
 from __future__ import annotations
@@ -27,8 +26,14 @@ _BY_NAME: tuple[Callable[..., Any], ...] = (np.may_share_memory, np.shares_memor
 
 
 class Borrowed:
-    """Owner of a DeviceArray's memory. lender: kept alive. stream: on which the lender orders its work; None if its
-    work is over, and the memory must stay until launches are.
+    """Represent the owner of a DeviceArray's memory.
+
+    Attributes:
+        device: GPU of the memory.
+        lender: Object of the other library, which is kept alive.
+        stream: Stream on which the lender orders its work; None if its work is over, and the memory must stay until
+            launches are.
+        bytes: Bytes of the memory.
     """
 
     def __init__(
@@ -52,7 +57,7 @@ class Borrowed:
 
 
 class DeviceArray(np.ndarray):
-    """Memory that the host cannot read."""
+    """Represent memory that the host cannot read; `fetch` copies it to the host."""
 
     fetch: Callable[[np.ndarray], np.ndarray] | None
 
@@ -60,12 +65,13 @@ class DeviceArray(np.ndarray):
         self.fetch = getattr(parent, "fetch", None)
 
     def copy(self, order: Any = "C") -> np.ndarray:  # type: ignore[override]
-        """The content on the host."""
+        """Return the content on the host."""
         if self.fetch is None:
             self._refuse()
         return self.fetch(self)
 
     def _refuse(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Raise Unsupported, because the host would have to touch the memory."""
         raise Unsupported(
             "the host would have to read or write an array that is on the GPU", "copy it to the host: x.cpu(), x.get()"
         )
@@ -102,7 +108,18 @@ def borrow(
     lender: Any,
     stream: int | None,
 ) -> DeviceArray:
-    """The array that `__cuda_array_interface__` describes. Raises ValueError, with the reason, for one with strides."""
+    """Return the array that `__cuda_array_interface__` describes.
+
+    Args:
+        device: GPU of the memory.
+        fetch: Copies an array to the host.
+        interface: `__cuda_array_interface__` of the memory.
+        lender: Owner of the memory, which is kept alive.
+        stream: Stream on which the lender orders its work; None if its work is over.
+
+    Raises:
+        ValueError: The array has a mask, or strides of an array that is not contiguous.
+    """
     shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
     if interface.get("mask") is not None:
         raise ValueError("it has a mask")
@@ -119,8 +136,9 @@ def borrow(
 
 
 def interface_of(array: np.ndarray, stream: int) -> dict[str, Any]:
-    """`__cuda_array_interface__` of an array of ours, whose work is ordered on a stream. There, 0 is no stream."""
+    """Return the `__cuda_array_interface__` of an array of this backend, whose work is ordered on a stream."""
     strides = None if array.flags.c_contiguous else array.strides
+    # In the interface, 0 does not name a stream.
     address = array.__array_interface__["data"][0]
     return {
         "shape": array.shape,
@@ -133,14 +151,14 @@ def interface_of(array: np.ndarray, stream: int) -> dict[str, Any]:
 
 
 def lender_of(array: np.ndarray) -> Borrowed | None:
-    """The owner of the memory of an array, if it is another library's."""
+    """Return the owner of the memory of an array, if it is another library's, else None."""
     found = owners.owner_of(array)
     return found if isinstance(found, Borrowed) else None
 
 
 @contextmanager
 def ordered(device: Device, lenders: Iterable[Borrowed]) -> Iterator[None]:
-    """What is launched inside runs behind the lenders' work so far, and before what they do later."""
+    """Run what is launched inside the `with` behind the lenders' work so far, and before what they do later."""
     found = list(lenders)
     own = device.stream
     streams = {one.stream for one in found if one.stream is not None and not _is_same(one.stream, own)}
@@ -155,4 +173,5 @@ def ordered(device: Device, lenders: Iterable[Borrowed]) -> Iterator[None]:
 
 
 def _is_same(one: int, other: int) -> bool:
+    """Return True if two handles name one stream."""
     return one == other or (one in LEGACY and other in LEGACY)

@@ -1,7 +1,7 @@
-"""The loop of a block over chunks of neighbouring iterations, of which it lists those that pass a gate.
+"""This module writes the loop of a block over chunks of neighboring iterations, and lists those that pass a gate.
 
     for each chunk of the block:
-        decide    each thread a gate for every 32nd iteration: 8, 4 or 1 of them, so that warps read neighbours
+        decide    each thread a gate for every 32nd iteration: 8, 4 or 1 of them, so that warps read neighbors
         list      in memory that the block shares, the offsets of what passes, in order
         run       k = thread, thread + threads, ... < length of the list
 
@@ -21,8 +21,13 @@ from . import warp
 
 
 class Chunks:
-    """The loop, being written. start: number of the chunk's first iteration. size: how many it has. passing: how many
-    of them pass, an i32.
+    """Write the loop over chunks.
+
+    Attributes:
+        start: Number of the chunk's first iteration.
+        size: Number of its iterations.
+        passing: Number of its iterations that pass, an i32.
+        decide: Function that decides the gate of one iteration.
     """
 
     start: ir.Phi
@@ -30,17 +35,24 @@ class Chunks:
     passing: ir.Value
 
     def __init__(self, decide: ir.Function) -> None:
-        """decide: see decision_function."""
+        """Keep the function that decides; see decision_function."""
         self.decide = decide
 
     def open(self, e: Emitter, count: ir.Value, blocks: ir.Value) -> Run:
-        """Begin a chunk; gives the run over its list. count: of iterations. blocks: how many take part."""
+        """Begin a chunk; return the run over its list.
+
+        Args:
+            e: Emitter of the function.
+            count: Number of iterations of the task.
+            blocks: Number of blocks that take part.
+        """
         b = e.b
         self._alive = e.alloca(I1)
         b.store(const(I1, True), self._alive)
         self._place(e, count, blocks)
         before = b.block
         self._head, chunk, self._over = (e.flow.append(name) for name in ("chunks", "chunk", "ran"))
+        # An iteration that fails does not leave the function, so that its thread still meets the barriers.
         e.failed, self._latch = e.flow.append("failed"), e.flow.append("chunked")
         e.flow.go(self._head)
         self.start = b.phi(I64)
@@ -51,16 +63,16 @@ class Chunks:
         self.size = b.select(b.icmp_unsigned("<", rest, self._width), rest, self._width)
         self.passing = self._decide(e)
         self._is_all = b.icmp_unsigned("==", self.passing, b.trunc(self._width, I32))
+        # A thread in which something failed runs no iteration of later chunks.
         mine = b.select(b.load(self._alive, I1), self.passing, const(I32, 0))
         thread, threads = (b.zext(warp.special(e.m, b, name), I64) for name in ("tid.x", "ntid.x"))
         return thread, b.zext(mine, I64), threads
 
     def _place(self, e: Emitter, count: ir.Value, blocks: ir.Value) -> None:
-        """How wide chunks are, the first one of this block, and how far it is to the next: no more iterations for a
-        thread than leave a chunk for each block, or the most.
-        """
+        """Compute how wide chunks are, the first chunk of this block, and the distance to the next one."""
         b = e.b
         threads, block = (b.zext(warp.special(e.m, b, name), I64) for name in ("ntid.x", "ctaid.x"))
+        # A thread has no more iterations of a chunk than leave a chunk for each block, or the most.
         grid = b.mul(threads, blocks)
         rounds: ir.Value = const(I64, warp.ROUNDS[0])
         for fewer in warp.ROUNDS[1:]:
@@ -72,7 +84,7 @@ class Chunks:
         self._first = b.select(takes_part, b.mul(block, self._width), count)
 
     def _decide(self, e: Emitter) -> ir.Value:
-        """How many pass, by the code for as many rounds as there are."""
+        """Return how many iterations pass, by the code for the number of rounds in use."""
         b, joined = e.b, e.flow.append("decided")
         found = []
         for rounds in warp.ROUNDS[:-1]:
@@ -90,10 +102,12 @@ class Chunks:
         return passing
 
     def _decide_all(self, e: Emitter, rounds: int) -> ir.Value:
-        """Iterations behind the last one are the last one, and do not pass: what all read can be read at once."""
+        """Return how many iterations of the chunk pass, and list them; each thread decides `rounds` of them."""
         b, size = e.b, e.b.trunc(self.size, I32)
         last, at, passes = b.sub(size, const(I32, 1)), warp.first_asked(e.m, b, rounds), []
         for _ in range(rounds):
+            # Iterations behind the last one are read as the last one, and do not pass: so all reads can be in flight at
+            # once.
             is_there = b.icmp_unsigned("<", at, size)
             number = b.add(self.start, b.zext(b.select(is_there, at, last), I64))
             assert e.box is not None
@@ -103,12 +117,12 @@ class Chunks:
         return warp.list_block(e.m, b, passes)
 
     def number(self, e: Emitter, place: ir.Value) -> ir.Value:
-        """Of the iteration at a place of the list."""
+        """Return the number of the iteration at a place of the list."""
         found = warp.listed(e.m, e.b, e.b.trunc(place, I32), self._is_all)
         return e.b.add(self.start, e.b.zext(found, I64))
 
     def close(self, e: Emitter) -> None:
-        """End the chunk. What follows stands behind the loop."""
+        """End the chunk; what follows stands behind the loop."""
         b, failed = e.b, e.failed
         assert failed is not None
         e.flow.go(self._latch)

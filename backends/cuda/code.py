@@ -1,4 +1,4 @@
-"""The LLVM IR of a kernel for NVIDIA GPUs: its entry points, in the order in which a launch runs them.
+"""This module makes the LLVM IR of a kernel for NVIDIA GPUs: its entry points, in the order in which they run.
 
 Every entry point takes the first `layout.passed` bytes of the argument block by value and writes none of them: all
 functions that read the block are inlined into it, so that slots are kernel parameters, never memory of a thread. It
@@ -51,12 +51,12 @@ TOGETHER = (SELECT, PACKED)
 """Entries whose threads need each other: either all threads of a block run, or none."""
 
 PARAMETERS = 32_764
-"""Bytes of parameters that an entry point may have."""
+"""Most bytes of parameters of an entry point."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One step of a launch. task: its number, or -1. name: of the entry point, empty where there is none."""
+    """Represent one step of a launch; if the host does it, `task` is -1 and `name` is empty."""
 
     kind: str
     task: int
@@ -65,7 +65,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """LLVM IR of a kernel, not yet optimised. sites: what the numbers in error records mean."""
+    """Represent the LLVM IR of a kernel before optimization; numbers in error records stand for places in `sites`."""
 
     kernel: Kernel
     text: str
@@ -76,12 +76,12 @@ class DeviceCode:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the entry points."""
+        """Return the names of the entry points."""
         return tuple(entry.name for entry in self.entries if entry.name)
 
 
 def generate(kernel: Kernel, options: Options) -> DeviceCode:
-    """The code of a kernel. Raises Unsupported for what backends/limits.py declares, and for too many parameters."""
+    """Return the code of a kernel; raise Unsupported for what limits.py declares, and for too many parameters."""
     check(kernel, NVPTX.name)
     layout = layout_of(kernel, options)
     if layout.passed > PARAMETERS:
@@ -98,20 +98,21 @@ def generate(kernel: Kernel, options: Options) -> DeviceCode:
 
 
 def layout_of(kernel: Kernel, options: Options) -> Layout:
-    """The block and the state of a kernel compiled with these options."""
+    """Return the layout of block and state of a kernel compiled with these options."""
     tasks = {k: _state(task, options) for k, task in enumerate(kernel.tasks) if task.is_parallel}
     return lay_out_for_device(kernel, tasks, lists=not options.deterministic)
 
 
 def _state(task: Task, options: Options) -> State:
-    """A list comes in any order, so deterministic launches have none."""
+    """Return what the device keeps about a task."""
+    # A list comes in any order, so deterministic launches have none.
     listed = not options.deterministic and any(stack_allocas(task)) and gate_of(task) is not None
     words = len(sums(task, options)) * PARTIALS if options.deterministic else 0
     return State(_writes_its_bounds(task), listed, words + bool(words))
 
 
 def _writes_its_bounds(task: Task) -> bool:
-    """Whether bounds must be known before the task starts: it writes what they read, or they draw or write."""
+    """Return True if bounds must be known before the task starts: it writes what they read, or they draw or write."""
     inside = list(walk(task.bounds))
     if any(isinstance(s, (n.Random, n.Atomic, n.Store)) for s in inside):
         return True
@@ -123,11 +124,11 @@ GROUP = 4
 """Iterations of a small task that a thread has under way together."""
 
 SMALL = 24
-"""Most statements of such a task."""
+"""Most statements of a task whose iterations run in groups."""
 
 
 def _copies(m: ModuleState, task: Task) -> int:
-    """How many iterations of a task run together: several where each is short, and waits for memory."""
+    """Return how many iterations of a task run together: several if each is short, and waits for memory."""
     inside = list(walk(task.body))
     short = len(inside) <= SMALL and not any(isinstance(s, (n.For, n.While, n.StackPush, n.Print)) for s in inside)
     return GROUP if short and any(isinstance(s, n.Load) for s in inside) and not m.options.debug else 1
@@ -151,8 +152,10 @@ _STRAIGHT = (
 
 
 def _may_write_late(task: Task) -> bool:
-    """Whether iterations that run together may all load before one of them writes: what an iteration reads of memory
-    it has not written before. What others write it does not read, for that would be a race.
+    """Return True if iterations that run together may all load before one of them writes.
+
+    No iteration may read memory that it has written before; what other iterations write it does not read, as that is a
+    race.
     """
     written: set[str] = set()
     used = used_values(walk(task.body))
@@ -172,7 +175,7 @@ def _may_write_late(task: Task) -> bool:
 
 
 class _Entry:
-    """An entry point being written: its builder stands where nothing has failed. `leave` is where it ends."""
+    """Represent an entry point being written, which ends at `leave`; its builder stands where nothing has failed."""
 
     def __init__(self, m: ModuleState, name: str, together: bool = False) -> None:
         by_value = ir.Type(f"ptr byval([{max(m.layout.passed, 8)} x i8]) align 8")
@@ -188,20 +191,22 @@ class _Entry:
             self.go_on_if_zero(self.b.load(self.state(m.layout.returned_at), I64))
 
     def address(self, at: int) -> ir.Value:
-        """Content of a slot that holds an address."""
+        """Return the address that a slot holds."""
         place = self.b.gep(self.block, const(I64, at), I8, inbounds=True)
         return self.b.load(place, pointer(NVPTX.space))
 
     def state(self, at: int) -> ir.Value:
-        """Address of a word of the state."""
+        """Return the address of a word of the state."""
         return self.b.gep(self.address(self.m.layout.state_at), const(I64, at), I8, inbounds=True)
 
     def go_on_if(self, cond: ir.Value) -> None:
+        """Leave the entry point unless the condition holds."""
         go_on = self.b.function.append_basic_block("go")
         self.b.cbranch(cond, go_on, self.leave)
         self.b.position_at_end(go_on)
 
     def go_on_if_zero(self, word: ir.Value) -> None:
+        """Leave the entry point unless the word is 0."""
         self.go_on_if(self.b.icmp_unsigned("==", word, const(word.type, 0)))
 
     def close(self) -> None:
@@ -209,7 +214,7 @@ class _Entry:
 
 
 class _Entries:
-    """Writes the entry points of one task."""
+    """Write the entry points of one task."""
 
     def __init__(self, m: ModuleState, index: int, task: Task) -> None:
         self.m, self.index, self.task = m, index, task
@@ -223,7 +228,7 @@ class _Entries:
         return f"{prefix}_{kind}_{self.index}"
 
     def emit(self) -> list[Entry]:
-        """All of them, in order."""
+        """Write all entry points of the task; return them in order."""
         found: list[tuple[str, Callable[[_Entry], None]]] = []
         if self.index in self.m.layout.boxes:
             found.append((BOUNDS, self._store_box))
@@ -244,7 +249,7 @@ class _Entries:
     # -- boxes ----------------------------------------------------------------------------------------------
 
     def _compute_box(self, entry: _Entry) -> ir.Value:
-        """The box in memory of the thread, which becomes registers; leaves where the bounds fail."""
+        """Return the box in memory of the thread, which becomes registers; leave if the bounds fail."""
         assert self.bounds is not None
         box = entry.b.alloca(I64, 2 * self.axes)
         status = entry.b.call(self.bounds, [entry.block, box])
@@ -262,7 +267,7 @@ class _Entries:
         return b.load(b.gep(memory, const(I64, 8 * word), I8, inbounds=True), I64)
 
     def _box(self, entry: _Entry) -> ir.Value:
-        """The box, computed or as it was stored, in memory of the thread."""
+        """Return the box, computed or as it was stored, in memory of the thread."""
         if self.index not in self.m.layout.boxes:
             return self._compute_box(entry)
         b, box = entry.b, entry.b.alloca(I64, 2 * self.axes)
@@ -274,9 +279,7 @@ class _Entries:
     # -- tasks ----------------------------------------------------------------------------------------------
 
     def _threads(self, entry: _Entry) -> tuple[ir.Value, ir.Value]:
-        """(first iteration of this thread, number of threads that run the task). Those beyond have a first one that
-        lies behind all: they stay, because a block adds up what all its threads have.
-        """
+        """Return (first iteration of this thread, number of threads that run the task)."""
         b, layout = entry.b, self.m.layout
         thread, threads = warp.thread(self.m, b), warp.threads(self.m, b)
         limits: list[ir.Value] = []
@@ -288,6 +291,8 @@ class _Entries:
             limits.append(b.mul(width, const(I64, PARTIALS)))
         if self.in_order:
             limits.append(const(I64, 1))
+        # Threads beyond the limits get a first iteration behind all: they stay, because a block adds up what all its
+        # threads have.
         first = thread
         for most in limits:
             first = b.select(b.icmp_unsigned("<", thread, most), first, const(I64, (1 << 63) - 1))
@@ -296,13 +301,14 @@ class _Entries:
 
     @property
     def in_order(self) -> bool:
-        """Whether one thread does it all: another order of updates would show, and must not."""
+        """Return True if one thread does the whole task: another order of updates would show, and must not."""
         if not self.m.options.deterministic:
             return False
         kept = {stmt for s in self.sums for stmt in s.updates}
         return order_shows(self.task, self.m.sharing(self.index).plain, kept)
 
     def _run(self, entry: _Entry) -> None:
+        """Write the entry point of a parallel task."""
         thread, threads = self._threads(entry)
         b, box = entry.b, self._box(entry)
         call = [entry.block, box, thread, volume(b, box, 0, self.axes), threads, thread]
@@ -320,7 +326,7 @@ class _Entries:
             b.position_at_end(done)
 
     def _call(self, entry: _Entry, name: str, numbered: frozenset[str], call: list[ir.Value]) -> None:
-        """Run the task. A short one has code of its own for launches that need no comparisons of indices."""
+        """Run the task; a short task has code of its own for launches that need no comparisons of indices."""
         b, checks = entry.b, self.m.checks.of(self.task, learns=not _may_write_late(self.task))
         if not checks.launches or _copies(self.m, self.task) == 1:
             b.call(self._over_all(name, numbered), call)
@@ -334,18 +340,21 @@ class _Entries:
         )
 
     def _over_all(self, name: str, numbered: frozenset[str], inside: bool | None = None) -> ir.Function:
-        """The task over iterations in strides of the grid. inside: whether this is the code without what launches
-        decide; the other one, which runs seldom, takes one iteration at a time, as it must not cost registers.
+        """Return the task over iterations in strides of the grid.
+
+        `inside` is True for the code without what launches decide, False for its counterpart, None without both.
         """
         additions = Private(self.sums, numbered)
         additions.inside = bool(inside)
+        # The counterpart runs seldom, and takes one iteration at a time, as it must not cost registers.
         additions.copies = 1 if inside is False else _copies(self.m, self.task)
         additions.late = additions.copies > 1 and _may_write_late(self.task)
         return task_function(self.m, self.index, self.task, name=name, additions=additions)
 
     def _is_linear(self, entry: _Entry, box: ir.Value, own: frozenset[str]) -> ir.Value:
-        """Whether the box begins at 0, and the arrays have its extents, but for the first, which numbers nothing."""
+        """Return the condition that the box begins at 0, and the arrays have its extents."""
         b = entry.b
+        # The extent of the first axis is not compared, because no number of an element depends on it.
         is_so: ir.Value = const(I1, True)
         for axis in range(self.axes):
             begin, extent = self._word(b, box, 2 * axis), self._word(b, box, 2 * axis + 1)
@@ -362,9 +371,10 @@ class _Entries:
         b.call(run, [entry.block, box, zero, volume(b, box, 0, self.axes), blocks, zero])
 
     def _run_packed(self, entry: _Entry) -> None:
-        """Over what passes of each chunk. Blocks beyond those that can write sums down take no part."""
+        """Write the entry point over what passes of each chunk."""
         assert self.gate is not None
         b, box, zero = entry.b, self._box(entry), const(I64, 0)
+        # Blocks beyond those that can write sums down take no part.
         blocks: ir.Value = b.zext(warp.special(self.m, b, "nctaid.x"), I64)
         if self.index in self.m.layout.partials:
             most = const(I64, PARTIALS)
@@ -374,7 +384,7 @@ class _Entries:
         b.call(run, [entry.block, box, zero, volume(b, box, 0, self.axes), blocks, zero])
 
     def _run_listed(self, entry: _Entry) -> None:
-        """Over the numbers in the list, unless more pass than it has room for: then over all iterations."""
+        """Write the entry point over the list, or over all iterations if more pass than the list has room for."""
         thread, threads = self._threads(entry)
         b, box, layout = entry.b, self._box(entry), self.m.layout
         length = b.load(entry.state(layout.length_at[self.index]), I64)
@@ -385,7 +395,7 @@ class _Entries:
         b.call(run, [entry.block, box, thread, count, threads, thread])
 
     def _finish(self, entry: _Entry) -> None:
-        """A task without iterations whose end adds up what the blocks of the real one have left."""
+        """Write the entry point of a task without iterations whose end adds up the sums that blocks have left."""
         entry.go_on_if_zero(warp.special(self.m, entry.b, "ctaid.x"))
         zero, one = const(I64, 0), const(I64, 1)
         run = task_function(self.m, self.index, replace(self.task, body=()), name=FINISH, additions=Finish(self.sums))

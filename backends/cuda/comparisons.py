@@ -1,9 +1,9 @@
-"""Code of a task in two forms: with all comparisons of indices, and without those that a launch makes needless.
+"""This module writes a task in two forms: with all comparisons of indices, and without those that a launch decides.
 
     if the extents and arguments leave it open whether indices are inside: run with comparisons
     else: run without
 
-Loads of a loop without branches are on their way together; which form runs is known where an entry point begins.
+Loads of a loop without branches are in flight together; which form runs is known where an entry point begins.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ..llvm.types import I8, I64, const
 
 
 class AtEntry(Arith):
-    """What conditions on extents and arguments are written with, where an entry point begins."""
+    """Write conditions on extents and arguments where an entry point begins."""
 
     def __init__(self, m: ModuleState, b: IRBuilder, block: ir.Value, checks: IndexChecks) -> None:
         super().__init__(m, b)
         self.block, self.checks = block, checks
 
     def slot(self, at: int, t: ir.Type = I64) -> ir.Value:
-        """Content of a slot of the block."""
+        """Return the content of a slot of the block."""
         return self.b.load(self.b.gep(self.block, const(I64, at), I8, inbounds=True), t)
 
     def to_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
-        """An integer widened to 64 bits."""
+        """Return an integer widened to 64 bits."""
         if t.bits == 64:
             return value
         return self.b.sext(value, I64) if t.is_signed else self.b.zext(value, I64)
@@ -40,7 +40,15 @@ class AtEntry(Arith):
 def with_and_without(
     m: ModuleState, b: IRBuilder, block: ir.Value, checks: IndexChecks, run: Callable[[bool], object]
 ) -> None:
-    """Write both forms: run(False) with all comparisons of `checks`, run(True) without what the launch decides."""
+    """Write both forms of a task.
+
+    Args:
+        m: Module being written.
+        b: Builder of the entry point.
+        block: Address of the argument block.
+        checks: Index checks of the task.
+        run: run(False) emits the form with all comparisons, run(True) the form without what the launch decides.
+    """
     some, none, done = (b.function.append_basic_block(part) for part in ("compared", "inside", "run"))
     b.cbranch(needs_comparisons(AtEntry(m, b, block, checks)), some, none)
     for start, inside in ((some, False), (none, True)):

@@ -1,6 +1,6 @@
-"""One GPU as this process uses it: the current stream, what may be in flight, errors found on the device, waiting.
+"""This module manages one GPU: the current stream, what may be in flight, errors found on the device, and waiting.
 
-Invariant: whoever reads memory of the device on the host calls `wait`, or copies through the current stream, first;
+Invariant: code that reads memory of the device on the host calls `wait`, or copies through the current stream, first;
 both end with `raise_errors`, so an error surfaces before anything that it spoiled is seen. After a failure the word
 `halted` stops every later entry; it is cleared when the error has been raised, so that work goes on.
 
@@ -39,7 +39,7 @@ _MOST_TRASH, _MOST_TRASH_BYTES = 512, 64 << 20
 
 
 class Records:
-    """Error records in pinned memory, one for each executable: site + 1, first, second."""
+    """Hold error records in pinned memory, one for each executable: site + 1, first, second."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -48,7 +48,7 @@ class Records:
         self.readers: dict[int, Callable[[Record], StackgradError]] = {}
 
     def claim(self, reader: Callable[[Record], StackgradError]) -> int:
-        """Address of a record. reader: what makes an exception of it."""
+        """Return the address of a new record; `reader` makes an exception of it."""
         if not self._free:
             self._grow()
         address = self._free.pop()
@@ -56,11 +56,12 @@ class Records:
         return address
 
     def release(self, address: int) -> None:
-        """The record is in use no longer."""
+        """Take a record back, which is in use no longer."""
         if self.readers.pop(address, None) is not None:
             self._free.append(address)
 
     def _grow(self) -> None:
+        """Allocate further records."""
         size = 8 * _RECORD_WORDS * _RECORDS
         base = self._driver.allocate_pinned(size)
         ctypes.memset(base, 0, size)
@@ -70,7 +71,7 @@ class Records:
         self._free += [base + 8 * _RECORD_WORDS * k for k in reversed(range(_RECORDS))]
 
     def take(self) -> list[Callable[[], StackgradError]]:
-        """What makes the exceptions for the errors that stand in records, which are cleared."""
+        """Return what makes the exceptions for the errors in records, and clear these records."""
         found: list[Callable[[], StackgradError]] = []
         for base, view in self._slabs:
             if not view[:, 0].any():
@@ -93,9 +94,19 @@ class Records:
 
 @dataclass
 class Device:
-    """A GPU and its driver. table: words that native code reads, see host_code.py. followers: are told when another
-    stream becomes the current one; forgetters: when one is about to go. patience: see replay.py.
-    graphs: those of launches that go on alike.
+    """Represent a GPU and its driver.
+
+    Attributes:
+        driver: Driver of the GPU.
+        counters: Numbers of waits and of copies to the host.
+        is_capturing: Launches are being recorded for a graph.
+        patience: Launches in a row before a graph is made; see replay.py.
+        graphs: Number of graphs of launches that repeat.
+        followers: Called when another stream becomes the current one.
+        forgetters: Called when a stream is about to be destroyed.
+        table: Words that native code reads; see driver_table.py.
+        halted: Address of the word that stops later entries after an error.
+        records: Error records.
     """
 
     driver: Driver
@@ -125,14 +136,15 @@ class Device:
 
     @property
     def table_address(self) -> int:
-        """Where the driver's table lies."""
+        """Return the address of the driver's table."""
         return address_of(self.table)
 
     @property
     def prints(self) -> Prints:
-        """What kernels print to, made when the first one that prints is compiled; shown at the end of the process."""
+        """Return the buffer that kernels print to, made when the first kernel that prints is compiled."""
         if self._prints is None:
             self._prints = Prints(self.driver.allocate_pinned(BYTES))
+            # What is printed and never waited for is shown at the end of the process.
             atexit.register(_show_rest, weakref.ref(self), os.getpid())
         return self._prints
 
@@ -140,11 +152,12 @@ class Device:
 
     @property
     def stream(self) -> int:
-        """What launches and copies go to; 0 is the stream of all that name none."""
+        """Return the stream that launches and copies go to; 0 is the stream of all calls that name none."""
         return self.driver.stream
 
     @stream.setter
     def stream(self, stream: int) -> None:
+        """Make another stream the current one."""
         if stream == self.driver.stream:
             return
         self._is_mixed |= self.is_pending
@@ -153,11 +166,11 @@ class Device:
             follow(stream)
 
     def new_stream(self) -> int:
-        """Another stream."""
+        """Return a new stream."""
         return self.driver.new_stream()
 
     def destroy_stream(self, stream: int) -> None:
-        """End a stream when it has nothing to do any more, and what is kept for launches on it."""
+        """End a stream when its work is over, and free what is kept for launches on it."""
         if stream == self.stream:
             self.stream = 0
         self.driver.wait(stream)
@@ -167,7 +180,7 @@ class Device:
 
     @contextmanager
     def on(self, stream: int) -> Iterator[None]:
-        """Launches and copies inside go to this stream."""
+        """Let launches and copies inside the `with` go to this stream."""
         before, self.stream = self.stream, stream
         try:
             yield
@@ -176,7 +189,7 @@ class Device:
 
     @contextmanager
     def between(self, stream: int) -> Iterator[None]:
-        """As `on`, behind what the present stream has to do, and before what it is given afterwards."""
+        """Do as `on`, behind the work of the present stream so far, and before its work afterwards."""
         own = self.stream
         self.follow(stream, own)
         with self.on(stream):
@@ -185,12 +198,16 @@ class Device:
 
     @contextmanager
     def capturing(self, stream: int) -> Iterator[list[int]]:
-        """What is launched inside is recorded, in the list afterwards. Nothing can be waited for inside."""
+        """Record what is launched inside the `with` as a graph, which the yielded list has afterwards.
+
+        Nothing can be waited for inside.
+        """
         made: list[int] = []
         pending = self.table[PENDING]
         with self.on(stream):
             self.driver.begin_capture(stream)
-            graphs, self.table[LAUNCH_GRAPH] = self.table[LAUNCH_GRAPH], 0  # a graph is recorded of single launches
+            # A graph is recorded of single launches.
+            graphs, self.table[LAUNCH_GRAPH] = self.table[LAUNCH_GRAPH], 0
             self.is_capturing = True
             try:
                 yield made
@@ -203,11 +220,12 @@ class Device:
             made.append(self.driver.end_capture(stream))
 
     def _end_capture(self, pending: int, graphs: int) -> None:
+        """Restore the words that a recording has changed."""
         self.is_capturing = False
         self.table[PENDING], self.table[LAUNCH_GRAPH] = pending, graphs
 
     def follow(self, stream: int, other: int) -> None:
-        """What the stream does from now on is behind what the other one has to do so far."""
+        """Let the stream do what it is given from now on behind the work that the other stream has so far."""
         event = self.driver.new_event()
         self.driver.record(event, other)
         self.driver.wait_event(event, stream)
@@ -217,14 +235,15 @@ class Device:
 
     @property
     def is_pending(self) -> bool:
-        """Whether launches may be in flight."""
+        """Return True if launches may be in flight."""
         return self.table[PENDING] != 0 or self._waits > 0
 
     def launched(self) -> None:
-        """Something was given to the device by other means than host code."""
+        """Note that the device was given work by other means than host code."""
         self.table[PENDING] = 1
 
     def _refuse_capturing(self) -> None:
+        """Raise Unsupported while launches are recorded."""
         if self.is_capturing:
             raise Unsupported(
                 "the host would have to wait for the GPU, or read from it, while launches are recorded for a graph",
@@ -232,17 +251,18 @@ class Device:
             )
 
     def wait(self) -> None:
-        """For everything in flight. Raises what went wrong on the device."""
+        """Wait for everything in flight; raise what went wrong on the device."""
         self._refuse_capturing()
-        self.table[PENDING] = 0  # before: what is launched meanwhile sets it again
+        # The word is cleared first: what is launched meanwhile sets it again.
+        self.table[PENDING] = 0
         self.counters.waits += 1
         self._is_mixed = False
         self._raise_after(self._over(self.driver.wait_all))
 
     def _over(self, finish: Callable[[], object]) -> Text:
-        """Do what leaves nothing in flight; gives what was printed. What was dropped before goes; what is dropped
-        meanwhile may be of launches that another thread made behind, and stays as long as there are any.
-        """
+        """Do what leaves nothing in flight; return what was printed."""
+        # What was dropped before goes back. What is dropped meanwhile may belong to launches that another thread has
+        # made since, and stays as long as there are any.
         dropped, self._trash = self._trash, []
         try:
             with self._waiting():
@@ -257,7 +277,8 @@ class Device:
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Inside, launches may be in flight of which the word says nothing: another thread must wait for them too."""
+        """Note that inside the `with` launches may be in flight without the word saying so."""
+        # Another thread must wait for them too.
         self._waits += 1
         try:
             yield
@@ -270,7 +291,13 @@ class Device:
             self.wait()
 
     def read(self, to: int, source: int, size: int) -> None:
-        """Copy from the device to the host, behind all launches. Raises what went wrong on the device."""
+        """Copy from the device to the host, behind all launches; raise what went wrong on the device.
+
+        Args:
+            to: Address on the host.
+            source: Address on the device.
+            size: Number of bytes.
+        """
         self._refuse_capturing()
         if self._is_mixed:
             self.wait()
@@ -282,17 +309,24 @@ class Device:
         self._raise_after(self._over(partial(self.driver.copy_out, to, source, size)))
 
     def write(self, to: int, source: int, size: int) -> None:
-        """Copy from the host to the device, behind all launches."""
+        """Copy from the host to the device, behind all launches.
+
+        Args:
+            to: Address on the device.
+            source: Address on the host.
+            size: Number of bytes.
+        """
         self._refuse_capturing()
         if self._is_mixed:
             self.wait()
         self.driver.copy_in(to, source, size)
-        self.launched()  # the bytes have left the host, and may not have arrived
+        # The bytes have left the host, and may not have arrived.
+        self.launched()
 
     def _raise_after(self, text: Text) -> None:
-        """Show what was printed, then raise what went wrong on the device, else what the stream of the user raised.
+        """Show what was printed, then raise what went wrong on the device, else what the user's output stream raised.
 
-        What that launches is over when this returns; what it prints comes at the next wait.
+        What that stream launches is over when this method returns; what it prints comes at the next wait.
         """
         try:
             text.show()
@@ -312,11 +346,11 @@ class Device:
     # -- what is dropped ------------------------------------------------------------------------------------
 
     def drop(self, give_back: Callable[[], None], size: int = 0) -> None:
-        """Call this when no launch can use what it gives back; may be called by the collector of garbage."""
+        """Call `give_back` when no launch can use what it gives back; the garbage collector may call this method."""
         self._trash.append((give_back, size))
 
     def hold(self, thing: object, size: int = 0) -> None:
-        """Keep something alive until launches are over."""
+        """Keep an object alive until launches are over."""
         self.drop(partial(_forget, thing), size)
 
     def tidy(self) -> None:
@@ -330,7 +364,7 @@ class Device:
         self._over(finish).show()
 
     def close(self) -> None:
-        """Wait, and give everything back; what went wrong is dropped, what was printed shown."""
+        """Wait, and give everything back; errors of the device are dropped, what was printed is shown."""
         self.table[PENDING] = 0
         text = self._over(self.driver.wait_all)
         self.records.take()
@@ -339,7 +373,7 @@ class Device:
 
 
 def _show_rest(device: weakref.ref[Device], process: int) -> None:
-    """What was printed and never waited for, when the process that opened the device ends."""
+    """Show what was printed and never waited for, when the process that opened the device ends."""
     own = device()
     if own is not None and process == os.getpid():
         with suppress(DriverError):
@@ -347,8 +381,8 @@ def _show_rest(device: weakref.ref[Device], process: int) -> None:
 
 
 def _nothing() -> None:
-    """What there is to wait for where nothing is in flight."""
+    """Wait for nothing, where nothing is in flight."""
 
 
 def _forget(thing: object) -> None:
-    """Nothing: the reference goes with the call."""
+    """Do nothing: the reference to the object goes with the call."""

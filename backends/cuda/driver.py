@@ -1,7 +1,7 @@
-"""What the backend asks of a GPU and its driver: `Driver`. nvidia.py is that of NVIDIA, through cuda.bindings.
+"""This module defines `Driver`: what the backend asks of a GPU and its driver; nvidia.py implements it for NVIDIA.
 
-Everything is an integer here: addresses, streams, modules, functions, graphs. Another driver may stand in (one that
-runs kernels on the host, for machines without a GPU), so nothing above this file names a CUDA type.
+Everything in the interface is an integer: addresses, streams, modules, functions, graphs. Another driver may stand in
+(one that runs kernels on the host, for machines without a GPU), so nothing above this file names a CUDA type.
 
 Invariant: every call makes the context current in the calling thread first, so that any thread may call; native code,
 which cannot, reports CONTEXT_ERRORS and is called again after `attach`.
@@ -17,7 +17,7 @@ from ...compiler.errors import DeviceError
 from ..base import Options
 
 CONTEXT_ERRORS = (201, 3)
-"""Codes of calls from a thread that has no context: invalid context, not initialised."""
+"""Codes of calls from a thread that has no context: invalid context, not initialized."""
 
 NOTHING_LEFT = 2
 """Code of a request for more memory than there is."""
@@ -31,11 +31,18 @@ HINTS: dict[int, str] = {
     718: _LOST,
     719: _LOST,
 }
-"""What an error means for the program, by code."""
+"""Consequences of an error for the program, by code."""
 
 
 class DriverError(DeviceError):
-    """The driver refused a call. code, name: of CUresult; text: the driver's words."""
+    """Say that the driver refused a call.
+
+    Attributes:
+        code: Number of the CUresult.
+        name: Name of the CUresult.
+        text: Words of the driver.
+        call: Function of the driver that was called.
+    """
 
     def __init__(self, code: int, name: str, text: str, call: str = "") -> None:
         self.code, self.name, self.text, self.call = code, name, text, call
@@ -45,7 +52,7 @@ class DriverError(DeviceError):
 
 
 class Unavailable(DeviceError):
-    """There is no GPU that can be used. reason, cure: one line each."""
+    """Say that there is no GPU that can be used; `reason` and `cure` are one line each."""
 
     def __init__(self, reason: str, cure: str) -> None:
         self.reason, self.cure = reason, cure
@@ -54,7 +61,16 @@ class Unavailable(DeviceError):
 
 @dataclass(frozen=True)
 class Card:
-    """What a GPU is. capability: (9, 0) for sm_90. memory_bytes: all of its memory."""
+    """Represent what a GPU is.
+
+    Attributes:
+        name: Name of the GPU.
+        capability: Compute capability, (9, 0) for sm_90.
+        multiprocessors: Number of multiprocessors.
+        l2_bytes: Bytes of the second-level cache.
+        memory_bytes: Bytes of all of its memory.
+        driver_version: Version of CUDA that the driver supports.
+    """
 
     name: str
     capability: tuple[int, int]
@@ -66,7 +82,7 @@ class Card:
 
 @dataclass(frozen=True)
 class KernelCall:
-    """A launch in a graph."""
+    """Represent a launch in a graph: its function, blocks and threads of a block."""
 
     function: int
     blocks: int
@@ -75,7 +91,13 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class Instance:
-    """A graph, what is launched of it, and its node for each call."""
+    """Represent a graph.
+
+    Attributes:
+        graph: Handle of the graph.
+        executable: Handle of the instance that is launched.
+        nodes: Node of each call.
+    """
 
     graph: int
     executable: int
@@ -83,101 +105,146 @@ class Instance:
 
 
 class Driver(Protocol):
-    """One GPU. stream: that of calls which name none. entry_points: addresses of functions for native code.
+    """Describe the driver of one GPU; every method raises DriverError.
 
-    Every method raises DriverError. Copies from and to host memory that is not pinned are over when the call returns.
+    Copies from and to host memory that is not pinned are over when the call returns.
+
+    Attributes:
+        stream: Stream of calls that name none.
     """
 
     stream: int
 
     @property
-    def card(self) -> Card: ...
+    def card(self) -> Card:
+        """Return what the GPU is."""
+
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Return the name of the GPU."""
+
     @property
-    def capability(self) -> tuple[int, int]: ...
+    def capability(self) -> tuple[int, int]:
+        """Return the compute capability, (9, 0) for sm_90."""
+
     @property
-    def multiprocessors(self) -> int: ...
+    def multiprocessors(self) -> int:
+        """Return the number of multiprocessors."""
+
     @property
-    def l2_bytes(self) -> int: ...
+    def l2_bytes(self) -> int:
+        """Return the bytes of the second-level cache."""
+
     @property
-    def memory_bytes(self) -> int: ...
+    def memory_bytes(self) -> int:
+        """Return the bytes of the GPU's memory."""
+
     @property
     def context(self) -> int:
-        """What `attach` makes current."""
+        """Return the handle of the context that `attach` makes current."""
 
     @property
-    def entry_points(self) -> Mapping[str, int]: ...
+    def entry_points(self) -> Mapping[str, int]:
+        """Return the addresses of the driver's functions that native code calls, by name."""
 
     def describe(self, code: int) -> tuple[str, str]:
-        """(name, text) of an error code that native code was given."""
+        """Return (name, text) of an error code that native code was given."""
 
     def attach(self) -> None:
         """Let the calling thread, and native code in it, use the GPU."""
 
     def assemble(self, text: str, entries: Sequence[str], options: Options) -> bytes:
-        """What `load` takes, of LLVM IR with these entry points."""
+        """Return what `load` takes, made of LLVM IR with these entry points."""
 
-    def load(self, image: bytes) -> int: ...
-    def unload(self, module: int) -> None: ...
-    def function(self, module: int, name: str) -> int: ...
+    def load(self, image: bytes) -> int:
+        """Load code and return the handle of the module."""
 
-    def allocate(self, size: int) -> int: ...
-    def allocate_managed(self, size: int) -> int: ...
+    def unload(self, module: int) -> None:
+        """Unload a module."""
+
+    def function(self, module: int, name: str) -> int:
+        """Return the handle of a function of a module."""
+
+    def allocate(self, size: int) -> int:
+        """Return the address of `size` bytes of device memory."""
+
+    def allocate_managed(self, size: int) -> int:
+        """Return the address of `size` bytes of memory that host and device share."""
+
     def allocate_pinned(self, size: int) -> int:
-        """Host memory that the GPU can write, at the same address."""
+        """Return the address of host memory that the GPU can write, at the same address."""
 
     def free(self, address: int) -> None:
-        """Of `allocate` and `allocate_managed`."""
+        """Free memory of `allocate` or `allocate_managed`."""
 
-    def free_pinned(self, address: int) -> None: ...
+    def free_pinned(self, address: int) -> None:
+        """Free memory of `allocate_pinned`."""
+
     def free_memory(self) -> tuple[int, int]:
-        """(bytes that are free, bytes in all)."""
+        """Return (free bytes, all bytes) of the GPU's memory."""
 
     def copy_in(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        """From the host to the device, behind what the stream has to do."""
+        """Copy from the host to the device, behind the work of the stream."""
 
     def copy_out(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        """From the device to the host, behind what the stream has to do; over when it returns."""
+        """Copy from the device to the host, behind the work of the stream; the copy is over when the call returns."""
 
     def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        """From the device to the device; not waited for."""
+        """Copy from the device to the device; the call does not wait."""
 
     def fill(self, address: int, item: int, width: int, count: int, stream: int | None = None) -> None:
-        """Write an item of 1, 2 or 4 bytes `count` times; not waited for."""
+        """Write an item of 1, 2 or 4 bytes `count` times; the call does not wait."""
 
-    def zero(self, address: int, size: int, stream: int | None = None) -> None: ...
+    def zero(self, address: int, size: int, stream: int | None = None) -> None:
+        """Write zeros; the call does not wait."""
 
-    def new_stream(self) -> int: ...
-    def destroy_stream(self, stream: int) -> None: ...
+    def new_stream(self) -> int:
+        """Return a new stream."""
+
+    def destroy_stream(self, stream: int) -> None:
+        """Destroy a stream."""
+
     def wait(self, stream: int | None = None) -> None:
-        """For all that the stream has to do."""
+        """Wait for the work of a stream."""
 
     def wait_all(self) -> None:
-        """For all streams."""
+        """Wait for the work of all streams."""
 
-    def new_event(self) -> int: ...
-    def destroy_event(self, event: int) -> None: ...
-    def record(self, event: int, stream: int | None = None) -> None: ...
+    def new_event(self) -> int:
+        """Return a new event."""
+
+    def destroy_event(self, event: int) -> None:
+        """Destroy an event."""
+
+    def record(self, event: int, stream: int | None = None) -> None:
+        """Let an event happen behind the work that the stream has so far."""
+
     def wait_event(self, event: int, stream: int | None = None) -> None:
         """Let the stream go on when the event has happened; the host does not wait."""
 
     def elapsed(self, first: int, last: int) -> float:
-        """Milliseconds between two events, waited for."""
+        """Return the milliseconds between two events, after waiting for them."""
 
     def begin_capture(self, stream: int) -> None:
-        """From now on what is launched on the stream is recorded, not run."""
+        """Record what is launched on the stream from now on, in place of running it."""
 
     def end_capture(self, stream: int) -> int:
-        """What was recorded, ready to be launched: a graph."""
+        """Return what was recorded as a graph that is ready to be launched."""
 
-    def launch_graph(self, graph: int, stream: int | None = None) -> None: ...
-    def destroy_graph(self, graph: int) -> None: ...
+    def launch_graph(self, graph: int, stream: int | None = None) -> None:
+        """Launch a graph on a stream."""
+
+    def destroy_graph(self, graph: int) -> None:
+        """Destroy a graph."""
 
     def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> Instance:
-        """A graph of launches one behind the other. clear: address and bytes of what is set to zero before them.
-        parameter: address of the one that all of them take.
+        """Return a graph of launches one behind the other.
+
+        Args:
+            clear: Address and bytes of memory that is set to zero before the launches; None for none.
+            calls: The launches in order.
+            parameter: Address of the one parameter that all of them take.
         """
 
     def discard(self, instance: Instance) -> None:
-        """It is launched no more."""
+        """Destroy a graph of `instantiate`, which is launched no more."""

@@ -1,4 +1,4 @@
-"""Words through which native code reaches the driver: one table for a device, shared by all kernels."""
+"""This module numbers the words through which native code reaches the driver; each device has one table."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ from __future__ import annotations
     CONTEXT,
     TABLE,
 ) = range(12)
-"""Addresses of three functions; the current stream; whether launches may be in flight; most threads that are worth
-starting for a task without adstacks; addresses of four functions for graphs, the first 0 while there are to be none;
-the context that must be current. TABLE: how many words there are."""
+"""Words of the driver's table.
+
+LAUNCH_KERNEL, MEMSET, RECORD: addresses of functions. STREAM: the current stream. PENDING: launches may be in flight.
+MOST: most threads that are worth starting for a task without adstacks. LAUNCH_GRAPH, SET_NODE, IS_CAPTURING,
+GET_CONTEXT: addresses of functions for graphs, the first 0 while there are to be no graphs. CONTEXT: the context that
+must be current. TABLE: number of words.
+"""
 
 ADDRESSES = {
     LAUNCH_KERNEL: "cuLaunchKernel",
@@ -29,4 +33,4 @@ ADDRESSES = {
     IS_CAPTURING: "cuStreamIsCapturing",
     GET_CONTEXT: "cuCtxGetCurrent",
 }
-"""The functions of the driver whose addresses stand in the table."""
+"""Functions of the driver whose addresses stand in the table."""

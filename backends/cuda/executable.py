@@ -1,8 +1,8 @@
-"""A kernel on a GPU: its code loaded there, host code that launches it, blocks to launch with.
+"""This module defines a kernel on a GPU: its code on the device, host code that launches it, and blocks to launch with.
 
 Launches on managed arrays are not waited for; what goes wrong on the device surfaces at the next wait (device.py). A
-launch on foreign arrays works on copies, so it is over, and has raised, when `run` returns; so is one on arrays that
-others may touch without asking.
+launch on foreign arrays works on copies, so it is over, and has raised, when `run` returns; so is a launch on arrays
+that other programs may touch without asking.
 """
 
 from __future__ import annotations
@@ -42,18 +42,24 @@ WIDTH = 128
 """Threads of a block."""
 
 _EFFORT = 0
-"""Of the optimiser for host code, which is straight calls."""
+"""Effort of the optimizer for host code, which is a straight row of calls."""
 
 DEBUG_WAITS = True
-"""Launches of debug builds are waited for, so that an error is raised by the launch that made it. Tests of what
-surfaces late set it to False: debug builds find most errors.
+"""Launches of debug builds are waited for, so that an error is raised by the launch that made it.
+
+Tests of errors that surface late set it to False, because debug builds find most errors.
 """
 
 
 @dataclass
 class Reader:
-    """Makes exceptions of error records. published: the sizes of the last launch. explain: refers to what adds to an
-    overflow what it knows of it. distrust: called then: nothing stands ready any more for what was published.
+    """Make exceptions of error records.
+
+    Attributes:
+        code: Code of the kernel.
+        distrust: Called after an overflow, so that no launch stands ready any more for the published sizes.
+        published: Sizes of the last launch.
+        explain: Gives the function that adds to an overflow what it knows of it, or None if that is gone.
     """
 
     code: DeviceCode
@@ -62,6 +68,7 @@ class Reader:
     explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None] = lambda: None
 
     def __call__(self, record: Record) -> StackgradError:
+        """Return the exception for an error record."""
         known = [(stack, capacity(stack, self.published)) for stack in self.code.layout.stacks]
         found = exception(self.code.kernel, self.code.sites, record, known)
         if isinstance(found, AdstackOverflow):
@@ -73,8 +80,13 @@ class Reader:
 
 @dataclass
 class Loaded:
-    """What an executable holds on the device. module: its code. record: address of its error record. printer: its
-    number for prints, 0 if it prints nothing.
+    """Represent what an executable holds on the device.
+
+    Attributes:
+        module: Handle of its code.
+        record: Address of its error record.
+        printer: Its number for prints, 0 if it prints nothing.
+        owned: What its blocks hold on the device.
     """
 
     module: int
@@ -83,13 +95,13 @@ class Loaded:
     owned: list[Owned] = field(default_factory=list)
 
     def lose(self, owned: Owned) -> None:
-        """A block is no more, and no launch with it is in flight."""
+        """Give back what a block held that no longer exists; no launch with it is in flight."""
         if owned in self.owned:
             self.owned.remove(owned)
             owned.give_back()
 
     def give_back(self, device: Device) -> None:
-        """No launch uses it any more."""
+        """Give everything back; no launch uses it any more."""
         while self.owned:
             self.owned.pop().give_back()
         device.records.release(self.record)
@@ -99,12 +111,12 @@ class Loaded:
 
 
 def limits_of(driver: Driver) -> policy.Device:
-    """What decides how many rows suit a GPU."""
+    """Return the numbers of a GPU that decide how many rows suit it."""
     return policy.Device(driver.l2_bytes, driver.memory_bytes)
 
 
 class CudaExecutable:
-    """A compiled kernel. Threads may run it at the same time."""
+    """Represent a compiled kernel; several threads may run it at the same time."""
 
     def __init__(self, code: DeviceCode, device: Device, heap: DeviceHeap, buffers: Buffers) -> None:
         self.kernel: Kernel = code.kernel
@@ -122,6 +134,7 @@ class CudaExecutable:
         self._starting = device.prints.lock if self.calls_back else nullcontext()
 
     def _load(self) -> None:
+        """Load the code, and claim an error record and a number for prints."""
         driver = self.device.driver
         module = driver.load(driver.assemble(self.code.text, self.code.names, self.options))
         record = self.device.records.claim(self._reader)
@@ -136,11 +149,21 @@ class CudaExecutable:
     # -- launching ------------------------------------------------------------------------------------------
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws, timed: Laps | None = None) -> None:
-        """Launch once. Foreign arrays are written when it returns, managed ones when the device is waited for.
+        """Launch the kernel once.
 
-        Raises KernelTypeError for arguments that do not fit and DeviceError for memory that cannot be had or a driver
-        that refuses, before anything runs; what goes wrong on the device at the next wait, which is now if an array is
-        foreign or the build a debug build. timed: to be recorded between the tasks.
+        Foreign arrays are written when `run` returns, managed arrays when the device is waited for. What goes wrong on
+        the device is raised by the next wait, which is in `run` if an array is foreign or the build a debug build.
+
+        Args:
+            arrays: Arrays by parameter name; adjoints are named `x.grad`.
+            scalars: Numbers by parameter name.
+            sizes: Capacities and rows of the adstacks.
+            draws: Seed and number of the launch.
+            timed: Events to be recorded between the tasks; None for none.
+
+        Raises:
+            KernelTypeError: Arguments do not fit; nothing has run.
+            DeviceError: Memory cannot be had, or the driver refuses; nothing has run.
         """
         self.device.tidy()
         try:
@@ -165,9 +188,10 @@ class CudaExecutable:
     def run_timed(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
     ) -> tuple[float, list[float] | None]:
-        """Launch once and wait, for a profile. Gives the seconds waited for launches before, and those of each task.
+        """Launch once and wait, for a profile; raise what `run` raises, and what went wrong on the device.
 
-        Raises what `run` raises, and what went wrong on the device.
+        Returns:
+            (seconds waited for launches before, seconds of each task).
         """
         begin = time.perf_counter()
         self.device.settle()
@@ -178,6 +202,7 @@ class CudaExecutable:
             return aside, timed.by_task()
 
     def _run_staged(self, block: DeviceBlock, sizes: Sizes) -> None:
+        """Launch on copies of the foreign arrays, and wait."""
         if self.device.is_capturing:
             names = ", ".join(block.foreign)
             raise Unsupported(
@@ -190,6 +215,7 @@ class CudaExecutable:
         self.device.wait()
 
     def _run(self, block: DeviceBlock, sizes: Sizes) -> None:
+        """Launch a block whose arrays are in place."""
         block.prepare()
         if not self.layout.stacks:
             self._start(block)
@@ -200,15 +226,14 @@ class CudaExecutable:
             self._start(block)
 
     def _start(self, block: DeviceBlock) -> None:
+        """Launch a block; nothing else is launched meanwhile if the kernel prints."""
         with self._starting:
             if self._launch(block.address) == FAILED:
                 self._again(block)
 
     def _again(self, block: DeviceBlock) -> None:
-        """A launch was not made: what it lacked is done, once each, and it is made again, or refused with the reason.
-
-        From a thread that the driver does not know yet, the driver must be told; a graph for it may have to be made.
-        """
+        """Make a launch again that was not made, after doing what it lacked, each once; or raise the reason."""
+        # A thread that the driver does not know yet must be attached; a graph for the launch may have to be made.
         driver = self.device.driver
         code = self._code(block)
         cures: dict[int, Callable[[], None]] = dict.fromkeys(CONTEXT_ERRORS, driver.attach)
@@ -221,37 +246,48 @@ class CudaExecutable:
         raise DriverError(code, *driver.describe(code), f"launch of kernel {self.kernel.name}")
 
     def _code(self, block: DeviceBlock) -> int:
-        """Why the last launch of a block was not made."""
+        """Return the code of why the last launch of a block was not made."""
         return block.word(self.layout.driver_error_at)
 
     @property
     def calls_back(self) -> bool:
-        """Whether launches are made by Python alone: those of a kernel that prints, see `Prints.lock`."""
+        """Return True if only Python launches the kernel, because it prints; see `Prints.lock`."""
         return is_printing(self.kernel)
 
     # -- launches that stand ready --------------------------------------------------------------------------
 
     @property
     def growths(self) -> int:
-        """How often a launch made the heap larger."""
+        """Return the number of launches that made the heap larger."""
         return self._placement.growths
 
     @property
     def address(self) -> int:
-        """Of the machine code `launch(block)`. It may be called while the executable lives."""
+        """Return the address of the machine code `launch(block)`, which may be called while the executable lives."""
         return self._host.address
 
     @property
     def is_bound(self) -> bool:
-        """Whether blocks hold addresses that are of one stream, and may change with the heap's epoch."""
+        """Return True if blocks hold addresses of one stream, which may change with the heap's epoch."""
         return bool(self.layout.stacks or self.layout.state_size)
 
     def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
-        """Let what a reference leads to, if it is alive, add to the overflows of this kernel what it knows of them."""
+        """Let the function that `explain` gives, if it is alive, add what it knows to overflows of this kernel."""
         self._reader.explain = explain
 
     def stand(self, block: DeviceBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
-        """Prepare a block for native launches. False if that cannot be now; raises what `run` raises before it runs."""
+        """Prepare a block for native launches; return False if that is not possible now.
+
+        Args:
+            block: Block to prepare.
+            arrays: Arrays by parameter name.
+            scalars: Numbers by parameter name.
+            sizes: Capacities and rows of the adstacks.
+
+        Raises:
+            KernelTypeError: Arguments do not fit.
+            DeviceError: Memory cannot be had.
+        """
         if self.options.debug and DEBUG_WAITS:
             return False
         block.bind(arrays, scalars, Draws())
@@ -267,7 +303,7 @@ class CudaExecutable:
         return True
 
     def new_block(self) -> DeviceBlock:
-        """A block in which no launch stands yet."""
+        """Return a block in which no launch stands yet."""
         layout = self.layout
         block = DeviceBlock(layout, self.kernel.name, self._written, self.device, self.buffers, self._keys)
         block.put(layout.errors_at, self._loaded.record)
@@ -281,7 +317,8 @@ class CudaExecutable:
         return block
 
     def refuse(self, block: DeviceBlock, sizes: Sizes) -> bool:
-        """Make a launch that was not made once more, or raise why. Another thread may have used the heap meanwhile."""
+        """Make a launch once more that was not made, or raise why; return True if the block still stands ready."""
+        # Another thread may have used the heap meanwhile, so the block is bound again.
         block.prepare()
         if not self.layout.stacks:
             self._again(block)

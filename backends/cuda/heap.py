@@ -1,10 +1,10 @@
-"""The adstack heap on a device: for each stream one slab per kind of slot, shared by all kernels launched there.
+"""This module holds the adstack heap on a device: for each stream one slab per kind of slot, shared by its kernels.
 
 Launches of one stream run one after another and stacks are empty at the start of every iteration, so a slab carries
 nothing from launch to launch: a larger one takes its place, never a copy. Launches of different streams may run at
-once, so each stream has slabs of its own. Growing is the only thing here that waits for the device: the old slab may
-be in use until the stream is idle. A slab grows by at least half, so that needs that creep up allocate rarely; the
-first request, and one that could not otherwise be served, is met exactly.
+once, so each stream has slabs of its own. Only growing waits for the device: the old slab may be in use until the
+stream is idle. A slab grows by at least half, so that needs that creep up allocate rarely; the first request, and a
+request that could not otherwise be served, is met exactly.
 """
 
 from __future__ import annotations
@@ -26,26 +26,34 @@ GRAIN = 512
 """Sizes of slabs are multiples of this many bytes, the least that a device hands out."""
 
 _EPOCHS = count(1)
-"""Of all heaps: an epoch tells which memory it is, too."""
+"""Epochs of all heaps: an epoch also tells heaps apart."""
 
 
 class Memory(Protocol):
-    """What the heap asks of a driver. Addresses are those of device memory."""
+    """Describe what the heap asks of a driver; addresses are those of device memory."""
 
     def allocate(self, size: int) -> int:
-        """Raises DeviceError if there is not so much."""
+        """Return the address of `size` bytes; raise DeviceError if there are not so many."""
 
-    def free(self, address: int) -> None: ...
+    def free(self, address: int) -> None:
+        """Free memory of `allocate`."""
 
     def free_memory(self) -> tuple[int, int]:
-        """(bytes left on the device, bytes that it has)."""
+        """Return (bytes left on the device, bytes that it has)."""
 
-    def wait(self, stream: int | None = None) -> None: ...
+    def wait(self, stream: int | None = None) -> None:
+        """Wait for the work of a stream."""
 
 
 @dataclass(frozen=True)
 class Slab:
-    """One run of device memory. base: its address; 0 if there is none."""
+    """Represent one run of device memory.
+
+    Attributes:
+        base: Address of the memory; 0 if there is none.
+        current: Bytes of the memory.
+        peak: Most bytes since the last reset.
+    """
 
     base: int = 0
     current: int = 0
@@ -54,23 +62,32 @@ class Slab:
 
 @dataclass
 class _Slabs:
-    """Those of one stream. epoch: changes whenever an address does. void: readable memory for stacks without slots."""
+    """Represent the slabs of one stream.
+
+    Attributes:
+        epoch: Number that changes whenever an address does.
+        by_name: The slabs by name.
+        void: Readable memory for stacks without slots.
+    """
 
     epoch: int = 0
     by_name: dict[str, Slab] = field(default_factory=lambda: {name: Slab() for name in SLABS})
     void: Slab = Slab()
 
     def addresses(self) -> list[int]:
-        """Of all memory held."""
+        """Return the addresses of all memory held."""
         return [slab.base for slab in (*self.by_name.values(), self.void) if slab.base]
 
 
 class DeviceHeap:
-    """Slabs by stream and name; those of the present stream are meant wherever no stream is named.
+    """Hold slabs by stream and name; where no stream is named, the slabs of the present stream are meant.
 
-    lock: held by a launch that uses adstacks. limit: most bytes of all slabs of a stream together; None for what the
-    device has left when it is asked. words: the epoch of the present slabs, and whether a launch uses them just now
-    (backends/words.py). waits: how often growth waited for the device.
+    Attributes:
+        memory: Driver that gives the memory.
+        limit: Most bytes of all slabs of a stream together; None for what the device has left when it is asked.
+        lock: Held by a launch that uses adstacks.
+        words: Epoch of the present slabs, and whether a launch uses them just now (backends/words.py).
+        waits: Number of times that growth waited for the device.
     """
 
     def __init__(self, memory: Memory, limit: int | None = None) -> None:
@@ -86,7 +103,10 @@ class DeviceHeap:
 
     @contextmanager
     def claimed(self) -> Iterator[DeviceHeap]:
-        """The slabs for one launch. While native code launches on another thread, that is a heap for this one alone."""
+        """Yield the slabs for one launch.
+
+        While native code launches on another thread, these are the slabs of a new heap for this launch alone.
+        """
         with self.lock:
             if not self.words[BUSY]:
                 self.words[BUSY] = 1
@@ -104,11 +124,11 @@ class DeviceHeap:
 
     @property
     def epoch(self) -> int:
-        """Another number whenever an address changed, or another stream is the present one."""
+        """Return a number that changes when an address changes, or another stream becomes the present one."""
         return self.words[EPOCH]
 
     def use(self, stream: int) -> None:
-        """Make the slabs of a stream the present ones. Standing launches of another one are not valid meanwhile."""
+        """Make the slabs of a stream the present ones; standing launches of another stream are not valid meanwhile."""
         with self.lock:
             self._stream = stream
             self._slabs = self._streams.setdefault(stream, _Slabs(next(_EPOCHS)))
@@ -124,10 +144,14 @@ class DeviceHeap:
                 self.use(stream)
 
     def reserve(self, needs: Mapping[str, int]) -> bool:
-        """Make every slab at least so many bytes large; gives whether one had to grow.
+        """Make every slab at least as large as needed; return True if one had to grow.
 
-        Raises HeapRefusal, with numbers, if the device cannot. A refused request changes no slab but those that it gave
-        back in vain, which are empty then.
+        Args:
+            needs: Bytes that are needed, by slab.
+
+        Raises:
+            HeapRefusal: The device does not have the memory. No slab has changed then, except for those that were given
+            back before the device refused; they are empty.
         """
         slabs = self._slabs.by_name
         grown = {name: _round(need) for name, need in needs.items() if need > slabs[name].current}
@@ -142,12 +166,19 @@ class DeviceHeap:
         if any(slabs[name].base for name in grown):
             self.memory.wait(self._stream)
             self.waits += 1
+        # Half more is taken if it can be had, so that needs that creep up allocate rarely.
         ample = {name: _round(max(need, slabs[name].current * 3 // 2)) for name, need in grown.items()}
         self._replace(ample if kept + sum(ample.values()) <= room else grown, grown, needs)
         return True
 
     def _replace(self, sizes: Mapping[str, int], least: Mapping[str, int], needs: Mapping[str, int]) -> None:
-        """Give the old slabs back and allocate new ones."""
+        """Give the old slabs back and allocate new ones.
+
+        Args:
+            sizes: Bytes of the new slabs.
+            least: Bytes that are enough, where the device has no more.
+            needs: Bytes that are asked for, which a refusal names.
+        """
         slabs = self._slabs.by_name
         for name in sizes:
             old, slabs[name] = slabs[name], Slab(peak=slabs[name].peak)
@@ -158,7 +189,7 @@ class DeviceHeap:
             slabs[name] = Slab(base, size, max(slabs[name].peak, size))
 
     def _allocated(self, sizes: Mapping[int, None], needs: Mapping[str, int]) -> tuple[int, int]:
-        """(address, size) of the first size that can be had."""
+        """Return (address, size) of the first size that the device gives."""
         for size in sizes:
             try:
                 return self.memory.allocate(size), size
@@ -167,20 +198,20 @@ class DeviceHeap:
         raise _refusal(needs, f"the device refuses: {problem}") from problem
 
     def _room(self, held: int) -> tuple[int, str]:
-        """(most bytes of all slabs together, why no more)."""
+        """Return (most bytes of all slabs together, why no more)."""
         if self.limit is not None:
             return self.limit, f"the heap is limited to {self.limit} bytes"
         left, total = self.memory.free_memory()
         return left + held, f"the device has {left} of {total} bytes left"
 
     def most_bytes(self) -> tuple[int, str]:
-        """(bytes that all slabs of a stream together can ever have, who says so)."""
+        """Return (bytes that all slabs of a stream together can ever have, source of this limit)."""
         if self.limit is not None:
             return self.limit, "the heap is limited to"
         return self.memory.free_memory()[1], "the device has"
 
     def base(self, name: str, void: int = 0) -> int:
-        """Address of a slab; of an empty one, that of `void` bytes in which stacks without slots are read."""
+        """Return the address of a slab; if it is empty, that of `void` bytes for reads of stacks without slots."""
         found = self._slabs.by_name[name].base
         if found or not void:
             return found
@@ -200,10 +231,11 @@ class DeviceHeap:
             self._renew_epoch()
 
     def _renew_epoch(self) -> None:
+        """Give the present slabs a new epoch."""
         self.words[EPOCH] = self._slabs.epoch = next(_EPOCHS)
 
     def report(self) -> dict[str, dict[str, int]]:
-        """{"real": {"current": bytes, "peak": bytes}, ...} of all streams; peak since the last reset."""
+        """Return {"real": {"current": bytes, "peak": bytes}, ...} of all streams; peak since the last reset."""
         with self.lock:
             found = list(self._streams.values())
         return {
@@ -215,7 +247,7 @@ class DeviceHeap:
         }
 
     def reset(self) -> None:
-        """Give everything back and forget the peaks. No launch that uses the heap may be in flight."""
+        """Give everything back and forget the peaks; no launch that uses the heap may be in flight."""
         with self.lock:
             for slabs in self._streams.values():
                 for address in slabs.addresses():
@@ -225,9 +257,11 @@ class DeviceHeap:
 
 
 def _refusal(needs: Mapping[str, int], reason: str) -> HeapRefusal:
+    """Return the refusal of a request."""
     sizes = ", ".join(f"{need} bytes of {name} slots" for name, need in needs.items() if need)
     return HeapRefusal(f"the adstacks need {sizes}, and {reason}")
 
 
 def _round(size: int) -> int:
+    """Return the size rounded up to a multiple of GRAIN."""
     return -(-size // GRAIN) * GRAIN

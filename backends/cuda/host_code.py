@@ -1,12 +1,13 @@
-"""`launch(block)`: host code that starts the entries of a kernel through the driver, without Python, waits or locks.
+"""This module writes `launch(block)`: host code that starts the entries of a kernel through the driver, without Python.
 
-It has the form of a CPU launch, so that everything that launches on a CPU launches here. The driver's table, whose
-address the block holds, is shared by all kernels, so that a changed stream reaches launches that stand ready. The first
-part of the block is passed by value, so the block may be written again as soon as `launch` is over.
+It has the form of a CPU launch, so that everything that launches on a CPU launches on a GPU, and it neither waits nor
+takes locks. The driver's table, whose address the block holds, is shared by all kernels, so that a changed stream
+reaches launches that stand ready. The first part of the block is passed by value, so the block may be written again as
+soon as `launch` is over.
 
 Invariant: an entry is started with as many threads as there are iterations where the host can count them, and not at
-all where there are none; the entry computes its bounds itself in any case, so a count is never trusted for more.
-All of them are planned before the first one is started, which one call of the driver may do for all (replay.py).
+all where there are none; the entry computes its bounds itself in any case, so a count is never trusted for more. All
+entries are planned before the first one is started, which one call of the driver may do for all (replay.py).
 """
 
 from __future__ import annotations
@@ -39,12 +40,19 @@ _UNKNOWN = (1 << 63) - 1
 
 
 def is_countable(task: Task) -> bool:
-    """Whether the host can tell how many iterations there are, without reading memory."""
+    """Return True if the host can count the iterations of a task without reading memory."""
     return task.is_parallel and all(isinstance(stmt, _COUNTABLE) for stmt in walk(task.bounds))
 
 
 def host_code(kernel: Kernel, layout: Layout, entries: Entries, width: int) -> Generated:
-    """LLVM IR of `launch` for the host. width: threads of a block, at most."""
+    """Return the LLVM IR of `launch` for the host.
+
+    Args:
+        kernel: Kernel to launch.
+        layout: Byte offsets into the argument block.
+        entries: Names of the entry points.
+        width: Most threads of a block.
+    """
     m = ModuleState(kernel, Options(), CPU, layout)
     function = ir.Function(m.module, "launch", I32, [PTR], ("nounwind",))
     _Launch(m, function, entries, width).emit()
@@ -52,7 +60,7 @@ def host_code(kernel: Kernel, layout: Layout, entries: Entries, width: int) -> G
 
 
 class _Launch:
-    """The body of `launch`. A call that the driver refuses ends it."""
+    """Write the body of `launch`, which ends at a call that the driver refuses."""
 
     def __init__(self, m: ModuleState, function: ir.Function, entries: Entries, width: int) -> None:
         self.m, self.function, self.width = m, function, width
@@ -64,6 +72,7 @@ class _Launch:
         self.failed = function.append_basic_block("refused")
 
     def emit(self) -> None:
+        """Emit the whole body."""
         b = self.b
         self.table = b.load(self._at(self.m.layout.driver_at), PTR)
         self.stream = self._table(STREAM)
@@ -79,7 +88,7 @@ class _Launch:
         self._refuse()
 
     def _refuse(self) -> None:
-        """Where calls go that the driver refuses."""
+        """Emit the block that is reached from calls that the driver refuses."""
         b = self.b
         b.position_at_end(self.failed)
         if self.refused:
@@ -93,28 +102,35 @@ class _Launch:
     # -- words ----------------------------------------------------------------------------------------------
 
     def _at(self, offset: int) -> ir.Value:
+        """Return the address of a byte of the block."""
         return self.b.gep(self.block, const(I64, offset), I8)
 
     def _planned(self, place: int) -> ir.Value:
-        """Address of the word of an entry in the plan (replay.py)."""
+        """Return the address of the word of an entry in the plan (replay.py)."""
         return self.b.gep(self.plan, const(I64, place), I64)
 
     def _slot(self, offset: int) -> ir.Value:
+        """Return the content of a slot of the block."""
         return self.b.load(self._at(offset), I64)
 
     def _table(self, word: int, t: ir.Type = I64) -> ir.Value:
+        """Return a word of the driver's table."""
         return self.b.load(self.b.gep(self.table, const(I64, word), I64), t)
 
     def _pending(self) -> None:
-        """Set after the launches: what waits meanwhile, and clears it, is told that there is more to wait for."""
+        """Note in the driver's table that launches may be in flight."""
+        # The word is set after the launches: a thread that waits meanwhile, and clears it, learns that there is more to
+        # wait for.
         self.b.store(const(I64, 1), self.b.gep(self.table, const(I64, PENDING), I64))
 
     def _least(self, x: ir.Value, y: ir.Value) -> ir.Value:
+        """Return the lesser of two unsigned numbers."""
         return self.b.call(self.m.declare("llvm.umin.i64", I64, [I64, I64]), [x, y])
 
     # -- calls ----------------------------------------------------------------------------------------------
 
     def _unless_refused(self, code: ir.Value) -> None:
+        """Go on if the driver has accepted a call, else end the launch."""
         b = self.b
         go_on = self.function.append_basic_block("started")
         self.refused.append((code, b.block))
@@ -129,14 +145,19 @@ class _Launch:
             self._unless_refused(self.b.call_pointer(self._table(MEMSET, PTR), I32, arguments))
 
     def _lap(self, laps: ir.Value, number: int) -> None:
-        """Where a profile is taken: have the stream record the time. laps: address of the handles of events, or 0."""
+        """Let the stream record the time, if a profile is taken.
+
+        Args:
+            laps: Address of the handles of events, or 0.
+            number: Number of the event.
+        """
         b = self.b
         with b.if_then(b.icmp_unsigned("!=", laps, const(I64, 0))):
             event = b.load(b.gep(b.inttoptr(laps, PTR), const(I64, number), I64), I64)
             self._unless_refused(b.call_pointer(self._table(RECORD, PTR), I32, [event, self.stream]))
 
     def _replay(self) -> None:
-        """Leave, if a graph of the driver makes this launch, or is to be made first."""
+        """Leave if a graph of the driver makes this launch, or is to be made first."""
         b = self.b
         code = b.call(replay_function(self.m, self.keys), [self.block, self.table, self.stream, self.plan])
         with b.if_then(b.icmp_signed("!=", code, const(I32, PLAIN))):
@@ -162,7 +183,7 @@ class _Launch:
     # -- plans ----------------------------------------------------------------------------------------------
 
     def _start(self, kind: str, index: int, threads: ir.Value, width: ir.Value | None = None) -> None:
-        """Plan an entry with so many threads; none is started for none."""
+        """Plan an entry with `threads` threads; for 0 threads it is not started."""
         if (kind, index) not in self.keys:
             return
         b, one = self.b, const(I64, 1)
@@ -173,6 +194,7 @@ class _Launch:
         b.store(b.select(none, const(I64, 0), shape), self._planned(self.keys.index((kind, index))))
 
     def _plan(self, index: int, task: Task) -> None:
+        """Plan the entries of a task."""
         one = const(I64, 1)
         self._start("bounds", index, one, one)
         if not task.is_parallel:
@@ -193,7 +215,7 @@ class _Launch:
         self._start("finish", index, one)
 
     def _by_chunks(self, count: ir.Value, most: ir.Value) -> ir.Value:
-        """Threads that decide several iterations each, where that leaves enough of them (chunks.py)."""
+        """Return the number of threads that decide several iterations each, if these are enough threads (chunks.py)."""
         b, threads = self.b, count
         for rounds in reversed(ROUNDS):
             each = b.udiv(b.add(count, const(I64, rounds - 1)), const(I64, rounds))
@@ -202,14 +224,14 @@ class _Launch:
         return self._least(threads, most)
 
     def _fitting(self, rows: ir.Value) -> ir.Value:
-        """Threads of a block, so that there are not more threads than rows: a whole number of blocks, or one."""
+        """Return the threads of a block, so that threads do not outnumber rows: a whole number of blocks, or one."""
         b = self.b
         rest = b.urem(rows, const(I64, self.width))
         narrow = self._least(rows, const(I64, WARP))
         return b.select(b.icmp_unsigned("==", rest, const(I64, 0)), const(I64, self.width), narrow)
 
     def _choose(self, index: int, all_threads: ir.Value, threads: ir.Value, width: ir.Value) -> None:
-        """Over the list of the iterations that pass, where this launch has one; else over all."""
+        """Plan to run over the list of the iterations that pass, if this launch has one, else over all iterations."""
         b = self.b
         listed, plain, done = (self.function.append_basic_block(name) for name in ("listed", "plain", "chosen"))
         room = self._slot(self.m.layout.room_at[index])
@@ -224,7 +246,8 @@ class _Launch:
         b.position_at_end(done)
 
     def _count(self, index: int, task: Task) -> ir.Value:
-        """Iterations of a task; very many if the host cannot tell, or fails: the device tells of that."""
+        """Return the iterations of a task."""
+        # If the host cannot count, or fails, the number is very large, and the device reports the failure.
         if not is_countable(task):
             return const(I64, _UNKNOWN)
         b, axes = self.b, len(task.indices)
@@ -235,7 +258,7 @@ class _Launch:
 
 
 def _start(e: Arith, function: ir.Function) -> None:
-    """sg.start(block, cuLaunchKernel, stream, function, shape): nothing is started for no shape."""
+    """Write sg.start(block, cuLaunchKernel, stream, function, shape); it starts nothing for a shape of 0."""
     b = e.b
     block, launch, stream, handle, shape = function.args
     with b.if_then(b.icmp_unsigned("==", shape, const(I64, 0))):

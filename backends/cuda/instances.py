@@ -1,4 +1,4 @@
-"""The graph of the driver for the launches of one block, made when host code asks for one (replay.py).
+"""This module keeps the driver's graph for the launches of one block, made when host code asks for it (replay.py).
 
 Invariant: a state belongs to a block and a stream, and a graph to a block and a stream, so a graph clears one state.
 """
@@ -13,34 +13,37 @@ from .driver import DriverError, Instance, KernelCall
 from .replay import COUNT, ENTERED, EXECUTABLE, NEED, SEEN, SEEN_ON, SERVES, Key, Places, places
 
 IMPATIENT = 8
-"""By how many times more launches in a row the next graph of a block must be worth it."""
+"""Factor by which more launches in a row are needed before the next graph of a block is made."""
 
 MOST = 512
-"""Graphs of a device at a time, about 50 MB of its memory."""
+"""Most graphs of a device at a time, about 50 MB of its memory."""
 
 
 class Instances:
-    """At most one graph at a time. keys: entry points of the block, in order."""
+    """Keep at most one graph of a block at a time, for these entry points in order."""
 
     def __init__(self, device: Device, keys: Sequence[Key]) -> None:
         self._device, self._keys = device, keys
         self._held: Instance | None = None
 
     def begin(self, block: Block) -> None:
-        """A block that has none yet."""
+        """Prepare the record of a block that has no graph yet."""
         block.put(self._places(block).word(NEED), self._device.patience)
 
     def _places(self, block: Block) -> Places:
+        """Return the places of the parts of the record of a block."""
         return places(block.layout, len(self._keys))
 
     def make(self, block: Block) -> None:
-        """Make the graph that host code wants. Where the driver refuses, launches go on without any."""
+        """Make the graph that host code wants; where the driver refuses, launches go on without a graph."""
         at, device = self._places(block), self._device
         block.put(at.word(EXECUTABLE), 0)
         held, self._held = self._held, None
-        if held is not None:  # it may be in flight
+        # The old graph may be in flight.
+        if held is not None:
             device.drop(lambda: self._discard(held))
-        if block.word(at.word(SEEN_ON)) != device.stream:  # another thread has chosen another one since
+        # Another thread has chosen another stream since.
+        if block.word(at.word(SEEN_ON)) != device.stream:
             block.put(at.word(COUNT), 0)
             return
         plan = [block.word(at.plan + 8 * place) for place in range(len(self._keys))]
@@ -63,8 +66,12 @@ class Instances:
         block.put(at.word(EXECUTABLE), made.executable)
 
     def _made(self, block: Block, plan: Sequence[int]) -> Instance | None:
-        """Of what the record says, which the block may say no more. None if the device has enough of them. Raises
-        DriverError.
+        """Return a graph for what the record says, which the block may say no more.
+
+        The result is None if the device has enough graphs.
+
+        Raises:
+            DriverError: The driver refuses.
         """
         device, layout, parameters = self._device, block.layout, self._places(block).parameters
         if device.graphs >= MOST:
@@ -76,10 +83,12 @@ class Instances:
         return made
 
     def _discard(self, held: Instance) -> None:
+        """Destroy a graph, which no launch uses any more."""
         self._device.graphs -= 1
         self._device.driver.discard(held)
 
     def _calls(self, block: Block, plan: Sequence[int]) -> list[KernelCall]:
+        """Return the launches of a plan."""
         functions = block.layout.functions
         return [
             KernelCall(block.word(functions[key]), shape & 0xFFFFFFFF, shape >> 32)
@@ -88,7 +97,7 @@ class Instances:
         ]
 
     def release(self) -> None:
-        """Give the graph back. The block launches no more."""
+        """Destroy the graph; the block launches no more."""
         held, self._held = self._held, None
         if held is not None:
             self._discard(held)

@@ -1,4 +1,4 @@
-"""The time of each task of one launch: events that native code has the stream record between tasks (host_code.py)."""
+"""This module measures the time of each task of one launch, by events between the tasks (host_code.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .driver import Driver
 
 
 class Laps:
-    """Events around the tasks of one launch. address: of the array of their handles."""
+    """Represent the events around the tasks of one launch."""
 
     def __init__(self, driver: Driver, events: list[int]) -> None:
         self._driver, self._events = driver, events
@@ -19,16 +19,17 @@ class Laps:
 
     @property
     def address(self) -> int:
+        """Return the address of the array of the events' handles."""
         return address_of(self._words)
 
     def by_task(self) -> list[float]:
-        """Seconds of each task, from the end of what ran before; all of them are over."""
+        """Return the seconds of each task, from the end of what ran before; the launch must be over."""
         return [self._driver.elapsed(*pair) / 1000 for pair in pairwise(self._events)]
 
 
 @contextmanager
 def laps(driver: Driver, tasks: int) -> Iterator[Laps]:
-    """Events for one launch of a kernel of so many tasks."""
+    """Yield events for one launch of a kernel with `tasks` tasks."""
     events = [driver.new_event() for _ in range(1 + tasks)]
     try:
         yield Laps(driver, events)

@@ -1,7 +1,7 @@
-"""Memory that kernels on a GPU address: managed arrays, which the host shares, and buffers of the device.
+"""This module manages memory that kernels on a GPU address: managed arrays, which the host shares, and device buffers.
 
-A managed array is a NumPy array over memory that the driver moves to whoever touches it: host and device use one
-address. It knows its owner by `base`, so that any view of it is recognised. Every other NumPy array is *foreign*: a
+A managed array is a NumPy array over memory that the driver moves to whatever touches it: host and device use one
+address. It knows its owner by `base`, so that any view of it is recognized. Every other NumPy array is *foreign*: a
 launch works on a copy in a buffer of the device.
 
 Invariant: memory that launches may still use is given back through `Device.drop`.
@@ -22,9 +22,13 @@ from .driver import NOTHING_LEFT, DriverError
 
 
 class Managed:
-    """Owner of managed memory. NumPy makes arrays over it, which keep it alive.
+    """Represent the owner of managed memory; NumPy makes arrays over it, which keep it alive.
 
-    shared: holds something once others may touch the memory without asking.
+    Attributes:
+        device: GPU of the memory.
+        shared: List that is not empty once other programs may touch the memory without asking.
+        bytes: Bytes of the memory.
+        address: Address of the memory.
     """
 
     def __init__(self, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -38,12 +42,12 @@ class Managed:
 
 
 def managed(device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """A new managed array, of any content. Raises DeviceError with the numbers."""
+    """Return a new managed array with arbitrary content; raise DeviceError, with the numbers, if memory is short."""
     return np.asarray(Managed(device, shape, dtype))
 
 
 def managed_zeros(device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """A new managed array of zeros, which are written by the device. Raises DeviceError with the numbers."""
+    """Return a new managed array of zeros, which the device writes; raise DeviceError if memory is short."""
     owner = Managed(device, shape, dtype)
     device.driver.zero(owner.address, owner.bytes)
     device.launched()
@@ -51,12 +55,13 @@ def managed_zeros(device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) 
 
 
 def _managed(device: Device, size: int) -> int:
+    """Return the address of new managed memory."""
     device.tidy()
     return _asked(device, size, device.driver.allocate_managed)
 
 
 def _asked(device: Device, size: int, ask: Any) -> int:
-    """Memory; if there is none left, once more after what was dropped has gone back."""
+    """Return memory; if there is none left, ask once more after dropped memory has gone back."""
     try:
         address: int = ask(size)
     except DriverError as refused:
@@ -73,26 +78,26 @@ def _asked(device: Device, size: int, ask: Any) -> int:
 
 
 def owner_of(array: np.ndarray) -> Managed | None:
-    """The owner of the memory of an array, if it is managed."""
+    """Return the owner of the memory of an array if it is managed, else None."""
     found = owners.owner_of(array)
     return found if isinstance(found, Managed) else None
 
 
 def is_addressable(array: np.ndarray, device: Device) -> bool:
-    """Whether kernels of a device address the array as it is."""
+    """Return True if kernels of a device address the array as it is."""
     found = owners.owner_of(array)
     return isinstance(found, (Managed, Borrowed)) and found.device is device
 
 
 class Buffers:
-    """Memory of the device for what lives as long as a launch: kept when it is free, by powers of two."""
+    """Keep memory of the device for what lives as long as a launch; free buffers are kept by powers of two."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
         self._free: dict[int, list[int]] = {}
 
     def take(self, size: int) -> tuple[int, int]:
-        """(address, bytes). Raises DeviceError with the numbers."""
+        """Return (address, bytes) of a buffer; raise DeviceError, with the numbers, if memory is short."""
         size = 1 << max(size - 1, 255).bit_length()
         kept = self._free.get(size)
         if kept:
@@ -104,11 +109,11 @@ class Buffers:
             return _asked(self._device, size, self._device.driver.allocate), size
 
     def give(self, address: int, size: int) -> None:
-        """A buffer is free: what is launched from now on, on the same stream, may use it."""
+        """Take a buffer back: what is launched from now on, on the same stream, may use it."""
         self._free.setdefault(size, []).append(address)
 
     def clear(self) -> None:
-        """Give all free buffers back."""
+        """Give all free buffers back to the device."""
         for kept in self._free.values():
             while kept:
                 self._device.driver.free(kept.pop())

@@ -1,4 +1,4 @@
-"""`CudaDriver`: NVIDIA's driver through cuda.bindings. No other file names a type of CUDA.
+"""This module defines `CudaDriver`: NVIDIA's driver through cuda.bindings. No other file names a type of CUDA.
 
 Invariant: every call makes the context current in the calling thread first; see driver.py.
 """
@@ -21,10 +21,10 @@ _FORKED = "a GPU cannot be used in a process that was forked after it was opened
 
 
 class CudaDriver:
-    """NVIDIA's driver, by the primary context of a GPU, which other libraries of the process use too."""
+    """Represent NVIDIA's driver, by the primary context of a GPU, which other libraries of the process use too."""
 
     def __init__(self, ordinal: int = 0) -> None:
-        """Raises Unavailable."""
+        """Open the GPU with this number; raise Unavailable if it cannot be used."""
         self._cuda = _bindings()
         self.stream = 0
         self._process = os.getpid()
@@ -33,11 +33,13 @@ class CudaDriver:
         except DriverError as refused:
             cure = "install NVIDIA's driver, and see that `nvidia-smi` lists a GPU"
             raise Unavailable(f"no GPU can be used: {refused.name}, {refused.text}", cure) from refused
-        except RuntimeError as missing:  # no library of the driver
+        # The library of the driver is missing.
+        except RuntimeError as missing:
             text = str(missing).splitlines()[0] if str(missing) else type(missing).__name__
             raise Unavailable(f"there is no driver of NVIDIA: {text}", "install it, or run on sg.cpu") from missing
 
     def _open(self, ordinal: int) -> None:
+        """Retain the primary context, and read what the GPU is."""
         cuda = self._cuda
         self._call("cuInit", 0)
         device = self._call("cuDeviceGet", ordinal)
@@ -59,20 +61,22 @@ class CudaDriver:
         self.entry_points = {name: self._address(name) for name in ADDRESSES.values()}
 
     def _address(self, name: str) -> int:
+        """Return the address of a function of the driver."""
         return int(self._call("cuGetProcAddress", name.encode(), 12000, 0)[0])
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        """The result of a function of the driver; a tuple if there are several. Raises DriverError."""
+        """Call a function of the driver and return its result, or a tuple if it has several; raise DriverError."""
         code, *results = getattr(self._cuda, name)(*arguments)
         if int(code):
             raise self._refusal(int(code), name)
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
     def _refusal(self, code: int, call: str) -> DriverError:
+        """Return the error for a code of the driver."""
         return DriverError(code, *self.describe(code), call)
 
     def describe(self, code: int) -> tuple[str, str]:
-        """(name, text) of a CUresult."""
+        """Return (name, text) of a CUresult."""
         cuda = self._cuda
         try:
             result = cuda.CUresult(code)
@@ -84,40 +88,48 @@ class CudaDriver:
 
     @property
     def name(self) -> str:
+        """Return the name of the GPU."""
         return self.card.name
 
     @property
     def capability(self) -> tuple[int, int]:
+        """Return the compute capability, (9, 0) for sm_90."""
         return self.card.capability
 
     @property
     def multiprocessors(self) -> int:
+        """Return the number of multiprocessors."""
         return self.card.multiprocessors
 
     @property
     def l2_bytes(self) -> int:
+        """Return the bytes of the second-level cache."""
         return self.card.l2_bytes
 
     @property
     def memory_bytes(self) -> int:
+        """Return the bytes of the GPU's memory."""
         return self.card.memory_bytes
 
     @property
     def context(self) -> int:
+        """Return the handle of the primary context."""
         return int(self._context)
 
     def attach(self) -> None:
-        """Make the context current. Other libraries may have changed it, so it is set each time."""
+        """Make the context current in the calling thread."""
+        # Other libraries may have changed the current context, so it is set each time.
         self._call("cuCtxSetCurrent", self._context)
 
     def _on(self, stream: int | None) -> int:
+        """Attach the thread, and return the stream that a call uses."""
         self.attach()
         return self.stream if stream is None else stream
 
     # -- code -----------------------------------------------------------------------------------------------
 
     def assemble(self, text: str, entries: Sequence[str], options: Options) -> bytes:
-        """PTX, with a zero byte at the end, from the cache on disk if it is there."""
+        """Return PTX, with a zero byte at the end, from the cache on disk if it is in the cache."""
         cache = disk_cache.active()
         if cache is None:
             return _assemble(text, entries, self.architecture)
@@ -130,113 +142,138 @@ class CudaDriver:
 
     @property
     def architecture(self) -> str:
-        """As LLVM names it: sm_90."""
+        """Return the architecture as LLVM names it: sm_90."""
         major, minor = self.card.capability
         return f"sm_{major}{minor}"
 
     def load(self, image: bytes) -> int:
+        """Load PTX and return the handle of the module."""
         self.attach()
         return int(self._call("cuModuleLoadData", image))
 
     def unload(self, module: int) -> None:
+        """Unload a module."""
         self.attach()
         self._call("cuModuleUnload", module)
 
     def function(self, module: int, name: str) -> int:
+        """Return the handle of a function of a module."""
         self.attach()
         return int(self._call("cuModuleGetFunction", module, name.encode()))
 
     # -- memory ---------------------------------------------------------------------------------------------
 
     def allocate(self, size: int) -> int:
+        """Return the address of `size` bytes of device memory."""
         self.attach()
         return int(self._call("cuMemAlloc", max(size, 1)))
 
     def allocate_managed(self, size: int) -> int:
+        """Return the address of `size` bytes of memory that host and device share."""
         self.attach()
         everyone = self._cuda.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL
         return int(self._call("cuMemAllocManaged", max(size, 1), int(everyone)))
 
     def allocate_pinned(self, size: int) -> int:
+        """Return the address of `size` bytes of host memory that the GPU can write."""
         self.attach()
         flags = self._cuda.CU_MEMHOSTALLOC_PORTABLE | self._cuda.CU_MEMHOSTALLOC_DEVICEMAP
         return int(self._call("cuMemHostAlloc", max(size, 1), int(flags)))
 
     def free(self, address: int) -> None:
+        """Free memory of `allocate` or `allocate_managed`."""
         self.attach()
         self._call("cuMemFree", address)
 
     def free_pinned(self, address: int) -> None:
+        """Free memory of `allocate_pinned`."""
         self.attach()
         self._call("cuMemFreeHost", address)
 
     def free_memory(self) -> tuple[int, int]:
+        """Return (free bytes, all bytes) of the GPU's memory."""
         self.attach()
         free, total = self._call("cuMemGetInfo")
         return int(free), int(total)
 
     def copy_in(self, to: int, source: int, size: int, stream: int | None = None) -> None:
+        """Copy from the host to the device, behind the work of the stream."""
         if size:
             self._call("cuMemcpyHtoDAsync", to, source, size, self._on(stream))
 
     def copy_out(self, to: int, source: int, size: int, stream: int | None = None) -> None:
+        """Copy from the device to the host, behind the work of the stream, and wait."""
         if size:
             own = self._on(stream)
             self._call("cuMemcpyDtoHAsync", to, source, size, own)
             self._call("cuStreamSynchronize", own)
 
     def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
+        """Copy from the device to the device, behind the work of the stream."""
         if size:
             self._call("cuMemcpyDtoDAsync", to, source, size, self._on(stream))
 
     def fill(self, address: int, item: int, width: int, count: int, stream: int | None = None) -> None:
+        """Write an item of `width` bytes `count` times, behind the work of the stream."""
         if count:
             self._call(f"cuMemsetD{8 * width}Async", address, item, count, self._on(stream))
 
     def zero(self, address: int, size: int, stream: int | None = None) -> None:
+        """Write zeros, behind the work of the stream."""
         self.fill(address, 0, 1, size, stream)
 
     # -- streams, events, graphs ----------------------------------------------------------------------------
 
     def new_stream(self) -> int:
+        """Return a new stream."""
         self.attach()
         return int(self._call("cuStreamCreate", 0))
 
     def destroy_stream(self, stream: int) -> None:
+        """Destroy a stream."""
         self.attach()
         self._call("cuStreamDestroy", stream)
 
     def wait(self, stream: int | None = None) -> None:
+        """Wait for the work of a stream."""
         self._call("cuStreamSynchronize", self._on(stream))
 
     def wait_all(self) -> None:
+        """Wait for the work of all streams of the context."""
         self.attach()
         self._call("cuCtxSynchronize")
 
     def new_event(self) -> int:
+        """Return a new event."""
         self.attach()
         return int(self._call("cuEventCreate", 0))
 
     def destroy_event(self, event: int) -> None:
+        """Destroy an event."""
         self.attach()
         self._call("cuEventDestroy", event)
 
     def record(self, event: int, stream: int | None = None) -> None:
+        """Let an event happen behind the work that the stream has so far."""
         self._call("cuEventRecord", event, self._on(stream))
 
     def wait_event(self, event: int, stream: int | None = None) -> None:
+        """Let the stream go on only after the event."""
         self._call("cuStreamWaitEvent", self._on(stream), event, 0)
 
     def elapsed(self, first: int, last: int) -> float:
+        """Return the milliseconds between two events, after waiting for the last one."""
         self.attach()
         self._call("cuEventSynchronize", last)
         return float(self._call("cuEventElapsedTime", first, last))
 
     def begin_capture(self, stream: int) -> None:
+        """Record what this thread launches on a stream, in place of running it."""
         mode = self._cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self._call("cuStreamBeginCapture", self._on(stream), mode)
 
     def end_capture(self, stream: int) -> int:
+        """Return what was recorded as an instantiated graph."""
         graph = self._call("cuStreamEndCapture", self._on(stream))
         try:
             return int(self._call("cuGraphInstantiate", graph, 0))
@@ -244,13 +281,16 @@ class CudaDriver:
             self._call("cuGraphDestroy", graph)
 
     def launch_graph(self, graph: int, stream: int | None = None) -> None:
+        """Launch a graph on a stream."""
         self._call("cuGraphLaunch", graph, self._on(stream))
 
     def destroy_graph(self, graph: int) -> None:
+        """Destroy an instantiated graph."""
         self.attach()
         self._call("cuGraphExecDestroy", graph)
 
     def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> Instance:
+        """Return a graph of launches in a row, with its nodes."""
         self.attach()
         graph = self._call("cuGraphCreate", 0)
         try:
@@ -263,6 +303,7 @@ class CudaDriver:
     def _nodes(
         self, graph: Any, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int
     ) -> tuple[int, ...]:
+        """Add the nodes of a graph, one behind the other; return those of the kernels."""
         cuda, nodes = self._cuda, []
         before: list[Any] = []
         if clear is not None:
@@ -281,12 +322,14 @@ class CudaDriver:
         return tuple(nodes)
 
     def discard(self, instance: Instance) -> None:
+        """Destroy a graph and its instance."""
         self.attach()
         self._call("cuGraphExecDestroy", instance.executable)
         self._call("cuGraphDestroy", instance.graph)
 
 
 def _bindings() -> Any:
+    """Return the module cuda.bindings.driver; raise Unavailable if it is not installed."""
     try:
         return importlib.import_module("cuda.bindings.driver")
     except ImportError as missing:
@@ -295,4 +338,5 @@ def _bindings() -> Any:
 
 
 def _assemble(text: str, entries: Sequence[str], architecture: str) -> bytes:
+    """Return PTX with a zero byte at the end."""
     return assemble(text, entries, architecture).encode() + b"\0"

@@ -1,9 +1,9 @@
-"""Which arrays a task of several axes accesses by the indices of its iteration and nothing else.
+"""This module finds the arrays that a task of several axes accesses only by the indices of its iteration.
 
     for i, j in x: y[i, j] = f(x[i, j])        x and y
 
-Where such an array has the extents of the box, and the box begins at 0, the element of an iteration has the iteration's
-number, and no thread divides that into places along the axes. Whether it is so is known when a launch begins, so an
+If all these arrays have the extents of the box, and the box begins at 0, the element of an iteration has the
+iteration's number, and no thread divides that into places along the axes. A launch finds this out when it begins, so an
 entry has both versions of the task, of which all threads take one.
 """
 
@@ -14,11 +14,11 @@ from ...compiler.ir.nodes import Stmt, Task
 from ...compiler.ir.walk import operands, walk
 
 MOST = 32
-"""Statements of a task that is written twice."""
+"""Most statements of a task that is written twice."""
 
 
 def own_arrays(task: Task) -> frozenset[str]:
-    """The arrays; none unless the task is short, without loops, and this is all that it does with its indices."""
+    """Return these arrays of a task; none unless it is short, without loops, and uses its indices for nothing else."""
     inside, indices = list(walk(task.body)), set(task.indices)
     if len(task.indices) < 2 or len(inside) > MOST:
         return frozenset()
@@ -34,4 +34,5 @@ def own_arrays(task: Task) -> frozenset[str]:
 
 
 def _is_own(stmt: Stmt, task: Task) -> bool:
+    """Return True if a statement accesses an element by the indices of its iteration."""
     return isinstance(stmt, (n.Load, n.Store, n.Atomic)) and tuple(stmt.indices) == tuple(task.indices)

@@ -1,23 +1,23 @@
-"""How many threads a task with adstacks has on a device, how many rows, and whether it runs over a list.
+"""This module decides the threads and rows of a task with adstacks on a device, and whether it runs over a list.
 
-A row of T neighbouring ones costs its deepest iteration, and T threads in flight want T rows. Histories that stay in
+A row of T neighboring ones costs its deepest iteration, and T threads in flight want T rows. Histories that stay in
 half of the second-level cache are read back at its speed, so
 
     T = clamp(2^floor(log2(L2 / 2 / row)), 16384, 65536)
 
-threads, fewer where they do not fit a quarter of the device, where fewer iterations need a row, or where more would
-not help: a warp is done when its iterations are, each as deep as the deepest of its lanes, so W warps are done after at
+threads, fewer where they do not fit a quarter of the device, where fewer iterations need a row, or where more would not
+help: a warp is done when its iterations are, each as deep as the deepest of its lanes, so W warps are done after at
 most content / W + row steps, with the content what all iterations push. That is no more than two deepest rows for
 
     32 · content / row
 
 threads, and where the content is no more than two rows two threads do. So an iteration of 100,000 steps among 1,000 of
-one step costs two deep rows, not 1,001. Rows come in multiples of a warp, so that a row's neighbours share its cache
+one step costs two deep rows, not 1,001. Rows come in multiples of a warp, so that a row's neighbors share its cache
 lines, and of a block where there are many; there are fewer than a warp where rows are that deep.
 
-Each thread has the row of its own number, so no task has more threads than rows and nothing is claimed on the device.
-A gated task of which few iterations pass runs over a list of those (selection.py), on a thread for each: full warps,
-and rows for passing iterations alone.
+Each thread has the row of its own number, so no task has more threads than rows and nothing is claimed on the device. A
+gated task of which few iterations pass runs over a list of those (selection.py), on a thread for each: full warps, and
+rows for passing iterations alone.
 """
 
 from __future__ import annotations
@@ -25,26 +25,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WARP, BLOCK = 32, 128
-"""Rows of a parallel task come in multiples of these: of BLOCK from MANY on."""
+"""Rows of a parallel task come in multiples of these numbers: of BLOCK from MANY rows on, of WARP below."""
 
 MANY = 1024
 
 LEAST, MOST = 16384, 65536
-"""Threads that fill a device, and those beyond which more do not help: measured on an H100 and an H200."""
+"""Threads that fill a device, and threads beyond which more do not help: measured on an H100 and an H200."""
 
 FREE = 1 << 20
-"""Bytes of rows that a task has for the asking, however few iterations need one."""
+"""Bytes of rows that a task always gets, however few iterations need a row."""
 
 BUSY = 2
-"""A thread decides several gates (chunks.py) where threads are left for one in so many of those that a device holds."""
+"""A thread decides several gates (chunks.py) if at least one in BUSY of the threads that a device holds is left."""
 
 SPARSE = 2
-"""A list is made where at most one in so many iterations passes."""
+"""A list is made where at most one in SPARSE iterations passes."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """What decides how much runs at once. l2_bytes: of the second-level cache. memory_bytes: of the device."""
+    """Represent the numbers of a GPU that decide how much runs at once.
+
+    Attributes:
+        l2_bytes: Bytes of the second-level cache.
+        memory_bytes: Bytes of the device's memory.
+    """
 
     l2_bytes: int = 50 << 20
     memory_bytes: int = 80 << 30
@@ -52,11 +57,14 @@ class Device:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a task asks for.
+    """Represent what a task asks for.
 
-    row: bytes of its deepest iteration, all slabs. passing: the most iterations that need a row of one slab, None if
-    that was not counted. content: bytes that all iterations push, None if not counted. count: iterations of the task,
-    None if not known before the launch. gated: a list of what passes can be made (selection.py).
+    Attributes:
+        row: Bytes of its deepest iteration, all slabs together.
+        passing: Most iterations that need a row of one slab; None if they were not counted.
+        content: Bytes that all iterations push; None if they were not counted.
+        count: Iterations of the task; None if not known before the launch.
+        gated: A list of what passes can be made (selection.py).
     """
 
     row: int
@@ -68,8 +76,11 @@ class Demand:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """What a task gets. rows: held at once, and threads at most. listed: iterations for which the list that is made
-    first has room, 0 if none is.
+    """Represent what a task gets.
+
+    Attributes:
+        rows: Rows held at once, and threads at most.
+        listed: Iterations for which the list that is made first has room; 0 if no list is made.
     """
 
     rows: int
@@ -77,13 +88,13 @@ class Dispatch:
 
 
 def fill(row: int, device: Device) -> int:
-    """Threads whose rows stay in half of the second-level cache, within what suits a device."""
+    """Return the threads whose rows stay in half of the second-level cache, within what suits a device."""
     fitting = device.l2_bytes // 2 // max(row, 1)
     return min(max(_power_below(fitting), LEAST), MOST)
 
 
 def dispatch(demand: Demand, device: Device) -> Dispatch:
-    """How a parallel task with stacks runs."""
+    """Return how a parallel task with stacks runs."""
     threads, passing, count = _affordable(demand, device), demand.passing, demand.count
     everything = threads if count is None else min(threads, _warps(count))
     if passing is None:
@@ -99,14 +110,14 @@ def dispatch(demand: Demand, device: Device) -> Dispatch:
 
 
 def _room(passing: int) -> int:
-    """Entries of a list. Iterations that pass the gate and push nothing were not counted: some fit, and with more of
-    them the task runs over all its iterations.
-    """
+    """Return the entries of a list."""
+    # Iterations that pass the gate and push nothing were not counted: some fit, and with more of them the task runs
+    # over all its iterations.
     return passing + passing // 16 + 256
 
 
 def _affordable(demand: Demand, device: Device) -> int:
-    """Threads for which there is a row each, at most as many as help."""
+    """Return the threads for which there is a row each, at most as many as help."""
     row = max(demand.row, 1)
     most = max(device.memory_bytes // 4 // row, 1)
     if demand.content is not None:
@@ -116,16 +127,17 @@ def _affordable(demand: Demand, device: Device) -> int:
 
 
 def halved(found: Dispatch) -> Dispatch:
-    """The same with half the rows, down to one."""
+    """Return the dispatch with half the rows, down to one."""
     rows = found.rows // 2
     return Dispatch(_warps(rows) if rows >= WARP else max(rows, 1), found.listed)
 
 
 def _warps(rows: int) -> int:
-    """Rounded up to whole warps, one at least, or to whole blocks."""
+    """Return the rows rounded up to whole warps, at least one warp, or to whole blocks."""
     unit = WARP if rows < MANY else BLOCK
     return max(-(-rows // unit), 1) * unit
 
 
 def _power_below(number: int) -> int:
+    """Return the largest power of two that is at most `number`; 0 for 0."""
     return 1 << (number.bit_length() - 1) if number else 0

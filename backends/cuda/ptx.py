@@ -1,4 +1,4 @@
-"""PTX of a kernel: the code for NVIDIA GPUs, with libdevice linked in where it calls it."""
+"""This module makes the PTX of a kernel, with libdevice linked in where the code calls it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from .toolkit import libdevice_path
 TRIPLE = "nvptx64-nvidia-cuda"
 
 FEATURES = "+ptx83"
-"""The version of PTX: entry points take more than 4 KiB of parameters from 8.1 on."""
+"""Version of PTX: entry points take more than 4 KiB of parameters from 8.1 on."""
 
 
 @deep
 def ptx(kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> str:
-    """PTX text for an architecture.
+    """Return the PTX text of a kernel for an architecture.
 
-    Raises Unsupported for what backends/limits.py declares, DeviceError if the kernel needs libdevice and it is absent.
+    Raises:
+        Unsupported: The kernel uses something that backends/limits.py declares as unsupported.
+        DeviceError: The kernel needs libdevice, which is not installed.
     """
     code = generate(kernel, options or Options())
     with _refusals(kernel, code.text, arch, options):
@@ -37,7 +39,7 @@ def ptx(kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> 
 
 
 def assemble(text: str, entries: Sequence[str], arch: str) -> str:
-    """PTX of LLVM IR with these entry points."""
+    """Return the PTX of LLVM IR with these entry points."""
     with LOCK:
         module, machine = _compiled(text, arch, entries)
         return str(machine.emit_assembly(module))
@@ -45,7 +47,7 @@ def assemble(text: str, entries: Sequence[str], arch: str) -> str:
 
 @deep
 def ir_text(kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> str:
-    """The optimised LLVM IR that `ptx` makes PTX of."""
+    """Return the optimized LLVM IR that `ptx` makes PTX of."""
     code = generate(kernel, options or Options())
     with _refusals(kernel, code.text, arch, options), LOCK:
         return str(_compiled(code.text, arch, code.names)[0])
@@ -53,6 +55,7 @@ def ir_text(kernel: Kernel, arch: str = "sm_90", options: Options | None = None)
 
 @contextmanager
 def _refusals(kernel: Kernel, text: str, arch: str, options: Options | None) -> Iterator[None]:
+    """Raise an error with a report that lets a failure of LLVM be repeated."""
     try:
         yield
     except (Refused, RuntimeError) as error:
@@ -65,6 +68,7 @@ def _refusals(kernel: Kernel, text: str, arch: str, options: Options | None) -> 
 
 @cache
 def _libdevice() -> bytes:
+    """Return the bitcode of libdevice; raise DeviceError if it is not installed."""
     path = libdevice_path()
     if path is None:
         raise DeviceError("libdevice.10.bc is not installed, and the kernel calls it; cure: pip install nvidia-nvvm")
@@ -72,6 +76,7 @@ def _libdevice() -> bytes:
 
 
 def _compiled(text: str, arch: str, entries: Sequence[str]) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
+    """Return the optimized module with its target machine."""
     initialise()
     target = llvm.Target.from_triple(TRIPLE)
     machine = target.create_target_machine(cpu=arch, features=FEATURES, opt=3, codemodel="default")
@@ -87,7 +92,7 @@ def _compiled(text: str, arch: str, entries: Sequence[str]) -> tuple[llvm.Module
 
 
 def _internalise(module: llvm.ModuleRef, entries: Sequence[str]) -> None:
-    """Only entry points stay visible, so that the pipeline removes the unused functions and tables of libdevice."""
+    """Hide all but the entry points, so that the pipeline removes the unused functions and tables of libdevice."""
     for function in module.functions:
         if not function.is_declaration and function.name not in entries:
             function.linkage = "internal"

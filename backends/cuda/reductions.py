@@ -1,14 +1,14 @@
-"""Updates of one element by all iterations of a task: each thread keeps its own, a block makes one update of them.
+"""This module handles updates of one element by all iterations: each thread keeps a sum, a block makes one update.
 
     for i: loss[None] += f(x[i])      →      own = 0; for i of the thread: own += f(x[i]); block: loss[None] += sum
 
-holds of add, min and max where the index is fixed by the launch (constants, arguments, extents), nobody asks for the
-old value, and the task does nothing else to the array than updates by the same operation. The neutral element of real
-sums is -0.0, so that a sum over no updates changes nothing, not even the sign of a zero; a block whose sum is the
-neutral element makes no update, for there may be no element.
+holds of add, min and max where the index is fixed by the launch (constants, arguments, extents), nothing reads the old
+value, and the task does nothing else to the array than updates by the same operation. The neutral element of real sums
+is -0.0, so that a sum over no updates changes nothing, not even the sign of a zero; a block whose sum is the neutral
+element makes no update, for there may be no element.
 
 Deterministic code writes the sums of all blocks down, a word of the state for each, and one more entry point adds them
-up in their order. What cannot be kept, and whose order would show, it leaves to one thread for the whole task.
+up in their order. A task whose updates cannot be kept, and whose order would show, is left to one thread.
 """
 
 from __future__ import annotations
@@ -33,18 +33,26 @@ from ..llvm.types import I32, I64, bits_type, const, memory_type
 from . import warp
 
 PARTIALS = 2048
-"""Blocks whose sums a deterministic launch can write down: no more of them take part."""
+"""Number of blocks whose sums a deterministic launch can write down; further blocks take no part."""
 
 REDUCED = ("add", "min", "max")
 
 
 Forms = tuple[tuple[Affine, Scalar], ...]
-"""Of the indices of an update, each with the type of the index."""
+"""Forms of the indices of an update, each with the type of the index."""
 
 
 @dataclass(frozen=True)
 class Sum:
-    """Updates of one element."""
+    """Represent the updates of one element.
+
+    Attributes:
+        op: Name of the operation.
+        array: Name of the array.
+        dtype: Type of the element.
+        forms: Affine forms of the indices.
+        updates: The updates.
+    """
 
     op: str
     array: str
@@ -54,7 +62,8 @@ class Sum:
 
 
 def sums(task: Task, options: Options) -> tuple[Sum, ...]:
-    """The updates of a task that threads can keep. None in a debug build, which looks at every index in its turn."""
+    """Return the updates of a task that threads can keep; a debug build has none."""
+    # A debug build compares every index in its turn, so threads keep no updates.
     if not task.is_parallel or options.debug:
         return ()
     inside = list(walk_task(task))
@@ -77,21 +86,22 @@ def sums(task: Task, options: Options) -> tuple[Sum, ...]:
 
 
 def _commute(a: tuple[str, str, Forms], b: tuple[str, str, Forms]) -> bool:
-    """Whether two updates may change places: they are of one kind, or of two elements."""
+    """Return True if two updates may change places: they are of one kind, or of two elements."""
     return a[:2] == b[:2] or a[1] != b[1] or any(apart(p, q) for (p, _), (q, _) in zip(a[2], b[2]))
 
 
 def _suits(op: str, t: Scalar) -> bool:
+    """Return True if threads can keep updates by this operation on this type."""
     return op in REDUCED and t.bits in (32, 64)
 
 
 def _is_fixed(forms: Forms) -> bool:
-    """Whether a launch fixes the indices, by arguments and extents alone."""
+    """Return True if a launch fixes the indices, by arguments and extents alone."""
     return all(isinstance(s, tuple) for form, _ in forms for s in form.symbols())
 
 
 def neutral(op: str, t: Scalar) -> float | int:
-    """What changes nothing."""
+    """Return the value whose update changes nothing."""
     if op == "add":
         return -0.0 if t.is_real else 0
     if t.is_real:
@@ -101,13 +111,20 @@ def neutral(op: str, t: Scalar) -> float | int:
 
 
 class Private(Additions):
-    """The code of a task with such sums. numbered: see own_index.py."""
+    """Add to the code of a task the sums that each thread keeps.
+
+    Attributes:
+        sums: Sums that threads keep.
+        numbered: Arrays whose elements have the numbers of the iterations; see own_index.py.
+        cells: Register with this thread's part of each sum.
+    """
 
     def __init__(self, found: tuple[Sum, ...], numbered: frozenset[str] = frozenset()) -> None:
         self.sums, self.numbered = found, numbered
         self.cells: list[ir.Value] = []
 
     def begin(self, e: Emitter) -> None:
+        """Give each sum a register that holds the neutral element."""
         e.numbered = self.numbered
         for s in self.sums:
             t = memory_type(s.dtype)
@@ -117,13 +134,14 @@ class Private(Additions):
             e.private.update(dict.fromkeys(s.updates, cell))
 
     def end(self, e: Emitter) -> None:
+        """Combine the parts of all threads of the block, and publish the sums."""
         for s, cell in zip(self.sums, self.cells):
             own = e.b.load(cell, memory_type(s.dtype))
             total = warp.reduce_block(e.m, e.b, s.op, s.dtype, own)
             self.publish(e, s, total)
 
     def publish(self, e: Emitter, s: Sum, total: ir.Value) -> None:
-        """One thread of the block updates the element, or writes the sum down."""
+        """Let one thread of the block update the element, or write the sum down."""
         if not e.m.options.deterministic:
             self._update(e, s, total)
             return
@@ -134,6 +152,7 @@ class Private(Additions):
             b.store(b.zext(warp.special(e.m, b, "nctaid.x"), I64), e.temp(e.m.layout.partials[e.task]))
 
     def _update(self, e: Emitter, s: Sum, total: ir.Value) -> None:
+        """Let one thread update the element, unless the sum is neutral."""
         b, t = e.b, memory_type(s.dtype)
         first = b.icmp_unsigned("==", warp.special(e.m, b, "tid.x"), const(I32, 0))
         with b.if_then(b.and_(first, _differs(e, total, const(t, neutral(s.op, s.dtype))))):
@@ -142,15 +161,16 @@ class Private(Additions):
 
 
 class Finish(Private):
-    """The code that adds up what blocks have written down: `number` of this thread, `threads` of its block."""
+    """Add to the code of a task without iterations the sums that blocks have written down."""
 
     def end(self, e: Emitter) -> None:
+        """Combine the sums of all blocks, and update the elements."""
         for s in self.sums:
             found = self._of_this_thread(e, self.sums.index(s), s)
             self._update(e, s, warp.reduce_block(e.m, e.b, s.op, s.dtype, found))
 
     def _of_this_thread(self, e: Emitter, place: int, s: Sum) -> ir.Value:
-        """Words number, number + threads, ... in this order."""
+        """Return the combination of words number, number + threads, ... in this order."""
         b, t = e.b, memory_type(s.dtype)
         written = b.load(e.temp(e.m.layout.partials[e.task]), I64)
         most = const(I64, PARTIALS)
@@ -174,13 +194,14 @@ class Finish(Private):
 
 
 def _partials(e: Emitter, place: int) -> ir.Value:
-    """Words of the sums of blocks, behind the number of blocks."""
+    """Return the address of the sums of blocks, which lie behind the number of blocks."""
     return e.temp(e.m.layout.partials[e.task] + 8 * (1 + place * PARTIALS))
 
 
 def _differs(e: Emitter, total: ir.Value, nothing: ir.Value) -> ir.Value:
-    """By bits: -0.0 is not 0.0."""
+    """Return the condition that a sum is not the neutral element."""
     b = e.b
+    # Bits are compared: -0.0 is not 0.0.
     if not isinstance(total.type, ir.IntType):
         word = bits_type(total.type)
         total, nothing = b.bitcast(total, word), b.bitcast(nothing, word)
@@ -188,7 +209,7 @@ def _differs(e: Emitter, total: ir.Value, nothing: ir.Value) -> ir.Value:
 
 
 def element(e: Emitter, s: Sum) -> ir.Value:
-    """Address of the element, from what the launch fixes."""
+    """Return the address of the element, from what the launch fixes."""
     temp = e.m.layout.temps.get(s.array)
     if temp is not None:
         return e.temp(temp[0])
@@ -197,7 +218,13 @@ def element(e: Emitter, s: Sum) -> ir.Value:
 
 
 def check_element(e: Any, s: Sum, trap_if: Callable[[ir.Value, int, ir.Value, ir.Value], None]) -> None:
-    """End the launch if the element is outside its array. The updates themselves have looked at no index."""
+    """End the launch if the element is outside its array; the updates themselves have compared no index.
+
+    Args:
+        e: Emitter of this generator, or an object with its methods.
+        s: Sum whose element is checked.
+        trap_if: Ends the launch where a condition holds.
+    """
     if s.array in e.m.layout.temps or not e.m.options.bounds:
         return
     for axis, (form, t) in enumerate(s.forms):
@@ -208,7 +235,12 @@ def check_element(e: Any, s: Sum, trap_if: Callable[[ir.Value, int, ir.Value, ir
 
 
 def linear_index(e: Any, s: Sum) -> ir.Value:
-    """The number of the element in its array. e: an emitter of this generator, or of one with its methods."""
+    """Return the number of the element in its array.
+
+    Args:
+        e: Emitter of this generator, or an object with its methods.
+        s: Sum of the element.
+    """
     array, b = e.m.layout.arrays[s.array], e.b
     linear: ir.Value = const(I64, 0)
     for axis, (form, t) in enumerate(s.forms):

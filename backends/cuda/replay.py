@@ -1,4 +1,4 @@
-"""Launches through an instantiated graph of the driver, which takes one for less than half the time of a kernel.
+"""This module launches through a graph of the driver, which takes less than half the time of a kernel's launch.
 
 Host code first writes down the *plan* of a launch, a word for each entry point: blocks and threads, 0 where it is not
 started. The *record* of a block has a graph for the plan that its launches keep having. A launch that starts the same
@@ -23,23 +23,29 @@ from .driver import CONTEXT_ERRORS
 from .driver_table import CONTEXT, GET_CONTEXT, IS_CAPTURING, LAUNCH_GRAPH, SET_NODE
 
 PATIENCE = 16
-"""Launches in a row that start the same entries before a graph is made: that takes as long as some of them."""
+"""Launches in a row that start the same entries before a graph is made: making one takes as long as some of them."""
 
 COUNT, NEED, SEEN, SEEN_ON, EXECUTABLE, ENTERED, SERVES, NODES = range(8)
-"""Words of a record: launches in a row that started what SEEN says on the stream SEEN_ON, or -1 where no graph is to be
-made; at which number of them one is; the graph, 0 if there is none, which entries it starts, and on which stream: the
-driver lets no two launches of one graph run at once. Then a node for each entry, the plan that they hold, and the
-parameters."""
+"""Words of a record.
+
+COUNT: launches in a row that started what SEEN says on the stream SEEN_ON, or -1 where no graph is to be made. NEED: at
+which number of them a graph is made. EXECUTABLE: the graph, 0 if there is none. ENTERED: the entries that it starts.
+SERVES: its stream, since the driver lets no two launches of one graph run at once. Behind NODES follow a node for each
+entry, the plan that the nodes hold, and the parameters.
+"""
 
 PLAIN, WANTED = -1, -2
-"""What `sg.replay` gives beside codes of the driver: to be launched by single calls; a graph is to be made."""
+"""Results of `sg.replay` besides codes of the driver: single calls must make the launch; a graph must be made."""
 
 MOST_ENTRIES = 63
-"""The entries that are started are the bits of one word."""
+"""Most entries of a kernel with graphs: the entries that are started are the bits of one word."""
 
 NODE_PARAMETERS = 72
-"""Bytes of CUDA_KERNEL_NODE_PARAMS: function, six numbers of 32 bits and the bytes of shared memory, pointers to
-parameters and extra, a CUkernel and a context in place of the function."""
+"""Bytes of CUDA_KERNEL_NODE_PARAMS.
+
+They are: function, six numbers of 32 bits and the bytes of shared memory, pointers to parameters and extra, a CUkernel
+and a context in place of the function.
+"""
 
 Key = tuple[str, int]
 """Kind and task of an entry point."""
@@ -47,50 +53,62 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True)
 class Places:
-    """Where the parts of a record lie, in bytes from the begin of a block."""
+    """Represent the places of the parts of a record, in bytes from the begin of a block.
+
+    Attributes:
+        begin: Place of the record.
+        entries: Number of entry points.
+    """
 
     begin: int
     entries: int
 
     def word(self, number: int) -> int:
+        """Return the place of a word of the record."""
         return self.begin + 8 * number
 
     @property
     def nodes(self) -> int:
+        """Return the place of the nodes."""
         return self.word(NODES)
 
     @property
     def plan(self) -> int:
+        """Return the place of the plan that the nodes hold."""
         return self.word(NODES + self.entries)
 
     @property
     def parameters(self) -> int:
+        """Return the place of the parameters that the nodes hold."""
         return self.word(NODES + 2 * self.entries)
 
 
 def order(layout: Layout, entries: Iterable[Key]) -> list[Key]:
-    """The entry points of a kernel in the order in which a launch starts them."""
+    """Return the entry points of a kernel in the order in which a launch starts them."""
     there = set(entries)
     return [key for key in layout.functions if key in there]
 
 
 def places(layout: Layout, entries: int) -> Places:
-    """The record of a block, behind all that `layout` says."""
+    """Return the places of the record of a block, which lies behind all that `layout` says."""
     return Places(layout.size, entries)
 
 
 def block_bytes(layout: Layout, entries: int) -> int:
-    """Bytes of a block with its record."""
+    """Return the bytes of a block with its record."""
     return places(layout, entries).parameters + layout.passed
 
 
 def replay_function(m: ModuleState, keys: list[Key]) -> ir.Function:
-    """sg.replay(block, table, stream, plan) -> i32: 0 when the launch is made, PLAIN, WANTED, or a code."""
+    """Return sg.replay(block, table, stream, plan) -> i32.
+
+    It gives 0 when the launch is made, PLAIN, WANTED, or a code of the driver.
+    """
     return m.helper("sg.replay", I32, [PTR, PTR, I64, PTR], lambda e, f: _Replay(e, f, keys).emit())
 
 
 class _Replay:
-    """Its body."""
+    """Write the body of `sg.replay`."""
 
     def __init__(self, e: Arith, function: ir.Function, keys: list[Key]) -> None:
         self.e, self.b, self.function, self.keys = e, e.b, function, keys
@@ -99,8 +117,11 @@ class _Replay:
         self.places = places(self.layout, len(keys))
 
     def emit(self) -> None:
+        """Emit the whole body."""
         b = self.b
+        # The address is 0 while there are to be no graphs.
         self._leave_if(b.icmp_unsigned("==", self._table(LAUNCH_GRAPH), const(I64, 0)), PLAIN)
+        # A profile records events between the tasks, which single calls do.
         self._leave_if(b.icmp_unsigned("!=", self._word(self.layout.laps_at), const(I64, 0)), PLAIN)
         self._leave_where_captured()
         started = self._started()
@@ -119,8 +140,10 @@ class _Replay:
         self._give_up(const(I64, -1))
 
     def _give_up(self, count: ir.Value) -> None:
-        """Use this graph no more, for its nodes may hold anything. Single calls tell what is wrong, if it is not the
-        graph. count: launches in a row from now on, or -1 for no other graph either.
+        """Stop using this graph, because its nodes may hold anything.
+
+        Single calls then tell what is wrong, unless the graph is. `count` is the number of launches in a row from now
+        on, or -1 if no other graph is to be made either.
         """
         self._put(ENTERED, const(I64, 0))
         self._put(COUNT, count)
@@ -129,32 +152,41 @@ class _Replay:
     # -- words ----------------------------------------------------------------------------------------------
 
     def _at(self, offset: int) -> ir.Value:
+        """Return the address of a byte of the block."""
         return self.b.gep(self.block, const(I64, offset), I8)
 
     def _word(self, offset: int) -> ir.Value:
+        """Return a word of the block."""
         return self.b.load(self._at(offset), I64)
 
     def _put(self, number: int, value: ir.Value) -> None:
+        """Write a word of the record."""
         self.b.store(value, self._at(self.places.word(number)))
 
     def _table(self, word: int, t: ir.Type = I64) -> ir.Value:
+        """Return a word of the driver's table."""
         return self.b.load(self.b.gep(self.table, const(I64, word), I64), t)
 
     def _function(self, word: int) -> ir.Value:
+        """Return the address of a function from the driver's table."""
         return self._table(word, PTR)
 
     def _planned(self, place: int) -> ir.Value:
+        """Return the word of an entry in the plan."""
         return self.b.load(self.b.gep(self.plan, const(I64, place), I64), I64)
 
     def _leave_if(self, cond: ir.Value, code: int) -> None:
+        """Return `code` from `sg.replay` if the condition holds."""
         with self.b.if_then(cond):
             self.b.ret(const(I32, code))
 
     # -- steps ----------------------------------------------------------------------------------------------
 
     def _leave_where_captured(self) -> None:
-        """What another library records takes kernels, not graphs. The default stream cannot be recorded, but it is that
-        of the context that is current: in another one a kernel is refused where a graph would run out of order.
+        """Leave if another library records what is launched, since a recording takes kernels, not graphs.
+
+        The default stream cannot be recorded, but it belongs to the current context: in another context a kernel is
+        refused where a graph would run out of order.
         """
         b = self.b
         is_default = b.icmp_unsigned("==", self.stream, const(I64, 0))
@@ -173,7 +205,7 @@ class _Replay:
             self._leave_if(b.icmp_unsigned("!=", bad, const(I32, 0)), PLAIN)
 
     def _started(self) -> ir.Value:
-        """The entries that this launch starts, as bits. If there are none it is made by none."""
+        """Return the entries that this launch starts, as bits; leave if there are none."""
         b = self.b
         found: ir.Value = const(I64, 0)
         for place in range(len(self.keys)):
@@ -183,7 +215,7 @@ class _Replay:
         return found
 
     def _without(self, started: ir.Value) -> None:
-        """No graph fits: count, and leave."""
+        """Count a launch that no graph fits, and leave."""
         b, at = self.b, self.places
         count = self._word(at.word(COUNT))
         self._leave_if(b.icmp_signed("<", count, const(I64, 0)), PLAIN)
@@ -201,11 +233,12 @@ class _Replay:
         b.ret(const(I32, WANTED))
 
     def _copy(self, at: int, source: ir.Value, size: int) -> None:
+        """Copy bytes to a place of the block."""
         copy = self.e.m.declare("llvm.memcpy.p0.p0.i64", VOID, [PTR, PTR, I64, I1])
         self.b.call(copy, [self._at(at), source, const(I64, size), const(I1, 0)])
 
     def _set_nodes(self, graph: ir.Value) -> None:
-        """Let every node hold this launch, if they hold another one."""
+        """Let every node hold this launch, if the nodes hold another one."""
         b, at = self.b, self.places
         compare = self.e.m.declare("memcmp", I32, [PTR, PTR, I64])
         other = b.or_(
@@ -219,6 +252,7 @@ class _Replay:
                 self._set_node(graph, place, key)
 
     def _set_node(self, graph: ir.Value, place: int, key: Key) -> None:
+        """Let the node of an entry hold this launch."""
         b, shape = self.b, self._planned(place)
         with b.if_then(b.icmp_unsigned("!=", shape, const(I64, 0))):
             set_node = self.e.m.helper("sg.set", I32, [PTR, PTR, I64, I64, I64, I64], _set)
@@ -231,13 +265,16 @@ class _Replay:
 
 
 def _is_of_context(b: IRBuilder, code: ir.Value) -> ir.Value:
-    """Whether a call was refused since the thread must be attached first."""
+    """Return the condition that a call was refused because the thread must be attached first."""
     first, second = (b.icmp_unsigned("==", code, const(I32, known)) for known in CONTEXT_ERRORS)
     return b.or_(first, second)
 
 
 def _set(e: Arith, function: ir.Function) -> None:
-    """sg.set(block, cuGraphExecKernelNodeSetParams, graph, node, function, shape): the block is the one parameter."""
+    """Write sg.set(block, cuGraphExecKernelNodeSetParams, graph, node, function, shape), which sets a node.
+
+    The block is the one parameter of the kernel.
+    """
     b = e.b
     block, set_parameters, graph, node, handle, shape = function.args
     given, words = b.alloca(PTR), b.alloca(I64, NODE_PARAMETERS // 8)
@@ -254,6 +291,6 @@ def _set(e: Arith, function: ir.Function) -> None:
 
 
 def three(b: IRBuilder, shape: ir.Value) -> list[ir.Value]:
-    """Blocks along three axes and threads along three, of a word of a plan."""
+    """Return blocks along three axes and threads along three, from a word of a plan."""
     one = const(I32, 1)
     return [b.trunc(shape, I32), one, one, b.trunc(b.lshr(shape, const(I64, 32)), I32), one, one]

@@ -1,11 +1,12 @@
-"""Which tasks run over the iterations that pass their gates alone, and the code that finds them.
+"""This module decides which tasks run only over the iterations that pass their gates, and writes the scans.
 
-A task with adstacks gets a list of all that pass, so that there need be no rows for others; where that pays is known,
-for sizes are counted (policy.py). One without runs over what passes of each chunk (chunks.py), in one go: that needs
-no memory and nothing that is known, and costs so little where all pass that it is decided by the code alone.
+A task with adstacks gets a list of all iterations that pass, so that there need be no rows for the rest; it is known if
+that pays, for sizes are counted (policy.py). A task without adstacks runs over what passes of each chunk (chunks.py),
+in one go: that needs no memory and nothing that is known, and costs so little where all pass that the code alone
+decides.
 
-The gate is decided again when the task runs, so the scan may let an iteration pass that does nothing. What a gate reads
-another iteration may write, but nothing orders the two, so that the gate may be decided as early as the task begins.
+The gate is decided again when the task runs, so the scan may let an iteration pass that does nothing. Another iteration
+may write what a gate reads, but nothing orders the two, so that the gate may be decided as early as the task begins.
 """
 
 from __future__ import annotations
@@ -33,23 +34,30 @@ from .reductions import Private, Sum
 
 
 def gate_of(task: Task) -> Selection | None:
-    """What a scan can decide of a task, if it is one gate around all that the task does."""
+    """Return what a scan can decide of a task, if it is one gate around all that the task does; else None."""
     found = selection(task, linear=True) if task.is_parallel else None
     return found if found is not None and found.gate is not None else None
 
 
 DEAR = 200
-"""Cost of a gated body, in additions, from which a task without adstacks runs by chunks: ten times what an iteration
-takes longer by that where all pass, in instructions (docs/decisions/0015-compaction-in-blocks.md)."""
+"""Cost of a gated body, in additions, from which a task without adstacks runs by chunks.
+
+It is ten times the instructions by which an iteration takes longer where all pass
+(docs/decisions/0015-compaction-in-blocks.md).
+"""
 
 LIGHT = 32
-"""Statements that a gate may take to decide, which are written for each round."""
+"""Most statements that decide the gates, which are written for each round."""
 
 
 @dataclass(frozen=True)
 class Gates:
-    """One behind the other, around all that a task does. steps: the statements that each follows from, which may need
-    that those before it are open, and the gate. after: what they guard.
+    """Represent gates one behind the other, around all that a task does.
+
+    Attributes:
+        task: The task, exits lowered.
+        steps: For each gate, the statements that decide it, and the gate; they may need the gates before to be open.
+        after: Statements behind all gates.
     """
 
     task: Task
@@ -58,7 +66,7 @@ class Gates:
 
 
 def gates_of(task: Task) -> Gates | None:
-    """Those of a task without exits; None if there is none."""
+    """Return the gates of a task without exits, or None if it has none."""
     steps: list[tuple[Block, Gate]] = []
     known: set[int] = set()
     after, found = task.body, gate_of(task)
@@ -71,10 +79,9 @@ def gates_of(task: Task) -> Gates | None:
 
 
 def packed_gates(kernel: Kernel, index: int, options: Options) -> Gates | None:
-    """The gates of a task that runs over what passes of each chunk, None for others.
+    """Return the gates of a task that runs over what passes of each chunk, or None for other tasks.
 
-    Debug builds run what they say in the order they say it. Prints are rare, and short bodies of several axes have a
-    better way.
+    Debug builds run statements in their order. Prints are rare, and short bodies of several axes have a better way.
     """
     task = kernel.tasks[index]
     unsuited = not task.is_parallel or options.debug or any(stack_allocas(task)) or own_arrays(task)
@@ -88,7 +95,7 @@ def packed_gates(kernel: Kernel, index: int, options: Options) -> Gates | None:
 
 
 def _cost(block: Block, numbers: Mapping[Value, int]) -> int:
-    """Of statements, in additions; a loop of which nothing is known is dear."""
+    """Return the cost of statements in additions; a loop of unknown trip count is dear."""
     return sum(
         (OPS[s.op].cost if isinstance(s, n.Op) else 1)
         + _trips(s, numbers) * sum(_cost(inner, numbers) for inner in blocks(s))
@@ -97,13 +104,14 @@ def _cost(block: Block, numbers: Mapping[Value, int]) -> int:
 
 
 def _trips(stmt: Stmt, numbers: Mapping[Value, int]) -> int:
+    """Return the number of times that the blocks of a statement run."""
     if isinstance(stmt, n.For) and stmt.begin in numbers and stmt.end in numbers and stmt.stop is None:
         return max((numbers[stmt.end] - numbers[stmt.begin]) // stmt.step, 0)
     return DEAR if isinstance(stmt, (n.For, n.While)) else 1
 
 
 def gate_function(m: ModuleState, index: int, gates: Gates) -> ir.Function:
-    """sg.gate.N(block, box, number): 1 where an iteration passes."""
+    """Write sg.gate.N(block, box, number), which gives 1 where an iteration passes."""
 
     def is_open(e: Emitter, gate: Gate) -> ir.Value:
         cond = e.operand(gate.cond)
@@ -126,7 +134,10 @@ def gate_function(m: ModuleState, index: int, gates: Gates) -> ir.Function:
 
 
 def select_function(m: ModuleState, index: int, task: Task) -> ir.Function:
-    """sg.select.N: of the form of a task's function, its stride a number of blocks; lists iterations that pass."""
+    """Write sg.select.N, which lists the iterations that pass.
+
+    It has the form of a task's function, but its stride is a number of blocks.
+    """
     found = gates_of(task)
     assert found is not None
     additions = _Append(Chunks(gate_function(m, index, found)))
@@ -134,15 +145,17 @@ def select_function(m: ModuleState, index: int, task: Task) -> ir.Function:
 
 
 class Listed(Private):
-    """Iterations come from the list, if it has room for all that pass."""
+    """Take iterations from the list, if it has room for all that pass."""
 
     def begin(self, e: Emitter) -> None:
+        """Find out if the list is complete."""
         super().begin(e)
         layout = e.m.layout
         length = e.b.load(e.temp(layout.length_at[e.task]), I64)
         self.complete = e.b.icmp_unsigned("<=", length, e.slot(layout.room_at[e.task]))
 
     def number(self, e: Emitter, place: ir.Value) -> ir.Value:
+        """Return the number at a place of the list, or the place itself if the list is not complete."""
         b, before = e.b, e.b.block
         listed, known = (b.function.append_basic_block(name) for name in ("listed", "numbered"))
         b.cbranch(self.complete, listed, known)
@@ -157,31 +170,34 @@ class Listed(Private):
 
 
 class Packed(Private):
-    """Iterations are those that pass of one chunk after the other."""
+    """Take the iterations that pass, of one chunk after the other."""
 
     def __init__(self, found: tuple[Sum, ...], chunks: Chunks) -> None:
         super().__init__(found)
         self.chunks = chunks
 
     def enter(self, e: Emitter, run: Run) -> Run:
+        """Begin a chunk; return the run over its list."""
         _, count, blocks = run
         return self.chunks.open(e, count, blocks)
 
     def number(self, e: Emitter, place: ir.Value) -> ir.Value:
+        """Return the number of the iteration at a place of the list."""
         return self.chunks.number(e, place)
 
     def leave(self, e: Emitter) -> None:
+        """End the chunk."""
         self.chunks.close(e)
 
 
 WIDEST = 1 << 32
-"""Numbers that an entry of a list can hold."""
+"""Number of values that an entry of a list can hold."""
 
 
 class _Append(Additions):
-    """Puts the iterations of a chunk that pass at the next places of the list, if that has room; the length counts all.
+    """Put the iterations of a chunk that pass at the next places of the list, if that has room; the length counts all.
 
-    A chunk with numbers that no entry can hold makes the length one that no list has room for, so that the task runs
+    A chunk with numbers that no entry can hold makes the length so large that no list has room, so that the task runs
     over all iterations.
     """
 
@@ -189,6 +205,7 @@ class _Append(Additions):
         self.chunks = chunks
 
     def enter(self, e: Emitter, run: Run) -> Run:
+        """Begin a chunk, and claim places of the list; return the run over what passes."""
         b, chunks = e.b, self.chunks
         _, count, blocks = run
         run = chunks.open(e, count, blocks)
@@ -201,14 +218,17 @@ class _Append(Additions):
         return run
 
     def number(self, e: Emitter, place: ir.Value) -> ir.Value:
+        """Return the number of the iteration at a place of the chunk's list."""
         self.place = place
         return self.chunks.number(e, place)
 
     def after(self, e: Emitter) -> None:
+        """Write the number of the iteration to the list, if that has room."""
         b, layout = e.b, e.m.layout
         place = b.add(self.begin_at, self.place)
         with b.if_then(b.icmp_unsigned("<", place, e.slot(layout.room_at[e.task]))):
             b.store(b.trunc(e.iteration, I32), b.gep(e.slot_address(layout.list_at[e.task]), place, I32))
 
     def leave(self, e: Emitter) -> None:
+        """End the chunk."""
         self.chunks.close(e)

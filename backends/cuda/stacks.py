@@ -1,11 +1,11 @@
-"""Where adstacks lie on a device: slots of neighbouring rows side by side, rows of the threads of a task.
+"""This module places adstacks on a device: slots of neighboring rows lie side by side, and each thread has a row.
 
     address of slot k = slab + offset · rows + (k · rows + row) · slot
 
 with the row of a thread its own number, and the offset in bytes of one row. So the threads of a warp touch one run of
 memory at each step. Tasks run one after another and share a slab; a task that runs over a list of passing iterations
 has that behind its rows in the integer slab. A task of which it is known that no iteration needs a row gets none, and
-its stacks have capacity 0: a push onto one is an overflow, not a stray write.
+its stacks have capacity 0: a push onto such a stack is an overflow, not a stray write.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .policy import WARP, Demand, Device, Dispatch, dispatch, halved
 from .selection import gate_of
 
 WIDEST = 16
-"""Bytes of the largest slot. Where there are no rows all threads read one slot."""
+"""Bytes of the largest slot; where there are no rows all threads read one slot."""
 
 ENTRY = 4
 """Bytes of a number in a list."""
@@ -34,9 +34,14 @@ ENTRY = 4
 
 @dataclass
 class Placement:
-    """What decides where the adstacks of one executable lie, beside the sizes of a launch.
+    """Represent what decides where the adstacks of one executable lie, besides the sizes of a launch.
 
-    gated: tasks that can run over a list. growths: how often launches of the executable made the heap larger.
+    Attributes:
+        kernel: The kernel.
+        layout: Byte offsets into the argument block.
+        device: Numbers of the GPU.
+        gated: Tasks that can run over a list.
+        growths: Number of launches of the executable that made the heap larger.
     """
 
     kernel: Kernel
@@ -46,7 +51,7 @@ class Placement:
     growths: int = 0
 
     def demands(self, sizes: Sizes) -> dict[int, Demand]:
-        """What each parallel task with stacks asks for."""
+        """Return what each parallel task with stacks asks for."""
         return {
             task: self._demand(task, [s for s in self.layout.stacks if s.task == task], sizes)
             for task in dict.fromkeys(task for task, _ in self.layout.rows)
@@ -54,6 +59,7 @@ class Placement:
         }
 
     def _demand(self, task: int, stacks: list[Stack], sizes: Sizes) -> Demand:
+        """Return what a task with these stacks asks for."""
         slots = [capacity(s, sizes) for s in stacks]
         row = sum(s.slot_bytes * k for s, k in zip(stacks, slots))
         pushed = [total(s, k, sizes) for s, k in zip(stacks, slots)]
@@ -69,28 +75,42 @@ class Placement:
         )
 
     def dispatches(self, sizes: Sizes) -> dict[int, Dispatch]:
-        """How each task with stacks runs. A serial one has a thread and a row."""
+        """Return how each task with stacks runs; a serial task has one thread and one row."""
         found = {task: Dispatch(1) for task, _ in self.layout.rows}
         return found | {task: dispatch(d, self.device) for task, d in self.demands(sizes).items()}
 
 
 def place(kernel: Kernel, layout: Layout, device: Device) -> Placement:
-    """The placement of a kernel on a device."""
+    """Return the placement of a kernel on a device."""
     parallel = (k for k in layout.list_at if gate_of(kernel.tasks[k]) is not None)
     return Placement(kernel, layout, device, frozenset(parallel))
 
 
 def rows_in_flight(kernel: Kernel, layout: Layout, task: int, sizes: Sizes, device: Device) -> Flight:
-    """A row for each thread: an iteration begins when the one before it has given it back."""
+    """Return the number of rows of a task, one for each thread.
+
+    An iteration begins when the iteration before it has given the row back.
+
+    Args:
+        kernel: Kernel of the task.
+        layout: Byte offsets into the argument block.
+        task: Index of the task.
+        sizes: Capacities and rows of the adstacks.
+        device: Numbers of the GPU.
+    """
     return Flight(place(kernel, layout, device).dispatches(sizes)[task].rows)
 
 
 @dataclass
 class Plan:
-    """Numbers of one launch: words by their place in the block, and bytes by slab.
+    """Represent the numbers of one launch.
 
-    rows: most of a task that has some. lists: by task, where its list begins in the integer slab. widest: bytes of the
-    stack that takes most, and its number.
+    Attributes:
+        dispatches: How each task runs.
+        words: Words with their byte offsets in the block.
+        needs: Bytes by slab.
+        lists: Place of the list of each task in the integer slab, in bytes.
+        widest: Bytes of the stack that takes most, and its number.
     """
 
     dispatches: Mapping[int, Dispatch]
@@ -100,12 +120,18 @@ class Plan:
     widest: tuple[int, int] = (0, -1)
 
     def need(self, slab: str, size: int) -> None:
-        """Have room for so many bytes."""
+        """Have room for `size` bytes in a slab."""
         self.needs[slab] = max(self.needs.get(slab, 0), size)
 
 
 def plan(layout: Layout, sizes: Sizes, dispatches: Mapping[int, Dispatch]) -> Plan:
-    """Place every stack."""
+    """Place every stack of a kernel.
+
+    Args:
+        layout: Byte offsets into the argument block.
+        sizes: Capacities and rows of the adstacks.
+        dispatches: How each task runs.
+    """
     out = Plan(dispatches)
     groups: dict[tuple[int, str], list[Stack]] = {key: [] for key in layout.rows}
     for stack in layout.stacks:
@@ -127,11 +153,9 @@ def plan(layout: Layout, sizes: Sizes, dispatches: Mapping[int, Dispatch]) -> Pl
 
 
 def _place(out: Plan, stacks: list[Stack], sizes: Sizes, rows: int) -> int:
-    """Stacks of a task one after another in a row of a slab; gives its bytes.
-
-    Where there is a whole number of warps any offset is aligned; else each is as its slots are large, since a stack
-    without slots, of any type, may be read there.
-    """
+    """Place the stacks of a task one after another in a row of a slab; return the bytes of the row."""
+    # Where there is a whole number of warps any offset is aligned. Elsewhere each offset is a multiple of its slot,
+    # since a stack without slots, of any type, may be read at it.
     offset, placed = 0, dict[int, int]()
     void: list[Stack] = []
     for stack in stacks:
@@ -153,7 +177,7 @@ def _place(out: Plan, stacks: list[Stack], sizes: Sizes, rows: int) -> int:
 
 
 def _list(out: Plan, layout: Layout, task: int, begin: int) -> None:
-    """Room for the list of a task behind its rows."""
+    """Have room for the list of a task behind its rows."""
     room = out.dispatches[task].listed
     out.words.append((layout.room_at[task], room))
     if room:
@@ -162,14 +186,23 @@ def _list(out: Plan, layout: Layout, task: int, begin: int) -> None:
 
 
 def _round(size: int, to: int) -> int:
+    """Return the size rounded up to a multiple of `to`."""
     return -(-size // to) * to
 
 
 def bind(block: Block, placement: Placement, sizes: Sizes, heap: DeviceHeap) -> None:
-    """Reserve memory and write offsets, capacities and bases into the block, unless they stand there already.
+    """Reserve memory and write offsets, capacities and bases into the block, unless they are in the block already.
 
-    Raises DeviceError before anything is launched if the memory cannot be had. The caller holds the heap's lock until
-    it has launched.
+    The caller holds the heap's lock until it has launched.
+
+    Args:
+        block: Block of the launch.
+        placement: Placement of the kernel.
+        sizes: Capacities and rows of the adstacks.
+        heap: Heap that the rows lie in.
+
+    Raises:
+        DeviceError: The memory cannot be had; nothing is launched.
     """
     key = heap.epoch, dict(sizes.capacities), dict(sizes.rows), dict(sizes.totals), dict(sizes.iterations)
     if block.stacks_key == key:
@@ -187,7 +220,7 @@ def bind(block: Block, placement: Placement, sizes: Sizes, heap: DeviceHeap) -> 
 
 
 def _reserve(placement: Placement, sizes: Sizes, heap: DeviceHeap) -> Plan:
-    """The plan for which there is memory: what suits the device, else with half the rows, down to one a task."""
+    """Reserve memory and return the plan: what suits the device, else with half the rows, down to one for each task."""
     dispatches = placement.dispatches(sizes)
     while True:
         found = plan(placement.layout, sizes, dispatches)

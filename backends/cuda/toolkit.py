@@ -1,4 +1,4 @@
-"""Where the pieces of a CUDA toolkit are: in NVIDIA's wheels, else in an installed toolkit.
+"""This module finds the parts of a CUDA toolkit: in NVIDIA's wheels, else in an installed toolkit.
 
 The wheels lay their files out as site-packages/nvidia/<generation>/..., so they are searched by pattern.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def _roots() -> Iterator[Path]:
-    """Folders that wheels or a toolkit put their files below."""
+    """Yield the folders below which wheels or a toolkit put their files."""
     folders = dict.fromkeys([sysconfig.get_paths()["purelib"], *site.getsitepackages(), site.getusersitepackages()])
     for folder in folders:
         yield from sorted(Path(folder, "nvidia").glob("*"), reverse=True)
@@ -27,15 +27,16 @@ def _roots() -> Iterator[Path]:
 
 @cache
 def libdevice_path() -> str | None:
-    """libdevice.10.bc, or None."""
+    """Return the path of libdevice.10.bc, or None."""
     return _first("nvvm/libdevice/libdevice.10.bc", "libdevice/libdevice.10.bc")
 
 
 @cache
 def ptxas_path() -> str | None:
-    """The assembler of PTX, or None."""
+    """Return the path of the assembler of PTX, or None."""
     return _first("bin/ptxas") or shutil.which("ptxas")
 
 
 def _first(*places: str) -> str | None:
+    """Return the first of these files that exists below a root, or None."""
     return next((str(root / p) for root in _roots() for p in places if (root / p).is_file()), None)

@@ -1,7 +1,7 @@
-"""What threads of a warp and of a block do together, as helpers of the module with fixed names.
+"""This module emits what threads of a warp and of a block do together, as helpers of the module with fixed names.
 
-`sg.warp.*` and `sg.block.*` are the only code that knows of warps: whoever runs the module elsewhere replaces them by
-their meaning for one thread, by name. Special registers are read through the intrinsics of NVPTX and nothing else.
+`sg.warp.*` and `sg.block.*` are the only code that knows warps: a program that runs the module elsewhere replaces them
+by their meaning for one thread, by name. Special registers are read through the intrinsics of NVPTX and nothing else.
 """
 
 from __future__ import annotations
@@ -19,68 +19,74 @@ from .policy import BLOCK
 
 
 def special(m: ModuleState, b: IRBuilder, name: str) -> ir.Value:
-    """A special register, as an i32."""
+    """Return a special register as an i32."""
     return b.call(m.declare(f"llvm.nvvm.read.ptx.sreg.{name}", I32, []), [])
 
 
 def _wide(m: ModuleState, b: IRBuilder, name: str) -> ir.Value:
+    """Return a special register as an i64."""
     return b.zext(special(m, b, name), I64)
 
 
 def thread(m: ModuleState, b: IRBuilder) -> ir.Value:
-    """Number of this thread in the grid."""
+    """Return the number of this thread in the grid."""
     return b.add(b.mul(_wide(m, b, "ctaid.x"), _wide(m, b, "ntid.x")), _wide(m, b, "tid.x"))
 
 
 def threads(m: ModuleState, b: IRBuilder) -> ir.Value:
-    """Number of threads of the grid."""
+    """Return the number of threads of the grid."""
     return b.mul(_wide(m, b, "nctaid.x"), _wide(m, b, "ntid.x"))
 
 
 # ---- lists --------------------------------------------------------------------------------------------------
 
 ROUNDS = (8, 4, 1)
-"""Of how many iterations a thread may decide at once whether they are listed."""
+"""Numbers of iterations that a thread may decide at once, to list those that pass a gate."""
 
 _CONVERGENT = ("nounwind", "convergent", "noinline")
 _INLINED = ("nounwind", "convergent", "alwaysinline")
 
 
 def list_block(m: ModuleState, b: IRBuilder, passes: Sequence[ir.Value]) -> ir.Value:
-    """How many of the numbers that the threads of a block ask about pass (i32); which do, `listed` tells. The block has
-    BLOCK threads.
+    """Return how many of the numbers that the threads of a block ask about pass (i32); `listed` tells which.
 
-    A thread asks about `first_asked` and every `lanes`-th from there on, and gives a condition for each: an i1. All
-    threads must come here.
+    A thread asks about `first_asked` and every `lanes`-th number from there on, and gives a condition, an i1, for each.
+    The block has BLOCK threads, and all of them must reach this call.
     """
     name, rounds = f"sg.block.list.{len(passes)}", len(passes)
     return b.call(m.helper(name, I32, [I1] * rounds, _list, _INLINED), passes)
 
 
 def lanes(m: ModuleState, b: IRBuilder) -> ir.Value:
-    """Threads of a warp, as an i32."""
+    """Return the number of threads of a warp as an i32."""
     return special(m, b, "warpsize")
 
 
 def first_asked(m: ModuleState, b: IRBuilder, rounds: int) -> ir.Value:
-    """The first number that this thread asks about (i32): a warp asks about neighbours."""
+    """Return the first number that this thread asks about (i32); a warp asks about neighbors."""
     lane = special(m, b, "laneid")
     return b.add(b.mul(b.sub(special(m, b, "tid.x"), lane), const(I32, rounds)), lane)
 
 
 def listed(m: ModuleState, b: IRBuilder, place: ir.Value, is_all: ir.Value) -> ir.Value:
-    """The number at a place (i32) of the list that the block made last, in ascending order. is_all: all numbers pass,
-    and then none is written down.
+    """Return the number at a place (i32) of the list that the block made last, in ascending order.
+
+    Args:
+        m: Module being written.
+        b: Builder to emit with.
+        place: Place in the list, i32.
+        is_all: Condition that all numbers pass; then the list is not written.
     """
     return b.select(is_all, place, b.zext(b.load(b.gep(_list_memory(m), place, I16), I16), I32))
 
 
 def _list_memory(m: ModuleState) -> ir.Value:
+    """Return the memory that a block shares for its list."""
     return m.module.shared("sg.shared.list", I16, BLOCK * max(ROUNDS))
 
 
 def _list(e: Arith, function: ir.Function) -> None:
-    """Each warp counts, the counts before it say where its numbers go."""
+    """Write the function that lists what passes: each warp counts, and the counts before say where its numbers go."""
     b, m, passes = e.b, e.m, function.args
     masks = [_ballot(m, b, one) for one in passes]
     counts = [e.intrinsic("ctpop", mask) for mask in masks]
@@ -94,6 +100,7 @@ def _list(e: Arith, function: ir.Function) -> None:
     total = _sum(b, of_warps)
     ahead = [b.icmp_unsigned(">", warp, const(I32, k)) for k in range(BLOCK // 32 - 1)]
     place = _sum(b, [b.select(is_ahead, count, const(I32, 0)) for is_ahead, count in zip(ahead, of_warps)])
+    # If all numbers pass, the list is not written, and `listed` does not read it.
     with b.if_then(b.icmp_unsigned("!=", total, const(I32, BLOCK * len(passes)))):
         _write(e, passes, masks, counts, place)
     _barrier(m, b)
@@ -103,6 +110,7 @@ def _list(e: Arith, function: ir.Function) -> None:
 def _write(
     e: Arith, passes: Sequence[ir.Value], masks: Sequence[ir.Value], counts: Sequence[ir.Value], place: ir.Value
 ) -> None:
+    """Write the numbers that pass to the list."""
     b, m = e.b, e.m
     memory, below, number = _list_memory(m), special(m, b, "lanemask.lt"), first_asked(m, b, len(passes))
     for one, mask, count in zip(passes, masks, counts):
@@ -113,6 +121,7 @@ def _write(
 
 
 def _sum(b: IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
+    """Return the sum of the values."""
     total = values[0]
     for value in values[1:]:
         total = b.add(total, value)
@@ -120,16 +129,17 @@ def _sum(b: IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
 
 
 def _ballot(m: ModuleState, b: IRBuilder, cond: ir.Value) -> ir.Value:
-    """Of all lanes of the warp, those in which a condition holds; all must come here."""
+    """Return the lanes of the warp in which a condition holds, as bits; all lanes must reach this call."""
     return b.call(m.declare("llvm.nvvm.vote.ballot.sync", I32, [I32, I1]), [const(I32, -1), cond])
 
 
 def broadcast_block(m: ModuleState, b: IRBuilder, own: ir.Value) -> ir.Value:
-    """What the first thread of the block has, an i64; all threads must come here."""
+    """Return the i64 that the first thread of the block has; all threads must reach this call."""
     return b.call(m.helper("sg.block.broadcast", I64, [I64], _broadcast, _INLINED), [own])
 
 
 def _broadcast(e: Arith, function: ir.Function) -> None:
+    """Write the function of `broadcast_block`."""
     b, m = e.b, e.m
     told = m.module.shared("sg.shared.told", I64, 1)
     with b.if_then(b.icmp_unsigned("==", special(m, b, "tid.x"), const(I32, 0))):
@@ -139,14 +149,17 @@ def _broadcast(e: Arith, function: ir.Function) -> None:
 
 
 def claim_block(m: ModuleState, b: IRBuilder, cell: ir.Value, count: ir.Value) -> ir.Value:
-    """What a counter was before a block adds to it by one atomic; count: an i64, the same in all threads, which all
-    must come here. For nothing nothing is added, and what was is not told.
+    """Return what a counter was before a block adds `count` to it by one atomic.
+
+    All threads must reach this call, with the same count (i64). For a count of 0 nothing is added, and the result is
+    undefined.
     """
     place = [pointer(NVPTX.space), I64]
     return b.call(m.helper("sg.block.claim", I64, place, _claim, _CONVERGENT), [cell, count])
 
 
 def _claim(e: Arith, function: ir.Function) -> None:
+    """Write the function of `claim_block`."""
     b, m, (cell, count) = e.b, e.m, function.args
     told = m.module.shared("sg.shared.told", I64, 1)
     first = b.icmp_unsigned("==", special(m, b, "tid.x"), const(I32, 0))
@@ -159,11 +172,21 @@ def _claim(e: Arith, function: ir.Function) -> None:
 # ---- reductions ---------------------------------------------------------------------------------------------
 
 WARPS = 32
-"""Warps of a block, at most."""
+"""Most warps of a block."""
 
 
 def reduce_block(m: ModuleState, b: IRBuilder, op: str, t: Scalar, own: ir.Value) -> ir.Value:
-    """What all threads of the block have, combined in a fixed order; thread 0 gets it. All of them must come here."""
+    """Return the values of all threads of the block combined in a fixed order; only thread 0 gets the result.
+
+    All threads of the block must reach this call.
+
+    Args:
+        m: Module being written.
+        b: Builder to emit with.
+        op: Name of the operation, such as `add`.
+        t: Type of the values.
+        own: Value of this thread.
+    """
     kind = memory_type(t)
 
     def body(e: Arith, function: ir.Function) -> None:
@@ -173,12 +196,13 @@ def reduce_block(m: ModuleState, b: IRBuilder, op: str, t: Scalar, own: ir.Value
 
 
 def _reduce_block(e: Arith, function: ir.Function, op: str, t: Scalar) -> None:
-    """Each warp by itself, then the first one what the warps have; a block of one warp is done after the first step."""
+    """Write the function of `reduce_block`: each warp by itself, then the first one combines what the warps have."""
     b, m, kind = e.b, e.m, memory_type(t)
     lane, thread, width = special(m, b, "laneid"), special(m, b, "tid.x"), special(m, b, "ntid.x")
     number = b.lshr(thread, const(I32, 5))
     here = _least(e, b.sub(width, b.shl(number, const(I32, 5))), const(I32, 32))
     mine = reduce_warp(m, b, op, t, function.args[0], here)
+    # A block of one warp is done after the first step.
     alone, several = function.append_basic_block("alone"), function.append_basic_block("several")
     b.cbranch(b.icmp_unsigned("<=", width, const(I32, 32)), alone, several)
     IRBuilder(alone).ret(mine)
@@ -190,24 +214,36 @@ def _reduce_block(e: Arith, function: ir.Function, op: str, t: Scalar) -> None:
     warps = b.lshr(b.add(width, const(I32, 31)), const(I32, 5))
     is_there = b.icmp_unsigned("<", lane, warps)
     found = b.load(b.gep(shared, b.select(is_there, lane, const(I32, 0)), kind), kind)
+    # Lanes beyond the warps of the block read the first value, which does not count.
     every = reduce_warp(m, b, op, t, found, _least(e, warps, const(I32, 32)), here)
     _barrier(m, b)
     b.ret(every)
 
 
 def _least(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Return the lesser of two unsigned numbers of 32 bits."""
     return e.b.call(e.m.declare("llvm.umin.i32", I32, [I32, I32]), [x, y])
 
 
 def _barrier(m: ModuleState, b: IRBuilder) -> None:
-    """All threads of the block that still run have come here, and see what the others wrote."""
+    """Wait until all threads of the block that still run are here and see what the other threads wrote."""
     b.call(m.declare("llvm.nvvm.barrier.cta.sync.aligned.all", VOID, [I32]), [const(I32, 0)])
 
 
 def reduce_warp(
     m: ModuleState, b: IRBuilder, op: str, t: Scalar, own: ir.Value, lanes: ir.Value, here: ir.Value | None = None
 ) -> ir.Value:
-    """What the first `lanes` lanes have, combined in a fixed order; lane 0 gets it. `here` lanes must come here."""
+    """Return the values of the first `lanes` lanes combined in a fixed order; only lane 0 gets the result.
+
+    Args:
+        m: Module being written.
+        b: Builder to emit with.
+        op: Name of the operation, such as `add`.
+        t: Type of the values.
+        own: Value of this lane.
+        lanes: Number of lanes whose values count, i32.
+        here: Number of lanes that reach this call, i32; None means `lanes`.
+    """
     kind = memory_type(t)
 
     def body(e: Arith, function: ir.Function) -> None:
@@ -218,7 +254,10 @@ def reduce_warp(
 
 
 def _reduce_warp(e: Arith, function: ir.Function, op: str, t: Scalar) -> None:
-    """By halves: lane k takes what lane k + 16, k + 8, ... has, where that is one of those that count."""
+    """Write the function of `reduce_warp`, by halves.
+
+    Lane k takes what lane k + 16, k + 8, ... has, if that lane counts.
+    """
     b, m, (value, lanes, here) = e.b, e.m, function.args
     lane = special(m, b, "laneid")
     all_lanes = b.icmp_unsigned("==", here, const(I32, 32))
@@ -232,7 +271,7 @@ def _reduce_warp(e: Arith, function: ir.Function, op: str, t: Scalar) -> None:
 
 
 def _from_lane(e: Arith, mask: ir.Value, value: ir.Value, distance: int) -> ir.Value:
-    """The value of the lane so far behind; 64 bits go in two parts."""
+    """Return the value of the lane `distance` behind; 64 bits go in two parts."""
     b, t = e.b, value.type
     wide = t.text in ("double", "i64")
     word = value if isinstance(t, ir.IntType) else b.bitcast(value, I64 if wide else I32)

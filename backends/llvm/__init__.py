@@ -1,1 +1,4 @@
-"""The LLVM code generator: IR kernels to LLVM IR for CPUs and GPUs. One op table, one emitter per way to branch."""
+"""The LLVM code generator turns IR kernels into LLVM IR for CPUs and GPUs.
+
+It has one table of operations, and one emitter for each way to branch (branching code and masked code).
+"""

@@ -1,13 +1,14 @@
-"""Rows of LOWER on adstacks.
+"""This module holds the rows of LOWER on adstacks.
 
 The depth of a stack is a register (stack memory that LLVM promotes), which all stacks that always have one depth share
-(lockstep.py). Between two of its changes the stacks of a group differ by numbers known here, `pending`: a push writes
-slot depth + pending, and when all are equal again they go into the register. A slot is a primal, or a primal and then
-its adjoint. The address of slot k of a row is base + row·stride + offset + k·slot bytes where rows are contiguous, and
-base + offset·rows + (k·rows + row)·slot bytes where they are interleaved. The first push of a group to a depth compares
-it with the least capacity of the group, in every build, unless the loop around it has done so for all its trips
-(capacity.py, which also keeps addresses of slots in place of the depth there). A read below an empty stack gives 0 and
-touches slot 0, which is the row's own also where the stack has no slots (void_stacks.py); nothing is written there.
+(lockstep.py). Between two of its changes the stacks of a group differ by numbers known at compile time, `pending`: a
+push writes slot depth + pending, and when all are equal again they go into the register. A slot is a primal, or a
+primal and then its adjoint. The address of slot k of a row is base + row·stride + offset + k·slot bytes where rows are
+contiguous, and base + offset·rows + (k·rows + row)·slot bytes where they are interleaved. The first push of a group to
+a depth compares it with the least capacity of the group, in every build, unless the loop around it has done so for all
+its trips (capacity.py, which also keeps addresses of slots in place of the depth in such loops). A read below an empty
+stack gives 0 and touches slot 0, which is the row's own also where the stack has no slots (void_stacks.py); nothing is
+written to it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .types import I1, I64, const, memory_type
 
 
 def _slot(e: Emitter, s: StackState, number: ir.Value, part: int) -> ir.Value:
-    """Address of the primal (part 0) or adjoint (part 1) of a slot."""
+    """Return the address of the primal (part 0) or adjoint (part 1) of a slot."""
     place = e.b.mul(number, s.pitch)
     if part:
         place = e.b.add(place, const(I64, 1))
@@ -30,7 +31,7 @@ def _slot(e: Emitter, s: StackState, number: ir.Value, part: int) -> ir.Value:
 
 
 def _top(e: Emitter, s: StackState) -> tuple[ir.Value, ir.Value]:
-    """(number of the top slot, condition 'the stack is not empty'); number 0 if it is."""
+    """Return (number of the top slot, condition 'the stack is not empty'); the number is 0 if the stack is empty."""
     depth = s.depth(e)
     if e.flow.filled.get(s.stack.alloca.stack):
         return e.b.sub(depth, const(I64, 1)), const(I1, True)
@@ -80,6 +81,7 @@ def _pop(e: Emitter, stmt: n.StackPop) -> None:
 
 
 def _read(e: Emitter, stmt: n.StackTop | n.StackTopAdjoint, part: int) -> None:
+    """Set the result of a statement to the primal (part 0) or adjoint (part 1) on top of a stack."""
     s = state_of(e, stmt.stack)
     cursor = e.flow.cursors.get(stmt.stack)
     if cursor is not None:

@@ -1,9 +1,9 @@
-"""Read-modify-write of an element.
+"""This module reads, modifies and writes an element in one update.
 
-Where iterations run at once (on a CPU: where a launch has several threads at it): one atomic instruction if the machine
-has the operation with the right meaning, and a compare-and-swap loop over the row of LLVM otherwise (real min and max
-with their NaN, products, all of f16; precise sums of f32 on GPUs, whose instruction flushes subnormal numbers). Where
-they run one after another: a load and a store. `cas` is the compare-and-swap itself, on bit patterns.
+Where iterations run at once (on a CPU: where a launch runs them on several threads): one atomic instruction if the
+machine has the operation with the right meaning, and a compare-and-swap loop over the row of LLVM otherwise (real min
+and max with their NaN, products, all of f16; precise sums of f32 on GPUs, whose instruction flushes subnormal numbers).
+Where they run one after another: a load and a store. `cas` is the compare-and-swap itself, on bit patterns.
 """
 
 from __future__ import annotations
@@ -22,14 +22,23 @@ _WORDS = {8: I8, 16: I16, 32: I32, 64: I64}
 
 
 def instruction(op: str, t: Scalar) -> str | None:
-    """The atomicrmw operation of this meaning, if there is one."""
+    """Return the name of the atomicrmw operation with this meaning, or None if there is none."""
     if t.is_real:
         return {"add": "fadd", "exchange": "xchg"}.get(op) if t != f16 else None
     return _EXTREMA.get((op, t.kind)) or _INTEGER.get(op)
 
 
 def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomic: bool) -> ir.Value:
-    """Apply the operation to the element at `place`; gives the old value."""
+    """Apply an operation to the element at an address and return the old value.
+
+    Args:
+        e: Arithmetic to emit into.
+        op: Name of the update, such as `add`.
+        t: Type of the element.
+        place: Address of the element.
+        value: Operand of the update.
+        atomic: Other iterations may update the element at the same time.
+    """
     if t.is_bool:
         value = e.b.zext(value, I8)
     if not atomic:
@@ -43,11 +52,17 @@ def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomi
 
 
 def where_shared(e: Emitter, atomic: bool, make: Callable[[bool], ir.Value]) -> ir.Value:
-    """What `make` gives, asked for an atomic update or for a plain one. On a CPU code that is made for several threads
-    has both: a launch says whether they are at it, and mostly, where there is little to do, they are not.
+    """Emit an update that is atomic only where several threads run the task, and return the result of `make`.
+
+    Args:
+        e: Emitter of the function.
+        atomic: The update must be atomic if several threads run the task.
+        make: Emits the update, atomic or plain, and returns the old value.
     """
     if not atomic or e.m.target.concurrent:
         return make(atomic)
+    # On a CPU, code that is made for several threads has both updates: a slot says whether several threads run this
+    # launch, and mostly, where there is little to do, only one does.
     b, function = e.b, e.b.function
     together, alone, done = (function.append_basic_block(name) for name in ("together", "alone", "updated"))
     b.cbranch(b.icmp_unsigned("!=", e.slot(e.m.layout.shared_at), const(I64, 0)), together, alone)
@@ -64,14 +79,23 @@ def where_shared(e: Emitter, atomic: bool, make: Callable[[bool], ir.Value]) -> 
 
 
 def _flushed(e: Arith, t: Scalar) -> bool:
-    """Whether the machine's addition loses what a precise one keeps."""
+    """Return True if the machine's addition loses subnormal numbers that precise code must keep."""
     return e.m.target.flushes and t == f32 and e.m.options.precise
 
 
 def compare_and_swap(
     e: Arith, t: Scalar, place: ir.Value, expected: ir.Value, value: ir.Value, atomic: bool
 ) -> ir.Value:
-    """Replace the element at `place` if its bits are those of `expected`; gives the old value. No booleans."""
+    """Replace the element at `place` if its bits are those of `expected`, and return the old value; u1 is excluded.
+
+    Args:
+        e: Arithmetic to emit into.
+        t: Type of the element.
+        place: Address of the element.
+        expected: Value that the element must have to be replaced.
+        value: New value.
+        atomic: Other iterations may update the element at the same time.
+    """
     memory, word = memory_type(t), _WORDS[t.bits]
     if atomic:
         found, _ = e.b.cmpxchg(place, _as(e, expected, word), _as(e, value, word), "monotonic", e.m.target.scope)
@@ -83,12 +107,13 @@ def compare_and_swap(
 
 
 def combine(e: Arith, op: str, t: Scalar, old: ir.Value, value: ir.Value) -> ir.Value:
-    """The new content. Booleans hold 0 or 1 in a byte, where the bit operations mean the same."""
+    """Return the new content of an element after an update."""
+    # Booleans hold 0 or 1 in a byte, where the bit operations mean the same.
     return value if op == "exchange" else apply(e, op, (t, t), old, value)
 
 
 def _loop(e: Arith, op: str, t: Scalar, pointer: ir.Type) -> ir.Function:
-    """A helper that repeats compare-and-swap on the bit pattern until no other iteration came between."""
+    """Return a helper that repeats compare-and-swap on the bit pattern until no other iteration came between."""
     memory = memory_type(t)
     word = _WORDS[max(t.bits, 8)]
 
@@ -113,4 +138,5 @@ def _loop(e: Arith, op: str, t: Scalar, pointer: ir.Type) -> ir.Function:
 
 
 def _as(e: Arith, value: ir.Value, t: ir.Type) -> ir.Value:
+    """Return the same bits as a value of the type `t`."""
     return value if value.type == t else e.b.bitcast(value, t)

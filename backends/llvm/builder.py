@@ -1,8 +1,8 @@
-"""IRBuilder: appends instructions to a block of ir.py.
+"""This module defines IRBuilder, which appends instructions to a block of ir.py.
 
-Instructions on constant integers, and identities such as x + 0 and x·1, give a value without an instruction: less
-text to parse, and less code where LLVM does not optimise. So does an instruction without effects that the block has
-already: the same text is the same value. Nothing is folded on reals.
+Instructions on constant integers, and identities such as x + 0 and x·1, give a value without an instruction: this is
+less text to parse, and less code where LLVM does not optimize. The same holds for an instruction without effects that
+the block has already: the same text is the same value. Nothing is folded on reals.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ _ORDER: dict[str, Callable[[int, int], bool]] = {
 
 
 def _among(scope: str) -> str:
-    """How an atomic names its scope."""
+    """Return the scope of an atomic instruction as LLVM IR writes it."""
     return f'syncscope("{scope}") ' if scope else ""
 
 
 def _number(x: Value) -> int | None:
-    """The number of a constant scalar integer; None of any other value."""
+    """Return the number of a constant scalar integer, or None for any other value."""
     return x.constant if type(x) is Constant else None
 
 
 def _truth(t: Type) -> Type:
-    """The type of a comparison of two values of this type."""
+    """Return the type of the result of comparing two values of the type `t`."""
     return VectorType(I1, t.count) if isinstance(t, VectorType) else I1
 
 
 def _binary(name: str) -> Callable[..., Value]:
+    """Return a method that emits a binary instruction."""
+
     def emit(self: IRBuilder, x: Value, y: Value, flags: Sequence[str] = ()) -> Value:
         return self._pure(x.type, f"{' '.join((name, *flags))} {x.type.text} {x.ref}, {y.ref}")
 
@@ -49,7 +51,15 @@ def _binary(name: str) -> Callable[..., Value]:
 def _folding(
     name: str, both: Callable[[int, int], int], left: int | None, right: int, absorbing: int | None = None
 ) -> Callable[..., Value]:
-    """A binary instruction on integers. left, right: operand on that side that leaves the other one as it is."""
+    """Return a method that emits a binary instruction on integers, or folds it.
+
+    Args:
+        name: Name of the instruction.
+        both: Computes the result from two constants.
+        left: Operand on the left that leaves the right operand as it is; None if there is none.
+        right: Operand on the right that leaves the left operand as it is.
+        absorbing: Operand that is the result whatever the other operand is; None if there is none.
+    """
     plain = _binary(name)
 
     def emit(self: IRBuilder, x: Value, y: Value) -> Value:
@@ -70,6 +80,8 @@ def _folding(
 
 
 def _conversion(name: str) -> Callable[[IRBuilder, Value, Type], Value]:
+    """Return a method that emits a conversion to another type."""
+
     def emit(self: IRBuilder, x: Value, to: Type) -> Value:
         return self._pure(to, f"{name} {x.type.text} {x.ref} to {to.text}")
 
@@ -77,7 +89,7 @@ def _conversion(name: str) -> Callable[[IRBuilder, Value, Type], Value]:
 
 
 def _resizing(name: str, signed: bool) -> Callable[[IRBuilder, Value, Type], Value]:
-    """A conversion between integers."""
+    """Return a method that converts between integers of different widths, or folds the conversion."""
     plain = _conversion(name)
 
     def emit(self: IRBuilder, x: Value, to: Type) -> Value:
@@ -85,33 +97,36 @@ def _resizing(name: str, signed: bool) -> Callable[[IRBuilder, Value, Type], Val
         if number is None or not isinstance(x.type, IntType):
             return plain(self, x, to)
         bits = number & ((1 << x.type.width) - 1)
+        # An i1 is kept as 0 or 1, but a sign extension of 1 gives -1.
         return Constant(to, -bits if signed and x.type.width == 1 else number if signed else bits)
 
     return emit
 
 
 class IRBuilder:
-    """Appends to the end of `block`, before its terminator."""
+    """Append instructions to the end of `block`, before its terminator."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
 
     @property
     def function(self) -> Function:
+        """Return the function that the builder writes."""
         return self.block.function
 
     def position_at_end(self, block: Block) -> None:
+        """Append to `block` from here on."""
         self.block = block
 
     def _value(self, t: Type, instruction: str) -> Value:
-        """The result of an instruction that reads memory or has effects."""
+        """Append an instruction that reads memory or has effects, and return its result."""
         block = self.block
         ref = f"%v{block.function.fresh()}"
         block.lines.append(f"  {ref} = {instruction}{block.function.mark}")
         return Value(t, ref)
 
     def _pure(self, t: Type, instruction: str) -> Value:
-        """The result of any other instruction."""
+        """Return the result of an instruction without effects, which is appended unless the block has it already."""
         known = self.block.known
         made = known.get(instruction)
         if made is None:
@@ -131,6 +146,7 @@ class IRBuilder:
     fadd, fsub, fmul, fdiv = map(_binary, ("fadd", "fsub", "fmul", "fdiv"))
 
     def fneg(self, x: Value) -> Value:
+        """Return -x for a real x."""
         return self._pure(x.type, f"fneg {x}")
 
     # -- conversions ----------------------------------------------------------------------------------------
@@ -142,30 +158,42 @@ class IRBuilder:
     # -- comparisons and choices ----------------------------------------------------------------------------
 
     def icmp_signed(self, sign: str, x: Value, y: Value) -> Value:
+        """Return the comparison of two integers as signed numbers."""
         return self._icmp(sign, "" if sign in ("==", "!=") else "s", x, y)
 
     def icmp_unsigned(self, sign: str, x: Value, y: Value) -> Value:
+        """Return the comparison of two integers as unsigned numbers."""
         return self._icmp(sign, "" if sign in ("==", "!=") else "u", x, y)
 
     def _icmp(self, sign: str, kind: str, x: Value, y: Value) -> Value:
-        """Patterns moved by the sign bit compare unsigned as the signed numbers do."""
+        """Return the comparison of two integers, folded if both are constant.
+
+        Args:
+            sign: Comparison as Python writes it, such as `<=`.
+            kind: `s` for signed, `u` for unsigned, empty for equality.
+            x: First operand.
+            y: Second operand.
+        """
         p, q = _number(x), _number(y)
         if p is not None and q is not None and isinstance(x.type, IntType):
             sign_bit = 1 << (x.type.width - 1)
             mask = 2 * sign_bit - 1
+            # Bit patterns moved by the sign bit compare unsigned as the signed numbers do.
             low = sign_bit if kind == "s" else 0
             return Constant(I1, _ORDER[sign]((p + low) & mask, (q + low) & mask))
         return self._pure(_truth(x.type), f"icmp {kind}{_SIGNS[sign]} {x.type.text} {x.ref}, {y.ref}")
 
     def fcmp_ordered(self, sign: str, x: Value, y: Value) -> Value:
+        """Return the comparison of two reals, which is false if one of them is NaN."""
         return self._pure(_truth(x.type), f"fcmp o{_SIGNS[sign]} {x.type.text} {x.ref}, {y.ref}")
 
     def fcmp_unordered(self, sign: str, x: Value, y: Value) -> Value:
-        """sign "uno": whether an operand is NaN."""
+        """Return the comparison of two reals, which is true if one is NaN; the sign "uno" tests for NaN alone."""
         kind = "uno" if sign == "uno" else f"u{_SIGNS[sign]}"
         return self._pure(_truth(x.type), f"fcmp {kind} {x.type.text} {x.ref}, {y.ref}")
 
     def select(self, cond: Value, x: Value, y: Value) -> Value:
+        """Return `x` where the condition holds and `y` elsewhere."""
         chosen = _number(cond)
         if chosen is not None:
             return x if chosen else y
@@ -174,6 +202,7 @@ class IRBuilder:
         return self._pure(x.type, f"select {cond}, {x}, {y}")
 
     def phi(self, t: Type) -> Phi:
+        """Append a phi of the type `t` to the open block and return it; its values are added later."""
         made = Phi(t, f"%v{self.block.function.fresh()}")
         self.block.phis.append(made)
         return made
@@ -181,28 +210,40 @@ class IRBuilder:
     # -- memory ---------------------------------------------------------------------------------------------
 
     def alloca(self, t: Type, count: int = 1) -> Value:
+        """Return the address of stack memory for `count` elements of the type `t`."""
         return self._value(PTR, f"alloca {t.text}" if count == 1 else f"alloca [{count} x {t.text}]")
 
     def load(self, place: Value, t: Type, align: int = 0, constant: bool = False) -> Value:
-        """align: in bytes, if it is not what the type asks for. constant: nothing writes there while the code runs."""
+        """Return what memory holds at an address.
+
+        Args:
+            place: Address to read.
+            t: Type of the content.
+            align: Alignment in bytes, if it differs from that of the type; 0 means that of the type.
+            constant: Nothing writes to this memory while the code runs.
+        """
         marks = (f", align {align}" if align else "") + (", !invariant.load !{}" if constant else "")
         return self._value(t, f"load {t.text}, {place}{marks}")
 
     def store(self, value: Value, place: Value, align: int = 0) -> None:
-        """align: in bytes, if it is not what the type asks for."""
+        """Write a value to an address; `align` is in bytes, and 0 means the alignment of the type."""
         aligned = f", align {align}" if align else ""
         self.block.lines.append(f"  store {value}, {place}{aligned}{self.function.mark}")
 
     def gep(self, base: Value, place: Value, element: Type, inbounds: bool = False) -> Value:
-        """Address of number `place` in an array of `element`."""
+        """Return the address of element number `place` in an array of `element` that begins at `base`."""
         return self._pure(base.type, f"getelementptr {'inbounds ' if inbounds else ''}{element.text}, {base}, {place}")
 
     def atomic_rmw(self, op: str, place: Value, value: Value, ordering: str, scope: str = "") -> Value:
-        """The old content. scope: see Target."""
+        """Change memory atomically and return its old content; `scope` is that of `Target`."""
         return self._value(value.type, f"atomicrmw {op} {place}, {value} {_among(scope)}{ordering}")
 
     def cmpxchg(self, place: Value, expected: Value, new: Value, ordering: str, scope: str = "") -> tuple[Value, Value]:
-        """(old content, condition 'it was as expected and is replaced'). scope: see Target."""
+        """Replace the content of memory atomically if it is as expected; `scope` is that of `Target`.
+
+        Returns:
+            (old content, condition 'it was as expected and is replaced').
+        """
         t = expected.type
         pair = self._value(VOID, f"cmpxchg {place}, {expected}, {new} {_among(scope)}{ordering} {ordering}")
         old, replaced = (f"extractvalue {{ {t.text}, i1 }} {pair.ref}, {place}" for place in (0, 1))
@@ -211,7 +252,7 @@ class IRBuilder:
     # -- vectors --------------------------------------------------------------------------------------------
 
     def splat(self, x: Value, count: int) -> Value:
-        """The scalar in every one of `count` lanes."""
+        """Return a vector that has the scalar `x` in each of its `count` lanes."""
         t = VectorType(x.type, count)
         if isinstance(x, Constant):
             return Value(t, f"splat ({x})")
@@ -219,32 +260,41 @@ class IRBuilder:
         return self._pure(t, f"shufflevector {first}, {t.text} poison, <{count} x i32> zeroinitializer")
 
     def shuffle(self, x: Value, lanes: Sequence[int]) -> Value:
-        """The vector of these lanes of x."""
+        """Return the vector that consists of these lanes of the vector `x`."""
         assert isinstance(x.type, VectorType)
         t = VectorType(x.type.element, len(lanes))
         chosen = f"<{len(lanes)} x i32> <{', '.join([f'i32 {k}' for k in lanes])}>"
         return self._pure(t, f"shufflevector {x}, {x.type.text} poison, {chosen}")
 
     def geps(self, base: Value, places: Value, element: Type) -> Value:
-        """Addresses of elements by their signed numbers, one a lane; base: one address, or one a lane."""
+        """Return the addresses of elements by their signed numbers, one in each lane.
+
+        Args:
+            base: One address for all lanes, or one address in each lane.
+            places: Vector of element numbers.
+            element: Type of an element.
+        """
         assert isinstance(places.type, VectorType)
         t = VectorType(PTR, places.type.count)
         return self._pure(t, f"getelementptr {element.text}, {base}, {places}")
 
     def extract_element(self, vector: Value, lane: Value) -> Value:
+        """Return one lane of a vector."""
         assert isinstance(vector.type, VectorType)
         return self._pure(vector.type.element, f"extractelement {vector}, {lane}")
 
     def insert_element(self, vector: Value, value: Value, lane: Value) -> Value:
+        """Return the vector with one lane replaced by `value`."""
         return self._pure(vector.type, f"insertelement {vector}, {value}, {lane}")
 
     # -- control --------------------------------------------------------------------------------------------
 
     def call(self, function: Function, args: Sequence[Value]) -> Value:
+        """Call a function of the module and return its result."""
         return self.call_pointer(function, function.result, args)
 
     def call_pointer(self, callee: Value, result: Type, args: Sequence[Value]) -> Value:
-        """Call whatever the pointer leads to."""
+        """Call the function at an address and return its result."""
         text = f"call {result.text} {callee.ref}({', '.join([str(a) for a in args])})"
         if result is not VOID:
             return self._value(result, text)
@@ -252,26 +302,29 @@ class IRBuilder:
         return Value(VOID, "")
 
     def _leave(self, text: str) -> None:
+        """Close the open block with its terminator."""
         assert self.block.terminator is None, f"block {self.block.name} ends twice"
         self.block.terminator = f"  {text}{self.function.mark}"
 
     def branch(self, target: Block, mark: str = "") -> None:
-        """mark: metadata, of the branch back of a loop."""
+        """Close the block with a branch to `target`; `mark` is metadata for the backward branch of a loop."""
         self._leave(f"br label {target.ref}{mark and ', '}{mark}")
 
     def cbranch(self, cond: Value, then: Block, orelse: Block, unlikely: bool = False) -> None:
-        """unlikely: `then` is hardly ever taken."""
+        """Close the block with a conditional branch; `unlikely` says that `then` is hardly ever taken."""
         weights = f", {UNLIKELY}" if unlikely else ""
         self._leave(f"br {cond}, label {then.ref}, label {orelse.ref}{weights}")
 
     def ret(self, value: Value) -> None:
+        """Close the block by returning a value."""
         self._leave(f"ret {value}")
 
     def ret_void(self) -> None:
+        """Close the block by returning without a value."""
         self._leave("ret void")
 
     def if_else(self, cond: Value, then: Callable[[], None], orelse: Callable[[], None]) -> None:
-        """Emit one of two blocks. Where the condition holds is thought to be rare."""
+        """Emit two blocks, of which one runs; the condition is assumed to hold rarely."""
         yes, no, done = (self.function.append_basic_block(name) for name in ("then", "else", "endif"))
         self.cbranch(cond, yes, no, unlikely=True)
         for start, write in ((yes, then), (no, orelse)):
@@ -283,7 +336,7 @@ class IRBuilder:
 
     @contextmanager
     def if_then(self, cond: Value) -> Iterator[None]:
-        """What is emitted inside runs only where the condition holds."""
+        """Make what is emitted inside the `with` run only where the condition holds."""
         then, done = self.function.append_basic_block("if"), self.function.append_basic_block("endif")
         self.cbranch(cond, then, done)
         self.position_at_end(then)

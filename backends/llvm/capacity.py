@@ -1,14 +1,14 @@
-"""Where the room of an adstack is looked at once for a whole loop.
+"""This module compares the room of an adstack with the need of a whole loop once, before the loop.
 
     for %8 in %3 .. %6 { ..; adstack_push s, %7; .. }      →      room for (trips of the loop) more values, or overflow;
                                                                   then pushes without a look
 
 holds of a stack if every trip pushes the same number of values: all pushes in the loop stand in its body itself, the
-body neither pops nor empties the stack, and nothing leaves the loop early. In any other place each push looks.
+body neither pops nor empties the stack, and nothing leaves the loop early. In any other place each push compares.
 
-On a GPU the same is done for pops: a loop whose trips pop as many values each is looked at once, and below the stack is
-taken to be filled up to the last pop of a trip. Inside such loops nobody needs the depth but for the address of a slot:
-that is kept in a pointer that moves slot by slot (`Cursor`), and the depth is told its new value behind the loop.
+On a GPU the same is done for pops: a loop whose trips pop as many values each is compared once, and inside the stack is
+taken to be filled up to the last pop of a trip. Inside these loops the depth serves only for the address of a slot:
+that is kept in a pointer that moves slot by slot (`Cursor`), and the depth gets its new value behind the loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .types import I64, const
 
 
 def pushes_of_a_trip(loop: n.For) -> dict[str, n.StackPush]:
-    """The last push of each stack of which the above holds, once for each loop."""
+    """Return the last push onto each stack whose room can be compared before the loop."""
     if loop.stop is not None:
         return {}
     direct = Counter(s.stack for s in loop.body if isinstance(s, n.StackPush))
@@ -44,17 +44,19 @@ def pushes_of_a_trip(loop: n.For) -> dict[str, n.StackPush]:
 
 
 def pushes(body: Block, stack: str) -> int:
-    """Pushes onto a stack that stand in a block itself."""
+    """Return the number of pushes onto a stack that stand in a block itself."""
     return sum(isinstance(s, n.StackPush) and s.stack == stack for s in body)
 
 
 @contextmanager
 def room_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
-    """Look at the room before a loop of so many trips; inside, its pushes need not. Debug builds look at each push,
-    so that the error is at the very one.
+    """Compare the room before a loop with `trips` trips; inside the `with`, pushes of the loop do not compare.
+
+    Debug builds compare at each push, so that the error names the very push.
     """
     outer = e.flow.roomy
     found = {} if e.m.options.debug else pushes_of_a_trip(loop)
+    # One comparison serves all stacks of a group; the last entry for a key stays, so the first push names the error.
     groups = {id(state_of(e, name).group): push for name, push in reversed(found.items())}
     for push in groups.values():
         s = state_of(e, push.stack)
@@ -68,16 +70,26 @@ def room_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
 def check_room(
     e: Emitter, loop: n.For, push: n.StackPush, trips: ir.Value, depth: ir.Value, capacity: ir.Value
 ) -> None:
-    """Trap unless the values of so many trips fit; the number of values itself might not fit 64 bits."""
+    """End the launch unless the values of `trips` trips fit.
+
+    Args:
+        e: Emitter of the function.
+        loop: Loop that pushes.
+        push: A push onto the stack, which the error names.
+        trips: Trip count of the loop, i64.
+        depth: Number of slots in use.
+        capacity: Number of slots of the stack.
+    """
     b, each = e.b, pushes(loop.body, push.stack)
     room = b.sub(capacity, depth)
+    # Trips are compared, because the number of values itself might not fit 64 bits.
     trips_that_fit = room if each == 1 else b.udiv(room, const(I64, each))
     needed = b.add(depth, trips if each == 1 else b.mul(trips, const(I64, each)))
     e.flow.trap_if(b.icmp_unsigned(">", trips, trips_that_fit), e.m.site("room", e.task, push), needed, capacity)
 
 
 def pops_of_a_trip(loop: n.For) -> dict[str, int]:
-    """How many values each trip pops off the stacks that the loop does nothing else to but read them."""
+    """Return the number of values that each trip pops, for stacks that the loop otherwise only reads."""
     if loop.stop is not None:
         return {}
     direct = Counter(s.stack for s in loop.body if isinstance(s, n.StackPop))
@@ -91,10 +103,11 @@ def pops_of_a_trip(loop: n.For) -> dict[str, int]:
 
 @contextmanager
 def filled_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
-    """Look at the depth before a loop of so many trips. Code for CPUs, and debug builds, look at each pop."""
+    """Compare the depth before a loop with `trips` trips; code for CPUs, and debug builds, compare at each pop."""
     outer = e.flow.filled
     found = pops_of_a_trip(loop) if e.m.target.entries and not e.m.options.debug else {}
     pops = {s.stack: s for s in loop.body if isinstance(s, n.StackPop)}
+    # One comparison serves all stacks of a group.
     groups = {id(state_of(e, name).group): name for name in reversed(found)}
     for name in groups.values():
         depth, wanted = state_of(e, name).depth(e), e.b.mul(trips, const(I64, found[name]))
@@ -110,20 +123,27 @@ def filled_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
 
 
 def reads(body: Block, stack: str) -> bool:
-    """Whether the block reads a stack."""
+    """Return True if the block reads the top of a stack."""
     return any(isinstance(s, n.StackTop) and s.stack == stack for s in walk(body))
 
 
 def behind_pops(body: Block, stack: str) -> Block:
-    """What stands behind the last pop of a stack that stands in a block itself."""
+    """Return what stands behind the last pop of a stack that stands in a block itself."""
     last = max(k for k, s in enumerate(body) if isinstance(s, n.StackPop) and s.stack == stack)
     return body[last + 1 :]
 
 
 @contextmanager
 def _cursors(e: Emitter, changes: dict[str, int], trips: ir.Value, at: int) -> Iterator[None]:
-    """In a loop whose trips change the depths of these stacks so much: cursors at their depths + `at`. Stacks whose
-    slots have adjoints have none, nor has a group of stacks of which one needs its depth.
+    """Give cursors to stacks inside a loop.
+
+    Stacks whose slots have adjoints get none, nor does a group of stacks of which one needs its depth.
+
+    Args:
+        e: Emitter of the function.
+        changes: How much each trip changes the depth of each stack.
+        trips: Trip count of the loop, i64.
+        at: Distance of the cursor from the depth, in slots.
     """
     outer = e.flow.cursors
     groups: dict[int, Group] = {}
@@ -139,4 +159,5 @@ def _cursors(e: Emitter, changes: dict[str, int], trips: ir.Value, at: int) -> I
 
 
 def _all_move(e: Emitter, group: Group, changes: dict[str, int]) -> bool:
+    """Return True if each stack of a group moves in the loop and has no adjoints."""
     return all(name in changes and not state_of(e, name).stack.alloca.adjoint for name in group.pending)

@@ -1,4 +1,4 @@
-"""Conversions between scalar types, as docs/ir.md states them: saturating, NaN to 0, halves by nearest even.
+"""This module converts between scalar types as docs/ir.md states it: saturating, NaN to 0, halves by nearest even.
 
 f16 takes part in arithmetic as f32 only, and every conversion to or from it goes through f32.
 """
@@ -12,7 +12,7 @@ from .types import F16, F32, I16, I32, like, value_type
 
 
 def cast(e: Arith, value: ir.Value, source: Scalar, to: Scalar) -> ir.Value:
-    """The value converted; vectors lane by lane."""
+    """Return the value converted from one IR type to another; vectors are converted lane by lane."""
     if source == to:
         return value
     if to.is_bool:
@@ -25,13 +25,14 @@ def cast(e: Arith, value: ir.Value, source: Scalar, to: Scalar) -> ir.Value:
 
 
 def _truth(e: Arith, value: ir.Value, source: Scalar) -> ir.Value:
+    """Return the condition that a value is not zero; NaN is true."""
     if source.is_real:
         return e.b.fcmp_unordered("!=", value, e.const(value, 0.0))
     return e.b.icmp_unsigned("!=", value, e.const(value, 0))
 
 
 def _plain(e: Arith, value: ir.Value, source: Scalar, to: Scalar) -> ir.Value:
-    """Neither side is f16; the target is no boolean."""
+    """Convert a value where neither type is f16 and the target is not u1."""
     t = like(value.type, value_type(to))
     if source.is_real and to.is_real:
         return e.b.fpext(value, t) if to.bits > source.bits else e.b.fptrunc(value, t)
@@ -47,25 +48,26 @@ def _plain(e: Arith, value: ir.Value, source: Scalar, to: Scalar) -> ir.Value:
 
 
 def half_to_f32(e: Arith, value: ir.Value) -> ir.Value:
-    """f16 to f32; exact."""
+    """Return an f16 as f32, which is exact."""
     if e.m.target.native_half:
         return e.b.fpext(value, like(value.type, F32))
     return _soft_from_half(e, value)
 
 
 def f32_to_half(e: Arith, value: ir.Value) -> ir.Value:
-    """f32 to f16 by nearest even."""
+    """Return an f32 rounded to f16 by nearest even."""
     if e.m.target.native_half:
         return e.b.fptrunc(value, like(value.type, F16))
     return _soft_to_half(e, value)
 
 
 def _soft_from_half(e: Arith, value: ir.Value) -> ir.Value:
-    """Shift exponent and mantissa into place and multiply by 2^112; the multiplication makes subnormals normal."""
+    """Convert f16 to f32 by integer instructions."""
     b = e.b
     word = like(value.type, I32)
     bits = b.zext(b.bitcast(value, like(value.type, I16)), word)
     magnitude = b.shl(b.and_(bits, e.const(bits, 0x7FFF)), e.const(bits, 13))
+    # Exponent and mantissa are in place but for the bias; the multiplication by 2^112 also makes subnormals normal.
     small = b.bitcast(magnitude, like(value.type, F32))
     scaled = b.fmul(small, e.const(small, 2.0**112))
     special = b.icmp_unsigned(">=", b.and_(bits, e.const(bits, 0x7FFF)), e.const(bits, 0x7C00))
@@ -76,24 +78,28 @@ def _soft_from_half(e: Arith, value: ir.Value) -> ir.Value:
 
 
 def _soft_to_half(e: Arith, value: ir.Value) -> ir.Value:
-    """Normal results by integer rounding; subnormal ones by adding 0.5, whose last place is that of f16's least."""
+    """Convert f32 to f16 by integer instructions, rounding to nearest even."""
     b = e.b
     bits = b.bitcast(value, like(value.type, I32))
     sign = b.and_(b.lshr(bits, e.const(bits, 16)), e.const(bits, 0x8000))
     magnitude = b.and_(bits, e.const(bits, 0x7FFFFFFF))
     odd = b.and_(b.lshr(magnitude, e.const(bits, 13)), e.const(bits, 1))
+    # Adding half of the last place less one, and one more if that place is odd, rounds to nearest even; the bias
+    # changes too.
     rounded = b.add(b.add(magnitude, e.const(bits, 0xFFF - (112 << 23))), odd)
     normal = b.lshr(rounded, e.const(bits, 13))
+    # Subnormal results are rounded by adding 0.5, whose last place is that of the least f16.
     shifted = b.fadd(b.bitcast(magnitude, value.type), e.const(value, 0.5))
     subnormal = b.sub(b.bitcast(shifted, bits.type), e.const(bits, 0x3F000000))
     out = b.select(b.icmp_unsigned("<", magnitude, e.const(bits, 113 << 23)), subnormal, normal)
+    # From 65520 on, results round to infinity; NaN keeps a quiet pattern.
     out = b.select(b.icmp_unsigned(">=", magnitude, e.const(bits, 0x477FF000)), e.const(bits, 0x7C00), out)
     out = b.select(b.icmp_unsigned(">", magnitude, e.const(bits, 0x7F800000)), e.const(bits, 0x7E00), out)
     return b.bitcast(b.trunc(b.or_(out, sign), like(value.type, I16)), like(value.type, F16))
 
 
 def bit_cast(e: Arith, value: ir.Value, to: Scalar) -> ir.Value:
-    """The same bits under another type of the same width."""
+    """Return the same bits under another type of the same width."""
     t = like(value.type, value_type(to))
     return value if t == value.type else e.b.bitcast(value, t)
 

@@ -1,4 +1,4 @@
-"""Which comparisons of indices code makes, for the module and the emitters of both generators."""
+"""This module decides which index checks code makes, for the module and the emitters of both generators."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from ..base import Options
 from . import ir
 
 Deferred = list[tuple[ir.Value, Callable[[], object]]]
-"""Conditions that end the launch, each with what writes that end."""
+"""Conditions that end the launch, each with the function that emits this end."""
 
 
 class TaskChecks:
-    """The checks of the tasks of a module, each analyzed once."""
+    """Represent the index checks of the tasks of a module; each task is analyzed once."""
 
     def __init__(self, options: Options, hoist: bool) -> None:
-        """hoist: checks of serial loops may stand before the loop."""
+        """Keep the options; `hoist` says that checks of serial loops may stand before the loop."""
         self._options, self._hoist = options, hoist
         self._known: dict[tuple[int, bool], IndexChecks] = {}
 
     def of(self, task: Task, learns: bool = True) -> IndexChecks:
-        """What code of this very task compares. Debug builds compare every index, in its turn. learns: a comparison
-        ends the launch before what follows; see `index_checks`.
+        """Return what code of this task compares; debug builds compare every index where the access stands.
+
+        Args:
+            task: Task that code is written for.
+            learns: A comparison ends the launch before what follows; see `index_checks`.
         """
         known = self._known.get((id(task), learns))
         if known is None:
@@ -36,20 +39,20 @@ class TaskChecks:
 
 
 class Checked:
-    """What an emitter knows of the checks of the task being written."""
+    """Represent what an emitter knows about the index checks of the task being written."""
 
     checks: IndexChecks
     deferred: Deferred | None = None
-    """Where ends of the launch are put off: what they are."""
+    """Ends of the launch that are put off; None where they are emitted at once."""
 
     def checked_axes(self, stmt: passes.Checked) -> Collection[int]:
-        """Axes of an access whose index is compared with the extent where the access stands."""
+        """Return the axes of an access whose index is compared with the extent where the access stands."""
         return self.checks.of(stmt)
 
     def checks_before(self, loop: For) -> Sequence[LoopCheck]:
-        """What is compared before the first trip of a loop."""
+        """Return what is compared before the first trip of a loop."""
         return self.checks.before(loop)
 
     def checks_element(self, stmt: GetElement | SetElement) -> bool:
-        """Whether the index of an access of a local array is compared with its size."""
+        """Return True if the index of an access of a local array is compared with its size."""
         return self.checks.default and id(stmt) not in self.checks.elements

@@ -1,4 +1,4 @@
-"""The clock that native code of a CPU reads, and its slots of the argument block."""
+"""This module emits readings of the clock for native code of a CPU, and addresses of slots of the argument block."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .types import I8, I64, PTR, const
 
 
 def slot(b: IRBuilder, block: ir.Value, at: int) -> ir.Value:
-    """Address of a slot of the block."""
+    """Return the address of the slot at byte offset `at` of the argument block."""
     return b.gep(block, const(I64, at), I8, inbounds=True)
 
 
 def clock(m: ModuleState, b: IRBuilder) -> ir.Value:
-    """Nanoseconds, roughly, from a fixed time on; 0 where there is no clock that is read in a few of them."""
+    """Return a reading in nanoseconds, roughly, from a fixed time on; 0 if no clock is read in a few nanoseconds."""
     return b.call(m.helper("sg.clock", I64, [], lambda e, _: _CLOCKS[m.target.clock](e)), [])
 
 
@@ -23,13 +23,14 @@ def _no_clock(e: Arith) -> None:
 
 
 def _time_stamp_counter(e: Arith) -> None:
-    """It counts 2 to 4 times in a nanosecond; read as 2.7."""
+    """Read the time stamp counter of x86."""
+    # The counter counts 2 to 4 times in a nanosecond; the code assumes 8/3 times.
     ticks = e.b.call(e.m.declare("llvm.readcyclecounter", I64, []), [])
     e.b.ret(e.b.lshr(e.b.mul(ticks, const(I64, 3)), const(I64, 3)))
 
 
 def _generic_timer(e: Arith) -> None:
-    """The counter of AArch64 that programs may read, and its frequency."""
+    """Read the counter of AArch64 that programs may read, and its frequency."""
     ticks, frequency = (
         e.b.call_pointer(ir.Value(PTR, f'asm sideeffect "mrs $0, {name}", "=r"'), I64, [])
         for name in ("cntvct_el0", "cntfrq_el0")

@@ -1,4 +1,4 @@
-"""Who is inside LLVM: one thread at a time, and no other one while the process forks or ends."""
+"""This module lets one thread at a time into LLVM, and no other thread while the process forks or ends."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..forks import hold_while_forking
 
 
 class CompilerLock:
-    """A lock that its holder may take again, and that a waiting thread gets before its holder gets it anew.
+    """Represent a reentrant lock that goes to its waiting threads before its last holder can take it again.
 
-    A thread that compiles without end lets go of the lock for moments alone. Whoever waits stands in the turnstile
-    meanwhile, so that the thread must queue behind: a fork waits for one compilation, not for luck.
+    A thread that compiles without end releases the lock only for moments. A waiting thread holds the turnstile
+    meanwhile, so the compiling thread must queue behind it. A fork therefore waits for one compilation, not for luck.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class CompilerLock:
         self._owner, self._depth = 0, 0
 
     def acquire(self) -> None:
-        """Wait for the lock."""
+        """Wait for the lock; a thread that holds the lock may take it again."""
         me = threading.get_ident()
         if self._owner != me:
             with self._turnstile:
@@ -33,14 +33,15 @@ class CompilerLock:
         self._depth += 1
 
     def release(self) -> None:
-        """Give it back, as often as it was taken."""
+        """Release the lock once; it becomes free after as many releases as acquisitions."""
         self._depth -= 1
         if not self._depth:
             self._owner = 0
             self._lock.release()
 
     def renew(self) -> None:
-        """In a forked child, whose only thread holds the lock: who stood in the turnstile is not there."""
+        """Make the lock usable in a forked child, whose only thread holds it."""
+        # The threads that waited at the turnstile do not exist in the child, so the child gets a new turnstile.
         self._turnstile = threading.Lock()
         self._owner = threading.get_ident()
         self.release()
@@ -56,17 +57,20 @@ LOCK = CompilerLock()
 
 
 class _Calls:
-    """llvmlite's own lock, around each of its calls: also of those that throw away what nobody needs, on any thread."""
+    """Represent llvmlite's own lock, which llvmlite holds during each of its calls.
+
+    Some of these calls release objects that are no longer used, and may come from any thread.
+    """
 
     def __init__(self) -> None:
         self._own: AbstractContextManager[object] = getattr(ffi.lib, "_lock", nullcontext())
 
     def acquire(self) -> None:
-        """Wait for it."""
+        """Wait for llvmlite's lock."""
         self._own.__enter__()
 
     def release(self) -> None:
-        """Give it back."""
+        """Release llvmlite's lock."""
         self._own.__exit__(None, None, None)
 
 

@@ -1,8 +1,8 @@
-"""The branching way to emit control flow: one iteration at a time, a branch wherever the IR has one.
+"""This module emits control flow as branching code: one iteration at a time, a branch wherever the IR has one.
 
-Everything that depends on how control flow is emitted is here: blocks, loops and jumps, access to memory, and traps.
-Rows of statements reach memory through `load`, `store` and `trap_if` of the flow, so another way (lanes of a vector
-under masks) offers the same methods and its own table in place of BRANCHING.
+Everything that depends on how control flow is emitted is in this module: blocks, loops and jumps, access to memory, and
+traps. Rows of statements reach memory through `load`, `store` and `trap_if` of the flow, so masked code offers the same
+methods, and its own table in place of BRANCHING.
 """
 
 from __future__ import annotations
@@ -26,24 +26,32 @@ from .stack_state import Cursor
 from .types import I1, I32, I64, const
 
 CONTROL = (n.If, n.For, n.While, n.Scope, n.Break, n.Continue, n.Return)
-"""The statements whose meaning is control flow: each way to emit it has a row for each."""
+"""The statements whose meaning is control flow: branching and masked code each have a row for each of them."""
 
 BRANCHING: Table[type[Stmt], Callable[..., None]] = Table("branching", CONTROL)
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What `break` and `continue` may leave or repeat; a scope has no latch."""
+    """Represent what `break` leaves and `continue` repeats; a scope has no latch."""
 
     exit: ir.Block
     latch: ir.Block | None
 
 
 class Branching:
-    """Scalar control flow of one function. `leave`: emits what a `return` does there. roomy: adstacks of which it is
-    known that the pushes emitted now fit. filled: adstacks, with how many values they are known to have at least.
-    usual: trips are emitted that are known to be usual (real_ranges.py). cursors: of adstacks that are reached by them.
-    tops: contents of slots on top of some, read ahead.
+    """Represent the scalar control flow of one function.
+
+    Attributes:
+        e: Emitter of the function.
+        rows: Rows of the statements that are not control flow.
+        leave: Emits what a `return` does.
+        frames: Loops and scopes around the open block, innermost last.
+        roomy: Adstacks known to have room for the pushes being emitted.
+        filled: Number of values that adstacks are known to hold at least, by name.
+        usual: The trips being emitted are known to be usual (real_ranges.py).
+        cursors: Adstacks that are reached through a cursor, by name.
+        tops: Contents of top slots that were read ahead, by name of the adstack.
     """
 
     def __init__(self, e: Emitter, rows: Table[type[Stmt], Callable[..., None]], leave: Callable[[], None]) -> None:
@@ -58,7 +66,7 @@ class Branching:
         self.tops: dict[str, ir.Value] = {}
 
     def block(self, body: Block) -> None:
-        """Emit statements in order; what follows a jump is never reached and not emitted."""
+        """Emit statements in order; what follows a jump is never reached and is not emitted."""
         function, lines = self.e.function, self.e.m.module.lines
         around = function.mark
         for stmt in body:
@@ -70,36 +78,47 @@ class Branching:
         function.mark = around
 
     def append(self, name: str) -> ir.Block:
+        """Append a block to the function; it is not opened."""
         return self.e.function.append_basic_block(name)
 
     def go(self, target: ir.Block) -> None:
-        """Branch unless the open block has jumped already, and open the target."""
+        """Branch to `target` unless the open block has jumped already, and open `target`."""
         self.jump(target)
         self.e.b.position_at_end(target)
 
     def jump(self, target: ir.Block) -> None:
+        """Branch to `target` unless the open block has jumped already."""
         if not self.e.b.block.is_terminated:
             self.e.b.branch(target)
 
     # -- memory and traps -----------------------------------------------------------------------------------
 
     def load(self, t: ir.Type, address: ir.Value) -> ir.Value:
+        """Return the content of type `t` at an address."""
         return self.e.b.load(address, t)
 
     def store(self, value: ir.Value, address: ir.Value) -> None:
+        """Write a value to an address."""
         self.e.b.store(value, address)
 
     def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
-        """Where `bad` holds: record the error with two numbers and end the launch."""
+        """Record an error with two numbers and end the launch if `bad` holds."""
         trap_with(self.e, bad, site, lambda: (first, second))
 
     def trap_with(self, bad: ir.Value, site: int, numbers: Callable[[], tuple[ir.Value, ir.Value]]) -> None:
-        """The same with numbers that are computed where it has failed."""
+        """Record an error and end the launch if `bad` holds; the two numbers are computed only then."""
         trap_with(self.e, bad, site, numbers)
 
 
 def trap_with(e: Emitter, bad: ir.Value, site: int, numbers: Callable[[], tuple[ir.Value, ir.Value]]) -> None:
-    """Where the scalar `bad` holds: record the error with two numbers, computed there, and end the launch."""
+    """Record an error and end the launch if `bad` holds.
+
+    Args:
+        e: Emitter of the function.
+        bad: Scalar condition of the error.
+        site: Number of the place in the site table.
+        numbers: Emits the two numbers of the error, behind the branch.
+    """
     b = e.b
     fail, go_on = (e.function.append_basic_block(name) for name in ("fail", "checked"))
     b.cbranch(bad, fail, go_on, unlikely=True)
@@ -129,11 +148,12 @@ def _if(e: Emitter, stmt: n.If) -> None:
 
 
 def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.Value, ir.Value]:
-    """(begin, number of iterations) in 64 bits; the distance is taken unsigned, where it cannot overflow."""
+    """Return (begin, number of trips) of a loop in 64 bits."""
     b = e.b
     begin, end = e.index(stmt.begin), e.index(stmt.end)
     low, high = (begin, end) if stmt.step > 0 else (end, begin)
     compare = b.icmp_signed if stmt.begin.type.is_signed else b.icmp_unsigned
+    # The distance is taken unsigned, so it cannot overflow.
     last = b.sub(b.sub(high, low), const(I64, 1))
     count = b.add(b.udiv(last, const(I64, abs(stmt.step))), const(I64, 1)) if abs(stmt.step) != 1 else b.sub(high, low)
     return begin, b.select(compare("<", low, high), count, const(I64, 0))
@@ -152,6 +172,7 @@ def _for(e: Emitter, stmt: n.For) -> None:
 
 
 def _trips(e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value) -> None:
+    """Emit a loop trip by trip; its first trip is written apart where shorter code serves all later ones."""
     b, flow = e.b, e.flow
     header, body, latch, done = (flow.append(f"for.{part}") for part in ("head", "body", "latch", "exit"))
     ran = _trip_counter(e, stmt.trips)
@@ -172,6 +193,7 @@ def _trips(e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value) -> None:
     b.cbranch(b.icmp_unsigned("<", k, limit), body, done)
     b.position_at_end(body)
     following = _start_trip(e, stmt, begin, count, k, ran)
+    # Behind a first trip that stands apart, all trips are usual.
     flow.usual, usual = apart, flow.usual
     _body(e, stmt, Frame(done, latch), header)
     flow.usual = usual
@@ -183,7 +205,7 @@ def _trips(e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value) -> None:
 def _start_trip(
     e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value, k: ir.Value, ran: ir.Value | None
 ) -> ir.Value:
-    """Count trip number k and set the index; gives the number of the next one."""
+    """Count trip number k and set the index; return the number of the next trip."""
     b = e.b
     following = b.add(k, const(k.type, 1))
     if ran is not None:
@@ -195,7 +217,8 @@ def _start_trip(
 
 
 def _counter_type(e: Emitter, stmt: n.For) -> ir.IntType:
-    """Of the number of a trip. A GPU adds 64 bits in two steps: what only counts, and fits 32 bits, has those."""
+    """Return the type in which trips are counted: 64 bits, or 32 on a GPU where these suffice."""
+    # A GPU adds 64 bits in two steps, so a number that only counts and fits 32 bits has 32.
     if not e.m.target.entries or stmt.begin.type.bits > 32 or stmt.index in used_values(walk(stmt.body)):
         return I64
     return I32
@@ -218,7 +241,7 @@ def _while(e: Emitter, stmt: n.While) -> None:
 
 
 def _body(e: Emitter, stmt: n.For | n.While, frame: Frame, header: ir.Block) -> None:
-    """The body and the latch, which tests `until` and goes back to the header."""
+    """Emit the body and the latch of a loop; the latch tests `until` and goes back to the header."""
     assert frame.latch is not None
     e.flow.frames.append(frame)
     tick(e, stmt)
@@ -233,6 +256,7 @@ def _body(e: Emitter, stmt: n.For | n.While, frame: Frame, header: ir.Block) -> 
 
 
 def _trip_counter(e: Emitter, trips: Value | None) -> ir.Value | None:
+    """Return a register that counts the trips of a loop, zero at first; None if nothing reads the number."""
     if trips is None:
         return None
     ran = e.alloca(I64)
@@ -241,6 +265,7 @@ def _trip_counter(e: Emitter, trips: Value | None) -> ir.Value | None:
 
 
 def _read_trips(e: Emitter, trips: Value | None, ran: ir.Value | None) -> None:
+    """Set the result `trips` of a loop from its counter."""
     if trips is not None and ran is not None:
         e.values[trips] = e.from_i64(e.b.load(ran, I64), trips.type)
 
@@ -262,7 +287,8 @@ def _break(e: Emitter, stmt: n.Break) -> None:
 @BRANCHING.row(n.Continue)
 def _continue(e: Emitter, stmt: n.Continue) -> None:
     latch = e.flow.frames[-stmt.depth].latch
-    assert latch is not None  # the verifier: `continue` names a loop
+    # The verifier has made sure that `continue` names a loop.
+    assert latch is not None
     e.b.branch(latch)
 
 

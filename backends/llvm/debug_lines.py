@@ -1,6 +1,6 @@
-"""Lines of the user's program in LLVM IR: debuggers and profilers map machine code to them.
+"""This module puts lines of the user's program into LLVM IR, so that debuggers and profilers map machine code to them.
 
-Each function of a kernel has a subprogram, and each instruction a place in it: that of the statement it was made for.
+Each function of a kernel has a subprogram, and each instruction the place of the statement that it was made for.
 Invariant: in a module with lines, every instruction of a function with a subprogram has a place, as LLVM demands of
 calls; where the kernel has no span for a statement, the place is the line of the function.
 """
@@ -19,7 +19,7 @@ _FIRST = 1
 
 
 class DebugLines(ir.Lines):
-    """Metadata nodes of one module: numbered in order, each text once."""
+    """Represent the metadata nodes of one module: they are numbered in order, and each text has one node."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -36,7 +36,7 @@ class DebugLines(ir.Lines):
         self._type = self._node(f"!DISubroutineType(types: !{self._node('!{}')})")
 
     def enter(self, function: ir.Function, task: int | None) -> None:
-        """A function of a task, or of the kernel, is about to be written."""
+        """Give a subprogram to a function of a task, or of the kernel if `task` is None."""
         span = self._head(task)
         title = self.kernel.name if task is None else f"{self.kernel.name}, task {task}"
         file = self._file(span)
@@ -50,7 +50,7 @@ class DebugLines(ir.Lines):
         self.at(function, 0)
 
     def at(self, function: ir.Function, loc: int) -> None:
-        """What is appended from here on belongs to this location of the kernel; 0 for none."""
+        """Assign what is appended to the function from here on to the location `loc` of the kernel; 0 means none."""
         if function in self._scopes:
             known = self._places.get((function, loc))
             if known is None:
@@ -58,14 +58,14 @@ class DebugLines(ir.Lines):
             function.mark = known
 
     def text(self) -> str:
-        """Named nodes, then all nodes in order."""
+        """Return the named nodes, then all nodes in order."""
         flags = [self._node(f'!{{i32 {merge}, !"{name}", i32 {number}}}') for merge, name, number in _FLAGS]
         lines = [f"!{number} = {text}" for text, number in self._nodes.items()]
         listed = ", ".join(f"!{number}" for number in flags)
         return "\n".join([f"!llvm.dbg.cu = !{{!{self._unit}}}", f"!llvm.module.flags = !{{{listed}}}", *lines, ""])
 
     def _head(self, task: int | None) -> Span:
-        """Where a function begins: at the loop of its task."""
+        """Return the place where a function begins: the loop of its task."""
         if task is None:
             return self._first
         node = self.kernel.tasks[task]
@@ -75,7 +75,8 @@ class DebugLines(ir.Lines):
     def _place(self, function: ir.Function, span: Span | None) -> str:
         scope, head = self._scopes[function]
         found = span or head
-        if found.file != head.file:  # of a function of another file, inlined by the compiler
+        # The statement comes from a function of another file, inlined by the compiler.
+        if found.file != head.file:
             scope = self._node(f"!DILexicalBlockFile(scope: !{scope}, file: !{self._file(found)}, discriminator: 0)")
         column = found.column + 1 if span else 0
         node = self._node(f"!DILocation(line: {found.line}, column: {column}, scope: !{scope})")
@@ -90,11 +91,11 @@ class DebugLines(ir.Lines):
 
 
 _FLAGS = ((2, "Debug Info Version", 3), (7, "Dwarf Version", 4))
-"""(how modules that are linked agree, name, number)."""
+"""Flags of the module: (how modules that are linked agree, name, number)."""
 
 
 def _quoted(text: str) -> str:
-    """A string of LLVM IR: bytes that are not plain characters as hexadecimal numbers."""
+    """Return a string of LLVM IR: bytes that are not plain characters are written as hexadecimal numbers."""
     plain = text.strip('"')
     return (
         '"'

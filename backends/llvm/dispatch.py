@@ -1,9 +1,9 @@
-"""What runs the tasks of a kernel on a CPU: `launch(block)`.
+"""This module writes the function `launch(block)`, which runs the tasks of a kernel on a CPU.
 
-A parallel task is counted, and run as masked code where it has some and enough iterations, as branching code
-otherwise. Both have the form `(block, first, last, stride, row) -> status`. Masked code lies in a module of its own,
-which the host makes when a launch first wants it: the slot of the task is 0 until then, and `request(block, task)`,
-whose address the block holds, fills it or says that there is none.
+The iterations of a parallel task are counted; the task runs as masked code if it has masked code and enough iterations,
+and as branching code otherwise. Both have the form `(block, first, last, stride, row) -> status`. Masked code lies in a
+module of its own, which the host makes when a launch first needs it: the slot of the task is 0 until then, and
+`request(block, task)`, whose address the block holds, fills the slot or says that there is no masked code.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from .types import I8, I32, I64, PTR, VOID, const, pointer
 from .worth import lanes_pay
 
 WORTH = 16
-"""Iterations from which masked code is made for a task, unless the options ask for it whatever the number."""
+"""Least number of iterations for which masked code is made, unless the options ask for masked code always."""
 
 
 def launch_function(m: ModuleState) -> ir.Function:
-    """launch(block): clear temporaries, run all tasks in order; FAILED if an error was recorded or a signal has raised
-    something, else OK.
+    """Write `launch(block)`, which clears temporaries and runs all tasks in order.
+
+    The function returns FAILED if an error was recorded or a signal handler has raised something, else OK.
     """
     function = ir.Function(m.module, "launch", I32, [pointer(m.target.space)], ("nounwind",))
     m.module.lines.enter(function, None)
@@ -38,6 +39,7 @@ def launch_function(m: ModuleState) -> ir.Function:
     laps = _Laps(m, b, block)
     for index, task in enumerate(m.kernel.tasks):
         if index:
+            # A signal that came during the task before ends the launch between tasks.
             with b.if_then(poll(m, b, block)):
                 b.ret(const(I32, FAILED))
         if task.is_parallel:
@@ -62,8 +64,9 @@ def _unless(b: IRBuilder, function: ir.Function, status: ir.Value) -> None:
 
 
 class _Laps:
-    """Adds the time of each task to the words at the address in the block, if there is one: word 0 is the last reading
-    of the clock, word k + 1 the sum of task k.
+    """Add the time of each task to words in memory, if the argument block has their address.
+
+    Word 0 is the last reading of the clock, and word k + 1 the sum of the times of task k.
     """
 
     def __init__(self, m: ModuleState, b: IRBuilder, block: ir.Value) -> None:
@@ -73,7 +76,7 @@ class _Laps:
         self.note(0)
 
     def note(self, word: int) -> None:
-        """The time since the last reading goes to a word."""
+        """Add the time since the last reading to a word."""
         b = self.b
         read, done = b.function.append_basic_block("lap"), b.function.append_basic_block("task")
         b.cbranch(self.wanted, read, done, unlikely=True)
@@ -93,19 +96,20 @@ class _Laps:
 
 
 class _Dispatch:
-    """Runs one parallel task whose box is in the block."""
+    """Run one parallel task whose box is in the argument block."""
 
     def __init__(self, m: ModuleState, b: IRBuilder, block: ir.Value, index: int, task: Task) -> None:
         self.m, self.b, self.block, self.index = m, b, block, index
         self.function = b.function
         self.has_stacks = any(stack.task == index for stack in m.layout.stacks)
         self.spreads = m.options.threads > 1 and m.sharing(index).pays
+        # Where masked code is preferred, branching code runs seldom and is not written twice.
         additions = NOTHING if m.options.lanes != 0 and lanes_pay(task) else TWICE
         self.branching = task_function(m, index, task, inline=not self.spreads, additions=additions)
         self.count = total(b, m, block, index, len(task.indices))
 
     def emit(self) -> None:
-        """Leaves the launch on a status that is not OK."""
+        """Emit the runs of the task, as masked or as branching code; a status that is not OK ends the launch."""
         b, done = self.b, self.function.append_basic_block("ran")
         if self.m.options.lanes != 0:
             masked, plain = self._split(self._wanted())
@@ -122,6 +126,7 @@ class _Dispatch:
         b.position_at_end(done)
 
     def _run(self, code: Code) -> None:
+        """Emit a run of the task by this code, on several threads if that pays."""
         if self.spreads:
             status = spread(self.m, self.b, self.block, self.index, self.count, code)
         else:
@@ -134,7 +139,7 @@ class _Dispatch:
         return yes, no
 
     def _wanted(self) -> ir.Value:
-        """Whether masked code suits the number of iterations, and the rows that this launch has."""
+        """Return the condition that masked code suits the number of iterations, and the rows that this launch has."""
         b, least = self.b, WORTH if self.m.options.lanes is None else 1
         enough = b.icmp_unsigned(">=", self.count, const(I64, least))
         if not self.has_stacks:
@@ -143,5 +148,5 @@ class _Dispatch:
         return b.and_(enough, b.icmp_unsigned(">", lanes, const(I64, 1)))
 
     def _variant(self) -> ir.Value:
-        """The slot of the masked function, filled."""
+        """Return the address of the masked function, which the host is asked for if it is not known."""
         return filled(self.m, self.b, self.block, self.m.layout.variants[self.index], self.index)

@@ -1,8 +1,8 @@
-"""The error record: how native code reports what went wrong. The first report of a launch stands.
+"""This module generates the code that enters an error of a running kernel into the error record of its launch.
 
-The record is four slots of the argument block: site number + 1 (0: no error), and two numbers whose meaning the
-kind of the site gives (index and extent, or depth and capacity). That of a GPU lies in memory of the host, and a word
-of the device says that nothing behind the failed task is to run.
+The first error of a launch stays in the record. The record is four slots of the argument block: site number + 1 (0: no
+error), and two numbers whose meaning depends on the kind of the site (index and extent, or depth and capacity). The
+record of a GPU lies in memory of the host, and a word in memory of the device tells later tasks not to run.
 """
 
 from __future__ import annotations
@@ -12,18 +12,25 @@ from .emit import Arith, Emitter, ModuleState
 from .types import I8, I64, VOID, const, pointer
 
 OK, RETURNED, FAILED = 0, 1, 2
-"""Status of a task: went through; its serial code returned, so later tasks must not run; an error was recorded."""
+"""Status of a task: it went through; its serial code returned, so later tasks must not run; an error was recorded."""
 
 
 def failer(m: ModuleState) -> ir.Function:
-    """sg.fail(block, site, a, b): enter the error unless there is one."""
+    """Return the function `sg.fail(block, site, a, b)`, which enters an error into the record if that is empty."""
     places = [pointer(m.target.space)] * (2 if m.layout.device else 1)
     body = _body_on_device if m.layout.device else _body
     return m.helper("sg.fail", VOID, [*places, I64, I64, I64], body, ("nounwind", "cold", "noinline"))
 
 
 def report(e: Emitter, site: int, first: ir.Value, second: ir.Value) -> None:
-    """Call the function where the builder of `e` stands."""
+    """Emit a call that records an error, at the place where the builder of `e` stands.
+
+    Args:
+        e: Emitter of the function that fails.
+        site: Number of the place in the site table.
+        first: First number of the error, i64.
+        second: Second number of the error, i64.
+    """
     layout, function = e.m.layout, failer(e.m)
     places = [e.argument_block]
     if layout.device:

@@ -1,7 +1,7 @@
-"""Functions of a kernel: the bounds of a task, and its body over a run of iterations.
+"""This module writes the functions of a kernel: the bounds of a task, and its body over a run of iterations.
 
 `sg.bounds.N(block)` stores begin and extent of each axis in the block. `sg.task.N(block, first, last, stride, row)`
-runs iterations first, first + stride, ... < last of the box in row-major order, on adstack row `row`. Both give a
+runs iterations first, first + stride, ... < last of the box in row-major order, on adstack row `row`. Both return a
 status (errors.py). On a CPU one function runs all tasks (dispatch.py); a GPU gets entry points instead, which call
 `sg.bounds.N(block, box)` and `sg.task.N(block, box, first, last, stride, row)`: there the box is memory of the thread.
 """
@@ -30,9 +30,13 @@ Run = tuple[ir.Value, ir.Value, ir.Value]
 
 
 class Additions:
-    """What a target adds to the function of a task: nothing. copies: of the body, for iterations that run together.
-    late: they load before any of them writes. inside: the function runs only in launches whose extents and arguments
-    make comparisons of indices needless, as far as they can. twice: the loop is written once more for such launches.
+    """Describe what a target adds to the function of a task; this base class adds nothing.
+
+    Attributes:
+        copies: Number of copies of the body, for iterations that run together.
+        late: The iterations of a group load before any of them writes.
+        inside: The function runs only in launches whose extents and arguments make comparisons of indices needless.
+        twice: The loop is written once more, for launches that need no comparisons of indices.
     """
 
     copies = 1
@@ -41,31 +45,31 @@ class Additions:
     twice = False
 
     def begin(self, e: Emitter) -> None:
-        """Before the first iteration."""
+        """Emit what runs before the first iteration."""
 
     def enter(self, e: Emitter, run: Run) -> Run:
-        """The run that the loop takes. What is opened here stays open until `leave`."""
+        """Return the run that the loop takes; what is opened in this method stays open until `leave`."""
         return run
 
     def number(self, e: Emitter, place: ir.Value) -> ir.Value:
-        """Number of the iteration at a place of the run."""
+        """Return the number of the iteration at a place of the run."""
         return place
 
     def after(self, e: Emitter) -> None:
-        """Behind the body of an iteration that did not end early."""
+        """Emit what runs behind the body of an iteration that did not end early."""
 
     def leave(self, e: Emitter) -> None:
-        """Behind the last iteration of a run."""
+        """Emit what runs behind the last iteration of a run."""
 
     def end(self, e: Emitter) -> None:
-        """Behind the last run, where nothing failed."""
+        """Emit what runs behind the last run, if nothing failed."""
 
 
 NOTHING = Additions()
 
 
 class Twice(Additions):
-    """A loop with all comparisons of indices, and one without those that a launch makes needless."""
+    """Make the loop twice: once with all comparisons of indices, once without those that a launch makes needless."""
 
     twice = True
 
@@ -74,7 +78,7 @@ TWICE = Twice()
 
 
 def _function(m: ModuleState, name: str, numbers: int, inline: bool = True) -> ir.Function:
-    """A function that is called once, or (not inline) through its address."""
+    """Return a new function of a task; `inline` says that it is called once, and not through its address."""
     places = [PTR, PTR] if m.layout.device else [pointer(m.target.space)]
     params = [*places, *[I64] * numbers]
     attributes = ("nounwind", "alwaysinline") if inline else ("nounwind", "noinline")
@@ -84,7 +88,16 @@ def _function(m: ModuleState, name: str, numbers: int, inline: bool = True) -> i
 def _open(
     m: ModuleState, function: ir.Function, index: int, task: Task, body: Block, leave: Callable[[Emitter], None]
 ) -> Emitter:
-    """What writes a function that runs this block of a task."""
+    """Return an emitter for a function that runs this block of a task.
+
+    Args:
+        m: Module that gets the function.
+        function: Function to write.
+        index: Index of the task.
+        task: Task that the block belongs to.
+        body: Statements of the function.
+        leave: Emits what a `return` does.
+    """
     e = Emitter(m, function, index)
     e.checks = m.checks.of(task)
     if m.layout.device:
@@ -96,17 +109,19 @@ def _open(
 
 
 def _start_iteration(e: Emitter) -> None:
+    """Let the draws of the iteration count from 0."""
     if e.draws is not None:
         e.b.store(const(I32, 0), e.draws)
 
 
 def _end(e: Emitter, status: int) -> None:
+    """Return a status unless the open block has ended already."""
     if not e.b.block.is_terminated:
         e.b.ret(const(I32, status))
 
 
 def bounds_function(m: ModuleState, index: int, task: Task) -> ir.Function:
-    """Compute the box of a parallel task: per axis begin, and extent max(0, end - begin)."""
+    """Write the function that computes the box of a parallel task: per axis begin, and extent max(0, end - begin)."""
     function = _function(m, f"sg.bounds.{index}", 0)
     e = _open(m, function, index, task, task.bounds, lambda e: _end(e, OK))
     _start_iteration(e)
@@ -123,7 +138,7 @@ def bounds_function(m: ModuleState, index: int, task: Task) -> ir.Function:
 
 
 def _box_place(e: Emitter, axis: int, part: int) -> ir.Value:
-    """Where begin (part 0) or extent (part 1) of an axis is stored."""
+    """Return the address where begin (part 0) or extent (part 1) of an axis is stored."""
     at = 16 * axis + 8 * part
     if e.box is None:
         return e.slot_pointer(e.m.layout.boxes[e.task] + at)
@@ -133,7 +148,16 @@ def _box_place(e: Emitter, axis: int, part: int) -> ir.Value:
 def task_function(
     m: ModuleState, index: int, task: Task, inline: bool = True, name: str = "task", additions: Additions = NOTHING
 ) -> ir.Function:
-    """The body of a task over a run of its iterations."""
+    """Write the function that runs the body of a task over a run of its iterations.
+
+    Args:
+        m: Module that gets the function.
+        index: Index of the task.
+        task: Task to write.
+        inline: The function is called once, and not through its address.
+        name: Part of the function's name.
+        additions: What the target adds.
+    """
     function = _function(m, f"sg.{name}.{index}", 4, inline)
     if task.is_parallel:
         _parallel(m, function, index, task, additions)
@@ -148,10 +172,12 @@ def task_function(
 
 
 def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task, additions: Additions) -> None:
+    """Write the body of the function of a parallel task."""
     *_, first, last, stride, row = function.args
     latch: list[ir.Block] = []
     e = _open(m, function, index, task, task.body, lambda e: e.flow.jump(latch[-1]))
     e.row = row
+    # Where ends of the launch are put off, a comparison does not end it before what follows.
     e.checks = m.checks.of(task, learns=not additions.late)
     if additions.inside:
         e.checks = e.checks.where_inside()
@@ -192,9 +218,18 @@ def _one_by_one(e: Emitter, task: Task, additions: Additions, latch: list[ir.Blo
 def decision_function(
     m: ModuleState, index: int, task: Task, name: str, decide: Callable[[Emitter], ir.Value]
 ) -> ir.Function:
-    """sg.NAME.N(block, box, number) of a device: 1 if a condition holds behind the body of that iteration, 0 if not,
-    FAILED if it has recorded an error. An index outside ends nothing here, so that iterations read side by side: the
-    iteration passes, and ends the launch where it runs.
+    """Write `sg.NAME.N(block, box, number)` of a device, which decides a gate for one iteration.
+
+    The function returns 1 if the condition holds behind the body of that iteration, 0 if not, and FAILED if it has
+    recorded an error. An index outside does not end the launch in this function, so that the reads of many iterations
+    are in flight together: the iteration passes, and ends the launch where it runs.
+
+    Args:
+        m: Module that gets the function.
+        index: Index of the task.
+        task: Slice of the task that computes the condition.
+        name: Part of the function's name.
+        decide: Emits the condition behind the body.
     """
     function = _function(m, f"sg.{name}.{index}", 1)
     e = _open(m, function, index, task, task.body, lambda e: _end(e, 0))
@@ -209,7 +244,7 @@ def decision_function(
 
 
 def _iteration(e: Emitter, task: Task, additions: Additions, k: ir.Value, header: ir.Block) -> _Odometer | None:
-    """One iteration; its body may end early."""
+    """Emit one iteration, whose body may end early; return the odometer if places are counted up."""
     e.iteration = additions.number(e, k)
     box = [e.bound(axis, 1) for axis in range(len(task.indices))]
     point = _Odometer(e, box, header) if _counts_up(e.m, task) else None
@@ -224,7 +259,7 @@ def _iteration(e: Emitter, task: Task, additions: Additions, k: ir.Value, header
 
 
 def _groups(e: Emitter, task: Task, additions: Additions, latch: list[ir.Block], first: ir.Value) -> ir.Value:
-    """Iterations in groups, whose loads are on their way together; gives the first of those that are left over."""
+    """Emit iterations in groups, whose loads are in flight together; return the first iteration that is left over."""
     last, stride = e.function.args[-3:-1]
     b, before = e.b, e.b.block
     header, group, left = (e.flow.append(name) for name in ("groups", "group", "left"))
@@ -242,6 +277,7 @@ def _groups(e: Emitter, task: Task, additions: Additions, latch: list[ir.Block],
         e.flow.go(latch[-1])
         at = b.add(at, stride)
     writes, ends, e.late, e.deferred = e.late, e.deferred, None, None
+    # An index outside ends the launch before any iteration of the group writes.
     end_deferred(e, ends or [])
     for write in writes or ():
         write()
@@ -252,7 +288,8 @@ def _groups(e: Emitter, task: Task, additions: Additions, latch: list[ir.Block],
 
 
 def _decode(b: IRBuilder, box: list[ir.Value], k: ir.Value) -> list[ir.Value]:
-    """Place along each axis from the row-major number. A box that has iterations has no extent of 0."""
+    """Return the place along each axis from the row-major number of an iteration."""
+    # A box that has iterations has no extent of 0, so that no division fails.
     places = [k]
     for extent in reversed(box[1:]):
         places[0:1] = [b.udiv(places[0], extent), b.urem(places[0], extent)]
@@ -260,19 +297,19 @@ def _decode(b: IRBuilder, box: list[ir.Value], k: ir.Value) -> list[ir.Value]:
 
 
 def _counts_up(m: ModuleState, task: Task) -> bool:
-    """Whether places advance one by one: then carrying is cheaper than dividing."""
+    """Return True if places along the axes advance by carrying, which is cheaper than dividing."""
     return len(task.indices) > 1 and not m.target.entries
 
 
 class _Odometer:
-    """Places along the axes as loop variables: the last one counts up, and each that is full carries."""
+    """Represent places along the axes as loop variables: the last one counts up, and each that is full carries."""
 
     def __init__(self, e: Emitter, box: list[ir.Value], header: ir.Block) -> None:
         self.e, self.box = e, box
         self.places = [IRBuilder(header).phi(I64) for _ in box]
 
     def step(self, first: ir.Value, before: ir.Block, latch: ir.Block) -> None:
-        """Advance in the latch; before the loop, decode the first iteration (dividing by no 0)."""
+        """Advance the places in the latch; before the loop, compute those of the first iteration."""
         b = self.e.b
         carry: ir.Value = const(I64, 1)
         for place, extent in reversed(list(zip(self.places, self.box))):
@@ -281,18 +318,19 @@ class _Odometer:
             place.add_incoming(b.select(full, const(I64, 0), moved), latch)
             carry = b.zext(full, I64)
         head = IRBuilder(before)
+        # The box may be empty before the loop, so an extent of 0 is replaced to keep the divisions defined.
         some = [head.select(head.icmp_unsigned("==", x, const(I64, 0)), const(I64, 1), x) for x in self.box]
         for place, start in zip(self.places, _decode(head, some, first)):
             place.add_incoming(start, before)
 
 
 def total(b: IRBuilder, m: ModuleState, block: ir.Value, index: int, axes: int) -> ir.Value:
-    """Number of iterations of a parallel task, from the box in the block."""
+    """Return the number of iterations of a parallel task, from the box in the argument block."""
     return volume(b, block, m.layout.boxes[index], axes)
 
 
 def volume(b: IRBuilder, memory: ir.Value, start: int, axes: int) -> ir.Value:
-    """Number of iterations of a box that begins at a byte of some memory."""
+    """Return the number of iterations of a box that begins at byte `start` of some memory."""
     out: ir.Value = const(I64, 1)
     for axis in range(axes):
         at = const(I64, start + 16 * axis + 8)

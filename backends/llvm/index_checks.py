@@ -1,7 +1,7 @@
-"""Comparisons of indices with extents, one iteration at a time; compiler/passes/index_checks.py says which are needed.
+"""This module emits index checks for one iteration at a time; compiler/passes/index_checks.py says which are needed.
 
-An index outside ends the launch with an error before memory is touched. Comparisons are unsigned, so that one is
-enough for both ends.
+An index outside ends the launch with an error before memory is touched. Comparisons are unsigned, so that one
+comparison is enough for both ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ TrapIf = Callable[[ir.Value, int, ir.Value, ir.Value], None]
 
 
 def is_outside(b: Any, index: ir.Value, extent: ir.Value) -> ir.Value:
-    """Whether an index, or each of a vector, is none of 0, 1, ... extent - 1. b: a builder of either generator."""
+    """Return the condition that an index, or each lane of a vector of indices, is none of 0, 1, ... extent - 1.
+
+    Args:
+        b: Builder of either generator.
+        index: Index in 64 bits.
+        extent: Extent of the axis in 64 bits.
+    """
     outside: ir.Value = b.icmp_unsigned(">=", index, extent)
     return outside
 
@@ -31,8 +37,12 @@ def is_outside(b: Any, index: ir.Value, extent: ir.Value) -> ir.Value:
 def compare_where_needed(e: Any, stmt: Checked, compare: Callable[[Sequence[int]], None]) -> None:
     """Emit compare(axes) for the axes of an access that are not proved to be inside.
 
-    What extents and arguments can make needless stands behind one condition for the whole function. e: an emitter of
-    either generator.
+    Comparisons that extents and arguments can make needless stand behind one condition for the whole function.
+
+    Args:
+        e: Emitter of either generator.
+        stmt: Access whose indices are compared.
+        compare: Emits the comparisons of these axes.
     """
     axes = sorted(e.checked_axes(stmt))
     ahead = [axis for axis in axes if (id(stmt), axis) in e.checks.launches]
@@ -47,10 +57,17 @@ def compare_where_needed(e: Any, stmt: Checked, compare: Callable[[Sequence[int]
 def check_indices(
     e: Any, stmt: Checked, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf
 ) -> ir.Value | None:
-    """End the launch where an index of an access is outside its axis. e: an emitter of either generator.
+    """End the launch where an index of an access is outside its axis.
 
-    Where the emitter puts ends off (`deferred`), gives the condition under which the access must go elsewhere instead;
-    None if there is none.
+    Args:
+        e: Emitter of either generator.
+        stmt: Access whose indices are compared.
+        indices: Index along each axis, in 64 bits.
+        extents: Extent of each axis, in 64 bits.
+        trap_if: Ends the launch where a condition holds.
+
+    Returns:
+        Where the emitter puts ends off (`deferred`), the condition under which the access must go elsewhere; else None.
     """
 
     def compare(axes: Sequence[int]) -> None:
@@ -67,7 +84,7 @@ def check_indices(
 def _put_off(
     e: Any, stmt: Checked, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf
 ) -> ir.Value | None:
-    """Compare without a branch, so that accesses stay on their way together; what ends the launch is put off."""
+    """Compare without a branch, so that accesses stay in flight together; the end of the launch is put off."""
     found: ir.Value | None = None
     for axis in sorted(e.checked_axes(stmt)):
         index, extent = indices[axis], extents[axis]
@@ -81,7 +98,17 @@ def _put_off(
 
 
 def check_number(e: Emitter, stmt: Checked, number: ir.Value, extents: list[ir.Value]) -> ir.Value | None:
-    """The same for an element whose row-major number is that of the iteration: only the first axis may be too short."""
+    """Check an element whose row-major number is that of the iteration: only the first axis may be too short.
+
+    Args:
+        e: Emitter of the function.
+        stmt: Access to check.
+        number: Number of the element in row-major order.
+        extents: Extent of each axis.
+
+    Returns:
+        The condition under which the access must go elsewhere, as for `check_indices`.
+    """
     if not e.checked_axes(stmt):
         return None
     row: ir.Value = const(I64, 1)
@@ -98,7 +125,7 @@ def check_number(e: Emitter, stmt: Checked, number: ir.Value, extents: list[ir.V
 
 
 def end_deferred(e: Any, ends: Deferred) -> None:
-    """Emit what was put off: one branch for all of it."""
+    """Emit the ends of the launch that were put off, behind one branch for all of them."""
     if not ends:
         return
     (some, _), *others = ends
@@ -132,7 +159,7 @@ def extent_before(e: Any, check: LoopCheck) -> ir.Value:
 def check_before_loop(e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value) -> None:
     """End the launch if the first or the last trip of a loop would have an index outside its axis.
 
-    The index is linear in the trip, so all lie between these two.
+    The index is linear in the trip, so the indices of all trips lie between these two.
     """
     b = e.b
     for check in e.checks_before(loop):

@@ -1,7 +1,7 @@
-"""Rows of LLVM on integers and booleans: wrap, floor division, shifts modulo the width, powers.
+"""This module holds rows of LLVM on integers and booleans: wrapping, floor division, shifts modulo the width, powers.
 
-Division never faults: a zero divisor, and the least integer over -1, divide by 1 instead, and a select puts the
-right result in place (0 for the zero divisor, which a debug build reports before it gets here).
+Division never faults: a zero divisor, and the least integer over -1, divide by 1 instead, and a select puts the right
+result in place (0 for the zero divisor, which a debug build reports before the division runs).
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from .types import I1, I32, const, like, suffix
 
 
 def neg(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
-    """0 - x, which wraps at the least value."""
+    """Return 0 - x, which wraps at the least value."""
     return e.b.sub(e.const(x, 0), x)
 
 
 def absolute(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
-    """The least integer maps to itself."""
+    """Return the absolute value; the least integer maps to itself."""
     return e.b.select(e.b.icmp_signed("<", x, e.const(x, 0)), neg(e, t, x), x) if t.is_signed else x
 
 
 def sgn(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
-    """-1, 0 or 1."""
+    """Return the sign of x: -1, 0 or 1."""
     positive = e.b.select(e.b.icmp_unsigned("!=", x, e.const(x, 0)), e.const(x, 1), e.const(x, 0))
     if not t.is_signed:
         return positive
@@ -33,12 +33,12 @@ def sgn(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
 
 
 def bit_not(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
-    """Every bit flipped; of a boolean, logical not."""
+    """Return x with every bit flipped, which is logical not of a boolean."""
     return e.b.xor(x, e.const(x, -1))
 
 
 def _to_i32(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
-    """A count as i32; the counts of an i8 fit it even unsigned."""
+    """Return a count as i32; the counts of an i8 fit an i8 even unsigned."""
     word = like(x.type, I32)
     if t.bits == 32:
         return x
@@ -46,23 +46,23 @@ def _to_i32(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
 
 
 def popcnt(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
-    """Set bits, as i32."""
+    """Return the number of set bits as i32."""
     return _to_i32(e, t, e.intrinsic("ctpop", x))
 
 
 def clz(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
-    """Leading zero bits, as i32; the width at 0."""
+    """Return the number of leading zero bits as i32; it is the width for x = 0."""
     return _to_i32(e, t, e.intrinsic("ctlz", x, const(I1, False)))
 
 
 def ffs(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
-    """1-based position of the lowest set bit, as i32; 0 at 0."""
+    """Return the 1-based position of the lowest set bit as i32; it is 0 for x = 0."""
     place = e.b.add(_to_i32(e, t, e.intrinsic("cttz", x, const(I1, False))), const(like(x.type, I32), 1))
     return e.b.select(e.b.icmp_unsigned("==", x, e.const(x, 0)), e.const(place, 0), place)
 
 
 def shift(name: str) -> Callable[..., ir.Value]:
-    """A shift whose count is taken modulo the width, which is a power of two."""
+    """Return the row of a shift whose count is taken modulo the width, which is a power of two."""
 
     def row(e: Arith, t: Scalar, x: ir.Value, count: ir.Value) -> ir.Value:
         return getattr(e.b, name)(x, e.b.and_(count, e.const(count, t.bits - 1)))
@@ -71,7 +71,7 @@ def shift(name: str) -> Callable[..., ir.Value]:
 
 
 def extremum(name: str) -> Callable[..., ir.Value]:
-    """min or max by the sign of the type."""
+    """Return the row of min or max, which compares by the sign of the type."""
 
     def row(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
         return e.intrinsic(("s" if t.is_signed else "u") + name, x, y)
@@ -80,7 +80,7 @@ def extremum(name: str) -> Callable[..., ir.Value]:
 
 
 def _safe_divisor(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """(condition 'y is 0', a divisor that cannot fault)."""
+    """Return (condition 'y is 0', a divisor that cannot fault)."""
     zero = e.b.icmp_unsigned("==", y, e.const(y, 0))
     bad = zero
     if t.is_signed:
@@ -90,11 +90,12 @@ def _safe_divisor(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> tuple[ir.Val
 
 
 def _floored(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """(x // y, x % y) toward minus infinity, for a divisor that cannot fault."""
+    """Return (x // y, x % y) rounded toward minus infinity, for a divisor that cannot fault."""
     b = e.b
     if not t.is_signed:
         return b.udiv(x, y), b.urem(x, y)
     quotient, rest = b.sdiv(x, y), b.srem(x, y)
+    # Truncation and floor differ where the remainder is not 0 and its sign is not that of the divisor.
     apart = b.icmp_signed("<", b.xor(rest, y), e.const(x, 0))
     adjust = b.and_(apart, b.icmp_unsigned("!=", rest, e.const(x, 0)))
     down = b.sub(quotient, b.zext(adjust, quotient.type))
@@ -102,19 +103,19 @@ def _floored(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> tuple[ir.Value, i
 
 
 def floordiv(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Quotient toward minus infinity; 0 for a zero divisor."""
+    """Return the quotient rounded toward minus infinity; it is 0 for a zero divisor."""
     zero, safe = _safe_divisor(e, t, x, y)
     return e.b.select(zero, e.const(x, 0), _floored(e, t, x, safe)[0])
 
 
 def mod(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Remainder with the sign of y; 0 for a zero divisor."""
+    """Return the remainder with the sign of y; it is 0 for a zero divisor."""
     zero, safe = _safe_divisor(e, t, x, y)
     return e.b.select(zero, e.const(x, 0), _floored(e, t, x, safe)[1])
 
 
 def power(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
-    """x to the y by squaring, wrapping; a negative exponent gives 1/x truncated (0 for x = 0)."""
+    """Return x to the power y by squaring, wrapping; a negative exponent gives 1/x truncated (0 for x = 0)."""
     if isinstance(y, ir.Constant) and y.constant is not None and y.constant >= 0:
         return _constant_power(e, x, y.constant)
     name = f"sg.pow.{t}.{suffix(x.type)}"
@@ -122,6 +123,7 @@ def power(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _constant_power(e: Arith, x: ir.Value, exponent: int) -> ir.Value:
+    """Return x to a constant power, written out as multiplications."""
     out: ir.Value = e.const(x, 1)
     while exponent:
         if exponent & 1:
@@ -132,7 +134,7 @@ def _constant_power(e: Arith, x: ir.Value, exponent: int) -> ir.Value:
 
 
 def _power_body(e: Arith, t: Scalar, function: ir.Function) -> None:
-    """A loop over the bits of the exponent; all lanes of a vector run as long as the longest."""
+    """Write a loop over the bits of the exponent; all lanes of a vector run as long as the longest."""
     b = e.b
     base, exponent = function.args
     start = b.block
@@ -154,7 +156,10 @@ def _power_body(e: Arith, t: Scalar, function: ir.Function) -> None:
 
 
 def negative_power(e: Arith, base: ir.Value, exponent: ir.Value, positive: ir.Value) -> ir.Value:
-    """1 for x = 1; ±1 by the exponent's parity for x = -1; 0 otherwise."""
+    """Return the power with an exponent of either sign, given the result for exponents that are not negative.
+
+    For a negative exponent it is 1 for x = 1, ±1 by the exponent's parity for x = -1, and 0 otherwise.
+    """
     b = e.b
     one, minus = e.const(base, 1), e.const(base, -1)
     odd = b.trunc(exponent, like(exponent.type, I1))

@@ -1,8 +1,8 @@
-"""LLVM IR as text that is written once: types, values, blocks, functions and the module.
+"""This module represents LLVM IR as text that is written once: types, values, blocks, functions and the module.
 
-An instruction exists only as its line of text; what later code needs of it is its type and its name. Compilation is
-thus one pass of string formatting, and LLVM's parser and verifier judge the whole. The builder (builder.py) appends
-lines; a block keeps its phi instructions and its terminator apart, since both may be added late.
+An instruction exists only as its line of text; later code needs only its type and its name. Compilation is thus one
+pass of string formatting, and LLVM's parser and verifier judge the whole. The builder (builder.py) appends lines; a
+block keeps its phi instructions and its terminator apart, since both may be added late.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ from collections.abc import Sequence
 
 
 class Type:
-    """A type by its text: two are equal if they read the same. name: its part in the name of an intrinsic."""
+    """Represent a type by its text; two types are equal if their texts are equal.
+
+    Attributes:
+        text: The type in LLVM IR.
+        name: The part of an intrinsic's name that stands for the type.
+    """
 
     __slots__ = ("name", "text")
 
@@ -31,7 +36,7 @@ class Type:
 
 
 class IntType(Type):
-    """An integer of `width` bits."""
+    """Represent an integer type of `width` bits."""
 
     __slots__ = ("width",)
 
@@ -41,7 +46,7 @@ class IntType(Type):
 
 
 class VectorType(Type):
-    """`count` lanes of a scalar type."""
+    """Represent a vector type with `count` lanes of a scalar type."""
 
     __slots__ = ("count", "element")
 
@@ -58,7 +63,12 @@ PTR = Type("ptr")
 
 
 class Value:
-    """What an operand may be. ref: its name, or its number if it is constant."""
+    """Represent an operand of an instruction.
+
+    Attributes:
+        type: Type of the operand.
+        ref: Name of the operand, or its number if it is constant.
+    """
 
     __slots__ = ("ref", "type")
 
@@ -71,7 +81,11 @@ class Value:
 
 
 class Constant(Value):
-    """A number of a scalar type, or the same one in every lane. constant: the number, of a scalar integer alone."""
+    """Represent a number of a scalar type, or a vector that has this number in every lane.
+
+    Attributes:
+        constant: The number if the type is a scalar integer, else None.
+    """
 
     __slots__ = ("constant",)
 
@@ -87,13 +101,15 @@ class Constant(Value):
 
 
 def _wrapped(number: int, width: int) -> int:
-    """The number modulo the width, signed: LLVM's text form takes either sign, but not more bits. An i1 is 0 or 1."""
+    """Return the number modulo 2^width as a signed number; an i1 is 0 or 1."""
+    # LLVM's text form takes numbers of either sign, but not more bits than the type has.
     bits = number & ((1 << width) - 1)
     return bits - (1 << width) if width > 1 and bits >> (width - 1) else bits
 
 
 def _real(type: Type, number: float) -> str:
-    """Bits in hexadecimal. Those of a float are of the double with its value; a half has a form of its own."""
+    """Return a real number in the hexadecimal form of LLVM IR."""
+    # A half has a form of its own. The bits of a float are those of the double with the same value.
     if type is HALF:
         return f"0xH{struct.unpack('>H', struct.pack('>e', number))[0]:04X}"
     if type is FLOAT:
@@ -102,7 +118,7 @@ def _real(type: Type, number: float) -> str:
 
 
 class Phi(Value):
-    """A value by the edge through which its block is entered."""
+    """Represent a phi: a value that depends on the edge through which its block is entered."""
 
     __slots__ = ("incoming",)
 
@@ -111,15 +127,26 @@ class Phi(Value):
         self.incoming: list[str] = []
 
     def add_incoming(self, value: Value, block: Block) -> None:
+        """Give the phi the value `value` where its block is entered from `block`."""
         self.incoming.append(f"[{value.ref}, {block.ref}]")
 
     def line(self) -> str:
-        """The instruction."""
+        """Return the phi instruction as a line of text."""
         return f"  {self.ref} = phi {self.type.text} {', '.join(self.incoming)}"
 
 
 class Block:
-    """A basic block. terminator: the line that leaves it, if closed. known: its instructions without effects."""
+    """Represent a basic block.
+
+    Attributes:
+        function: Function that the block belongs to.
+        name: Label of the block.
+        ref: The label as branches write it.
+        phis: Phi instructions at the head of the block.
+        lines: The other instructions, in order.
+        known: Values of instructions without effects, by the text of the instruction.
+        terminator: The line that leaves the block; None while the block is open.
+    """
 
     __slots__ = ("function", "known", "lines", "name", "phis", "ref", "terminator")
 
@@ -134,10 +161,11 @@ class Block:
 
     @property
     def is_terminated(self) -> bool:
+        """Return True if the block has its terminator."""
         return self.terminator is not None
 
     def text(self) -> str:
-        """Its lines under its label."""
+        """Return the lines of the block under its label."""
         lines = [f"{self.name}:", *[phi.line() for phi in self.phis], *self.lines]
         if self.terminator is not None:
             lines.append(self.terminator)
@@ -145,9 +173,17 @@ class Block:
 
 
 class Function(Value):
-    """A function: declared while it has no blocks. head: linkage or calling convention.
+    """Represent a function, which is a declaration while it has no blocks.
 
-    scope: names it in debug information. mark: ends each line that is appended from here on; see debug_lines.py.
+    Attributes:
+        result: Type of the result.
+        head: Linkage or calling convention.
+        attributes: Attributes of the function in LLVM IR.
+        args: The parameters as values.
+        blocks: Basic blocks in order; the first one is the entry.
+        named: The largest number that a name in the function has.
+        scope: Reference to the function's debug information.
+        mark: Text that ends each line appended from here on; see debug_lines.py.
     """
 
     __slots__ = ("args", "attributes", "blocks", "head", "mark", "named", "result", "scope")
@@ -172,17 +208,17 @@ class Function(Value):
         module.functions[name] = self
 
     def fresh(self) -> int:
-        """A number that no other name in the function has."""
+        """Return a number that no other name in the function has."""
         self.named += 1
         return self.named
 
     def append_basic_block(self, name: str) -> Block:
-        """A new block at the end; its name is made unique."""
+        """Append a new block at the end of the function; its name is made unique."""
         self.blocks.append(Block(self, f"{name}.{self.fresh()}"))
         return self.blocks[-1]
 
     def text(self) -> str:
-        """Declaration or definition."""
+        """Return the declaration or definition of the function."""
         params = ", ".join([arg.type.text for arg in self.args] if not self.blocks else map(str, self.args))
         signature = f"{self.result.text} {self.ref}({params}) {' '.join(self.attributes)}"
         if not self.blocks:
@@ -192,29 +228,29 @@ class Function(Value):
 
 
 class Lines:
-    """What a module knows of the user's lines: nothing, unless it has debug information (debug_lines.py)."""
+    """Map instructions to lines of the user's program; this base class knows no lines (see debug_lines.py)."""
 
     def enter(self, function: Function, task: int | None) -> None:
-        """A function of a task, or of the kernel, is about to be written."""
+        """Prepare for writing a function of a task, or of the kernel if `task` is None."""
 
     def at(self, function: Function, loc: int) -> None:
-        """What is appended to it from here on belongs to this location of the kernel; 0 for none."""
+        """Assign what is appended to the function from here on to the location `loc` of the kernel; 0 means none."""
 
     def text(self) -> str:
-        """What the module ends with."""
+        """Return the text that the module ends with."""
         return ""
 
 
 UNLIKELY = "!prof !0"
-"""Marks a conditional branch that practically always goes to its second target."""
+"""This metadata marks a conditional branch that practically always goes to its second target."""
 
 
 _FIRST_LOOP = 1 << 20
-"""Number of the first mark of a loop: above those that lines take."""
+"""Number of the first metadata node of a loop; it lies above the numbers that lines take."""
 
 
 class Module:
-    """Functions by name, and definitions of variables as text."""
+    """Represent a module: its functions by name, and the definitions of its variables as text."""
 
     def __init__(self) -> None:
         self.functions: dict[str, Function] = {}
@@ -223,7 +259,7 @@ class Module:
         self.lines = Lines()
 
     def unrolled(self, count: int) -> str:
-        """Marks the branch back of one loop, of which the optimiser makes so many trips at a time."""
+        """Return metadata for the backward branch of one loop that makes the optimizer unroll it `count` times."""
         own = _FIRST_LOOP + 2 * len(self.loops)
         self.loops.append(
             f'!{own} = distinct !{{!{own}, !{own + 1}}}\n!{own + 1} = !{{!"llvm.loop.unroll.count", i32 {count}}}\n'
@@ -231,12 +267,12 @@ class Module:
         return f"!llvm.loop !{own}"
 
     def variable(self, name: str, t: Type) -> Value:
-        """Address of a variable of the module, which is 0 when the code is loaded."""
+        """Return the address of a new variable of the module, which is 0 when the code is loaded."""
         self.variables.append(f'@"{name}" = internal global {t.text} 0\n')
         return Value(PTR, f'@"{name}"')
 
     def shared(self, name: str, t: Type, count: int) -> Value:
-        """Address of memory that the threads of a block share on a GPU; it is made once."""
+        """Return the address of memory that the threads of a block share on a GPU; it is defined once for each name."""
         line = f'@"{name}" = internal addrspace(3) global [{count} x {t.text}] undef\n'
         if line not in self.variables:
             self.variables.append(line)

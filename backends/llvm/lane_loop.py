@@ -1,6 +1,6 @@
-"""A loop over the lanes of a mask, for what a machine does one lane at a time.
+"""This module emits a loop over the lanes of a mask, for what a machine does one lane at a time.
 
-Vectors whose lanes are wanted by number are copied to stack memory first: a register cannot be indexed.
+Vectors whose lanes are wanted by number are copied to stack memory first, because a register cannot be indexed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .types import I1, I64, const
 
 
 def each_lane(a: Arith, mask: ir.Value, visit: Callable[[ir.Value], None]) -> None:
-    """Run `visit(number of the lane, i64)` for the set lanes in order; afterwards the builder is behind the loop."""
+    """Run `visit(number of the lane, i64)` for the set lanes in order; the builder then stands behind the loop."""
     b, function = a.b, a.b.function
     assert isinstance(mask.type, ir.VectorType)
     count = mask.type.count
@@ -37,7 +37,10 @@ def each_lane(a: Arith, mask: ir.Value, visit: Callable[[ir.Value], None]) -> No
 
 
 def spilled(a: Arith, vector: ir.Value) -> ir.Value:
-    """The address of a copy of the vector, whose lanes can be read by number. To be made at the head of a function."""
+    """Return the address of a copy of a vector, whose lanes can be read by number.
+
+    The copy must be made at the head of a function.
+    """
     place = a.b.alloca(vector.type)
     a.b.store(vector, place)
     return place

@@ -1,4 +1,4 @@
-"""Whether a launch needs comparisons of indices: conditions on its extents and arguments, computed once a function."""
+"""This module emits launch conditions: whether a launch needs index checks, computed once for each function."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ BRIEF = 64
 
 
 def needs_comparisons(e: Any) -> ir.Value:
-    """Whether the extents and arguments of this launch leave it open if some index is inside. The builder of `e` stands
-    at the head of its function.
+    """Return the condition that extents and arguments of this launch do not prove all indices to be inside.
+
+    The builder of `e` stands at the head of its function.
     """
     b, found = e.b, const(I1, False)
     for forms in dict.fromkeys(c for conditions in e.checks.launches.values() for c in conditions):
@@ -29,10 +30,15 @@ def needs_comparisons(e: Any) -> ir.Value:
 
 
 def write_where_inside(e: Any, task: n.Task, write: Callable[[], None]) -> None:
-    """Write a task; a brief one without adstacks twice, the second time without comparisons that launches decide.
+    """Write a task; a brief task without adstacks twice, the second time without comparisons that launches decide.
 
-    The condition is the same for all iterations, but a branch on it in every one costs as much as what it saves, and
-    keeps their accesses apart. Args: e: an emitter of any generator. write: writes the task under `e.checks`.
+    The condition is the same for all iterations, but a branch on it in every iteration costs as much as it saves, and
+    keeps their accesses apart.
+
+    Args:
+        e: Emitter of any generator.
+        task: Task to write.
+        write: Writes the task under `e.checks`.
     """
     whole, statements = e.checks, list(walk(task.body))
     if not whole.launches or len(statements) > BRIEF or any(isinstance(s, n.StackAlloca) for s in statements):

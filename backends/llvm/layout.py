@@ -1,14 +1,14 @@
-"""The argument block: one run of 8-byte slots through which a launch passes everything to the native code.
+"""This module lays out the argument block: one run of 8-byte slots through which a launch passes all its data.
 
 The generator reads slots at the byte offsets that this module assigns, and the launcher writes them there; neither
-knows another number. Slots: error record, status, draws, addresses of the print callback, of the callback that makes
-code when it is first needed, and of the pool's entry, what decides how each parallel task is run, base addresses of
-the three adstack slabs, stride and row count of each task's part of them, offset and capacity of each stack, data
-addresses and extents of arrays, scalar arguments, temporaries, and the box of each parallel task.
+knows another number. The slots are: error record, status, draws, addresses of the print callback, of the callback that
+makes code when it is first needed, and of the pool's entry, the numbers that decide how each parallel task is run, base
+addresses of the three adstack slabs, stride and row count of each task's part of them, offset and capacity of each
+stack, data addresses and extents of arrays, scalar arguments, temporaries, and the box of each parallel task.
 
-A GPU gets the first `passed` bytes by value, as the parameter of every entry point, and cannot write them. What it
-writes lies in the state, which is memory of the device whose address a slot holds: temporaries, stored boxes, lengths
-of lists, partial sums. What the host alone reads stands behind the part that is passed.
+A GPU gets the first `passed` bytes by value, as the parameter of every entry point, and cannot write them. What the GPU
+writes lies in the *state*, which is memory of the device whose address a slot holds: temporaries, stored boxes, lengths
+of lists, partial sums. What only the host reads stands behind the part that is passed.
 """
 
 from __future__ import annotations
@@ -28,12 +28,21 @@ ALIGN = 64
 """Alignment of a row and of the pad, in bytes: one cache line."""
 
 DECLINED = 1
-"""Content of a slot for an address of which it is known that there is none."""
+"""Content of an address slot for which the host has already said that there is no address."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """An adstack of a task: where its numbers stand in the block, and how many bytes a slot of it takes."""
+    """Represent an adstack of a task: where its numbers stand in the block, and how many bytes its slots take.
+
+    Attributes:
+        index: Number of the stack in the kernel.
+        task: Index of the task that declares the stack.
+        slab: Name of the slab in which the stack lies.
+        alloca: Declaration of the stack.
+        offset_at: Byte offset of the slot with the offset of the stack in a row.
+        capacity_at: Byte offset of the slot with the capacity of the stack.
+    """
 
     index: int
     task: int
@@ -44,14 +53,20 @@ class Stack:
 
     @property
     def slot_bytes(self) -> int:
+        """Return the bytes of one slot: the primal, and the adjoint if the stack has adjoints."""
         return self.alloca.dtype.size * (2 if self.alloca.adjoint else 1)
 
 
 @dataclass(frozen=True)
 class Array:
-    """An array name as Load and Store use it (`x`, or `x.grad`), and where its address and extents stand.
+    """Represent an array by the name that Load and Store use (`x` or `x.grad`), and say where its numbers stand.
 
-    narrow: axes whose extents the kernel reads in 32 bits.
+    Attributes:
+        name: Name of the array in the kernel.
+        type: Type of the array.
+        address_at: Byte offset of the slot with the address of the data.
+        shape_at: Byte offset of the first of the slots with the extents, one for each axis.
+        narrow: Axes whose extents the kernel reads in 32 bits.
     """
 
     name: str
@@ -63,25 +78,28 @@ class Array:
 
 @dataclass
 class Layout:
-    """Byte offsets into the block of one kernel; `size` in bytes.
+    """Represent the byte offsets of all slots in the argument block of one kernel; the block takes `size` bytes.
 
-    laps_at: address of the times of this launch, which a profile takes (dispatch.py), or 0. On a CPU (polls.py):
-    signals_at, address of what looks for signals, or 0; raised_at, three words with what one has raised; poll_at, the
-    reading of the clock from which on it is time to look again.
+    `laps_at` holds the address of the times that a profile takes of this launch (dispatch.py), or 0. On a CPU
+    (polls.py): `signals_at` is the address of the function that looks for signals, or 0; `raised_at`, three words that
+    describe what a signal handler has raised; `poll_at`, the reading of the clock from which on signals are looked for
+    again.
 
-    By parallel task: variants, address of its masked function (0: not asked for, DECLINED: there is none); lanes, how
-    many lanes the adstack rows of this launch are made for (0 or 1: branching code only); threads_at, how many threads
-    have a row in this launch (0: one). The last two are read of tasks with adstacks.
+    By parallel task: `variants`, address of its masked function (0: not asked for yet, DECLINED: there is none);
+    `lanes`, the number of lanes that the adstack rows of this launch are made for (0 or 1: branching code only);
+    `threads_at`, the number of threads that have a row in this launch (0: one). The last two are read only for tasks
+    with adstacks.
 
-    Of kernels that print: print_at, address of the buffer of prints (backends/prints.py; on a CPU, of what is called);
-    printer_at, the number of the executable there; first_print_at, a word that is zero when a launch begins.
+    For kernels that print: `print_at`, address of the buffer of prints (backends/prints.py; on a CPU, of the callback);
+    `printer_at`, the number of the executable in it; `first_print_at`, a word that is zero when a launch begins.
 
-    On a GPU: state_at, errors_at, halted_at, addresses of the state, of the error record and of the word that stops
-    everything after an error; of parallel tasks with adstacks list_at, address of the list of 32-bit numbers of
-    iterations that pass a gate, and room_at, how many it has room for (0: the task runs over all iterations);
-    functions, by kind of entry point and task; driver_at, driver_error_at, for the code that launches them. In the
-    state, from its begin: temps, boxes (of tasks whose bounds are computed first), returned_at, length_at (of lists),
-    partials (of sums over blocks); state_size bytes, zero before the first task.
+    On a GPU: `state_at`, `errors_at`, `halted_at`, addresses of the state, of the error record and of the word that
+    stops everything after an error; of parallel tasks with adstacks `list_at`, address of the list of 32-bit numbers of
+    iterations that pass a gate, and `room_at`, the number of entries that it has room for (0: the task runs over all
+    iterations); `functions`, by kind of entry point and task; `driver_at`, `driver_error_at`, for the code that
+    launches them. In the state, from its begin: `temps`, `boxes` (of tasks whose bounds are computed first),
+    `returned_at`, `length_at` (of lists), `partials` (of sums over blocks); it takes `state_size` bytes, zero before
+    the first task.
     """
 
     error_at: int = 0
@@ -129,8 +147,9 @@ class Layout:
 
 
 def lay_out(kernel: Kernel) -> Layout:
-    """Assign every slot. The pad comes first so that it is aligned as the block is."""
+    """Assign every slot of the argument block of a kernel that runs on a CPU."""
     out, take = Layout(), _Counter()
+    # The pad comes first, so that it is aligned as the block is.
     out.pad_at = take(ALIGN // 8)
     out.error_at = take(4)
     out.status_at = take(1)
@@ -164,8 +183,12 @@ ENTRIES = ("bounds", "select", "listed", "packed", "task", "finish")
 
 @dataclass(frozen=True)
 class State:
-    """What the device keeps of a task beside temporaries. stored: its box. listed: the length of a list of its
-    iterations. partials: words for partial sums.
+    """Represent what the device keeps about a task, besides temporaries.
+
+    Attributes:
+        stored: The box of the task is stored.
+        listed: The length of a list of iterations of the task is stored.
+        partials: Number of words for partial sums.
     """
 
     stored: bool = False
@@ -174,7 +197,13 @@ class State:
 
 
 def lay_out_for_device(kernel: Kernel, tasks: Mapping[int, State] = MappingProxyType({}), lists: bool = True) -> Layout:
-    """Assign every slot of the block, and every word of the state. tasks: the parallel ones. lists: of iterations."""
+    """Assign every slot of the argument block, and every word of the state, of a kernel that runs on a GPU.
+
+    Args:
+        kernel: Kernel that the block is made for.
+        tasks: What the device keeps, by index of each parallel task.
+        lists: Tasks with adstacks may run over lists of iterations.
+    """
     out, take = Layout(device=True, lists=lists), _Counter()
     out.state_at, out.errors_at, out.halted_at, out.draws_at = (take(1) for _ in range(4))
     _stacks(kernel, out, take)
@@ -189,7 +218,7 @@ def lay_out_for_device(kernel: Kernel, tasks: Mapping[int, State] = MappingProxy
 
 
 def _for_host(kernel: Kernel, out: Layout, take: _Counter) -> None:
-    """Slots that only the host reads."""
+    """Assign the slots that only the host reads."""
     out.driver_at, out.driver_error_at = take(1), take(1)
     out.error_at = take(4)
     out.status_at, out.laps_at = take(1), take(1)
@@ -200,6 +229,7 @@ def _for_host(kernel: Kernel, out: Layout, take: _Counter) -> None:
 
 
 def _state(kernel: Kernel, out: Layout, tasks: Mapping[int, State]) -> None:
+    """Assign the words of the state, which lies in memory of the device."""
     take = _Counter()
     serial = [task for task in kernel.tasks[:-1] if not task.is_parallel]
     returns = any(isinstance(s, Return) for task in serial for s in walk(task.body))
@@ -219,7 +249,7 @@ def _state(kernel: Kernel, out: Layout, tasks: Mapping[int, State]) -> None:
 
 
 class _Counter:
-    """Hands out runs of slots; gives the byte offset of each."""
+    """Hand out runs of slots, and return the byte offset of each run."""
 
     def __init__(self) -> None:
         self.used = 0
@@ -231,7 +261,8 @@ class _Counter:
 
 
 def stack_allocas(task: Task) -> Iterator[StackAlloca]:
-    """The adstacks a task declares, each once, in order of text."""
+    """Yield the declaration of each adstack of a task once, in order of the text."""
+    # A stack may be declared at several places of the text, but it has one place in the block.
     seen = set()
     for stmt in walk(task.body):
         if isinstance(stmt, StackAlloca) and stmt.stack not in seen:
@@ -240,6 +271,7 @@ def stack_allocas(task: Task) -> Iterator[StackAlloca]:
 
 
 def _stacks(kernel: Kernel, out: Layout, take: _Counter) -> None:
+    """Assign the slots of all adstacks, of their slabs and rows, and of the lists of tasks with adstacks."""
     for index, task in enumerate(kernel.tasks):
         for alloca in stack_allocas(task):
             slab = slab_of(alloca.dtype)
@@ -256,7 +288,10 @@ def _stacks(kernel: Kernel, out: Layout, take: _Counter) -> None:
 
 
 def _parameters(kernel: Kernel, out: Layout, take: _Counter) -> None:
-    """Arrays share the extents of the parameter with their adjoint, which is there only if the kernel touches it."""
+    """Assign the slots of arrays and scalar arguments.
+
+    An adjoint shares the extents of its array, and has slots only if the kernel accesses it.
+    """
     used, narrow = accessed(kernel), narrow_axes(kernel)
     names = {p.name for p in kernel.params}
     for param in kernel.params:
@@ -271,10 +306,10 @@ def _parameters(kernel: Kernel, out: Layout, take: _Counter) -> None:
 
 
 def accessed(kernel: Kernel) -> set[str]:
-    """Names of memory that some statement reads or writes."""
+    """Return the names of memory that some statement of the kernel reads or writes."""
     return {stmt.array for task in kernel.tasks for stmt in walk_task(task) if isinstance(stmt, (Load, Store, Atomic))}
 
 
 def written(kernel: Kernel) -> set[str]:
-    """Names of memory that some statement writes."""
+    """Return the names of memory that some statement of the kernel writes."""
     return {stmt.array for task in kernel.tasks for stmt in walk_task(task) if isinstance(stmt, (Store, Atomic))}

@@ -1,8 +1,9 @@
-"""LIBRARY: functions that a target's math library computes, by operation: its names for f32 and f64 per library.
+"""This module emits calls of math functions; the table LIBRARY names them for each math library.
 
-libm is what the running process has loaded (glibc and musl stay within 2 ulps on these); libdevice is bitcode that
-is linked into the module. Both are declared free of memory effects: errno is nobody's business here. Vectors take
-the inlined functions of polynomials/ instead, whose results differ from libm's within the ulps of OPS.
+libm is the library that the running process has loaded (glibc and musl stay within 2 ulps on these functions);
+libdevice is bitcode that is linked into the module. Both are declared free of memory effects, because generated code
+never reads errno. Vectors use the inlined functions of polynomials/ instead, whose results differ from those of libm
+within the ulps of OPS.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ LIBRARY: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def libcall(name: str) -> Callable[..., ir.Value]:
-    """The row of an operation that is one library function of f32 and f64."""
+    """Return the row of OPS for an operation that is one library function of f32 and f64."""
 
     def row(e: Arith, t: Scalar, *args: ir.Value) -> ir.Value:
         return call(e, name, *args)
@@ -44,9 +45,9 @@ def libcall(name: str) -> Callable[..., ir.Value]:
 
 
 def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
-    """The function, of scalars by the library; of vectors, and of scalars that must be alike, by inlined code.
+    """Emit a math function: a library call for scalars, inlined code for vectors and for scalars that must equal lanes.
 
-    Default code for GPUs has code of its own for the functions that count there.
+    Default code for GPUs uses shorter code of its own for the functions in LEAN.
     """
     t = args[0].type
     scalar = _function(e, name, element(t), len(args))
@@ -58,7 +59,7 @@ def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
 
 
 def sine_and_cosine(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Both of an f32, where `pays_together` says so."""
+    """Emit sine and cosine of one f32 together; to be used where `pays_together` returns True."""
     return pair(e, x, e.reach, (_function(e, "sin", F32, 1), _function(e, "cos", F32, 1)))
 
 

@@ -1,8 +1,8 @@
-"""Rows of LOWER on memory: arrays, temporaries, local scalars and local arrays.
+"""This module holds the rows of LOWER on memory: arrays, temporaries, local scalars and local arrays.
 
-Arrays are C-contiguous: element (i, j, ...) is at row-major number ((i·s1 + j)·s2 + ...), computed in 64 bits. An
-index outside ends the launch with an error, see index_checks.py. Where checks are switched off, one outside an array is
-undefined, but one outside a local array reads 0 and writes nothing, because that would damage the stack.
+Arrays are C-contiguous: element (i, j, ...) is at row-major number ((i·s1 + j)·s2 + ...), computed in 64 bits. An index
+outside ends the launch with an error, see index_checks.py. Where checks are switched off, an index outside an array is
+undefined, but an index outside a local array reads 0 and writes nothing, because it would damage the stack.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .types import I1, I8, I64, VOID, const, memory_type, value_type
 
 
 def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Scalar]:
-    """(address, dtype) of the element a statement accesses."""
+    """Return (address, dtype) of the element that a statement accesses."""
     temp = e.m.layout.temps.get(stmt.array)
     if temp is not None:
         return e.temp(temp[0]), temp[1]
@@ -39,7 +39,10 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
 
 
 def _instead(e: Emitter, stray: ir.Value | None, place: ir.Value) -> ir.Value:
-    """The place, or where the index is outside a word that may be read: the launch ends before what it holds counts."""
+    """Return the place, or a word that may be read where the index is outside.
+
+    The launch ends before the content of that word counts.
+    """
     if stray is None:
         return place
     _note(e, stray)
@@ -80,7 +83,7 @@ def _store(e: Emitter, stmt: n.Store) -> None:
 
 
 def write(e: Emitter, value: ir.Value, place: ir.Value) -> None:
-    """Store, or put that off."""
+    """Store a value, or put the store off where the emitter puts writes off."""
     if e.late is None:
         e.flow.store(value, place)
     else:
@@ -144,7 +147,7 @@ def _local_array(e: Emitter, stmt: n.LocalArray) -> None:
 
 
 def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[ir.Value, ir.Value, Variable]:
-    """(address, condition 'the index is inside', variable); outside, the address is that of element 0."""
+    """Return (address, condition 'the index is inside', variable); outside, the address is that of element 0."""
     array = e.locals[stmt.var]
     index, size = e.index(stmt.index), const(I64, array.size or 0)
     inside = e.b.icmp_unsigned("<", index, size)
@@ -164,7 +167,7 @@ def _get_element(e: Emitter, stmt: n.GetElement) -> None:
 
 @LOWER.row(n.SetElement)
 def _set_element(e: Emitter, stmt: n.SetElement) -> None:
-    """Branch-free: outside, element 0 is overwritten by itself."""
+    """Emit a write without a branch: where the index is outside, element 0 is overwritten by itself."""
     place, inside, array = _element(e, stmt)
     old = e.flow.load(memory_type(array.dtype), place)
     new = to_memory(e, e.operand(stmt.value), array.dtype.is_bool)

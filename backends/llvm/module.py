@@ -1,4 +1,4 @@
-"""A kernel as LLVM IR text, together with what the launcher must know to call it: block layout and site table."""
+"""This module makes the LLVM IR text of a kernel, and what the launcher needs to call it: layout and site table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,15 @@ from .target import Target
 
 @dataclass(frozen=True)
 class Generated:
-    """LLVM IR of a kernel, not yet optimised. sites: what the numbers in error records and prints mean."""
+    """Represent the LLVM IR of a kernel before optimization.
+
+    Attributes:
+        kernel: The kernel that the code was generated for.
+        text: The LLVM IR of the whole module.
+        layout: Byte offsets into the argument block.
+        sites: The places that the numbers in error records and prints stand for.
+        options: The options that the code was generated with.
+    """
 
     kernel: Kernel
     text: str
@@ -32,24 +40,24 @@ class Generated:
 
     @property
     def key(self) -> str:
-        """What decides the machine code."""
+        """Return the key that decides the machine code: the text itself."""
         return self.text
 
     @property
     def digest(self) -> bytes:
-        """Of the text."""
+        """Return the SHA-256 digest of the text."""
         return hashlib.sha256(self.text.encode()).digest()
 
     def expect(self, digest: bytes) -> None:
-        """State the digest of the text that the machine code in use was made of."""
+        """Check that `digest`, of the text that the machine code in use was made from, is the digest of this text."""
         assert digest == self.digest
 
 
 class Later:
-    """What a generator would give, known by a key: its text and sites are made when they are asked for.
+    """Represent the result of a generator by its key; the text and the sites are made only when something reads them.
 
-    Machine code found under the key was made of the very same text, which is checked when that is there. What the
-    generator raises, it raises where the text is needed first.
+    Machine code in the cache under this key was made from the same text. This is checked once the text has been made.
+    Errors of the generator are raised at the first use of the text.
     """
 
     def __init__(self, kernel: Kernel, options: Options, key: bytes, make: Callable[[], Generated]) -> None:
@@ -62,6 +70,7 @@ class Later:
 
     @cached_property
     def _made(self) -> Generated:
+        """Run the generator, and raise InternalError if the text differs from the text of the cached machine code."""
         made = self._make()
         if self._expected not in (None, made.digest):
             raise InternalError(f"kernel {self.kernel.name}: the code in the cache was made of another text")
@@ -69,18 +78,21 @@ class Later:
 
     @property
     def text(self) -> str:
+        """Return the LLVM IR of the whole module; the first call runs the generator."""
         return self._made.text
 
     @property
     def sites(self) -> tuple[Site, ...]:
+        """Return the sites of the module; the first call runs the generator."""
         return self._made.sites
 
     @property
     def digest(self) -> bytes:
+        """Return the SHA-256 digest of the text; the first call runs the generator."""
         return self._made.digest
 
     def expect(self, digest: bytes) -> None:
-        """State the digest of the text that the machine code in use was made of."""
+        """Note the digest of the text that the machine code in use was made from; the text, once made, must have it."""
         self._expected = digest
 
 
@@ -90,8 +102,16 @@ Generator = Callable[[Kernel, Options, Target], Generated]
 
 @deep
 def generate_later(generator: Generator, kernel: Kernel, options: Options, target: Target) -> Code:
-    """What the generator gives; not before it is needed, if what it gives can be known by a key."""
-    identity = None if options.debug_info else identity_of(kernel)  # it does not know of lines
+    """Return the result of a generator, delayed until it is needed if a cache key can be computed without the text.
+
+    Args:
+        generator: Function that makes the code.
+        kernel: Kernel to generate code for.
+        options: Options of the code; with debug information the code is made at once.
+        target: Machine to generate code for.
+    """
+    # The identity of a kernel does not include source lines, but debug information does.
+    identity = None if options.debug_info else identity_of(kernel)
     if identity is None or disk_cache.active() is None:
         return generator(kernel, options, target)
     name = f"{generator.__module__}.{generator.__qualname__}"
@@ -101,7 +121,11 @@ def generate_later(generator: Generator, kernel: Kernel, options: Options, targe
 
 @deep
 def generate(kernel: Kernel, options: Options, target: Target) -> Generated:
-    """LLVM IR of a kernel for a CPU. Raises Unsupported for what is declared in backends/limits.py."""
+    """Return the LLVM IR of a kernel for a CPU.
+
+    Raises:
+        Unsupported: The kernel uses something that backends/limits.py declares as unsupported.
+    """
     check(kernel, target.name)
     state = ModuleState(kernel, options, target)
     launch_function(state)

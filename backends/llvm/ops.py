@@ -1,7 +1,7 @@
-"""LLVM: the meaning of every scalar operation in LLVM IR, one row each; CPUs and GPUs share it.
+"""This module gives the meaning of every scalar operation in LLVM IR, one row each; CPUs and GPUs share the rows.
 
-A row is free of control flow (edge cases are selects), so it takes scalars and vectors alike. f16 is computed as
-f32 and rounded after each operation: rows see f32 and f64 only. User arithmetic carries no fast-math flags; without
+A row is free of control flow (edge cases are selects), so it takes scalars and vectors alike. f16 is computed as f32
+and rounded after each operation: rows see f32 and f64 only. User arithmetic carries no fast-math flags; without
 `precise`, add, sub and mul may contract.
 """
 
@@ -19,22 +19,30 @@ from .libcall import call, libcall
 from .types import I32, bits_type, like, mantissa_bits, suffix
 
 OpRow = Callable[..., ir.Value]
-"""row(e, t, *args): the value of the operation on operands of type t (of `select`: the alternatives' type)."""
+"""row(e, t, *args): emits the operation on operands of type t (of `select`: the type of the alternatives)."""
 
 LLVM: Table[str, OpRow] = Table("llvm", OPS)
 
 
 def apply(e: Arith, name: str, types: tuple[Scalar, ...], *args: ir.Value) -> ir.Value:
-    """The operation on values of these IR types; f16 by way of f32, except where bits merely move."""
+    """Emit an operation on values of these IR types and return its result.
+
+    Args:
+        e: Arithmetic to emit into.
+        name: Name of the operation in OPS.
+        types: IR types of the operands.
+        *args: Operands.
+    """
     t = types[-1]
     if t != f16 or name == "select":
         return LLVM[name](e, t, *args)
+    # f16 goes by way of f32, except where bits merely move.
     wide = LLVM[name](e, f32, *(cast(e, a, f16, f32) for a in args))
     return cast(e, wide, f32, f16) if result_type(name, types) == f16 else wide
 
 
 def by_kind(real: OpRow, integer: OpRow) -> OpRow:
-    """A row that differs between reals and everything else."""
+    """Return a row that uses `real` for reals and `integer` for everything else."""
 
     def row(e: Arith, t: Scalar, *args: ir.Value) -> ir.Value:
         return (real if t.is_real else integer)(e, t, *args)
@@ -43,7 +51,7 @@ def by_kind(real: OpRow, integer: OpRow) -> OpRow:
 
 
 def intrinsic(name: str) -> OpRow:
-    """A row that is one LLVM intrinsic, overloaded on its operand."""
+    """Return a row that is one LLVM intrinsic, overloaded on its operand."""
 
     def row(e: Arith, t: Scalar, *args: ir.Value) -> ir.Value:
         return e.intrinsic(name, *args)
@@ -52,7 +60,7 @@ def intrinsic(name: str) -> OpRow:
 
 
 def instruction(name: str) -> OpRow:
-    """A row that is one instruction of the builder."""
+    """Return a row that is one instruction of the builder."""
 
     def row(e: Arith, t: Scalar, *args: ir.Value) -> ir.Value:
         return getattr(e.b, name)(*args)
@@ -61,7 +69,7 @@ def instruction(name: str) -> OpRow:
 
 
 def contracting(name: str) -> OpRow:
-    """A real instruction that may take part in contraction where the options allow it."""
+    """Return a row that is one real instruction, which may take part in contraction where the options allow it."""
 
     def row(e: Arith, t: Scalar, *args: ir.Value) -> ir.Value:
         return getattr(e.b, name)(*args, flags=e.flags)
@@ -92,7 +100,7 @@ def _floordiv_real(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _mod_real(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
-    """fmod, which is exact, moved to the sign of y; a zero remainder takes the sign of y."""
+    """Return fmod, which is exact, moved to the sign of y; a zero remainder takes the sign of y."""
     b = e.b
     r = call(e, "fmod", x, y)
     zero = e.const(r, 0.0)
@@ -102,12 +110,13 @@ def _mod_real(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _frexp(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """(condition 'finite and not zero', mantissa, biased-free exponent) of x; subnormals are scaled up first."""
+    """Return (condition 'finite and not zero', mantissa, unbiased exponent) of x."""
     b, bits = e.b, mantissa_bits(x.type)
     width = {23: 32, 52: 64}[bits]
     bias = (1 << (width - bits - 2)) - 1
     word = bits_type(x.type)
     magnitude = e.intrinsic("fabs", x)
+    # Subnormal numbers have no leading bit in the exponent field, so they are scaled up first.
     small = b.fcmp_ordered("<", magnitude, e.const(x, 2.0 ** (1 - bias)))
     scaled = b.select(small, b.fmul(x, e.const(x, 2.0 ** (bits + 2))), x)
     raw = b.bitcast(scaled, word)
@@ -136,7 +145,7 @@ def _frexp_exponent(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
 
 
 def compare(sign: str) -> OpRow:
-    """A comparison; for reals an ordered one, except that `!=` is true of NaN."""
+    """Return the row of a comparison; for reals an ordered one, except that `!=` is true of NaN."""
 
     def row(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
         if t.is_real:

@@ -1,6 +1,6 @@
-"""From LLVM IR text to an optimised module, and to assembly. LLVM's own verifier runs on every module.
+"""This module makes an optimized module, and assembly, from LLVM IR text; LLVM's own verifier runs on every module.
 
-A refusal of LLVM is a defect of the generator: `Refused` says what LLVM said.
+A refusal by LLVM is a defect of the generator; `Refused` carries LLVM's message.
 """
 
 from __future__ import annotations
@@ -13,23 +13,32 @@ from ...compiler.errors import InternalError
 
 
 class Refused(InternalError):
-    """LLVM cannot read the generated code, or its verifier finds a mistake in it."""
+    """Say that LLVM cannot read the generated code, or that its verifier finds a mistake in it."""
 
 
 MASKED = "masked."
-"""Names of functions of masked code begin so."""
+"""Prefix of the names of functions of masked code."""
 
 
 @cache
 def initialise() -> None:
-    """Make all targets and their assembly printers known; once per process."""
+    """Make all targets and their assembly printers known to LLVM, once per process."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.initialize_native_asmparser()
 
 
 def parse(text: str, triple: str, data_layout: str) -> llvm.ModuleRef:
-    """Parse and verify IR text for a target. The layout must be known to the parser: it chooses alignments by it."""
+    """Parse and verify IR text for a target.
+
+    Args:
+        text: LLVM IR of the module.
+        triple: Target triple.
+        data_layout: Data layout of the target. The parser must know it, because it chooses alignments by the layout.
+
+    Raises:
+        Refused: LLVM cannot read the text, or its verifier finds a mistake.
+    """
     initialise()
     head = f'target triple = "{triple}"\ntarget datalayout = "{data_layout}"\n'
     try:
@@ -41,11 +50,10 @@ def parse(text: str, triple: str, data_layout: str) -> llvm.ModuleRef:
 
 
 def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 2) -> None:
-    """Run LLVM's standard pipeline for the machine, without what makes vectors. Effort 0: none.
+    """Run LLVM's standard pipeline for the machine, without the passes that make vectors; effort 0 runs nothing.
 
-    Functions that are always inlined go first: the pipeline would work on them, and again where it has put them.
     Masked code is made of vectors already and gets few passes: more of them take longer than the rest of its
-    compilation and make it no faster. Nor are loops vectorised: see `_optimise_masked` for what that leads to.
+    compilation and make it no faster. Nor are loops vectorized: see `_optimise_masked` for what that leads to.
     """
     if effort == 0:
         return
@@ -56,6 +64,7 @@ def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 
     options.loop_vectorization = False
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
+    # Functions that are always inlined go first: the pipeline would work on them, and again where it has put them.
     inliner = llvm.create_new_module_pass_manager()
     inliner.add_always_inliner_pass()
     inliner.run(module, builder)
@@ -65,7 +74,7 @@ def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 
 def _optimise_masked(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     """Inline what asks for it, promote stack memory to registers, and tidy up.
 
-    Not by combining instructions: LLVM 22 would make a masked load whose result is selected by the same mask into one
+    Instructions are not combined: LLVM 22 would make a masked load whose result is selected by the same mask into one
     that stands at the select, behind whatever has been stored there meanwhile.
     """
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))

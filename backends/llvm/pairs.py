@@ -1,9 +1,9 @@
-"""sin and cos of one argument, computed together on GPUs: what a gradient asks for beside the sine itself.
+"""This module computes sin and cos of one argument together on GPUs: a gradient needs one beside the other.
 
     %3 = sin %2;  ..;  %7 = cos %2      →      %3, %7 = both of %2;  ..
 
-Both stand in one block, so where the first is computed the other one is not far. Values on whose last bit control hangs
-are left alone, as they are where arguments are small (reach.py).
+Both operations stand in one block, so where the first is computed the second is not far. Values on whose last bit
+control depends are left alone, as they are where arguments are small (reach.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .polynomials.lean import LEAN, pays_together
 
 
 def partners(m: ModuleState, task: int) -> dict[Value, Value]:
-    """The result of the other one, by the result of the one that comes first; of one task."""
+    """Return, for one task, the result of the second operation by the result of the first."""
     if task not in m.partners:
         wanted = m.target.lean and not m.options.precise
         m.partners[task] = dict(_found(m, m.kernel.tasks[task])) if wanted else {}
@@ -30,12 +30,14 @@ def partners(m: ModuleState, task: int) -> dict[Value, Value]:
 
 
 def _found(m: ModuleState, task: Task) -> Iterator[tuple[Value, Value]]:
+    """Yield the pairs of results of all blocks of a task."""
     nested = [block for stmt in walk(task.body) for block in blocks(stmt)]
     for body in (task.body, *nested):
         yield from _in_block(m, body)
 
 
 def _in_block(m: ModuleState, body: Block) -> Iterator[tuple[Value, Value]]:
+    """Yield the results of sin and cos of one argument that stand in one block."""
     first: dict[Value, n.Op] = {}
     for stmt in body:
         if not isinstance(stmt, n.Op) or stmt.op not in LEAN or stmt.result.type != f32 or stmt.result in m.exact:
@@ -46,11 +48,17 @@ def _in_block(m: ModuleState, body: Block) -> Iterator[tuple[Value, Value]]:
 
 
 Both = Callable[[Any, ir.Value], tuple[ir.Value, ir.Value]]
-"""Writes sine and cosine of an f32."""
+"""Function that emits sine and cosine of an f32."""
 
 
 def taken(e: Emitter, stmt: n.Op, both: Both = sine_and_cosine) -> ir.Value | None:
-    """The result of a sine or cosine that is computed with the other one, here or where that stood."""
+    """Return the result of a sine or cosine that is computed together with its partner; None if it has no partner.
+
+    Args:
+        e: Emitter of the function.
+        stmt: The operation.
+        both: Emits sine and cosine of an f32.
+    """
     if stmt.op not in LEAN or not e.m.target.lean:
         return None
     known = e.partners.pop(stmt.result, None)
@@ -60,7 +68,8 @@ def taken(e: Emitter, stmt: n.Op, both: Both = sine_and_cosine) -> ir.Value | No
     if other is None:
         return None
     if not pays_together(e.reach):
-        e.partners.pop(other, None)  # of a copy of this code that never came to it
+        # The entry may be left from a copy of this code that never came to the partner.
+        e.partners.pop(other, None)
         return None
     sine, cosine = both(e, e.operand(stmt.args[0]))
     own, e.partners[other] = (sine, cosine) if stmt.op == "sin" else (cosine, sine)

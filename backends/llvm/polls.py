@@ -1,9 +1,9 @@
-"""Where native code of a CPU asks whether its launch is to end: a signal has come, Ctrl-C above all.
+"""This module lets native code of a CPU ask if its launch is to end: a signal has come, Ctrl-C above all.
 
-`sg.poll(block) -> i32` is called between tasks, between the chunks of a parallel loop, and, in code made to be
-interruptible, now and then in loops whose length nobody knows. It looks at the clock, and every PERIOD asks the host
-(cpu/signals.py), which takes the interpreter's lock; so it costs a few nanoseconds. What a signal raised stands in the
-block then, and every thread of the launch finds it there. Where there is no clock, no signal is looked for.
+`sg.poll(block) -> i32` is called between tasks, between the chunks of a parallel loop, and, in interruptible code, now
+and then in loops of unknown length. It reads the clock, and every PERIOD asks the host (cpu/signals.py), which takes
+the interpreter's lock; so it costs a few nanoseconds. What a signal handler raised then stands in the argument block,
+and every thread of the launch finds it there. Where there is no clock, no signal is looked for.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ PERIOD = 1 << 26
 """Nanoseconds from one look for signals to the next."""
 
 ROUNDS = 1 << 18
-"""Rounds of a long loop from one look at the clock to the next, a power of two."""
+"""Rounds of a long loop from one reading of the clock to the next, a power of two."""
 
 MOST = 1 << 28
-"""Rounds after which a launch that must end is too long."""
+"""Rounds of loops after which a launch that must end counts as too long."""
 
 TOO_LONG = 2
-"""Stands in the block, in place of what a signal raised, after as many."""
+"""This number stands in the argument block, in place of what a signal raised, after MOST rounds."""
 
 
 def poll(m: ModuleState, b: IRBuilder, block: ir.Value) -> ir.Value:
-    """Whether the launch is to end."""
+    """Return the condition that the launch is to end."""
     function = poll_function(m)
     return b.icmp_unsigned("!=", b.call(function, [block]), const(I32, OK))
 
 
 def look(m: ModuleState, b: IRBuilder, block: ir.Value) -> None:
-    """Let handlers of signals be called, before Python code is that could not pass on what they raise."""
+    """Let signal handlers run before Python code that could not pass on what the handlers raise."""
     b.call(m.helper("sg.look", I32, [pointer(m.target.space)], _look, ("nounwind", "noinline")), [block])
 
 
 def poll_function(m: ModuleState) -> ir.Function:
-    """sg.poll(block): FAILED if the launch is to end, else OK."""
+    """Return the function `sg.poll(block)`, which gives FAILED if the launch is to end, else OK."""
     return m.helper("sg.poll", I32, [pointer(m.target.space)], _body, ("nounwind", "noinline"))
 
 
@@ -57,7 +57,7 @@ def _body(e: Arith, function: ir.Function) -> None:
 
 
 def _look(e: Arith, function: ir.Function) -> None:
-    """sg.look(block): FAILED if something was raised, now or before, else OK."""
+    """Write `sg.look(block)`, which gives FAILED if a signal handler has raised something, now or before, else OK."""
     b, layout, (block,) = e.b, e.m.layout, function.args
     raised = slot(b, block, layout.raised_at)
     with b.if_then(b.icmp_unsigned("!=", b.load(raised, I64), const(I64, 0))):
@@ -70,14 +70,14 @@ def _look(e: Arith, function: ir.Function) -> None:
 
 
 def is_long(loop: n.For | n.While) -> bool:
-    """Whether nobody knows how long a loop may run: it is no plain one of at most 2^32 short iterations."""
+    """Return True unless the loop is a plain one of at most 2^32 iterations without loops inside."""
     if isinstance(loop, n.While) or loop.stop is not None or loop.index.type.bits == 64:
         return True
     return any(isinstance(s, (n.For, n.While)) for s in walk(loop.body))
 
 
 def tick(e: Emitter, loop: n.For | n.While) -> None:
-    """In each round of a loop of interruptible code: end the launch now and then, if it is to end."""
+    """End the launch from inside a long loop of interruptible code, if it is to end; the code asks now and then."""
     if not e.m.options.interruptible or not is_long(loop):
         return
     b = e.b
@@ -87,6 +87,7 @@ def tick(e: Emitter, loop: n.For | n.While) -> None:
     counter = e.ticks
     rounds = b.add(b.load(counter, I64), const(I64, 1))
     b.store(rounds, counter)
+    # Reading the clock in each round would cost more than a short round itself.
     turn = b.icmp_unsigned("==", b.and_(rounds, const(I64, ROUNDS - 1)), const(I64, 0))
     with b.if_then(turn):
         ends = poll(e.m, b, e.argument_block)

@@ -1,12 +1,12 @@
-"""Loops that take history back on a GPU: several trips at a time, whose tops of stacks are read before any of them.
+"""This module writes loops that pop history on a GPU: several trips at a time, whose tops are read before any of them.
 
     while left >= 4:  read 4 tops of each stack
                       if all of them are as small as usual trips left them:  4 trips, short sines;  left -= 4
                       else:                                                  4 trips, one by one
     the trips left, one by one
 
-The reads are on their way together, and nothing that a trip does holds them up: the loop pushes nothing. Where sines
-have no shorter code for small arguments (reach.py), nothing is looked at. `k` of the code below counts trips from 0.
+The reads are in flight together, and nothing that a trip does holds them up: the loop pushes nothing. Where sines have
+no shorter code for small arguments (reach.py), nothing is compared. `k` of the code below counts trips from 0.
 """
 
 from __future__ import annotations
@@ -21,19 +21,25 @@ from .stack_state import state_of
 from .types import F32, I64, const, memory_type
 
 AT_ONCE = ((32, 4), (96, 2))
-"""(statements of a loop at most, trips at a time): what is read for one trip is on its way while the last one computes.
+"""(most statements of a loop, trips at a time): what is read for one trip is in flight while the last one computes.
+
 Measured on an H100, by hand: the gradient of 64 sines takes 190 µs by single trips, 169 by two, 116 by four and 111 by
 eight.
 """
 
 SAVED_AT_ONCE = ((16, 8), (32, 4))
-"""The same of a loop that saves history, and looks at no argument of a sine: else several trips are no faster than one
-(on an H100, the gradient of 64 sines by four took 221 µs instead of 166).
+"""(most statements of a loop, trips at a time) for a loop that saves history and compares no argument of a sine.
+
+If it compares arguments, several trips are no faster than one (on an H100, the gradient of 64 sines by four took 221 µs
+instead of 166).
 """
 
 
 def trips_at_once(e: Emitter, stmt: n.For | n.While) -> int:
-    """Of an innermost loop that takes history back or saves it, on a GPU, which hides latency by loads in flight."""
+    """Return the number of trips at a time of an innermost loop that pops or saves history; 1 means one by one.
+
+    Only a GPU runs several, because it hides latency by loads in flight.
+    """
     if not e.m.target.entries or e.m.options.debug or isinstance(stmt, n.While):
         return 1
     body = list(walk(stmt.body))
@@ -46,24 +52,36 @@ def trips_at_once(e: Emitter, stmt: n.For | n.While) -> int:
 
 
 def _saves(e: Emitter, loop: n.For) -> bool:
-    """Whether trips push, and that by cursors."""
+    """Return True if trips push, and all pushed stacks have cursors."""
     pushed = [s.stack for s in loop.body if isinstance(s, n.StackPush)]
     return bool(pushed) and all(stack in e.flow.cursors for stack in pushed)
 
 
 def _suits(e: Emitter, loop: n.For) -> bool:
-    """Whether every trip pops one value of each stack that it pops, and all of them move by cursors. Nothing ends such
-    a loop early.
+    """Return True if every trip pops the same number of values of each popped stack, and all these stacks have cursors.
+
+    Nothing ends a loop of this kind early.
     """
     found = pops_of_a_trip(loop)
+    # Exactly one value is popped of each stack in each trip.
     popped = {s.stack for s in walk(loop.body) if isinstance(s, n.StackPop)}
     alike = popped == found.keys() and all(count == 1 for count in found.values())
     return bool(found) and alike and loop.trips is None and all(stack in e.flow.cursors for stack in found)
 
 
 class PopGroups:
-    """One such loop being written. count: its trips, in words of their numbers; wide: in 64 bits. at_once: trips of a
-    group. read: stacks of which a trip reads the top. assumed: where usual trips find the top.
+    """Represent a loop that is written in groups of trips.
+
+    Attributes:
+        e: Emitter of the function.
+        loop: The loop.
+        begin: First value of the index.
+        wide: Trip count in 64 bits.
+        word: Type in which trips are counted.
+        at_once: Trips of a group.
+        count: Trip count as a `word`.
+        read: Stacks whose top a trip reads.
+        assumed: Largest magnitude of the top in usual trips, by name of the stack.
     """
 
     def __init__(self, e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value, word: ir.IntType) -> None:
@@ -76,13 +94,13 @@ class PopGroups:
 
     @classmethod
     def of(cls, e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value, word: ir.IntType) -> PopGroups | None:
-        """The loop, if it is such a one."""
+        """Return the loop in groups of trips, or None if it does not suit."""
         if not _suits(e, loop) or trips_at_once(e, loop) == 1:
             return None
         return cls(e, loop, begin, count, word)
 
     def emit(self) -> None:
-        """The whole loop; the open block is behind it then."""
+        """Emit the whole loop; the builder then stands behind it."""
         e, b = self.e, self.e.b
         head, group, single, done = map(e.flow.append, ("pops.head", "pops.group", "pops.single", "pops.done"))
         before = b.block
@@ -92,6 +110,7 @@ class PopGroups:
         b.cbranch(b.icmp_unsigned(">=", left, self._number(self.at_once)), group, single)
         b.position_at_end(group)
         tops = {stack: self._tops(stack) for stack in self.read}
+        # The shorter code holds only if the tops are as small as usual trips left them.
         small = self._are_small(tops)
         if small is not None:
             short = e.flow.append("pops.short")
@@ -110,7 +129,7 @@ class PopGroups:
     # -- a group --------------------------------------------------------------------------------------------
 
     def _tops(self, stack: str) -> list[ir.Value]:
-        """The tops that the trips of a group find."""
+        """Return the tops that the trips of a group find."""
         e, cursor, found = self.e, self.e.flow.cursors[stack], []
         address = cursor.address(e)
         for _ in range(self.at_once):
@@ -119,7 +138,7 @@ class PopGroups:
         return found
 
     def _are_small(self, tops: dict[str, list[ir.Value]]) -> ir.Value | None:
-        """Whether all are within what is assumed of them, or NaN; None if nothing is."""
+        """Return the condition that all tops are as small as assumed, or NaN; None if nothing is assumed."""
         e, b = self.e, self.e.b
         small: ir.Value | None = None
         for stack, most in self.assumed.items():
@@ -129,13 +148,15 @@ class PopGroups:
         return small
 
     def _largest(self, values: list[ir.Value]) -> list[ir.Value]:
-        """The largest magnitude, as far as one instruction gives the larger one of two; it prefers numbers to NaN."""
+        """Return the largest magnitude of the values, or several, as far as one instruction gives the larger of two."""
         sizes = [self.e.intrinsic("fabs", v) for v in values]
         while len(sizes) > 1 and sizes[0].type == F32:
+            # The instruction prefers numbers to NaN.
             sizes = [self.e.intrinsic("maxnum", *pair) for pair in zip(sizes[::2], sizes[1::2])]
         return sizes
 
     def _together(self, tops: dict[str, list[ir.Value]], left: ir.Value) -> None:
+        """Emit the trips of one group, with the tops that were read ahead."""
         e = self.e
         usual = e.flow.usual
         for trip in range(self.at_once):
@@ -146,7 +167,7 @@ class PopGroups:
     # -- single trips ---------------------------------------------------------------------------------------
 
     def _one_by_one(self, left: ir.Phi, head: ir.Block, done: ir.Block) -> None:
-        """As many trips as a group has, or all that are left if those are fewer; then back for the rest."""
+        """Emit as many single trips as a group has, or all that are left if those are fewer; then repeat."""
         e, b = self.e, self.e.b
         few = b.icmp_unsigned("<", left, self._number(self.at_once))
         stop = b.select(few, self._number(0), b.sub(left, self._number(self.at_once)))
@@ -163,6 +184,7 @@ class PopGroups:
         now.add_incoming(b.sub(now, self._number(1)), more)
         b.branch(test, e.m.module.unrolled(1))
         b.position_at_end(end)
+        # Without assumed magnitudes, single trips are reached only behind the last group.
         if self.assumed:
             left.add_incoming(stop, end)
             b.cbranch(b.icmp_unsigned("==", stop, self._number(0)), done, head)
@@ -170,7 +192,7 @@ class PopGroups:
             b.branch(done)
 
     def _trip(self, left: ir.Value) -> None:
-        """The trip behind which one fewer is left."""
+        """Emit one trip; `left` counts the trips left before it."""
         e, b, loop = self.e, self.e.b, self.loop
         if loop.index in used_values(walk(loop.body)):
             ahead = b.sub(left, const(I64, 1))

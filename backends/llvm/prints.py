@@ -1,4 +1,4 @@
-"""How code for a GPU prints: a thread claims room in a buffer and writes a record there (backends/prints.py)."""
+"""This module emits prints for a GPU: a thread claims room in a buffer and writes a record (backends/prints.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from .types import I8, I32, I64, const, pointer
 
 
 def record(e: Emitter, stmt: n.Print, arguments: Sequence[ir.Value]) -> None:
-    """Write a record where the builder of `e` stands. arguments: in the form they have in memory."""
+    """Emit the writing of a record at the place where the builder of `e` stands.
+
+    Args:
+        e: Emitter of the function.
+        stmt: The print.
+        arguments: Arguments in the form that they have in memory.
+    """
     b, layout, place = e.b, e.m.layout, pointer(e.m.target.space)
     words = HEAD + len(arguments)
     claim = e.m.helper("sg.print", place, [place, place, I64, I64, I64], _claim, ("nounwind", "cold", "noinline"))
@@ -25,7 +31,10 @@ def record(e: Emitter, stmt: n.Print, arguments: Sequence[ir.Value]) -> None:
 
 
 def _claim(e: Arith, function: ir.Function) -> None:
-    """sg.print(buffer, first, printer, head, iteration): address of a record, null if there is no room."""
+    """Write `sg.print(buffer, first, printer, head, iteration)`: it gives the address of a record, or null.
+
+    The result is null if the buffer has no room.
+    """
     b, m, (buffer, first, printer, head, iteration) = e.b, e.m, function.args
     words = b.lshr(head, const(I64, 32))
     begin = b.atomic_rmw("add", buffer, words, "monotonic")
@@ -34,6 +43,7 @@ def _claim(e: Arith, function: ir.Function) -> None:
         b.atomic_rmw("add", b.gep(buffer, const(I64, 8), I8, inbounds=True), const(I64, 1), "monotonic")
         b.ret(ir.Value(pointer(m.target.space), "null"))
     own = b.trunc(b.add(begin, const(I64, 1)), I32)
+    # All records of a launch carry the place of its first record, which tells launches apart.
     known, is_first = b.cmpxchg(first, const(I32, 0), own, "monotonic", m.target.scope)
     launch = b.zext(b.select(is_first, own, known), I64)
     place = b.gep(buffer, b.add(begin, const(I64, HEADER)), I64, inbounds=True)

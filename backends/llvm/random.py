@@ -1,7 +1,7 @@
-"""Philox4x32-10 in LLVM IR, and draws of each type from its first two output words.
+"""This module emits Philox4x32-10 in LLVM IR, and draws of each type from its first two output words.
 
-key = (seed, launch), counter = (task, iteration low word, iteration high word, draw); 10 rounds of
-(c0, c1, c2, c3) -> (hi(M1·c2) ^ c1 ^ k0, lo(M1·c2), hi(M0·c0) ^ c3 ^ k1, lo(M0·c0)), keys bumped between rounds.
+key = (seed, launch), counter = (task, iteration low word, iteration high word, draw); 10 rounds of (c0, c1, c2, c3) ->
+(hi(M1·c2) ^ c1 ^ k0, lo(M1·c2), hi(M0·c0) ^ c3 ^ k1, lo(M0·c0)), keys bumped between rounds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROUNDS = 10
 
 
 def words(e: Arith, key: tuple[ir.Value, ir.Value], counter: tuple[ir.Value, ir.Value, ir.Value, ir.Value]) -> ir.Value:
-    """The first two output words as one 64-bit integer, w1·2^32 + w0. All arguments are 32-bit words."""
+    """Return the first two output words as one 64-bit integer, w1·2^32 + w0; all arguments are 32-bit words."""
     t = counter[1].type
     name = f"sg.philox.{t.count}" if isinstance(t, ir.VectorType) else "sg.philox"
     function = e.m.helper(name, like(t, I64), [t] * 6, _philox_body, PURE)
@@ -45,7 +45,7 @@ def _philox_body(e: Arith, function: ir.Function) -> None:
 
 
 def draw(e: Arith, both: ir.Value, t: Scalar) -> ir.Value:
-    """A uniform value of type t from w1·2^32 + w0: reals in [0, 1), integers and booleans from the low bits."""
+    """Return a uniform value of type t from w1·2^32 + w0: reals in [0, 1), integers and booleans from the low bits."""
     b = e.b
     if not t.is_real:
         low = like(both.type, value_type(t))

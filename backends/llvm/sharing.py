@@ -1,9 +1,9 @@
-"""What threads of one launch do to a task: which updates must be atomic, and whether several threads pay at all.
+"""This module decides how threads of one launch share a task: which updates must be atomic, and if several threads pay.
 
 An update is plain where no other iteration's update can meet it: where those places of the index tuple in which all
 updates of the array agree tell the iterations apart. What else may meet it is a load, which nothing orders, or a store,
 which would be a race. A task runs on the launching thread alone if it prints, so that lines come in the order of
-iterations and no worker waits for the interpreter, or if its updates in turn would cost more than the threads save.
+iterations and no worker waits for the interpreter, or if its contended updates would cost more than the threads save.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ..prints import prints
 ADDITION = 0.4
 """Nanoseconds of an operation of cost 1, one iteration at a time."""
 TRIPS = 8
-"""Iterations that a loop of which nothing is known is taken to have."""
+"""Assumed trip count of a loop whose trip count is not known."""
 UPDATE = 1.0
-"""Nanoseconds of an update."""
+"""Nanoseconds of a plain update."""
 ATOMIC = 6.0
-"""Nanoseconds that an update takes longer when it is atomic."""
+"""Nanoseconds that an atomic update takes longer than a plain one."""
 CONTENDED = 20.0
-"""Nanoseconds of an atomic update of an element that all threads update; they take turns."""
+"""Nanoseconds of an atomic update of an element that all threads update; the threads take turns."""
 SPEEDUP = 8
-"""How much faster masked code is taken to be, but for updates."""
+"""Assumed ratio of the times of branching and masked code, except for updates."""
 COMBINED = 16
-"""Updates of one element that masked code makes at once; it does as many as it has lanes, mostly more."""
+"""Assumed number of updates of one element that masked code combines; the true number is its lanes, mostly more."""
 WORTH = 0.8
-"""Part of the time on one thread that may be left for several threads to pay."""
+"""Several threads pay if they take at most this part of the time of one thread."""
 
 _COSTS: dict[type[Stmt], float] = {
     n.Load: 0.5,
@@ -53,8 +53,13 @@ _COSTS: dict[type[Stmt], float] = {
 
 @dataclass(frozen=True)
 class Sharing:
-    """compute, updates: nanoseconds of an iteration, estimated, without its atomic updates and of these. plain: arrays
-    whose updates need not be atomic. pays: threads help.
+    """Represent how a parallel task behaves under the threads of a launch.
+
+    Attributes:
+        compute: Estimated nanoseconds of an iteration without its atomic updates.
+        updates: Estimated nanoseconds of the atomic updates of an iteration.
+        plain: Arrays whose updates need not be atomic.
+        pays: Several threads are faster than one.
     """
 
     compute: float
@@ -63,12 +68,12 @@ class Sharing:
     pays: bool
 
     def nanoseconds(self, lanes: int) -> float:
-        """Of an iteration in code of so many lanes."""
+        """Return the estimated nanoseconds of an iteration in code with this number of lanes."""
         return self.compute / (1 if lanes == 1 else SPEEDUP) + self.updates
 
 
 def share(task: Task, threads: int, masked: bool) -> Sharing:
-    """How a parallel task behaves under so many threads. masked: it is taken to run as masked code."""
+    """Return how a parallel task behaves under `threads` threads; `masked` assumes that it runs as masked code."""
     forms = IndexForms(task)
     by_array: dict[str, list[n.Atomic]] = {}
     for stmt in walk_task(task):
@@ -76,7 +81,9 @@ def share(task: Task, threads: int, masked: bool) -> Sharing:
             by_array.setdefault(stmt.array, []).append(stmt)
     plain = frozenset(name for name, found in by_array.items() if _own(task, forms, found))
     atomic = {stmt for name, found in by_array.items() if name not in plain for stmt in found}
+    # These updates of all iterations meet in one element, because no index varies.
     meeting = {stmt for stmt in atomic if not any(_varies(forms.form(v)) for v in stmt.indices)}
+    # Branching code combines no updates, so all of them count as if their old value was read.
     used = used_values(walk_task(task)) if masked else {s.result for s in meeting}
     times = list(often_run(task))
     updating = [(stmt, often) for stmt, often in times if stmt in atomic] if atomic else []
@@ -85,13 +92,20 @@ def share(task: Task, threads: int, masked: bool) -> Sharing:
     extra = sum(often * ATOMIC for stmt, often in updating if stmt not in meeting)
     turns = sum(often * _turn(stmt, used) for stmt, often in updating if stmt in meeting)
     alone = compute / (SPEEDUP if masked else 1) + updates
+    # Threads share the extra time of atomic updates, but take turns at contended ones.
     pays = (alone + extra) / threads + turns < WORTH * alone and not prints(task)
     return Sharing(compute, updates, plain, pays)
 
 
 def order_shows(task: Task, plain: frozenset[str], kept: Collection[n.Atomic] = ()) -> bool:
-    """Whether another order of the task's updates might give other bits: real sums and products round, and whoever
-    asks for an old value sees the order. kept: updates that are made in a fixed order anyway.
+    """Return True if another order of the task's updates might give other bits.
+
+    Sums and products of reals round, and a statement that reads an old value sees the order.
+
+    Args:
+        task: Parallel task.
+        plain: Arrays whose updates never meet.
+        kept: Updates that are made in a fixed order anyway.
     """
     inside = list(walk_task(task))
     used = used_values(inside)
@@ -102,29 +116,31 @@ def order_shows(task: Task, plain: frozenset[str], kept: Collection[n.Atomic] = 
 
 
 def _order_shows(stmt: n.Atomic) -> bool:
+    """Return True if the content of the element depends on the order of these updates."""
     return stmt.op in ("exchange", "cas") or stmt.value.type.is_real and stmt.op in ("add", "mul")
 
 
 def _turn(stmt: Stmt, used: set[Value]) -> float:
-    """What an update of an element that all iterations share costs; those whose old value no one asks for combine."""
+    """Return the nanoseconds of an update of an element that all iterations share."""
     assert isinstance(stmt, n.Atomic)
+    # Masked code combines updates whose old value nothing reads.
     return CONTENDED / (1 if stmt.result in used or stmt.expected is not None else COMBINED)
 
 
 def _own(task: Task, forms: IndexForms, updates: list[n.Atomic]) -> bool:
-    """Whether all updates of an array are of the iteration's own elements."""
+    """Return True if each of these updates of an array changes only the iteration's own elements."""
     tuples = [tuple(forms.form(v) for v in stmt.indices) for stmt in updates]
     alike = tuple(column[0] for column in zip(*tuples) if all(form == column[0] for form in column))
     return is_own(alike, task, forms)
 
 
 def _varies(form: Affine) -> bool:
-    """Whether an index may differ between iterations or within one."""
+    """Return True if an index may differ between iterations or within one."""
     return any(isinstance(symbol, Value) for symbol in form.symbols())
 
 
 def _trips(task: Task) -> dict[n.For, int]:
-    """Iterations of the loops of which they are known."""
+    """Return the trip counts of the loops whose trip counts are known."""
     numbers = {s.result: int(s.value) for s in walk_task(task) if isinstance(s, n.Const) and s.result.type.is_int}
     return {
         s: max(0, (numbers[s.end] - numbers[s.begin]) // s.step)
@@ -134,12 +150,12 @@ def _trips(task: Task) -> dict[n.For, int]:
 
 
 def often_run(task: Task) -> Iterator[tuple[Stmt, int]]:
-    """The statements of a task with how often each is taken to run in an iteration."""
+    """Yield the statements of a task with the estimated number of executions in an iteration."""
     return _times(task.body, _trips(task), 1)
 
 
 def _times(body: Block, trips: dict[n.For, int], often: int) -> Iterator[tuple[Stmt, int]]:
-    """Statements of a block with how often each runs in an iteration of the task."""
+    """Yield the statements of a block with the estimated number of executions in an iteration of the task."""
     for stmt in body:
         yield stmt, often
         inner = blocks(stmt)
@@ -150,4 +166,5 @@ def _times(body: Block, trips: dict[n.For, int], often: int) -> Iterator[tuple[S
 
 
 def _ordinary(stmt: Stmt) -> float:
+    """Return the estimated nanoseconds of a statement in branching code."""
     return OPS[stmt.op].cost * ADDITION if isinstance(stmt, n.Op) else _COSTS.get(type(stmt), 0.0)

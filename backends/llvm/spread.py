@@ -1,8 +1,8 @@
-"""How a launch runs a task on several threads: through the pool if the work is worth it, on its own thread otherwise.
+"""This module runs a task on several threads through the pool if the work is worth it, else on the launching thread.
 
-The work is the number of iterations times what one took in the launch before, which a variable of the module keeps for
-each task and kind of code; before the first launch, times an estimate. The pool is asked for, like masked code, when it
-is first needed. Small tasks wake nobody, and middling ones not everybody.
+The work is the number of iterations times the time of one iteration in the launch before, which a variable of the
+module keeps for each task and kind of code; before the first launch, times an estimate. The pool, like masked code, is
+asked for when it is first needed. Small tasks wake no thread, and middling ones not all threads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .polls import look, poll_function
 from .types import I32, I64, PTR, VOID, const, pointer
 
 LANES = 64
-"""Lanes of masked code unless the options say how many: chunks are multiples of it."""
+"""Lanes of masked code unless the options say how many: chunks are multiples of this number."""
 ENOUGH = 30_000
 """Nanoseconds of work from which the pool is used."""
 SHARE = 15_000
@@ -29,32 +29,45 @@ CHUNK = 8_000
 CHUNKS = 32
 """Most chunks for each thread, unless they are longer than LONGEST."""
 LONGEST = 1 << 28
-"""Nanoseconds of a chunk, at most: behind each the launch looks for signals."""
+"""Most nanoseconds of a chunk: behind each chunk the launch looks for signals."""
 PART = 1 << 25
-"""Nanoseconds of a part of a task that one thread runs, by the estimate: between parts it looks for signals."""
+"""Estimated nanoseconds of a part of a task that one thread runs: between parts it looks for signals."""
 LEAST = 4096
-"""Iterations of such a part, at least."""
+"""Least number of iterations of a part of a task that one thread runs."""
 _SCALE = 10
-"""Times of an iteration are kept in 2^-10 ns."""
+"""Binary digits behind the point in times of an iteration, which are kept in 2^-10 ns."""
 POOL = -1
-"""What is asked of the host for the pool, where a task is asked for by its number."""
+"""This number asks the host for the pool, where the number of a task asks for its masked code."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """A function of a task: its address, and how many iterations it runs side by side."""
+    """Represent a function of a task.
+
+    Attributes:
+        address: Address of the function.
+        lanes: Number of iterations that it runs side by side.
+    """
 
     address: ir.Value
     lanes: int
 
 
 def whole(count: ir.Value) -> list[ir.Value]:
-    """Arguments of a function of a task after the block: all iterations, one by one, on the first row."""
+    """Return the arguments of a task's function after the block: all iterations, one by one, on the first row."""
     return [const(I64, 0), count, const(I64, 1), const(I64, 0)]
 
 
 def filled(m: ModuleState, b: IRBuilder, block: ir.Value, at: int, what: int) -> ir.Value:
-    """Content of a slot for an address, which the host is asked for if it is not there yet."""
+    """Return the content of an address slot; the host is asked to fill the slot if it is empty.
+
+    Args:
+        m: Module being written.
+        b: Builder to emit with.
+        block: Address of the argument block.
+        at: Byte offset of the slot.
+        what: Number of the task whose masked code is wanted, or POOL.
+    """
     first = b.load(slot(b, block, at), I64)
     before = b.block
     ask, known = b.function.append_basic_block("ask"), b.function.append_basic_block("known")
@@ -73,7 +86,8 @@ def filled(m: ModuleState, b: IRBuilder, block: ir.Value, at: int, what: int) ->
 
 
 def spread(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.Value, code: Code) -> ir.Value:
-    """Run all iterations of a task; gives the status."""
+    """Emit a run of all `count` iterations of a task, on several threads if the work is worth it; return the status."""
+    # Branching and masked code take different times, so each has a variable.
     kept = m.module.variable(f"sg.spent.{task}.{code.lanes}", I64)
     work = _work(m, b, task, count, code, kept)
     wide, small, pooled, done = (b.function.append_basic_block(name) for name in ("wide", "alone", "pooled", "done"))
@@ -87,6 +101,7 @@ def spread(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.V
     b.position_at_end(pooled)
     grain = _grain(m, b, count, work, threads, code.lanes)
     shared = slot(b, block, m.layout.shared_at)
+    # Updates that threads share are atomic from here on (atomics.py).
     b.store(const(I64, 1), shared)
     call = [code.address, block, count, grain, threads, poll_function(m)]
     together = b.call_pointer(b.inttoptr(pool, PTR), I32, call)
@@ -101,14 +116,14 @@ def spread(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.V
     for value, number, source in ((together, threads, pooled), (alone, const(I64, 1), ran)):
         status.add_incoming(value, source)
         used.add_incoming(number, source)
+    # The time of all threads together counts, as if one thread had done the work.
     _keep(m, b, kept, b.mul(b.sub(clock(m, b), begin), used), count)
     return status
 
 
 def in_parts(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.Value, code: Code) -> ir.Value:
-    """Run all iterations of a task on this thread; gives the status. Parts are as long as the program alone says, so
-    that sums over them are added up in one order.
-    """
+    """Emit a run of all iterations of a task on this thread; return the status."""
+    # Only the program decides how long parts are, so that sums over parts are added up in one order.
     each = max(m.sharing(task).nanoseconds(code.lanes), 2.0**-_SCALE)
     part = max(LEAST, round(PART / each) // LEAST * LEAST)
     run = m.helper("sg.parts", I32, [PTR, pointer(m.target.space), I64, I64], _parts, ("nounwind", "noinline"))
@@ -128,8 +143,9 @@ def in_parts(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir
 
 
 def _parts(e: Arith, function: ir.Function) -> None:
-    """sg.parts(function, block, count, part): the function on one part after the other; gives a status that is not OK,
-    and FAILED where the launch is to end.
+    """Write sg.parts(function, block, count, part), which runs the function on one part after the other.
+
+    It returns the first status that is not OK, and FAILED where the launch is to end.
     """
     b, (code, block, count, part) = e.b, function.args
     head, body, on, done = (function.append_basic_block(name) for name in ("parts", "part", "on", "done"))
@@ -155,7 +171,7 @@ def _parts(e: Arith, function: ir.Function) -> None:
 
 
 def _work(m: ModuleState, b: IRBuilder, task: int, count: ir.Value, code: Code, kept: ir.Value) -> ir.Value:
-    """Nanoseconds that the task is thought to take on one thread."""
+    """Return the estimated nanoseconds that the task takes on one thread."""
     nanoseconds = m.sharing(task).nanoseconds(code.lanes)
     known = b.load(kept, I64)
     guess = const(I64, max(1, round(nanoseconds * 2**_SCALE)))
@@ -164,13 +180,14 @@ def _work(m: ModuleState, b: IRBuilder, task: int, count: ir.Value, code: Code, 
 
 
 def _keep(m: ModuleState, b: IRBuilder, kept: ir.Value, elapsed: ir.Value, count: ir.Value) -> None:
-    """Note the time of an iteration, of at least one; where there is no clock it stays 0."""
+    """Note the time of an iteration for the next launch; it stays 0 where there is no clock."""
+    # A count of 0 becomes 1, so that the division is defined.
     some = b.or_(count, b.zext(b.icmp_unsigned("==", count, const(I64, 0)), I64))
     b.store(b.udiv(b.shl(elapsed, const(I64, _SCALE)), some), kept)
 
 
 def _threads(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, work: ir.Value) -> ir.Value:
-    """How many threads to use: at most one for each row that the launch has, and each with enough to do."""
+    """Return the number of threads to use: at most one for each row that the launch has, and each with enough to do."""
     most: ir.Value = const(I64, m.options.threads)
     if any(stack.task == task for stack in m.layout.stacks):
         most = _least(m, b, most, b.load(slot(b, block, m.layout.threads_at[task]), I64))
@@ -178,17 +195,19 @@ def _threads(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, work: ir.
 
 
 def _grain(m: ModuleState, b: IRBuilder, count: ir.Value, work: ir.Value, threads: ir.Value, lanes: int) -> ir.Value:
-    """Iterations of a chunk: so that a thread has several, of some length each; a multiple of the lanes."""
+    """Return the iterations of a chunk: a multiple of the lanes, and several chunks of some length for each thread."""
     most = b.mul(threads, const(I64, CHUNKS))
     chunks = _least(m, b, most, b.add(b.udiv(work, const(I64, CHUNK)), const(I64, 1)))
     short = b.udiv(work, const(I64, LONGEST))
     chunks = b.select(b.icmp_unsigned(">", short, chunks), short, chunks)
     unit: ir.Value = const(I64, lanes)
-    if lanes == 1:  # neighbours share cache lines, which matters where there are many
+    # Neighboring elements share cache lines, which matters where there are many iterations.
+    if lanes == 1:
         unit = b.select(b.icmp_unsigned(">=", count, const(I64, 4096)), const(I64, 64), unit)
     exact = b.udiv(b.add(count, b.sub(chunks, const(I64, 1))), chunks)
     return b.mul(b.udiv(b.add(exact, b.sub(unit, const(I64, 1))), unit), unit)
 
 
 def _least(m: ModuleState, b: IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Return the lesser of two unsigned numbers."""
     return b.call(m.declare("llvm.umin.i64", I64, [I64, I64]), [x, y])

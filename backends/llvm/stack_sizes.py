@@ -1,4 +1,4 @@
-"""What the sizes of a launch say about a stack, and how a launch is refused whose stacks cannot have their memory."""
+"""This module finds the size of an adstack in a launch, and words the refusal of a launch without memory for it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from .layout import Stack
 
 
 def capacity(stack: Stack, sizes: Sizes) -> int:
-    """Slots of a stack: what the sizes say, else the literal of its declaration, else none.
+    """Return the slots of a stack: what the sizes say, else the literal of its declaration, else 0.
 
-    A stack of which nothing is known is one that no push was counted on: a push overflows and is reported.
+    If nothing is known of a stack, no push was counted on it: a push overflows and is reported.
     """
     if sizes.rows.get((stack.task, stack.slab)) == 0:
         return 0
@@ -18,7 +18,10 @@ def capacity(stack: Stack, sizes: Sizes) -> int:
 
 
 def total(stack: Stack, slots: int, sizes: Sizes) -> int | None:
-    """Values pushed over all iterations; at most slots times iterations where they were not added up."""
+    """Return the number of values pushed over all iterations, or None if it is not known.
+
+    If the pushes were not added up, it is at most slots times iterations.
+    """
     known = sizes.totals.get(stack.alloca.stack)
     if known is not None:
         return known
@@ -27,7 +30,15 @@ def total(stack: Stack, slots: int, sizes: Sizes) -> int | None:
 
 
 def refusal(kernel: Kernel, stack: Stack, slots: int, size: int, reason: str) -> str:
-    """Which stack wants most, where it is, and what can be done. slots, size: of that stack, in bytes over all rows."""
+    """Return a message that names the stack that needs most memory, its place in the source, and a cure.
+
+    Args:
+        kernel: Kernel that is refused.
+        stack: Stack that needs most memory.
+        slots: Number of slots of the stack in each row.
+        size: Bytes of the stack over all rows.
+        reason: Cause of the refusal.
+    """
     span = kernel.span(stack.alloca.loc)
     name = stack.alloca.variable or stack.alloca.stack
     lines = [

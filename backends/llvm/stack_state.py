@@ -1,4 +1,4 @@
-"""The adstacks of a function being written: where a stack's row lies, how deep it is, how many slots it has."""
+"""This module keeps the adstacks of a function being written: place of the row, depth, and number of slots."""
 
 from __future__ import annotations
 
@@ -14,9 +14,14 @@ from .types import I8, I64, const, memory_type
 
 @dataclass
 class Group:
-    """Stacks of one depth. register: holds it. capacity: the least. pending: by stack, what is to be added to it.
+    """Represent stacks that always have one depth.
 
-    checked: depths, counted from the register's, that a push was compared at. known: the register, in this basic block.
+    Attributes:
+        register: Stack memory that holds the depth.
+        capacity: Least capacity of the stacks.
+        pending: By name of the stack, what is to be added to the register.
+        checked: Depths, counted from the register's, that a push was compared at.
+        known: The value of the register in this basic block, with the block; None if it has to be loaded.
     """
 
     register: ir.Value
@@ -26,31 +31,36 @@ class Group:
     known: tuple[ir.Block, ir.Value] | None = None
 
     def depth(self, e: Emitter) -> ir.Value:
-        """What the register holds."""
+        """Return the value of the register."""
         if self.known is None or self.known[0] is not e.b.block:
             self.known = e.b.block, e.flow.load(I64, self.register)
         return self.known[1]
 
     def set(self, e: Emitter, depth: ir.Value) -> None:
-        """From here on this is the depth of all."""
+        """Set the depth of all stacks."""
         e.flow.store(depth, self.register)
         self.known = e.b.block, depth
         self.checked.clear()
         self.pending = dict.fromkeys(self.pending, 0)
 
     def jump(self, e: Emitter, change: ir.Value) -> None:
-        """All stacks have grown by so much."""
+        """Add `change` to the depth of all stacks."""
         depth = e.b.add(self.depth(e), change)
         e.flow.store(depth, self.register)
         self.known = e.b.block, depth
         self.checked.clear()
 
     def move(self, e: Emitter, stack: str, change: int, sure: bool = False) -> None:
-        """A stack grows or shrinks by one. The depth does when all have; of an empty stack it stays 0.
+        """Note that a stack grows or shrinks by one; the register changes when all stacks of the group have.
 
-        sure: the stack is not empty.
+        Args:
+            e: Emitter of the function.
+            stack: Name of the stack.
+            change: 1 or -1.
+            sure: The stack is not empty, so the depth need not be kept from falling below 0.
         """
         self.pending[stack] += change
+        # The set has a single number when all stacks of the group have moved alike.
         (level, *others) = {*self.pending.values()}
         if not others:
             moved = e.b.add(self.depth(e), const(I64, level))
@@ -61,7 +71,14 @@ class Group:
 
 @dataclass(frozen=True)
 class StackState:
-    """A stack of the function: its group, base address of its row, distance between slots."""
+    """Represent a stack of the function.
+
+    Attributes:
+        stack: Place of the stack in the argument block.
+        group: Group that holds the depth.
+        base: Address of the stack in its row.
+        pitch: Distance between slots, in elements.
+    """
 
     stack: Stack
     group: Group
@@ -70,16 +87,23 @@ class StackState:
 
     @property
     def dtype(self) -> Scalar:
+        """Return the type of the values on the stack."""
         return self.stack.alloca.dtype
 
     def depth(self, e: Emitter) -> ir.Value:
-        """Number of its slots in use."""
+        """Return the number of slots in use."""
         return e.b.add(self.group.depth(e), const(I64, self.group.pending[self.stack.alloca.stack]))
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where a stack of equal steps is pushed or popped next: memory with an address, and the bytes of a step."""
+    """Represent the place where a stack of equal steps is pushed or popped next.
+
+    Attributes:
+        place: Register with the address of a slot.
+        space: Type of the address.
+        step: Bytes from one slot to the next.
+    """
 
     place: ir.Value
     space: ir.Type
@@ -87,7 +111,7 @@ class Cursor:
 
     @classmethod
     def of(cls, e: Emitter, s: StackState, at: int) -> Cursor:
-        """At the depth of a stack + `at`."""
+        """Return a cursor at the depth of a stack + `at`."""
         t = memory_type(s.dtype)
         made = cls(e.alloca(s.base.type), s.base.type, e.entry.mul(s.pitch, const(I64, s.dtype.size)))
         number = e.b.add(s.depth(e), const(I64, at))
@@ -95,19 +119,20 @@ class Cursor:
         return made
 
     def address(self, e: Emitter) -> ir.Value:
+        """Return the address that the cursor has at this point."""
         return e.flow.load(self.space, self.place)
 
     def moved(self, e: Emitter, address: ir.Value, change: int) -> ir.Value:
-        """The address of the slot above (1) or below (-1)."""
+        """Return the address of the slot above (change 1) or below (change -1) an address."""
         return e.b.gep(address, self.step if change > 0 else e.b.sub(const(I64, 0), self.step), I8)
 
     def move(self, e: Emitter, change: int) -> None:
-        """Up or down by one."""
+        """Move the cursor up (change 1) or down (change -1) by one slot."""
         e.flow.store(self.moved(e, self.address(e), change), self.place)
 
 
 def state_of(e: Emitter, name: str) -> StackState:
-    """The stack of this name in the function being written."""
+    """Return the state of the stack with this name in the function being written."""
     if not e.stacks:
         mine = [s for s in e.m.layout.stacks if s.task == e.task]
         numbers = lockstep(e.m.kernel.tasks[e.task].body)
@@ -120,6 +145,7 @@ def state_of(e: Emitter, name: str) -> StackState:
 
 
 def _group(e: Emitter, stacks: list[Stack]) -> Group:
+    """Return the group of these stacks, with the least of their capacities."""
     capacity, *others = [e.slot(s.capacity_at) for s in stacks]
     for other in others:
         capacity = e.entry.select(e.entry.icmp_unsigned("<", other, capacity), other, capacity)
@@ -127,13 +153,14 @@ def _group(e: Emitter, stacks: list[Stack]) -> Group:
 
 
 def _place(e: Emitter, stack: Stack) -> tuple[ir.Value, ir.Value]:
-    """(base of the row, distance of its slots in elements), computed at the head of the function."""
+    """Return (base of the row, distance of its slots in elements), computed at the head of the function."""
     layout, b = e.m.layout, e.entry
     key = stack.task, stack.slab
     width = 2 if stack.alloca.adjoint else 1
     start, offset = e.slot_address(layout.slabs[stack.slab]), e.slot(stack.offset_at)
     if e.m.target.interleaved:
         rows = e.slot(layout.rows[key])
+        # Without rows every thread reads the front of the slab; see void_stacks.py.
         none = b.icmp_unsigned("==", rows, const(I64, 0))
         within = b.mul(b.select(none, const(I64, 0), e.row), const(I64, stack.slot_bytes))
         bytes_before = b.add(b.mul(offset, rows), within)

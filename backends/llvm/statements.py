@@ -1,6 +1,6 @@
-"""LOWER: how each statement that is no control flow becomes LLVM IR; one row per class.
+"""This module holds LOWER: how each statement that is not control flow becomes LLVM IR, with one row per class.
 
-Values, assertions and prints are here; memory and adstacks add their rows from files of their own.
+Values, assertions and prints are in this file; memory and adstacks add their rows from files of their own.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def _arg(e: Emitter, stmt: n.Arg) -> None:
 
 
 def from_memory(e: Arith, content: ir.Value, is_bool: bool) -> ir.Value:
-    """A value from its form in memory: any non-zero byte is a true u1."""
+    """Return a value from its form in memory: any non-zero byte is a true u1."""
     return e.b.icmp_unsigned("!=", content, e.const(content, 0)) if is_bool else content
 
 
 def to_memory(e: Arith, value: ir.Value, is_bool: bool) -> ir.Value:
-    """A value in the form it has in memory."""
+    """Return a value in the form that it has in memory."""
     return casts.cast(e, value, u1, u8) if is_bool else value
 
 
@@ -80,7 +80,8 @@ def _bit_cast(e: Emitter, stmt: n.BitCast) -> None:
 @LOWER.row(n.Random)
 def _random(e: Emitter, stmt: n.Random) -> None:
     draws = e.draws
-    assert draws is not None  # made where the body draws
+    # The emitter has made this register because the body draws.
+    assert draws is not None
     d = e.flow.load(I32, draws)
     e.flow.store(e.b.add(d, e.const(d, 1)), draws)
     key = (e.slot(e.m.layout.draws_at, I32), e.slot(e.m.layout.draws_at + 4, I32))
@@ -101,7 +102,7 @@ def _assert(e: Emitter, stmt: n.Assert) -> None:
 
 @LOWER.row(n.Print)
 def _print(e: Emitter, stmt: n.Print) -> None:
-    """callback(site, arguments): each argument lies in an 8-byte slot, in the form it has in memory."""
+    """Emit callback(site, arguments): each argument lies in an 8-byte slot, in the form that it has in memory."""
     if e.m.layout.device:
         record(e, stmt, [to_memory(e, e.operand(value), value.type.is_bool) for value in stmt.args])
         return

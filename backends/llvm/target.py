@@ -1,4 +1,4 @@
-"""What the generator must know about a machine, as one row of data per target; rows contain no code."""
+"""This module describes each target machine as one row of data that the generator reads; rows contain no code."""
 
 from __future__ import annotations
 
@@ -8,17 +8,26 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Target:
-    """space: address space of arrays and of the argument block. library: column of LIBRARY.
+    """Represent a machine that code is generated for.
 
-    concurrent: iterations run at once, so atomics must be atomic. interleaved: adstack slots of neighbouring rows
-    are neighbours in memory (slot-major), rather than each row being contiguous. native_half: the machine converts
-    between f16 and f32 itself. fused: it multiplies and adds in one rounding. contracts: it has an
-    instruction for that, of one rounding or two. entries: one entry point per task (GPUs)
-    instead of one for the kernel. lean: instructions count more than the last ulp (polynomials/lean.py). flushes: its
-    atomic addition of f32 takes subnormal numbers for zeros. clock: which counter tells how long a task took; none if
-    empty. scope: LLVM's name for the threads of a device, where atomics that take in the host cost more, or fail.
-    doubles: it computes in f64. vector_masks: it loads and stores those lanes of a vector that a mask selects, and
-    gathers and scatters them.
+    Attributes:
+        name: Name of the target in the registry of limits.
+        library: Column of LIBRARY (libcall.py) with the names of math functions.
+        space: Address space of arrays and of the argument block.
+        concurrent: Iterations run at once, so atomics must be atomic.
+        interleaved: Adstack slots of neighboring rows are neighbors in memory (slot-major); otherwise each row is
+            contiguous.
+        native_half: The machine converts between f16 and f32 itself.
+        fused: The machine multiplies and adds in one rounding.
+        contracts: The machine has an instruction that multiplies and adds, with one rounding or two.
+        entries: Each task has entry points of its own (GPUs), in place of one entry point for the kernel.
+        clock: Name of the counter that tells how long a task took; empty if there is none.
+        scope: LLVM's name for the threads of one device. Atomics that also include the host cost more, or fail.
+        lean: The number of instructions counts more than the last ulp (polynomials/lean.py).
+        flushes: The atomic addition of f32 takes subnormal numbers for zeros.
+        doubles: The machine computes in f64.
+        vector_masks: The machine loads and stores the lanes of a vector that a mask selects, and gathers and scatters
+            them.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Where a stack without slots is read, where slots of neighbouring rows lie side by side.
+"""This module finds the place where a stack without slots is read, if slots of neighboring rows lie side by side.
 
 A read below an empty stack is discarded, but it is made, at slot 0. With the address of slot k
 
@@ -6,7 +6,7 @@ A read below an empty stack is discarded, but it is made, at slot 0. With the ad
 
 slot 0 of a stack that has none lies at offset · rows + row · slot. At the offset of a stack whose slots are as large
 that is the row's own. At the offset of any other one it would belong to another row, and be read while that one's
-thread writes there: then the row is longer by a slot that nobody writes.
+thread writes to it: then the row is longer by a slot that no thread writes.
 """
 
 from __future__ import annotations
@@ -14,15 +14,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 ALIGN = 8
-"""Of every slot."""
+"""Alignment of every slot in bytes."""
 
 
 def void_places(sizes: Collection[int], placed: Mapping[int, int], end: int) -> tuple[dict[int, int], int]:
-    """(offsets at which stacks without slots are read, by the bytes that a slot would have; bytes of the row).
+    """Return the places of stacks without slots, and the bytes of the row with them.
 
-    sizes: of such slots. placed: offset of a stack with slots of a row, by their bytes. end: bytes of the row so far.
-    Where the row has none, there is none to be read: all threads read what the slab holds in front.
+    Args:
+        sizes: Bytes that a slot of each stack without slots would have.
+        placed: Offset of a stack of the row that has slots, by the bytes of its slots.
+        end: Bytes of the row so far.
+
+    Returns:
+        (offsets at which stacks without slots are read, by the bytes that a slot would have; bytes of the row).
     """
+    # Where the row has no stack with slots, all threads read what the slab holds in front, and no thread writes it.
     missing = [size for size in sizes if size not in placed]
     if not placed or not missing:
         return {size: placed.get(size, 0) for size in sizes}, end

@@ -1,12 +1,12 @@
-"""Whether a task is worth masked code: not where its time goes to memory that its lanes find apart.
+"""This module decides if a task is worth masked code: it is not if its time goes to memory that lanes access apart.
 
     for i in range(n):                      for i in range(n):
         for j in range(m):                      x.grad[index[i]] += y.grad[i]
             s += a[i, j]
 
-Left, one iteration goes along a row, which is the fastest there is, and neighbouring lanes are rows apart: each element
-comes from another line of the cache, and from few of its sets if rows are a power of two long. Right, updates of
-elements that lanes may share are made one by one, through memory. Arithmetic is what lanes are good at.
+On the left, one iteration goes along a row, which is the fastest way, but neighboring lanes are rows apart: each
+element comes from another line of the cache, and from few of its sets if rows are a power of two long. On the right,
+updates of elements that lanes may share are made one by one, through memory. Arithmetic is what lanes are good at.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from ...compiler.passes.affine import IndexForms
 from .sharing import ADDITION, SPEEDUP, often_run
 
 Kind = str
-"""'run', one run of memory for all lanes, or one element; 'apart', an element for each lane anywhere; 'across', the
-same where a loop inside goes along that axis."""
+"""Kind of an access: run, apart or across.
+
+'run' is one run of memory for all lanes, or one element; 'apart', an element anywhere for each lane; 'across', like
+'apart' where a loop inside goes along that axis.
+"""
 
 _ALONE = {
     ("run", n.Load): 0.15,
@@ -44,10 +47,12 @@ _LANES = {
     ("across", n.Store): 1.6,
     ("across", n.Atomic): 3.2,
 }
-"""Nanoseconds of an access of memory in the cache, for one iteration at a time and in a block of 64 lanes. Measured on
-a processor with AVX-512 (AMD EPYC)."""
+"""Nanoseconds of an access of memory in the cache, for one iteration at a time and in a block of 64 lanes.
+
+Measured on a processor with AVX-512 (AMD EPYC).
+"""
 OTHERS = 0.75
-"""Part of the time of masked code that other code may take to be chosen: both are estimates."""
+"""Branching code is chosen if it takes less than this part of the time of masked code: both times are estimates."""
 _ORDINARY: dict[type[Stmt], float] = {
     n.Cast: 0.6,
     n.Random: 8.0,
@@ -62,11 +67,11 @@ _ORDINARY: dict[type[Stmt], float] = {
 
 
 _PURE = (n.Op, n.Cast, n.BitCast, n.Within, n.Load)
-"""What gives all lanes one value where its operands are alike."""
+"""Statements that give all lanes one value if their operands are the same in all lanes."""
 
 
 def lanes_pay(task: Task) -> bool:
-    """Whether a parallel task is thought to run faster as masked code."""
+    """Return True if a parallel task is estimated to run faster as masked code."""
     accesses = _Accesses(task)
     alone = lanes = 0.0
     for stmt, often in often_run(task):
@@ -82,7 +87,7 @@ def lanes_pay(task: Task) -> bool:
 
 
 class _Accesses:
-    """How the lanes of a task find the elements of its accesses. They are neighbours along the last axis of the box."""
+    """Find out how lanes reach the elements of a task's accesses; lanes are neighbors along the box's last axis."""
 
     def __init__(self, task: Task) -> None:
         self.lane = task.indices[-1]
@@ -92,7 +97,7 @@ class _Accesses:
         self._known.update(dict.fromkeys(self.loops, False))
 
     def kind(self, stmt: n.Load | n.Store | n.Atomic) -> Kind:
-        """How lanes find the elements of an access."""
+        """Return how lanes reach the elements of an access."""
         if not stmt.indices:
             return "run"
         last = self.forms.form(stmt.indices[-1])
@@ -102,9 +107,10 @@ class _Accesses:
         return "run" if not others and last.coefficient(self.lane) in (0, 1) else "apart"
 
     def _varies(self, value: Value) -> bool:
-        """Whether lanes may have different values. Locals are taken to vary, bounds of loops not to."""
+        """Return True if lanes may have different values; locals are assumed to vary, bounds of loops are not."""
         pending = [value]
-        while pending:  # operands first; chains of sums may be longer than the interpreter's stack
+        # Operands are decided first, and without recursion: chains of sums may be longer than the interpreter's stack.
+        while pending:
             stmt = self.forms.made.get(pending[-1])
             inputs = operands(stmt) if isinstance(stmt, _PURE) else ()
             missing = [v for v in inputs if v not in self._known]
@@ -115,6 +121,7 @@ class _Accesses:
         return self._known[value]
 
     def _decided(self, stmt: Stmt | None) -> bool:
+        """Return True if the result of a statement may vary, given the same about its operands."""
         if stmt is None or isinstance(stmt, (n.Const, n.Arg, n.Shape)):
             return False
         return not isinstance(stmt, _PURE) or any(self._known[v] for v in operands(stmt))

@@ -4,9 +4,9 @@
     w[j] = x                                   set_element w[j if 0 <= j < 16 else 16], x
 
 Without such an array, each entry is a scalar local, and an index that only the launch knows picks among them by one
-select for each entry. Beyond FEW entries memory is cheaper. An index outside ends the launch. Where checks are switched off, it
-means the same in both forms: a read gives the first candidate, and a write changes nothing. The array therefore has one
-more element, which receives such writes.
+select for each entry. Beyond FEW entries memory is cheaper. An index outside ends the launch. Where checks are
+switched off, it means the same in both forms: a read gives the first candidate, and a write changes nothing. The
+array therefore has one more element, which receives such writes.
 """
 
 from __future__ import annotations

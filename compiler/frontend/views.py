@@ -3,9 +3,9 @@
     v[i]            arr[v.offset + i]
     v[a:b]          v.subview(a, b - a): the same array from v.offset + a on
 
-Invariant: a view exists only while a kernel is traced. The IR has plain indices into the array, so no pass, derivative
-rule or executor needs to know views. A `within` on the way to an element states what only the launch can tell: that an index
-lies in the view, and the view in its array.
+Invariant: a view exists only while a kernel is traced. The IR has plain indices into the array, so no pass,
+derivative rule or executor needs to know views. A `within` on the way to an element states what only the launch can
+tell: that an index lies in the view, and the view in its array.
 """
 
 from __future__ import annotations

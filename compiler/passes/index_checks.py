@@ -120,7 +120,7 @@ def primal(array: str) -> str:
 
 
 Key = tuple[str | Affine | Value, int, Affine | Value]
-"""A key is (array or extent, axis, index); the index is a form if the form equals it as a whole number, else a value."""
+"""A key is (array or extent, axis, index); the index is a form if that equals it as a whole number, else a value."""
 
 
 class _Analysis:

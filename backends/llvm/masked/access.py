@@ -1,8 +1,8 @@
-"""Memory under masks: a place in memory for each lane, read and written by the active lanes alone.
+"""This module emits access to memory under masks: a place for each lane, read and written by the active lanes alone.
 
-A place is one address for all lanes, the first of a run of neighbouring elements, or an address a lane. Where the
+A place is one address for all lanes, the first of a run of neighboring elements, or an address for each lane. Where the
 machine has no masked access to memory, a run is accessed whole if all lanes are active, and lane by lane otherwise;
-addresses of their own always lane by lane. So are elements too narrow for the machine to gather.
+separate addresses are always accessed lane by lane. So are elements too narrow for the machine to gather.
 """
 
 from __future__ import annotations
@@ -22,14 +22,20 @@ _SIZES = {"i8": 1, "i16": 2, "f16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8, "
 
 @dataclass(frozen=True)
 class Place:
-    """uniform: one address; run: the address of lane 0's element, the others follow; apart: a vector of addresses."""
+    """Represent where the lanes access memory.
+
+    Attributes:
+        kind: uniform: one address; run: the address of lane 0's element, the others follow; apart: a vector of
+            addresses.
+        address: The address or addresses.
+    """
 
     kind: Literal["uniform", "run", "apart"]
     address: ir.Value
 
 
 def read(e: LaneEmitter, place: Place, t: ir.Type) -> ir.Value:
-    """The element of each active lane, zero in the others; one scalar if all read one."""
+    """Return the element of each active lane, zero in the others; one scalar if all lanes read one element."""
     if place.kind == "uniform":
         return e.b.load(place.address, t)
     wide, mask = e.wide(t), e.flow.mask
@@ -43,7 +49,7 @@ def read(e: LaneEmitter, place: Place, t: ir.Type) -> ir.Value:
 
 
 def write(e: LaneEmitter, place: Place, value: ir.Value) -> None:
-    """Store the element of each active lane. Of lanes that store to one address the last one stays."""
+    """Store the element of each active lane; of lanes that store to one address, the last one stays."""
     mask = e.flow.mask
     if place.kind == "uniform":
         one = e.b.extract_element(value, e.last(mask)) if isinstance(value.type, ir.VectorType) else value
@@ -64,7 +70,7 @@ def write(e: LaneEmitter, place: Place, value: ir.Value) -> None:
 
 
 def _has_instruction(e: LaneEmitter, place: Place, t: ir.Type) -> bool:
-    """Whether the machine accesses such elements under a mask."""
+    """Return True if the machine accesses elements of the type `t` at this place under a mask."""
     return e.m.target.vector_masks and (place.kind == "run" or _SIZES[t.name] >= 4)
 
 
@@ -74,10 +80,12 @@ Body = Callable[[Arith, ir.Function], None]
 
 
 def _helper(e: Arith, name: str, wide: ir.Type, result: ir.Type, params: list[ir.Type], body: Body) -> ir.Function:
+    """Return the function that does this access lane by lane."""
     return e.m.helper(f"sg.lanes.{name}.{suffix(wide)}", result, params, body, WIDE)
 
 
 def _load_body(a: Arith, function: ir.Function) -> None:
+    """Write a function that reads a run: whole if all lanes are active, else lane by lane."""
     start, mask = function.args
     assert isinstance(function.result, ir.VectorType)
     t, wide = function.result.element, function.result
@@ -88,7 +96,7 @@ def _load_body(a: Arith, function: ir.Function) -> None:
 
 
 def _unless_full(a: Arith, mask: ir.Value, whole: Callable[[], None]) -> None:
-    """If all lanes are set, do what `whole` emits, which leaves the function; go on otherwise."""
+    """Do what `whole` emits, which leaves the function, if all lanes are set; go on otherwise."""
     b = a.b
     full, part = b.function.append_basic_block("full"), b.function.append_basic_block("part")
     b.cbranch(a.intrinsic("vector.reduce.and", mask, result=I1, by=[mask.type]), full, part)
@@ -98,6 +106,7 @@ def _unless_full(a: Arith, mask: ir.Value, whole: Callable[[], None]) -> None:
 
 
 def _store_body(a: Arith, function: ir.Function) -> None:
+    """Write a function that stores a run: whole if all lanes are active, else lane by lane."""
     value, start, mask = function.args
     assert isinstance(value.type, ir.VectorType)
     t = value.type.element
@@ -113,6 +122,7 @@ def _store_body(a: Arith, function: ir.Function) -> None:
 
 
 def _gather_body(a: Arith, function: ir.Function) -> None:
+    """Write a function that reads an address of each active lane."""
     addresses, mask = function.args
     assert isinstance(function.result, ir.VectorType)
     t = function.result.element
@@ -126,6 +136,7 @@ def _gather_body(a: Arith, function: ir.Function) -> None:
 
 
 def _scatter_body(a: Arith, function: ir.Function) -> None:
+    """Write a function that stores to an address of each active lane."""
     value, addresses, mask = function.args
     assert isinstance(value.type, ir.VectorType)
     t = value.type.element

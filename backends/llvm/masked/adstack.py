@@ -1,13 +1,13 @@
-"""Rows of MASKED on adstacks.
+"""This module holds the rows of MASKED on adstacks.
 
 A row holds the stacks of all lanes of a block, slot-major: slot k of a stack is `lanes` primals and then, if it has
 them, `lanes` adjoints, at base + row * (lanes * stride) + lanes * offset + k * lanes * slot bytes. Reads of an empty
 stack come from a row of zeros in the function's own memory, to which nothing but zeros is ever added.
 
 A stack of one depth (not ragged) has a scalar depth, and what it holds is read and written as vectors, or as the scalar
-of lane 0 if it is uniform. A ragged stack has a depth a lane, and beside it the depth that the lanes of the last access
-had: if all active lanes are there, as in loops that run for as long as a lane needs, their slots are one run of memory,
-and they are gathered and scattered otherwise.
+of lane 0 if it is uniform. A ragged stack has a depth for each lane, and beside it the depth that the lanes of the last
+access had: if all active lanes have that depth, as in loops that run for as long as a lane needs, their slots are one
+run of memory, and they are gathered and scattered otherwise.
 """
 
 from __future__ import annotations
@@ -32,9 +32,17 @@ _DEEPEST = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class LaneStack:
-    """A stack of the function. depth: register, i64, or i32 a lane if ragged. hint: register, i32, of ragged stacks.
+    """Represent an adstack of the function.
 
-    single: holds uniform values, in lane 0 alone. level: of its declaration.
+    Attributes:
+        stack: Place of the stack in the argument block.
+        ragged: The depth may differ by lane.
+        single: The stack holds uniform values, in lane 0 alone.
+        base: Address of the first slot in the function's row.
+        capacity: Number of slots.
+        depth: Register with the depth, i64, or i32 for each lane if ragged.
+        hint: Register, i32, with the depth of the last access; only ragged stacks use it.
+        empty: Row of zeros that is read where the stack is empty.
     """
 
     stack: Stack
@@ -48,10 +56,12 @@ class LaneStack:
 
     @property
     def dtype(self) -> Scalar:
+        """Return the type of the values on the stack."""
         return self.stack.alloca.dtype
 
 
 def _stack(e: LaneEmitter, name: str) -> LaneStack:
+    """Return the state of the stack with this name; the first call makes it at the head of the function."""
     if name not in e.lane_stacks:
         stack = next(s for s in e.m.layout.stacks if s.task == e.task and s.alloca.stack == name)
         ragged = name in e.u.ragged
@@ -64,6 +74,7 @@ def _stack(e: LaneEmitter, name: str) -> LaneStack:
         if ragged:
             hint = e.alloca(I32)
             e.entry.store(const(I32, 0), hint)
+            # Depths of lanes are i32, so the capacity is cut to what these can hold.
             limit = e.entry.icmp_unsigned("<", capacity, const(I64, _DEEPEST))
             capacity = e.entry.trunc(e.entry.select(limit, capacity, const(I64, _DEEPEST)), I32)
         depth = e.alloca(e.wide(I32) if ragged else I64)
@@ -74,7 +85,7 @@ def _stack(e: LaneEmitter, name: str) -> LaneStack:
 
 
 def _base(e: LaneEmitter, stack: Stack) -> ir.Value:
-    """Address of the first slot in the function's row, computed at its head."""
+    """Return the address of the first slot in the function's row, computed at the head of the function."""
     b, layout = e.entry, e.m.layout
     row = b.mul(e.row, e.slot(layout.strides[stack.task, stack.slab]))
     before = b.mul(b.add(row, e.slot(stack.offset_at)), const(I64, e.lanes))
@@ -82,13 +93,13 @@ def _base(e: LaneEmitter, stack: Stack) -> ir.Value:
 
 
 def _slot(e: LaneEmitter, s: LaneStack, number: ir.Value) -> ir.Value:
-    """Address of the primal of lane 0 in a slot; number: scalar, i64 or i32."""
+    """Return the address of the primal of lane 0 in a slot; the number of the slot is a scalar, i64 or i32."""
     wide = number if number.type == I64 else e.b.zext(number, I64)
     return e.b.gep(s.base, e.b.mul(wide, const(I64, s.stack.slot_bytes * e.lanes)), I8)
 
 
 def _part(e: LaneEmitter, s: LaneStack, slot: ir.Value, part: int) -> ir.Value:
-    """Address of the primals (part 0) or adjoints (part 1) of a slot."""
+    """Return the address of the primals (part 0) or adjoints (part 1) of a slot."""
     return e.b.gep(slot, const(I64, part), e.wide(memory_type(s.dtype))) if part else slot
 
 
@@ -106,7 +117,7 @@ def _alloca(e: LaneEmitter, stmt: n.StackAlloca) -> None:
 
 
 def _top(e: LaneEmitter, s: LaneStack) -> tuple[ir.Value, ir.Value]:
-    """(depth after a pop, address of the top slot) of a stack of one depth; the row of zeros if it is empty."""
+    """Return (depth after a pop, address of the top slot) of a stack of one depth; the row of zeros if it is empty."""
     depth = e.b.load(s.depth, I64)
     filled = e.b.icmp_unsigned("!=", depth, const(I64, 0))
     under = e.b.select(filled, e.b.sub(depth, const(I64, 1)), const(I64, 0))
@@ -114,13 +125,12 @@ def _top(e: LaneEmitter, s: LaneStack) -> tuple[ir.Value, ir.Value]:
 
 
 def _aligned(t: ir.Type) -> int:
+    """Return the alignment of an element type in bytes."""
     return {"i8": 1, "i16": 2, "f16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8}[t.name]
 
 
 def room_for(e: LaneEmitter, loop: n.For, trips: ir.Value) -> frozenset[str]:
-    """Look at the room of stacks of one depth before a loop of so many trips; the names of those whose pushes need not
-    look any more.
-    """
+    """Compare the room of stacks of one depth before a loop; return the stacks whose pushes need no comparison."""
     found = {name: _stack(e, name) for name in pushes_of_a_trip(loop)}
     even = {name: s for name, s in found.items() if not s.ragged}
     for name, s in even.items():
@@ -129,13 +139,14 @@ def room_for(e: LaneEmitter, loop: n.For, trips: ir.Value) -> frozenset[str]:
 
 
 def _even_push(e: LaneEmitter, s: LaneStack, value: ir.Value, site: int) -> None:
-    """The lanes that are not active here came by no other way: all may be overwritten."""
+    """Push a value onto a stack of one depth."""
     b = e.b
     depth = b.load(s.depth, I64)
     deeper = b.add(depth, const(I64, 1))
     if s.stack.alloca.stack not in e.flow.roomy:
         e.flow.trap_if(b.icmp_unsigned(">=", depth, s.capacity), site, deeper, s.capacity)
     t = memory_type(s.dtype)
+    # The lanes that are not active have not pushed and never read this slot, so all lanes may be overwritten.
     content = value if s.single else e.splat(value)
     slot = _slot(e, s, depth)
     b.store(content, slot, _aligned(t))
@@ -148,7 +159,7 @@ def _even_push(e: LaneEmitter, s: LaneStack, value: ir.Value, site: int) -> None
 
 
 def _set_depth(e: LaneEmitter, s: LaneStack, depth: ir.Value) -> None:
-    """The depth of the active lanes; the others keep theirs."""
+    """Set the depth of the active lanes; the others keep theirs."""
     old = e.b.load(s.depth, depth.type)
     e.b.store(e.b.select(e.flow.mask, depth, old), s.depth)
 
@@ -159,11 +170,20 @@ def _together(
     run: Callable[[ir.Value], ir.Value | None],
     apart: Callable[[ir.Value], ir.Value | None],
 ) -> ir.Value | None:
-    """Emit an access twice: `run(depth)` for when the active lanes all have the depth of the hint, `apart(depths)` for
-    when not; gives what they gave, if anything. The hint is renewed.
+    """Emit an access to a ragged stack twice, for lanes of one depth and for lanes of several; renew the hint.
+
+    Args:
+        e: Emitter of the function.
+        s: The stack.
+        run: Emits the access where all active lanes have the depth of the hint.
+        apart: Emits the access where the depths of the lanes differ.
+
+    Returns:
+        The value of the access, or None if it has none.
     """
     b, mask = e.b, e.flow.mask
     depths, hint = b.load(s.depth, e.wide(I32)), b.load(s.hint, I32)
+    # These are the active lanes that are not at the depth of the hint.
     off = b.and_(mask, b.icmp_unsigned("!=", depths, e.splat(hint)))
     one, many, done = (e.flow.append(f"stack.{part}") for part in ("run", "apart", "done"))
     b.cbranch(e.any(off), many, one)
@@ -172,6 +192,7 @@ def _together(
         b.position_at_end(block)
         made = access(at)
         if block is many:
+            # The deepest active lane gives the next hint.
             b.store(e.reduce("umax", b.select(mask, depths, const(depths.type, 0))), s.hint)
         if made is not None:
             found.append((made, b.block))
@@ -186,7 +207,7 @@ def _together(
 
 
 def _places(e: LaneEmitter, s: LaneStack, numbers: ir.Value, part: int) -> Place:
-    """The element of each lane in its own slot."""
+    """Return the place of the element of each lane in its own slot."""
     t = memory_type(s.dtype)
     wide = e.b.zext(numbers, e.wide(I64))
     per_slot = e.lanes * (2 if s.stack.alloca.adjoint else 1)
@@ -195,6 +216,7 @@ def _places(e: LaneEmitter, s: LaneStack, numbers: ir.Value, part: int) -> Place
 
 
 def _ragged_push(e: LaneEmitter, s: LaneStack, value: ir.Value, site: int) -> None:
+    """Push a value onto a ragged stack."""
     b = e.b
     content = e.splat(value)
     parts = [content, const(content.type, 0)] if s.stack.alloca.adjoint else [content]
@@ -216,10 +238,12 @@ def _ragged_push(e: LaneEmitter, s: LaneStack, value: ir.Value, site: int) -> No
     _together(e, s, run, apart)
     depths = b.load(s.depth, e.wide(I32))
     _set_depth(e, s, b.add(depths, const(depths.type, 1)))
+    # The hint moves with the lanes.
     b.store(b.add(b.load(s.hint, I32), const(I32, 1)), s.hint)
 
 
 def _ragged_pop(e: LaneEmitter, s: LaneStack) -> None:
+    """Pop a value of each active lane off a ragged stack."""
     b = e.b
     for place, t in ((s.depth, e.wide(I32)), (s.hint, I32)):
         old = b.load(place, t)
@@ -232,6 +256,7 @@ def _ragged_pop(e: LaneEmitter, s: LaneStack) -> None:
 
 
 def _ragged_read(e: LaneEmitter, s: LaneStack, part: int) -> ir.Value:
+    """Return the primals (part 0) or adjoints (part 1) on top of a ragged stack."""
     b, t = e.b, memory_type(s.dtype)
 
     def run(depth: ir.Value) -> ir.Value:
@@ -247,13 +272,13 @@ def _ragged_read(e: LaneEmitter, s: LaneStack, part: int) -> ir.Value:
 
 
 def _top_at(e: LaneEmitter, s: LaneStack, depth: ir.Value) -> ir.Value:
-    """Address of the slot below this depth; of the zeros at depth 0."""
+    """Return the address of the slot below this depth, or of the zeros at depth 0."""
     filled = e.b.icmp_unsigned("!=", depth, const(I32, 0))
     return e.b.select(filled, _slot(e, s, e.b.sub(depth, const(I32, 1))), s.empty)
 
 
 class _filled:
-    """Narrows the mask to lanes whose stack is not empty; gives the number of their top slot, 0 in the others."""
+    """Narrow the mask to lanes whose stack is not empty; give the number of their top slot, 0 in the others."""
 
     def __init__(self, e: LaneEmitter, depths: ir.Value) -> None:
         self.e, self.outer = e, e.flow.mask
@@ -271,6 +296,7 @@ class _filled:
 
 
 def _ragged_accumulate(e: LaneEmitter, s: LaneStack, value: ir.Value) -> None:
+    """Add a value to the adjoint on top of a ragged stack."""
     t, added = memory_type(s.dtype), e.splat(value)
 
     def update(place: Place) -> None:
@@ -310,6 +336,7 @@ def _pop(e: LaneEmitter, stmt: n.StackPop) -> None:
 
 
 def _read(e: LaneEmitter, stmt: n.StackTop | n.StackTopAdjoint, part: int) -> None:
+    """Set the result of a statement to the primals (part 0) or adjoints (part 1) on top of a stack."""
     s = _stack(e, stmt.stack)
     t = memory_type(s.dtype)
     if s.ragged:
@@ -332,12 +359,14 @@ def _load_top_adjoint(e: LaneEmitter, stmt: n.StackTopAdjoint) -> None:
 
 @MASKED.row(n.StackAccumulate)
 def _accumulate(e: LaneEmitter, stmt: n.StackAccumulate) -> None:
-    """On a stack of one depth all lanes add, those that are not active zero; but one that is empty keeps its zeros."""
+    """Add a value to the adjoint on top of a stack."""
     s = _stack(e, stmt.stack)
     if s.ragged:
         _ragged_accumulate(e, s, e.operand(stmt.value))
         return
     b, t = e.b, memory_type(s.dtype)
+    # On a stack of one depth all lanes write, those that are not active their old value; an empty stack keeps its
+    # zeros.
     place = _part(e, s, _top(e, s)[1], 1)
     filled = b.icmp_unsigned("!=", b.load(s.depth, I64), const(I64, 0))
     value = e.operand(stmt.value) if s.single else e.vector(stmt.value)

@@ -1,8 +1,8 @@
-"""The row of MASKED on atomics.
+"""This module holds the row of MASKED on atomics.
 
-Where every iteration has an element of its own, an update is a vector read, operation and write. Where all lanes
-update one element and no one asks for what was there, the active lanes are combined first and the element is updated
-once. Otherwise one active lane after the other makes its update.
+Where every iteration has an element of its own, an update is a vector read, operation and write. Where all lanes update
+one element and nothing reads what was there, the active lanes are combined first and the element is updated once.
+Otherwise one active lane after the other makes its update.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ def _atomic(e: LaneEmitter, stmt: n.Atomic) -> None:
 
 
 def _is_own(e: LaneEmitter, stmt: n.Atomic) -> bool:
-    """Whether no two lanes update one element in this statement; each statement ends before the next begins."""
+    """Return True if no two lanes update one element in this statement; each statement ends before the next begins."""
     return is_own(tuple(e.forms.form(v) for v in stmt.indices), e.body, e.forms)
 
 
 def _vector_update(e: LaneEmitter, stmt: n.Atomic, place: Place, t: Scalar) -> None:
+    """Update an element of each lane by a vector read, operation and write."""
     old = read(e, place, memory_type(t))
     value = to_memory(e, e.vector(stmt.value), t.is_bool)
     write(e, place, atomics.combine(e, stmt.op, t, old, value))
@@ -56,12 +57,13 @@ def _vector_update(e: LaneEmitter, stmt: n.Atomic, place: Place, t: Scalar) -> N
 
 
 def _combines(e: LaneEmitter, stmt: n.Atomic, t: Scalar) -> bool:
-    """Whether several updates are one with a combined value. Sums and products of f16 round each time."""
+    """Return True if several updates equal one update with a combined value."""
+    # Sums and products of f16 round each time, so they are not combined.
     return stmt.expected is None and t != f16 and e.lanes & (e.lanes - 1) == 0
 
 
 def _combined(e: LaneEmitter, stmt: n.Atomic, t: Scalar) -> ir.Value:
-    """The value of one update that does what those of all active lanes do."""
+    """Return the value of one update that does what the updates of all active lanes do."""
     value, mask = e.operand(stmt.value), e.flow.mask
     if stmt.op == "exchange":
         return e.b.extract_element(value, e.last(mask)) if isinstance(value.type, ir.VectorType) else value
@@ -77,11 +79,12 @@ def _combined(e: LaneEmitter, stmt: n.Atomic, t: Scalar) -> ir.Value:
 
 
 def _part(e: LaneEmitter, value: ir.Value, start: int, count: int) -> ir.Value:
+    """Return `count` lanes of a vector from lane `start` on."""
     return e.b.shuffle(value, range(start, start + count))
 
 
 def _neutral(op: str, t: Scalar) -> float | int:
-    """The value whose update changes nothing."""
+    """Return the value whose update changes nothing."""
     if op in ("min", "max"):
         if t.is_real:
             return float("inf") if op == "min" else -float("inf")
@@ -96,6 +99,7 @@ def _neutral(op: str, t: Scalar) -> float | int:
 
 
 def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: Place, t: Scalar, atomic: bool) -> None:
+    """Let one active lane after the other make its update."""
     wide = e.wide(memory_type(t))
     if place.kind == "uniform":
         places = e.splat(place.address)
@@ -115,7 +119,7 @@ def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: Place, t: Scalar, atomic:
 
 
 def _in_order(a: Arith, function: ir.Function, op: str, t: Scalar, atomic: bool) -> None:
-    """helper(addresses, mask, values[, expected]) gives the old contents, zero for lanes that are not active."""
+    """Write helper(addresses, mask, values[, expected]), which gives old contents, zero for inactive lanes."""
     addresses, mask, *values = function.args
     memory = memory_type(t)
     places, contents = spilled(a, addresses), [spilled(a, v) for v in values]

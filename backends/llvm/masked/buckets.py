@@ -1,7 +1,7 @@
-"""Sorting a list of iterations by how long their loops run, to within an eighth.
+"""This module sorts a list of iterations by the trip counts of their loops, to within an eighth.
 
-Keys are small numbers: the exponent of the trip count and three more digits. A counting sort thus takes two passes,
-and iterations with one key stay near their neighbours in memory.
+Keys are small numbers: the exponent of the trip count and three more digits. A counting sort thus takes two passes, and
+iterations with one key stay near their neighbors in memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..types import F32, I1, I8, I32, I64, PTR, VOID, const
 from .lanes import LaneEmitter
 
 LONGEST = 1 << 20
-"""Trips from which on loops count as equally long."""
+"""Trip count from which on loops count as equally long."""
 
 COUNT = 168
 """Number of keys: that of LONGEST is 161."""
@@ -28,16 +28,17 @@ _OF_ONE = (127 << _DIGITS) - 1
 
 
 def keys(e: LaneEmitter, trips: ir.Value) -> ir.Value:
-    """The key of each lane: 0 for no trips, then rising; up to 15 trips each number has its own."""
+    """Return the key of each lane: 0 for no trips, then rising; up to 15 trips each number has its own key."""
     b = e.b
     trips = e.intrinsic("umin", trips, e.const(trips, LONGEST))
+    # The bits of the trip count as f32 begin with its exponent and its highest digits.
     word = b.bitcast(b.uitofp(trips, e.wide(F32)), trips.type)
     key = b.sub(b.lshr(word, e.const(word, 23 - _DIGITS)), e.const(word, _OF_ONE))
     return b.select(b.icmp_unsigned("==", trips, e.const(trips, 0)), e.const(key, 0), key)
 
 
 def sorter(a: Arith) -> ir.Function:
-    """sg.sort(places, keys, count, out): the places in order of their keys."""
+    """Return the function sg.sort(places, keys, count, out), which writes the places in order of their keys."""
 
     def body(a: Arith, function: ir.Function) -> None:
         b, (places, key_of, count, out) = a.b, function.args
@@ -46,7 +47,7 @@ def sorter(a: Arith) -> ir.Function:
         b.call(memset, [starts, const(I8, 0), const(I64, 4 * COUNT * WAYS), const(I1, False)])
 
         def take(k: ir.Value) -> ir.Value:
-            """The counter of entry k's key, which goes up by one."""
+            """Return the counter of entry k's key, which goes up by one."""
             key = b.mul(b.zext(b.load(b.gep(key_of, k, I32), I32), I64), const(I64, WAYS))
             place = b.gep(starts, b.or_(key, b.and_(k, const(I64, WAYS - 1))), I32)
             number = b.load(place, I32)
@@ -61,7 +62,7 @@ def sorter(a: Arith) -> ir.Function:
         b.store(const(I32, 0), sum_so_far)
 
         def begin(k: ir.Value) -> None:
-            """Put the sum of the numbers before in place of number k."""
+            """Put the sum of the numbers before number k in place of number k."""
             place, before = b.gep(starts, k, I32), b.load(sum_so_far, I32)
             b.store(b.add(before, b.load(place, I32)), sum_so_far)
             b.store(before, place)

@@ -1,10 +1,10 @@
-"""Blocks of iterations that a scan has selected: those that pass a gate, or that run loops equally long.
+"""This module runs blocks of iterations that a scan has selected: those that pass a gate, or run loops equally long.
 
 `masked.N` goes through its iterations by chunks. `scan.N` runs the statements that decide (selection.py) on blocks of
-neighbours and lists what passes, by its number within the chunk, with a key that grows with its trip count. A list
-whose lanes would wait for each other is sorted by key. `listed.N` runs the body on blocks from the list: every access
-is by addresses of the lanes' own, but what is an iteration's own element stays so, and a draw keeps its iteration.
-Where nothing is gated and no order is better, the chunk runs as blocks of neighbours.
+neighbors and lists what passes, by its number within the chunk, with a key that grows with its trip count. A list whose
+lanes would wait for each other is sorted by key. `listed.N` runs the body on blocks from the list: every lane accesses
+memory by its own addresses, but an iteration's own element stays its own, and a draw keeps its iteration. Where nothing
+is gated and no order is better, the chunk runs as blocks of neighbors.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ CHUNK = 4096
 """Iterations of a chunk: the list stays in the first-level cache, and the scan is long against what starts it."""
 
 FEW = 4
-"""Blocks below which the order of iterations makes no difference that is worth a scan."""
+"""Number of blocks below which the order of iterations makes no difference that is worth a scan."""
 
 SORTED = 200
 """Cost of sorting one iteration into the list and of gathering for it, in additions."""
 
 
 def selecting_function(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function:
-    """masked.N(block, first, last, stride, row) of a task of which a scan can tell something."""
+    """Write masked.N(block, first, last, stride, row) for a task whose iterations a scan selects."""
     scan, listed = _scan(m, index, s, lanes), _listed(m, index, s, lanes)
     neighbours = None
     if s.gate is None:
@@ -49,13 +49,15 @@ def selecting_function(m: ModuleState, index: int, s: Selection, lanes: int) -> 
 
 
 class _Chunks:
-    """Writes the loop over chunks. outcomes: the status of each way to run one, and the block where it is known."""
+    """Write the loop over chunks; `outcomes` holds the status of each way to run one, and its block."""
 
     def __init__(self, m: ModuleState, function: ir.Function, s: Selection, lanes: int) -> None:
         self.m, self.function, self.s = m, function, s
         self.b = b = IRBuilder(function.append_basic_block("entry"))
+        # The scan stores whole vectors, so there is room for the lanes behind the last iteration.
         room = CHUNK + lanes
         self.places = b.alloca(I32, room)
+        # Without loops nothing is sorted, and the unused arguments are the same array.
         self.keys = b.alloca(I32, room) if s.loops else self.places
         self.ordered = b.alloca(I32, room) if s.loops else self.places
         self.found = b.alloca(I64, 3)
@@ -66,7 +68,13 @@ class _Chunks:
         self.outcomes: list[tuple[ir.Value, ir.Block]] = []
 
     def emit(self, scan: ir.Function, listed: ir.Function, neighbours: ir.Function | None) -> None:
-        """neighbours: what runs a chunk that is even; if there is none, all that a scan lists is run from the list."""
+        """Emit the whole function.
+
+        Args:
+            scan: Function that lists the iterations of a chunk.
+            listed: Function that runs a list.
+            neighbours: Function that runs an even chunk; None if every listed iteration is run from the list.
+        """
         b, at, (block, first, last, stride, row) = self.b, self.at, self.function.args
         before = b.block
         b.branch(at["chunks"])
@@ -80,6 +88,7 @@ class _Chunks:
         if neighbours is None:
             b.branch(at["scanned"])
         else:
+            # A chunk of few blocks runs in place, because its order makes no difference that is worth a scan.
             b.cbranch(b.icmp_unsigned("<", rest, self.few), at["even"], at["scanned"])
         b.position_at_end(at["scanned"])
         scanned = b.call(scan, [block, k, end, self.places, self.keys, self.found])
@@ -99,14 +108,19 @@ class _Chunks:
         self._close()
 
     def _found(self, at: int) -> ir.Value:
+        """Return a number that the scan has found."""
         return self.b.load(self.b.gep(self.found, const(I64, at), I64), I64)
 
     def _order(self, count: ir.Value) -> ir.Value:
-        """Go to `listed` with the list that this gives, or to `even`. Where all is listed, `even` leads there too."""
+        """Go to `listed` with the list that is returned, or to `even`.
+
+        Where all iterations are run from the list, `even` leads to `listed` too.
+        """
         b, at, s = self.b, self.at, self.s
         if not s.loops:
             b.branch(at["listed"])
             return self.places
+        # Sorting can save the rounds in which lanes wait; each costs `weight`.
         saved = b.mul(b.sub(self._found(2), self._found(1)), const(I64, s.weight))
         worth = b.icmp_signed(">", saved, b.mul(count, const(I64, SORTED)))
         b.cbranch(b.and_(worth, b.icmp_unsigned(">=", count, self.few)), at["uneven"], at["even"])
@@ -124,6 +138,7 @@ class _Chunks:
         return chosen
 
     def _ran(self, status: ir.Value) -> None:
+        """Note the status of one way to run a chunk."""
         self.outcomes.append((status, self.b.block))
         self.b.branch(self.at["ran"])
 
@@ -145,22 +160,24 @@ class _Chunks:
 
 
 def _scan(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function:
-    """scan.N(block, first, last, places, keys, found) -> status: list iterations by their distance from `first`.
+    """Write scan.N(block, first, last, places, keys, found), which lists iterations by their distance from `first`.
 
-    found: how many are listed, their trips, and the trips with the waiting of blocks of neighbours. Only some
-    statements of the task run here, so an index may be compared that another statement of the task proves.
+    It gives a status. `found` gets three numbers: how many iterations are listed, the sum of their trips, and the trips
+    that lanes of blocks of neighbors would run or wait.
     """
     params = [PTR, I64, I64, PTR, PTR, PTR]
     function = ir.Function(m.module, f"scan.{index}", I32, params, WIDE, "internal")
     along = runs_along_rows(s.task)
     e = emitter(m, function, index, s.flat, lanes, along)
+    # Only some statements of the task run in the scan, so an index may have to be compared that another statement of
+    # the task proves.
     e.checks = m.checks.of(replace(s.task, body=(*s.deciding, *s.counting)))
     _Scan(e, s).emit(along)
     return function
 
 
 class _Scan:
-    """Writes a scan."""
+    """Write a scan."""
 
     def __init__(self, e: LaneEmitter, s: Selection) -> None:
         self.e, self.s = e, s
@@ -170,7 +187,7 @@ class _Scan:
             e.entry.store(const(I64, 0), total)
 
     def emit(self, along: bool) -> None:
-        """The whole function."""
+        """Emit the whole function."""
         e, found = self.e, self.e.function.args[5]
         blocks(e, along, self._block)
         for at, total in enumerate(self.totals):
@@ -179,6 +196,7 @@ class _Scan:
         e.finish()
 
     def _block(self, k: ir.Value) -> None:
+        """Emit the scan of one block of neighbors."""
         e, s, b = self.e, self.s, self.e.b
         e.flow.block(s.deciding)
         after = e.flow.append("scanned")
@@ -192,24 +210,25 @@ class _Scan:
         e.flow.go(after)
 
     def _add(self, at: int, amount: ir.Value) -> ir.Value:
-        """Add to a total; gives what it was."""
+        """Add to a total; return its old value."""
         b = self.e.b
         old = b.load(self.totals[at], I64)
         b.store(b.add(old, amount), self.totals[at])
         return old
 
     def _number(self) -> ir.Value:
-        """How many lanes are active."""
+        """Return the number of active lanes."""
         e, b = self.e, self.e.b
         number = e.intrinsic("ctpop", e.bits(e.flow.mask))
         return b.zext(number, I64) if e.lanes < 64 else number if e.lanes == 64 else b.trunc(number, I64)
 
     def _trips(self) -> ir.Value | None:
-        """Trips of each lane in all loops that are known ahead; the totals take them in."""
+        """Return the trips of each lane in all loops that are known ahead, and add them to the totals."""
         e, b, trips = self.e, self.e.b, None
         for loop in self.s.loops:
             word = I64 if loop.begin.type.bits == 64 else I32
             counts = counts_of(e, loop, word)
+            # Counts are bounded, so that sums over loops and lanes fit 32 bits.
             counts = e.intrinsic("umin", counts, e.const(counts, buckets.LONGEST))
             counts = b.trunc(counts, e.wide(I32)) if word is I64 else counts
             trips = counts if trips is None else b.add(trips, counts)
@@ -219,9 +238,10 @@ class _Scan:
         return trips
 
     def _append(self, start: ir.Value, keys: ir.Value | None) -> None:
-        """List all active lanes, which are the lowest; the list has room for the others behind."""
+        """List all active lanes, which are the lowest."""
         e, b = self.e, self.e.b
         count = self._add(0, self._number())
+        # Whole vectors are stored: the list has room for the lanes behind, which the next block overwrites.
         for place, vector in ((3, e.linear(start)), (4, keys)):
             if vector is not None:
                 b.store(vector, b.gep(e.function.args[place], count, I32), 4)
@@ -242,7 +262,7 @@ class _Scan:
 
 
 def _pass(e: LaneEmitter, gate: Gate, closed: ir.Block) -> None:
-    """Go on with the lanes that pass, or to `closed` if there are none."""
+    """Go on with the lanes that pass the gate, or to `closed` if there are none."""
     b, cond = e.b, e.vector(gate.cond)
     e.flow.mask = b.and_(e.flow.mask, cond if gate.opens else b.xor(cond, e.const(cond, True)))
     some = e.flow.append("passing")
@@ -254,7 +274,7 @@ def _pass(e: LaneEmitter, gate: Gate, closed: ir.Block) -> None:
 
 
 def _listed(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function:
-    """listed.N(block, base, places, count, row): run the iterations base + places[0 .. count]."""
+    """Write listed.N(block, base, places, count, row), which runs the iterations base + places[0 .. count]."""
     function = ir.Function(m.module, f"listed.{index}", I32, [PTR, I64, PTR, I64, I64], WIDE, "internal")
     e = emitter(m, function, index, s.flat, lanes, along=False)
     _, base, places, count, e.row = function.args
@@ -283,10 +303,11 @@ def _listed(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function
 
 
 def _open_block(e: LaneEmitter, base: ir.Value, places: ir.Value, left: ir.Value) -> None:
-    """Indices and mask of the next block of the list; lanes behind its end stand for `base`."""
+    """Set indices and mask for the next block of the list; lanes behind its end stand for `base`."""
     b = e.b
     number = b.select(b.icmp_unsigned("<", left, const(I64, e.lanes)), left, const(I64, e.lanes))
     mask = e.first_lanes(number)
+    # A whole vector is read; what lies behind the end of the list is masked.
     read = b.load(places, e.wide(I32), 4)
     further = b.zext(b.select(mask, read, e.const(read, 0)), e.wide(I64))
     decode(e, base, further)

@@ -1,8 +1,8 @@
-"""masked.N(block, first, last, stride, row): iterations first <= k < last of a parallel task, a block of lanes a time.
+"""This module writes `masked.N(block, first, last, stride, row)`, which runs iterations of a task block by block.
 
-A block is a run of iterations along the last axis of the box, cut at the end of its row: leading indices are then
-uniform and the last one rises by one from lane to lane. Where the last axis is known to be short, blocks go on across
-rows instead, and each lane decodes its own number.
+The function runs iterations first <= k < last. A block is a run of iterations along the last axis of the box, cut at
+the end of its row: leading indices are then uniform and the last one rises by one from lane to lane. Where the last
+axis is known to be short, blocks go on across rows instead, and each lane decodes its own number.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ SHORT = 16
 
 
 def lowered(kernel: Kernel, index: int) -> Task:
-    """The task alone, without break, continue, return and scope."""
+    """Return the task alone, without break, continue, return and scope."""
     return lower_exits(replace(kernel, tasks=(kernel.tasks[index],))).tasks[0]
 
 
 def masked_function(m: ModuleState, index: int, lanes: int) -> ir.Function:
-    """The function of a task, whose name is exported."""
+    """Write the exported function of a task, over blocks of neighboring iterations."""
     function = task_function(m, index, f"masked.{index}")
     straight(m, function, index, lowered(m.kernel, index), lanes)
     return function
 
 
 def task_function(m: ModuleState, index: int, name: str, linkage: str = "") -> ir.Function:
-    """A function that runs iterations of a task, as yet without code."""
+    """Return a function that runs iterations of a task, as yet without code."""
     return ir.Function(m.module, name, I32, [pointer(m.target.space), *[I64] * 4], WIDE, linkage)
 
 
 def straight(m: ModuleState, function: ir.Function, index: int, task: Task, lanes: int) -> None:
-    """Code for blocks of neighbouring iterations."""
+    """Write code for blocks of neighboring iterations."""
     along = runs_along_rows(task)
     e = emitter(m, function, index, task, lanes, along)
     e.row = function.args[4]
@@ -59,7 +59,16 @@ def straight(m: ModuleState, function: ir.Function, index: int, task: Task, lane
 
 
 def emitter(m: ModuleState, function: ir.Function, index: int, task: Task, lanes: int, along: bool) -> LaneEmitter:
-    """What writes a function whose lanes are iterations of the task; along: neighbours on the last axis."""
+    """Return an emitter for a function whose lanes are iterations of the task.
+
+    Args:
+        m: Module that gets the function.
+        function: Function to write.
+        index: Index of the task.
+        task: Task, exits lowered.
+        lanes: Number of lanes of a block.
+        along: The lanes of a block are neighbors on the last axis.
+    """
     e = LaneEmitter(m, function, index, task, lanes, along)
     e.flow = Masks(e, MASKED, e.none())
     e.checks = m.checks.of(task)
@@ -69,7 +78,7 @@ def emitter(m: ModuleState, function: ir.Function, index: int, task: Task, lanes
 
 
 def runs_along_rows(task: Task) -> bool:
-    """Whether blocks are runs along the last axis."""
+    """Return True if blocks are runs along the last axis."""
     if len(task.indices) == 1:
         return True
     begin, end = extents(task)[-1]
@@ -77,7 +86,13 @@ def runs_along_rows(task: Task) -> bool:
 
 
 def blocks(e: LaneEmitter, along: bool, content: Callable[[ir.Value], None]) -> None:
-    """A loop over the iterations from the function's second argument to its third; content(number of lane 0)."""
+    """Emit a loop over the iterations from the function's second argument to its third.
+
+    Args:
+        e: Emitter of the function.
+        along: The lanes of a block are neighbors on the last axis.
+        content: Emits a block, given the number of the iteration of lane 0.
+    """
     _, first, last, *_ = e.function.args
     b = e.b
     head, body, done = (e.flow.append(name) for name in ("blocks", "block", "done"))
@@ -101,7 +116,7 @@ def blocks(e: LaneEmitter, along: bool, content: Callable[[ir.Value], None]) -> 
 
 
 def start_block(e: LaneEmitter, mask: ir.Value, iterations: Callable[[], ir.Value]) -> None:
-    """Begin with these lanes; iterations() gives their numbers, for those that draw."""
+    """Begin a block with these lanes; iterations() gives their numbers, for lanes that draw."""
     e.flow.mask = mask
     if e.draws is not None:
         e.iteration = iterations()
@@ -109,17 +124,18 @@ def start_block(e: LaneEmitter, mask: ir.Value, iterations: Callable[[], ir.Valu
 
 
 def _least(b: IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Return the lesser of two unsigned numbers."""
     return b.select(b.icmp_unsigned("<", x, y), x, y)
 
 
 def _box(e: LaneEmitter, axis: int) -> tuple[ir.Value, ir.Value]:
-    """(begin, extent) of an axis."""
+    """Return (begin, extent) of an axis."""
     at = e.m.layout.boxes[e.task] + 16 * axis
     return e.slot(at), e.slot(at + 8)
 
 
 def _cut(e: LaneEmitter, k: ir.Value, count: ir.Value) -> ir.Value:
-    """Set the indices of a block along a row; gives the number of its iterations, which end with the row."""
+    """Set the indices of a block along a row; return the number of its iterations, which end with the row."""
     b, rest = e.b, k
     for axis in reversed(range(1, len(e.body.indices))):
         extent = _box(e, axis)[1]
@@ -133,7 +149,7 @@ def _cut(e: LaneEmitter, k: ir.Value, count: ir.Value) -> ir.Value:
 
 
 def _set_index(e: LaneEmitter, axis: int, place: ir.Value) -> None:
-    """An index from its place along the axis, of lane 0 for the last axis."""
+    """Set an index from its place along the axis, which is that of lane 0 for the last axis."""
     index = e.body.indices[axis]
     number = e.from_i64(e.b.add(_box(e, axis)[0], place), index.type)
     if axis < len(e.body.indices) - 1:
@@ -144,7 +160,7 @@ def _set_index(e: LaneEmitter, axis: int, place: ir.Value) -> None:
 
 
 def decode(e: LaneEmitter, k: ir.Value, further: ir.Value) -> None:
-    """Set the indices of each lane from its number k + further; lanes that are not active decode to no matter what.
+    """Set the indices of each lane from its number k + further; lanes that are not active get arbitrary indices.
 
     Only k is divided as a whole. The lanes are a few further along each axis, and that quotient is found in f64, which
     is exact below 2^53.
@@ -163,5 +179,6 @@ def decode(e: LaneEmitter, k: ir.Value, further: ir.Value) -> None:
 
 
 def _set_lanes(e: LaneEmitter, axis: int, places: ir.Value) -> None:
+    """Set an index of each lane from its place along the axis."""
     index = e.body.indices[axis]
     e.values[index] = e.from_i64(e.b.add(e.splat(_box(e, axis)[0]), places), index.type)

@@ -1,4 +1,4 @@
-"""The masked module of a kernel: which tasks have masked code, with how many lanes, and the code."""
+"""This module makes the masked module of a kernel: which tasks have masked code, with how many lanes, and the code."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from .selection import selection
 
 LANES = 64
 FEWER = ((24, LANES), (64, 32), (1 << 62, 16))
-"""Lanes by the bytes that an iteration carries around its loops: more than the registers hold go to memory each round.
-Measured on AVX-512, 0.27 against 0.30 ns a step at 24 bytes for 64 and 32 lanes, 0.71 against 0.66 at 48, and at 96
+"""(most bytes that an iteration carries around its loops, lanes): what registers do not hold goes to memory each round.
+
+Measured on AVX-512: 0.27 against 0.30 ns a step at 24 bytes for 64 and 32 lanes, 0.71 against 0.66 at 48, and at 96
 bytes 3.1, 1.6 and 1.5 for 64, 32 and 16 lanes.
 """
 WITHOUT_MASKS = 32
-"""Most lanes of a machine that keeps masks in vectors: with 64, LLVM takes three to five times as long over AVX2 code
-that is no faster where lanes diverge.
+"""Most lanes of a machine that keeps masks in vectors.
+
+With 64 lanes, LLVM takes three to five times as long over AVX2 code that is no faster where lanes diverge.
 """
 NEAR = 1 << 15
 """Bytes of local arrays of a block that the first-level cache holds."""
@@ -32,9 +34,12 @@ LOCAL_MEMORY = 1 << 17
 
 
 def eligible(kernel: Kernel, index: int, forced: bool = True) -> bool:
-    """Whether a task has masked code: it is parallel, prints nothing, and its local arrays are not vast.
+    """Return True if a task has masked code: it is parallel, prints nothing, and its local arrays are not vast.
 
-    forced: also where other code is thought to be faster.
+    Args:
+        kernel: Kernel of the task.
+        index: Index of the task.
+        forced: Masked code is wanted also where branching code is estimated to be faster.
     """
     task = kernel.tasks[index]
     if not task.is_parallel or any(isinstance(s, n.Print) for s in walk(task.body)):
@@ -43,13 +48,13 @@ def eligible(kernel: Kernel, index: int, forced: bool = True) -> bool:
 
 
 def _local_bytes(kernel: Kernel, index: int) -> int:
-    """Bytes of the local arrays of one iteration."""
+    """Return the bytes of the local arrays of one iteration."""
     arrays = (s for s in walk(kernel.tasks[index].body) if isinstance(s, n.LocalArray))
     return sum(s.size * s.dtype.size for s in arrays)
 
 
 def lanes_of(kernel: Kernel, index: int, options: Options, target: Target) -> int:
-    """Lanes of a block of an eligible task."""
+    """Return the number of lanes of a block of an eligible task."""
     if options.lanes:
         return options.lanes
     carried, local = _carried_bytes(kernel.tasks[index].body), _local_bytes(kernel, index)
@@ -62,7 +67,7 @@ def lanes_of(kernel: Kernel, index: int, options: Options, target: Target) -> in
 
 
 def _carried_bytes(body: Block) -> int:
-    """Bytes of the scalar locals that loops set and that are declared around them."""
+    """Return the bytes of the scalar locals that loops set and that are declared around them."""
     depths: dict[str, tuple[int, int]] = {}
     carried: dict[str, int] = {}
 
@@ -70,6 +75,7 @@ def _carried_bytes(body: Block) -> int:
         for stmt in block:
             if isinstance(stmt, n.Local):
                 depths[stmt.var] = depth, stmt.dtype.size
+            # A local that is set deeper in loops than it is declared keeps its value from trip to trip.
             elif isinstance(stmt, n.Set) and depths[stmt.var][0] < depth:
                 carried[stmt.var] = depths[stmt.var][1]
             for inner in blocks(stmt):
@@ -80,7 +86,7 @@ def _carried_bytes(body: Block) -> int:
 
 
 def lanes_by_task(kernel: Kernel, options: Options, target: Target) -> dict[int, int]:
-    """Lanes of each task that has masked code under these options."""
+    """Return the number of lanes of each task that has masked code under these options."""
     if options.lanes == 0:
         return {}
     forced = options.lanes is not None
@@ -89,7 +95,7 @@ def lanes_by_task(kernel: Kernel, options: Options, target: Target) -> dict[int,
 
 
 def _function(m: ModuleState, index: int, lanes: int) -> None:
-    """Blocks of neighbours, or of iterations that a scan selects, where it can tell something worth knowing."""
+    """Write the masked function of a task: over blocks of neighbors, or over iterations that a scan selects."""
     task = lowered(m.kernel, index)
     found = selection(task, runs_along_rows(task))
     if found is None:
@@ -100,7 +106,10 @@ def _function(m: ModuleState, index: int, lanes: int) -> None:
 
 @deep
 def generate_masked(kernel: Kernel, options: Options, target: Target) -> Generated:
-    """LLVM IR with a function `masked.N` for every eligible task N. The sites are numbered from MASKED_SITES on."""
+    """Return LLVM IR with a function `masked.N` for every eligible task N.
+
+    The sites are numbered from MASKED_SITES on.
+    """
     state = ModuleState(kernel, options, target, first_site=MASKED_SITES)
     for index, lanes in lanes_by_task(kernel, options, target).items():
         _function(state, index, lanes)

@@ -1,7 +1,8 @@
-"""Comparisons of indices with extents for a block of lanes; see ../index_checks.py.
+"""This module emits index checks for a block of lanes; see ../index_checks.py.
 
-An index that all lanes share is compared once. Of neighbouring indices the first and the last active lane's are, for
-the others lie between them. Only where lanes go anywhere is a vector compared. Lanes that are not active do not count.
+An index that all lanes share is compared once. Of neighboring indices, those of the first and the last active lane are
+compared, for the others lie between them. Only where lanes go anywhere is a vector compared. Lanes that are not active
+do not count.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def check_within(e: LaneEmitter, stmt: n.Within) -> None:
 
 
 def _compare(e: LaneEmitter, stmt: Checked, axes: Sequence[int], extents: list[ir.Value]) -> None:
+    """Compare the indices of these axes with their extents."""
     for axis in axes:
         value, extent = indices_of(stmt)[axis], extents[axis]
         site = e.m.site("index", e.task, stmt, axis)
@@ -50,7 +52,7 @@ def _compare(e: LaneEmitter, stmt: Checked, axes: Sequence[int], extents: list[i
 
 
 def _check_run(e: LaneEmitter, value: Value, extent: ir.Value, site: int) -> None:
-    """Indices that rise by one from lane to lane, in 64 bits, as their addresses do."""
+    """Check indices that rise by one from lane to lane, in 64 bits, as their addresses do."""
     b, base = e.b, e.to_i64(e.base(value), value.type)
     low, high = b.add(base, e.first(e.flow.mask)), b.add(base, e.last(e.flow.mask))
     below, above = (is_outside(b, end, extent) for end in (low, high))
@@ -58,13 +60,14 @@ def _check_run(e: LaneEmitter, value: Value, extent: ir.Value, site: int) -> Non
 
 
 def _outside(e: LaneEmitter, value: Value, extent: ir.Value) -> ir.Value:
-    """Lanes whose index is outside. One of at most 32 bits is compared in 32, with no extent beyond what it reaches."""
+    """Return the lanes whose index is outside."""
     b, index, t = e.b, e.operand(value), value.type
     if t.bits == 64:
         return is_outside(b, index, e.splat(extent))
     if t.bits < 32:
         wide = e.wide(I32)
         index = b.sext(index, wide) if t.is_signed else b.zext(index, wide)
+    # An index of at most 32 bits is compared in 32 bits, with an extent of at most what such an index can reach.
     most = const(I64, 2**31 if t.is_signed else 2**32 - 1)
     limit = b.trunc(b.select(b.icmp_unsigned("<", extent, most), extent, most), I32)
     return is_outside(b, index, e.splat(limit))
@@ -73,7 +76,7 @@ def _outside(e: LaneEmitter, value: Value, extent: ir.Value) -> ir.Value:
 def trap_lanes(
     e: LaneEmitter, outside: ir.Value, site: int, index: ir.Value, extent: ir.Value, t: Scalar = i64
 ) -> None:
-    """End the launch if an active lane is outside; the error names the index of the lowest one."""
+    """End the launch if an active lane is outside; the error names the index of the lowest such lane."""
     b, bad = e.b, e.b.and_(outside, e.flow.mask)
 
     def numbers() -> tuple[ir.Value, ir.Value]:
@@ -86,8 +89,13 @@ def trap_lanes(
 
 
 def check_before_loop(e: LaneEmitter, loop: n.For, begin: ir.Value, count: ir.Value) -> None:
-    """End the launch if the first or the last trip of a loop would have an index outside. begin, count: of 64 bits,
-    vectors where they differ between lanes.
+    """End the launch if the first or the last trip of a loop would have an index outside its axis.
+
+    Args:
+        e: Emitter of the function.
+        loop: Loop whose checks stand before it.
+        begin: First index, in 64 bits; a vector if it differs between lanes.
+        count: Trip count, in 64 bits; a vector if it differs between lanes.
     """
     b = e.b
     for check in e.checks_before(loop):

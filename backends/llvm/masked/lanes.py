@@ -1,7 +1,7 @@
-"""LaneEmitter: one function of masked code being written, and what its rows do with lanes.
+"""This module defines LaneEmitter: one function of masked code being written, and what its rows do with lanes.
 
-A uniform value is a scalar, a varying one a vector of `lanes` elements. A linear value has, beside its vector, the
-scalar that lane 0 would have, in `bases`: addresses of neighbouring elements are made of it.
+A uniform value is a scalar, a varying value a vector of `lanes` elements. A linear value has, beside its vector, the
+scalar that lane 0 would have, in `bases`: addresses of neighboring elements are made of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,17 @@ WIDE = ("nounwind", '"prefer-vector-width"="512"', '"min-legal-vector-width"="51
 
 
 class LaneEmitter(Emitter):
-    """body: the task whose iterations are the lanes, exits lowered. linear: see Uniformity."""
+    """Represent one function of masked code being written.
+
+    Attributes:
+        body: Task whose iterations are the lanes, exits lowered.
+        lanes: Number of lanes of a block.
+        u: What is uniform in the task.
+        forms: Affine forms of the indices.
+        bases: What lane 0 has of each linear value.
+        levels: Number of divergent constructs around the declaration of each local.
+        lane_stacks: State of each adstack, by name.
+    """
 
     flow: Masks  # type: ignore[assignment]
 
@@ -41,88 +51,89 @@ class LaneEmitter(Emitter):
 
     @property
     def active(self) -> ir.Value:  # type: ignore[override]
-        """The lanes that are active in the open block."""
+        """Return the lanes that are active in the open block."""
         return self.flow.mask
 
     # -- vectors --------------------------------------------------------------------------------------------
 
     @property
     def mask_type(self) -> ir.VectorType:
+        """Return the type of a mask."""
         return ir.VectorType(I1, self.lanes)
 
     def wide(self, t: ir.Type) -> ir.VectorType:
-        """The vector type with one element a lane."""
+        """Return the vector type with one element for each lane."""
         return ir.VectorType(t, self.lanes)
 
     def splat(self, x: ir.Value) -> ir.Value:
-        """The value in every lane; a vector stays as it is."""
+        """Return the value in every lane; a vector stays as it is."""
         return x if isinstance(x.type, ir.VectorType) else self.b.splat(x, self.lanes)
 
     def vector(self, value: Value) -> ir.Value:
-        """An operand with a lane for each iteration."""
+        """Return an operand as a vector with one element for each lane."""
         return self.splat(self.values[value])
 
     def type_of(self, value: Value) -> ir.Type:
-        """The LLVM type that a value has here."""
+        """Return the LLVM type of a value in this function."""
         t = value_type(value.type)
         return t if self.u.is_uniform(value) else self.wide(t)
 
     def base(self, value: Value) -> ir.Value:
-        """A uniform value, or what lane 0 has of a linear one."""
+        """Return a uniform value, or what lane 0 has of a linear value."""
         return self.values[value] if self.u.is_uniform(value) else self.bases[value]
 
     def stride(self, value: Value) -> int | None:
-        """Distance from lane to lane, if it is known."""
+        """Return the distance of a value from lane to lane, or None if it is not known."""
         return 0 if self.u.is_uniform(value) else self.u.strides.get(value)
 
     def numbers(self, t: ir.Type) -> ir.Value:
-        """0, 1, 2, ...: the number of each lane."""
+        """Return the vector 0, 1, 2, ...: the number of each lane."""
         return ir.Value(self.wide(t), "<" + ", ".join([f"{t.text} {k}" for k in range(self.lanes)]) + ">")
 
     def linear(self, start: ir.Value) -> ir.Value:
-        """start, start + 1, ...: one for each lane."""
+        """Return the vector start, start + 1, ...: one number for each lane."""
         return self.b.add(self.splat(start), self.numbers(start.type))
 
     # -- masks ----------------------------------------------------------------------------------------------
 
     def any(self, mask: ir.Value) -> ir.Value:
-        """Whether some lane is set."""
+        """Return the condition that some lane of a mask is set."""
         word = self.bits(mask)
         return self.b.icmp_unsigned("!=", word, const(word.type, 0))
 
     def bits(self, mask: ir.Value) -> ir.Value:
-        """The lanes as bits of one integer, lane 0 lowest."""
+        """Return the lanes of a mask as bits of one integer, lane 0 lowest."""
         return self.b.bitcast(mask, ir.IntType(self.lanes))
 
     def none(self) -> ir.Value:
-        """A mask without lanes."""
+        """Return a mask without lanes."""
         return const(self.mask_type, False)
 
     def first(self, mask: ir.Value) -> ir.Value:
-        """Number of the lowest lane that is set; there must be one."""
+        """Return the number of the lowest lane that is set; there must be one."""
         word = self.bits(mask)
         at = self.intrinsic("cttz", word, const(I1, True))
         return self.b.zext(at, I64) if self.lanes < 64 else self.b.trunc(at, I64) if self.lanes > 64 else at
 
     def last(self, mask: ir.Value) -> ir.Value:
-        """Number of the highest lane that is set; there must be one."""
+        """Return the number of the highest lane that is set; there must be one."""
         word = self.bits(mask)
         zeros = self.intrinsic("ctlz", word, const(I1, True))
         at = self.b.sub(const(word.type, self.lanes - 1), zeros)
         return self.b.zext(at, I64) if self.lanes < 64 else self.b.trunc(at, I64) if self.lanes > 64 else at
 
     def reduce(self, kind: str, vector: ir.Value) -> ir.Value:
-        """llvm.vector.reduce.KIND over all lanes."""
+        """Return llvm.vector.reduce.KIND over all lanes of a vector."""
         assert isinstance(vector.type, ir.VectorType)
         return self.intrinsic(f"vector.reduce.{kind}", vector, result=vector.type.element, by=[vector.type])
 
     # -- declarations ---------------------------------------------------------------------------------------
 
     def first_lanes(self, count: ir.Value) -> ir.Value:
-        """The mask of the lowest `count` lanes; count (i64) is at most their number."""
+        """Return the mask of the lowest `count` lanes; count (i64) is at most the number of lanes."""
         word = I8 if self.lanes < 128 else I32
         return self.b.icmp_unsigned("<", self.numbers(word), self.splat(self.b.trunc(count, word)))
 
     def storage(self, name: str, t: Scalar) -> ir.Type:
-        """Type of the register of a scalar local."""
+        """Return the type of the register of a scalar local."""
         return self.wide(value_type(t)) if name in self.u.changing else value_type(t)

@@ -1,7 +1,7 @@
-"""Rows of MASKED_CONTROL on loops.
+"""This module holds the rows of MASKED_CONTROL on loops.
 
-A loop whose bounds and `until` are uniform is scalar control around a body of vectors. In any other, all lanes run in
-rounds of one common counter: round k of a lane is its iteration k, and the lane sits out the rounds that are not its
+A loop whose bounds and `until` are uniform is scalar control around a body of vectors. In any other loop, all lanes run
+in rounds of one common counter: round k of a lane is its iteration k, and the lane sits out the rounds that are not its
 own. A descending loop counts rounds down from the longest lane's, so that a lane's last iteration meets the last ones
 of the others: the pops of a reverse sweep line up with the pushes.
 """
@@ -20,7 +20,7 @@ from .masks import MASKED_CONTROL
 
 
 class _Loop:
-    """Blocks of a loop, and its counter of rounds where `trips` is asked for."""
+    """Represent the blocks of a loop, and its counter of rounds where `trips` is read."""
 
     def __init__(self, e: LaneEmitter, stmt: n.For | n.While) -> None:
         self.e, self.stmt = e, stmt
@@ -34,27 +34,28 @@ class _Loop:
             e.b.store(const(t, 0), self.trips)
 
     def count(self) -> None:
-        """Count this round for the lanes that run it; code that is interruptible looks whether the launch is to end."""
+        """Count this round for the lanes that run it; interruptible code also asks if the launch is to end."""
         tick(self.e, self.stmt)
         if self.trips is not None and self.stmt.trips is not None:
             b, t = self.e.b, self.e.type_of(self.stmt.trips)
+            # The mask counts 1 for each lane that runs this round.
             one = b.zext(self.e.flow.mask, t) if isinstance(t, ir.VectorType) else const(t, 1)
             b.store(b.add(b.load(self.trips, t), one), self.trips)
 
     def close(self) -> None:
-        """Go on behind the loop."""
+        """Let the builder stand behind the loop, and set the trip count."""
         self.e.b.position_at_end(self.done)
         if self.trips is not None and self.stmt.trips is not None:
             self.e.values[self.stmt.trips] = self.e.b.load(self.trips, self.e.type_of(self.stmt.trips))
 
     def stop(self) -> ir.Value:
-        """The flag that `until` tests; a scalar if it is uniform."""
+        """Return the flag that `until` tests; a scalar if it is uniform."""
         assert self.stmt.stop is not None
         local = self.e.locals[self.stmt.stop]
         return self.e.b.load(local.address, self.e.storage(self.stmt.stop, local.dtype))
 
     def back(self) -> None:
-        """The end of a uniform body: `until`, and the head again."""
+        """Emit the end of a uniform body: test `until`, and go to the head again."""
         self.e.flow.go(self.latch)
         if self.stmt.stop is None:
             self.e.b.branch(self.head)
@@ -64,7 +65,7 @@ class _Loop:
 
 
 class _Alive:
-    """A register with the lanes that have not left a loop."""
+    """Represent a register with the lanes that have not left a loop."""
 
     def __init__(self, e: LaneEmitter) -> None:
         self.e = e
@@ -72,10 +73,11 @@ class _Alive:
         e.b.store(e.flow.mask, self.place)
 
     def mask(self) -> ir.Value:
+        """Return the lanes that have not left the loop."""
         return self.e.b.load(self.place, self.e.mask_type)
 
     def drop(self, lanes: ir.Value) -> None:
-        """These lanes leave."""
+        """Let these lanes leave the loop."""
         b = self.e.b
         b.store(b.and_(self.mask(), b.xor(lanes, self.e.const(lanes, True))), self.place)
 
@@ -89,6 +91,7 @@ def _for(e: LaneEmitter, stmt: n.For) -> None:
 
 
 def _uniform_for(e: LaneEmitter, stmt: n.For) -> None:
+    """Emit a for loop whose bounds all lanes share."""
     b = e.b
     begin, count = trip_count(e, stmt)
     check_before_loop(e, stmt, begin, count)
@@ -111,11 +114,13 @@ def _uniform_for(e: LaneEmitter, stmt: n.For) -> None:
 
 
 def _divergent_for(e: LaneEmitter, stmt: n.For) -> None:
+    """Emit a for loop whose lanes run in rounds of one common counter."""
     b = e.b
     word = I64 if stmt.begin.type.bits == 64 else I32
     counts = counts_of(e, stmt, word)
     if e.checks_before(stmt):
         check_before_loop(e, stmt, e.index(stmt.begin), counts if word is I64 else b.zext(counts, e.wide(I64)))
+    # The loop has as many rounds as the longest lane has trips.
     rounds = e.reduce("umax", counts)
     alive = _Alive(e) if stmt.stop is not None else None
     loop, before = _Loop(e, stmt), b.block
@@ -127,9 +132,11 @@ def _divergent_for(e: LaneEmitter, stmt: n.For) -> None:
     b.position_at_end(loop.body)
     following = b.add(k, const(word, 1))
     place = b.sub(b.sub(rounds, k), const(word, 1)) if stmt.descending else k
+    # A lane sits out the rounds beyond its own trips.
     live = b.icmp_unsigned("<", e.splat(place), counts)
     if alive:
         live = b.and_(live, alive.mask())
+        # With `until`, there may be rounds that no active lane runs, and the body must run for at least one lane.
         inside = e.flow.append("loop.some")
         b.cbranch(e.any(live), inside, loop.latch)
         b.position_at_end(inside)
@@ -146,7 +153,7 @@ def _divergent_for(e: LaneEmitter, stmt: n.For) -> None:
 
 
 def _resized(e: LaneEmitter, value: n.Value, word: ir.IntType) -> ir.Value:
-    """An integer operand, vector or scalar, in the counter's width."""
+    """Return an integer operand, vector or scalar, in the counter's width."""
     found = e.operand(value)
     if value.type.bits == word.width:
         return found
@@ -155,12 +162,13 @@ def _resized(e: LaneEmitter, value: n.Value, word: ir.IntType) -> ir.Value:
 
 
 def counts_of(e: LaneEmitter, stmt: n.For, word: ir.IntType) -> ir.Value:
-    """Iterations of each lane, 0 of those that are not active. The distance is unsigned, where it cannot overflow."""
+    """Return the trip count of each lane, 0 for lanes that are not active."""
     b = e.b
     begin, end = (e.splat(_resized(e, v, word)) for v in (stmt.begin, stmt.end))
     low, high = (begin, end) if stmt.step > 0 else (end, begin)
     compare = b.icmp_signed if stmt.begin.type.is_signed else b.icmp_unsigned
     runs = b.and_(compare("<", low, high), e.flow.mask)
+    # The distance is unsigned, so it cannot overflow.
     count, size = b.sub(high, low), abs(stmt.step)
     if size != 1:
         one = e.const(count, 1)
@@ -169,7 +177,7 @@ def counts_of(e: LaneEmitter, stmt: n.For, word: ir.IntType) -> ir.Value:
 
 
 def _index(e: LaneEmitter, stmt: n.For, place: ir.Value) -> None:
-    """begin + place * step, modulo the width of the index: a scalar if begin is uniform."""
+    """Set the index to begin + place * step, modulo the width of the index: a scalar if begin is uniform."""
     b, t = e.b, value_type(stmt.index.type)
     word = place.type
     assert isinstance(word, ir.IntType)
@@ -187,6 +195,7 @@ def _index(e: LaneEmitter, stmt: n.For, place: ir.Value) -> None:
 
 
 def _is_vector(value: ir.Value) -> bool:
+    """Return True if a value has lanes."""
     return isinstance(value.type, ir.VectorType)
 
 
@@ -199,6 +208,7 @@ def _while(e: LaneEmitter, stmt: n.While) -> None:
 
 
 def _uniform_while(e: LaneEmitter, stmt: n.While) -> None:
+    """Emit a while loop that all lanes leave together."""
     loop = _Loop(e, stmt)
     e.flow.go(loop.head)
     e.flow.block(stmt.condition)
@@ -210,11 +220,12 @@ def _uniform_while(e: LaneEmitter, stmt: n.While) -> None:
 
 
 def _divergent_while(e: LaneEmitter, stmt: n.While) -> None:
-    """The head is entered while some lane lives, so the condition runs for one at least."""
+    """Emit a while loop that each lane leaves by itself."""
     b = e.b
     loop, alive = _Loop(e, stmt), _Alive(e)
     e.flow.go(loop.head)
     before = alive.mask()
+    # The head is entered only while some lane is active, so the condition runs for at least one lane.
     with e.flow.under(before):
         e.flow.block(stmt.condition)
         live = b.and_(before, e.vector(stmt.test))

@@ -1,10 +1,10 @@
-"""Control flow under masks: a block of lanes goes wherever at least one of them goes.
+"""This module emits control flow under masks: a block of lanes goes wherever at least one of them goes.
 
-`mask` holds the lanes that are active in the open block; its invariant, which uniform loads and stores rely on: at
-least one is, except inside an arm that is merged (see `_merged`). Conditions and trip counts that are uniform are
-plain branches. Where they diverge, each arm runs under the lanes that take it, and is jumped over if there are none;
-a loop goes on while a lane lives. `level` counts the divergent constructs around: what is declared at the present
-level may be overwritten in all lanes at once, as the others do not see it.
+`mask` holds the lanes that are active in the open block. Its invariant, which uniform loads and stores rely on: at
+least one lane is active, except inside an arm that is merged (see `_merged`). Conditions and trip counts that are
+uniform are plain branches. Where they diverge, each arm runs under the lanes that take it, and is jumped over if there
+are none; a loop goes on while a lane is active. `level` counts the divergent constructs around: what is declared at the
+present level may be overwritten in all lanes at once, as the inactive lanes never read it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,20 @@ CONTROL = (n.If, n.For, n.While)
 MASKED_CONTROL: Table[type[Stmt], Row] = Table("masked control", CONTROL)
 
 MERGED = 10
-"""Statements of an if without effects that are cheaper to run in vain than to branch around."""
+"""Most statements of an if without effects that runs without a branch around it, because a branch would cost more."""
 _LIGHT = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Get, n.Set, n.Local)
 _HEAVY = frozenset({*LIBRARY, "div", "sqrt", "rsqrt", "inv", "rcp", "floordiv", "mod"})
 
 
 class Masks:
-    """Control flow of one function. mask: active lanes. level: divergent constructs around the open block. roomy:
-    adstacks of which it is known that the pushes emitted now fit.
+    """Represent the control flow of one function of masked code.
+
+    Attributes:
+        e: Emitter of the function.
+        rows: Rows of the statements that are not control flow.
+        mask: Lanes that are active in the open block.
+        level: Number of divergent constructs around the open block.
+        roomy: Adstacks known to have room for the pushes being emitted.
     """
 
     def __init__(self, e: LaneEmitter, rows: Table[type[Stmt], Row], mask: ir.Value) -> None:
@@ -55,7 +61,7 @@ class Masks:
 
     @contextmanager
     def under(self, mask: ir.Value) -> Iterator[None]:
-        """What is emitted inside runs for these lanes, some of those that were active."""
+        """Let what is emitted inside the `with` run for these lanes, which are some of the active ones."""
         outer = self.mask
         self.mask = mask
         self.level += 1
@@ -64,6 +70,7 @@ class Masks:
         self.level -= 1
 
     def append(self, name: str) -> ir.Block:
+        """Append a block to the function; it is not opened."""
         return self.e.function.append_basic_block(name)
 
     def go(self, target: ir.Block) -> None:
@@ -72,11 +79,11 @@ class Masks:
         self.e.b.position_at_end(target)
 
     def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
-        """Where the scalar `bad` holds: record the error with two numbers and end the launch."""
+        """Record an error with two numbers and end the launch if the scalar `bad` holds."""
         self.trap_with(bad, site, lambda: (first, second))
 
     def trap_with(self, bad: ir.Value, site: int, numbers: Callable[[], tuple[ir.Value, ir.Value]]) -> None:
-        """The same with numbers that are computed where it has failed."""
+        """Record an error and end the launch if the scalar `bad` holds; the two numbers are computed only then."""
         trap_with(self.e, bad, site, numbers)
 
 
@@ -90,12 +97,14 @@ def _if(e: LaneEmitter, stmt: n.If) -> None:
         return
     cond, outer = e.vector(stmt.cond), e.flow.mask
     opposite = e.b.xor(cond, e.const(cond, True))
+    # Both arms are emitted one after the other, each under the lanes that take it.
     for arm, taken in ((stmt.then, cond), (stmt.orelse, opposite)):
         if arm:
             _arm(e, arm, e.b.and_(outer, taken))
 
 
 def _arm(e: LaneEmitter, arm: Block, mask: ir.Value) -> None:
+    """Emit one arm of a divergent if under the lanes that take it."""
     merged = _merged(arm)
     done = e.flow.append("endif")
     if not merged:
@@ -108,12 +117,13 @@ def _arm(e: LaneEmitter, arm: Block, mask: ir.Value) -> None:
 
 
 def _merged(arm: Block) -> bool:
-    """Whether an arm runs without a branch around it, lanes or none."""
+    """Return True if an arm runs without a branch around it, also when no lane takes it."""
     light = all(isinstance(s, _LIGHT) and not (isinstance(s, n.Op) and s.op in _HEAVY) for s in arm)
     return light and len(arm) <= MERGED
 
 
 def _plain_if(e: LaneEmitter, stmt: n.If) -> None:
+    """Emit an if whose condition all lanes share."""
     flow = e.flow
     then, done = flow.append("then"), flow.append("endif")
     orelse = flow.append("else") if stmt.orelse else done

@@ -1,8 +1,8 @@
-"""Rows of MASKED on memory: arrays, temporaries, local scalars and local arrays.
+"""This module holds the rows of MASKED on memory: arrays, temporaries, local scalars and local arrays.
 
-Elements whose numbers rise by one from lane to lane are read and written as one run of memory. A varying local array
-is [element][lane]. A local declared at the present level is overwritten in all lanes: those that are not active here
-never see it.
+Elements whose numbers rise by one from lane to lane are read and written as one run of memory. A varying local array is
+[element][lane]. A local declared at the present level is overwritten in all lanes: the lanes that are not active at
+this level never see it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .statements import MASKED
 
 
 def place_of(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[Place, Scalar]:
-    """(place, dtype) of the elements that a statement accesses."""
+    """Return (place, dtype) of the elements that a statement accesses."""
     temp = e.m.layout.temps.get(stmt.array)
     if temp is not None:
         return Place("uniform", e.slot_pointer(temp[0])), temp[1]
@@ -43,7 +43,7 @@ def place_of(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[Place, 
 
 
 def _number(e: LaneEmitter, indices: list[ir.Value], extents: list[ir.Value]) -> ir.Value:
-    """The row-major number of an element."""
+    """Return the row-major number of an element."""
     linear: ir.Value = const(I64, 0)
     for axis, index in enumerate(indices):
         linear = e.b.add(e.b.mul(linear, extents[axis]), index) if axis else index
@@ -115,7 +115,7 @@ def _local_array(e: LaneEmitter, stmt: n.LocalArray) -> None:
 
 
 def _inside(e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: Variable) -> tuple[ir.Value, ir.Value]:
-    """(index, or 0 where it is outside, condition 'it is inside'), vectors if the index varies."""
+    """Return (index, or 0 where it is outside, condition 'it is inside'), vectors if the index varies."""
     index = e.index(stmt.index)
     inside = e.b.icmp_unsigned("<", index, e.const(index, array.size or 0))
     if e.checks_element(stmt):
@@ -129,7 +129,7 @@ def _inside(e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: Variable) 
 
 
 def _element(e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: Variable, index: ir.Value) -> Place:
-    """Place of an element of each lane."""
+    """Return the place of an element of each lane."""
     t = memory_type(array.dtype)
     if stmt.var not in e.u.changing:
         if e.u.is_uniform(stmt.index):
@@ -143,10 +143,11 @@ def _element(e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: Variable,
 
 @MASKED.row(n.GetElement)
 def _get_element(e: LaneEmitter, stmt: n.GetElement) -> None:
-    """A run of a local array is there in full, so it is read whole."""
+    """Set the result to an element of a local array."""
     array = e.locals[stmt.var]
     index, inside = _inside(e, stmt, array)
     place, t = _element(e, stmt, array, index), memory_type(array.dtype)
+    # A run of a local array is there in full, so it is read whole.
     content = e.b.load(place.address, e.wide(t)) if place.kind == "run" else read(e, place, t)
     value = from_memory(e, content, array.dtype.is_bool)
     e.values[stmt.result] = e.b.select(inside, value, e.const(value, 0))
@@ -154,11 +155,12 @@ def _get_element(e: LaneEmitter, stmt: n.GetElement) -> None:
 
 @MASKED.row(n.SetElement)
 def _set_element(e: LaneEmitter, stmt: n.SetElement) -> None:
-    """Outside, nothing is written. A uniform array is indexed and written alike by all lanes."""
+    """Write an element of a local array; where the index is outside, nothing is written."""
     array = e.locals[stmt.var]
     index, inside = _inside(e, stmt, array)
     place = _element(e, stmt, array, index)
     new = to_memory(e, e.operand(stmt.value), array.dtype.is_bool)
+    # All lanes index a uniform array alike, and write the same value to it.
     if place.kind == "uniform":
         old = e.b.load(place.address, new.type)
         e.b.store(e.b.select(inside, new, old), place.address)

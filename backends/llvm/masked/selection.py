@@ -1,9 +1,9 @@
-"""Which iterations of a task need work at all, and how much: what a scan can tell before the body runs.
+"""This module decides what a scan can tell of iterations before the body runs: which need work at all, and how much.
 
-A task is gated if nothing in it has an effect but what stands in ifs of one condition, the gate, on one side, and that
-is worth a scan. Its trip counts are known if the bounds of loops at the top of the body (or behind the gate) follow
-from light statements before them. Both are hints: the body decides the gate again, and counts its rounds itself, so
-the scan may be wrong about either as long as it lets every iteration pass that has something to do.
+A task is gated if all its effects stand in ifs of one condition, the gate, on one side, and these are worth a scan. Its
+trip counts are known if the bounds of loops at the top of the body (or behind the gate) follow from light statements
+before them. Both are hints: the body decides the gate again, and counts its rounds itself, so the scan may be wrong
+about either as long as it lets every iteration pass that has something to do.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ....compiler.ir.walk import operands, results, walk
 from .uniform import Uniformity
 
 LIGHT = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Load, n.Random, n.Local, n.Get, n.Set, n.If)
-"""Statements without effects that a scan may run; an if, where it contains no others."""
+"""Statements without effects that a scan may run; an if only where it contains none but these."""
 
 _SILENT = (*LIGHT, n.StackAlloca, n.LocalArray)
-"""Statements that do nothing of their own when the gate is closed."""
+"""Statements that have no effect of their own when the gate is closed."""
 
 WORTH = 40
 """Cost of a gated body, in additions, from which it is worth a scan; a loop always is."""
@@ -29,19 +29,24 @@ WORTH = 40
 
 @dataclass(frozen=True)
 class Gate:
-    """A condition, and whether it is its truth or its falsehood that lets an iteration pass."""
+    """Represent a gate.
+
+    Attributes:
+        cond: Condition of the gate.
+        opens: Value of the condition that lets an iteration pass.
+    """
 
     cond: Value
     opens: bool
 
     def guards(self, stmt: Stmt) -> bool:
-        """Whether a statement has effects where the gate is open, and none where it is closed."""
+        """Return True if a statement has effects where the gate is open, and none where it is closed."""
         if not isinstance(stmt, n.If) or stmt.cond != self.cond or _is_silent(stmt):
             return False
         return all(map(_is_silent, stmt.orelse if self.opens else stmt.then))
 
     def inside(self, stmt: Stmt) -> Block:
-        """What a statement does where the gate is open."""
+        """Return the statements that run in place of a statement where the gate is open."""
         if not isinstance(stmt, n.If) or not self.guards(stmt):
             return (stmt,)
         return stmt.then if self.opens else stmt.orelse
@@ -49,11 +54,17 @@ class Gate:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a scan decides.
+    """Represent what a scan decides.
 
-    before: statements ahead of the gate's first if; all of the body has to run where there is no gate. after: what
-    runs behind the gate. deciding: the statements that the gate follows from. counting: those that the trip counts
-    of `loops` follow from, which are run behind the gate. weight: cost of a round of these loops, in additions.
+    Attributes:
+        task: The task, exits lowered.
+        gate: Gate of the task, if it has one.
+        before: Statements ahead of the gate's first if; empty where there is no gate.
+        after: Statements behind the gate; the whole body where there is no gate.
+        deciding: Statements that the gate follows from.
+        counting: Statements that the trip counts of `loops` follow from, which run behind the gate.
+        loops: Loops whose trip counts are known ahead.
+        weight: Cost of a round of these loops, in additions.
     """
 
     task: Task
@@ -67,12 +78,17 @@ class Selection:
 
     @property
     def flat(self) -> Task:
-        """The task with the gate taken out: all that is left of it is a narrower mask behind `before`."""
+        """Return the task with the gate taken out: what is left of it is a narrower mask behind `before`."""
         return replace(self.task, body=(*self.before, *self.after))
 
 
 def selection(task: Task, linear: bool) -> Selection | None:
-    """What a scan can decide of a task whose exits are lowered; None if that is nothing, or nothing worth it."""
+    """Return what a scan can decide of a task, or None if that is nothing, or not worth a scan.
+
+    Args:
+        task: Task whose exits are lowered.
+        linear: See `Uniformity`.
+    """
     u = Uniformity(task, linear)
     gate = _gate(task.body, u)
     before, after = _opened(task.body, gate)
@@ -86,6 +102,7 @@ def selection(task: Task, linear: bool) -> Selection | None:
 
 
 def _cost(stmt: Stmt) -> int:
+    """Return the cost of a statement with all it contains, in additions."""
     return sum(OPS[s.op].cost if isinstance(s, n.Op) else 1 for s in walk((stmt,)))
 
 
@@ -93,7 +110,7 @@ def _cost(stmt: Stmt) -> int:
 
 
 def _gate(body: Block, u: Uniformity) -> Gate | None:
-    """The one condition under which the body has effects, if it depends on data and guards enough."""
+    """Return the one condition under which the body has effects, if it depends on data and guards enough; else None."""
     loud = [s for s in body if not _is_silent(s)]
     if not loud or not isinstance(loud[0], n.If):
         return None
@@ -107,16 +124,21 @@ def _gate(body: Block, u: Uniformity) -> Gate | None:
 
 
 def _is_silent(stmt: Stmt) -> bool:
+    """Return True if a statement, with all it contains, has no effect."""
     return all(isinstance(s, _SILENT) for s in walk((stmt,)))
 
 
 def _is_heavy(ifs: Sequence[Stmt]) -> bool:
+    """Return True if the ifs of a gate cost enough to be worth a scan."""
     loops = any(isinstance(s, (n.For, n.While)) for s in walk(tuple(ifs)))
     return loops or sum(map(_cost, ifs)) >= WORTH
 
 
 def _opened(body: Block, gate: Gate | None) -> tuple[Block, Block]:
-    """The body in front of the gate's first if, and what follows with the contents of its ifs in their place."""
+    """Return the body in front of the gate's first if, and the rest of the body with the gate open.
+
+    In the rest, the contents of the gate's ifs stand in place of these ifs.
+    """
     if gate is None:
         return (), body
     first = next(k for k, s in enumerate(body) if gate.guards(s))
@@ -127,9 +149,9 @@ def _opened(body: Block, gate: Gate | None) -> tuple[Block, Block]:
 
 
 def _loops(task: Task, linear: bool) -> tuple[tuple[n.For, ...], Block]:
-    """Loops at the top of the body whose bounds differ by data and can be found ahead, and the statements for that.
+    """Return loops at the top of the body whose trip counts can be found ahead, and the statements that find them.
 
-    What they are found from must not be written by the task: an index read too early might lead anywhere.
+    Only loops whose bounds differ by data count.
     """
     u, body = Uniformity(task, linear), task.body
     written = {s.array for s in walk(body) if isinstance(s, (n.Store, n.Atomic))}
@@ -141,6 +163,7 @@ def _loops(task: Task, linear: bool) -> tuple[tuple[n.For, ...], Block]:
         found = _slice(body[:at], [stmt.begin, stmt.end])
         if found is None or not _depends_on_data(found, u):
             continue
+        # The task must not write what the bounds are found from: an index read too early might lead anywhere.
         if all(s.array not in written for s in walk(found) if isinstance(s, n.Load)):
             loops.setdefault((stmt.begin, stmt.end, stmt.step), stmt)
             needed.update(map(id, found))
@@ -151,10 +174,7 @@ def _loops(task: Task, linear: bool) -> tuple[tuple[n.For, ...], Block]:
 
 
 def _slice(block: Block, values: Iterable[Value]) -> Block | None:
-    """The statements of a block that the values follow from, in order; None if that takes more than light ones.
-
-    A draw is numbered by those before it, so with one go all.
-    """
+    """Return the statements of a block that the values follow from, in order; None if not all of them are light."""
     wanted: set[Value] = set(values)
     names: set[str] = set()
     taken: list[Stmt] = []
@@ -166,6 +186,7 @@ def _slice(block: Block, values: Iterable[Value]) -> Block | None:
         if not all(isinstance(s, LIGHT) for s in inside):
             return None
         wanted.update(v for s in inside for v in operands(s))
+        # A draw is numbered by the draws before it, so all draws of the block are taken together.
         if any(isinstance(s, n.Random) for s in inside):
             wanted.update(s.result for s in walk(block) if isinstance(s, n.Random))
         names.update(s.var for s in inside if isinstance(s, (n.Get, n.Set)))
@@ -173,12 +194,13 @@ def _slice(block: Block, values: Iterable[Value]) -> Block | None:
 
 
 def _defines(stmt: Stmt, wanted: set[Value], names: set[str]) -> bool:
-    """Whether a statement, or one inside, makes one of the values or changes one of the locals."""
+    """Return True if a statement, or one inside it, makes one of the values or changes one of the locals."""
     inside = walk((stmt,))
     return any(not wanted.isdisjoint(results(s)) or isinstance(s, (n.Local, n.Set)) and s.var in names for s in inside)
 
 
 def _depends_on_data(statements: Block, u: Uniformity) -> bool:
-    """Whether something differs by lane here but by the index: neighbours would not do the same."""
+    """Return True if something in the statements differs by lane, other than by the index."""
     inside = walk(statements)
+    # What differs by the index alone is nearly the same for neighbors, so a block of neighbors wastes little.
     return any(isinstance(s, n.Random) or isinstance(s, n.Load) and not u.is_uniform(s.result) for s in inside)

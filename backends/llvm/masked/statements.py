@@ -1,7 +1,7 @@
-"""MASKED: how each statement that is no control flow becomes code for a block of lanes; one row per class.
+"""This module holds MASKED: how each statement that is not control flow becomes code for a block of lanes.
 
-Values, draws and assertions are here; memory, atomics and adstacks add their rows from files of their own. What is
-uniform is computed as a scalar by the rows that branching code uses; the rows of OPS take vectors as they are.
+Values, draws and assertions are in this file; memory, atomics and adstacks add their rows from files of their own. What
+is uniform is computed as a scalar by the rows that branching code uses; the rows of OPS take vectors as they are.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ def _uniform(e: LaneEmitter, stmt: n.Const | n.Arg | n.Shape) -> None:
 
 
 def _operands(e: LaneEmitter, stmt: n.Op) -> list[ir.Value]:
-    """Operands with lanes, but for scalars that are as good: the condition of a select, a constant exponent (not a
-    negative one)."""
+    """Return the operands as vectors, except for operands that a row takes as scalars.
+
+    These are the condition of a select, and a constant exponent that is not negative.
+    """
     args = [e.vector(a) for a in stmt.args]
     if stmt.op == "select" and e.u.is_uniform(stmt.args[0]):
         args[0] = e.operand(stmt.args[0])
@@ -76,9 +78,10 @@ def _bit_cast(e: LaneEmitter, stmt: n.BitCast) -> None:
 
 @MASKED.row(n.Random)
 def _random(e: LaneEmitter, stmt: n.Random) -> None:
-    """Each lane draws with the number of its iteration, and counts its own draws."""
+    """Emit a draw: each lane draws with the number of its iteration, and counts its own draws."""
     draws, b = e.draws, e.b
-    assert draws is not None  # made where the body draws
+    # The emitter has made this register because the body draws.
+    assert draws is not None
     words = e.wide(I32)
     d = b.load(draws, words)
     b.store(b.add(d, b.zext(e.flow.mask, words)), draws)
@@ -92,4 +95,4 @@ def _random(e: LaneEmitter, stmt: n.Random) -> None:
 
 @MASKED.row(n.Assert)
 def _assert(e: LaneEmitter, stmt: n.Assert) -> None:
-    """Checked in debug builds alone, which run by branching."""
+    """Emit nothing: assertions are checked in debug builds alone, which run as branching code."""

@@ -1,13 +1,13 @@
-"""What is uniform in a parallel task whose iterations run side by side as lanes: values, locals, loops and adstacks.
+"""This module finds what is uniform in a task whose iterations run as lanes: values, locals, loops and adstacks.
 
-A uniform value is the same in every lane that is active where the value is defined; code keeps it as a scalar.
-Control is uniform relative to a declaration if no condition or trip count between the two differs by lane. A local is
-uniform if every value set is, and every set stands under control that is uniform relative to its declaration;
-likewise the contents of a local array and of an adstack. An adstack is ragged if its depth may differ by lane: then
-some push, pop or declaration stands under other control than the first declaration.
+A uniform value is the same in every lane that is active where the value is defined; code keeps it as a scalar. Control
+is uniform relative to a declaration if no condition or trip count between the two differs by lane. A local is uniform
+if every value set is, and every set stands under control that is uniform relative to its declaration; likewise the
+contents of a local array and of an adstack. An adstack is ragged if its depth may differ by lane: then some push, pop
+or declaration stands under other control than the first declaration.
 
-Everything is uniform until shown to vary, and the rules run until nothing changes. A varying value may still be
-linear: value of lane k = value of lane 0 + stride * k, modulo the width of its type.
+Everything is uniform until shown to vary, and the rules run until nothing changes. A varying value may still be linear:
+value of lane k = value of lane 0 + stride * k, modulo the width of its type.
 """
 
 from __future__ import annotations
@@ -30,11 +30,18 @@ RULES: Table[type[Stmt], Rule] = Table(
 
 
 class Uniformity:
-    """varying: values that may differ by lane. changing: such locals and local arrays. ragged, mixed: adstacks whose
-    depth, or whose contents, may. strides: of linear values. read: values that some statement reads.
+    """Represent what varies by lane in a task.
 
-    linear: the last index of the task advances by one from lane to lane and the others are uniform, as in blocks that
-    do not leave a row of the box; otherwise all indices vary in no known way.
+    The argument `linear` says that the last index of the task advances by one from lane to lane and the others are
+    uniform, as in blocks that do not leave a row of the box; otherwise all indices vary in no known way.
+
+    Attributes:
+        varying: Values that may differ by lane.
+        changing: Locals and local arrays that may differ by lane.
+        ragged: Adstacks whose depth may differ by lane.
+        mixed: Adstacks whose contents may differ by lane.
+        strides: Strides of linear values.
+        read: Values that some statement reads.
     """
 
     def __init__(self, task: Task, linear: bool) -> None:
@@ -51,11 +58,11 @@ class Uniformity:
             _Strides(self, task)
 
     def is_uniform(self, *values: Value) -> bool:
-        """Whether all these are the same in every active lane."""
+        """Return True if all these values are the same in every active lane."""
         return self.varying.isdisjoint(values)
 
     def diverges(self, stmt: n.If | n.For | n.While) -> bool:
-        """Whether lanes that reach the statement may go on differently."""
+        """Return True if lanes that reach the statement may go on differently."""
         if isinstance(stmt, n.If):
             return stmt.cond in self.varying
         inputs = (stmt.begin, stmt.end) if isinstance(stmt, n.For) else (stmt.test,)
@@ -64,12 +71,15 @@ class Uniformity:
     # -- the fixed point ------------------------------------------------------------------------------------
 
     def _size(self) -> int:
+        """Return the number of things that vary."""
         return len(self.varying) + len(self.changing) + len(self.ragged) + len(self.mixed)
 
     def _settle(self, body: Block) -> None:
+        """Apply the rules to a block until nothing changes."""
         before = -1
         while before != self._size():
             before = self._size()
+            # Levels are found anew in each pass, because a branch may have become divergent.
             self._levels.clear()
             self.block(body, 0)
 
@@ -81,15 +91,15 @@ class Uniformity:
         self._level -= deeper
 
     def declare(self, name: str) -> bool:
-        """Note where a name is declared; whether that is where it was declared first."""
+        """Note where a name is declared; return True if that is the level of its first declaration."""
         return self._levels.setdefault(name, self._level) == self._level
 
     def diverged(self, name: str) -> bool:
-        """Whether control here is not uniform relative to the declaration."""
+        """Return True if control at this point is not uniform relative to the declaration of a name."""
         return self._levels[name] != self._level
 
     def vary(self, stmt: Stmt) -> None:
-        """All results differ by lane."""
+        """Note that all results of a statement differ by lane."""
         self.varying.update(results(stmt))
 
 
@@ -98,8 +108,7 @@ class Uniformity:
 
 @RULES.row(n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Load)
 def _function_of_operands(u: Uniformity, stmt: Stmt) -> None:
-    """A load at one address gives every lane one value: what other iterations do to the element is a race, or in no
-    order."""
+    """Let the result vary if an operand varies."""
     if not u.is_uniform(*operands(stmt)):
         u.vary(stmt)
 
@@ -151,9 +160,10 @@ def _if(u: Uniformity, stmt: n.If) -> None:
 
 @RULES.row(n.For)
 def _for(u: Uniformity, stmt: n.For) -> None:
-    """Lanes in the same round of a loop have the same index if they began with the same one; a descending loop counts
-    its rounds from the end, so there too."""
+    """Let the index vary if the begin varies, and the trip count if the loop diverges."""
     deeper = u.diverges(stmt)
+    # Lanes in the same round of a loop have the same index if they began with the same one; a descending loop counts
+    # its rounds from the end, so this holds there too.
     if stmt.begin in u.varying:
         u.varying.add(stmt.index)
     if deeper and stmt.trips is not None:
@@ -205,7 +215,13 @@ def _accumulate(u: Uniformity, stmt: n.StackAccumulate) -> None:
 
 
 class _Strides:
-    """Finds strides of signed integers. exact: values that are linear without wrapping, so that widening keeps it."""
+    """Find the strides of signed integers.
+
+    Attributes:
+        u: Result that gets the strides.
+        exact: Values that are linear without wrapping, so that widening keeps them linear.
+        constants: Constant integers, by value.
+    """
 
     def __init__(self, u: Uniformity, task: Task) -> None:
         self.u = u
@@ -217,6 +233,7 @@ class _Strides:
             self._visit(stmt)
 
     def _visit(self, stmt: Stmt) -> None:
+        """Find the stride of the result of a statement."""
         if isinstance(stmt, n.Const) and stmt.result.type.is_int:
             self.constants[stmt.result] = int(stmt.value)
         elif isinstance(stmt, (n.Op, n.Cast)) and stmt.result in self.u.varying and stmt.result.type.is_signed:
@@ -230,9 +247,11 @@ class _Strides:
             self.u.strides[stmt.index] = self.u.strides[stmt.begin]
 
     def _stride(self, value: Value) -> int | None:
+        """Return the stride of a value, 0 if it is uniform; None if it is not known."""
         return 0 if value not in self.u.varying else self.u.strides.get(value)
 
     def _op(self, stmt: n.Op) -> int | None:
+        """Return the stride of the result of an operation, or None."""
         strides = [self._stride(v) for v in stmt.args]
         if stmt.op == "unique":
             return strides[0]
@@ -243,6 +262,7 @@ class _Strides:
         return None
 
     def _binary(self, stmt: n.Op, a: int | None, b: int | None) -> int | None:
+        """Return the stride of a sum, difference or product of values with strides `a` and `b`, or None."""
         if a is None or b is None:
             return None
         if stmt.op == "mul":
@@ -251,10 +271,12 @@ class _Strides:
         return a + b if stmt.op == "add" else a - b
 
     def _cast(self, stmt: n.Cast) -> int | None:
+        """Return the stride of a conversion, or None where wrapping may break it."""
         if not stmt.arg.type.is_signed:
             return None
         if stmt.arg in self.exact and stmt.result.type.bits >= stmt.arg.type.bits:
             self.exact.add(stmt.result)
+        # A wider type does not wrap where the narrow one does, so the result need not be linear.
         elif stmt.result.type.bits > stmt.arg.type.bits:
             return None
         return self._stride(stmt.arg)

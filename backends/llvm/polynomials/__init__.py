@@ -1,6 +1,6 @@
-"""Mathematical functions of f32 and f64 as inlined code, for lanes of any number: what libm is to scalars.
+"""This package emits mathematical functions of f32 and f64 as inlined code, for any number of lanes.
 
-INLINED maps an operation's name to a function that writes its code: free of branches but for arguments far outside
+INLINED maps an operation's name to a function that writes its code: free of branches except for arguments far outside
 the range that the code is made for, which libm computes lane by lane (guard.py). No lane's result depends on another
 lane, and the code for one lane gives the same bits as the code for many. Arithmetic inside carries no fast-math flags.
 docs/decisions/0004-inlined-functions.md states errors and times.
@@ -25,7 +25,12 @@ from .power import power
 
 @dataclass(frozen=True)
 class Inlined:
-    """write(e, *args): the code. inside: the arguments that it is made for, all if None."""
+    """Represent the inlined code of one function.
+
+    Attributes:
+        write: write(e, *args) emits the code and returns the result.
+        inside: Gives the condition that the code is made for these arguments; None if it is made for all.
+    """
 
     write: Callable[..., ir.Value]
     inside: Inside | None = None
@@ -47,7 +52,14 @@ INLINED: dict[str, Inlined] = {
 
 
 def inlined(e: Arith, name: str, scalar: ir.Function, args: Sequence[ir.Value]) -> ir.Value:
-    """The function of scalars or vectors; `scalar` is the library's. Lanes that are not active get some number."""
+    """Emit a function of scalars or vectors and return the result.
+
+    Args:
+        e: Arithmetic to emit into.
+        name: Name of the operation.
+        scalar: The library's function of one scalar.
+        args: Operands. Lanes that are not active get an arbitrary number.
+    """
     row, t = INLINED[name], args[0].type
     lanes = e.active if isinstance(t, ir.VectorType) else None
     mask = [lanes or const(like(t, I1), True)] if row.inside else []

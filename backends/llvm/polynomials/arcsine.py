@@ -1,4 +1,7 @@
-"""asin and acos: a polynomial up to 1/2, and the half-angle formula asin(x) = pi/2 - 2·asin(sqrt((1 - x)/2)) above."""
+"""This module emits asin and acos: a polynomial up to 1/2, and the half-angle formula above.
+
+The formula is asin(x) = pi/2 - 2·asin(sqrt((1 - x)/2)).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from .evaluate import constants, mad, polynomial
 
 
 def _core(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """(condition '|x| > 1/2', asin of |x|, or of sqrt((1 - |x|)/2) where it holds); NaN beyond 1."""
+    """Return (condition '|x| > 1/2', asin of |x|, or of sqrt((1 - |x|)/2) where it holds); NaN beyond 1."""
     b = e.b
     magnitude = e.intrinsic("fabs", x)
     half = e.const(x, 0.5)
@@ -20,20 +23,20 @@ def _core(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def less_than(e: Arith, x: ir.Value, multiple: float) -> ir.Value:
-    """multiple·pi - x, with pi to twice the digits."""
+    """Return multiple·pi - x, with pi to twice the digits."""
     high, low, _ = constants("pi_whole", x)
     return e.b.fsub(e.const(x, multiple * high), e.b.fsub(x, e.const(x, multiple * low)))
 
 
 def asin(e: Arith, x: ir.Value) -> ir.Value:
-    """asin(x); keeps -0.0."""
+    """Return the arcsine of x; -0.0 gives -0.0."""
     big, core = _core(e, x)
     folded = less_than(e, e.b.fadd(core, core), 0.5)
     return e.intrinsic("copysign", e.b.select(big, folded, core), x)
 
 
 def acos(e: Arith, x: ir.Value) -> ir.Value:
-    """acos(x): 2·core near 1, pi - 2·core near -1, pi/2 - asin(x) between."""
+    """Return the arccosine of x: 2·core near 1, pi - 2·core near -1, pi/2 minus the arcsine of x between."""
     b = e.b
     big, core = _core(e, x)
     twice = b.fadd(core, core)

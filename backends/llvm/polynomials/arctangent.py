@@ -1,4 +1,4 @@
-"""atan2: a quotient in [0, 1], reduced by pi/4 in the same division, and the octant put back at the end."""
+"""This module emits atan2: a quotient in [0, 1], reduced by pi/4 in the same division, and the octant put back."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ TURN = math.sqrt(2.0) - 1.0
 
 
 def _small_angle(e: Arith, low: ir.Value, high: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """(condition 'pi/4 is taken off', the remaining angle) of 0 <= low <= high.
+    """Return (condition 'pi/4 is taken off', the remaining angle) of 0 <= low <= high.
 
-    tan(a - pi/4) = (tan(a) - 1)/(tan(a) + 1), so one division serves both. The largest numbers are scaled down, and
-    two infinities count as equal; 0/0 is 0.
+    tan(a - pi/4) = (tan(a) - 1)/(tan(a) + 1), so one division serves both. The largest numbers are scaled down, and two
+    infinities count as equal; 0/0 is 0.
     """
     b, zero, one = e.b, e.const(low, 0.0), e.const(low, 1.0)
     both = b.fcmp_ordered("==", low, e.const(low, math.inf))
@@ -32,7 +32,10 @@ def _small_angle(e: Arith, low: ir.Value, high: ir.Value) -> tuple[ir.Value, ir.
 
 
 def atan2(e: Arith, y: ir.Value, x: ir.Value) -> ir.Value:
-    """The angle is q·pi/4 + r or q·pi/4 - r, r the small angle; q counts what the three reflections add."""
+    """Return the angle of the point (x, y): q·pi/4 + r or q·pi/4 - r, with the small angle r.
+
+    The number q counts what the three reflections add.
+    """
     b = e.b
     up, across = e.intrinsic("fabs", y), e.intrinsic("fabs", x)
     steep = b.fcmp_ordered(">", up, across)
@@ -50,11 +53,12 @@ def atan2(e: Arith, y: ir.Value, x: ir.Value) -> ir.Value:
 
 
 def _times(e: Arith, q: ir.Value, unit: float) -> ir.Value:
-    """q·unit for q = 0 .. 4; of 3, pi/4 loses a digit, which is far below what the sum is rounded by."""
+    """Return q·unit for q = 0 .. 4."""
+    # For q = 3, pi/4 loses a digit, which is far below the rounding of the sum.
     return e.b.fmul(q, e.const(q, unit))
 
 
 def _sign_of(e: Arith, x: ir.Value) -> ir.Value:
-    """Whether the sign bit of x is set."""
+    """Return the condition that the sign bit of x is set."""
     one = e.intrinsic("copysign", e.const(x, 1.0), x)
     return e.b.fcmp_ordered("<", one, e.const(x, 0.0))

@@ -1,6 +1,6 @@
-"""What all inlined functions are made of: multiply-add, polynomials, rounding to integers, and powers of two.
+"""This module emits the parts of all inlined functions: multiply-add, polynomials, rounding to integers, powers of two.
 
-`mad` is one rounding where the machine has fused multiply-add and two where it has not. Who needs a product to be
+`mad` is one rounding where the machine has fused multiply-add and two where it has not. Code that needs a product to be
 exact does not rely on it: see `two_product` and the short constants of the range reductions.
 """
 
@@ -17,31 +17,39 @@ from .coefficients import COEFFICIENTS, CONSTANTS
 
 @dataclass(frozen=True)
 class Format:
-    """A real type in bits: stored digits, width, and what is added to exponents."""
+    """Represent the layout of a real type in bits.
+
+    Attributes:
+        mantissa: Number of stored digits.
+        width: Number of bits of the type.
+    """
 
     mantissa: int
     width: int
 
     @property
     def bias(self) -> int:
+        """Return what is added to exponents."""
         return (1 << (self.width - self.mantissa - 2)) - 1
 
     @property
     def least_normal(self) -> float:
+        """Return the least positive normal number."""
         return 2.0 ** (1 - self.bias)
 
     @property
     def one(self) -> int:
-        """The bits of 1.0."""
+        """Return the bits of 1.0."""
         return self.bias << self.mantissa
 
     @property
     def rounder(self) -> float:
-        """1.5·2^mantissa: adding it leaves an integer in the low bits."""
+        """Return 1.5·2^mantissa: adding it leaves an integer in the low bits."""
         return 1.5 * 2.0**self.mantissa
 
     @property
     def rounder_bits(self) -> int:
+        """Return the bits of `rounder`."""
         return ((self.bias + self.mantissa) << self.mantissa) | 1 << (self.mantissa - 1)
 
 
@@ -49,34 +57,35 @@ _FORMATS = {"f32": Format(23, 32), "f64": Format(52, 64)}
 
 
 def kind(x: ir.Value) -> str:
-    """ "f32" or "f64": the column of a value's type in tables."""
+    """Return "f32" or "f64": the column of a value's type in tables."""
     return suffix(element(x.type))
 
 
 def format_of(x: ir.Value) -> Format:
-    """The layout of a value's type in bits."""
+    """Return the layout of a value's type in bits."""
     return _FORMATS[kind(x)]
 
 
 def constants(name: str, x: ir.Value) -> tuple[float, ...]:
-    """The split constant, for the type of x."""
+    """Return the parts of a constant for the type of x."""
     return CONSTANTS[name][kind(x)]
 
 
 def mad(e: Arith, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
-    """x·y + z."""
+    """Return x·y + z."""
     if e.m.target.fused or e.m.target.contracts:
         return e.intrinsic("fma", x, y, z)
     return e.b.fadd(e.b.fmul(x, y), z)
 
 
 def scaled(e: Arith, x: ir.Value, factor: float, more: ir.Value) -> ir.Value:
-    """x·factor + more."""
+    """Return x·factor + more."""
     return mad(e, x, e.const(x, factor), more)
 
 
 def horner(e: Arith, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
-    """The polynomial at x, lowest coefficient first. Other lanes fill the time that each step waits for the last."""
+    """Return the polynomial at x; the lowest coefficient comes first."""
+    # Other lanes fill the time that each step waits for the last one.
     total: ir.Value = e.const(x, coefficients[-1])
     for c in reversed(coefficients[:-1]):
         total = mad(e, total, x, e.const(x, c))
@@ -84,12 +93,12 @@ def horner(e: Arith, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
 
 
 def polynomial(e: Arith, name: str, x: ir.Value, skip: int = 0) -> ir.Value:
-    """The fitted polynomial at x, without its `skip` lowest coefficients: divided by x^skip."""
+    """Return the fitted polynomial at x, without its `skip` lowest coefficients and divided by x^skip."""
     return horner(e, x, COEFFICIENTS[name][kind(x)][skip:])
 
 
 def round_to_integer(e: Arith, x: ir.Value, factor: float, offset: float = 0.0) -> tuple[ir.Value, ir.Value]:
-    """(n, the sum that holds n in its low bits), n the integer nearest to x·factor + offset.
+    """Return (n, the sum that holds n in its low bits), n the integer nearest to x·factor + offset.
 
     n may be the second nearest where both are almost equally near. |n| < 2^(mantissa - 1).
     """
@@ -102,28 +111,28 @@ def round_to_integer(e: Arith, x: ir.Value, factor: float, offset: float = 0.0) 
 
 
 def bits(e: Arith, x: ir.Value) -> ir.Value:
-    """A real's bits as an integer."""
+    """Return the bits of a real as an integer."""
     return e.b.bitcast(x, bits_type(x.type))
 
 
 def real(e: Arith, word: ir.Value, x: ir.Value) -> ir.Value:
-    """Bits as a real of x's type."""
+    """Return bits as a real of x's type."""
     return e.b.bitcast(word, x.type)
 
 
 def sign_if_odd(e: Arith, total: ir.Value) -> ir.Value:
-    """The sign bit where the integer that `round_to_integer` left in `total` is odd, else 0."""
+    """Return the sign bit where the integer that `round_to_integer` left in `total` is odd, else 0."""
     word = bits(e, total)
     return e.b.shl(word, e.const(word, format_of(total).width - 1))
 
 
 def flip(e: Arith, x: ir.Value, sign: ir.Value) -> ir.Value:
-    """x with its sign flipped where `sign` has the sign bit."""
+    """Return x with its sign flipped where `sign` has the sign bit."""
     return real(e, e.b.xor(bits(e, x), sign), x)
 
 
 def two_to(e: Arith, total: ir.Value) -> ir.Value:
-    """2^n for the integer n in `total`; n must be that of a normal number."""
+    """Return 2^n for the integer n in `total`; n must be the exponent of a normal number."""
     f = format_of(total)
     word = bits(e, total)
     biased = e.b.sub(word, e.const(word, f.rounder_bits - f.bias))
@@ -131,10 +140,11 @@ def two_to(e: Arith, total: ir.Value) -> ir.Value:
 
 
 def times_two_to(e: Arith, x: ir.Value, total: ir.Value) -> ir.Value:
-    """x·2^n for the integer n in `total`, by two factors: n may lie beyond the exponents at both ends."""
+    """Return x·2^n for the integer n in `total`."""
     f = format_of(total)
     word = bits(e, total)
     both = e.b.sub(word, e.const(word, f.rounder_bits - 2 * f.bias))
+    # The power is made of two factors, because n may lie beyond the exponents at both ends.
     first = e.b.lshr(both, e.const(word, 1))
     for biased in (first, e.b.sub(both, first)):
         x = e.b.fmul(x, real(e, e.b.shl(biased, e.const(word, f.mantissa)), x))
@@ -142,13 +152,13 @@ def times_two_to(e: Arith, x: ir.Value, total: ir.Value) -> ir.Value:
 
 
 def clamp(e: Arith, x: ir.Value, low: float, high: float) -> ir.Value:
-    """x moved into the interval; NaN stays."""
+    """Return x moved into the interval; NaN stays."""
     x = e.b.select(e.b.fcmp_ordered("<", x, e.const(x, low)), e.const(x, low), x)
     return e.b.select(e.b.fcmp_ordered(">", x, e.const(x, high)), e.const(x, high), x)
 
 
 def two_product(e: Arith, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """(p, q) with p the rounded product and p + q the exact one, away from overflow and underflow."""
+    """Return (p, q) with p the rounded product and p + q the exact one, away from overflow and underflow."""
     product = e.b.fmul(x, y)
     if e.m.target.fused:
         return product, e.intrinsic("fma", x, y, e.b.fneg(product))
@@ -160,13 +170,16 @@ def two_product(e: Arith, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]
 
 
 def _halves(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Upper and lower half of the digits of x; their products are exact (Veltkamp)."""
+    """Return the upper and lower half of the digits of x; their products are exact.
+
+    Source: Veltkamp's splitting.
+    """
     spread = e.b.fmul(x, e.const(x, 2.0 ** ((mantissa_bits(x.type) + 2) // 2) + 1))
     upper = e.b.fsub(spread, e.b.fsub(spread, x))
     return upper, e.b.fsub(x, upper)
 
 
 def two_sum(e: Arith, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """(s, r) with s the rounded sum and s + r the exact one, for |x| >= |y| or x = 0."""
+    """Return (s, r) with s the rounded sum and s + r the exact one, for |x| >= |y| or x = 0."""
     total = e.b.fadd(x, y)
     return total, e.b.fsub(y, e.b.fsub(total, x))

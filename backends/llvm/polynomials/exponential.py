@@ -1,4 +1,4 @@
-"""exp and tanh: the argument less a multiple of ln 2, a polynomial on what is left, and a power of two."""
+"""This module emits exp and tanh: the argument less a multiple of ln 2, a polynomial on the rest, a power of two."""
 
 from __future__ import annotations
 
@@ -14,22 +14,29 @@ FLAT = {"f32": 10.0, "f64": 20.0}
 
 
 def reduced(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """(x - n·ln 2, the sum that holds n), n the integer nearest to x/ln 2. The first product is exact."""
+    """Return (x - n·ln 2, the sum that holds n), n the integer nearest to x/ln 2."""
     n, total = round_to_integer(e, x, constants("inverse_ln2", x)[0])
+    # The product with the first part is exact.
     for part in constants("ln2", x):
         x = scaled(e, n, -part, x)
     return x, total
 
 
 def exp(e: Arith, x: ir.Value, more: ir.Value | None = None) -> ir.Value:
-    """exp(x) = 2^n·exp(r); of x + more if that is given, which is far below the last place of 1."""
+    """Return e to the power x = 2^n times e to the power r.
+
+    Args:
+        e: Arithmetic to emit into.
+        x: Exponent.
+        more: Number that is added to the exponent; it is far below the last place of 1.
+    """
     r, total = reduced(e, clamp(e, x, *ENDS[kind(x)]))
     r = r if more is None else e.b.fadd(r, more)
     return times_two_to(e, polynomial(e, "exp", r), total)
 
 
 def _exp_minus_one(e: Arith, x: ir.Value) -> ir.Value:
-    """exp(x) - 1 = 2^n·(exp(r) - 1) + (2^n - 1), precise also near 0; 0 <= x <= 2·FLAT."""
+    """Return exp(x) - 1 = 2^n·(exp(r) - 1) + (2^n - 1), precise also near 0; 0 <= x <= 2·FLAT."""
     r, total = reduced(e, x)
     rest = mad(e, e.b.fmul(r, r), polynomial(e, "exp", r, skip=2), r)
     power = two_to(e, total)
@@ -37,7 +44,7 @@ def _exp_minus_one(e: Arith, x: ir.Value) -> ir.Value:
 
 
 def tanh(e: Arith, x: ir.Value) -> ir.Value:
-    """tanh(|x|) = t/(t + 2) with t = exp(2|x|) - 1."""
+    """Return the hyperbolic tangent of x: t/(t + 2) for |x|, t = exp(2|x|) - 1, with the sign of x."""
     magnitude = clamp(e, e.intrinsic("fabs", x), 0.0, FLAT[kind(x)])
     t = _exp_minus_one(e, e.b.fadd(magnitude, magnitude))
     return e.intrinsic("copysign", e.b.fdiv(t, e.b.fadd(t, e.const(t, 2.0))), x)

@@ -1,4 +1,4 @@
-"""Arguments outside the range of inlined code: libm computes those lanes, and only those.
+"""This module lets libm compute the lanes whose arguments lie outside the range of inlined code, and only those lanes.
 
 The inlined code runs on all lanes. A branch that is practically never taken leads to a loop over the lanes, in a
 function of its own that is shared by vectors of all widths.
@@ -14,15 +14,22 @@ from ..emit import Arith
 from ..types import I64, PTR, VOID, const, element, suffix
 
 Inside = Callable[..., ir.Value]
-"""inside(e, *args): the condition 'the inlined code is made for these arguments'; it must hold where one is NaN."""
+"""inside(e, *args): the condition that the inlined code is made for these arguments; it must hold where one is NaN."""
 
 
 def guarded(
     e: Arith, name: str, scalar: ir.Function, inside: Inside, fast: ir.Value, args: list[ir.Value], active: ir.Value
 ) -> ir.Value:
-    """`fast` where `inside` holds, else what the scalar function gives. The open block is the function's entry.
+    """Return `fast` where `inside` holds, else what the scalar function gives.
 
-    Lanes that are not active may hold anything, and do not lead there.
+    Args:
+        e: Arithmetic to emit into; its open block is the function's entry.
+        name: Name of the operation.
+        scalar: The library's function of one scalar.
+        inside: Gives the condition that the inlined code is made for these arguments.
+        fast: Result of the inlined code.
+        args: Operands.
+        active: Mask of the active lanes; the others may hold anything, and are not repaired.
     """
     b, t = e.b, fast.type
     outside = _any(b, b.and_(active, b.xor(inside(e, *args), const(active.type, True))))
@@ -41,7 +48,8 @@ def guarded(
 
 
 def _repaired(e: Arith, places: list[ir.Value], values: list[ir.Value], loop: ir.Function) -> ir.Value:
-    """Pass arguments and results so far through memory: vectors in registers have no one calling convention."""
+    """Return the results after the lanes outside were computed by the library."""
+    # Arguments and results pass through memory: vectors in registers have no common calling convention.
     for value, place in zip(values, places):
         e.b.store(value, place)
     t = values[0].type
@@ -50,15 +58,16 @@ def _repaired(e: Arith, places: list[ir.Value], values: list[ir.Value], loop: ir
 
 
 def _any(b: IRBuilder, condition: ir.Value) -> ir.Value:
-    """Whether the condition holds in some lane: the lanes' bits as one integer."""
+    """Return the condition that `condition` holds in some lane."""
     if not isinstance(condition.type, ir.VectorType):
         return condition
+    # The bits of the lanes are compared as one integer.
     word = ir.IntType(condition.type.count)
     return b.icmp_unsigned("!=", b.bitcast(condition, word), const(word, 0))
 
 
 def _lane_loop(e: Arith, name: str, scalar: ir.Function, inside: Inside, t: ir.Type, arity: int) -> ir.Function:
-    """sg.NAME.lanes(arguments..., results, count): overwrites the results of lanes outside."""
+    """Return sg.NAME.lanes(arguments..., results, count), which overwrites the results of lanes outside."""
 
     def body(e: Arith, function: ir.Function) -> None:
         b, count, before = e.b, function.args[-1], e.b.block

@@ -1,4 +1,4 @@
-"""log: the exponent apart, and the series of atanh on the mantissa.
+"""This module emits log: it separates the exponent, and applies the series of atanh to the mantissa.
 
 x = 2^k·(1 + f) with 1 + f between sqrt(1/2) and sqrt(2), found by integer arithmetic on the bits. With s = f/(2 + f),
 log(1 + f) = 2·atanh(s) = f - (h - s·(h + R(s²))), h = f²/2: the leading term is exact.
@@ -17,13 +17,14 @@ _ROOT = {
     "f32": struct.unpack("<i", struct.pack("<f", math.sqrt(0.5)))[0],
     "f64": struct.unpack("<q", struct.pack("<d", math.sqrt(0.5)))[0],
 }
-"""The bits of sqrt(1/2)."""
+"""The bits of sqrt(1/2), by type."""
 
 
 def parted(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """(k as a real, 1 + f) of a positive finite x. Subnormal numbers are scaled up first."""
+    """Return (k as a real, 1 + f) of a positive finite x."""
     b, f, root = e.b, format_of(x), _ROOT[kind(x)]
     lift = f.mantissa + 1
+    # Subnormal numbers have no leading bit in the exponent field, so they are scaled up first.
     small = b.fcmp_ordered("<", x, e.const(x, f.least_normal))
     word = bits(e, b.select(small, b.fmul(x, e.const(x, 2.0**lift)), x))
     shifted = b.add(word, e.const(word, f.one - root))
@@ -37,7 +38,7 @@ def parted(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def log_of_positive(e: Arith, x: ir.Value) -> ir.Value:
-    """log(x) of a positive finite x; anything else gives some number."""
+    """Return log(x) of a positive finite x; any other x gives an arbitrary number."""
     b = e.b
     k, mantissa = parted(e, x)
     f = b.fsub(mantissa, e.const(x, 1.0))
@@ -51,7 +52,7 @@ def log_of_positive(e: Arith, x: ir.Value) -> ir.Value:
 
 
 def log(e: Arith, x: ir.Value) -> ir.Value:
-    """log(x): -inf at zeros, NaN below, infinity and NaN as they are."""
+    """Return the natural logarithm of x: -inf for zeros, NaN for negative numbers; infinity and NaN stay."""
     b, zero, infinite = e.b, e.const(x, 0.0), e.const(x, math.inf)
     positive = b.fcmp_ordered(">", x, zero)
     usual = b.and_(positive, b.fcmp_ordered("<", x, infinite))

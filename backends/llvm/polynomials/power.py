@@ -1,4 +1,4 @@
-"""pow: exp(y·log|x|) with digits to spare, and the sign and the exceptions of IEEE afterwards.
+"""This module emits pow: exp(y·log|x|) with digits to spare, and the sign and the exceptions of IEEE afterwards.
 
 f32 works in f64, whose logarithm has 29 digits more than the result needs. f64, and f32 where there is no f64, carry
 the logarithm and its product with y as sums of two numbers: y·log|x| goes up to 745 (f32: 104), where the last place of
@@ -17,19 +17,20 @@ from .exponential import exp
 from .logarithm import log, parted
 
 Pair = tuple[ir.Value, ir.Value]
-"""A number as a sum of two: the rounded one, and what is left of it."""
+"""A number as a sum of two: the rounded number, and what is left of it."""
 
 _TWO_THIRDS = {"f32": (11184811 * 2.0**-24, -(2.0**-24) / 3), "f64": (2 / 3, 2.0**-53 / 3)}
 
 
 def power(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
-    """pow(x, y)."""
+    """Return pow(x, y)."""
     up = e.intrinsic("fabs", x)
     wider = kind(x) == "f32" and e.m.target.doubles
     return _signed(e, x, y, up, (_by_f64 if wider else _by_pairs)(e, up, y))
 
 
 def _by_f64(e: Arith, up: ir.Value, y: ir.Value) -> ir.Value:
+    """Return pow(|x|, y) of f32 by way of f64."""
     b, wide = e.b, like(up.type, F64)
     return b.fptrunc(exp(e, b.fmul(b.fpext(y, wide), log(e, b.fpext(up, wide)))), like(up.type, F32))
 
@@ -38,20 +39,22 @@ def _by_f64(e: Arith, up: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _by_pairs(e: Arith, up: ir.Value, y: ir.Value) -> ir.Value:
-    """Zeros and infinities have the logarithm that `log` gives; beyond exp's range the small part does not matter."""
+    """Return pow(|x|, y) with the logarithm as a sum of two numbers."""
     b = e.b
     high, low = _log_pair(e, up)
     finite = b.and_(b.fcmp_ordered(">", up, e.const(up, 0.0)), b.fcmp_ordered("<", up, e.const(up, math.inf)))
+    # Zeros and infinities have the logarithm that `log` gives.
     special = b.select(b.fcmp_ordered("==", up, e.const(up, 0.0)), e.const(up, -math.inf), up)
     high, low = b.select(finite, high, special), b.select(finite, low, e.const(up, 0.0))
     product, rest = two_product(e, y, high)
     rest = mad(e, y, low, rest)
+    # Beyond exp's range the small part does not matter.
     within = b.fcmp_ordered("<", e.intrinsic("fabs", product), e.const(up, 1000.0))
     return exp(e, product, b.select(within, rest, e.const(up, 0.0)))
 
 
 def _log_pair(e: Arith, x: ir.Value) -> Pair:
-    """log(x) of a positive finite x to about 65 digits: k·ln 2 + s·(2 + s²·L(s²)), s = f/(2 + f)."""
+    """Return log(x) of a positive finite x to about 65 digits: k·ln 2 + s·(2 + s²·L(s²)), s = f/(2 + f)."""
     b = e.b
     k, mantissa = parted(e, x)
     log_high, log_low = _times(e, s := _quotient(e, mantissa), _series(e, s))
@@ -61,7 +64,7 @@ def _log_pair(e: Arith, x: ir.Value) -> Pair:
 
 
 def _quotient(e: Arith, mantissa: ir.Value) -> Pair:
-    """f/(2 + f) with f = mantissa - 1, by one division and one correction."""
+    """Return f/(2 + f) with f = mantissa - 1, by one division and one correction."""
     b = e.b
     f = b.fsub(mantissa, e.const(mantissa, 1.0))
     below, below_rest = two_sum(e, e.const(f, 2.0), f)
@@ -73,7 +76,7 @@ def _quotient(e: Arith, mantissa: ir.Value) -> Pair:
 
 
 def _series(e: Arith, s: Pair) -> Pair:
-    """2 + z·L(z) for z = s²; only the first term of L needs more than one number."""
+    """Return 2 + z·L(z) for z = s²; only the first term of L needs more than one number."""
     z = _times(e, s, s)
     first, first_rest = (e.const(z[0], c) for c in _TWO_THIRDS[kind(z[0])])
     inner, inner_rest = two_sum(e, first, e.b.fmul(z[0], polynomial(e, "log_pair", z[0], skip=1)))
@@ -83,7 +86,7 @@ def _series(e: Arith, s: Pair) -> Pair:
 
 
 def _times(e: Arith, x: Pair, y: Pair) -> Pair:
-    """The product of two pairs."""
+    """Return the product of two pairs."""
     product, rest = two_product(e, x[0], y[0])
     return product, mad(e, x[0], y[1], mad(e, x[1], y[0], rest))
 
@@ -92,10 +95,19 @@ def _times(e: Arith, x: Pair, y: Pair) -> Pair:
 
 
 def _signed(e: Arith, x: ir.Value, y: ir.Value, up: ir.Value, size: ir.Value) -> ir.Value:
-    """The result from its magnitude. A number is odd if it is whole and its half is not."""
+    """Return the result of pow from its magnitude.
+
+    Args:
+        e: Arithmetic to emit into.
+        x: Base.
+        y: Exponent.
+        up: Magnitude of the base.
+        size: Magnitude of the result.
+    """
     b, zero, one = e.b, e.const(x, 0.0), e.const(x, 1.0)
     unit = b.and_(b.fcmp_ordered("==", up, one), b.fcmp_ordered("==", y, y))
     size = b.select(unit, one, size)
+    # A number is odd if it is whole and its half is not.
     whole, half = _is_whole(e, y), b.fmul(y, e.const(y, 0.5))
     odd = b.and_(whole, b.xor(_is_whole(e, half), ir.Constant(whole.type, True)))
     out = b.select(odd, e.intrinsic("copysign", size, x), size)
@@ -108,4 +120,5 @@ def _signed(e: Arith, x: ir.Value, y: ir.Value, up: ir.Value, size: ir.Value) ->
 
 
 def _is_whole(e: Arith, y: ir.Value) -> ir.Value:
+    """Return the condition that y is a whole number."""
     return e.b.fcmp_ordered("==", e.intrinsic("floor", y), y)

@@ -1,7 +1,8 @@
-"""fmod: exact. The quotient is rounded toward zero, the product subtracted without rounding, and one step corrected.
+"""This module emits fmod, which is exact.
 
-f32 works in f64, where the product of a 24-bit divisor and a 29-bit quotient is exact. In f64 the product comes in
-two parts; of a quotient below 2^52 the difference fits into a number of the type.
+The quotient is rounded toward zero, the product subtracted without rounding, and one step corrected. f32 works in f64,
+where the product of a 24-bit divisor and a 29-bit quotient is exact. In f64 the product comes in two parts; for a
+quotient below 2^52 the difference fits into a number of the type.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from .evaluate import kind, two_product
 
 
 def inside(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
-    """The quotient has few enough digits, and products neither overflow nor underflow; or an operand is NaN."""
+    """Return the condition that the code is exact for these operands, or one of them is NaN.
+
+    The quotient must have few enough digits, and products must neither overflow nor underflow.
+    """
     b = e.b
     up, down = e.intrinsic("fabs", x), e.intrinsic("fabs", y)
     if kind(x) == "f32":
@@ -29,13 +33,14 @@ def inside(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def fmod(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
-    """x - y·trunc(x/y), with the sign of x."""
+    """Return x - y·trunc(x/y), with the sign of x."""
     up, down = e.intrinsic("fabs", x), e.intrinsic("fabs", y)
     rest = _narrow(e, up, down) if kind(x) == "f32" else _exact(e, up, down)
     return e.intrinsic("copysign", rest, x)
 
 
 def _narrow(e: Arith, up: ir.Value, down: ir.Value) -> ir.Value:
+    """Return fmod of two positive f32 by way of f64."""
     b, wide = e.b, like(up.type, F64)
     x, y = b.fpext(up, wide), b.fpext(down, wide)
     quotient = e.intrinsic("trunc", b.fdiv(x, y))
@@ -43,13 +48,14 @@ def _narrow(e: Arith, up: ir.Value, down: ir.Value) -> ir.Value:
 
 
 def _exact(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Return fmod of two positive f64, with the product in two parts."""
     quotient = e.intrinsic("trunc", e.b.fdiv(x, y))
     product, rest = two_product(e, quotient, y)
     return _corrected(e, e.b.fsub(e.b.fsub(x, product), rest), y)
 
 
 def _corrected(e: Arith, rest: ir.Value, y: ir.Value) -> ir.Value:
-    """The rounded quotient may be one too many; 0 <= rest < y afterwards."""
+    """Return the remainder moved to 0 <= rest < y, because the rounded quotient may be one too many."""
     b = e.b
     rest = b.select(b.fcmp_ordered("<", rest, e.const(rest, 0.0)), b.fadd(rest, y), rest)
     return b.select(b.fcmp_ordered(">=", rest, y), b.fsub(rest, y), rest)
