@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from ...compiler.errors import Unsupported
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel, Task
-from ...compiler.ir.walk import used_values, walk
+from ...compiler.ir.walk import walk
 from ..base import Options
 from ..limits import check
 from ..llvm import ir
@@ -40,6 +40,7 @@ from ..llvm.types import I1, I8, I32, I64, PTR, VOID, const, pointer
 from . import warp
 from .chunks import Chunks
 from .comparisons import with_and_without
+from .groups import copies, may_write_late
 from .own_index import own_arrays
 from .reductions import PARTIALS, Finish, Private, sums
 from .selection import Listed, Packed, gate_function, gate_of, packed_gates, select_function
@@ -118,57 +119,6 @@ def _writes_its_bounds(task: Task) -> bool:
         return True
     read = {s.array for s in inside if isinstance(s, n.Load)}
     return any(isinstance(s, (n.Store, n.Atomic)) and s.array in read for s in walk(task.body))
-
-
-GROUP = 4
-"""Iterations of a small task that a thread has under way together."""
-
-SMALL = 24
-"""Most statements of a task whose iterations run in groups."""
-
-
-def _copies(m: ModuleState, task: Task) -> int:
-    """Return how many iterations of a task run together: several if each is short, and waits for memory."""
-    inside = list(walk(task.body))
-    short = len(inside) <= SMALL and not any(isinstance(s, (n.For, n.While, n.StackPush, n.Print)) for s in inside)
-    return GROUP if short and any(isinstance(s, n.Load) for s in inside) and not m.options.debug else 1
-
-
-_STRAIGHT = (
-    n.Const,
-    n.Arg,
-    n.Shape,
-    n.Op,
-    n.Cast,
-    n.BitCast,
-    n.Within,
-    n.Load,
-    n.Store,
-    n.Atomic,
-    n.Local,
-    n.Get,
-    n.Set,
-)
-
-
-def _may_write_late(task: Task) -> bool:
-    """Return True if iterations that run together may all load before one of them writes.
-
-    No iteration may read memory that it has written before; what other iterations write it does not read, as that is a
-    race.
-    """
-    written: set[str] = set()
-    used = used_values(walk(task.body))
-    for stmt in task.body:
-        if not isinstance(stmt, _STRAIGHT) or isinstance(stmt, n.Load) and stmt.array in written:
-            return False
-        if isinstance(stmt, n.Store):
-            written.add(stmt.array)
-        if isinstance(stmt, n.Atomic):
-            if stmt.array in written or stmt.result in used or stmt.expected is not None or stmt.value.type.is_bool:
-                return False
-            written.add(stmt.array)
-    return True
 
 
 # ---- one entry point ----------------------------------------------------------------------------------------
@@ -327,8 +277,8 @@ class _Entries:
 
     def _call(self, entry: _Entry, name: str, numbered: frozenset[str], call: list[ir.Value]) -> None:
         """Run the task; a short task has code of its own for launches that need no comparisons of indices."""
-        b, checks = entry.b, self.m.checks.of(self.task, learns=not _may_write_late(self.task))
-        if not checks.launches or _copies(self.m, self.task) == 1:
+        b, checks = entry.b, self.m.checks.of(self.task, learns=not may_write_late(self.task))
+        if not checks.launches or copies(self.m, self.task) == 1:
             b.call(self._over_all(name, numbered), call)
             return
         with_and_without(
@@ -347,8 +297,8 @@ class _Entries:
         additions = Private(self.sums, numbered)
         additions.inside = bool(inside)
         # The counterpart runs seldom, and takes one iteration at a time, as it must not cost registers.
-        additions.copies = 1 if inside is False else _copies(self.m, self.task)
-        additions.late = additions.copies > 1 and _may_write_late(self.task)
+        additions.copies = 1 if inside is False else copies(self.m, self.task)
+        additions.late = additions.copies > 1 and may_write_late(self.task)
         return task_function(self.m, self.index, self.task, name=name, additions=additions)
 
     def _is_linear(self, entry: _Entry, box: ir.Value, own: frozenset[str]) -> ir.Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from multiprocessing.connection import wait
 
 from .guide import TRACKS, Sampler, Tracks
@@ -43,24 +43,18 @@ def fuzz(
     """Run cases for so many seconds, or so many cases, whichever ends first.
 
     seed: of the first case; None draws one. processes: 0 runs in this process, where a crash is not survived.
-    mutant: a mistake to plant in the processes, by name; in this process, plant it yourself. peers: other systems to
-    compare with, by name, all installed. thorough: see `plan_for`. candidate: of a finding, with its seed: see `Setup`.
-    progress: called after every case. stop: whether enough is found. keep_interrupted: Ctrl-C ends the run, not the
-    caller, so that what was found until then is not lost.
+    mutant: to plant in the processes; in this one, plant it yourself. peers: systems to compare with. thorough,
+    candidate: see `plan_for`, `Setup`. keep_interrupted: Ctrl-C ends the run, not the caller.
     """
     if seconds is None and cases is None:
         raise ValueError("fuzz needs an end: seconds or cases")
     first = random.SystemRandom().randrange(1 << 40) if seed is None else seed
     statistics = Statistics(first)
-    begin = time.monotonic()
     seeds = iter(range(first, first + cases)) if cases is not None else itertools.count(first)
     setup = Setup(tuple(backends), sample, mutant, tuple(peers), thorough, candidate)
     results = _pooled(setup, processes, Tracks(seeds), hang) if processes else _alone(setup, Tracks(seeds))
     try:
-        for job, found in results:
-            statistics.elapsed = time.monotonic() - begin
-            _count(statistics, setup, job, found)
-            progress(statistics)
+        for _ in _counted(results, statistics, setup, progress):
             if stop(statistics) or (seconds is not None and statistics.elapsed >= seconds):
                 break
     except KeyboardInterrupt:
@@ -70,6 +64,16 @@ def fuzz(
     finally:
         results.close()
     return statistics
+
+
+def _counted(results: Results, statistics: Statistics, setup: Setup, progress: Progress) -> Iterator[None]:
+    """Count the results one by one, and report the progress after each."""
+    begin = time.monotonic()
+    for job, found in results:
+        statistics.elapsed = time.monotonic() - begin
+        _count(statistics, setup, job, found)
+        progress(statistics)
+        yield
 
 
 def _count(statistics: Statistics, setup: Setup, job: Job, found: Result | Crash) -> None:
