@@ -46,6 +46,7 @@ def assign(kernel: Kernel, layout: Layout, most: int) -> Bindings:
         kernel: kernel that is compiled
         layout: layout of its argument block
         most: greatest number of storage buffers that a shader may have
+
     Raises:
         Unsupported: if the device has too few buffers even where all arrays share one
     """

@@ -41,7 +41,10 @@ def _less_multiple(e: Any, x: ir.Value, n: ir.Value) -> ir.Value:
 
 
 def sin(e: Any, x: ir.Value) -> ir.Value:
-    """Return sin(x) = sin((-1)^n·(x - n·pi))."""
+    """Return the sine of an f32 up to the limit.
+
+    sin(x) = sin((-1)^n·(x - n·pi)).
+    """
     n, total = round_to_integer(e, x, constants("inverse_pi", x)[0])
     d = flip(e, _less_multiple(e, x, n), sign_if_odd(e, total))
     found: ir.Value = e.intrinsic("copysign", _half_wave(e, d), d)
@@ -49,7 +52,10 @@ def sin(e: Any, x: ir.Value) -> ir.Value:
 
 
 def cos(e: Any, x: ir.Value) -> ir.Value:
-    """Return cos(x) = sin((-1)^n·((n + 1/2)·pi - x)); the difference is never 0."""
+    """Return the cosine of an f32 up to the limit.
+
+    cos(x) = sin((-1)^n·((n + 1/2)·pi - x)); the difference is never 0.
+    """
     n, total = round_to_integer(e, x, constants("inverse_pi", x)[0], -0.5)
     d = _less_multiple(e, x, e.b.fadd(n, e.const(n, 0.5)))
     return one_at_zero(e, x, _half_wave(e, e.b.fneg(flip(e, d, sign_if_odd(e, total)))))

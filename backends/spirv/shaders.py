@@ -87,6 +87,7 @@ def generate(kernel: Kernel, options: Options, features: Features | None = None)
         kernel: kernel to be compiled
         options: options of the build
         features: features of the device; None for those of a usual device
+
     Raises:
         Unsupported: if the kernel needs what a declared limit excludes
     """

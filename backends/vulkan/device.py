@@ -1,7 +1,6 @@
-"""The Vulkan device: which one is chosen, what it can do, its queue, its memory and its pipelines.
+"""Choose and open the Vulkan device of a process: its features, its queue, its memory types and its pipelines.
 
-One device for a process, opened when it is first asked for. It is used by one launch at a time. Every error of the
-driver becomes a DeviceError; what cannot be opened says why and how to get it.
+The device is used by one launch at a time. Driver errors become DeviceErrors; they say what to do if nothing opens.
 """
 
 from __future__ import annotations
@@ -21,19 +20,17 @@ from .families import compute_family
 from .pipeline_cache import pipeline_cache
 
 CHOICE = "STACKGRAD_VULKAN_DEVICE"
-"""Part of the name of the device to use, or its number."""
+"""The environment variable with a part of the name of the device to use, or with its number."""
 
 _API = 1 << 22 | 2 << 12
-_KINDS = {2: 0, 1: 1, 3: 2, 4: 3}
-"""Discrete, integrated, virtual, CPU: in this order."""
+_KINDS = {2: 0, 1: 1, 3: 2, 4: 3}  # Discrete devices come first, then integrated ones, virtual ones, CPUs.
 
 _PREFIXES = ("shader", "buffer", "storage", "timeline")
 _MODES = ("SignedZeroInfNanPreserve", "DenormPreserve", "RoundingModeRTE")
 _MOST_BUFFERS = 64
-"""Storage buffers of a shader: what a descriptor set is made for. Kernels with more arrays let some share one."""
+"""Greatest number of storage buffers of a descriptor set; in kernels with more arrays, some arrays share a buffer."""
 
 _CURE = "install a Vulkan driver (`apt-get install mesa-vulkan-drivers` brings lavapipe, which runs on CPUs)"
-
 
 _RAW = {
     "int8": ("shaderInt8", "storageBuffer8BitAccess"),
@@ -47,14 +44,13 @@ _RAW = {
     "subgroups": ("subgroups",),
     "wide_subgroups": ("shaderInt64", "subgroups", "shaderSubgroupExtendedTypes"),
 }
-"""Features of kernels, and those of the driver that make one up."""
+"""Features of kernels, with the features of the driver of which each consists."""
 
-MASKABLE = (*_RAW, "modes")
-"""Names of what a device can be opened without."""
+MASKABLE = (*_RAW, "modes")  # These are the names of what a device can be opened without.
 
 
 class Absent(DeviceError):
-    """There is no device to use: the reason, and the cure."""
+    """The error that there is no device to use, with a reason and a cure."""
 
     def __init__(self, reason: str, cure: str) -> None:
         super().__init__(f"{reason}; cure: {cure}")
@@ -62,7 +58,7 @@ class Absent(DeviceError):
 
 
 def _library() -> Any:
-    """The `vulkan` package. Absent if it is not installed, or finds no loader."""
+    """Return the package `vulkan`, or raise Absent if it is not installed or finds no loader."""
     try:
         import vulkan
     except ImportError as problem:
@@ -76,7 +72,7 @@ def _library() -> Any:
 
 @contextmanager
 def refusals(doing: str, device: Device | None = None) -> Iterator[None]:
-    """Errors of the driver as DeviceError. device: what is lost where the driver says so."""
+    """Raise errors of the driver as DeviceError, and mark `device` as lost where the driver says so."""
     vk = _library()
     try:
         yield
@@ -87,7 +83,7 @@ def refusals(doing: str, device: Device | None = None) -> Iterator[None]:
 
 
 def worded(name: str) -> str:
-    """The name of an error, and what can be done where something can."""
+    """Return the name of an error, with a cure if there is one."""
     return f"{name}; cure: {_CURES[name]}" if name in _CURES else name
 
 
@@ -101,31 +97,28 @@ _CURES = {
 
 @dataclass(frozen=True)
 class Card:
-    """A physical device: its handle, name, kind (4: a CPU), version, features by name, and what is missing of it.
-
-    storage_buffers: how many a shader may have; reach: bytes of one that it sees; alignment: of where one begins.
-    vendor: its number.
-    """
+    """A physical device, its features by name, and the reasons why it cannot be used."""
 
     handle: Any
     name: str
-    kind: int
+    kind: int  # type of the device, as Vulkan numbers it; 4 is a CPU
     version: str
-    has: frozenset[str]
-    modes: tuple[tuple[str, int], ...]
-    missing: tuple[str, ...]
-    storage_buffers: int = 4
-    reach: int = 1 << 27
-    alignment: int = 256
-    vendor: int = 0
+    has: frozenset[str]  # names of the driver's features
+    modes: tuple[tuple[str, int], ...]  # float controls, with their widths
+    missing: tuple[str, ...]  # what the device lacks to be used at all
+    storage_buffers: int = 4  # greatest number of storage buffers of a shader
+    reach: int = 1 << 27  # bytes of a storage buffer that a shader sees
+    alignment: int = 256  # bytes to a multiple of which a storage buffer must begin
+    vendor: int = 0  # number of the vendor
 
     @property
     def is_cpu(self) -> bool:
+        """True if the device is a CPU."""
         return self.kind == 4
 
     @property
     def features(self) -> Features:
-        """What kernels may use."""
+        """The features that kernels may use."""
         found = {name: self.has.issuperset(raw) for name, raw in _RAW.items()}
         quirks = quirks_of(self.name, self.vendor, self.modes)
         return Features(
@@ -133,7 +126,7 @@ class Card:
         )
 
     def without(self, masked: Sequence[str]) -> Card:
-        """The card as if it lacked these features. Raises DeviceError for a name that is none."""
+        """Return the card as if it lacked these features, or raise DeviceError for an unknown name."""
         for name in masked:
             if name not in MASKABLE:
                 raise DeviceError(f"there is no feature {name!r} to mask; there are: {', '.join(MASKABLE)}")
@@ -145,7 +138,7 @@ class Card:
 
 
 def _fields(vk: Any, record: Any) -> set[str]:
-    """Names of the features that are on in a record."""
+    """Return the names of the features that are on in a record of the driver."""
     names = [name for name, _ in vk.ffi.typeof(record).fields]
     return {name for name in names if name.startswith(_PREFIXES) and getattr(record, name)}
 
@@ -184,7 +177,7 @@ def _card(vk: Any, handle: Any) -> Card:
 
 
 def _subgroups(vk: Any, handle: Any) -> set[str]:
-    """ "subgroups" if those of compute shaders choose one of their threads, add up and tell all."""
+    """Return {"subgroups"} if subgroups of compute shaders can elect, add up and broadcast, else an empty set."""
     found = vk.VkPhysicalDeviceVulkan11Properties()
     vk.vkGetPhysicalDeviceProperties2(handle, vk.VkPhysicalDeviceProperties2(pNext=found))
     wanted = (
@@ -203,7 +196,7 @@ def _modes(vk: Any, handle: Any) -> tuple[tuple[str, int], ...]:
 
 
 def choose(cards: Sequence[Card], wanted: str = "") -> Card:
-    """The card to use: that of the wanted number or name, else the first of the best kind. Raises Absent."""
+    """Return the card with the wanted number or name, else the first of the best kind, or raise Absent."""
     if wanted:
         found = [c for k, c in enumerate(cards) if wanted == str(k) or wanted.lower() in c.name.lower()]
         if not found:
@@ -218,20 +211,19 @@ def choose(cards: Sequence[Card], wanted: str = "") -> Card:
     return found[0]
 
 
-_OPENED: list[int] = []
-"""Processes that have opened a card, this one or what it was forked from."""
+_OPENED: list[int] = []  # processes that have opened a card: this process, or one from which it was forked
 
 
 def _refuse_after_fork() -> None:
-    """Raise Absent where a driver of a card was in use before a fork: it then opens nothing, or waits for ever."""
+    """Raise Absent if a card was open before a fork, because its driver then opens nothing, or waits forever."""
     if _OPENED and _OPENED[-1] != os.getpid():
         raise Absent("the process that this one was forked from has opened a card", "start processes by `spawn`")
 
 
 class Device:
-    """An open device. Raises Absent if there is none, DeviceError if it does not open; it holds nothing then.
+    """An open device, without the features in `masked`; nothing stays open if the constructor raises an exception.
 
-    masked: features that it is opened without.
+    The constructor raises Absent if there is no device, and DeviceError if the device does not open.
     """
 
     def __init__(self, wanted: str | None = None, masked: Sequence[str] = ()) -> None:
@@ -269,7 +261,7 @@ class Device:
         self.commands = vk.vkCreateCommandPool(self.handle, info, None)
 
     def _close(self) -> None:
-        """Give back what was opened, before anything was made of it."""
+        """Give back what was opened, before any object was made with it."""
         if self.handle is not None:
             self.vk.vkDestroyDevice(self.handle, None)
         if self.instance is not None:
@@ -283,7 +275,7 @@ class Device:
         return found
 
     def require(self) -> None:
-        """Raise DeviceError where nothing can run on it any more."""
+        """Raise DeviceError if nothing can run on the device any more."""
         if self.process != os.getpid():
             raise DeviceError(
                 f"{self.card.name} was opened by the process that this one was forked from; cure: compile the kernel "
@@ -294,7 +286,7 @@ class Device:
 
     @property
     def addressed(self) -> bool:
-        """Whether shaders reach memory by address."""
+        """True if shaders reach memory by address."""
         return "bufferDeviceAddress" in self.card.has
 
     def _open(self) -> Any:
@@ -327,7 +319,7 @@ class Device:
 
     @cached_property
     def memory_types(self) -> list[tuple[int, int]]:
-        """(number, bytes of its heap) of the types that the host can write and that need no flush, best first."""
+        """Number and heap size in bytes of the memory types that the host can write without flushes, best first."""
         vk = self.vk
         found = vk.vkGetPhysicalDeviceMemoryProperties(self.card.handle)
         needed = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
@@ -346,20 +338,15 @@ class Device:
 
     @cached_property
     def local_types(self) -> list[int]:
-        """Numbers of the types of memory for what the device alone touches, best first."""
+        """Numbers of the memory types for memory that the device alone touches, best first."""
         vk = self.vk
         found = vk.vkGetPhysicalDeviceMemoryProperties(self.card.handle)
         local = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
         kinds = [k for k in range(found.memoryTypeCount) if found.memoryTypes[k].propertyFlags & local]
         return [*kinds, *(k for k, _ in self.memory_types if k not in kinds)]
 
-    # -- programs -------------------------------------------------------------------------------------------
-
     def pipelines(self, code: bytes, entries: Sequence[str], bindings: int = 0) -> tuple[Any, dict[str, Any]]:
-        """(pipeline layout, pipeline by entry point) of a module. bindings: storage buffers that it names.
-
-        Raises DeviceError, and holds nothing then.
-        """
+        """Return the layout and the pipelines (by entry point) of a module that names `bindings` storage buffers."""
         vk = self.vk
         with refusals("making pipelines"):
             module = vk.vkCreateShaderModule(
@@ -370,7 +357,7 @@ class Device:
                 layout = self._pipeline_layout(bindings)
                 with pipeline_cache(self, code, entries) as cache:
                     made = self._made(module, layout, entries, cache)
-            except vk.VkError:
+            except vk.VkError:  # Nothing is held when the DeviceError is raised.
                 if layout is not None:
                     vk.vkDestroyPipelineLayout(self.handle, layout, None)
                 raise
@@ -394,7 +381,7 @@ class Device:
         return made
 
     def set_layout(self, bindings: int) -> Any:
-        """The layout of descriptor sets with so many storage buffers; one for all kernels, as long as the device."""
+        """Return the layout of descriptor sets with `bindings` storage buffers; all kernels share it."""
         vk = self.vk
         if bindings not in self._set_layouts:
             kind, stage = vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, vk.VK_SHADER_STAGE_COMPUTE_BIT
@@ -407,7 +394,7 @@ class Device:
         return self._set_layouts[bindings]
 
     def destroy(self, layout: Any, pipelines: dict[str, Any]) -> None:
-        """Give what `pipelines` made back. No launch may use it."""
+        """Give back what `pipelines` made, which no launch may use any more."""
         for pipeline in pipelines.values():
             self.vk.vkDestroyPipeline(self.handle, pipeline, None)
         self.vk.vkDestroyPipelineLayout(self.handle, layout, None)
