@@ -47,7 +47,7 @@ REGION = 3
 """Words of a region in the table: begin and end for the host, and the offset from there to the device's address."""
 
 R_TABLE, R_NEXT, RING = range(3)
-"""Numbers of the words of a ring: address of the device's words, number of the next slot; behind them come the slots."""
+"""Numbers of the words of a ring: address of the device's words, number of the next slot; the slots come behind."""
 
 S_VALUE, S_HOST, S_INFO, SLOT = range(4)
 """Numbers of the words of a slot: timeline value when it is free, address for the host, address of the submission."""

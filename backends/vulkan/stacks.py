@@ -33,7 +33,11 @@ class Slabs(Protocol):
     """A heap that can reserve memory for slabs."""
 
     def reserve(self, needs: Mapping[str, int]) -> bool:
-        """Make every slab at least as large as needed, and return True if a slab grew; raise HeapRefusal if it cannot."""
+        """Make every slab at least as large as needed, and return True if a slab grew.
+
+        Raises:
+            HeapRefusal: if there is not enough memory
+        """
 
 
 @dataclass
