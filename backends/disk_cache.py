@@ -122,7 +122,7 @@ class DiskCache:
         return [entry for entry in self._listed() if not entry.strange]
 
     def strange(self) -> list[Entry]:
-        """Return what lies in places of entries and is no entry: links, devices, folders, files of others, endless files."""
+        """Return what lies in places of entries and is no entry: links, devices, folders, foreign files, long files."""
         return [entry for entry in self._listed() if entry.strange]
 
     def clear(self) -> int:

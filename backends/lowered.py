@@ -46,7 +46,10 @@ class Marking(Protocol):
 
     @property
     def by_hand(self) -> bool:
-        """True if it also looks for elements that are overwritten later, which matters only for gradients called by hand."""
+        """True if the kernel also looks for elements that are overwritten later.
+
+        Such elements matter only for gradients that are called by hand.
+        """
         ...
 
     def check_sizes(self, sizes: Mapping[str, int]) -> None:
