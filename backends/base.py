@@ -32,7 +32,7 @@ def slab_of(dtype: Scalar) -> str:
 
 @dataclass(frozen=True)
 class Options:
-    """The options by which a kernel is compiled.
+    """Hold the options by which a kernel is compiled.
 
     Attributes:
         debug: check indices, asserts and divisions; iterations run one after another (lanes 0, threads 1)
@@ -73,7 +73,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Probe:
-    """The answer whether a backend can run on this machine.
+    """Tell whether a backend can run on this machine.
 
     Attributes:
         available: True if it can
@@ -90,7 +90,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is known before a launch about the adstacks of a kernel.
+    """Hold what is known before a launch about the adstacks of a kernel.
 
     Attributes:
         capacities: slots by stack name
@@ -107,7 +107,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Flight:
-    """The iterations that a task runs at once: `lanes` iterations side by side on each of `threads`.
+    """Describe the iterations that a task runs at once: `lanes` iterations side by side on each of `threads`.
 
     Attributes:
         threads: threads that run the task
@@ -128,7 +128,7 @@ class Flight:
 
 @dataclass(frozen=True)
 class Draws:
-    """The key of the random numbers of a launch.
+    """Represent the key of the random numbers of a launch.
 
     Attributes:
         seed: seed of the runtime
@@ -140,12 +140,12 @@ class Draws:
 
 
 class TooLong(Exception):
-    """The exception that ends a launch of interruptible code whose loops run for long; its results are void."""
+    """End a launch of interruptible code whose loops run for long; the results of the launch are void."""
 
 
 @runtime_checkable
 class Limited(Protocol):
-    """A backend that knows how many bytes the adstacks of a launch can have at most."""
+    """Represent a backend that knows how many bytes the adstacks of a launch can have at most."""
 
     def most_bytes(self) -> tuple[int, str]:
         """Return the greatest number of bytes, and the words that say who sets this limit."""
@@ -153,7 +153,7 @@ class Limited(Protocol):
 
 
 class Executable(Protocol):
-    """A compiled kernel.
+    """Represent a compiled kernel.
 
     Attributes:
         kernel: the kernel
@@ -163,7 +163,7 @@ class Executable(Protocol):
 
     @property
     def growths(self) -> int:
-        """The number of launches that made the adstack heap larger."""
+        """Return the number of launches that made the adstack heap larger."""
         ...
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
@@ -176,7 +176,7 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """One way to execute kernels; there is one instance per process and name."""
+    """Represent one way to execute kernels; there is one instance per process and name."""
 
     name: str
 
@@ -198,7 +198,7 @@ class Backend(Protocol):
 
 @dataclass
 class Counters:
-    """The numbers of waits and copies of a host since a device was opened.
+    """Count the waits and copies of a host since a device was opened.
 
     Attributes:
         waits: waits for the device
@@ -211,7 +211,7 @@ class Counters:
 
 @runtime_checkable
 class Remote(Protocol):
-    """The methods of a backend, beside those of `Backend`, whose launches may be in flight when `run` returns.
+    """Define what a backend has beside `Backend` if launches may be in flight when `run` returns.
 
     The host does not touch arrays of this backend, but asks for their content. Each method that follows launches raises
     an error that occurred in them.
@@ -219,7 +219,7 @@ class Remote(Protocol):
 
     @property
     def counters(self) -> Counters:
-        """The counters of the device."""
+        """Return the counters of the device."""
         ...
 
     def wait(self) -> None:

@@ -43,11 +43,11 @@ _FRESH = 86400.0
 
 
 class CacheWarning(UserWarning):
-    """The warning that the cache, or an entry of it, cannot be used; the program is compiled as without the cache."""
+    """Warn that the cache, or an entry of it, cannot be used; the program is compiled as without the cache."""
 
 
 class Entry(NamedTuple):
-    """A file of the cache, when it was last written or used (seconds since the epoch), and why it is no entry."""
+    """Describe a file of the cache: when it was last written or used (seconds since the epoch), why it is no entry."""
 
     path: Path
     bytes: int
@@ -66,7 +66,7 @@ def key(*parts: str | bytes) -> bytes:
 
 
 class DiskCache:
-    """The entries of a folder, which is made for the user alone when the first entry is written."""
+    """Keep entries in a folder, which is made for the user alone when the first entry is written."""
 
     def __init__(self, folder: Path, limit: int = LIMIT) -> None:
         self.folder = folder
@@ -348,7 +348,7 @@ def default_folder() -> Path:
 
 
 class _Choice:
-    """What the program chose: whether there is a cache, and where; environment variables override it."""
+    """Hold what the program chose: whether there is a cache, and where; environment variables override it."""
 
     def __init__(self) -> None:
         self.enabled = True

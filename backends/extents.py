@@ -52,7 +52,7 @@ def iterations(
 
 
 class _Unknown(Exception):
-    """The exception that the iterations cannot be counted."""
+    """Signal that the iterations cannot be counted."""
 
 
 def _count(

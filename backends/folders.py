@@ -34,7 +34,7 @@ _NUMBERS = itertools.count()
 
 
 class Refused(OSError):
-    """The error that something must not be used as a file or a folder; the reason is `strerror`."""
+    """Signal that something must not be used as a file or a folder; the reason is `strerror`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(errno.EPERM, reason)
@@ -46,7 +46,7 @@ def kind_of(mode: int) -> str:
 
 
 class Folder:
-    """An open folder; the constructor raises OSError.
+    """Represent an open folder; the constructor raises OSError.
 
     With `follow`, the path itself may be a link, because the user named it.
 

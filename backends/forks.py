@@ -14,7 +14,7 @@ from weakref import WeakMethod, WeakSet
 
 
 class Lock(Protocol):
-    """A lock that a fork holds."""
+    """Represent a lock that a fork holds."""
 
     def acquire(self) -> object:
         """Wait for the lock and take it."""

@@ -31,12 +31,12 @@ _EPOCHS = count(1)
 
 
 class HeapRefusal(DeviceError):
-    """The error that the machine cannot give the adstacks their memory."""
+    """Signal that the machine cannot give the adstacks their memory."""
 
 
 @dataclass(frozen=True)
 class Slab:
-    """One run of memory.
+    """Represent one run of memory.
 
     Attributes:
         memory: pages of the slab
@@ -53,7 +53,7 @@ class Slab:
 
 @dataclass
 class Heap:
-    """The slabs of the process or of a stream.
+    """Represent the slabs of the process or of a stream.
 
     Attributes:
         limit: greatest number of bytes of all slabs together; None for what the machine can back when it is asked
@@ -89,7 +89,7 @@ class Heap:
 
     @property
     def epoch(self) -> int:
-        """A number that changes whenever an address does."""
+        """Return a number that changes whenever an address does."""
         return self.words[EPOCH]
 
     def reserve(self, needs: Mapping[str, int]) -> bool:

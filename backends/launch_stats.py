@@ -6,7 +6,7 @@ from .words import CACHE_HITS, LAUNCHES, words
 
 
 class LaunchStats:
-    """The counters of one launcher since it was made.
+    """Count what one launcher has done since it was made.
 
     Attributes:
         words: counters that native launches also count (words.py)
@@ -31,10 +31,10 @@ class LaunchStats:
 
     @property
     def launches(self) -> int:
-        """The number of launches, including those that raised an exception."""
+        """Return the number of launches, including those that raised an exception."""
         return self.words[LAUNCHES]
 
     @property
     def cache_hits(self) -> int:
-        """The number of launches whose sizes were known."""
+        """Return the number of launches whose sizes were known."""
         return self.words[CACHE_HITS]

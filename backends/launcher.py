@@ -38,7 +38,7 @@ _KEPT_SIZES = 1024
 
 
 class Launcher:
-    """One lowered kernel on one backend; `run` is the only way to launch, and several Python threads may call it.
+    """Launch one lowered kernel on one backend; `run` is the only way to launch, and several threads may call it.
 
     Attributes:
         bound_arrays: names of the arrays whose content decides the sizes
@@ -241,22 +241,22 @@ class Launcher:
 
     @property
     def is_sized(self) -> bool:
-        """True if each launch needs sizes that are counted."""
+        """Return True if each launch needs sizes that are counted."""
         return self._counting is not None
 
     @property
     def deciding_scalars(self) -> frozenset[str]:
-        """The scalars on which the sizes depend, or whether the kernel is right."""
+        """Return the scalars on which the sizes depend, or whether the kernel is right."""
         return self._products.scalars.union(*[one.scalars for one in self._slices])
 
     @property
     def deciding_shapes(self) -> frozenset[str]:
-        """The arrays on whose extents the sizes depend, or whether the kernel is right."""
+        """Return the arrays on whose extents the sizes depend, or whether the kernel is right."""
         return self._products.shapes.union(*[one.shapes for one in self._slices])
 
     @property
     def _slices(self) -> list[Slice]:
-        """The kernels that run before this one."""
+        """Return the kernels that run before this one."""
         return [one for one in (self._counting, self._marks) if one is not None]
 
     def known_sizes(self, arrays: Arrays, scalars: Scalars, versions: tuple[int, ...] | None) -> Sizes | None:
@@ -291,7 +291,7 @@ class Launcher:
 
     @property
     def growths(self) -> int:
-        """The number of launches that made the adstack heap larger."""
+        """Return the number of launches that made the adstack heap larger."""
         return 0 if self._executable is None else self._executable.growths
 
     def usage(self) -> list[SlabUse]:

@@ -20,7 +20,7 @@ LOCAL_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Limit:
-    """One thing that a backend cannot do.
+    """Describe one thing that a backend cannot do.
 
     Attributes:
         backend: name of the backend

@@ -13,7 +13,7 @@ from ..compiler.sizing.post_order import KeptSizes
 
 
 class Marking(Protocol):
-    """A kernel that fills arrays with marks, by which it is decided whether another kernel is right on its arrays.
+    """Describe a kernel that fills arrays with marks, which decide whether another kernel is right on its arrays.
 
     See the compiler's `marks`. The kernel takes `names`, of shape (*shape of the marked array, PLANES), and
     `$conflicts`, a row of `width` for each of `reads`; any number left there is a conflict.
@@ -21,32 +21,32 @@ class Marking(Protocol):
 
     @property
     def kernel(self) -> Kernel:
-        """The marking kernel."""
+        """Return the marking kernel."""
         ...
 
     @property
     def marked(self) -> tuple[str, ...]:
-        """The names of the arrays whose elements are marked."""
+        """Return the names of the arrays whose elements are marked."""
         ...
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the arrays of marks."""
+        """Return the names of the arrays of marks."""
         ...
 
     @property
     def reads(self) -> Sequence[object]:
-        """The reads that may conflict with a write."""
+        """Return the reads that may conflict with a write."""
         ...
 
     @property
     def width(self) -> int:
-        """The numbers of a row of conflicts."""
+        """Return the numbers of a row of conflicts."""
         ...
 
     @property
     def by_hand(self) -> bool:
-        """True if the kernel also looks for elements that are overwritten later.
+        """Return True if the kernel also looks for elements that are overwritten later.
 
         Such elements matter only for gradients that are called by hand.
         """
@@ -62,49 +62,49 @@ class Marking(Protocol):
 
 
 class Lowered(Protocol):
-    """What the driver makes of a kernel."""
+    """Describe what the driver makes of a kernel."""
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel that runs."""
+        """Return the kernel that runs."""
         ...
 
     @property
     def counting(self) -> Kernel | None:
-        """The kernel that finds the depths of the adstacks, or None."""
+        """Return the kernel that finds the depths of the adstacks, or None."""
         ...
 
     @property
     def reads(self) -> frozenset[str]:
-        """The array parameters whose content the kernel loads."""
+        """Return the array parameters whose content the kernel loads."""
         ...
 
     @property
     def writes(self) -> frozenset[str]:
-        """The array parameters to which the kernel stores."""
+        """Return the array parameters to which the kernel stores."""
         ...
 
     @property
     def shadow(self) -> frozenset[str]:
-        """The array parameters to which the counting kernel stores."""
+        """Return the array parameters to which the counting kernel stores."""
         ...
 
     @property
     def before(self) -> Mapping[str, str]:
-        """For each parameter that takes a copy of what an array held before: the name of this array."""
+        """Return, for each parameter that takes a copy of what an array held before, the name of this array."""
         ...
 
     @property
     def marking(self) -> Marking | None:
-        """The kernel that decides whether the kernel may run, or None."""
+        """Return the kernel that decides whether the kernel may run, or None."""
         ...
 
     @property
     def claims(self) -> Marking | None:
-        """The kernel that tells after a launch whether what the program claims holds, or None."""
+        """Return the kernel that tells after a launch whether what the program claims holds, or None."""
         ...
 
     @property
     def sizes(self) -> KeptSizes | None:
-        """What counting finds, as expressions, or None."""
+        """Return what counting finds, as expressions, or None."""
         ...

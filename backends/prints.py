@@ -69,7 +69,7 @@ def _argument(stmt: n.Print, arguments: int, place: int) -> np.generic:
 
 @dataclass(frozen=True)
 class _Record:
-    """A record as it lies in the buffer.
+    """Represent a record as it lies in the buffer.
 
     Attributes:
         at: its first word, counted from the first record
@@ -87,7 +87,7 @@ class _Record:
 
 
 class Prints:
-    """The print buffer of one device.
+    """Represent the print buffer of one device.
 
     Attributes:
         address: address for the host
@@ -156,7 +156,7 @@ class Prints:
 
 @dataclass(frozen=True)
 class Text:
-    """The text that launches have printed.
+    """Hold the text that launches have printed.
 
     Attributes:
         lines: the text

@@ -43,7 +43,7 @@ MOST = 64
 
 @dataclass(frozen=True)
 class Product:
-    """A bound that is checked.
+    """Represent a bound that is checked.
 
     Attributes:
         value: computes the bound
@@ -57,7 +57,7 @@ class Product:
 
 
 class Products:
-    """The bounds of a kernel that are checked before a launch.
+    """Check, before a launch, the bounds of a kernel that are products.
 
     Attributes:
         kernel: the kernel
@@ -124,11 +124,11 @@ _EXITS = (n.Break, n.Continue, n.Return, n.Scope)
 
 
 class _Unknown(Exception):
-    """The exception that a bound depends on more than arguments and extents."""
+    """Signal that a bound depends on more than arguments and extents."""
 
 
 class _Finder:
-    """The search for the products among the bounds of a kernel."""
+    """Find the products among the bounds of a kernel."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.made: dict[Value, Stmt] = {v: s for s in walk_kernel(kernel) for v in RESULTS[type(s)](s)}

@@ -22,10 +22,10 @@ Tasks = Sequence[float] | None
 
 
 class Collector(Protocol):
-    """An object that is told of launches, perhaps by several threads at once."""
+    """Represent an object that is told of launches, perhaps by several threads at once."""
 
     def add(self, kernel: Kernel, seconds: float, tasks: Tasks, uses: Sequence[SlabUse]) -> None:
-        """Take note that a kernel ran for so many seconds, and used so much adstack memory."""
+        """Take note of one launch: its kernel, its seconds, the seconds of its tasks, and its adstack memory."""
 
 
 _collectors: tuple[Collector, ...] = ()

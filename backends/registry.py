@@ -27,7 +27,7 @@ _lock = free_in_child(threading.Lock())
 
 
 class UnknownBackend(StackgradError, KeyError):
-    """The error that a name is not in BACKENDS."""
+    """Signal that a name is not in BACKENDS."""
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -37,7 +37,7 @@ SMALL = 1 << 16
 
 
 class _Seen:
-    """An array of a device as size expressions look at it: its shape, and its elements, each read once."""
+    """Show an array of a device to size expressions: its shape, and its elements, each read once."""
 
     __slots__ = ("array", "remote", "shape", "_known", "_copy")
 
@@ -60,7 +60,7 @@ class _Seen:
 
 
 class Seen(Mapping[str, Any]):
-    """The arrays of a launch on a device, as size expressions look at them."""
+    """Show the arrays of a launch on a device to size expressions."""
 
     def __init__(self, arrays: Arrays, remote: Remote) -> None:
         self._arrays, self._remote = arrays, remote
@@ -84,7 +84,7 @@ def reads_elements(sized: Sized) -> bool:
 
 
 class SizeFinder:
-    """The size expressions of a kernel on a backend.
+    """Evaluate the size expressions of a kernel on a backend.
 
     Attributes:
         kernel: the kernel

@@ -40,7 +40,7 @@ NO_DRAWS = Draws()
 
 
 class Slice:
-    """A kernel that is launched before another one, on its arrays, and what its result depends on.
+    """Represent a kernel that is launched before another one, on its arrays, and what its result depends on.
 
     Attributes:
         kernel: the kernel
@@ -95,7 +95,7 @@ class Slice:
 
 
 class Marks(Slice):
-    """The marking kernel of a launcher."""
+    """Represent the marking kernel of a launcher."""
 
     def __init__(self, marking: Marking, backend: Backend, options: Options) -> None:
         super().__init__(marking.kernel, frozenset((CONFLICTS, *marking.names)), backend, options)
@@ -115,7 +115,7 @@ class Marks(Slice):
 
 
 class Counting(Slice):
-    """The counting kernel of a launcher."""
+    """Represent the counting kernel of a launcher."""
 
     def __init__(self, lowered: Lowered, backend: Backend, options: Options) -> None:
         assert lowered.counting is not None
@@ -169,7 +169,7 @@ class Counting(Slice):
 
     @cached_property
     def _room(self) -> tuple[int, str]:
-        """The greatest number of bytes of the stacks of an iteration, and the words that say who sets this limit."""
+        """Return the greatest number of bytes of the stacks of an iteration, and the words that say who sets it."""
         return self.backend.most_bytes() if isinstance(self.backend, Limited) else memory_of_machine()
 
     def refuse_beyond(self, sizes: Sizes, counted: bool) -> None:

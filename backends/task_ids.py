@@ -32,7 +32,7 @@ def specialisation(kernel: Kernel) -> str:
 
 
 class TaskIds:
-    """The numbers given so far, each with kernel, specialization and task."""
+    """Hold the numbers given so far, each with kernel, specialization and task."""
 
     def __init__(self) -> None:
         self._given: dict[int, tuple[str, str, int]] = {}

@@ -13,7 +13,7 @@ from .task_ids import TASK_IDS
 
 @dataclass(frozen=True)
 class StackUse:
-    """The memory of one adstack.
+    """Describe the memory of one adstack.
 
     Attributes:
         name: name of the stack
@@ -34,7 +34,7 @@ class StackUse:
 
 @dataclass(frozen=True)
 class SlabUse:
-    """The memory that one task needs of one slab.
+    """Describe the memory that one task needs of one slab.
 
     Attributes:
         kernel: name of the kernel
@@ -64,12 +64,12 @@ class SlabUse:
 
     @property
     def bytes(self) -> int:
-        """The bytes of all rows held at once, or of a single row if their number is not known."""
+        """Return the bytes of all rows held at once, or of a single row if their number is not known."""
         return self.stride * (1 if self.rows is None else self.rows)
 
     @property
     def content(self) -> int | None:
-        """The bytes of all values that the iterations of the task push, or None if they were not counted."""
+        """Return the bytes of all values that the iterations of the task push, or None if they were not counted."""
         found = 0
         for stack in self.stacks:
             if stack.total is None:

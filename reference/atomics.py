@@ -30,7 +30,7 @@ UFUNCS: dict[str, np.ufunc] = {
 
 @dataclass(frozen=True)
 class _Domain:
-    """The numbers on which the ufunc has the operation's meaning.
+    """Map values to numbers on which the ufunc has the operation's meaning, and back.
 
     Attributes:
         encode: turns values into these numbers

@@ -17,7 +17,7 @@ from .storage import Heap
 
 @dataclass
 class ReferenceExecutable:
-    """A kernel that is ready to be interpreted, always checked and precise, whatever the options.
+    """Represent a kernel that is ready to be interpreted, always checked and precise, whatever the options.
 
     Attributes:
         kernel: the kernel
@@ -43,7 +43,7 @@ class ReferenceExecutable:
 
 
 class ReferenceBackend:
-    """The interpreter as a backend.
+    """Run kernels by the interpreter.
 
     Attributes:
         order: order of iterations, see `launch.run`

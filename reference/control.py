@@ -57,7 +57,7 @@ def _scope(m: Machine, s: n.Scope, f: Frame) -> Frame | None:
 
 
 class _Loop:
-    """A loop under way.
+    """Represent a loop under way.
 
     Lanes that leave by the condition, `until` or a break wait among the exits; lanes that return or leave for an outer
     frame do not. Every `running` frame but the first has `entry` as its parent.
@@ -101,7 +101,7 @@ class _Loop:
         self.target.broken.clear()
 
     def settle(self, end: Frame | None) -> None:
-        """Set the running lanes behind a body, whose end the lanes of `end` have reached."""
+        """Decide which lanes go round again, behind a body whose end the lanes of `end` have reached."""
         self.collect()
         if end is not self.running or self.target.continued:
             rest = merge([*([] if end is None else [end.numbers()]), *self.target.continued])

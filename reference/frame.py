@@ -22,7 +22,7 @@ Vector = npt.NDArray[Any]
 
 
 class Frame:
-    """A set of lanes with their values.
+    """Represent a set of lanes with their values.
 
     Attributes:
         count: number of lanes

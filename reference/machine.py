@@ -30,7 +30,7 @@ RUN: Table[type[Stmt], Handler] = Table("reference.run", STATEMENTS.values())
 
 @dataclass
 class Target:
-    """A loop or scope that is running.
+    """Represent a loop or scope that is running.
 
     Attributes:
         broken: lanes that left it
@@ -43,7 +43,7 @@ class Target:
 
 @dataclass
 class Chunk:
-    """Iterations start .. start + width of a task, and everything that each of them owns.
+    """Represent iterations start .. start + width of a task, and everything that each of them owns.
 
     Attributes:
         task: index of the task
@@ -73,7 +73,7 @@ class Chunk:
 
     @property
     def is_serial(self) -> bool:
-        """True for the chunk of a serial task."""
+        """Return True for the chunk of a serial task."""
         return not self.extents
 
     def point(self, lane: int) -> tuple[int, ...]:
@@ -84,7 +84,7 @@ class Chunk:
 
 
 class Program:
-    """What is looked up in a kernel once, however often it is launched.
+    """Hold what is looked up in a kernel once, however often it is launched.
 
     Attributes:
         kernel: the kernel
@@ -102,7 +102,7 @@ class Program:
 
 @dataclass
 class Machine:
-    """One launch.
+    """Represent one launch.
 
     Attributes:
         program: what was looked up in the kernel

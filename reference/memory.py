@@ -22,7 +22,7 @@ from .frame import Vector
 
 @dataclass(frozen=True)
 class Memory:
-    """An array in C order.
+    """Represent an array in C order.
 
     Attributes:
         name: name of the parameter or temporary

@@ -17,7 +17,7 @@ Chunk = tuple[int, int]
 
 @dataclass(frozen=True)
 class Order:
-    """A schedule of iterations.
+    """Represent a schedule of iterations.
 
     Attributes:
         name: name by which users select it

@@ -29,7 +29,7 @@ F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 
 @dataclass(frozen=True)
 class Row:
-    """The meaning of one operation; `traps` tells the lanes that trap, for which `meaning` gives the release result.
+    """Hold the meaning of one operation; `traps` tells the lanes that trap, where `meaning` gives the release result.
 
     Calling the row is silent; calling `meaning` or `traps` is silent only under `np.errstate(all="ignore")`.
     """

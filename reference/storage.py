@@ -18,7 +18,7 @@ _SLAB_OF_KIND = {"f": "real", "i": "integer", "u": "integer", "b": "flag"}
 
 
 class Local:
-    """A mutable scalar of every lane of a chunk."""
+    """Represent a mutable scalar of every lane of a chunk."""
 
     __slots__ = ("_content", "_own", "dtype", "width")
 
@@ -52,7 +52,7 @@ class Local:
 
 
 class Rows:
-    """Elements [row][lane], addressed by one row number per lane, or one for all lanes.
+    """Hold elements [row][lane], addressed by one row number per lane, or one for all lanes.
 
     In a chunk of one lane everything is 0-d.
     """
@@ -92,7 +92,7 @@ class Rows:
 
 
 class Heap:
-    """The bytes of adstack memory by slab, now and at most, over any number of launches."""
+    """Count the bytes of adstack memory by slab, now and at most, over any number of launches."""
 
     def __init__(self) -> None:
         self.current = dict.fromkeys(SLABS, 0)
@@ -109,7 +109,7 @@ class Heap:
 
 
 class Stack:
-    """An adstack of every lane of a chunk: memory [slot][lane] that grows up to the capacity.
+    """Represent an adstack of every lane of a chunk: memory [slot][lane] that grows up to the capacity.
 
     The number of slots in use (`top`) is one number as long as all lanes agree, else a vector over the chunk.
 

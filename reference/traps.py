@@ -20,11 +20,11 @@ from ..compiler.ir.printer import print_statement
 
 
 class EmptyStack(StackgradError):
-    """The trap of a top, an accumulation or a pop on an empty adstack."""
+    """Signal a top, an accumulation or a pop on an empty adstack."""
 
 
 class OutOfFuel(StackgradError):
-    """The trap of a launch that executes more statements than it may, most likely in a loop that does not end."""
+    """Signal that a launch executes more statements than it may, most likely in a loop that does not end."""
 
 
 TRAPS = (OutOfBounds, DivisionByZero, KernelAssertionError, AdstackOverflow, EmptyStack, OutOfFuel)
@@ -33,7 +33,7 @@ TRAPS = (OutOfBounds, DivisionByZero, KernelAssertionError, AdstackOverflow, Emp
 
 @dataclass(frozen=True)
 class Place:
-    """An iteration of a task.
+    """Represent an iteration of a task.
 
     Attributes:
         kernel: the kernel

@@ -22,7 +22,7 @@ _RELAXED = "memory_order_relaxed"
 
 @dataclass(frozen=True)
 class Access:
-    """An access to memory.
+    """Represent an access to memory.
 
     Attributes:
         what: what is done, a key of ACCESSES
@@ -36,17 +36,17 @@ class Access:
 
     @property
     def name(self) -> str:
-        """The name of the function."""
+        """Return the name of the function."""
         return f"sg_{self.what}_{'i' + self.type[1:] if self.signed else self.type}"
 
     @property
     def operands(self) -> int:
-        """The number of values that the function takes beside the address."""
+        """Return the number of values that the function takes beside the address."""
         return {"load": 0, "compare_exchange": 2}.get(self.what, 1)
 
     @property
     def text(self) -> str:
-        """The definition of the function."""
+        """Return the definition of the function."""
         t, body = NAMES[self.type], ACCESSES[self.what](self)
         result = "void" if self.what == "store" else t
         given = ("ulong address", *(f"{t} {name}" for name in ("value", "expected")[: self.operands]))

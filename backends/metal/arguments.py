@@ -34,7 +34,7 @@ FILLED = {
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of an entry point.
+    """Represent an argument of an entry point.
 
     Attributes:
         name: name in the text
@@ -49,7 +49,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Slot:
-    """A run of bytes of the argument block.
+    """Represent a run of bytes of the argument block.
 
     Attributes:
         at: first byte

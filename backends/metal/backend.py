@@ -23,7 +23,7 @@ UNTESTED = (
 
 
 class MetalBackend:
-    """The backend for Metal, which translates kernels and refuses to run them."""
+    """Translate kernels for Metal, and refuse to run them."""
 
     name = "metal"
 

@@ -31,7 +31,7 @@ _FOREIGN = frozenset({"Float64", "AtomicFloat64AddEXT"})
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry point.
+    """Represent an entry point.
 
     Attributes:
         name: name of the function
@@ -50,7 +50,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Program:
-    """A Metal program.
+    """Represent a Metal program.
 
     Attributes:
         shaders: shaders that were translated
@@ -66,7 +66,7 @@ class Program:
 
     @property
     def text(self) -> str:
-        """The whole program, for readers."""
+        """Return the whole program, for readers."""
         table = "".join(f"//   {s.at:5} {s.bytes:3}  {s.holds}\n" for s in self.slots)
         head = f"// The argument block of {self.shaders.kernel.name}: place and size in bytes, and what it holds."
         return "\n".join([f"{head}\n{table}", *map(_shown, self.entries)])

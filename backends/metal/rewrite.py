@@ -31,7 +31,7 @@ Instruction = tuple[str, list[int]]
 
 @dataclass
 class Names:
-    """The declarations of a module.
+    """Hold the declarations of a module.
 
     Attributes:
         types: ids of scalar types, by name
@@ -109,7 +109,7 @@ _PLAIN = op.OPCODES.keys() - {
 
 
 class _Rewriting:
-    """A module that is being rewritten.
+    """Represent a module that is being rewritten.
 
     Attributes:
         found: instructions of the old module
@@ -194,7 +194,7 @@ class _Rewriting:
         return encode("SDiv", t, quotient, x, y) + encode("IMul", t, product, quotient, y) + last
 
     def _call(self, access: Access, result: int, made: int, *args: int) -> list[int]:
-        """Return a call of the function of an access."""
+        """Return a call of the function that makes an access."""
         if access not in self.functions:
             self.functions[access] = self.fresh()
         return encode("FunctionCall", result, made, self.functions[access], *args)

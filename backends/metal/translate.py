@@ -43,7 +43,7 @@ _DROPPED = ("#include <metal_stdlib>", "#include <simd/simd.h>", "using namespac
 
 
 class Absent(DeviceError):
-    """The error that SPIRV-Cross is not installed."""
+    """Signal that SPIRV-Cross is not installed."""
 
 
 @cache

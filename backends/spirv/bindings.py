@@ -22,7 +22,7 @@ BLOCK = 0
 
 @dataclass(frozen=True)
 class Bindings:
-    """The numbers of the bindings of one kernel.
+    """Hold the numbers of the bindings of one kernel.
 
     Attributes:
         slabs: binding of each slab of adstacks, by name

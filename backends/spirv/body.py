@@ -20,7 +20,7 @@ from .variables import Variable
 
 
 class Body:
-    """The body of a function that is being written.
+    """Write the body of a function, block by block.
 
     Attributes:
         args: parameters of the function
@@ -162,7 +162,7 @@ class Body:
         self.ended = True
 
     def open(self, label: int) -> None:
-        """Begin the block of a label."""
+        """Begin the block that has this label."""
         assert self.ended, "the block before goes on"
         self.body += encode("Label", label)
         self.ended = False

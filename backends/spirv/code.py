@@ -143,7 +143,7 @@ def _count(name: str) -> Callable[..., Value]:
 
 
 class Code(Body):
-    """The arithmetic of a function that is being written."""
+    """Write the arithmetic of a function."""
 
     # -- arithmetic -----------------------------------------------------------------------------------------
 

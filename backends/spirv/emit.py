@@ -40,7 +40,7 @@ TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=
 
 @dataclass(frozen=True)
 class Features:
-    """The features of a device that kernels may use.
+    """List the features of a device that kernels may use.
 
     Attributes:
         int8: integers of 8 bits
@@ -82,7 +82,7 @@ class Features:
 
 @dataclass
 class ModuleState:
-    """The state that all functions of a module share.
+    """Hold the state that all functions of a module share.
 
     Attributes:
         kernel: kernel that is compiled
@@ -125,7 +125,7 @@ class ModuleState:
 
     @cached_property
     def bindings(self) -> Bindings | None:
-        """The bindings of memory on a device without buffer addresses, or None.
+        """Return the bindings of memory on a device without buffer addresses, or None.
 
         Read this property only when the argument block is laid out.
         """
@@ -208,7 +208,7 @@ class ModuleState:
 
 
 class Arith:
-    """Straight-line arithmetic in a function that is being written.
+    """Write straight-line arithmetic of a function.
 
     Attributes:
         m: state of the module
@@ -255,7 +255,7 @@ class Arith:
 
 
 class Emitter(Arith, Checked):
-    """The shader of one task that is being written.
+    """Write the shader of one task.
 
     Attributes:
         task: number of the task
@@ -297,7 +297,7 @@ class Emitter(Arith, Checked):
 
     @property
     def flow(self) -> Emitter:
-        """The object that llvm/reach.py asks how trips are written, which is the emitter itself."""
+        """Return the object that llvm/reach.py asks how trips are written, which is the emitter itself."""
         return self
 
     def operand(self, value: Value) -> ir.Value:
@@ -330,12 +330,15 @@ class Emitter(Arith, Checked):
 
     @cached_property
     def needs_comparisons(self) -> ir.Value:
-        """The launch condition that indices must be compared (llvm/launch_conditions.py), computed at the head."""
+        """Return the launch condition that indices must be compared, computed at the head of the shader.
+
+        See llvm/launch_conditions.py.
+        """
         with self.b.at_head():
             return needs_comparisons(self)
 
     def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
-        """Where `bad` holds, record the error with two numbers and end this thread's part of the launch.
+        """Record an error with two numbers where `bad` is true, and end this thread's part of the launch there.
 
         Args:
             bad: condition of the error

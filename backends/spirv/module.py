@@ -24,7 +24,7 @@ _FORMS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 
 
 class Value(ir.Value):
-    """The result of an instruction.
+    """Represent the result of an instruction.
 
     Attributes:
         id: id of the result
@@ -64,7 +64,7 @@ def text_words(text: str) -> list[int]:
 
 @dataclass
 class EntryPoint:
-    """A shader of the module.
+    """Represent a shader of the module.
 
     Attributes:
         id: id of its function
@@ -79,7 +79,7 @@ class EntryPoint:
 
 @dataclass
 class Module:
-    """A module that is being written.
+    """Represent a module that is being written.
 
     Attributes:
         modes: float controls that the device has, by name, with their widths, such as ("RoundingModeRTE", 32)
@@ -226,7 +226,7 @@ class Module:
 
     @property
     def two_words(self) -> int:
-        """The id of the type of a product with its upper word."""
+        """Return the id of the type of a product with its upper word."""
         word = self.type(ir.IntType(32))
         return self._declared("two words", "TypeStruct", word, word)
 
@@ -254,7 +254,7 @@ class Module:
 
     @property
     def three_words(self) -> int:
-        """The id of the type of built-in variables."""
+        """Return the id of the type of built-in variables."""
         return self._known["vector", self.type(ir.IntType(32))]
 
     def push_constant(self) -> int:

@@ -25,7 +25,7 @@ Pair = tuple[Value, Value]
 
 
 class PairedCode(Code):
-    """A function that is being written in which I64 is a pair of words."""
+    """Write a function in which I64 is a pair of words."""
 
     def __init__(self, module: Module, name: str, result: ir.Type, params: Sequence[ir.Type]) -> None:
         super().__init__(module, name, result, params)

@@ -32,7 +32,7 @@ Trip = Callable[[ir.Value], None]
 
 
 class Pops:
-    """A loop that pops history and is written in groups of trips.
+    """Write a loop that pops history, in groups of trips.
 
     Attributes:
         e: emitter of the task

@@ -40,7 +40,7 @@ def sqrt(e: Arith, x: ir.Value) -> Value:
 
 
 def _root(e: Arith, function: Code) -> None:
-    """Write the function of the square root of f32."""
+    """Write the function that computes the square root of an f32."""
     b, (given,) = function, function.args
     small, large = (b.fcmp_ordered(sign, given, e.const(given, limit)) for sign, limit in (("<", SMALL), (">", LARGE)))
 

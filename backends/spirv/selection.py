@@ -150,7 +150,7 @@ def _claim(e: Emitter, counter: ir.Value, own: ir.Value) -> ir.Value:
 
 
 class Numbers:
-    """The source of the iterations of a task: its box, or a list.
+    """Represent the source of the iterations of a task: its box, or a list.
 
     Attributes:
         total: number of iterations

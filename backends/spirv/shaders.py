@@ -48,7 +48,7 @@ LOCAL_SIZE = GROUP
 
 @dataclass(frozen=True)
 class Shaders:
-    """The module of a kernel, and what a launcher must know about it.
+    """Hold the module of a kernel, and what a launcher must know about it.
 
     Attributes:
         kernel: kernel as it was compiled, without exits
@@ -75,7 +75,7 @@ class Shaders:
 
     @property
     def code(self) -> bytes:
-        """The module as bytes."""
+        """Return the module as bytes."""
         return b"".join(word.to_bytes(4, "little") for word in self.words)
 
 

@@ -22,7 +22,7 @@ from .variables import Variable
 
 @dataclass
 class Group:
-    """Stacks of one depth and one pitch.
+    """Represent stacks of one depth and one pitch.
 
     Attributes:
         cursor: variable with the address of the first free slot of the first stack
@@ -90,7 +90,7 @@ class Group:
 
 @dataclass(frozen=True)
 class StackState:
-    """An adstack of the shader.
+    """Represent an adstack of the shader.
 
     Attributes:
         stack: the stack in the layout
@@ -104,7 +104,7 @@ class StackState:
 
     @property
     def dtype(self) -> Scalar:
-        """The dtype of the values of the stack."""
+        """Return the dtype of the values of the stack."""
         return self.stack.alloca.dtype
 
     def place(self, e: Emitter) -> ir.Value:

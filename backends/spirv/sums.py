@@ -42,7 +42,7 @@ _REDUCE = 0
 
 
 class Kept:
-    """The sums that the threads of a task keep.
+    """Hold the sums that the threads of a task keep.
 
     Attributes:
         sums: each sum with its variable

@@ -96,7 +96,7 @@ def _is_long(stmt: n.Stmt) -> bool:
 
 
 class Trips:
-    """A loop that is being written.
+    """Write a `for` loop.
 
     Attributes:
         e: emitter of the task
@@ -159,7 +159,7 @@ class Trips:
         return stopped(self.e, self.loop)
 
     def _several(self, done: Variable, many: int) -> None:
-        """Write `many` trips at a time as long as so many are left."""
+        """Write `many` trips at a time as long as that number of trips is left."""
         b, count = self.e.b, self.count
         if many == 1:
             return

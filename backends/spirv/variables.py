@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Variable:
-    """A scalar variable of a function; all addresses that it holds are of one buffer."""
+    """Represent a scalar variable of a function; all addresses that it holds are of one buffer."""
 
     def __init__(self, code: Body, t: ir.Type, id: int) -> None:
         self.code, self.type, self.id = code, t, id
@@ -36,7 +36,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class LocalArray:
-    """A local array.
+    """Represent a local array.
 
     Attributes:
         id: id of its variable

@@ -33,7 +33,7 @@ LEAST, GRAIN = 256, 1 << 16
 
 @dataclass(eq=False)
 class Region:
-    """A buffer and the place at which the host sees it.
+    """Represent a buffer and the place at which the host sees it.
 
     Attributes:
         buffer: the buffer, which stays mapped
@@ -52,18 +52,18 @@ class Region:
 
     @property
     def end(self) -> int:
-        """The address of the host behind the last byte."""
+        """Return the address of the host behind the last byte."""
         return self.begin + self.buffer.size
 
     @property
     def delta(self) -> int:
-        """The number that turns an address of the host into one of the device, by addition."""
+        """Return the number that turns an address of the host into one of the device, by addition."""
         return self.buffer.address - self.begin
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some bytes of a region.
+    """Represent some bytes of a region.
 
     Attributes:
         region: the region in which the piece lies
@@ -77,22 +77,22 @@ class Piece:
 
     @property
     def on_device(self) -> int:
-        """The address for the device."""
+        """Return the address for the device."""
         return self.address + self.region.delta
 
     @property
     def offset(self) -> int:
-        """The offset of the piece in the region's buffer, in bytes."""
+        """Return the offset of the piece in the region's buffer, in bytes."""
         return self.address - self.region.begin
 
     @property
     def view(self) -> memoryview:
-        """The bytes of the piece."""
+        """Return the bytes of the piece."""
         return self.region.buffer.view[self.offset : self.offset + self.size]
 
 
 class Arena:
-    """All regions of a device, and their idle pieces by size.
+    """Hold all regions of a device, and their idle pieces by size.
 
     `table` holds the words of the device; its word REGIONS is the address of the table of regions.
     """
@@ -151,7 +151,7 @@ class Arena:
 
     @property
     def held(self) -> int:
-        """The number of bytes of all regions."""
+        """Return the number of bytes of all regions."""
         return sum(region.buffer.size for region in self._regions)
 
     def find(self, address: int) -> Region | None:

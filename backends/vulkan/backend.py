@@ -63,7 +63,7 @@ def _needs(stmt: Stmt, capability: str) -> bool:
 
 
 class Opened:
-    """A device that is open, and what belongs to it.
+    """Hold a device that is open, and what belongs to it.
 
     Attributes:
         device: the device
@@ -92,7 +92,7 @@ class Opened:
 
 
 class VulkanBackend:
-    """The backend for Vulkan devices.
+    """Compile kernels for Vulkan devices, and run them.
 
     Attributes:
         masked: features that are not used even where the device has them, so that each way around a missing feature
@@ -109,7 +109,7 @@ class VulkanBackend:
 
     @property
     def opened(self) -> Opened:
-        """The device and its queue, opened when they are first asked for.
+        """Return the device and its queue, opened when they are first asked for.
 
         Raises:
             Absent: if there is no device
@@ -122,7 +122,7 @@ class VulkanBackend:
 
     @property
     def device(self) -> Device:
-        """The device; it raises the errors of `opened`."""
+        """Return the device, or raise what `opened` raises."""
         return self.opened.device
 
     def probe(self) -> Probe:
@@ -137,7 +137,7 @@ class VulkanBackend:
 
     @property
     def features(self) -> Features:
-        """The features that the generator may use."""
+        """Return the features that the generator may use."""
         return replace(self.device.card.features, shared_errors=self.device.addressed, lists=True)
 
     def compile(self, kernel: Kernel, options: Options) -> VulkanExecutable | DescriptorExecutable:
@@ -183,7 +183,7 @@ class VulkanBackend:
 
     @property
     def counters(self) -> Counters:
-        """The numbers of waits and of copies to the host since the device was opened."""
+        """Return the numbers of waits and of copies to the host since the device was opened."""
         return self.opened.queue.counters
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:

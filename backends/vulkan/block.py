@@ -30,7 +30,7 @@ def laid_out(layout: Layout) -> Layout:
 
 
 class VulkanBlock(Block):
-    """An argument block that knows which of its arrays are foreign.
+    """Represent an argument block that knows which of its arrays are foreign.
 
     Attributes:
         queue: queue of the launches
@@ -56,7 +56,7 @@ class VulkanBlock(Block):
 
     @property
     def is_shared(self) -> bool:
-        """True if other code may touch an array of this launch as soon as the call returns."""
+        """Return True if other code may touch an array of this launch as soon as the call returns."""
         return any(self._shared.values())
 
     @contextmanager

@@ -39,7 +39,7 @@ from .windows import Window, Windows
 
 @dataclass(frozen=True)
 class Split:
-    """The way in which the threads of tasks with adstacks are spread over windows.
+    """Describe how the threads of tasks with adstacks are spread over windows.
 
     Attributes:
         plan: places of the stacks of one part
@@ -53,12 +53,12 @@ class Split:
 
     @property
     def rows(self) -> Mapping[int, int]:
-        """The threads of a part, by task."""
+        """Return the threads of a part, by task."""
         return self.plan.threads
 
     @property
     def needs(self) -> dict[str, int]:
-        """The bytes of all windows, by slab."""
+        """Return the bytes of all windows, by slab."""
         return {slab: size * self.parts for slab, size in self.windows.items()}
 
 
@@ -124,7 +124,7 @@ def reserve(
 
 
 class Printer:
-    """The buffer to which a kernel prints.
+    """Hold the buffer to which a kernel prints.
 
     Attributes:
         binding: its storage buffer
@@ -150,7 +150,7 @@ def _give_back(recording: Recording, pool: Pool, own: list[Buffer], lists: list[
 
 @dataclass
 class DescriptorExecutable:
-    """A compiled kernel of a device without buffer addresses.
+    """Represent a compiled kernel of a device without buffer addresses.
 
     Attributes:
         kernel: the kernel
@@ -190,7 +190,7 @@ class DescriptorExecutable:
 
     @property
     def _bindings(self) -> Bindings:
-        """The bindings of the shaders, which reach memory by descriptors."""
+        """Return the bindings of the shaders, which reach memory by descriptors."""
         found = self.shaders.bindings
         assert found is not None, "shaders that reach memory by address"
         return found

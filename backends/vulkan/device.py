@@ -50,7 +50,7 @@ MASKABLE = (*_RAW, "modes")  # These are the names of what a device can be opene
 
 
 class Absent(DeviceError):
-    """The error that there is no device to use, with a reason and a cure."""
+    """Signal that there is no device to use, with a reason and a cure."""
 
     def __init__(self, reason: str, cure: str) -> None:
         super().__init__(f"{reason}; cure: {cure}")
@@ -97,7 +97,7 @@ _CURES = {
 
 @dataclass(frozen=True)
 class Card:
-    """A physical device, its features by name, and the reasons why it cannot be used."""
+    """Describe a physical device, its features by name, and the reasons why it cannot be used."""
 
     handle: Any
     name: str
@@ -113,12 +113,12 @@ class Card:
 
     @property
     def is_cpu(self) -> bool:
-        """True if the device is a CPU."""
+        """Return True if the device is a CPU."""
         return self.kind == 4
 
     @property
     def features(self) -> Features:
-        """The features that kernels may use."""
+        """Return the features that kernels may use."""
         found = {name: self.has.issuperset(raw) for name, raw in _RAW.items()}
         quirks = quirks_of(self.name, self.vendor, self.modes)
         return Features(
@@ -221,7 +221,7 @@ def _refuse_after_fork() -> None:
 
 
 class Device:
-    """An open device, without the features in `masked`; nothing stays open if the constructor raises an exception.
+    """Represent an open device, without the features in `masked`; nothing stays open if the constructor fails.
 
     The constructor raises Absent if there is no device, and DeviceError if the device does not open.
     """
@@ -286,7 +286,7 @@ class Device:
 
     @property
     def addressed(self) -> bool:
-        """True if shaders reach memory by address."""
+        """Return True if shaders reach memory by address."""
         return "bufferDeviceAddress" in self.card.has
 
     def _open(self) -> Any:
@@ -319,7 +319,7 @@ class Device:
 
     @cached_property
     def memory_types(self) -> list[tuple[int, int]]:
-        """Number and heap size in bytes of the memory types that the host can write without flushes, best first."""
+        """Return the memory types that the host writes without flushes, each with the bytes of its heap, best first."""
         vk = self.vk
         found = vk.vkGetPhysicalDeviceMemoryProperties(self.card.handle)
         needed = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
@@ -330,7 +330,7 @@ class Device:
 
     @cached_property
     def cached_types(self) -> list[int]:
-        """Numbers of those types of `memory_types` that the host reads fast."""
+        """Return numbers of those types of `memory_types` that the host reads fast."""
         vk = self.vk
         found = vk.vkGetPhysicalDeviceMemoryProperties(self.card.handle)
         cached = vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT
@@ -338,7 +338,7 @@ class Device:
 
     @cached_property
     def local_types(self) -> list[int]:
-        """Numbers of the memory types for memory that the device alone touches, best first."""
+        """Return numbers of the memory types for memory that the device alone touches, best first."""
         vk = self.vk
         found = vk.vkGetPhysicalDeviceMemoryProperties(self.card.handle)
         local = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT

@@ -55,7 +55,7 @@ LOOPS = (
 
 @dataclass
 class Reader:
-    """A function that makes exceptions of error records.
+    """Make exceptions of error records.
 
     Attributes:
         shaders: shaders of the kernel
@@ -84,7 +84,7 @@ class Reader:
 
 
 class VulkanExecutable:
-    """A compiled kernel; several Python threads may run it at the same time.
+    """Represent a compiled kernel; several Python threads may run it at the same time.
 
     Attributes:
         kernel: the kernel
@@ -217,7 +217,7 @@ class VulkanExecutable:
 
     @cached_property
     def _laps(self) -> Laps:
-        """The ring of profiles, made when a profile is first taken."""
+        """Return the ring of profiles, made when a profile is first taken."""
         tasks = [int(name.rpartition("_")[2]) for name, _ in self._entries]
         made = Laps(self.queue, *self._pipelines, self.shaders.layout.size, self.shaders.tail, tasks)
         self._rings.append(made)
@@ -270,19 +270,19 @@ class VulkanExecutable:
 
     @property
     def calls_back(self) -> bool:
-        """True if only Python may launch the kernel: a kernel that prints (see `Prints.lock`)."""
+        """Return True if only Python may launch the kernel: a kernel that prints (see `Prints.lock`)."""
         return is_printing(self.kernel)
 
     # -- launches that stand ready --------------------------------------------------------------------------
 
     @property
     def address(self) -> int:
-        """The address of the machine code `launch(block)`, which may be called while the executable lives."""
+        """Return the address of the machine code `launch(block)`, which may be called while the executable lives."""
         return self._host.address
 
     @property
     def is_bound(self) -> bool:
-        """True if blocks hold addresses that may change with the heap's epoch."""
+        """Return True if blocks hold addresses that may change with the heap's epoch."""
         return bool(self.layout.stacks)
 
     def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:

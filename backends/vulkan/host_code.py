@@ -112,7 +112,7 @@ def host_code(
 
 
 class _Launch:
-    """The body of `launch` that is being written."""
+    """Write the body of `launch`."""
 
     def __init__(
         self, m: ModuleState, function: ir.Function, most: int, options: Options, summed: frozenset[int]

@@ -17,7 +17,7 @@ from .ring import SLOTS, Ring
 
 
 class Laps(Ring):
-    """A ring that takes times."""
+    """Represent a ring that takes times."""
 
     def __init__(
         self, queue: Queue, layout: Any, pipelines: Sequence[Any], size: int, tail: bytes, tasks: Sequence[int]
@@ -38,7 +38,7 @@ class Laps(Ring):
 
     @property
     def next(self) -> int:
-        """The number of the next slot."""
+        """Return the number of the next slot."""
         return self.words[R_NEXT]
 
     def by_task(self, number: int, count: int) -> list[float]:

@@ -19,7 +19,7 @@ from .queue import Queue
 
 
 class Mapped:
-    """The owner of mapped memory; NumPy makes arrays over it, which keep it alive.
+    """Own mapped memory; NumPy makes arrays over it, which keep their owner alive.
 
     Attributes:
         queue: queue whose launches use the memory

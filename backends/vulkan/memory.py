@@ -24,7 +24,7 @@ KEPT = 1 << 28
 
 
 class Buffer:
-    """Bytes of device memory; the constructor raises DeviceError, with the size, if there is no memory.
+    """Represent bytes of device memory; the constructor raises DeviceError, with the size, without memory.
 
     Attributes:
         device: the device
@@ -55,7 +55,7 @@ class Buffer:
 
     @property
     def handle(self) -> Any:
-        """The buffer, as commands name it."""
+        """Return the buffer, as commands name it."""
         return self._handle
 
     def _bind(self) -> None:
@@ -101,7 +101,7 @@ class Buffer:
 
 
 class Hidden:
-    """Memory for the device alone, by its address."""
+    """Hand out memory for the device alone, by its address."""
 
     def __init__(self, device: Device, wait: Callable[[], None]) -> None:
         self.device = device
@@ -130,7 +130,7 @@ class Hidden:
 
 @dataclass
 class Pool:
-    """Idle buffers by size, powers of two.
+    """Keep idle buffers by size, powers of two.
 
     A finalizer that the garbage collector runs while the lock is held may take the lock again.
     """
@@ -169,7 +169,7 @@ class Pool:
 
 @dataclass
 class Heap:
-    """The slabs of the adstack heap, each one buffer; a slab grows by at least half, and its content is never kept.
+    """Hold the slabs of the adstack heap, each one buffer; a slab grows by at least half and keeps no content.
 
     Attributes:
         device: the device

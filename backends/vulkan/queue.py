@@ -40,7 +40,7 @@ _MOST_TRASH, _MOST_TRASH_BYTES = 512, 64 << 20
 
 
 class Queue:
-    """The only queue of a device.
+    """Represent the only queue of a device.
 
     Attributes:
         device: the device
@@ -92,14 +92,14 @@ class Queue:
 
     @property
     def table_address(self) -> int:
-        """The address of the words that machine code reads."""
+        """Return the address of the words that machine code reads."""
         return address_of(self.table)
 
     # -- waiting --------------------------------------------------------------------------------------------
 
     @property
     def is_pending(self) -> bool:
-        """True if launches may be in flight, or if nobody has looked for errors of some launches."""
+        """Return True if launches may be in flight, or if nobody has looked for errors of some launches."""
         table = self.table
         return table[h.PENDING] != 0 or table[h.DONE] < table[h.VALUE]
 
@@ -147,7 +147,7 @@ class Queue:
 
     @property
     def record(self) -> int:
-        """The device's address of the error record."""
+        """Return the device's address of the error record."""
         return self._record.on_device
 
     def claim(self, sites: int, reader: Callable[[Record], StackgradError]) -> int:
@@ -235,7 +235,7 @@ class Queue:
 
     @property
     def prints(self) -> Prints:
-        """The buffer to which kernels print, made when the first kernel that prints is compiled."""
+        """Return the buffer to which kernels print, made when the first kernel that prints is compiled."""
         if self._prints is None:
             piece = self.arena.take(BYTES)
             self._prints = Prints(piece.address, piece.on_device)

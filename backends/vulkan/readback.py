@@ -38,7 +38,7 @@ _LAUNCH = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 class _Copies(Ring):
-    """Slots whose command buffers are recorded anew for each copy."""
+    """Represent slots whose command buffers are recorded anew for each copy."""
 
     def _record(self, number: int, offset: int, layout: Any, pipelines: Sequence[Any]) -> None:
         """Record nothing when the ring is made."""
@@ -70,7 +70,7 @@ class _Copies(Ring):
 
 
 class Readback:
-    """Copies from the memory of one queue to the host, for one reader at a time."""
+    """Copy from the memory of one queue to the host, for one reader at a time."""
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue

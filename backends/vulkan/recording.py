@@ -20,7 +20,7 @@ Sets = Sequence[Mapping[int, Window]]
 
 @dataclass(frozen=True)
 class Part:
-    """A dispatch of an entry point.
+    """Represent a dispatch of an entry point.
 
     Attributes:
         entry: name of the entry point
@@ -38,7 +38,7 @@ class Part:
 
 
 class Recording:
-    """The pipelines of a kernel, descriptor sets for its storage buffers, and recorded commands."""
+    """Hold the pipelines of a kernel, descriptor sets for its storage buffers, and recorded commands."""
 
     def __init__(self, device: Device, code: bytes, entries: Sequence[str], bindings: int) -> None:
         self.device, self.bindings = device, bindings

@@ -29,7 +29,7 @@ def round_up(size: int, to: int) -> int:
 
 
 class Ring:
-    """The slots of one kernel.
+    """Represent the slots of one kernel.
 
     Attributes:
         queue: queue to which the slots are submitted
@@ -110,17 +110,17 @@ class Ring:
 
     @property
     def address(self) -> int:
-        """The address of the words."""
+        """Return the address of the words."""
         return address_of(self.words)
 
     @property
     def busy_until(self) -> int:
-        """The value of the timeline from which on the next slot is free."""
+        """Return the value of the timeline from which on the next slot is free."""
         return self.words[RING + SLOT * self.words[R_NEXT] + S_VALUE]
 
     @property
     def next_buffer(self) -> Any:
-        """The command buffer of the next slot."""
+        """Return the command buffer of the next slot."""
         return self._buffers[self.words[R_NEXT]]
 
     def release(self) -> None:

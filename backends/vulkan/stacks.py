@@ -30,7 +30,7 @@ WIDEST = 16
 
 
 class Slabs(Protocol):
-    """A heap that can reserve memory for slabs."""
+    """Represent a heap that can reserve memory for slabs."""
 
     def reserve(self, needs: Mapping[str, int]) -> bool:
         """Make every slab at least as large as needed, and return True if a slab grew.
@@ -42,7 +42,7 @@ class Slabs(Protocol):
 
 @dataclass
 class Plan:
-    """The places of the adstacks of one launch.
+    """Hold the places of the adstacks of one launch.
 
     Attributes:
         threads: threads of each task with stacks

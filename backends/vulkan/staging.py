@@ -18,21 +18,21 @@ ALIGN = 64
 
 
 class Piece(Protocol):
-    """Memory that the host sees."""
+    """Represent memory that the host sees."""
 
     @property
     def view(self) -> memoryview:
-        """The bytes of the memory."""
+        """Return the bytes of the memory."""
         ...
 
     @property
     def address(self) -> int:
-        """The address that a launch is given for the memory."""
+        """Return the address that a launch is given for the memory."""
         ...
 
 
 class Lender(Protocol):
-    """The source of pieces: a pool of buffers, or an arena."""
+    """Represent the source of pieces: a pool of buffers, or an arena."""
 
     def take(self, size: int) -> Any:
         """Return a piece of at least `size` bytes."""
@@ -45,7 +45,7 @@ class Lender(Protocol):
 
 @dataclass
 class Run:
-    """Bytes begin .. end of host memory, and the memory on the device that holds a copy of them.
+    """Represent bytes begin .. end of host memory, and the memory on the device that holds a copy of them.
 
     Attributes:
         begin: first address
@@ -86,7 +86,7 @@ def span(array: np.ndarray) -> tuple[int, int]:
 
 
 class Staging:
-    """The copies of the arrays of one launch; the constructor raises DeviceError if there is no memory for them."""
+    """Hold the copies of the arrays of one launch; the constructor raises DeviceError without memory for them."""
 
     def __init__(self, pool: Lender, arrays: Mapping[str, np.ndarray]) -> None:
         self.pool = pool

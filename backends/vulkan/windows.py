@@ -22,7 +22,7 @@ WORD = 8
 
 @dataclass(frozen=True)
 class Window:
-    """The bytes of a buffer that a storage buffer of a shader shows.
+    """Represent the bytes of a buffer that a storage buffer of a shader shows.
 
     Attributes:
         buffer: the buffer
@@ -37,7 +37,7 @@ class Window:
 
 @dataclass(frozen=True)
 class _Run:
-    """Bytes begin .. end of host memory, and the place of their copy in the buffer."""
+    """Represent bytes begin .. end of host memory, and the place of their copy in the buffer."""
 
     begin: int
     end: int
@@ -45,7 +45,7 @@ class _Run:
 
 
 class Windows:
-    """The copies of the arrays of one launch, and the windows of the bindings.
+    """Hold the copies of the arrays of one launch, and the windows of the bindings.
 
     The constructor raises DeviceError if a window or the buffer is too large.
 
