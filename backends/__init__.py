@@ -1,1 +1,1 @@
-"""Backends: how kernels run. `registry` lists them; each is loaded when it is first asked for."""
+"""Run kernels on one kind of machine each; `registry` lists the backends and loads each when it is first asked for."""

@@ -1,7 +1,7 @@
-"""What a backend is: it compiles a kernel of stage tasks, structured or adjoint, and runs it on memory.
+"""Define the interface of backends: a backend compiles a kernel of stage tasks, structured or adjoint, and runs it.
 
-Backends know the IR and the passes, never the derivative rules. Memory is host memory in NumPy arrays here;
-a device backend keeps its own buffers behind the same calls.
+Backends know the IR and the passes, never the derivative rules. In this interface, memory is host memory in NumPy
+arrays; a device backend keeps its own buffers behind the same calls.
 """
 
 from __future__ import annotations
@@ -16,37 +16,40 @@ from ..compiler.ir.nodes import Kernel
 from ..compiler.ir.types import Scalar
 
 Arrays = Mapping[str, np.ndarray]
-"""Array parameters by name: C-contiguous, of the parameter's dtype and rank, written in place."""
+"""The type of array parameters by name: C-contiguous, of the parameter's dtype and rank, written in place."""
 
 Scalars = Mapping[str, "int | float | bool"]
-"""Scalar arguments by name."""
+"""The type of scalar arguments by name."""
 
 SLABS = ("real", "integer", "flag")
-"""Adstack memory by kind of slot: f*, then i* and u*, then u1."""
+"""Names of the slabs, by kind of slot: first reals (f*), then integers (i* and u*), then flags (u1)."""
 
 
 def slab_of(dtype: Scalar) -> str:
-    """The slab that holds slots of this type."""
+    """Return the name of the slab that holds slots of this dtype."""
     return SLABS[2] if dtype.is_bool else SLABS[0] if dtype.is_real else SLABS[1]
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to compile. debug: check indices, asserts and divisions. precise: no contraction, no approximation.
+    """Hold the options by which a kernel is compiled.
 
-    effort: 2 for code that runs fast, 0 for code that is made fast (a seventh of the time in LLVM).
-    lanes: iterations that masked code of a task runs side by side. None: as many as suit the task, from 16 iterations
-    on, made when first needed; 0: no masked code; k: k lanes, a power of two, for every task that can have it, however
-    few iterations.
-    threads: most threads that a launch may use. Debug builds run one iteration after another: lanes 0, threads 1.
-    debug_info: machine code carries the user's lines, for debuggers and profilers. deterministic: the same launches on
-    the same machine give the same bits, whatever the threads do: sums over a task's iterations are added up in one
-    order, and tasks in which another order of updates would show run on one thread.
-    interruptible: on a CPU, loops that may run for ever look for signals too, as all code does between tasks and
-    between parts of parallel loops, and a launch that they make long ends with `TooLong`, after a second or so; unless
-    it is `endless`, as code is that ends by itself.
-    bounds: every index is compared with the extent of its axis, unless it is proved to be inside; one that is outside
-    ends the launch with an error. Debug builds look at every index.
+    Attributes:
+        debug: check indices, asserts and divisions; iterations run one after another (lanes 0, threads 1)
+        precise: no contraction and no approximation
+        effort: 2 for code that runs fast, 0 for code that is made fast (in a seventh of the time in LLVM)
+        lanes: iterations that masked code of a task runs side by side; None: as many as suit the task, from 16
+            iterations on, made when first needed; 0: no masked code; k: k lanes, a power of two, for every task that
+            can have them
+        threads: greatest number of threads of a launch
+        debug_info: machine code carries the user's lines, for debuggers and profilers
+        deterministic: the same launches on the same machine give the same bits for any schedule of threads: sums over
+            iterations are added up in one order, and tasks in which another order would show run on one thread
+        interruptible: on a CPU, loops that may run forever also look for signals, as all code does between tasks and
+            between parts of parallel loops, and a launch that they make long ends with `TooLong` after about a second
+        endless: interruptible code is not ended with `TooLong`, because it ends by itself
+        bounds: compare every index with the extent of its axis unless it is proved to be inside, and end the launch
+            with an error if an index is outside; debug builds compare every index
     """
 
     debug: bool = False
@@ -70,7 +73,14 @@ class Options:
 
 @dataclass(frozen=True)
 class Probe:
-    """Whether a backend can run here. If not: why, and how to get it."""
+    """Tell whether a backend can run on this machine.
+
+    Attributes:
+        available: True if it can
+        version: version of the backend's driver or library
+        reason: why it cannot run
+        cure: how to make it run
+    """
 
     available: bool
     version: str = ""
@@ -80,10 +90,13 @@ class Probe:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is known before a launch about the adstacks of a kernel.
+    """Hold what is known before a launch about the adstacks of a kernel.
 
-    capacities: slots by stack name. rows: iterations that need a row, by (task index, slab). totals: by stack name the
-    sum of its depths over all iterations. iterations: of parallel tasks with stacks, where somebody has counted them.
+    Attributes:
+        capacities: slots by stack name
+        rows: iterations that need a row, by task index and slab
+        totals: sum of the depths of a stack over all iterations, by stack name
+        iterations: iterations of parallel tasks with stacks, by task, where they were counted
     """
 
     capacities: Mapping[str, int] = field(default_factory=dict)
@@ -94,9 +107,13 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Flight:
-    """What a task runs at once: `lanes` iterations side by side on each of `threads`.
+    """Describe the iterations that a task runs at once: `lanes` iterations side by side on each of `threads`.
 
-    claimed: rows exist only for iterations that need one; otherwise one for every place, unless none is needed at all.
+    Attributes:
+        threads: threads that run the task
+        lanes: lanes of each thread
+        claimed: rows exist only for iterations that need one; otherwise every lane of every thread has a row, unless no
+            iteration needs a row
     """
 
     threads: int = 1
@@ -104,58 +121,76 @@ class Flight:
     claimed: bool = False
 
     def rows(self, passing: int | None) -> int:
-        """Rows held at once, if so many iterations need one."""
+        """Return the number of rows held at once, if `passing` iterations need a row (None: not known)."""
         places = self.threads * self.lanes
         return min(passing, places) if passing is not None and (self.claimed or not passing) else places
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Key of the random numbers of a launch."""
+    """Represent the key of the random numbers of a launch.
+
+    Attributes:
+        seed: seed of the runtime
+        launch: number of the launch
+    """
 
     seed: int = 0
     launch: int = 0
 
 
 class TooLong(Exception):
-    """A launch of interruptible code has ended because its loops ran for long. What it wrote is void."""
+    """End a launch of interruptible code whose loops run for long; the results of the launch are void."""
 
 
 @runtime_checkable
 class Limited(Protocol):
-    """A backend that knows how many bytes the adstacks of a launch can have at most, and who says so."""
+    """Represent a backend that knows how many bytes the adstacks of a launch can have at most."""
 
-    def most_bytes(self) -> tuple[int, str]: ...
+    def most_bytes(self) -> tuple[int, str]:
+        """Return the greatest number of bytes, and the words that say who sets this limit."""
+        ...
 
 
 class Executable(Protocol):
-    """A compiled kernel. growths: how often a launch of it made the adstack heap larger."""
+    """Represent a compiled kernel.
+
+    Attributes:
+        kernel: the kernel
+    """
 
     kernel: Kernel
 
     @property
-    def growths(self) -> int: ...
+    def growths(self) -> int:
+        """Return the number of launches that made the adstack heap larger."""
+        ...
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
-        """Execute once. Raises OutOfBounds, KernelAssertionError, DivisionByZero, AdstackOverflow, DeviceError."""
+        """Execute the kernel once.
+
+        Raises:
+            OutOfBounds, KernelAssertionError, DivisionByZero, AdstackOverflow: for a trap in the kernel
+            DeviceError: if the launch is impossible
+        """
 
 
 class Backend(Protocol):
-    """One way to execute kernels. One instance per process and name."""
+    """Represent one way to execute kernels; there is one instance per process and name."""
 
     name: str
 
     def probe(self) -> Probe:
-        """Can it run here? Never raises."""
+        """Return whether the backend can run on this machine; never raise an exception."""
 
     def compile(self, kernel: Kernel, options: Options) -> Executable:
-        """Compile a kernel. Raises Unsupported for what the backend declares it cannot do."""
+        """Compile a kernel, or raise Unsupported for what the backend declares that it cannot do."""
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight | None:
-        """What bounds the rows that a task holds at once, however many iterations need one; None: nothing."""
+        """Return what limits the rows that a task holds at once, or None if only its iterations do."""
 
     def heap_report(self) -> dict[str, dict[str, int]]:
-        """Adstack memory by slab: {"real": {"current": bytes, "peak": bytes}, ...}."""
+        """Return the adstack memory by slab: {"real": {"current": bytes, "peak": bytes}, ...}."""
 
     def reset(self) -> None:
         """Give all adstack memory back."""
@@ -163,7 +198,12 @@ class Backend(Protocol):
 
 @dataclass
 class Counters:
-    """What the host waited for, and copied from a device, since that was opened."""
+    """Count the waits and copies of a host since a device was opened.
+
+    Attributes:
+        waits: waits for the device
+        readbacks: copies from the device
+    """
 
     waits: int = 0
     readbacks: int = 0
@@ -171,47 +211,58 @@ class Counters:
 
 @runtime_checkable
 class Remote(Protocol):
-    """What a backend has beside the methods of `Backend` if launches may be in flight when `run` returns.
+    """Define what a backend has beside `Backend` if launches may be in flight when `run` returns.
 
-    The host does not touch arrays then, but asks for what it wants of them. Whatever follows launches raises what went
-    wrong in them.
+    The host does not touch arrays of this backend, but asks for their content. Each method that follows launches raises
+    an error that occurred in them.
     """
 
     @property
-    def counters(self) -> Counters: ...
+    def counters(self) -> Counters:
+        """Return the counters of the device."""
+        ...
 
     def wait(self) -> None:
-        """For all launches, if any may be in flight: then arrays can be touched, until the next one."""
+        """Wait for all launches if any may be in flight; then the host may touch arrays until the next launch."""
 
     def is_own(self, array: np.ndarray) -> bool:
-        """Whether launches use the array in place."""
+        """Return True if launches use the array in place."""
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-        """A new array that launches use in place. Raises DeviceError if there is not enough memory."""
+        """Return a new array that launches use in place, or raise DeviceError if there is not enough memory."""
 
     def borrow(self, interface: Mapping[str, Any], lender: Any, stream: int | None) -> np.ndarray:
-        """An array over memory of the device of another library, as `__cuda_array_interface__` describes it.
+        """Return an array over memory of the device that belongs to another library.
 
-        lender: kept alive. stream: with whose work launches are ordered; None if that is over. Raises ValueError.
+        Args:
+            interface: description of the memory, a `__cuda_array_interface__`
+            lender: object that owns the memory, which is kept alive
+            stream: stream with whose work launches are ordered; None if this work is over
+
+        Raises:
+            ValueError: if the memory cannot be used
         """
 
     def interface(self, array: np.ndarray) -> dict[str, Any]:
-        """`__cuda_array_interface__` of an array of the backend."""
+        """Return the `__cuda_array_interface__` of an array of the backend."""
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """A copy behind all launches, made by the device, that launches use in place."""
+        """Return a copy that launches use in place, made by the device behind all launches."""
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """An element behind all launches, as a Python number."""
+        """Return an element as a Python number, read behind all launches."""
 
     def fetch(self, array: np.ndarray) -> np.ndarray:
-        """A copy behind all launches, in memory of the host."""
+        """Return a copy in memory of the host, made behind all launches."""
 
     def assign(self, array: np.ndarray, place: Any, value: Any) -> None:
-        """`array[place] = value`, of the array's type, behind all launches."""
+        """Store `value`, converted to the array's dtype, in `array[place]`, behind all launches."""
 
     def share(self, array: np.ndarray) -> None:
-        """From now on others may touch the memory without asking: launches that use it are over when they return."""
+        """Mark memory as shared with code that touches it without asking.
+
+        From now on, launches that use this memory are over when they return.
+        """
 
     def fill(self, array: np.ndarray, value: Any) -> None:
         """Overwrite every element with one number, behind all launches."""

@@ -1,7 +1,7 @@
-"""What a defect of the compiler leaves behind: a folder with all that is needed to see it again.
+"""Write a folder with all that is needed to reproduce a defect of the compiler.
 
-Written when a verifier, LLVM or the linker refuses what the compiler made. Nothing here raises: a bundle that cannot be
-written is left out of the message, and the defect is reported all the same.
+A folder is written when a verifier, LLVM or the linker refuses what the compiler made. No function of this module
+raises: a folder that cannot be written is left out of the message, and the defect is reported all the same.
 """
 
 from __future__ import annotations
@@ -22,16 +22,21 @@ from .disk_cache import version_of
 
 _MODULES = ("numpy", "llvmlite")
 _MOST = 10
-"""Bundles of one process: a defect that strikes everywhere does not fill the disk."""
+"""Greatest number of folders of one process, so that a defect that strikes everywhere does not fill the disk."""
 _written: list[Path] = []
 
 
 def crashed(
     what: str, error: BaseException, kernels: Mapping[str, Kernel], texts: Mapping[str, str], **about: object
 ) -> InternalError:
-    """The error to raise: what was refused and why, and the folder where the rest is.
+    """Return the error to raise: what was refused and why, and the folder where the rest is.
 
-    kernels, texts: by the stem and the name of their file. about: options and whatever else decided what was made.
+    Args:
+        what: what failed, in words
+        error: the exception
+        kernels: kernels by the stem of their file
+        texts: texts by the name of their file
+        **about: options and other values that decided what was made
     """
     name = next((kernel.name for kernel in kernels.values()), "")
     reason = f"kernel {name}: {what}: {error}" if name else f"{what}: {error}"
@@ -48,6 +53,7 @@ def _write(
     texts: Mapping[str, str],
     about: Mapping[str, object],
 ) -> Path | None:
+    """Write the folder and return its path, or return None if it cannot be written."""
     if len(_written) >= _MOST:
         return None
     try:
@@ -66,6 +72,7 @@ def _write(
 
 
 def _about(given: Mapping[str, object]) -> dict[str, object]:
+    """Return versions, platform, environment and the given values, for `about.json`."""
     root = sys.modules[__name__.partition(".")[0]]
     return {
         "stackgrad": str(getattr(root, "__version__", "")),

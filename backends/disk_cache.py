@@ -1,10 +1,10 @@
-"""Entries on disk that outlive the process: what was compiled once is loaded by the next one.
+"""Keep entries on disk that outlive the process, so that what was compiled once is loaded by the next process.
 
-A folder of the user's own, one file per entry, named by its key: a hash of all that decides the content. Invariant: an
-entry that is given out is, byte for byte, one that this format wrote under this key, in a file of the user alone;
-whatever else lies there is no entry, and neither read nor waited for. An entry appears whole or not at all (it is
-written beside its place and moved there), so that any number of processes may share the folder. Nothing here raises: a
-cache that cannot be used costs time alone, and one warning.
+The cache is a folder of the user's own, with one file per entry, named by its key: a hash of all that decides the
+content. Invariant: an entry that is returned is, byte for byte, one that this format wrote under this key, in a file of
+the user alone; anything else in the folder is neither read nor waited for. An entry appears whole or not at all (it is
+written beside its place and moved there), so any number of processes may share the folder. No function raises: a cache
+that cannot be used costs time alone, and one warning.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from .folders import Folder, Refused, foreign, kind_of, make_private, open_paren
 MAGIC = b"stackgrad cache 1\n"
 _HEAD = struct.Struct(f"<{len(MAGIC)}s32s32sQ")
 _ENTRY, _PART = re.compile(r"[0-9a-f]{64}\.entry"), re.compile(r"\d+\.\d+\.\d+\.part")
-"""Names of entries and of those that are being written: of all else in the folder nothing is read or removed."""
+"""Names of entries, and of entries that are being written; nothing else in the folder is read or removed."""
 LIMIT = 256 << 20
-"""Bytes of all entries, above which the oldest go; the variable STACKGRAD_CACHE_LIMIT replaces it."""
+"""Bytes of all entries above which the oldest are removed; the variable STACKGRAD_CACHE_LIMIT replaces it."""
 _KEEP = 0.75
-"""Share of the limit that is left after entries went."""
+"""Share of the limit that is left after entries were removed."""
 _STALE = 3600.0
-"""Seconds after which an unfinished file is one of a process that died."""
+"""Seconds after which an unfinished file belongs to a process that died."""
 _LINK_CURE = "remove the link, or name the folder itself in STACKGRAD_CACHE_DIR; or "
 _FRESH = 86400.0
 """Seconds in which a use of an entry need not be noted again."""
 
 
 class CacheWarning(UserWarning):
-    """The cache on disk, or an entry of it, cannot be used; the program is compiled as without it."""
+    """Warn that the cache, or an entry of it, cannot be used; the program is compiled as without the cache."""
 
 
 class Entry(NamedTuple):
-    """A file of the cache. used: when it was written or last used, seconds since the epoch. strange: why it is none."""
+    """Describe a file of the cache: when it was last written or used (seconds since the epoch), why it is no entry."""
 
     path: Path
     bytes: int
@@ -56,7 +56,7 @@ class Entry(NamedTuple):
 
 
 def key(*parts: str | bytes) -> bytes:
-    """The key of an entry: a hash of its parts, 32 bytes."""
+    """Return the key of an entry: a hash of its parts, 32 bytes."""
     made = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -66,7 +66,7 @@ def key(*parts: str | bytes) -> bytes:
 
 
 class DiskCache:
-    """The entries of a folder, which is made, for the user alone, when the first entry is written."""
+    """Keep entries in a folder, which is made for the user alone when the first entry is written."""
 
     def __init__(self, folder: Path, limit: int = LIMIT) -> None:
         self.folder = folder
@@ -78,7 +78,7 @@ class DiskCache:
         self._numbers = itertools.count()
 
     def get(self, key: bytes) -> bytes | None:
-        """The content under a key; None if there is none that can be used."""
+        """Return the content under a key, or None if no entry can be used."""
         name = _name(key)
         folder = self._opened()
         if folder is None:
@@ -118,16 +118,17 @@ class DiskCache:
                 self._warn(f"an entry cannot be written to {self.folder}: {_reason(error)}", self._clear_cure())
 
     def entries(self) -> list[Entry]:
-        """All entries, the one used longest ago first."""
+        """Return all entries, the one used longest ago first."""
         return [entry for entry in self._listed() if not entry.strange]
 
     def strange(self) -> list[Entry]:
-        """What lies in places of entries and is none: links, pipes, devices, folders, files of others, endless ones."""
+        """Return what lies in places of entries and is no entry: links, devices, folders, foreign files, long files."""
         return [entry for entry in self._listed() if entry.strange]
 
     def clear(self) -> int:
-        """Remove all entries, and whatever lies in their places; gives how many there were. Nothing outside the folder
-        is touched, and no link followed. Raises OSError for a folder of somebody else, and if one cannot be removed.
+        """Remove all entries and whatever lies in their places, follow no link, and return the number of entries.
+
+        Raise OSError for a folder of somebody else, and if something cannot be removed.
         """
         try:
             folder = Folder(self.folder)
@@ -142,7 +143,7 @@ class DiskCache:
         return sum(_ENTRY.fullmatch(name) is not None for name in found)
 
     def distrust(self) -> str:
-        """Why the folder, as it is now, is not used; empty if it is, or will be once it is made."""
+        """Return why the folder, as it is now, is not used; empty if it is used, or will be once it is made."""
         try:
             with Folder(self.folder) as folder:
                 return _distrust(folder) or _distrust_parents(self.folder)
@@ -158,7 +159,7 @@ class DiskCache:
         folder.create(name, data)
 
     def _listed(self) -> list[Entry]:
-        """What has the name of an entry, the one used longest ago first."""
+        """Return what has the name of an entry, the one used longest ago first."""
         try:
             with Folder(self.folder) as folder:
                 return sorted(self._files(folder, _ENTRY), key=lambda entry: entry.used)
@@ -202,7 +203,7 @@ class DiskCache:
     # -- trust ----------------------------------------------------------------------------------------------
 
     def _opened(self, make: bool = False) -> Folder | None:
-        """The folder, if it is there, the user's own, and nobody else can write to it; looked at every time."""
+        """Return the folder, checked each time, if it is the user's own and nobody else can write to it."""
         if self._refused:
             return None
         try:
@@ -233,7 +234,7 @@ class DiskCache:
         self._warn(f"{self.folder / name} {text}", self._clear_cure())
 
     def _clear_cure(self) -> str:
-        """The command that clears this very folder, whatever program chose it."""
+        """Return the command that clears this very folder, whatever program chose it."""
         place = "" if _is_the_default(self.folder) else f"STACKGRAD_CACHE_DIR={shlex.quote(str(self.folder))} "
         return f"`{place}stackgrad cache --clear` empties the folder; or "
 
@@ -245,7 +246,7 @@ class DiskCache:
 
 
 def _name(key: bytes) -> str:
-    """Of the file of an entry."""
+    """Return the name of the file of an entry."""
     return f"{key.hex()}.entry"
 
 
@@ -259,9 +260,9 @@ def _note_use(file: BinaryIO) -> None:
 
 
 def _content(file: BinaryIO, key: bytes) -> bytes | None:
-    """The content of a file; None if it is not an entry of this format under this key.
+    """Return the content of a file, or None if it is not an entry of this format under this key.
 
-    The head says how long the file must be, so that of one that is long and nothing else only the head is read.
+    The head says how long the file must be, so only the head is read of a long file that is no entry.
     """
     head = file.read(_HEAD.size)
     if len(head) < _HEAD.size:
@@ -274,14 +275,15 @@ def _content(file: BinaryIO, key: bytes) -> bytes | None:
 
 
 def _distrust(folder: Folder) -> str:
-    """Why code from an open folder must not be run; empty if it may."""
+    """Return why code from an open folder must not be run; empty if it may."""
     reason = foreign(folder.about)
     return f"{reason} (chmod go-w {folder.path})" if reason.startswith("others") else reason
 
 
 def _distrust_parents(path: Path) -> str:
-    """Why what is called by this path may be another folder tomorrow; empty if it stays the same. Folders above it
-    that are not there yet are made for the user alone. Never raises.
+    """Return why a path may lead to another folder tomorrow; empty if it stays the same.
+
+    Missing folders above it are made for the user alone. No exception is raised.
     """
     while not os.path.lexists(path.parent) and path.parent != path:
         path = path.parent
@@ -304,9 +306,9 @@ def _reason(error: OSError) -> str:
 
 @cache
 def made_by() -> str:
-    """What the package is made of: its version, and place, size and time of each file that decides what it generates.
+    """Return a hash of the package: its version, and place, size and time of each file that decides what it generates.
 
-    Python trusts the same of a file for its byte code. With NumPy, whose results constants are folded by.
+    Python trusts the same for its byte code. NumPy counts, because constants are folded with its results.
     """
     root = sys.modules[__name__.partition(".")[0]]
     lines = [str(getattr(root, "__version__", "")), sys.version, version_of("numpy")]
@@ -327,7 +329,7 @@ def _files_of_code(folder: str) -> Iterator[str]:
 
 
 def version_of(module: str) -> str:
-    """The version that a loaded module gives of itself."""
+    """Return the version that a loaded module gives of itself."""
     return str(getattr(sys.modules.get(module), "__version__", ""))
 
 
@@ -335,7 +337,7 @@ def version_of(module: str) -> str:
 
 
 def default_folder() -> Path:
-    """Where the cache is if nobody says otherwise. Raises RuntimeError if the user has no home."""
+    """Return the folder of the cache if nobody chose one; raise RuntimeError if the user has no home."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
         return (Path(base) if base else Path.home() / "AppData" / "Local") / "stackgrad" / "cache"
@@ -346,7 +348,7 @@ def default_folder() -> Path:
 
 
 class _Choice:
-    """What the program chose: whether there is a cache, and where. The environment has the last word."""
+    """Hold what the program chose: whether there is a cache, and where; environment variables override it."""
 
     def __init__(self) -> None:
         self.enabled = True
@@ -358,19 +360,19 @@ _CHOICE = _Choice()
 
 
 def choose(enabled: bool = True, folder: str = "") -> None:
-    """Use the cache from here on or not, and this folder in place of the default one."""
+    """Switch the cache on or off from now on, and choose a folder in place of the default one."""
     _CHOICE.enabled, _CHOICE.folder = enabled, folder
 
 
 def active() -> DiskCache | None:
-    """The cache of this process; None if it is turned off, by `choose` or by STACKGRAD_CACHE=0."""
+    """Return the cache of this process, or None if it is turned off, by `choose` or by STACKGRAD_CACHE=0."""
     if not _CHOICE.enabled or os.environ.get("STACKGRAD_CACHE", "1").lower() in ("0", "off", "false", "no"):
         return None
     return chosen()
 
 
 def chosen() -> DiskCache | None:
-    """The cache that would be used if it is not turned off; None if there is no place for one."""
+    """Return the cache to be used if it is not turned off, or None if there is no place for one."""
     folder = os.environ.get("STACKGRAD_CACHE_DIR") or _CHOICE.folder
     limit = _limit()
     if (folder, limit) not in _CHOICE.known:
@@ -383,7 +385,7 @@ def chosen() -> DiskCache | None:
 
 
 def _is_the_default(folder: Path) -> bool:
-    """Whether the command line would find this folder without being told."""
+    """Return True if the command line would find this folder without being told."""
     try:
         return folder == Path(os.environ.get("STACKGRAD_CACHE_DIR") or default_folder()).expanduser().absolute()
     except RuntimeError:  # no home

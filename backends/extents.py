@@ -1,6 +1,6 @@
-"""How many iterations a task has, where that is soon said: from numbers, arguments, extents and single elements.
+"""Count the iterations of a task where that is quick: from constants, arguments, extents and single elements.
 
-The answer decides how a task is run, never what it computes, so there need not be one.
+The count decides how a task is run, never what it computes, so it may be missing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .base import Scalars
 
 Number = int | float | bool
 Element = Callable[[str, tuple[int, ...]], Number]
-"""An element of an array by name and indices, which lie in the array."""
+"""The type of a function that returns an element of an array by name and indices, which lie in the array."""
 
 _WHOLE: Mapping[str, Callable[..., int]] = {
     "add": lambda x, y: x + y,
@@ -27,13 +27,20 @@ _WHOLE: Mapping[str, Callable[..., int]] = {
     "floordiv": lambda x, y: x // y if y else 0,
     "mod": lambda x, y: x % y if y else 0,
 }
-"""Meaning of operations on integers that do not leave their type."""
+"""Meaning of operations on integers whose result is wrapped to the type afterwards."""
 
 
 def iterations(
     kernel: Kernel, shapes: Mapping[str, tuple[int, ...]], scalars: Scalars, element: Element
 ) -> dict[int, int]:
-    """Those of the parallel tasks with stacks, as far as they can be told."""
+    """Return the iterations of parallel tasks with adstacks, by task, as far as they can be counted.
+
+    Args:
+        kernel: kernel that is launched
+        shapes: shapes of its arrays, by name
+        scalars: scalar arguments, by name
+        element: reads an element
+    """
     found = {}
     for index, task in enumerate(kernel.tasks):
         if task.is_parallel and any(isinstance(s, StackAlloca) for s in walk_task(task)):
@@ -45,12 +52,13 @@ def iterations(
 
 
 class _Unknown(Exception):
-    """The number cannot be told here."""
+    """Signal that the iterations cannot be counted."""
 
 
 def _count(
     kernel: Kernel, task: Task, shapes: Mapping[str, tuple[int, ...]], scalars: Scalars, element: Element
 ) -> int:
+    """Return the number of iterations of a task, or raise _Unknown."""
     known: dict[Value, Number] = {}
     for stmt in task.bounds:
         if isinstance(stmt, n.Const):
@@ -72,19 +80,23 @@ def _count(
 
 
 def _shape(shapes: Mapping[str, tuple[int, ...]], name: str) -> tuple[int, ...]:
+    """Return the shape of an array; the shape of an adjoint array is that of its primal."""
     found = shapes.get(name, shapes.get(name.removesuffix(".grad")))
-    if found is None:  # a temporary
+    # A temporary has no shape.
+    if found is None:
         raise _Unknown
     return found
 
 
 def _element(shapes: Mapping[str, tuple[int, ...]], element: Element, name: str, place: list[int]) -> Number:
+    """Return an element, or raise _Unknown if its indices lie outside."""
     if not all(0 <= k < extent for k, extent in zip(place, _shape(shapes, name))):
         raise _Unknown
     return element(name, tuple(place))
 
 
 def _computed(stmt: n.Op | n.Cast, known: Mapping[Value, Number]) -> Number:
+    """Return the result of an integer operation, or raise _Unknown."""
     args = stmt.args if isinstance(stmt, n.Op) else (stmt.arg,)
     if not all(a.type.is_int for a in (stmt.result, *args)):
         raise _Unknown

@@ -1,8 +1,8 @@
-"""Folders held open: what lies in them is read, written and removed without a link ever being followed.
+"""Read, write and remove files in folders that are held open, without ever following a link.
 
-Whoever may write to a folder can put a FIFO, a device, a link or a huge file where a small file is expected. Names are
-therefore resolved in the open folder, a file is looked at before it is opened and again once it is, opening never
-waits, and nothing longer than a limit is read. Windows lacks the flags; there the checks look at paths.
+A user who may write to a folder can put a FIFO, a device, a link or a huge file where a small file is expected. Names
+are therefore resolved in the open folder, a file is looked at before it is opened and again once it is, opening never
+waits, and nothing longer than a limit is read. Windows lacks the flags; on Windows the checks look at paths.
 """
 
 from __future__ import annotations
@@ -34,19 +34,26 @@ _NUMBERS = itertools.count()
 
 
 class Refused(OSError):
-    """Something that lies where a file or a folder is expected, and must not be used. The reason is `strerror`."""
+    """Signal that something must not be used as a file or a folder; the reason is `strerror`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(errno.EPERM, reason)
 
 
 def kind_of(mode: int) -> str:
-    """What a thing is that is no regular file, with its article; empty for a regular file."""
+    """Return what kind of thing is no regular file, with its article, or an empty string for a regular file."""
     return "" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "no file")
 
 
 class Folder:
-    """An open folder. follow: the path itself may be a link, because the user named it. Raises OSError."""
+    """Represent an open folder; the constructor raises OSError.
+
+    With `follow`, the path itself may be a link, because the user named it.
+
+    Attributes:
+        path: path of the folder
+        about: status of the folder
+    """
 
     def __init__(self, path: Path, follow: bool = False) -> None:
         self.path = path
@@ -71,20 +78,21 @@ class Folder:
             self._held = None
 
     def _name(self, name: str) -> str | Path:
+        """Return a name as the functions of `os` take it, or raise Refused if it is not the name of a file."""
         if not name or name in (".", "..") or os.path.basename(name) != name:
             raise Refused(f"{name!r} is not the name of a file in a folder")
         return name if _HELD else self.path / name
 
     def look(self, name: str) -> os.stat_result:
-        """What lies there, links not followed."""
+        """Return the status of a file, without following a link."""
         return os.stat(self._name(name), dir_fd=self._held, follow_symlinks=False)
 
     def names(self) -> list[str]:
-        """Of everything in the folder, in order."""
+        """Return the names of everything in the folder, in order."""
         return sorted(os.listdir(self.path if self._held is None else self._held))
 
     def folder(self, name: str) -> Folder:
-        """A folder in this one. Raises Refused for a link to one."""
+        """Open a folder in this folder; raise Refused for a link to a folder."""
         about = self.look(name)
         if not stat.S_ISDIR(about.st_mode):
             raise Refused(f"it is {kind_of(about.st_mode) or 'a file'}, not a folder")
@@ -94,43 +102,56 @@ class Folder:
         return made
 
     def make(self, name: str) -> None:
-        """A new folder in this one."""
+        """Make a new folder in this folder."""
         os.mkdir(self._name(name), 0o777, dir_fd=self._held)
 
     def open(self, name: str, limit: int, own: bool = False) -> int:
-        """A descriptor of a regular file of at most so many bytes. own: of this user, and others may not write to it.
-        Raises Refused for whatever else lies there.
+        """Return a descriptor of a regular file.
+
+        Args:
+            name: name of the file
+            limit: greatest number of bytes
+            own: True if the file must belong to this user and nobody else may write to it
+
+        Raises:
+            Refused: for anything else that lies there
         """
         _check_file(self.look(name), limit, own)
         descriptor = os.open(self._name(name), os.O_RDONLY | _NEVER_WAIT, dir_fd=self._held)
         try:
-            _check_file(os.fstat(descriptor), limit, own)  # it may be another by now
+            # It may be another file by now.
+            _check_file(os.fstat(descriptor), limit, own)
         except BaseException:
             os.close(descriptor)
             raise
         return descriptor
 
     def read(self, name: str, limit: int, own: bool = False) -> bytes:
-        """The content of a file that `open` opens."""
+        """Return the content of a file that `open` opens."""
         with os.fdopen(self.open(name, limit, own), "rb") as file:
             found = file.read(limit + 1)
+        # The file may have grown since it was opened.
         if len(found) > limit:
             raise Refused(_too_long(limit))
         return found
 
     def create(self, name: str, data: bytes, mode: int = 0o600) -> None:
-        """A new file, as a rule of this user alone. Raises FileExistsError, also for a link that leads nowhere."""
+        """Write a new file, by default for this user alone.
+
+        Raises:
+            FileExistsError: if the name exists, also for a link that leads nowhere
+        """
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NEVER_WAIT
         with os.fdopen(os.open(self._name(name), flags, mode, dir_fd=self._held), "wb") as file:
             file.write(data)
 
     def replace(self, old: str, new: str) -> None:
-        """Move a file to a name, whose file or link it takes the place of."""
+        """Move a file to a name, and replace the file or link of that name."""
         held = self._held
         os.replace(self._name(old), self._name(new), src_dir_fd=held, dst_dir_fd=held)
 
     def write(self, name: str, text: str) -> None:
-        """A file with this text appears whole; a link of its name is replaced, not followed."""
+        """Write a file that appears whole; a link of its name is replaced, not followed."""
         part = f".{os.getpid()}.{threading.get_ident()}.{next(_NUMBERS)}.part"
         try:
             self.create(part, text.encode(), 0o666)
@@ -140,7 +161,7 @@ class Folder:
             raise
 
     def remove(self, name: str) -> None:
-        """Remove whatever lies there, if anything: of a link the link, of a folder all that is in it."""
+        """Remove a file, a link (but not its target) or a folder with its content, if the name exists."""
         try:
             if stat.S_ISDIR(self.look(name).st_mode):
                 shutil.rmtree(self._name(name), dir_fd=self._held)
@@ -151,10 +172,12 @@ class Folder:
 
 
 def _too_long(limit: int) -> str:
+    """Return the reason that a file is too long."""
     return f"it is longer than {limit} bytes"
 
 
 def _check_file(about: os.stat_result, limit: int, own: bool) -> None:
+    """Raise Refused if a file must not be opened."""
     kind = kind_of(about.st_mode)
     if kind:
         raise Refused(f"it is {kind}, not a file")
@@ -166,7 +189,10 @@ def _check_file(about: os.stat_result, limit: int, own: bool) -> None:
 
 
 def foreign(about: os.stat_result) -> str:
-    """Why a file or folder is not this user's alone; empty if it is, and where the system has no such owners."""
+    """Return why a file or folder is not this user's alone, or an empty string if it is.
+
+    The string is also empty on systems without such owners.
+    """
     if hasattr(os, "geteuid"):
         if about.st_uid != os.geteuid():
             return f"it belongs to user {about.st_uid}, not to {os.geteuid()}"
@@ -176,9 +202,9 @@ def foreign(about: os.stat_result) -> str:
 
 
 def open_parent(path: Path) -> str:
-    """The folder above a path in which others may put something else in its place; empty if there is none.
+    """Return the folder above a path in which others may replace something on the way, or an empty string.
 
-    Links on the way are looked up one by one, as the system does: each of them lies in such a folder, too.
+    Links on the way are looked up one by one, as the system does, because each of them also lies in a folder.
     """
     if not hasattr(os, "geteuid"):
         return ""
@@ -200,23 +226,25 @@ def open_parent(path: Path) -> str:
 
 
 def _is_open(about: os.stat_result) -> bool:
-    """Whether others may rename what is in a folder. Many users are alone in the group that their folders belong to."""
+    """Return True if others may rename what is in a folder."""
+    # Many users are alone in the group to which their folders belong.
     by_group = about.st_mode & stat.S_IWGRP and about.st_gid not in (0, os.getegid())
     return bool((about.st_mode & stat.S_IWOTH or by_group) and not about.st_mode & stat.S_ISVTX)
 
 
 def make_private(path: Path) -> None:
-    """A folder with the folders above it, those that are not there yet for this user alone. Raises OSError."""
+    """Make a folder and the missing folders above it, for this user alone; raise OSError."""
     missing = []
     while not os.path.lexists(path):
         missing.append(path)
         path = path.parent
     for place in reversed(missing):
-        with suppress(FileExistsError):  # another process was faster
+        # Another process may have been faster.
+        with suppress(FileExistsError):
             os.mkdir(place, 0o700)
 
 
 def write_beside(path: Path, text: str) -> None:
-    """Write a file of a folder that may be somebody else's. A link in its place is replaced, not followed."""
+    """Write a file in a folder that may be somebody else's; a link in its place is replaced, not followed."""
     with Folder(path.parent, follow=True) as folder:
         folder.write(path.name, text)

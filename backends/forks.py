@@ -1,7 +1,8 @@
-"""Forks: what they wait for, and what is made new in the child, which has none of the other threads.
+"""Decide what a fork waits for, and what is made new in the child, which has none of the other threads.
 
-A lock that guards work in progress (a trace, LLVM) is held while the process forks, so that the child finds that work
-done. A lock that guards little is made free in the child: the thread that may have held it is not there.
+A lock that guards work in progress (a trace, LLVM) is held while the process forks, so that the child finds this work
+done. A lock that guards little is made free in the child, because the thread that may have held it does not exist
+there.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from weakref import WeakMethod, WeakSet
 
 
 class Lock(Protocol):
-    """What a fork holds."""
+    """Represent a lock that a fork holds."""
 
     def acquire(self) -> object:
-        """Wait for it."""
+        """Wait for the lock and take it."""
 
     def release(self) -> object:
-        """Give it back."""
+        """Give the lock back."""
 
 
 _L = TypeVar("_L")
@@ -29,36 +30,40 @@ _renewals: list[WeakMethod[Callable[[], object]]] = []
 
 
 def hold_while_forking(lock: Lock, place: int) -> None:
-    """Forks wait for the lock. place: whoever takes two of them takes the lower one first."""
+    """Let forks wait for a lock; a thread that takes two of these locks takes the one with the lower `place` first."""
     _held.append((place, lock))
     _held.sort(key=lambda entry: entry[0])
 
 
 def free_in_child(lock: _L) -> _L:
-    """The lock, of `threading`; in a child it is free."""
+    """Return a lock of `threading` that will be free in a forked child."""
     _freed.add(lock)
     return lock
 
 
 def renew_in_child(renew: Callable[[], object]) -> None:
-    """Call a method in children, as long as its object lives. It runs when all locks are free."""
+    """Call a method in forked children as long as its object lives; the call comes when all locks are free."""
     _renewals[:] = [known for known in _renewals if known() is not None]
     _renewals.append(WeakMethod(renew))
 
 
 def _before() -> None:
+    """Take all locks that forks wait for."""
     for _, lock in _held:
         lock.acquire()
 
 
 def _after() -> None:
+    """Give the locks back in the parent."""
     for _, lock in reversed(_held):
         lock.release()
 
 
 def _in_child() -> None:
+    """Free the locks in the child, and call the methods that renew state."""
     for lock in list(_freed):
-        lock._at_fork_reinit()  # type: ignore[attr-defined]  # as the standard library does with its own
+        # The standard library does the same with its own locks.
+        lock._at_fork_reinit()  # type: ignore[attr-defined]
     for _, lock in reversed(_held):
         renew = getattr(lock, "renew", lock.release)
         renew()

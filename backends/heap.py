@@ -1,8 +1,8 @@
-"""The adstack heap of a backend on host memory: one slab per kind of slot, shared by all kernels.
+"""Hold the adstack heap of a backend on host memory: one slab per kind of slot, shared by all kernels.
 
-Stacks are empty at the start of every iteration, so a slab carries nothing from launch to launch: it may be replaced
-by a larger one, never copied. A slab grows by at least half, so that a program whose needs creep up allocates a few
-times only; the first request, and one that the machine could not otherwise serve, is met exactly. Pages are backed
+Stacks are empty at the start of every iteration, so a slab carries nothing from launch to launch: it may be replaced by
+a larger slab, never copied. A slab grows by at least half, so that a program whose needs creep up allocates only a few
+times; the first request, and a request that the machine could not otherwise serve, is met exactly. Pages are backed
 when a row is first written, so rows that no iteration claims cost addresses alone.
 """
 
@@ -27,16 +27,23 @@ PAGE = 4096
 
 
 _EPOCHS = count(1)
-"""Of all heaps: an epoch tells which memory it is, too."""
+"""The numbers of epochs of all heaps, so that an epoch also tells which heap's memory it describes."""
 
 
 class HeapRefusal(DeviceError):
-    """The machine cannot give the adstacks their memory."""
+    """Signal that the machine cannot give the adstacks their memory."""
 
 
 @dataclass(frozen=True)
 class Slab:
-    """One run of memory. base: its address, a multiple of the page size; 0 if there is none."""
+    """Represent one run of memory.
+
+    Attributes:
+        memory: pages of the slab
+        base: address, a multiple of the page size; 0 if the slab is empty
+        current: number of bytes
+        peak: greatest number of bytes since the last reset
+    """
 
     memory: mmap.mmap | None = None
     base: int = 0
@@ -46,10 +53,13 @@ class Slab:
 
 @dataclass
 class Heap:
-    """Slabs by name. lock: held by a launch that uses adstacks. epoch: changes whenever an address does.
+    """Represent the slabs of the process or of a stream.
 
-    limit: most bytes of all slabs together; None for what the machine can back when it is asked. words:
-    the epoch, and whether a launch uses the slabs just now (backends/words.py).
+    Attributes:
+        limit: greatest number of bytes of all slabs together; None for what the machine can back when it is asked
+        lock: held by a launch that uses adstacks
+        words: the epoch, and whether a launch uses the slabs just now (backends/words.py)
+        slabs: slabs by name
     """
 
     limit: int | None = None
@@ -59,9 +69,10 @@ class Heap:
 
     @contextmanager
     def claimed(self) -> Iterator[Heap]:
-        """The slabs for one launch. While another launch waits for what it has called, that is a heap of its own."""
+        """Yield the slabs for one launch."""
         with self.lock:
             if self.words[BUSY]:
+                # A launch that is called by another launch, which holds the slabs, gets a heap of its own.
                 yield Heap(self.limit)
                 return
             self.words[BUSY] = 1
@@ -71,20 +82,23 @@ class Heap:
                 self.words[BUSY] = 0
 
     def renew(self) -> None:
-        """In a forked child no launch holds the heap: one that did was another thread's, which is not there."""
+        """Make the heap free in a forked child."""
+        # A launch that held the heap was another thread's, which does not exist in the child.
         self.lock = threading.RLock()
         self.words[BUSY] = 0
 
     @property
     def epoch(self) -> int:
-        """Another number whenever an address changed."""
+        """Return a number that changes whenever an address does."""
         return self.words[EPOCH]
 
     def reserve(self, needs: Mapping[str, int]) -> bool:
-        """Make every slab at least so many bytes large; gives whether one had to grow.
+        """Make every slab at least as large as needed, and return True if a slab had to grow.
 
-        Raises HeapRefusal, with numbers and reason, if the machine cannot. A refused request changes no slab but those
-        that it gave back in vain, which are empty then.
+        A refused request changes no slab, except that slabs which it gave back to make room stay empty.
+
+        Raises:
+            HeapRefusal: with numbers and reason, if the machine cannot give so much
         """
         grown = {name: need for name, need in needs.items() if need > self.slabs[name].current}
         if not grown:
@@ -100,15 +114,15 @@ class Heap:
         return True
 
     def most_bytes(self) -> tuple[int, str]:
-        """(bytes that all slabs together can ever have, who says so)."""
+        """Return the bytes that all slabs together can ever have, and the words that say who sets this limit."""
         return memory_of_machine() if self.limit is None else (self.limit, "the heap is limited to")
 
     def base(self, name: str) -> int:
-        """Address of a slab; of an empty one, that of a page on which stacks without slots are read."""
+        """Return the address of a slab; for an empty slab, that of a page on which stacks without slots are read."""
         return self.slabs[name].base or _address(_void_page())
 
     def _room(self) -> tuple[int, str]:
-        """(most bytes of all slabs together, why no more)."""
+        """Return the greatest number of bytes of all slabs together, and the reason why there are no more."""
         if self.limit is not None:
             return self.limit, f"the heap is limited to {self.limit} bytes"
         left, who = available_memory()
@@ -116,11 +130,12 @@ class Heap:
         return left + held, f"{who} {left} bytes left"
 
     def _grow(self, name: str, need: int, spare: int, needs: Mapping[str, int]) -> None:
-        """Replace a slab. The old one is given back first if both together cannot be had."""
+        """Replace a slab by a larger one."""
         old = self.slabs[name]
         ample = _round(max(need, old.current + old.current // 2))
         for size in dict.fromkeys((ample if ample <= spare else _round(need), _round(need))):
             memory = _mapped(size)
+            # The old slab is given back first if both together cannot be had.
             if memory is None:
                 self.slabs[name] = Slab(peak=old.peak)
                 memory = _mapped(size)
@@ -132,7 +147,7 @@ class Heap:
         raise _refusal(needs, reason if limit == UNLIMITED else f"{reason} (`ulimit -v` is {limit} bytes)")
 
     def report(self) -> dict[str, dict[str, int]]:
-        """{"real": {"current": bytes, "peak": bytes}, ...}; peak since the last reset."""
+        """Return {"real": {"current": bytes, "peak": bytes}, ...}, with the peak since the last reset."""
         return {name: {"current": slab.current, "peak": slab.peak} for name, slab in self.slabs.items()}
 
     def reset(self) -> None:
@@ -143,20 +158,24 @@ class Heap:
 
 
 def _refusal(needs: Mapping[str, int], reason: str) -> HeapRefusal:
+    """Return the error that the adstacks need more memory than there is."""
     sizes = ", ".join(f"{need} bytes of {name} slots" for name, need in needs.items() if need)
     return HeapRefusal(f"the adstacks need {sizes}, and {reason}")
 
 
 @cache
 def _void_page() -> mmap.mmap:
+    """Return the page on which stacks without slots are read."""
     return map_pages(PAGE)
 
 
 def _address(memory: mmap.mmap) -> int:
+    """Return the address of mapped memory."""
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
 def _mapped(size: int) -> mmap.mmap | None:
+    """Map memory, or return None if the system refuses."""
     try:
         return map_pages(size)
     except (OSError, OverflowError, ValueError):
@@ -164,4 +183,5 @@ def _mapped(size: int) -> mmap.mmap | None:
 
 
 def _round(size: int) -> int:
+    """Return the number of bytes rounded up to whole pages."""
     return -(-size // PAGE) * PAGE

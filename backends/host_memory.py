@@ -1,6 +1,6 @@
-"""How much memory this process may still back: what the machine has left, and what its control groups allow.
+"""Tell how much memory this process may still back: what the machine has left, and what its control groups allow.
 
-Numbers are read anew at each call, because other processes change them; what cannot be read sets no limit.
+Numbers are read anew at each call, because other processes change them. A number that cannot be read sets no limit.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 def map_pages(size: int) -> mmap.mmap:
-    """Private memory of this process, zero, no page of it backed before it is touched.
+    """Map private memory of this process, filled with zeros, of which no page is backed before it is touched.
 
-    Raises OSError or OverflowError if the system refuses so much. It goes back to the system with the object.
+    The memory goes back to the system with the object.
+
+    Raises:
+        OSError, OverflowError: if the system refuses so much
     """
     if os.name == "nt":
         return mmap.mmap(-1, size)
@@ -26,14 +29,20 @@ def map_pages(size: int) -> mmap.mmap:
 
 
 def available_memory() -> tuple[int, str]:
-    """(bytes that may still be touched, who says so). The least of what the machine and each control group leaves."""
+    """Return the bytes that may still be touched, and the words that say who sets this limit.
+
+    The result is the least of what the machine and each control group leaves.
+    """
     found = [(_machine(), "this machine has"), *((room, "the process's control group has") for room in _groups())]
     return min(found)
 
 
 @cache
 def memory_of_machine() -> tuple[int, str]:
-    """(bytes that the machine has, or the process may ever use, who says so): what no launch can go beyond."""
+    """Return the bytes that no launch can exceed, and the words that say who sets this limit.
+
+    This is what the machine has, or what the process may ever use.
+    """
     try:
         most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -45,17 +54,18 @@ def memory_of_machine() -> tuple[int, str]:
 
 
 def address_limit() -> int:
-    """Bytes of addresses that the process may have (`ulimit -v`); UNLIMITED if there is no such limit."""
+    """Return the bytes of addresses that the process may have (`ulimit -v`), or UNLIMITED."""
     try:
         import resource
-    except ImportError:  # not on this system
+    # This system has no such limits.
+    except ImportError:
         return UNLIMITED
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     return UNLIMITED if limit == resource.RLIM_INFINITY else limit
 
 
 def _machine() -> int:
-    """Memory and swap that are free or can be freed; where the kernel does not say, all memory there is."""
+    """Return the memory and swap that are free or can be freed, or all memory where the kernel does not say."""
     fields = dict(line.split(":", 1) for line in _lines(PROC / "meminfo") if ":" in line)
     try:
         return 1024 * sum(int(fields[name].split()[0]) for name in ("MemAvailable", "SwapFree"))
@@ -68,8 +78,9 @@ def _machine() -> int:
 
 
 def _groups() -> Iterator[int]:
-    """What each group around the process leaves; files of the kernel's first and second version of the interface."""
+    """Yield the bytes that each control group around the process leaves."""
     for line in _lines(PROC / "self" / "cgroup"):
+        # A line without controllers is of the second version of the interface, any other of the first.
         _, controllers, path = line.split(":", 2) if line.count(":") >= 2 else ("", "-", "")
         if controllers == "":
             root, most, used = GROUPS, "memory.max", "memory.current"
@@ -87,7 +98,7 @@ def _groups() -> Iterator[int]:
 
 
 def _cached(folder: Path) -> int:
-    """Bytes of files that the group's usage counts and that the kernel gives up when memory is wanted."""
+    """Return the bytes of files that the group's usage counts and that the kernel gives up when memory is wanted."""
     for line in _lines(folder / "memory.stat"):
         name, _, number = line.partition(" ")
         if name in ("inactive_file", "total_inactive_file") and number.isdigit():
@@ -96,11 +107,13 @@ def _cached(folder: Path) -> int:
 
 
 def _number(path: Path) -> int | None:
+    """Return the number in a file, or None."""
     text = "".join(_lines(path)).strip()
     return int(text) if text.isdigit() else None
 
 
 def _lines(path: Path) -> list[str]:
+    """Return the lines of a file; an unreadable file has none."""
     try:
         return path.read_text().splitlines()
     except (OSError, ValueError):

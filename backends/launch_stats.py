@@ -1,4 +1,4 @@
-"""Counters of a launcher."""
+"""Count what a launcher does."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ from .words import CACHE_HITS, LAUNCHES, words
 
 
 class LaunchStats:
-    """Counters of one launcher since it was made. countings: runs of the counting kernel. evaluations: sizes found by
-    their expressions. cache_hits: launches whose sizes were known. markings: launches of the marking kernel. waits,
-    readbacks: for a device and from it, before launches could be made. words: those that native launches count, see
-    words.py.
+    """Count what one launcher has done since it was made.
+
+    Attributes:
+        words: counters that native launches also count (words.py)
+        countings: runs of the counting kernel
+        evaluations: sizes found by their expressions
+        markings: launches of the marking kernel
+        waits: waits for a device before launches could be made
+        readbacks: copies from a device before launches could be made
+        compile_seconds: seconds spent in compilation
     """
 
     __slots__ = ("words", "countings", "evaluations", "markings", "waits", "readbacks", "compile_seconds")
@@ -25,10 +31,10 @@ class LaunchStats:
 
     @property
     def launches(self) -> int:
-        """Launches, of which some raised."""
+        """Return the number of launches, including those that raised an exception."""
         return self.words[LAUNCHES]
 
     @property
     def cache_hits(self) -> int:
-        """Launches whose sizes were known."""
+        """Return the number of launches whose sizes were known."""
         return self.words[CACHE_HITS]

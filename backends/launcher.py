@@ -1,6 +1,6 @@
-"""Launches one lowered kernel on one backend: compiles it at the first launch, sizes its adstacks before each.
+"""Launch one lowered kernel on one backend: compile it at the first launch, and size its adstacks before each launch.
 
-Invariant: a launch runs with the sizes of exactly this state, which expressions give where they are exact, else the
+Invariant: a launch runs with the sizes of exactly this state; size expressions give them where they are exact, else the
 counting kernel. A size is reused only if everything that the counting kernel loads has the version it had then, and its
 scalars and shapes are the same.
 """
@@ -34,15 +34,17 @@ from .words import CACHE_HITS, LAST, LAUNCHES
 __all__ = ["NO_DRAWS", "Launcher", "Lowered"]
 
 _KEPT_SIZES = 1024
-"""Sizes kept per kernel: a program that steps through time asks for one per step, forward and back."""
+"""Number of sizes kept per kernel; a program that steps through time asks for one per step, forward and back."""
 
 
 class Launcher:
-    """One lowered kernel on one backend.
+    """Launch one lowered kernel on one backend; `run` is the only way to launch, and several threads may call it.
 
-    `run` is the only way to launch; it may be called by several threads. `bound_arrays` names the arrays whose
-    content decides the sizes; `versioned` also those that decide whether the kernel is right, in the order in which
-    `run` wants their versions.
+    Attributes:
+        bound_arrays: names of the arrays whose content decides the sizes
+        versioned: these names and those of arrays that decide whether the kernel is right, in the order of the versions
+            for `run`
+        stats: counters of this launcher
     """
 
     def __init__(self, lowered: Lowered, backend: Backend, options: Options) -> None:
@@ -81,9 +83,16 @@ class Launcher:
     ) -> None:
         """Launch once on these arrays, in place.
 
-        versions: of `versioned`, each a number that no other content of any array has; None if the caller does
-        not keep them: then the stacks are counted before every launch. verified: `verify` has seen this state.
-        Raises what `Executable.run` and `verify` raise.
+        Args:
+            arrays: arrays by name
+            scalars: scalar arguments by name
+            draws: key of the random numbers
+            versions: version of each array of `versioned`, a number that no other content of any array has; None if the
+                caller keeps no versions: then the stacks are counted before every launch
+            verified: True if `verify` has seen this state
+
+        Raises:
+            StackgradError: what `Executable.run` and `verify` raise
         """
         executable = self._executable or self.compile()
         self._products.check(arrays, scalars)
@@ -101,6 +110,7 @@ class Launcher:
     def _run_sized(
         self, executable: Executable, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None
     ) -> None:
+        """Launch with the sizes of this state, and explain an overflow."""
         sizes = self._find_sizes(arrays, scalars, draws, versions)
         if self._counting is not None and sizes is not self._fitting:
             self._counting.refuse_beyond(sizes, self._source == "counted")
@@ -113,12 +123,13 @@ class Launcher:
         try:
             execute(executable, arrays, scalars, sizes, draws, self.usage)
         except AdstackOverflow as overflow:
-            if self._remote is not None:  # explained already, and perhaps of an earlier launch
+            # A remote backend has explained the overflow already, and it may belong to an earlier launch.
+            if self._remote is not None:
                 raise
             raise self.explain(overflow, sizes, arrays, scalars, draws) from overflow
 
     def _explain_late(self, overflow: AdstackOverflow) -> AdstackOverflow:
-        """An overflow of a launch that had returned, with what is known of that."""
+        """Return an overflow of a launch that had returned, with what is known of that launch."""
         arrays, scalars, draws = self._ran
         alive = {name: array for name, held in arrays.items() if (array := held()) is not None}
         return self.explain(overflow, self._last, alive, scalars, draws)
@@ -144,7 +155,7 @@ class Launcher:
             self._clear[key] = None
 
     def compile(self) -> Executable:
-        """The executable, compiled at the first call."""
+        """Return the executable, compiled at the first call."""
         if self._executable is None:
             begin = time.perf_counter()
             self._executable = self.backend.compile(self.kernel, self.options)
@@ -154,6 +165,7 @@ class Launcher:
         return self._executable
 
     def _find_sizes(self, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None) -> Sizes:
+        """Return the sizes of this state, kept ones if its key is known."""
         counting = self._counting
         if counting is None:
             return NO_SIZES
@@ -173,15 +185,14 @@ class Launcher:
         return sizes
 
     def _look(self, counting: Counting, arrays: Arrays, scalars: Scalars, draws: Draws) -> tuple[Sizes, str]:
-        """Sizes of this state and how they were found. Where arrays are on a device, also how many iterations it has
-        for them, since a device has rows for all at once.
-        """
+        """Return the sizes of this state, and how they were found."""
         remote = self._remote
         seen: Any = arrays if remote is None else Seen(arrays, remote)
         sizes = self._evaluate(seen, scalars)
         source = "expression" if sizes is not None else "counted"
         sizes = sizes if sizes is not None else self._count(counting, arrays, scalars, draws)
         if remote is not None:
+            # A device has rows for all iterations at once, so their number matters there.
             shapes = {name: array.shape for name, array in arrays.items()}
             found = iterations(self.kernel, shapes, scalars, lambda name, place: seen[name].item(place))
             sizes = replace(sizes, iterations=found)
@@ -189,7 +200,7 @@ class Launcher:
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        """What is waited for and read back inside is counted."""
+        """Count the waits and readbacks of the `with` block."""
         if self._remote is None:
             yield
             return
@@ -202,7 +213,7 @@ class Launcher:
             stats.readbacks += counters.readbacks - readbacks
 
     def _evaluate(self, arrays: Arrays, scalars: Scalars) -> Sizes | None:
-        """Sizes by their expressions; None if there are none, or they do not describe this state."""
+        """Return the sizes that the expressions give, or None if there are none or they do not describe this state."""
         finder = self._finder
         if finder is None:
             return None
@@ -213,6 +224,7 @@ class Launcher:
         return sizes
 
     def _count(self, counting: Counting, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
+        """Return the sizes that the counting kernel finds."""
         if counting.executable is None:
             begin = time.perf_counter()
             counting.compile()
@@ -221,7 +233,7 @@ class Launcher:
         return counting.count(arrays, scalars, draws)
 
     def measure(self, arrays: Arrays, scalars: Scalars, draws: Draws = NO_DRAWS) -> list[SlabUse]:
-        """What a launch on these arrays would need; nothing is launched but the counting kernel, on copies."""
+        """Return what a launch on these arrays would need; only the counting kernel is launched, on copies."""
         self._find_sizes(arrays, scalars, draws, None)
         return self.usage()
 
@@ -229,27 +241,28 @@ class Launcher:
 
     @property
     def is_sized(self) -> bool:
-        """Whether each launch needs sizes that are counted."""
+        """Return True if each launch needs sizes that are counted."""
         return self._counting is not None
 
     @property
     def deciding_scalars(self) -> frozenset[str]:
-        """Numbers on which the sizes depend, or whether the kernel is right."""
+        """Return the scalars on which the sizes depend, or whether the kernel is right."""
         return self._products.scalars.union(*[one.scalars for one in self._slices])
 
     @property
     def deciding_shapes(self) -> frozenset[str]:
-        """Arrays on whose extents they depend."""
+        """Return the arrays on whose extents the sizes depend, or whether the kernel is right."""
         return self._products.shapes.union(*[one.shapes for one in self._slices])
 
     @property
     def _slices(self) -> list[Slice]:
+        """Return the kernels that run before this one."""
         return [one for one in (self._counting, self._marks) if one is not None]
 
     def known_sizes(self, arrays: Arrays, scalars: Scalars, versions: tuple[int, ...] | None) -> Sizes | None:
-        """What `run` would launch with in this state without looking at anything; None if it would look.
+        """Return the sizes with which `run` would launch in this state, or None if it would have to look for them.
 
-        Nothing else that these depend on but `versioned`, `deciding_scalars` and `deciding_shapes` can change them.
+        Only `versioned`, `deciding_scalars` and `deciding_shapes` can change these sizes.
         """
         if self._debug or self._claims is not None or any(one.draws for one in self._slices):
             return None
@@ -261,7 +274,7 @@ class Launcher:
         return None if key is None else self._sizes.get(key)
 
     def stand(self, number: int, sizes: Sizes | None) -> None:
-        """Native launches of this number have these sizes; None: there are none any more."""
+        """Let native launches of this number have these sizes; None ends that."""
         if sizes is not None:
             self._standing[number] = sizes
             return
@@ -270,7 +283,7 @@ class Launcher:
         self._standing.pop(number, None)
 
     def _use(self, sizes: Sizes, source: str) -> None:
-        """These are the sizes of the last launch."""
+        """Note the sizes of the last launch."""
         self._last, self._source = sizes, source
         self.stats.words[LAST] = 0
 
@@ -278,11 +291,12 @@ class Launcher:
 
     @property
     def growths(self) -> int:
-        """How often a launch made the adstack heap larger."""
+        """Return the number of launches that made the adstack heap larger."""
         return 0 if self._executable is None else self._executable.growths
 
     def usage(self) -> list[SlabUse]:
-        """What the last launch needed, by task and slab; empty if the kernel has no adstacks."""
+        """Return what the last launch needed, by task and slab, or an empty list if the kernel has no adstacks."""
+        # A native launch tells only its number.
         standing = self._standing.get(self.stats.words[LAST])
         if standing is not None and self._counting is not None:
             self._use(standing, "cached")
@@ -291,14 +305,13 @@ class Launcher:
     def explain(
         self, overflow: AdstackOverflow, sizes: Sizes, arrays: Arrays, scalars: Scalars, draws: Draws = NO_DRAWS
     ) -> AdstackOverflow:
-        """The overflow with the capacities that were published and, if it can be counted again, what is needed.
-
-        No size is trusted any longer.
-        """
+        """Return the overflow with the published capacities and, if they can be counted again, the needed ones."""
+        # No size is trusted any longer.
         self._sizes.clear()
         needed: Mapping[str, int] = {}
         if self._counting is not None:
-            with suppress(StackgradError, KeyError):  # an array may be gone
+            # An array may be gone.
+            with suppress(StackgradError, KeyError):
                 needed = self._counting.count(arrays, scalars, draws).capacities
         self._use(sizes, self._source)
         lines = [str(overflow), *describe_overflow(self.kernel, sizes, needed)]

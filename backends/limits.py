@@ -1,4 +1,4 @@
-"""LIMITS: what a backend cannot do although the IR can say it. Each row names the reason and a cure.
+"""List what a backend cannot do although the IR can say it, each with a reason and a cure.
 
 The list is strict: a test compiles the example of every row and fails when the backend no longer refuses it.
 """
@@ -15,12 +15,21 @@ from ..compiler.ir.walk import walk_task
 from .metal import refusals as metal
 
 LOCAL_BYTES = 1 << 20
-"""Local arrays of one task, in bytes: they lie on the stack of the thread, which has 8 MiB or less."""
+"""Greatest number of bytes of the local arrays of one task, which lie on the stack of the thread, of 8 MiB or less."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """One hole. find: the statement of a task that falls into it, or None. example: IR text that does."""
+    """Describe one thing that a backend cannot do.
+
+    Attributes:
+        backend: name of the backend
+        name: name of the limit
+        find: returns the statement of a task that exceeds the limit, or None
+        reason: why it is refused
+        cure: what the user can do
+        example: IR text that exceeds the limit
+    """
 
     backend: str
     name: str
@@ -31,11 +40,12 @@ class Limit:
 
 
 def _print(task: Task) -> Stmt | None:
+    """Return the first `print` of a task, or None."""
     return next((s for s in walk_task(task) if isinstance(s, Print)), None)
 
 
 def _large_local(task: Task) -> Stmt | None:
-    """The local array with which a task passes LOCAL_BYTES."""
+    """Return the local array with which a task exceeds LOCAL_BYTES, or None."""
     used, seen = 0, set()
     for stmt in walk_task(task):
         if isinstance(stmt, LocalArray) and stmt.var not in seen:
@@ -69,7 +79,7 @@ LIMITS = (
 
 
 def check(kernel: Kernel, backend: str) -> None:
-    """Raise Unsupported, with all findings at once, if the kernel falls into a hole of the backend."""
+    """Raise Unsupported, with all findings at once, if the kernel exceeds a limit of the backend."""
     found = [
         Diagnostic(f"kernel {kernel.name}: {limit.reason}: `{_first_line(stmt)}`", limit.cure, kernel.span(stmt.loc))
         for limit in LIMITS
@@ -82,4 +92,5 @@ def check(kernel: Kernel, backend: str) -> None:
 
 
 def _first_line(stmt: Stmt) -> str:
+    """Return the first line of a statement's text."""
     return print_statement(stmt).splitlines()[0]

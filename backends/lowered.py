@@ -1,4 +1,4 @@
-"""What the driver makes of a kernel, as far as launches look at it."""
+"""Describe what the driver makes of a kernel, as far as launches look at it."""
 
 from __future__ import annotations
 
@@ -13,53 +13,98 @@ from ..compiler.sizing.post_order import KeptSizes
 
 
 class Marking(Protocol):
-    """What decides whether a kernel is right on these arrays, see the compiler's `marks`: a kernel that fills arrays.
+    """Describe a kernel that fills arrays with marks, which decide whether another kernel is right on its arrays.
 
-    kernel: takes `names`, of shape (*shape of the marked array, PLANES), and `$conflicts`, a row of `width` for each of
-    `reads`; any number left there is a conflict.
+    See the compiler's `marks`. The kernel takes `names`, of shape (*shape of the marked array, PLANES), and
+    `$conflicts`, a row of `width` for each of `reads`; any number left there is a conflict.
     """
 
     @property
-    def kernel(self) -> Kernel: ...
+    def kernel(self) -> Kernel:
+        """Return the marking kernel."""
+        ...
+
     @property
-    def marked(self) -> tuple[str, ...]: ...
+    def marked(self) -> tuple[str, ...]:
+        """Return the names of the arrays whose elements are marked."""
+        ...
+
     @property
-    def names(self) -> tuple[str, ...]: ...
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the arrays of marks."""
+        ...
+
     @property
-    def reads(self) -> Sequence[object]: ...
+    def reads(self) -> Sequence[object]:
+        """Return the reads that may conflict with a write."""
+        ...
+
     @property
-    def width(self) -> int: ...
+    def width(self) -> int:
+        """Return the numbers of a row of conflicts."""
+        ...
+
     @property
-    def by_hand(self) -> bool: ...
-    def check_sizes(self, sizes: Mapping[str, int]) -> None: ...
-    def refusal(self, marks: Sequence[np.ndarray], conflicts: np.ndarray) -> StackgradError: ...
+    def by_hand(self) -> bool:
+        """Return True if the kernel also looks for elements that are overwritten later.
+
+        Such elements matter only for gradients that are called by hand.
+        """
+        ...
+
+    def check_sizes(self, sizes: Mapping[str, int]) -> None:
+        """Raise an error if an array is too large to be marked."""
+        ...
+
+    def refusal(self, marks: Sequence[np.ndarray], conflicts: np.ndarray) -> StackgradError:
+        """Return the error that the marks and conflicts describe."""
+        ...
 
 
 class Lowered(Protocol):
-    """What the driver makes of a kernel.
-
-    kernel: what runs. counting: finds the depths of its adstacks, or None. reads, writes: array parameters whose
-    content the kernel loads, stores to. shadow: array parameters that the counting kernel stores to. before: the array
-    behind each parameter that takes a copy of what it held before. marking: decides whether it may run, or None.
-    claims: tells after a launch whether what the program states holds, or None. sizes: what counting finds, as
-    expressions, or None.
-    """
+    """Describe what the driver makes of a kernel."""
 
     @property
-    def kernel(self) -> Kernel: ...
+    def kernel(self) -> Kernel:
+        """Return the kernel that runs."""
+        ...
+
     @property
-    def counting(self) -> Kernel | None: ...
+    def counting(self) -> Kernel | None:
+        """Return the kernel that finds the depths of the adstacks, or None."""
+        ...
+
     @property
-    def reads(self) -> frozenset[str]: ...
+    def reads(self) -> frozenset[str]:
+        """Return the array parameters whose content the kernel loads."""
+        ...
+
     @property
-    def writes(self) -> frozenset[str]: ...
+    def writes(self) -> frozenset[str]:
+        """Return the array parameters to which the kernel stores."""
+        ...
+
     @property
-    def shadow(self) -> frozenset[str]: ...
+    def shadow(self) -> frozenset[str]:
+        """Return the array parameters to which the counting kernel stores."""
+        ...
+
     @property
-    def before(self) -> Mapping[str, str]: ...
+    def before(self) -> Mapping[str, str]:
+        """Return, for each parameter that takes a copy of what an array held before, the name of this array."""
+        ...
+
     @property
-    def marking(self) -> Marking | None: ...
+    def marking(self) -> Marking | None:
+        """Return the kernel that decides whether the kernel may run, or None."""
+        ...
+
     @property
-    def claims(self) -> Marking | None: ...
+    def claims(self) -> Marking | None:
+        """Return the kernel that tells after a launch whether what the program claims holds, or None."""
+        ...
+
     @property
-    def sizes(self) -> KeptSizes | None: ...
+    def sizes(self) -> KeptSizes | None:
+        """Return what counting finds, as expressions, or None."""
+        ...

@@ -1,4 +1,4 @@
-"""Who owns the memory of an array: what is behind all views."""
+"""Find the owner of the memory of an array, behind all views."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def owner_of(array: np.ndarray) -> Any:
-    """The first of the array's bases that is no array; None for memory of NumPy's own.
+    """Return the first of the array's bases that is no array, or None for memory of NumPy's own.
 
     A view that keeps no memory alive has a base that refers to the owner by `refers_to()`.
     """

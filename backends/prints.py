@@ -1,4 +1,4 @@
-"""Prints: from the words that compiled code writes to text, and the buffer through which kernels of a GPU print.
+"""Turn the words that compiled code prints into text, and hold the buffer through which kernels of a GPU print.
 
 A thread of a GPU claims room in the buffer by one atomic addition and writes a record there; the host prints all
 records when it next waits for the device. Records come in any order, so they name what orders them:
@@ -12,8 +12,8 @@ records when it next waits for the device. Records come in any order, so they na
              word 3      number of the iteration
              HEAD ...    arguments, one a word, in the form they have in memory
 
-Lines come launch by launch, task by task, in the order of iterations: in that of a CPU. Invariant: nothing that prints
-runs while the buffer is read and emptied; `lock` is held for both, and for starting a launch that prints.
+Lines come launch by launch, task by task, in the order of iterations: the order of a CPU. Invariant: nothing that
+prints runs while the buffer is read and emptied; `lock` is held for both, and for starting a launch that prints.
 """
 
 from __future__ import annotations
@@ -36,31 +36,32 @@ if TYPE_CHECKING:
     from .llvm.emit import Site
 
 HEADER, HEAD = 8, 4
-"""Words before the records, and of a record before its arguments."""
+"""Words before the records, and words of a record before its arguments."""
 
 CAPACITY = 1 << 17
-"""Words for records: 1 MiB."""
+"""Number of words for records: 1 MiB."""
 
 BYTES = 8 * (HEADER + CAPACITY)
-"""Of the whole buffer."""
+"""Bytes of the whole buffer."""
 
 
 def prints(task: Task) -> bool:
-    """Whether a task prints."""
+    """Return True if a task prints."""
     return any(isinstance(stmt, n.Print) for stmt in walk_task(task))
 
 
 def is_printing(kernel: Kernel) -> bool:
-    """Whether a kernel prints."""
+    """Return True if a kernel prints."""
     return any(isinstance(stmt, n.Print) for stmt in walk_kernel(kernel))
 
 
 def text_of(stmt: n.Print, arguments: int) -> str:
-    """The text of a print; arguments: address of its 8-byte slots."""
+    """Return the text of a print, given the address of its 8-byte slots."""
     return printed(stmt.template, [_argument(stmt, arguments, place) for place in range(len(stmt.args))])
 
 
 def _argument(stmt: n.Print, arguments: int, place: int) -> np.generic:
+    """Return one argument of a print."""
     dtype = stmt.args[place].type.dtype
     found: np.generic = np.frombuffer(ctypes.string_at(arguments + 8 * place, dtype.itemsize), dtype)[0]
     return found
@@ -68,7 +69,15 @@ def _argument(stmt: n.Print, arguments: int, place: int) -> np.generic:
 
 @dataclass(frozen=True)
 class _Record:
-    """A record as it lies in the buffer. at: its first word, counted from the first record."""
+    """Represent a record as it lies in the buffer.
+
+    Attributes:
+        at: its first word, counted from the first record
+        owner: number of the executable
+        site: number of the print's site
+        launch: place of the first record of the launch, + 1
+        iteration: number of the iteration
+    """
 
     at: int
     owner: int
@@ -78,10 +87,16 @@ class _Record:
 
 
 class Prints:
-    """The buffer of one device. address, on_device: of its memory, for the host and for kernels. lock: see above."""
+    """Represent the print buffer of one device.
+
+    Attributes:
+        address: address for the host
+        on_device: address for kernels
+        lock: held while the buffer is emptied, and while a launch that prints is started
+    """
 
     def __init__(self, address: int, on_device: int | None = None) -> None:
-        """address: of BYTES bytes, which the device can write, of any content."""
+        """Empty the buffer at `address`: BYTES bytes, which the device can write, of any content."""
         ctypes.memset(address, 0, BYTES)
         self.address = address
         self.on_device = address if on_device is None else on_device
@@ -92,18 +107,18 @@ class Prints:
         self._claimed = 0
 
     def claim(self, kernel: Kernel, sites: Sequence[Site]) -> int:
-        """A number for an executable: what the numbers of sites in its records mean."""
+        """Return a number for an executable, by which its records name it."""
         with self.lock:
             self._claimed += 1
             self._sites[self._claimed] = kernel.name, sites
             return self._claimed
 
     def release(self, number: int) -> None:
-        """No launch of the executable is under way, and what it printed has been taken."""
+        """Forget an executable of which no launch is under way and whose prints have been taken."""
         self._sites.pop(number, None)
 
     def take(self) -> Text:
-        """All that was printed, and how much was lost. Empties the buffer. The caller holds the lock."""
+        """Empty the buffer, and return what was printed and how much was lost; the caller holds the lock."""
         claimed, lost = int(self._words[0]), int(self._words[1])
         if not claimed and not lost:
             return NOTHING
@@ -113,10 +128,11 @@ class Prints:
         return Text(lines, lost)
 
     def _records(self) -> Iterator[_Record]:
-        """In the order of memory. One without a site has found no room; nothing stands behind it."""
+        """Yield the records in the order of memory."""
         at = 0
         while at + HEAD <= CAPACITY:
             owner, head, launch, iteration = self._words[HEADER + at : HEADER + at + HEAD].tolist()
+            # A record without a site has found no room, and nothing stands behind it.
             if not head:
                 return
             if owner in self._sites:
@@ -124,12 +140,15 @@ class Prints:
             at += head >> 32
 
     def _site(self, record: _Record) -> Site:
+        """Return the site of a record."""
         return self._sites[record.owner][1][record.site]
 
     def _task(self, record: _Record) -> int:
+        """Return the task of a record."""
         return self._site(record).task
 
     def _text(self, record: _Record) -> str:
+        """Return the text of a record."""
         stmt = self._site(record).stmt
         assert isinstance(stmt, n.Print)
         return text_of(stmt, self.address + 8 * (HEADER + record.at + HEAD))
@@ -137,13 +156,18 @@ class Prints:
 
 @dataclass(frozen=True)
 class Text:
-    """What launches have printed. lost: prints for which the buffer had no room."""
+    """Hold the text that launches have printed.
+
+    Attributes:
+        lines: the text
+        lost: number of prints for which the buffer had no room
+    """
 
     lines: str = ""
     lost: int = 0
 
     def show(self) -> None:
-        """Print it. Raises what the stream of the user raises."""
+        """Print the text; raise what the stream of the user raises."""
         if self.lines:
             print(self.lines, end="", flush=True)
         if self.lost:
@@ -156,7 +180,7 @@ Given = TypeVar("Given")
 
 
 def after(prints: Prints | None, finish: Callable[[], Given]) -> tuple[Given, Text]:
-    """Do what leaves nothing in flight that prints. Gives its result, and what was printed until then."""
+    """Run `finish`, after which nothing that prints is in flight; return its result and the text printed until then."""
     if prints is None:
         return finish(), NOTHING
     with prints.lock:

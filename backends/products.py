@@ -1,11 +1,11 @@
-"""Bounds of loops that are products: exact, or refused before the launch.
+"""Refuse launches in which a loop bound that is a product wraps.
 
     for i in range(n * n)        n: i32 = 50000        2500000000 iterations, which i32 takes for -1794967296, none
 
-Integers of kernels wrap, and a bound that has wrapped is another number of iterations without a word. So where a bound
-is computed by a multiplication from what a launch gives, arguments and extents, and it is certain that the loop runs,
-it is computed once more in whole numbers before each launch with other ones. Sums alone are not looked at: each would
-cost a look for the few that come as far.
+Integers of kernels wrap, and a bound that has wrapped is silently another number of iterations. So where a bound is
+computed by a multiplication from what a launch gives, arguments and extents, and where it is certain that the loop
+runs, the bound is computed once more in unbounded integers before each launch with new arguments. Bounds with sums
+alone are not checked: each check would cost time, and few sums come so far.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .base import Arrays, Scalars
 
 Number = int | float | bool
 Compute = Callable[[Arrays, Scalars], tuple[int, int]]
-"""A value in whole numbers, and as the kernel has it."""
+"""The type of a function that returns a value in unbounded integers, and as the kernel has it."""
 
 _WHOLE: Mapping[str, Callable[..., int]] = {
     "add": lambda x, y: x + y,
@@ -38,12 +38,18 @@ _WHOLE: Mapping[str, Callable[..., int]] = {
 }
 _PRODUCTS = ("mul",)
 MOST = 64
-"""Operations of a bound that is looked at."""
+"""Greatest number of operations of a bound that is checked."""
 
 
 @dataclass(frozen=True)
 class Product:
-    """A bound. value: what computes it. dtype: the type in which the kernel has it. loc: of its loop."""
+    """Represent a bound that is checked.
+
+    Attributes:
+        value: computes the bound
+        dtype: type in which the kernel has it
+        loc: location of its loop
+    """
 
     value: Compute
     dtype: Scalar
@@ -51,7 +57,14 @@ class Product:
 
 
 class Products:
-    """The bounds of a kernel that are looked at, made of these arguments and the extents of these arrays."""
+    """Check, before a launch, the bounds of a kernel that are products.
+
+    Attributes:
+        kernel: the kernel
+        scalars: arguments from which the bounds are computed
+        shapes: arrays from whose extents the bounds are computed
+        found: the bounds
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -66,7 +79,7 @@ class Products:
         self._right: object = None
 
     def check(self, arrays: Arrays, scalars: Scalars) -> None:
-        """Raise KernelTypeError, at the loop, if a bound is another number in whole numbers than in the kernel."""
+        """Raise KernelTypeError, at the loop, if a bound is another number in unbounded integers than in the kernel."""
         if not self.found:
             return
         state = [scalars[name] for name in self.scalars], [arrays[name].shape for name in self.shapes]
@@ -85,18 +98,21 @@ class Products:
 
 
 def _bounds(kernel: Kernel) -> Iterator[tuple[Value, int]]:
-    """Bounds of loops that nothing decides on: what a branch guards may be right to wrap, for it need not run."""
+    """Yield the bounds of loops that certainly run, each with its location."""
+    # A bound behind a branch may wrap rightly, because its loop need not run.
     for task in kernel.tasks:
         for value in (*task.begin, *task.end):
             yield value, task.loc
         exits = any(isinstance(s, _EXITS) for s in walk(task.body))
         if not exits:
             yield from _inside(task.body)
-        elif not task.is_parallel:  # it may end the kernel
+        # An exit of a serial task may end the kernel.
+        elif not task.is_parallel:
             return
 
 
 def _inside(block: Block) -> Iterator[tuple[Value, int]]:
+    """Yield the bounds of the loops of a block that stand behind no branch."""
     for stmt in block:
         if isinstance(stmt, n.For):
             yield stmt.begin, stmt.loc
@@ -108,10 +124,12 @@ _EXITS = (n.Break, n.Continue, n.Return, n.Scope)
 
 
 class _Unknown(Exception):
-    """A bound is made of something else."""
+    """Signal that a bound depends on more than arguments and extents."""
 
 
 class _Finder:
+    """Find the products among the bounds of a kernel."""
+
     def __init__(self, kernel: Kernel) -> None:
         self.made: dict[Value, Stmt] = {v: s for s in walk_kernel(kernel) for v in RESULTS[type(s)](s)}
         self.written = _written_once(kernel)
@@ -119,7 +137,7 @@ class _Finder:
         self.shapes: set[str] = set()
 
     def product(self, value: Value, loc: int) -> Product | None:
-        """What is looked at of a bound, if it is one."""
+        """Return the check of a bound, or None if it contains no product of arguments and extents."""
         self.left, self.multiplies = MOST, False
         before = set(self.scalars), set(self.shapes)
         try:
@@ -132,6 +150,7 @@ class _Finder:
         return Product(found, value.type, loc)
 
     def _value(self, value: Value) -> Compute:
+        """Return the computation of a value, or raise _Unknown."""
         self.left -= 1
         stmt, dtype = self.made.get(value), value.type
         if self.left < 0 or not dtype.is_int:
@@ -159,6 +178,7 @@ class _Finder:
         raise _Unknown
 
     def _applied(self, apply: Callable[..., int], args: Iterable[Value], dtype: Scalar) -> Compute:
+        """Return the computation of an operation."""
         parts = [self._value(arg) for arg in args]
 
         def compute(arrays: Arrays, scalars: Scalars) -> tuple[int, int]:
@@ -169,12 +189,14 @@ class _Finder:
 
 
 def _wrapped(number: Number, dtype: Scalar) -> int:
+    """Return a number as the dtype has it."""
     return int(normal_constant(number, dtype))
 
 
 def _written_once(kernel: Kernel) -> dict[str, Value]:
-    """Locals, and temporaries by `$name`, that one statement outside of all loops and branches writes, before all that
-    read them, and what it writes.
+    """Return what is written to locals and temporaries that are written once, before all statements that read them.
+
+    The statement must stand outside of all loops and branches. Temporaries have the key `$name`.
     """
     temps = {t.name for t in kernel.temps}
     written = [name for s in walk_kernel(kernel) if (name := _target(s, temps))]
@@ -192,6 +214,7 @@ def _written_once(kernel: Kernel) -> dict[str, Value]:
 
 
 def _target(stmt: Stmt, temps: set[str]) -> str:
+    """Return the name of the local or temporary that a statement writes, or an empty string."""
     if isinstance(stmt, n.Set):
         return stmt.var
     return f"${stmt.array}" if isinstance(stmt, (n.Store, n.Atomic)) and stmt.array in temps else ""

@@ -1,7 +1,7 @@
-"""Who is told how long launches took: nobody, but while a profile is being taken.
+"""Tell collectors how long launches took, while a profile is being taken.
 
-A launcher executes kernels by `execute`. With no collector that is `Executable.run`; with one, the launch is timed, as
-a whole and by task if the backend can, and the collectors are told.
+A launcher executes kernels by `execute`. Without a collector this is `Executable.run`; with collectors, the launch is
+timed, as a whole and by task if the backend can, and the collectors are told.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .usage import SlabUse
 
 Uses = Callable[[], Sequence[SlabUse]]
 Tasks = Sequence[float] | None
-"""Seconds of each task; None where a backend cannot tell them apart."""
+"""The type of the seconds of each task; None where a backend cannot tell tasks apart."""
 
 
 class Collector(Protocol):
-    """Is told of launches. Several threads may tell at once."""
+    """Represent an object that is told of launches, perhaps by several threads at once."""
 
     def add(self, kernel: Kernel, seconds: float, tasks: Tasks, uses: Sequence[SlabUse]) -> None:
-        """A kernel ran for so long, and used so much adstack memory."""
+        """Take note of one launch: its kernel, its seconds, the seconds of its tasks, and its adstack memory."""
 
 
 _collectors: tuple[Collector, ...] = ()
@@ -33,14 +33,14 @@ _lock = free_in_child(threading.Lock())
 
 
 def collect(collector: Collector) -> None:
-    """Tell this collector of all launches from here on."""
+    """Tell this collector of all launches from now on."""
     global _collectors
     with _lock:
         _collectors = (*_collectors, collector)
 
 
 def dismiss(collector: Collector) -> None:
-    """Tell it no longer."""
+    """Tell this collector of launches no longer."""
     global _collectors
     with _lock:
         _collectors = tuple(c for c in _collectors if c is not collector)
@@ -49,7 +49,16 @@ def dismiss(collector: Collector) -> None:
 def execute(
     executable: Executable, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws, uses: Uses = tuple
 ) -> None:
-    """Run once, told to the collectors; a launch that raises is not told. uses: asked afterwards."""
+    """Run an executable once, and tell the collectors, unless it raises an exception.
+
+    Args:
+        executable: compiled kernel
+        arrays: arrays by name
+        scalars: scalar arguments by name
+        sizes: sizes of the adstacks
+        draws: key of the random numbers
+        uses: returns the adstack memory of the launch, called behind it
+    """
     told = _collectors
     if not told:
         executable.run(arrays, scalars, sizes, draws)

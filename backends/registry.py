@@ -1,6 +1,6 @@
-"""The backends there are, one row each, in the order in which they are listed to the user.
+"""List the backends, one row each, in the order in which the user sees them.
 
-A backend's module is imported when it is first asked for: LLVM stays out of `import stackgrad`.
+A backend's module is imported when it is first asked for, so that LLVM stays out of `import stackgrad`.
 """
 
 from __future__ import annotations
@@ -20,21 +20,26 @@ BACKENDS: dict[str, tuple[str, str]] = {
     "vulkan": ("stackgrad.backends.vulkan.backend", "VulkanBackend"),
     "metal": ("stackgrad.backends.metal.backend", "MetalBackend"),
 }
-"""(module, class) by name."""
+"""Module and class of each backend, by name."""
 
 _instances: dict[str, Backend] = {}
 _lock = free_in_child(threading.Lock())
 
 
 class UnknownBackend(StackgradError, KeyError):
-    """A name that is not in BACKENDS."""
+    """Signal that a name is not in BACKENDS."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 def get(name: str) -> Backend:
-    """The one instance of a backend in this process. Raises UnknownBackend, or ImportError if a library is missing."""
+    """Return the one instance of a backend in this process.
+
+    Raises:
+        UnknownBackend: for an unknown name
+        ImportError: if a library is missing
+    """
     if name not in BACKENDS:
         raise UnknownBackend(f"no backend {name!r}; there are: {', '.join(BACKENDS)}")
     with _lock:
@@ -45,17 +50,18 @@ def get(name: str) -> Backend:
 
 
 def put(name: str, backend: Backend) -> None:
-    """Let a backend of this process be the one of a name: one with another driver, say."""
+    """Let a backend be the instance of a name in this process, such as one with another driver."""
     with _lock:
         _instances[name] = backend
 
 
 def probe_all() -> dict[str, Probe]:
-    """What each backend says of this machine; a backend that cannot even be imported is unavailable. Never raises."""
+    """Return the probe of each backend on this machine; a backend that cannot be imported is unavailable."""
     return {name: _probe(name) for name in BACKENDS}
 
 
 def _probe(name: str) -> Probe:
+    """Return the probe of one backend."""
     try:
         return get(name).probe()
     except ImportError as error:

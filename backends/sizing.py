@@ -1,9 +1,9 @@
-"""Sizes from expressions, inside a launch: on the host where they need no range, else by NumPy or by native code.
+"""Find sizes from expressions at a launch: on the host where they need no range, else by NumPy or by native code.
 
-Native code for ranges is an ordinary kernel of the backend. It is made when a range is long, or NumPy has been at
-short ones for as long as making it takes, so that a program which is launched a few times compiles nothing for its
-sizes. Where arrays are on a device, expressions without ranges read single elements by small copies; others are left to
-the counting kernel, which runs there, unless no content decides them.
+Native code for ranges is an ordinary kernel of the backend. It is made when a range is long, or when NumPy has spent as
+much time on short ranges as making it takes, so that a program with a few launches compiles nothing for its sizes.
+Where arrays are on a device, expressions without ranges read single elements by small copies; other expressions are
+left to the counting kernel, which runs on the device, unless no content decides them.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ BREAK_EVEN = 0.02
 """Seconds of NumPy after which native code is made."""
 
 LONG = 1 << 15
-"""Points of ranges that are no matter for NumPy."""
+"""Number of points of ranges up to which NumPy is fast enough."""
 
 
 SMALL = 1 << 16
-"""Bytes of an array that are copied as a whole when more than one element of it is looked at."""
+"""Greatest size in bytes of an array that is copied as a whole when more than one of its elements is looked at."""
 
 
 class _Seen:
-    """An array of a device as size expressions look at it: its shape, and elements, each read once."""
+    """Show an array of a device to size expressions: its shape, and its elements, each read once."""
 
     __slots__ = ("array", "remote", "shape", "_known", "_copy")
 
@@ -47,18 +47,20 @@ class _Seen:
         self._copy: np.ndarray | None = None
 
     def item(self, place: tuple[int, ...]) -> Any:
+        """Return an element as a Python number."""
         if place not in self._known:
             self._known[place] = self._read(place)
         return self._known[place]
 
     def _read(self, place: tuple[int, ...]) -> Any:
+        """Read an element, by a copy of the whole array where that is small and not the first read."""
         if self._copy is None and self._known and self.array.nbytes <= SMALL:
             self._copy = self.remote.fetch(self.array)
         return self.remote.item(self.array, place) if self._copy is None else self._copy.item(place)
 
 
 class Seen(Mapping[str, Any]):
-    """The arrays of a launch on a device, as size expressions look at them."""
+    """Show the arrays of a launch on a device to size expressions."""
 
     def __init__(self, arrays: Arrays, remote: Remote) -> None:
         self._arrays, self._remote = arrays, remote
@@ -77,12 +79,22 @@ class Seen(Mapping[str, Any]):
 
 
 def reads_elements(sized: Sized) -> bool:
-    """Whether the content of an array decides a size."""
+    """Return True if the content of an array decides a size."""
     return any(e.kind == "read" for x in sized.expressions for e in walk(x))
 
 
 class SizeFinder:
-    """The size expressions of a kernel on a backend. seconds: spent in code generation."""
+    """Evaluate the size expressions of a kernel on a backend.
+
+    Attributes:
+        kernel: the kernel
+        kept: its size expressions
+        backend: the backend
+        options: options for native code
+        seconds: seconds spent in code generation
+        is_remote: True if arrays are on a device
+        break_even: seconds of NumPy after which native code is made
+    """
 
     def __init__(self, kernel: Kernel, kept: KeptSizes, backend: Backend, options: Options) -> None:
         self.kernel = kernel
@@ -97,20 +109,23 @@ class SizeFinder:
         self._native: tuple[Kernel, Executable] | None = None
 
     def find(self, arrays: Arrays, scalars: Scalars) -> Sizes | None:
-        """Sizes in this state; None if the expressions do not describe it, or are left to the counting kernel.
+        """Return the sizes in this state, or None if the counting kernel must find them.
 
-        arrays: on a device, a `Seen`.
+        That is so if the expressions do not describe this state, or cannot be evaluated on the host at small cost. On a
+        device, `arrays` is a `Seen`.
         """
         sized = self._sized
         if sized is None:
             sized = self.kept.sized()
             self._host = host_function(sized)
             self._slots = [s for s in walk_kernel(self.kernel) if isinstance(s, StackAlloca)]
-            self._sized = sized  # last: other threads look for it
+            # This assignment is the last, because other threads look for it.
+            self._sized = sized
         found = self._find(sized, arrays, scalars)
         return None if found is None else self._named(found)
 
     def _find(self, sized: Sized, arrays: Arrays, scalars: Scalars) -> list[int] | None:
+        """Return depths, totals and rows, one after another, or None."""
         try:
             if self._host is not None:
                 return self._host(arrays, scalars)
@@ -129,6 +144,7 @@ class SizeFinder:
             return None
 
     def _run(self, sized: Sized, arrays: Arrays, scalars: Scalars) -> list[int]:
+        """Return depths, totals and rows as native code finds them."""
         if self._native is None:
             begin = time.perf_counter()
             kernel = size_kernel(self.kernel, sized)
@@ -145,6 +161,7 @@ class SizeFinder:
         return [*depths.tolist(), *totals.tolist(), *rows.tolist()]
 
     def _named(self, found: list[int]) -> Sizes:
+        """Return the numbers as sizes, by stack and by task and slab."""
         count = len(self._slots)
         capacities = {s.stack: d for s, d in zip(self._slots, found) if s.capacity is None}
         totals: Mapping[str, int] = {s.stack: t for s, t in zip(self._slots, found[count:])}

@@ -1,6 +1,6 @@
-"""Kernels that are launched before another one, on its arrays: to count what it pushes, to mark what it overwrites.
+"""Launch a kernel before another one, on its arrays: to count what it pushes, or to mark what it overwrites.
 
-Each is an ordinary kernel of the backend. `key` names the state that its result depends on.
+Each of these kernels is an ordinary kernel of the backend. `key` names the state on which its result depends.
 """
 
 from __future__ import annotations
@@ -23,24 +23,40 @@ from .lowered import Lowered, Marking
 from .profiling import execute
 
 DEPTHS, ROWS, TOTALS = "$depths", "$rows", "$totals"
-"""Arrays that the counting kernel fills: the depth of each stack in order of text; three rows a task, as SLABS; the sum
-of the depths of each stack over all iterations."""
+"""Names of the arrays that the counting kernel fills.
+
+They hold the depth of each stack in the order of the text; three rows a task, in the order of SLABS; and the sum of the
+depths of each stack over all iterations.
+"""
 
 LITTLE = 1 << 28
-"""Bytes of adstacks that are less than any machine has."""
+"""Number of bytes of adstacks that every machine has."""
 
 CONFLICTS, PLANES = "$conflicts", 3
-"""What a marking kernel fills beside the marks; numbers for each element of a marked array."""
+"""Name of the array of conflicts that a marking kernel fills, and number of marks of an element."""
 
 NO_SIZES = Sizes()
 NO_DRAWS = Draws()
 
 
 class Slice:
-    """A kernel launched before another one, on its arrays: what its result depends on."""
+    """Represent a kernel that is launched before another one, on its arrays, and what its result depends on.
+
+    Attributes:
+        kernel: the kernel
+        backend: the backend
+        options: options by which it is compiled
+        executable: the executable, if it is compiled
+        params: array parameters that are arrays of the other kernel
+        loads: those of `params` whose content is loaded
+        shapes: arrays whose shape is read
+        scalars: scalars that are read
+        reals: those of `scalars` that are real
+        draws: True if the kernel draws
+    """
 
     def __init__(self, kernel: Kernel, own: frozenset[str], backend: Backend, options: Options) -> None:
-        """own: parameters that are arrays of this launch alone."""
+        """Analyze a kernel; `own` names the parameters that are arrays of this launch alone."""
         self.kernel = kernel
         self.backend = backend
         self.options = options
@@ -57,24 +73,29 @@ class Slice:
         self.draws = any(isinstance(s, Random) for s in statements)
 
     def key(self, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None) -> object | None:
-        """Equal keys, equal sizes. None if the caller keeps no versions of what is loaded."""
+        """Return a key of the state: equal keys mean equal results, and None means that the state is not known.
+
+        The state is not known if the caller keeps no versions of arrays that are loaded.
+        """
         if versions is None:
             if self.loads:
                 return None
             versions = ()
         shapes = tuple([arrays[name].shape for name in self.shapes])
         values = tuple([scalars[name] for name in self.scalars])
-        signs = tuple([math.copysign(1.0, scalars[name]) for name in self.reals])  # -0.0 == 0.0
+        # The number -0.0 equals 0.0, but a result may depend on the sign.
+        signs = tuple([math.copysign(1.0, scalars[name]) for name in self.reals])
         return versions, shapes, values, signs, draws if self.draws else None
 
     def compile(self) -> Executable:
+        """Return the executable, compiled at the first call."""
         if self.executable is None:
             self.executable = self.backend.compile(self.kernel, self.options)
         return self.executable
 
 
 class Marks(Slice):
-    """The marking kernel of a launcher."""
+    """Represent the marking kernel of a launcher."""
 
     def __init__(self, marking: Marking, backend: Backend, options: Options) -> None:
         super().__init__(marking.kernel, frozenset((CONFLICTS, *marking.names)), backend, options)
@@ -82,7 +103,7 @@ class Marks(Slice):
         self.shapes = tuple(sorted({*self.shapes, *marking.marked}))
 
     def look(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> None:
-        """Run the marking kernel on arrays of marks of this launch. Raises what they say."""
+        """Run the marking kernel on arrays of marks of this launch, and raise the refusal that they describe."""
         self.marking.check_sizes({name: arrays[name].size for name in self.marking.marked})
         marks = [np.zeros((*arrays[name].shape, PLANES), np.int64) for name in self.marking.marked]
         conflicts = np.zeros((len(self.marking.reads), self.marking.width), np.int64)
@@ -94,7 +115,7 @@ class Marks(Slice):
 
 
 class Counting(Slice):
-    """The counting kernel of a launcher: how it is read."""
+    """Represent the counting kernel of a launcher."""
 
     def __init__(self, lowered: Lowered, backend: Backend, options: Options) -> None:
         assert lowered.counting is not None
@@ -109,17 +130,20 @@ class Counting(Slice):
         self.tasks = len(lowered.kernel.tasks)
 
     def copy(self, array: np.ndarray) -> np.ndarray:
-        """Other memory with the same content, where the backend has its arrays."""
+        """Return other memory with the same content, where the backend has its arrays."""
         return self.backend.duplicate(array) if isinstance(self.backend, Remote) else array.copy()
 
     def _end_with_memory(self) -> None:
-        """From now on, counts end where no memory could hold what they count, which takes lanes a third longer."""
+        """Let counts end, from now on, where no memory could hold what they count; this takes lanes a third longer."""
         self.kernel = count_within(self.counted, self.kernel)
         self.options = replace(self.options, endless=True)
         self.executable, self.may_be_endless = None, any(p.name == ROOM for p in self.kernel.params)
 
     def count(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
-        """Run the counting kernel; what it stores to is a copy. What no memory holds may be more than is found."""
+        """Return the sizes that the counting kernel finds; it stores to copies.
+
+        Where no memory holds the stacks, the true depths may exceed those that are found.
+        """
         try:
             return self._count(arrays, scalars, draws)
         except TooLong:
@@ -127,6 +151,7 @@ class Counting(Slice):
             return self._count(arrays, scalars, draws)
 
     def _count(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
+        """Run the counting kernel and return its sizes."""
         depths = np.zeros(len(self.slots), np.int64)
         totals = np.zeros_like(depths)
         rows = np.zeros(len(SLABS) * self.tasks, np.int64)
@@ -144,12 +169,14 @@ class Counting(Slice):
 
     @cached_property
     def _room(self) -> tuple[int, str]:
-        """(most bytes of the stacks of an iteration, who says so)."""
+        """Return the greatest number of bytes of the stacks of an iteration, and the words that say who sets it."""
         return self.backend.most_bytes() if isinstance(self.backend, Limited) else memory_of_machine()
 
     def refuse_beyond(self, sizes: Sizes, counted: bool) -> None:
-        """Raise DeviceError if the stacks of one iteration of a task need more bytes than there can be; what is less,
-        the heap refuses. counted: the sizes are what was counted, which may have ended there.
+        """Raise DeviceError if the stacks of one iteration of a task need more bytes than there can be.
+
+        Smaller needs are left to the heap. `counted` says that the sizes were counted, which may have ended at this
+        limit.
         """
         ended = counted and self.may_be_endless
         for index, task in enumerate(self.counted.tasks):
@@ -159,6 +186,7 @@ class Counting(Slice):
                 raise DeviceError(self._refusal(index, bytes_of, " or more" if ended else ""))
 
     def _refusal(self, task: int, bytes_of: Mapping[StackAlloca, int], more: str) -> str:
+        """Return the message with the largest stack of the task."""
         stack = max(bytes_of, key=lambda s: bytes_of[s])
         span, slots = self.counted.span(stack.loc), bytes_of[stack] // _slot_bytes(stack)
         whole, (room, owner) = sum(bytes_of.values()), self._room
@@ -174,4 +202,5 @@ class Counting(Slice):
 
 
 def _slot_bytes(stack: StackAlloca) -> int:
+    """Return the bytes of a slot of a stack."""
     return stack.dtype.size * (2 if stack.adjoint else 1)

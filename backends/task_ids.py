@@ -1,9 +1,9 @@
-"""Numbers by which reports and messages name a task: the same in every process that compiles the same kernel.
+"""Number tasks for reports and messages, with the same number in every process that compiles the same kernel.
 
-    id = FNV-1a of 32 bits over (name of the kernel, its specialisation, index of the task)
+    id = FNV-1a of 32 bits over (name of the kernel, its specialization, index of the task)
 
-A specialisation is known by what was made of it: a digest of the kernel's text. Two tasks never share a number: one
-that meets a number already given to another takes the next that is free. 0 is no number.
+A digest of the kernel's text identifies a specialization. Two tasks never share a number: a task whose number is
+already given to another task takes the next free number. 0 is no number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OFFSET, _PRIME, _BITS = 0x811C9DC5, 0x01000193, 32
 
 
 def fnv1a(data: bytes) -> int:
-    """FNV-1a of 32 bits."""
+    """Return the hash FNV-1a of 32 bits."""
     found = _OFFSET
     for byte in data:
         found = (found ^ byte) * _PRIME & (1 << _BITS) - 1
@@ -27,26 +27,26 @@ def fnv1a(data: bytes) -> int:
 
 
 def specialisation(kernel: Kernel) -> str:
-    """What tells kernels of one name apart: a digest of the text, without the lines of the source."""
+    """Return what distinguishes kernels of one name: a digest of the text, without the lines of the source."""
     return hashlib.sha256(print_kernel(kernel).encode()).hexdigest()[:16]
 
 
 class TaskIds:
-    """Numbers given so far, with what they name: (kernel, specialisation, task)."""
+    """Hold the numbers given so far, each with kernel, specialization and task."""
 
     def __init__(self) -> None:
         self._given: dict[int, tuple[str, str, int]] = {}
         self._lock = free_in_child(threading.Lock())
 
     def of(self, kernel: Kernel, task: int) -> int:
-        """The number of a task."""
+        """Return the number of a task."""
         made = vars(kernel).get("specialisation")
         if made is None:
             made = vars(kernel)["specialisation"] = specialisation(kernel)
         return self.number(kernel.name, made, task)
 
     def number(self, name: str, made: str, task: int) -> int:
-        """The number of a task by the name and the specialisation of its kernel."""
+        """Return the number of a task by the name and the specialization of its kernel."""
         key = name, made, task
         with self._lock:
             at = self.first(*key)
@@ -57,13 +57,13 @@ class TaskIds:
 
     @staticmethod
     def first(name: str, made: str, task: int) -> int:
-        """The number that a task has where no other has it."""
+        """Return the number that a task has if no other task has it."""
         return fnv1a(f"{name}\0{made}\0{task}".encode())
 
     def named(self, number: int) -> tuple[str, str, int] | None:
-        """Kernel, specialisation and task of a number that was given."""
+        """Return kernel, specialization and task of a number, or None if the number was not given."""
         return self._given.get(number)
 
 
 TASK_IDS = TaskIds()
-"""Those of this process."""
+"""The numbers of this process."""

@@ -1,4 +1,4 @@
-"""What the adstacks of a kernel take, in words and numbers: by task, slab and stack, with variable and line."""
+"""Describe what the adstacks of a kernel take, by task, slab and stack, with variable and line."""
 
 from __future__ import annotations
 
@@ -13,9 +13,15 @@ from .task_ids import TASK_IDS
 
 @dataclass(frozen=True)
 class StackUse:
-    """One adstack: whose history it keeps, declared where, with how many slots of how many bytes.
+    """Describe the memory of one adstack.
 
-    total: values it takes over all iterations, None if they were not counted.
+    Attributes:
+        name: name of the stack
+        variable: variable whose history it keeps
+        place: file and line at which the variable is declared
+        capacity: number of slots
+        slot_bytes: bytes of a slot
+        total: values it takes over all iterations; None if they were not counted
     """
 
     name: str
@@ -28,12 +34,20 @@ class StackUse:
 
 @dataclass(frozen=True)
 class SlabUse:
-    """What one task needs of one slab.
+    """Describe the memory that one task needs of one slab.
 
-    passing: iterations that need a row, None if they were not counted. rows: those held at once, one for each of
-    `lanes` iterations side by side on each of `threads`; None if not known. A row is taken again by later iterations.
-    stride: bytes of a row. content: bytes of all that is pushed, None if not counted. registry_id: names the task, see
-    task_ids.py.
+    Attributes:
+        kernel: name of the kernel
+        task: index of the task
+        slab: name of the slab
+        passing: iterations that need a row; None if they were not counted
+        rows: rows held at once, which later iterations take again; None if not known
+        stride: bytes of a row
+        source: where the sizes come from, a word for reports
+        stacks: adstacks of the slab
+        lanes: iterations side by side on a thread
+        threads: threads that run the task
+        registry_id: number of the task (task_ids.py)
     """
 
     kernel: str
@@ -50,12 +64,12 @@ class SlabUse:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all rows held at once; of a single one if their number is not known."""
+        """Return the bytes of all rows held at once, or of a single row if their number is not known."""
         return self.stride * (1 if self.rows is None else self.rows)
 
     @property
     def content(self) -> int | None:
-        """Bytes of all values that the iterations of the task push."""
+        """Return the bytes of all values that the iterations of the task push, or None if they were not counted."""
         found = 0
         for stack in self.stacks:
             if stack.total is None:
@@ -65,9 +79,9 @@ class SlabUse:
 
 
 def find_uses(kernel: Kernel, sizes: Sizes, source: str, backend: Backend, options: Options) -> list[SlabUse]:
-    """What a launch with these sizes needs, by task and slab; empty if the kernel has no adstacks.
+    """Return what a launch with these sizes needs, by task and slab; the list is empty if the kernel has no adstacks.
 
-    source: where the sizes come from, a word for reports.
+    `source` is a word for reports that says where the sizes come from.
     """
     found = []
     for index, task in enumerate(kernel.tasks):
@@ -88,7 +102,7 @@ def find_uses(kernel: Kernel, sizes: Sizes, source: str, backend: Backend, optio
 
 
 def stack_use(kernel: Kernel, stack: StackAlloca, sizes: Sizes) -> StackUse:
-    """One adstack of a kernel with these sizes."""
+    """Return the memory of one adstack of a kernel with these sizes."""
     span = kernel.span(stack.loc)
     capacity = stack.capacity if stack.capacity is not None else sizes.capacities.get(stack.stack, 0)
     slot = stack.dtype.size * (2 if stack.adjoint else 1)
@@ -97,7 +111,7 @@ def stack_use(kernel: Kernel, stack: StackAlloca, sizes: Sizes) -> StackUse:
 
 
 def describe(use: SlabUse) -> str:
-    """One line for a heap binding."""
+    """Return a line about the memory of a task in a slab."""
     stacks = ", ".join(f"{s.variable}[{s.capacity}]" for s in use.stacks)
     rows = "unknown" if use.rows is None else str(use.rows)
     return (
@@ -107,7 +121,10 @@ def describe(use: SlabUse) -> str:
 
 
 def describe_overflow(kernel: Kernel, sizes: Sizes, needed: Mapping[str, int]) -> Iterator[str]:
-    """Lines about every adstack of a kernel in which one overflowed. needed: capacities by a new count, where known."""
+    """Yield lines about every adstack of a kernel in which one overflowed.
+
+    `needed` holds the capacities of a new count, where they are known.
+    """
     for index, task in enumerate(kernel.tasks):
         if any(isinstance(s, StackAlloca) for s in walk_task(task)):
             yield f"    task {index} of {kernel.name}: id {TASK_IDS.of(kernel, index):08x}"

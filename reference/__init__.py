@@ -1,1 +1,1 @@
-"""The reference: what every kernel means, executed with NumPy alone. Exact, checked, deterministic."""
+"""Define what every kernel means, by an interpreter that uses NumPy alone; it is exact, checked and deterministic."""

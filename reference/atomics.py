@@ -1,9 +1,9 @@
-"""Atomics over many lanes: the outcome of one lane after the other, in lane order, old values included.
+"""Execute atomics over many lanes, with the outcome of one lane after the other, in lane order, old values included.
 
-Where old values are not wanted, NumPy's unbuffered `ufunc.at` does exactly that. Where they are, lanes of one
-address form a group; long groups are prefix scans (`accumulate` rounds after every step, as single additions do),
-short ones go rank by rank, every rank touching each address once. min and max of reals go through integer keys that
-order -0.0 before 0.0 and put NaN where it absorbs.
+Where old values are not wanted, NumPy's unbuffered `ufunc.at` gives exactly this outcome. Where old values are wanted,
+the lanes of one address form a group. Long groups are prefix scans (`accumulate` rounds after every step, as single
+additions do); short groups go rank by rank, and each rank touches each address once. min and max of reals go through
+integer keys that order -0.0 before 0.0 and put NaN where it absorbs.
 """
 
 from __future__ import annotations
@@ -25,12 +25,17 @@ UFUNCS: dict[str, np.ufunc] = {
     "bit_or": np.bitwise_or,
     "bit_xor": np.bitwise_xor,
 }
-"""The binary ufunc of each atomic but `exchange` and `cas`, on values or keys; equal to the row of NUMPY there."""
+"""The binary ufunc of each atomic but `exchange` and `cas`, on values or keys; it equals the row of NUMPY on these."""
 
 
 @dataclass(frozen=True)
 class _Domain:
-    """Where the ufunc has the operation's meaning: encode on the way in, decode on the way out."""
+    """Map values to numbers on which the ufunc has the operation's meaning, and back.
+
+    Attributes:
+        encode: turns values into these numbers
+        decode: turns these numbers back into values
+    """
 
     encode: Callable[[Vector], Vector]
     decode: Callable[[Vector], Vector]
@@ -40,12 +45,13 @@ _PLAIN = _Domain(lambda x: x, lambda x: x)
 
 
 def _fold(bits: Vector) -> Vector:
-    """Sign-magnitude to two's complement and back: negative patterns get their magnitude bits flipped."""
+    """Turn sign-magnitude patterns into two's complement or back."""
+    # Negative patterns get their magnitude bits flipped.
     return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
 
 
 def _keys(absorbing: str, real: np.dtype) -> _Domain:
-    """Integers ordered as the reals are; NaN at the end that wins."""
+    """Return the domain of integers that are ordered as the reals are, with NaN at the end that wins."""
     integer = np.dtype(f"i{real.itemsize}")
     info = np.iinfo(integer)
     nan = integer.type(info.min if absorbing == "min" else info.max)
@@ -60,18 +66,26 @@ def _keys(absorbing: str, real: np.dtype) -> _Domain:
 
 
 def _domain(op: str, dtype: np.dtype) -> _Domain:
+    """Return the domain of an operation on a dtype."""
     return _keys(op, dtype) if op in ("min", "max") and dtype.kind == "f" else _PLAIN
 
 
 def update_one(op: str, flat: Vector, index: int, value: Vector) -> Vector:
-    """One atomic; gives the old value."""
+    """Apply one atomic to element `index` of `flat`, and return the old value."""
     old: Vector = flat[index]
     flat[index] = value if op == "exchange" else NUMPY[op].meaning(old, value)
     return old
 
 
 def update(op: str, flat: Vector, index: Vector, values: Vector) -> None:
-    """All lanes in order. flat: 1-d memory; index, values: one element a lane, indices in range."""
+    """Apply an atomic in all lanes, in order.
+
+    Args:
+        op: operation of the IR
+        flat: memory of one axis
+        index: element of each lane, in range
+        values: operand of each lane
+    """
     domain = _domain(op, flat.dtype)
     if op == "exchange":
         flat[index] = values
@@ -85,7 +99,7 @@ def update(op: str, flat: Vector, index: Vector, values: Vector) -> None:
 
 
 def fetch_and_update(op: str, flat: Vector, index: Vector, values: Vector) -> Vector:
-    """As `update`; gives what each lane found."""
+    """Apply an atomic in all lanes like `update`, and return the old value that each lane found."""
     by_place = np.argsort(index, kind="stable")
     places, starts, sizes = np.unique(index[by_place], return_index=True, return_counts=True)
     memory, operands = flat[places], values[by_place]
@@ -102,9 +116,9 @@ def fetch_and_update(op: str, flat: Vector, index: Vector, values: Vector) -> Ve
 
 
 def compare_and_swap(flat: Vector, index: Vector, expected: Vector, values: Vector) -> Vector:
-    """Lanes in order: an element whose bits are those of `expected` becomes the value. Gives what each lane found.
+    """Replace elements whose bits are those of `expected`, in lane order, and return what each lane found.
 
-    Lanes of one address go rank by rank, as many rounds as the largest group has lanes.
+    Lanes of one address go rank by rank, in as many rounds as the largest group has lanes.
     """
     by_place = np.argsort(index, kind="stable")
     _, starts, sizes = np.unique(index[by_place], return_index=True, return_counts=True)
@@ -118,22 +132,26 @@ def compare_and_swap(flat: Vector, index: Vector, expected: Vector, values: Vect
 
 
 def same_bits(x: Vector, y: Vector) -> Vector:
-    """Whether values have one bit pattern: a NaN is itself, -0.0 is not 0.0."""
+    """Return whether the values of each lane have one bit pattern: a NaN is itself, -0.0 is not 0.0."""
     integer = np.dtype(f"i{x.dtype.itemsize}")
     same: Vector = np.asarray(x).view(integer) == np.asarray(y).view(integer)
     return same
 
 
 def _exchange(memory: Vector, operands: Vector, starts: Vector, sizes: Vector) -> tuple[Vector, Vector]:
-    """Each lane finds what the one before it in its group brought."""
+    """Return the new content of each group, and what each lane found."""
     found = np.empty_like(operands)
+    # Each lane finds what the lane before it in its group has stored.
     found[1:] = operands[:-1]
     found[starts] = memory
     return operands[starts + sizes - 1], found
 
 
 def _scan(ufunc: np.ufunc, memory: Vector, operands: Vector, starts: Vector, sizes: Vector) -> tuple[Vector, Vector]:
-    """Groups lie side by side in `operands`. Both loops together take O(sqrt(lanes)) rounds."""
+    """Return the new content of each group, and what each lane found, for any operation.
+
+    Groups lie side by side in `operands`. Both loops together take O(sqrt(lanes)) rounds.
+    """
     found = np.empty_like(operands)
     limit = int(np.sqrt(operands.size)) + 1
     for group in np.flatnonzero(sizes > limit):

@@ -1,4 +1,4 @@
-"""The reference as a backend: the interpreter behind the calls that every backend offers."""
+"""Offer the interpreter as a backend."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ from .storage import Heap
 
 @dataclass
 class ReferenceExecutable:
-    """A kernel ready to be interpreted; always checked and precise, whatever the options."""
+    """Represent a kernel that is ready to be interpreted, always checked and precise, whatever the options.
+
+    Attributes:
+        kernel: the kernel
+        program: what is looked up in the kernel once
+        backend: the backend
+        growths: always 0, because no memory is held between launches
+    """
 
     kernel: Kernel
     program: Program
@@ -25,13 +32,24 @@ class ReferenceExecutable:
     growths: int = 0
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
-        """Execute once, arrays in place. Raises KernelTypeError or one of `traps.TRAPS`."""
+        """Execute the kernel once, arrays in place.
+
+        Raises:
+            KernelTypeError: for arguments that do not fit
+            StackgradError: for a trap, one of `traps.TRAPS`
+        """
         b = self.backend
         run(self.program, arrays, scalars, sizes, draws, order=b.order, fuel=b.fuel, heap=b.heap)
 
 
 class ReferenceBackend:
-    """order, fuel: how launches run; see `launch.run`."""
+    """Run kernels by the interpreter.
+
+    Attributes:
+        order: order of iterations, see `launch.run`
+        fuel: statements that a launch may execute
+        heap: accounts for adstack memory
+    """
 
     name = "reference"
 
@@ -41,7 +59,7 @@ class ReferenceBackend:
         self.heap = Heap()
 
     def probe(self) -> Probe:
-        """Available wherever NumPy is."""
+        """Return that the backend is available, as it is wherever NumPy is."""
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         return Probe(True, version=f"NumPy {np.__version__}, Python {python}")
 
@@ -50,11 +68,11 @@ class ReferenceBackend:
         return ReferenceExecutable(kernel, Program(kernel), self)
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
-        """One for each lane of a chunk."""
+        """Return one row for each lane of a chunk."""
         return Flight(lanes=most_lanes(kernel.tasks[task], sizes), claimed=True)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
-        """Adstack memory by slab; current is zero between launches."""
+        """Return the adstack memory by slab; the current memory is zero between launches."""
         return self.heap.report()
 
     def reset(self) -> None:

@@ -1,4 +1,4 @@
-"""Handlers of control flow. Lanes of a loop go round in lockstep until the last one has left."""
+"""Execute control flow; the lanes of a loop go round in lockstep until the last lane has left."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from .machine import RUN, Machine, Target
 
 @RUN.row(n.If)
 def _if(m: Machine, s: n.If, f: Frame) -> Frame | None:
+    """Run each branch with its own lanes, and return the frame of the lanes that reach the end of either branch."""
     cond = f.value(s.cond)
     taken = int(np.count_nonzero(cond)) if cond.ndim else f.count * bool(cond)
     if taken in (0, f.count):
@@ -21,26 +22,31 @@ def _if(m: Machine, s: n.If, f: Frame) -> Frame | None:
         end = m.run(block, part)
         whole = whole and end is part
         ends.append(end)
+    # If both branches end with all their lanes, the frame itself goes on.
     return f if whole else f.keep(merge([e.numbers() for e in ends if e is not None]))
 
 
 @RUN.row(n.Break)
 def _break(m: Machine, s: n.Break, f: Frame) -> None:
+    """Note the lanes that leave a loop or scope; none of them goes on."""
     m.chunk.targets[-s.depth].broken.append(f.numbers())
 
 
 @RUN.row(n.Continue)
 def _continue(m: Machine, s: n.Continue, f: Frame) -> None:
+    """Note the lanes that wait for the next iteration of a loop; none of them goes on."""
     m.chunk.targets[-s.depth].continued.append(f.numbers())
 
 
 @RUN.row(n.Return)
 def _return(m: Machine, s: n.Return, f: Frame) -> None:
+    """Note that a lane returned; none of the lanes goes on."""
     m.chunk.returned = True
 
 
 @RUN.row(n.Scope)
 def _scope(m: Machine, s: n.Scope, f: Frame) -> Frame | None:
+    """Run the body of a scope; lanes that broke out of it go on behind it."""
     target = Target()
     m.chunk.targets.append(target)
     end = m.run(s.body, f)
@@ -51,10 +57,19 @@ def _scope(m: Machine, s: n.Scope, f: Frame) -> Frame | None:
 
 
 class _Loop:
-    """A loop under way. `running`: the lanes inside; `rounds`: bodies started, the same for all of them.
+    """Represent a loop under way.
 
-    Lanes that leave by the condition, `until` or a break wait in `exits`; those that return or leave for an outer
+    Lanes that leave by the condition, `until` or a break wait among the exits; lanes that return or leave for an outer
     frame do not. Every `running` frame but the first has `entry` as its parent.
+
+    Attributes:
+        m: the machine
+        entry: frame of the lanes that entered
+        running: frame of the lanes inside, or None
+        rounds: bodies started, the same number for all lanes
+        stop: local that `until` tests, or None
+        trips: value that takes the number of trips, or None
+        target: lanes that broke out or wait for the next iteration
     """
 
     def __init__(self, m: Machine, entry: Frame, stop: str | None, trips: n.Value | None) -> None:
@@ -69,7 +84,7 @@ class _Loop:
         m.chunk.targets.append(self.target)
 
     def leave(self, frame: Frame, gone: Vector) -> Frame | None:
-        """Lanes of `frame`, all running, where `gone` go to the exits; the frame of the others."""
+        """Move the lanes of `frame` where `gone` is true to the exits, and return the frame of the other lanes."""
         leaving = int(np.count_nonzero(gone)) if gone.ndim else frame.count * bool(gone)
         if leaving == 0:
             return frame
@@ -81,12 +96,12 @@ class _Loop:
         return frame.narrow(np.flatnonzero(np.logical_not(gone)))
 
     def collect(self) -> None:
-        """Lanes that broke out go to the exits."""
+        """Move the lanes that broke out to the exits."""
         self._exits += [(lanes, self.rounds) for lanes in self.target.broken]
         self.target.broken.clear()
 
     def settle(self, end: Frame | None) -> None:
-        """After a body, whose end the lanes of `end` have reached: who goes round again."""
+        """Decide which lanes go round again, behind a body whose end the lanes of `end` have reached."""
         self.collect()
         if end is not self.running or self.target.continued:
             rest = merge([*([] if end is None else [end.numbers()]), *self.target.continued])
@@ -94,19 +109,19 @@ class _Loop:
             self.target.continued.clear()
 
     def test_stop(self) -> None:
-        """`until`."""
+        """Let the lanes leave whose `until` local is true."""
         if self.stop is not None and self.running is not None:
             self.drop(self.m.chunk.locals[self.stop].get(self.running))
 
     def drop(self, gone: Vector) -> None:
-        """Let running lanes leave."""
+        """Let running lanes leave where `gone` is true."""
         if self.running is not None:
             rest = self.leave(self.running, gone)
             if rest is not self.running:
                 self.running = None if rest is None else self.entry.keep(rest.numbers())
 
     def finish(self) -> Frame | None:
-        """The lanes that go on after the loop, `trips` set."""
+        """Set `trips`, and return the frame of the lanes that go on behind the loop."""
         self.m.chunk.targets.pop()
         if not self._exits:
             return None
@@ -116,7 +131,7 @@ class _Loop:
         return out
 
     def _counts(self) -> Vector:
-        """Bodies run, by lane in ascending order."""
+        """Return the number of bodies run, by lane in ascending order."""
         if len(self._exits) == 1:
             return number(self._exits[0][1])
         lanes = np.concatenate([lanes for lanes, _ in self._exits])
@@ -126,13 +141,14 @@ class _Loop:
 
 
 def trip_count(begin: Vector, end: Vector, step: int) -> Vector:
-    """max(0, ceil((end - begin)/step)) in i64."""
+    """Return max(0, ceil((end - begin)/step)) in i64."""
     span = (end.astype(np.int64) - begin.astype(np.int64)) * np.int64(1 if step > 0 else -1)
     return np.where(span > 0, (span - 1) // np.int64(abs(step)) + 1, np.int64(0))[()]
 
 
 @RUN.row(n.For)
 def _for(m: Machine, s: n.For, f: Frame) -> Frame | None:
+    """Run the trips of a `for` loop."""
     begin, step = f.value(s.begin), number(s.step)
     count = trip_count(begin, f.value(s.end), s.step)
     first: Vector = begin.astype(np.int64)
@@ -141,6 +157,7 @@ def _for(m: Machine, s: n.For, f: Frame) -> Frame | None:
     loop, dtype = _Loop(m, f, s.stop, s.trips), s.index.type.dtype
     while loop.running is not None:
         now = loop.running
+        # Lanes whose trips are used up leave before the next body.
         loop.drop((now.gather(count) if now is not f else count) <= loop.rounds)
         now = loop.running
         if now is None:
@@ -156,6 +173,7 @@ def _for(m: Machine, s: n.For, f: Frame) -> Frame | None:
 
 @RUN.row(n.While)
 def _while(m: Machine, s: n.While, f: Frame) -> Frame | None:
+    """Run the trips of a `while` loop."""
     loop = _Loop(m, f, s.stop, s.trips)
     while loop.running is not None:
         m.burn((s,))

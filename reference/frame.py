@@ -1,9 +1,9 @@
-"""Lanes: which iterations of a chunk execute a statement, and the values they hold.
+"""Represent which iterations of a chunk execute a statement (lanes), and the values they hold.
 
-A frame is a set of lanes, in ascending order, with one dense vector a value: what a frame computes it computes for
-its own lanes alone, so lanes that are not in it cannot touch memory, trap or warn. Divergence makes smaller frames;
-values of an outer frame are gathered on first use. A value that is the same in all lanes may stay 0-d (*uniform*).
-Vectors are never written in place once they are in a frame.
+A frame is a set of lanes, in ascending order, with one dense vector per value. A frame computes for its own lanes
+alone, so lanes outside it cannot touch memory, trap or warn. Divergence makes smaller frames; values of an outer frame
+are gathered on first use. A value that is the same in all lanes may stay 0-d (*uniform*). Vectors are never written in
+place once they are in a frame.
 """
 
 from __future__ import annotations
@@ -18,11 +18,19 @@ from ..compiler.errors import InternalError
 from ..compiler.ir.nodes import Value
 
 Vector = npt.NDArray[Any]
-"""One element a lane of some frame, or 0-d: the same in all lanes."""
+"""The type of values: one element per lane of some frame, or 0-d, which is the same in all lanes."""
 
 
 class Frame:
-    """lanes: ascending numbers in the chunk, None for the whole chunk. picks: their positions in the parent."""
+    """Represent a set of lanes with their values.
+
+    Attributes:
+        count: number of lanes
+        lanes: ascending numbers of the lanes in the chunk; None for the whole chunk
+        parent: frame from which this frame was narrowed, or None
+        picks: positions of the lanes in the parent
+        values: vectors by id of the value
+    """
 
     __slots__ = ("count", "lanes", "parent", "picks", "values")
 
@@ -36,7 +44,7 @@ class Frame:
         self.values: dict[int, Vector] = {}
 
     def value(self, value: Value) -> Vector:
-        """The content of a value in the lanes of this frame; InternalError if nothing defined it."""
+        """Return the content of a value in the lanes of this frame; raise InternalError if no statement defined it."""
         found = self.values.get(value.id)
         if found is None:
             if self.parent is None:
@@ -46,19 +54,22 @@ class Frame:
         return found
 
     def gather(self, vector: Vector) -> Vector:
-        """A vector over the parent's lanes, in the lanes of this frame."""
+        """Return a vector over the parent's lanes, restricted to the lanes of this frame."""
         return vector if self.picks is None or vector.ndim == 0 else vector[self.picks]
 
     def numbers(self) -> Vector:
-        """The lane numbers as a vector."""
+        """Return the lane numbers as a vector."""
         return np.arange(self.count, dtype=np.int64) if self.lanes is None else self.lanes
 
     def narrow(self, picks: Vector) -> Frame:
-        """The frame of the lanes at these ascending positions."""
+        """Return the frame of the lanes at these ascending positions."""
         return Frame(picks.size, picks if self.lanes is None else self.lanes[picks], self, picks)
 
     def keep(self, lanes: Vector) -> Frame | None:
-        """The frame of these lanes, ascending, all of them lanes of this one; itself for all, None for none."""
+        """Return the frame of these ascending lanes, which all belong to this frame.
+
+        All lanes give the frame itself, no lanes give None.
+        """
         if lanes.size == self.count:
             return self
         if lanes.size == 0:
@@ -67,18 +78,18 @@ class Frame:
         return Frame(lanes.size, lanes, self, picks)
 
     def spread(self, vector: Vector) -> Vector:
-        """A uniform value repeated for every lane."""
+        """Return a uniform value repeated for every lane, and any other value unchanged."""
         return np.broadcast_to(vector, self.count) if vector.ndim == 0 else vector
 
 
 def merge(parts: Sequence[Vector]) -> Vector:
-    """Disjoint ascending lane numbers united, ascending."""
+    """Return the union of disjoint ascending lane numbers, ascending."""
     if len(parts) == 1:
         return parts[0]
     return np.sort(np.concatenate(parts), kind="stable") if parts else np.empty(0, np.int64)
 
 
 def number(content: int) -> Vector:
-    """A uniform i64."""
+    """Return a uniform i64."""
     made: Vector = np.asarray(content, np.int64)[()]
     return made

@@ -1,4 +1,4 @@
-"""Launch: bind memory, run the tasks of a kernel in order, chunk by chunk."""
+"""Launch a kernel: bind memory, and run its tasks in order, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -20,24 +20,29 @@ from .order import VECTOR, Order, order_named
 from .storage import Heap
 
 FUEL = 100_000_000
-"""Statements a launch may execute unless told otherwise; one counts once for all lanes of a chunk."""
+"""Number of statements that a launch may execute by default; a statement counts once for all lanes of a chunk."""
 
 WIDTH = 32_768
-"""Most lanes of a chunk: vectors stay in the cache, and the cost of a statement is spread thin."""
+"""Greatest number of lanes of a chunk: vectors stay in the cache, and many lanes share the cost of a statement."""
 
 CHUNK_BYTES = 64 << 20
-"""Most bytes that the local arrays and adstacks of a chunk should need, if capacities are known."""
+"""Greatest number of bytes that the local arrays and adstacks of a chunk should need, if capacities are known."""
 
 UNSIZED_WIDTH = 1_024
-"""Most lanes of a chunk with a stack whose capacity nobody knows."""
+"""Greatest number of lanes of a chunk with a stack of unknown capacity."""
 
 HANDLERS = (values, places, control)
-"""The modules that fill the table RUN; imported for that."""
+"""The modules that fill the table RUN, which are imported for that purpose."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a launch did. executed: statements, once a frame. deepest: the greatest depth of each adstack used."""
+    """Tell what a launch did.
+
+    Attributes:
+        executed: number of executed statements; each counts once per frame
+        deepest: greatest depth of each adstack that was used
+    """
 
     executed: int
     deepest: Mapping[str, int] = field(default_factory=dict)
@@ -56,7 +61,11 @@ def run(
 ) -> Report:
     """Execute a kernel of stage tasks, structured or adjoint once; arrays are written in place.
 
-    order: see `order_named`. Raises KernelTypeError for arguments that do not fit, else one of `traps.TRAPS`.
+    `order` is an order or its name (see `order_named`); `heap` accounts for adstack memory.
+
+    Raises:
+        KernelTypeError: for arguments that do not fit
+        StackgradError: for a trap, one of `traps.TRAPS`
     """
     program = kernel if isinstance(kernel, Program) else Program(kernel)
     kernel = program.kernel
@@ -81,7 +90,7 @@ def run(
 
 
 def _run_chunk(machine: Machine, task: Task, chunk: Chunk) -> bool:
-    """Execute the body for a chunk; whether a lane returned."""
+    """Execute the body of a task for a chunk, and return True if a lane returned."""
     machine.chunk = chunk
     frame = Frame(chunk.width)
     _set_indices(frame, task.indices, chunk)
@@ -93,6 +102,7 @@ def _run_chunk(machine: Machine, task: Task, chunk: Chunk) -> bool:
 
 
 def _run_parallel(machine: Machine, position: int, task: Task, order: Order) -> None:
+    """Execute a parallel task, chunk by chunk."""
     base, extents = _box(machine, position, task)
     width = most_lanes(task, machine.sizes)
     for start, stop in order.chunks(math.prod(extents), width):
@@ -100,7 +110,7 @@ def _run_parallel(machine: Machine, position: int, task: Task, order: Order) -> 
 
 
 def _box(machine: Machine, position: int, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """First point and extents of a parallel task, computed by one lane."""
+    """Return first point and extents of a parallel task, computed by one lane."""
     machine.chunk = Chunk(position, 0, 1)
     frame = Frame(1)
     machine.run(task.bounds, frame)
@@ -110,7 +120,7 @@ def _box(machine: Machine, position: int, task: Task) -> tuple[tuple[int, ...], 
 
 
 def _set_indices(frame: Frame, indices: tuple[Value, ...], chunk: Chunk) -> None:
-    """The point of each lane: its number in the box written in the mixed radix of the extents, last axis fastest."""
+    """Set the indices of each lane: its number in the box, in the mixed radix of the extents, last axis fastest."""
     stop = chunk.start + chunk.width
     place = number(chunk.start) if chunk.width == 1 else np.arange(chunk.start, stop, dtype=np.int64)
     for value, base, extent in reversed(list(zip(indices, chunk.base, chunk.extents))):
@@ -119,7 +129,7 @@ def _set_indices(frame: Frame, indices: tuple[Value, ...], chunk: Chunk) -> None
 
 
 def most_lanes(task: Task, sizes: Sizes) -> int:
-    """Lanes of a chunk: one in a serial task, else as many as stay within CHUNK_BYTES."""
+    """Return the number of lanes of a chunk: one in a serial task, else as many as stay within CHUNK_BYTES."""
     if not task.is_parallel:
         return 1
     lane, most = 1, WIDTH

@@ -1,8 +1,8 @@
-"""The machine: state of a launch, state of a chunk, and the table of handlers that execute statements.
+"""Hold the state of a launch, the state of a chunk, and the table of handlers that execute statements.
 
-A handler takes the machine, the statement and the frame of lanes that execute it, and gives the frame of lanes that
-go on to the next statement (None if there are none). Control flow that leaves early is exactly that: lanes that a
-handler does not give back, and that it has noted in a `Target`.
+A handler takes the machine, the statement and the frame of lanes that execute it, and returns the frame of lanes that
+go on to the next statement (None if no lane does). Control flow that leaves early consists of lanes that a handler does
+not return, and that it has noted in a `Target`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ RUN: Table[type[Stmt], Handler] = Table("reference.run", STATEMENTS.values())
 
 @dataclass
 class Target:
-    """A loop or scope that is running: lanes that left it, and lanes that wait for its next iteration."""
+    """Represent a loop or scope that is running.
+
+    Attributes:
+        broken: lanes that left it
+        continued: lanes that wait for its next iteration
+    """
 
     broken: list[Vector] = field(default_factory=list)
     continued: list[Vector] = field(default_factory=list)
@@ -38,9 +43,20 @@ class Target:
 
 @dataclass
 class Chunk:
-    """Iterations start .. start + width of a task, and everything that each of them owns.
+    """Represent iterations start .. start + width of a task, and everything that each of them owns.
 
-    base, extents: the box of the task. drawn: random numbers used so far, one count for all or one a lane.
+    Attributes:
+        task: index of the task
+        start: row-major number of the first iteration
+        width: number of iterations
+        base: first point of the box
+        extents: extents of the box; empty in a serial task
+        locals: local scalars, by name
+        rows: local arrays, by name
+        stacks: adstacks, by name
+        targets: loops and scopes under way, innermost last
+        drawn: random numbers drawn so far, one count for all lanes or one per lane
+        returned: True if a lane returned
     """
 
     task: int
@@ -57,17 +73,24 @@ class Chunk:
 
     @property
     def is_serial(self) -> bool:
+        """Return True for the chunk of a serial task."""
         return not self.extents
 
     def point(self, lane: int) -> tuple[int, ...]:
-        """The indices of the iteration in a lane."""
+        """Return the indices of the iteration in a lane."""
         if self.is_serial:
             return ()
         return tuple(b + int(k) for b, k in zip(self.base, np.unravel_index(self.start + lane, self.extents)))
 
 
 class Program:
-    """What is looked up in a kernel once, however often it is launched."""
+    """Hold what is looked up in a kernel once, however often it is launched.
+
+    Attributes:
+        kernel: the kernel
+        used: ids of the values that some statement or box reads
+        stacks: declarations of the adstacks, by name
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -79,7 +102,19 @@ class Program:
 
 @dataclass
 class Machine:
-    """One launch. fuel: statements left to execute; a statement counts once for all lanes of a frame."""
+    """Represent one launch.
+
+    Attributes:
+        program: what was looked up in the kernel
+        memory: arrays and temporaries, by name
+        scalars: scalar arguments, by name
+        sizes: capacities of the adstacks
+        draws: key of the random numbers
+        fuel: statements left to execute; a statement counts once for all lanes of a frame
+        heap: accounts for adstack memory
+        chunk: chunk that is executed
+        deepest: greatest depth of each adstack
+    """
 
     program: Program
     memory: Mapping[str, Memory]
@@ -92,7 +127,7 @@ class Machine:
     deepest: dict[str, int] = field(default_factory=dict)
 
     def run(self, block: Block, frame: Frame | None) -> Frame | None:
-        """Execute a block; the lanes that reach its end."""
+        """Execute a block, and return the frame of the lanes that reach its end."""
         if frame is None:
             return None
         self.burn(block)
@@ -103,14 +138,14 @@ class Machine:
         return frame
 
     def burn(self, block: Block) -> None:
-        """Account for the statements of a block; trap when the fuel is used up."""
+        """Account for the statements of a block, and trap when the fuel is used up."""
         self.fuel -= len(block)
         if self.fuel < 0:
             place = Place(self.program.kernel, self.chunk.task)
             raise trap(OutOfFuel, place, block[0], "the launch has used up its fuel", "pass a greater `fuel`")
 
     def stack(self, name: str) -> Stack:
-        """The adstack of this chunk; empty on first use."""
+        """Return the adstack of this chunk, which is empty on first use."""
         found = self.chunk.stacks.get(name)
         if found is None:
             decl = self.program.stacks[name]
@@ -118,11 +153,11 @@ class Machine:
         return found
 
     def capacity(self, decl: StackAlloca) -> int | None:
-        """Slots of an adstack; None if neither the kernel nor the launch states them."""
+        """Return the slots of an adstack, or None if neither the kernel nor the launch states them."""
         return self.sizes.capacities.get(decl.stack) if decl.capacity is None else decl.capacity
 
     def close(self) -> None:
-        """End the chunk: note how deep its stacks were, give their memory back."""
+        """End the chunk: note how deep its stacks were, and give their memory back."""
         for name, stack in self.chunk.stacks.items():
             self.deepest[name] = max(self.deepest.get(name, 0), stack.deepest)
             stack.release()
@@ -136,7 +171,16 @@ class Machine:
         say: Callable[[int], str],
         cure: str = "",
     ) -> None:
-        """Trap in the first lane where `bad`. say: the reason, given the position of that lane in the frame."""
+        """Trap in the first lane where `bad` is true.
+
+        Args:
+            kind: class of the trap
+            stmt: statement that is executed
+            frame: its lanes
+            bad: condition of each lane
+            say: returns the reason, given the position of the lane in the frame
+            cure: what the user can do
+        """
         if np.any(bad):
             position = 0 if np.ndim(bad) == 0 else int(np.argmax(bad))
             self.trap(kind, stmt, frame, position, say(position), cure)
@@ -150,5 +194,5 @@ class Machine:
 
 
 def at(vector: Vector, position: int) -> Any:
-    """The element of a lane, for messages; a uniform value is the same everywhere."""
+    """Return the element of a lane as a Python number, for messages."""
     return vector.item() if vector.ndim == 0 else vector[position].item()

@@ -1,4 +1,4 @@
-"""Memory of a launch: the caller's arrays and the temporaries, each seen as one flat vector.
+"""Bind the memory of a launch: the caller's arrays and the temporaries, each seen as one flat vector.
 
 Binding checks names, dtypes, ranks and layout once, so that handlers need not.
 """
@@ -22,7 +22,13 @@ from .frame import Vector
 
 @dataclass(frozen=True)
 class Memory:
-    """An array in C order. flat: its elements, written in place. shape: its extents."""
+    """Represent an array in C order.
+
+    Attributes:
+        name: name of the parameter or temporary
+        flat: elements, written in place
+        shape: extents
+    """
 
     name: str
     flat: Vector
@@ -30,7 +36,7 @@ class Memory:
 
 
 def bind_arrays(kernel: Kernel, arrays: Arrays) -> dict[str, Memory]:
-    """Memory by name, zeroed temporaries included. Raises KernelTypeError for an array that does not fit."""
+    """Return memory by name, zeroed temporaries included; raise KernelTypeError for an array that does not fit."""
     types = {p.name: p.type for p in kernel.params if isinstance(p.type, ArrayType)}
     types = {f"{name}.grad": type.adjoint for name, type in types.items() if type.grad} | types
     used = _arrays_used(kernel)
@@ -43,7 +49,7 @@ def bind_arrays(kernel: Kernel, arrays: Arrays) -> dict[str, Memory]:
 
 
 def _arrays_used(kernel: Kernel) -> dict[str, bool]:
-    """Names that statements mention; whether any of them writes there."""
+    """Return the names of arrays that statements mention, and whether a statement writes there."""
     used: dict[str, bool] = {}
     for stmt in walk_kernel(kernel):
         if isinstance(stmt, (Load, Store, Atomic, Shape)):
@@ -52,6 +58,7 @@ def _arrays_used(kernel: Kernel) -> dict[str, bool]:
 
 
 def _bind(kernel: Kernel, name: str, type: ArrayType, arrays: Arrays, used: bool) -> Memory:
+    """Check one array and return its memory."""
     array = arrays.get(name)
     if not isinstance(array, np.ndarray):
         raise KernelTypeError(f"kernel {kernel.name} needs the array `{name}`", f"pass a NumPy array for {type}")
@@ -61,6 +68,7 @@ def _bind(kernel: Kernel, name: str, type: ArrayType, arrays: Arrays, used: bool
             f"convert it, e.g. with `.astype({str(type.dtype.dtype)!r})`",
         )
     reason = ""
+    # An extent that i32 does not hold is an error if the kernel reads it as an i32.
     if max(array.shape, default=0) >= NARROW:
         reason = too_long(array.shape, narrow_axes(kernel).get(name.removesuffix(".grad"), ()))
     if reason:
@@ -73,7 +81,11 @@ def _bind(kernel: Kernel, name: str, type: ArrayType, arrays: Arrays, used: bool
 
 
 def bind_scalars(kernel: Kernel, scalars: Scalars) -> Mapping[str, Vector]:
-    """0-d values by name, rounded or wrapped to the parameter's type. Raises KernelTypeError for a missing one."""
+    """Return 0-d values by name, rounded or wrapped to the parameter's type.
+
+    Raises:
+        KernelTypeError: for a missing scalar
+    """
     bound: dict[str, Vector] = {}
     for name, dtype in kernel.scalar_types().items():
         if name not in scalars:

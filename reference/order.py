@@ -1,7 +1,7 @@
-"""Orders: how the iterations of a parallel task are cut into chunks, and in which order the chunks run.
+"""Cut the iterations of a parallel task into chunks, and order the chunks.
 
-The lanes of a chunk run in lockstep. Every order is a legal schedule, so a kernel without races gives the same
-integers in all of them; one that differs between `vector`, `forward` and `reverse` has a race.
+The lanes of a chunk run in lockstep. Every order is a legal schedule, so a kernel without races gives the same integers
+in all of them; a kernel that differs between `vector`, `forward` and `reverse` has a race.
 """
 
 from __future__ import annotations
@@ -12,28 +12,36 @@ from dataclasses import dataclass
 import numpy as np
 
 Chunk = tuple[int, int]
-"""Row-major numbers of the iterations of a chunk: start, stop."""
+"""The type of a chunk: row-major numbers of its iterations, start and stop."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """A schedule. `chunks(total, width)` yields disjoint chunks that cover 0 .. total, `width` lanes at most."""
+    """Represent a schedule of iterations.
+
+    Attributes:
+        name: name by which users select it
+        chunks: `chunks(total, width)` yields disjoint chunks that cover 0 .. total, with at most `width` lanes each
+    """
 
     name: str
     chunks: Callable[[int, int], Iterator[Chunk]]
 
 
 def _vector(total: int, width: int) -> Iterator[Chunk]:
+    """Yield chunks that are as wide as possible."""
     for start in range(0, total, width):
         yield start, min(start + width, total)
 
 
 def _forward(total: int, width: int) -> Iterator[Chunk]:
+    """Yield single iterations, first to last."""
     for start in range(total):
         yield start, start + 1
 
 
 def _reverse(total: int, width: int) -> Iterator[Chunk]:
+    """Yield single iterations, last to first."""
     for start in reversed(range(total)):
         yield start, start + 1
 
@@ -44,7 +52,7 @@ REVERSE = Order("reverse", _reverse)
 
 
 def shuffled(seed: int) -> Order:
-    """One iteration at a time, in an order drawn from the seed."""
+    """Return the order of single iterations that is drawn from the seed."""
 
     def chunks(total: int, width: int) -> Iterator[Chunk]:
         for start in np.random.default_rng(seed).permutation(total):
@@ -54,7 +62,7 @@ def shuffled(seed: int) -> Order:
 
 
 def order_named(name: str) -> Order:
-    """vector, forward, reverse or shuffled:SEED. Raises ValueError for anything else."""
+    """Return the order named vector, forward, reverse or shuffled:SEED; raise ValueError for anything else."""
     for order in (VECTOR, FORWARD, REVERSE):
         if order.name == name:
             return order

@@ -1,4 +1,4 @@
-"""Handlers of memory, mutable locals, local arrays and adstacks."""
+"""Execute statements on memory, locals, local arrays and adstacks."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ StackUse = n.StackPop | n.StackTop | n.StackTopAdjoint | n.StackAccumulate
 
 
 def _outside(index: Vector, extent: int) -> bool:
-    """Whether any lane's index misses 0 .. extent; least and greatest suffice."""
+    """Return True if the index of any lane is outside 0 .. extent."""
+    # The least and the greatest index suffice.
     return bool(index.size) and (int(index.min()) < 0 or int(index.max()) >= extent)
 
 
 def _check_index(m: Machine, s: n.Stmt, f: Frame, name: str, axis: int, index: Vector, extent: int) -> None:
+    """Trap in the first lane whose index is outside; axis -1 stands for a local array."""
     if _outside(index, extent):
         bad = (index < 0) | (index > extent - 1 if extent else True)
         where = f" of axis {axis}" if axis >= 0 else ""
@@ -42,7 +44,7 @@ def _check_index(m: Machine, s: n.Stmt, f: Frame, name: str, axis: int, index: V
 
 
 def _locate(m: Machine, s: Access, f: Frame, memory: Memory) -> Vector:
-    """Flat element number of each lane, checked axis by axis; C order."""
+    """Return the flat element number of each lane, in C order, checked axis by axis."""
     flat = number(0)
     for axis, (value, extent) in enumerate(zip(s.indices, memory.shape)):
         index = f.value(value)
@@ -60,15 +62,17 @@ def _load(m: Machine, s: n.Load, f: Frame) -> Frame:
 
 @RUN.row(n.Store)
 def _store(m: Machine, s: n.Store, f: Frame) -> Frame:
-    """Of lanes that store to one element the last wins: so NumPy assigns, and so here for a uniform index."""
+    """Store to elements."""
     memory = m.memory[s.array]
     index, value = _locate(m, s, f, memory), f.value(s.value)
+    # Of several lanes that store to one element the last wins: NumPy assigns so, and a uniform index does the same.
     memory.flat[index] = value[-1] if index.ndim == 0 and value.ndim else value
     return f
 
 
 @RUN.row(n.Atomic)
 def _atomic(m: Machine, s: n.Atomic, f: Frame) -> Frame:
+    """Apply an atomic; old values are found only where some statement reads them."""
     memory = m.memory[s.array]
     index, value = _locate(m, s, f, memory), f.value(s.value)
     if s.expected is not None:
@@ -89,10 +93,11 @@ def _atomic(m: Machine, s: n.Atomic, f: Frame) -> Frame:
 
 @RUN.row(n.Local)
 def _local(m: Machine, s: n.Local, f: Frame) -> Frame:
-    """Lanes outside the frame have left the scope of an earlier execution, or keep what they have."""
+    """Declare a local scalar, or zero it where its declaration runs again."""
     found = m.chunk.locals.get(s.var)
     if found is None:
         found = m.chunk.locals[s.var] = Local(s.dtype, m.chunk.width)
+    # Lanes outside the frame have left the scope of an earlier execution, or keep what they have.
     found.clear(f)
     return f
 
@@ -139,25 +144,28 @@ def _set_element(m: Machine, s: n.SetElement, f: Frame) -> Frame:
 
 
 def _filled(m: Machine, s: StackUse, f: Frame) -> Stack:
-    """The stack, after a look whether every lane has a top slot."""
+    """Return the stack; trap if it is empty in some lane."""
     stack = m.stack(s.stack)
     m.check(EmptyStack, s, f, np.equal(stack.top(f), 0), lambda _: f"{_described(stack)} is empty")
     return stack
 
 
 def _described(stack: Stack) -> str:
+    """Return the name of a stack and of its variable, for messages."""
     of = f" (history of `{stack.decl.variable}`)" if stack.decl.variable else ""
     return f"adstack `{stack.decl.stack}`{of}"
 
 
 @RUN.row(n.StackAlloca)
 def _alloca(m: Machine, s: n.StackAlloca, f: Frame) -> Frame:
+    """Empty a stack where its declaration runs."""
     m.stack(s.stack).move(f, 0)
     return f
 
 
 @RUN.row(n.StackPush)
 def _push(m: Machine, s: n.StackPush, f: Frame) -> Frame:
+    """Push a value; trap if the stack is full in some lane."""
     stack = m.stack(s.stack)
     if stack.capacity is not None:
         m.check(

@@ -1,7 +1,8 @@
-"""Philox4x32-10, the counter-based generator of `random`: draw d of an iteration is a function of its counter.
+"""Compute Philox4x32-10, the generator of `random`: draw d of an iteration is a function of its counter.
 
-Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011). All words are u32; arithmetic is
-done in u64, where the product of two words is exact.
+All words are u32; arithmetic is done in u64, where the product of two words is exact.
+
+Source: Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011).
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ _ROUNDS = 10
 
 
 def _word(x: Array | int) -> Array:
+    """Return the low 32 bits as u64."""
     return np.asarray(x).astype(np.uint64) & _LOW
 
 
 def philox(counter: tuple[Array | int, ...], key: tuple[int, int]) -> Words:
-    """The four output words (u32 in u64 arrays) of each counter; the words of the counter broadcast."""
+    """Return the four output words (u32 in u64 arrays) of each counter; the words of the counter are broadcast."""
     c0, c1, c2, c3 = (_word(c) for c in counter)
     k0, k1 = (k & 0xFFFFFFFF for k in key)
     for _ in range(_ROUNDS):
@@ -39,9 +41,14 @@ def philox(counter: tuple[Array | int, ...], key: tuple[int, int]) -> Words:
 
 
 def uniform(dtype: Scalar, key: tuple[int, int], task: int, iteration: Array, number: Array | int) -> Array:
-    """Draw `number` of each iteration, in the dtype: reals in [0, 1), integers over all bits.
+    """Return draw `number` of each iteration, in the dtype: reals in [0, 1), integers over all bits.
 
-    key: (seed, launch). iteration: i64 row-major numbers; number: d of each, or one for all.
+    Args:
+        dtype: dtype of the draw
+        key: seed and launch
+        task: index of the task
+        iteration: row-major numbers of the iterations, i64
+        number: number of the draw in each iteration, or one number for all
     """
     place = np.asarray(iteration).astype(np.uint64)
     w0, w1, _, _ = philox((task, place & _LOW, place >> _HALF, number), key)
@@ -52,7 +59,8 @@ def uniform(dtype: Scalar, key: tuple[int, int], task: int, iteration: Array, nu
 
 
 def _real(dtype: Scalar, w0: Array, w1: Array) -> Array:
-    """Every value is a multiple of 2^-digits below 1, so the conversions are exact."""
+    """Return reals made of the upper bits of the words."""
+    # Every value is a multiple of 2^-digits below 1, so the conversions are exact.
     bits = {16: w0 >> np.uint64(21), 32: w0 >> np.uint64(8), 64: ((w1 << _HALF) | w0) >> np.uint64(11)}[dtype.bits]
     digits = {16: 11, 32: 24, 64: 53}[dtype.bits]
     return (bits.astype(np.float64) * 2.0**-digits).astype(dtype.dtype)

@@ -1,9 +1,9 @@
-"""NUMPY: the meaning of every scalar operation, conversion included. The single definition; docs/ir.md in code.
+"""Define the meaning of every scalar operation, conversion included (table NUMPY); this is docs/ir.md in code.
 
-A row works on arrays of the operand dtypes (any shape, 0-d too, broadcast against each other) and gives an array of
+A row works on arrays of the operand dtypes (any shape, 0-d too, broadcast against each other) and returns an array of
 the result dtype. NumPy's own meaning is used only where it is the IR's: wraparound, divisions by zero, shift counts,
-NaN and signed zeros are spelled out here. f16 is computed in f32 and rounded; transcendental f32 in f64 and rounded,
-so that the result is nearly always the correctly rounded one.
+NaN and signed zeros are spelled out. f16 is computed in f32 and rounded; transcendental f32 is computed in f64 and
+rounded, so that the result is nearly always the correctly rounded one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 
 @dataclass(frozen=True)
 class Row:
-    """One operation. `traps` tells the lanes that trap; `meaning` gives what a release build computes there.
+    """Hold the meaning of one operation; `traps` tells the lanes that trap, where `meaning` gives the release result.
 
     Calling the row is silent; calling `meaning` or `traps` is silent only under `np.errstate(all="ignore")`.
     """
@@ -38,6 +38,7 @@ class Row:
     traps: Meaning | None = None
 
     def __call__(self, *args: Array) -> Array:
+        """Return `meaning` of the operands, without NumPy's warnings."""
         with np.errstate(all="ignore"):
             return self.meaning(*args)
 
@@ -58,7 +59,7 @@ def _row(*names: str) -> Callable[[Meaning], Meaning]:
 
 
 def _in_f32(meaning: Meaning) -> Meaning:
-    """Exactly rounded operations: f16 operands take the way through f32."""
+    """Return the meaning of an exactly rounded operation, which goes through f32 for f16 operands."""
 
     def widened(*args: Array) -> Array:
         if args[0].dtype == F16:
@@ -69,7 +70,7 @@ def _in_f32(meaning: Meaning) -> Meaning:
 
 
 def _in_f64(meaning: Meaning) -> Meaning:
-    """Transcendental operations: computed in f64, rounded to f32, then to f16 where that is the type."""
+    """Return the meaning of a transcendental operation, computed in f64 and rounded to f32, for f16 then to f16."""
 
     def widened(*args: Array) -> Array:
         dtype = args[0].dtype
@@ -132,7 +133,7 @@ def _frexp_mantissa(x: Array) -> Array:
 
 @_row("frexp_exponent")
 def _frexp_exponent(x: Array) -> Array:
-    """C leaves the exponent of NaN and infinities open; here it is 0."""
+    """Return the exponent of frexp; C leaves the exponent of NaN and infinities open, and the IR defines it as 0."""
     return np.where(np.isfinite(x), np.frexp(x)[1], np.int32(0))
 
 
@@ -147,42 +148,45 @@ NUMPY["mul"] = Row(_in_f32(np.multiply))
 
 @_row("sgn")
 def _sgn(x: Array) -> Array:
-    """x > 0 minus x < 0; NaN is passed on, and both zeros give +0."""
+    """Return (x > 0) minus (x < 0); NaN is passed on, and both zeros give +0."""
     sign = (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
     return np.where(x != x, x, sign)
 
 
 def _zero_divisor(x: Array, y: Array) -> Array:
-    """Lanes where an integer division traps."""
+    """Return the lanes in which an integer division traps."""
     return np.broadcast_to((y == 0) if y.dtype.kind != "f" else np.False_, np.broadcast_shapes(x.shape, y.shape))
 
 
 def _safe_divisor(y: Array) -> Array:
+    """Return the divisor, with 1 in place of 0."""
     return np.where(y == 0, y.dtype.type(1), y)
 
 
 def _int_floordiv(x: Array, y: Array) -> Array:
-    """Division by -1 is a negation, which wraps at the least value; by zero, 0."""
+    """Return the floor of an integer quotient; division by zero gives 0."""
     quotient = np.floor_divide(x, _safe_divisor(y))
+    # Division by -1 is a negation, which wraps at the least value.
     if x.dtype.kind == "i":
         quotient = np.where(y == -1, np.negative(x), quotient)
     return np.where(y == 0, x.dtype.type(0), quotient)
 
 
 def _int_mod(x: Array, y: Array) -> Array:
-    """The sign of y; 0 where y is 0 and, without a division that could overflow, where y is -1."""
+    """Return the integer remainder with the sign of y; it is 0 where y is 0 or -1."""
+    # A division by -1 could overflow.
     trivial = (y == 0) | (y == -1) if x.dtype.kind == "i" else y == 0
     divisor = np.where(trivial, y.dtype.type(1), y)
     return np.where(trivial, x.dtype.type(0), np.remainder(x, divisor))
 
 
 def _real_floordiv(x: Array, y: Array) -> Array:
-    """floor of the rounded quotient, literally."""
+    """Return the floor of the rounded quotient, literally."""
     return np.floor(np.divide(x, y))
 
 
 def _real_mod(x: Array, y: Array) -> Array:
-    """x - y·floor(x/y) for the exact quotient, rounded once; a zero has the sign of y."""
+    """Return x - y·floor(x/y) for the exact quotient, rounded once; a zero has the sign of y."""
     rest = np.fmod(x, y)
     wrong = (rest != 0) & (np.signbit(rest) != np.signbit(y))
     rest = np.where(wrong, rest + y, rest)
@@ -194,7 +198,7 @@ NUMPY["mod"] = Row(_by_kind(_in_f32(_real_mod), _int_mod), _zero_divisor)
 
 
 def _int_pow(x: Array, y: Array) -> Array:
-    """Square and multiply, wrapping. x^-n is 1/x^n truncated: ±1 for x = ±1, else 0, also for x = 0."""
+    """Return x to the y by squaring, wrapping; x^-n is 1/x^n truncated: ±1 for x = ±1, else 0, also for x = 0."""
     base, power = np.broadcast_arrays(x, y)
     one = x.dtype.type(1)
     negative = power < 0
@@ -214,7 +218,7 @@ NUMPY["pow"] = Row(_by_kind(_in_f64(np.power), _int_pow))
 
 @_row("min")
 def _min(x: Array, y: Array) -> Array:
-    """NumPy passes NaNs on; where the operands are equal (zeros of either sign) the negative one is less."""
+    """Return the minimum; NaN is passed on, and of equal operands (zeros of either sign) the negative one is less."""
     least = np.minimum(x, y)
     return least if x.dtype.kind != "f" else np.where(x == y, np.where(np.signbit(x), x, y), least)
 
@@ -233,7 +237,7 @@ def _unsigned(x: Array) -> Array:
 
 
 def _count(bits: Array) -> Array:
-    """Set bits of u64 lanes: sums of neighbouring fields, twice as wide at each step."""
+    """Return the set bits of u64 lanes, by sums of neighboring fields that are twice as wide at each step."""
     one, two, four = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
     bits = bits - ((bits >> np.uint64(1)) & one)
     bits = (bits & two) + ((bits >> np.uint64(2)) & two)
@@ -252,7 +256,7 @@ def _popcnt(x: Array) -> Array:
 
 @_row("clz")
 def _clz(x: Array) -> Array:
-    """Smear the highest bit downwards; what stays clear above it is the answer."""
+    """Return the number of leading zeros: the bits above the highest set bit when all bits below it are set too."""
     bits = _bits64(x)
     for shift in (1, 2, 4, 8, 16, 32):
         bits = bits | (bits >> np.uint64(shift))
@@ -261,12 +265,13 @@ def _clz(x: Array) -> Array:
 
 @_row("ffs")
 def _ffs(x: Array) -> Array:
-    """The bits below the lowest set one are those of (x - 1) & ~x."""
+    """Return 1 + the number of the lowest set bit, or 0; the bits below that bit are those of (x - 1) & ~x."""
     bits = _bits64(x)
     return np.where(bits == 0, np.int32(0), _count((bits - np.uint64(1)) & ~bits) + np.int32(1))
 
 
 def _shift_count(x: Array, y: Array) -> Array:
+    """Return the shift count modulo the width."""
     count: Array = _unsigned(y) & _unsigned(y).dtype.type(8 * x.dtype.itemsize - 1)
     return count
 
@@ -309,7 +314,7 @@ NUMPY["select"] = Row(np.where)
 
 
 def cast(array: Array, source: Scalar, target: Scalar) -> Array:
-    """Numeric conversion of `array` (dtype of `source`) to the dtype of `target`; never traps.
+    """Convert numbers from dtype `source` to dtype `target`; this never traps.
 
     Real to integer truncates and saturates, NaN gives 0; integer to integer keeps the low bits; to u1 tests for
     non-zero; anything to f16 goes through f32.
@@ -319,7 +324,7 @@ def cast(array: Array, source: Scalar, target: Scalar) -> Array:
 
 
 def convert(array: Array, source: Scalar, target: Scalar) -> Array:
-    """`cast`, silent only under `np.errstate(all="ignore")`."""
+    """Convert like `cast`, but silently only under `np.errstate(all="ignore")`."""
     if source == target:
         return array
     if target.is_bool:
@@ -333,9 +338,10 @@ def convert(array: Array, source: Scalar, target: Scalar) -> Array:
 
 
 def _saturate(array: Array, target: Scalar) -> Array:
-    """low and limit = high + 1 are powers of two (or zero), so exact in f64; NaN passes neither comparison."""
+    """Truncate reals and saturate; NaN passes neither comparison, so it gives 0."""
     make = target.dtype.type
     info = np.iinfo(target.dtype)
+    # The limits are powers of two (or zero), so they are exact in f64.
     low, limit = float(info.min), math.ldexp(1.0, target.bits - target.is_signed)
     whole = np.trunc(array.astype(F64))
     inside = np.where((whole >= low) & (whole < limit), whole, 0.0).astype(target.dtype)
@@ -344,7 +350,7 @@ def _saturate(array: Array, target: Scalar) -> Array:
 
 
 def bit_cast(array: Array, source: Scalar, target: Scalar) -> Array:
-    """The same bits under another type of equal width; ValueError if the widths differ."""
+    """Return the same bits under another type of equal width; raise ValueError if the widths differ."""
     if source.bits != target.bits:
         raise ValueError(f"bit_cast from {source} to {target}: {source.bits} bits are not {target.bits}")
     return array.view(target.dtype)
@@ -354,7 +360,7 @@ def bit_cast(array: Array, source: Scalar, target: Scalar) -> Array:
 
 
 def evaluate(op: str, *args: Number, types: tuple[Scalar, ...]) -> Number | None:
-    """The operation on Python numbers of the given operand types, as a Python number; None if it would trap.
+    """Return the result of an operation on Python numbers of the given operand types, or None if it would trap.
 
     Raises ValueError if the operation does not take these types.
     """
@@ -369,16 +375,16 @@ def evaluate(op: str, *args: Number, types: tuple[Scalar, ...]) -> Number | None
 
 
 def evaluate_cast(value: Number, source: Scalar, target: Scalar) -> Number:
-    """`cast` of one Python number."""
+    """Return `cast` of one Python number."""
     return _python(cast(source.dtype.type(value), source, target))
 
 
 def evaluate_bit_cast(value: Number, source: Scalar, target: Scalar) -> Number:
-    """`bit_cast` of one Python number; the bits of a NaN are those of `math.nan` rounded to the type."""
+    """Return `bit_cast` of one Python number; the bits of a NaN are those of `math.nan` rounded to the type."""
     return _python(bit_cast(source.dtype.type(value), source, target))
 
 
 def _python(array: Array) -> Number:
-    """One NaN, as constants have."""
+    """Return a Python number; every NaN becomes `math.nan`, as in constants."""
     number: Number = np.asarray(array).item()
     return math.nan if number != number else number

@@ -1,4 +1,4 @@
-"""What a chunk of lanes owns beside its values: locals, rows of elements, adstacks; and the bytes of all adstacks.
+"""Store what a chunk of lanes owns beside its values: locals, local arrays and adstacks; count bytes of adstacks.
 
 Locals are copied on write: a vector that a frame may still read is replaced, never changed. Rows are matrices
 [element][lane] that are changed in place and read by copy.
@@ -18,7 +18,7 @@ _SLAB_OF_KIND = {"f": "real", "i": "integer", "u": "integer", "b": "flag"}
 
 
 class Local:
-    """A mutable scalar of every lane of a chunk."""
+    """Represent a mutable scalar of every lane of a chunk."""
 
     __slots__ = ("_content", "_own", "dtype", "width")
 
@@ -26,17 +26,18 @@ class Local:
         self.dtype = dtype
         self.width = width
         self._content: Vector = dtype.dtype.type(0)
-        self._own = False  # whether nobody else holds _content, so that it may be written in place
+        # If this is true, nobody else holds _content, so it may be written in place.
+        self._own = False
 
     def get(self, frame: Frame) -> Vector:
-        """The content in the lanes of the frame."""
+        """Return the content in the lanes of the frame."""
         if frame.lanes is None:
             self._own = False
             return self._content
         return self._content if self._content.ndim == 0 else self._content[frame.lanes]
 
     def set(self, frame: Frame, value: Vector) -> None:
-        """Overwrite in the lanes of the frame."""
+        """Overwrite the content in the lanes of the frame."""
         if frame.lanes is None:
             self._content, self._own = value, False
             return
@@ -46,12 +47,12 @@ class Local:
         self._content[frame.lanes] = value
 
     def clear(self, frame: Frame) -> None:
-        """Zero in the lanes of the frame."""
+        """Zero the content in the lanes of the frame."""
         self.set(frame, self.dtype.dtype.type(0))
 
 
 class Rows:
-    """Elements [row][lane], addressed by a row number a lane or one for all.
+    """Hold elements [row][lane], addressed by one row number per lane, or one for all lanes.
 
     In a chunk of one lane everything is 0-d.
     """
@@ -63,7 +64,7 @@ class Rows:
         self.width = width
 
     def read(self, frame: Frame, row: Vector | int) -> Vector:
-        """A copy of the addressed elements."""
+        """Return a copy of the addressed elements."""
         copy: Vector = self.cells[self._place(frame, row)].copy()
         return copy
 
@@ -72,16 +73,17 @@ class Rows:
         self.cells[self._place(frame, row)] = value
 
     def clear(self, frame: Frame) -> None:
-        """Zero every element of the lanes of the frame."""
+        """Zero every element in the lanes of the frame."""
         self.cells[:, slice(None) if frame.lanes is None else frame.lanes] = 0
 
     def extend(self, count: int) -> None:
-        """Grow to `count` rows; the contents of the new ones are arbitrary."""
+        """Grow to `count` rows; the contents of the new rows are arbitrary."""
         grown = np.empty((count, self.width), self.cells.dtype)
         grown[: len(self.cells)] = self.cells
         self.cells = grown
 
     def _place(self, frame: Frame, row: Vector | int) -> tuple[Vector | int | slice, ...]:
+        """Return the index of the addressed elements in `cells`."""
         if self.width == 1:
             return row, 0
         if frame.lanes is not None:
@@ -90,27 +92,32 @@ class Rows:
 
 
 class Heap:
-    """Bytes of adstack memory by slab, now and at most, over any number of launches."""
+    """Count the bytes of adstack memory by slab, now and at most, over any number of launches."""
 
     def __init__(self) -> None:
         self.current = dict.fromkeys(SLABS, 0)
         self.peak = dict.fromkeys(SLABS, 0)
 
     def change(self, slab: str, size: int) -> None:
-        """Account for bytes taken (positive) or given back (negative)."""
+        """Account for bytes that are taken (positive) or given back (negative)."""
         self.current[slab] += size
         self.peak[slab] = max(self.peak[slab], self.current[slab])
 
     def report(self) -> dict[str, dict[str, int]]:
-        """{"real": {"current": bytes, "peak": bytes}, ...}."""
+        """Return {"real": {"current": bytes, "peak": bytes}, ...}."""
         return {slab: {"current": self.current[slab], "peak": self.peak[slab]} for slab in SLABS}
 
 
 class Stack:
-    """An adstack of every lane of a chunk: memory [slot][lane] that grows up to the capacity.
+    """Represent an adstack of every lane of a chunk: memory [slot][lane] that grows up to the capacity.
 
-    capacity None: unknown, the stack grows as it must. `top` is the number of slots in use: one number as long as all
-    lanes agree, else a vector over the chunk. `deepest` is the greatest `top` seen.
+    The number of slots in use (`top`) is one number as long as all lanes agree, else a vector over the chunk.
+
+    Attributes:
+        decl: declaration of the stack
+        width: lanes of the chunk
+        capacity: greatest number of slots; None if unknown, then the stack grows without limit
+        deepest: greatest number of slots that were in use
     """
 
     def __init__(self, decl: StackAlloca, width: int, capacity: int | None, heap: Heap) -> None:
@@ -125,7 +132,7 @@ class Stack:
         self._adjoint = Rows(0, width, decl.dtype) if decl.adjoint else None
 
     def top(self, frame: Frame) -> int | Vector:
-        """Slots in use in the lanes of the frame."""
+        """Return the number of slots in use in the lanes of the frame."""
         if isinstance(self._top, int) or frame.lanes is None:
             return self._top
         lanes: Vector = self._top[frame.lanes]
@@ -141,7 +148,7 @@ class Stack:
         self._top[frame.lanes] = top
 
     def push(self, frame: Frame, value: Vector) -> None:
-        """A new slot with this primal and a zero adjoint. The caller has compared with the capacity."""
+        """Add a slot with this primal and a zero adjoint; the caller has checked the capacity."""
         top = self.top(frame)
         deepest = int(np.max(top)) + 1
         self.deepest = max(self.deepest, deepest)
@@ -152,11 +159,11 @@ class Stack:
         self.move(frame, top + 1)
 
     def primal(self, frame: Frame) -> Vector:
-        """The primal of the top slot; the caller has looked whether there is one."""
+        """Return the primal of the top slot; the caller has checked that the stack is not empty."""
         return self._primal.read(frame, self.top(frame) - 1)
 
     def adjoint(self, frame: Frame) -> Vector:
-        """The adjoint of the top slot."""
+        """Return the adjoint of the top slot."""
         return self._adjoints().read(frame, self.top(frame) - 1)
 
     def set_adjoint(self, frame: Frame, value: Vector) -> None:
@@ -170,18 +177,21 @@ class Stack:
             rows.cells = rows.cells[:0]
 
     def _adjoints(self) -> Rows:
+        """Return the adjoints, or raise InternalError if the stack has none."""
         if self._adjoint is None:
             raise InternalError(f"adstack {self.decl.stack} is declared without adjoints")
         return self._adjoint
 
     def _halves(self) -> list[Rows]:
+        """Return the primals, and the adjoints if there are any."""
         return [self._primal] if self._adjoint is None else [self._primal, self._adjoint]
 
     def _reserve(self, slots: int) -> None:
-        """Amortised: at least double, but never past the capacity."""
+        """Make room for `slots` slots."""
         have = len(self._primal.cells)
         if slots <= have:
             return
+        # Doubling makes the cost of a push constant on average; the capacity is never exceeded.
         wanted = max(slots, 2 * have, 4)
         wanted = wanted if self.capacity is None else max(min(wanted, self.capacity), slots)
         for rows in self._halves():

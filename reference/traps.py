@@ -1,4 +1,4 @@
-"""Traps: how a kernel ends early on the reference, and what its message says.
+"""Define how a kernel ends early on the reference, and what the message says.
 
 A trap is raised at the statement, before that statement writes anything; memory holds what was written so far.
 """
@@ -20,11 +20,11 @@ from ..compiler.ir.printer import headline
 
 
 class EmptyStack(StackgradError):
-    """A top, an accumulation or a pop on an adstack that holds nothing."""
+    """Signal a top, an accumulation or a pop on an empty adstack."""
 
 
 class OutOfFuel(StackgradError):
-    """More statements executed than the launch allows: most likely a loop that does not end."""
+    """Signal that a launch executes more statements than it may, most likely in a loop that does not end."""
 
 
 TRAPS = (OutOfBounds, DivisionByZero, KernelAssertionError, AdstackOverflow, EmptyStack, OutOfFuel)
@@ -33,7 +33,13 @@ TRAPS = (OutOfBounds, DivisionByZero, KernelAssertionError, AdstackOverflow, Emp
 
 @dataclass(frozen=True)
 class Place:
-    """An iteration of a task. point: its indices; empty in a serial task."""
+    """Represent an iteration of a task.
+
+    Attributes:
+        kernel: the kernel
+        task: index of the task
+        point: indices of the iteration; empty in a serial task
+    """
 
     kernel: Kernel
     task: int
@@ -45,7 +51,7 @@ class Place:
 
 
 def trap(kind: type[StackgradError], place: Place, stmt: Stmt, reason: str, cure: str = "") -> StackgradError:
-    """The exception, to be raised: source line if the kernel has one, iteration, statement, reason and cure."""
+    """Return the exception, to be raised: source line if the kernel has one, iteration, statement, reason and cure."""
     head = headline(stmt)
     text = f"{reason}\n    at `{head}` of {place}"
     return kind(Diagnostic(text, cure, place.kernel.span(stmt.loc)).render())

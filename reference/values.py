@@ -1,4 +1,4 @@
-"""Handlers of statements that compute values, and of `assert` and `print`, which only look at them."""
+"""Execute statements that compute values, and `assert` and `print`, which only read values."""
 
 from __future__ import annotations
 
@@ -65,8 +65,9 @@ def _bit_cast(m: Machine, s: n.BitCast, f: Frame) -> Frame:
 
 @RUN.row(n.Random)
 def _random(m: Machine, s: n.Random, f: Frame) -> Frame:
-    """Draw numbers are counted lane by lane once lanes diverge."""
+    """Take a draw in each lane."""
     c = m.chunk
+    # Draws are counted lane by lane once lanes diverge.
     if f.lanes is not None and isinstance(c.drawn, int):
         c.drawn = np.full(c.width, c.drawn, np.int64)
     d = c.drawn if isinstance(c.drawn, int) or f.lanes is None else c.drawn[f.lanes]
@@ -88,7 +89,7 @@ def _assert(m: Machine, s: n.Assert, f: Frame) -> Frame:
 
 @RUN.row(n.Print)
 def _print(m: Machine, s: n.Print, f: Frame) -> Frame:
-    """One line a lane; numbers in the shortest form that reads back as the same value of their type."""
+    """Print one line per lane; numbers have the shortest form that reads back as the same value of their type."""
     columns = [f.spread(f.value(a)) for a in s.args]
     for lane in range(f.count):
         sys.stdout.write(printed(s.template, [column[lane] for column in columns]))

@@ -1,1 +1,1 @@
-"""Kernels in the Metal Shading Language, translated from the SPIR-V of `backends/spirv` by SPIRV-Cross."""
+"""Translate kernels to the Metal Shading Language, from the SPIR-V of `backends/spirv`, by SPIRV-Cross."""

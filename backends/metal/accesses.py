@@ -1,12 +1,12 @@
-"""ACCESSES: what a kernel does to memory, each as a function in the Metal Shading Language.
+"""Define what a kernel does to memory, each kind of access as a function in the Metal Shading Language.
 
-Translated code names them by what they do and to which type: sg_load_f32, sg_add_u32. All take an address of 64
-bits, as the generator's instructions do, so one pointer cast stands in each, and nowhere else.
+Translated code names these functions by what they do and to which type: sg_load_f32, sg_add_u32. All take an address of
+64 bits, as the generator's instructions do, so a pointer cast stands in each of them, and nowhere else.
 
 Metal has atomics of 32 bits. A sum, and, or and exclusive or of 64 bits falls into two of them where nobody reads the
 old value: each half sees every operand once, and the old lower half tells each sum whether it carries. The maximum of
-64 bits, which devices of family Apple8 have, takes numbers for unsigned; the depths of adstacks, which are what is
-compared so, are never negative.
+64 bits, which devices of family Apple8 have, takes numbers for unsigned; it serves only for the depths of adstacks,
+which are never negative.
 """
 
 from __future__ import annotations
@@ -15,14 +15,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 NAMES = {"u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong", "f32": "float"}
-"""Types in the Metal Shading Language, by those in names of accesses. Integers carry no sign; a half is a u16."""
+"""Types in the Metal Shading Language, by their names in accesses; integers carry no sign, and a half is a u16."""
 
 _RELAXED = "memory_order_relaxed"
 
 
 @dataclass(frozen=True)
 class Access:
-    """An access: what is done, to which type, and whether signs matter (of minimum and maximum)."""
+    """Represent an access to memory.
+
+    Attributes:
+        what: what is done, a key of ACCESSES
+        type: type of the element, a key of NAMES
+        signed: True if the numbers have signs, which matters for minimum and maximum
+    """
 
     what: str
     type: str
@@ -30,17 +36,17 @@ class Access:
 
     @property
     def name(self) -> str:
-        """Of the function."""
+        """Return the name of the function."""
         return f"sg_{self.what}_{'i' + self.type[1:] if self.signed else self.type}"
 
     @property
     def operands(self) -> int:
-        """Values that the function takes beside the address."""
+        """Return the number of values that the function takes beside the address."""
         return {"load": 0, "compare_exchange": 2}.get(self.what, 1)
 
     @property
     def text(self) -> str:
-        """Its definition."""
+        """Return the definition of the function."""
         t, body = NAMES[self.type], ACCESSES[self.what](self)
         result = "void" if self.what == "store" else t
         given = ("ulong address", *(f"{t} {name}" for name in ("value", "expected")[: self.operands]))
@@ -49,19 +55,22 @@ class Access:
 
 
 def _pointer(t: str, address: str = "address") -> str:
+    """Return the expression of an address as a pointer to a type."""
     return f"reinterpret_cast<device {t}*>({address})"
 
 
 def _load(access: Access) -> list[str]:
+    """Return the lines of a load."""
     return [f"return *{_pointer(NAMES[access.type])};"]
 
 
 def _store(access: Access) -> list[str]:
+    """Return the lines of a store."""
     return [f"*{_pointer(NAMES[access.type])} = value;"]
 
 
 def _fetch(function: str) -> Callable[[Access], list[str]]:
-    """One atomic instruction that gives the old value."""
+    """Return a writer of one atomic instruction that gives the old value."""
 
     def write(access: Access) -> list[str]:
         if access.type == "u64":
@@ -75,12 +84,14 @@ def _fetch(function: str) -> Callable[[Access], list[str]]:
 
 
 def _compare_exchange(access: Access) -> list[str]:
-    """Metal has the weak form alone, which may fail although the content is as expected: then once more."""
+    """Return the lines of a compare-and-swap."""
+    # Metal has only the weak form, which may fail although the content is as expected; then it is tried again.
     attempt = f"atomic_compare_exchange_weak_explicit({_pointer('atomic_uint')}, &found, value, {_RELAXED}, {_RELAXED})"
     return ["uint found = expected;", f"while (!{attempt} && found == expected) {{}}", "return found;"]
 
 
 def _halves(function: str) -> list[str]:
+    """Return the lines of a bit operation of 64 bits, as two atomics of 32 bits."""
     return [
         f"{function}({_pointer('atomic_uint')}, uint(value), {_RELAXED});",
         f"{function}({_pointer('atomic_uint', 'address + 4ul')}, uint(value >> 32ul), {_RELAXED});",
@@ -100,7 +111,7 @@ SPLIT = {
     "xor": _halves("atomic_fetch_xor_explicit"),
     "max": [f"atomic_max_explicit({_pointer('atomic_ulong')}, value, {_RELAXED});", "return 0ul;"],
 }
-"""Of 64 bits, for those who do not read what they give."""
+"""The lines of accesses of 64 bits whose old value nobody reads, by what they do."""
 
 ACCESSES: dict[str, Callable[[Access], list[str]]] = {
     "load": _load,
@@ -114,7 +125,7 @@ ACCESSES: dict[str, Callable[[Access], list[str]]] = {
     "or": _fetch("atomic_fetch_or_explicit"),
     "xor": _fetch("atomic_fetch_xor_explicit"),
 }
-"""The lines of each function."""
+"""Writers of the lines of each function, by what it does."""
 
 ATOMICS = {
     "AtomicExchange": ("exchange", False),
@@ -129,4 +140,4 @@ ATOMICS = {
     "AtomicOr": ("or", False),
     "AtomicXor": ("xor", False),
 }
-"""What each atomic instruction of SPIR-V does, and whether its numbers have signs."""
+"""For each atomic instruction of SPIR-V: what it does, and whether its numbers have signs."""

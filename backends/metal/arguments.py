@@ -1,8 +1,8 @@
-"""What the host gives an entry point, as a table: the arguments of the function, and the slots of the block behind.
+"""List what the host gives an entry point: the arguments of the function, and the slots of the argument block.
 
-An entry point takes one buffer: the address of the argument block (8 bytes, in the constant address space), at index
-0. Every other argument is filled by Metal: positions of threads. All memory is reached by addresses that stand in the
-block, so Metal is not told of it by the arguments, and the host declares it resident (useResource, or a residency set).
+An entry point takes one buffer: the address of the argument block (8 bytes, in the constant address space), at index 0.
+Metal fills every other argument: positions of threads. All memory is reached by addresses that stand in the block, so
+the arguments do not tell Metal of it, and the host declares it resident (useResource, or a residency set).
 
 The arguments are read back from the text, so the table says what was translated, not what should have been.
 """
@@ -18,7 +18,7 @@ from ...compiler.ir.nodes import Kernel
 from ..llvm.layout import Layout
 
 BLOCK_INDEX = 0
-"""Index of the one buffer."""
+"""Index of the only buffer."""
 
 FILLED = {
     "thread_position_in_grid": "uint3",
@@ -34,7 +34,13 @@ FILLED = {
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of an entry point. attribute: `buffer(0)`, or what Metal fills it with."""
+    """Represent an argument of an entry point.
+
+    Attributes:
+        name: name in the text
+        type: type in the text
+        attribute: `buffer(0)`, or what Metal fills the argument with
+    """
 
     name: str
     type: str
@@ -43,7 +49,13 @@ class Argument:
 
 @dataclass(frozen=True)
 class Slot:
-    """A run of bytes of the argument block. holds: what the host writes there, or reads of it."""
+    """Represent a run of bytes of the argument block.
+
+    Attributes:
+        at: first byte
+        bytes: number of bytes
+        holds: what the host writes to the slot, or reads from it
+    """
 
     at: int
     bytes: int
@@ -55,7 +67,11 @@ _ARGUMENT = re.compile(r"(?P<type>[\w&* ]+?) ?(?P<name>\w+) \[\[(?P<attribute>\w
 
 
 def arguments(text: str, entry: str) -> tuple[Argument, ...]:
-    """Those of an entry point, as the text has them. InternalError if they are not what the host gives."""
+    """Return the arguments of an entry point, as the text has them.
+
+    Raises:
+        InternalError: if they are not what the host gives
+    """
     signatures = [m for m in _SIGNATURE.finditer(text) if m["name"] == entry]
     if len(signatures) != 1:
         raise InternalError(f"the text has {len(signatures)} entry points {entry}")
@@ -69,6 +85,7 @@ def arguments(text: str, entry: str) -> tuple[Argument, ...]:
 
 
 def _see(argument: Argument, text: str) -> None:
+    """Raise InternalError if the host does not give this argument."""
     expected = FILLED.get(argument.attribute)
     if argument.attribute == f"buffer({BLOCK_INDEX})":
         name = argument.type.removeprefix("constant ").removesuffix("&")
@@ -80,7 +97,13 @@ def _see(argument: Argument, text: str) -> None:
 
 
 def slots(kernel: Kernel, layout: Layout, tail: int) -> tuple[Slot, ...]:
-    """What stands in the block, by place. tail: bytes of the table behind it."""
+    """Return the slots of the argument block, by place.
+
+    Args:
+        kernel: kernel without exits
+        layout: layout of the block
+        tail: bytes of the table behind the block
+    """
     found = [
         Slot(layout.error_at, 24, "error: statement + 1 in 4 bytes, and two numbers; 0 before the first entry"),
         Slot(layout.draws_at, 8, "key of random numbers: seed and launch, 4 bytes each"),
@@ -98,6 +121,7 @@ def slots(kernel: Kernel, layout: Layout, tail: int) -> tuple[Slot, ...]:
 
 
 def _of_stacks(layout: Layout) -> Iterator[Slot]:
+    """Yield the slots of adstacks."""
     for slab, at in layout.slabs.items():
         yield Slot(at, 8, f"address of the {slab} slab of adstacks")
     for (task, slab), at in layout.rows.items():
@@ -109,6 +133,7 @@ def _of_stacks(layout: Layout) -> Iterator[Slot]:
 
 
 def _of_parameters(layout: Layout) -> Iterator[Slot]:
+    """Yield the slots of arrays and scalars."""
     for array in layout.arrays.values():
         for axis in range(array.type.ndim):
             yield Slot(array.shape_at + 8 * axis, 8, f"extent {axis} of {array.name.removesuffix('.grad')}")

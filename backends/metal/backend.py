@@ -1,7 +1,8 @@
-"""MetalBackend: kernels become Metal programs, which are checked but do not run: there is no launcher yet.
+"""Translate kernels to Metal programs, which are checked but do not run, because there is no launcher yet.
 
-Why: no machine with Metal has been at hand, and a launcher that nobody has run would be a guess. What one has to do is
-written down in docs/metal.md, and done by what runs the texts on the host in tests (harness/emulated_metal).
+No machine with Metal has been at hand, and a launcher that nobody has run would be a guess. What a launcher has to do
+is written down in docs/metal.md, and done by the code that runs the texts on the host in tests
+(harness/emulated_metal).
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ UNTESTED = (
 
 
 class MetalBackend:
-    """Translates; refuses to run."""
+    """Translate kernels for Metal, and refuse to run them."""
 
     name = "metal"
 
     def probe(self) -> Probe:
-        """Never available. The reason says what there is, and what is untested."""
+        """Return that the backend is not available, with the reason: what is installed, and what is untested."""
         try:
             version = _version(translator())
         except Absent:
@@ -36,26 +37,31 @@ class MetalBackend:
         return Probe(False, reason=f"{UNTESTED} ({version}; this machine runs {platform.system()})", cure=cure)
 
     def compile(self, kernel: Kernel, options: Options) -> NoReturn:
-        """Raises Unsupported for what Metal does not have, else DeviceError: `program` makes the text."""
+        """Translate a kernel, then raise DeviceError, because nothing can run it; `program` makes the text.
+
+        Raises:
+            Unsupported: for what Metal does not have
+            DeviceError: for every other kernel
+        """
         from .program import program
 
         program(kernel, options)
         raise DeviceError(f"kernel {kernel.name}: {UNTESTED}; cure: {self.probe().cure}")
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight | None:
-        """Nothing runs."""
+        """Return a single row, because nothing runs."""
         return Flight(1)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
-        """No memory is held."""
+        """Return zeros, because no memory is held."""
         return {slab: {"current": 0, "peak": 0} for slab in SLABS}
 
     def reset(self) -> None:
-        """There is nothing to give back."""
+        """Do nothing, because there is nothing to give back."""
 
 
 def _version(path: str) -> str:
-    """Of SPIRV-Cross, which has no option that tells it alone."""
+    """Return the version of SPIRV-Cross, which has no option for the version alone."""
     done = subprocess.run([path, "--revision"], capture_output=True, text=True)
     said = (done.stdout or done.stderr).strip().splitlines()
     return f"{PROGRAM}: {said[0]}" if done.returncode == 0 and said else PROGRAM

@@ -1,6 +1,6 @@
-"""A kernel as a Metal program: the text of each entry point, how many threads it has, and what it is given.
+"""Make the Metal program of a kernel: the text of each entry point, its number of threads, and its arguments.
 
-The generator is that of Vulkan, with buffer addresses, which Metal 3 has, and without what Metal has not.
+The generator is that of Vulkan, with buffer addresses, which Metal 3 has, and without the features that Metal lacks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from .refusals import find_wide_atomic
 from .rewrite import rewrite
 from .translate import Absent, translate
 
-FEATURES = Features(float64=False, quirks=Quirks(flushes=True, shallow=True))  # compilers of Metal nest 256 brackets
+# Compilers of Metal nest at most 256 brackets, so the shaders are kept shallow.
+FEATURES = Features(float64=False, quirks=Quirks(flushes=True, shallow=True))
 """Metal 3: integers of 8 to 64 bits, f32, atomic sums of f32, and of 64 bits the atomics of accesses.py."""
 
 _FOREIGN = frozenset({"Float64", "AtomicFloat64AddEXT"})
@@ -30,7 +31,15 @@ _FOREIGN = frozenset({"Float64", "AtomicFloat64AddEXT"})
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry point. task: whose iterations it runs, in parallel (None: it has one thread). threads: of a group."""
+    """Represent an entry point.
+
+    Attributes:
+        name: name of the function
+        task: task whose iterations it runs in parallel; None if it has one thread
+        threads: threads of a threadgroup
+        arguments: arguments of the function
+        text: text in the Metal Shading Language
+    """
 
     name: str
     task: int | None
@@ -41,7 +50,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class Program:
-    """entries: in order of dispatch, each after the one before has ended. slots: of the argument block."""
+    """Represent a Metal program.
+
+    Attributes:
+        shaders: shaders that were translated
+        words: the rewritten module
+        entries: entry points in order of dispatch, each of which runs after the one before has ended
+        slots: slots of the argument block
+    """
 
     shaders: Shaders
     words: tuple[int, ...]
@@ -50,22 +66,26 @@ class Program:
 
     @property
     def text(self) -> str:
-        """Everything, for readers."""
+        """Return the whole program, for readers."""
         table = "".join(f"//   {s.at:5} {s.bytes:3}  {s.holds}\n" for s in self.slots)
         head = f"// The argument block of {self.shaders.kernel.name}: place and size in bytes, and what it holds."
         return "\n".join([f"{head}\n{table}", *map(_shown, self.entries)])
 
 
 def _shown(entry: Entry) -> str:
+    """Return an entry point with a head line, for readers."""
     given = ", ".join(f"{a.name}: {a.attribute}" for a in entry.arguments)
     return f"// {entry.name}: threadgroups of {entry.threads}; {given}\n\n{entry.text}"
 
 
 @deep
 def program(kernel: Kernel, options: Options) -> Program:
-    """The program of a kernel of stage tasks, structured or adjoint.
+    """Return the program of a kernel of stage tasks, structured or adjoint.
 
-    Raises Unsupported, with statement and line, for what Metal does not have; Absent without SPIRV-Cross.
+    Raises:
+        Unsupported: with statement and line, for what Metal does not have
+        Absent: without SPIRV-Cross
+        InternalError: if SPIRV-Cross does not translate the module
     """
     limits.check(kernel, "metal")
     wide = any(find_wide_atomic(task) is not None for task in kernel.tasks)

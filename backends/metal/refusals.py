@@ -1,6 +1,6 @@
-"""What Metal does not have, found in the statements of a task: f64, and most atomics of 64 bits.
+"""Find in the statements of a task what Metal does not have: f64, and most atomics of 64 bits.
 
-The former is refused. A kernel with the latter has the tasks that need them done by one thread each.
+A kernel with f64 is refused. A kernel with such atomics has the tasks that need them done by one thread each.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ...compiler.ir.walk import results, used_values, walk_task
 from ..llvm.sharing import share
 
 _HALVES = frozenset({"add", "bit_and", "bit_or", "bit_xor"})
-"""Operations on 64 bits that fall into two on 32, for those who do not read the old value (accesses.py)."""
+"""Operations on 64 bits that fall into two on 32 bits where nobody reads the old value (accesses.py)."""
 
 FLOAT64 = "Metal has no f64"
 FLOAT64_CURE = "use f32, or the cpu backend"
@@ -19,7 +19,7 @@ FLOAT64_EXAMPLE = "kernel k(x: f64[1]) { serial { %0: i32 = const 0 %1: f64 = lo
 
 
 def find_float64(task: Task) -> Stmt | None:
-    """The first statement that makes an f64."""
+    """Return the first statement that makes an f64, or None."""
     for stmt in walk_task(task):
         if any(value.type == f64 for value in results(stmt)):
             return stmt
@@ -29,7 +29,11 @@ def find_float64(task: Task) -> Stmt | None:
 
 
 def find_wide_atomic(task: Task) -> Stmt | None:
-    """The first atomic of 64 bits between iterations that neither falls into halves nor counts adstacks."""
+    """Return the first atomic of 64 bits that no atomics of Metal can replace, or None.
+
+    Atomics count whose iterations may meet in an element, and which neither fall into halves nor count depths of
+    adstacks.
+    """
     atomics = [s for s in walk_task(task) if isinstance(s, Atomic) and s.value.type.is_int and s.value.type.bits == 64]
     if not task.is_parallel or not atomics:
         return None
@@ -39,5 +43,6 @@ def find_wide_atomic(task: Task) -> Stmt | None:
 
 
 def _is_had(stmt: Atomic) -> bool:
-    """Depths of adstacks, which a name with $ tells, are compared without a sign: none is negative."""
+    """Return True if Metal has the atomic, provided that nobody reads the old value."""
+    # Depths of adstacks, whose names begin with $, are compared without a sign, because none is negative.
     return stmt.op in _HALVES or (stmt.op == "max" and stmt.array.startswith("$"))

@@ -1,15 +1,15 @@
-"""From a module of the generator to one that SPIRV-Cross translates as it is meant: memory is reached by calls.
+"""Rewrite a module of the generator so that SPIRV-Cross translates it as it is meant: calls reach memory.
 
     %p = OpConvertUToPtr %ptr %address
     %v = OpLoad %float %p Aligned 4            →   %v = OpFunctionCall %float %sg_load_f32 %address
 
-Translated as it stands, a load is an expression, which SPIRV-Cross writes where the value is used, behind stores that
-follow the load; atomics through an address are refused or come out as text that no compiler takes, by version. A call
-of a function that writes memory stays where it is. The bodies here are placeholders that do write: translate.py puts
-those of accesses.py in their place.
+Without rewriting, a load is an expression, which SPIRV-Cross writes where the value is used, behind stores that follow
+the load; atomics through an address are refused or come out as text that no compiler takes, depending on the version. A
+call of a function that writes memory stays where it is. The bodies of these functions are placeholders that do write;
+translate.py puts the bodies of accesses.py in their place.
 
-What a function of the generator gives goes by way of a variable, for the same reason: SPIRV-Cross writes the call where
-its result is used, behind stores to variables that its arguments read. A signed remainder is spelt out, because
+The result of a function of the generator goes by way of a variable, for the same reason: SPIRV-Cross writes the call
+where its result is used, behind stores to variables that its arguments read. A signed remainder is spelled out, because
 SPIRV-Cross takes the remainder of its operands' types, which carry no sign. NoContraction goes, because it becomes a
 call of `fma(x, y, 0)`, which loses the sign of a zero; translate.py forbids contraction for the whole text. Variables
 begin as zero, so none is read before it is written.
@@ -31,10 +31,18 @@ Instruction = tuple[str, list[int]]
 
 @dataclass
 class Names:
-    """What a module declares: ids of types by name, of pointers into memory by id of what they point to, and others.
+    """Hold the declarations of a module.
 
-    pointees: by pointer type. own: pointers to variables of functions. addresses: by pointer, its type's pointee and
-    what was converted.
+    Attributes:
+        types: ids of scalar types, by name
+        type_names: names of scalar types, by id
+        pointers: ids of pointer types into memory, by the id of the type to which they point
+        pointees: type to which a pointer type points, by id
+        own: ids of pointer types to variables of functions, by the id of the type to which they point
+        signatures: ids of function types, by result and parameters
+        nulls: ids of zeros, by type
+        addresses: for each pointer into memory, the type to which it points and the address that was converted
+        used: ids that some instruction takes as operands
     """
 
     types: dict[str, int] = field(default_factory=dict)
@@ -48,7 +56,7 @@ class Names:
     used: set[int] = field(default_factory=set)
 
     def learn(self, name: str, operands: list[int]) -> None:
-        """Take an instruction in."""
+        """Note what an instruction declares and uses."""
         self.used.update(_taken(name, operands))
         if name in ("TypeInt", "TypeFloat", "TypeVoid"):
             text = {"TypeInt": "u", "TypeFloat": "f", "TypeVoid": "void"}[name] + "".join(map(str, operands[1:2]))
@@ -66,7 +74,7 @@ class Names:
 
 
 def _taken(name: str, operands: list[int]) -> list[int]:
-    """Ids that an instruction takes as operands, as far as results of atomics can be among them."""
+    """Return the ids that an instruction takes as operands, as far as results of atomics can be among them."""
     if name in ("Store", "BranchConditional", "ReturnValue"):
         return operands[:2]
     if name in ("Load", "CompositeExtract"):
@@ -82,11 +90,20 @@ _PLAIN = op.OPCODES.keys() - set(
     TypeFloat TypeVector Constant Function Variable LoopMerge SelectionMerge Branch Label
     """.split()
 )
-"""Instructions of which everything behind the result is an id."""
+"""Instructions of which every word behind the result is an id."""
 
 
 class _Rewriting:
-    """A module being written. globals: types and constants beyond those of the old one."""
+    """Represent a module that is being rewritten.
+
+    Attributes:
+        found: instructions of the old module
+        names: its declarations
+        bound: first id that is not in use
+        functions: ids of the functions that access memory
+        globals: words of types and constants beyond those of the old module
+        variables: words of the new variables of the current function
+    """
 
     def __init__(self, words: Sequence[int]) -> None:
         self.found = [*instructions(words)]
@@ -99,14 +116,14 @@ class _Rewriting:
         self.variables: list[int] = []
 
     def fresh(self) -> int:
-        """An id that nothing else has."""
+        """Return an id that nothing else has."""
         self.bound += 1
         return self.bound - 1
 
     # -- bodies ---------------------------------------------------------------------------------------------
 
     def bodies(self, found: Sequence[Instruction]) -> list[int]:
-        """Functions, with their new variables at the begin of the first block."""
+        """Return the functions, with their new variables at the begin of the first block."""
         out: list[int] = []
         begin = 0
         for name, operands in found:
@@ -120,7 +137,7 @@ class _Rewriting:
         return out
 
     def body(self, name: str, operands: list[int]) -> list[int]:
-        """An instruction of a function."""
+        """Return an instruction of a function, rewritten."""
         if name == "Variable":
             return encode(name, *operands[:3], self._null(self.names.pointees[operands[0]]))
         if name == "ConvertUToPtr":
@@ -145,7 +162,7 @@ class _Rewriting:
         return self._call(access, operands[0], operands[1], address, *operands[-access.operands :])
 
     def _kept(self, t: int, made: int, *call: int) -> list[int]:
-        """A call whose result is read from a variable."""
+        """Return a call whose result is read from a variable."""
         if t not in self.names.own:
             self.names.own[t] = self.fresh()
             self.globals += encode("TypePointer", self.names.own[t], op.FUNCTION, t)
@@ -155,17 +172,20 @@ class _Rewriting:
         return called + encode("Load", t, made, variable)
 
     def _remainder(self, t: int, made: int, x: int, y: int) -> list[int]:
-        """x - (x/y)·y, truncated."""
+        """Return instructions for the signed remainder of a truncated quotient."""
+        # x - (x/y)·y is what SPIRV-Cross cannot change.
         quotient, product = self.fresh(), self.fresh()
         last = encode("ISub", t, made, x, product)
         return encode("SDiv", t, quotient, x, y) + encode("IMul", t, product, quotient, y) + last
 
     def _call(self, access: Access, result: int, made: int, *args: int) -> list[int]:
+        """Return a call of the function that makes an access."""
         if access not in self.functions:
             self.functions[access] = self.fresh()
         return encode("FunctionCall", result, made, self.functions[access], *args)
 
     def _null(self, t: int) -> int:
+        """Return the id of the zero of a type."""
         if t not in self.names.nulls:
             self.names.nulls[t] = self.fresh()
             self.globals += encode("ConstantNull", t, self.names.nulls[t])
@@ -174,7 +194,7 @@ class _Rewriting:
     # -- placeholders ---------------------------------------------------------------------------------------
 
     def placeholder(self, access: Access, made: int) -> list[int]:
-        """A function of the access's name and type that writes memory."""
+        """Return a function of the access's name and type that writes memory."""
         names, aligned = self.names, (op.ALIGNED, int(access.type[1:]) // 8)
         t = names.types[access.type]
         result = names.types["void"] if access.what == "store" else t
@@ -192,6 +212,7 @@ class _Rewriting:
         return out + encode("FunctionEnd")
 
     def _signature(self, types: tuple[int, ...]) -> int:
+        """Return the id of a function type."""
         if types not in self.names.signatures:
             self.names.signatures[types] = self.fresh()
             self.globals += encode("TypeFunction", self.names.signatures[types], *types)
@@ -200,7 +221,7 @@ class _Rewriting:
     # -- the whole ------------------------------------------------------------------------------------------
 
     def head(self, found: Sequence[Instruction]) -> Iterator[int]:
-        """What stands before functions, with the names of the new ones among the others."""
+        """Yield the words before the functions, with the names of the new functions among the other names."""
         named = False
         for name, operands in found:
             if name == "Name" and not named:
@@ -212,9 +233,12 @@ class _Rewriting:
 
 
 def rewrite(words: Sequence[int]) -> tuple[tuple[int, ...], tuple[Access, ...]]:
-    """(the module, the accesses that its calls name). The module is one of the generator, with buffer addresses.
+    """Return the rewritten module, and the accesses that its calls name.
 
-    Raises InternalError for an atomic of 64 bits that Metal does not have.
+    The words are a module of the generator, with buffer addresses.
+
+    Raises:
+        InternalError: for an atomic of 64 bits that Metal does not have
     """
     r = _Rewriting(words)
     start = next((at for at, (name, _) in enumerate(r.found) if name == "Function"), len(r.found))

@@ -1,6 +1,6 @@
-"""From SPIR-V to the Metal Shading Language, by the program `spirv-cross`: one text for each entry point.
+"""Translate SPIR-V to the Metal Shading Language by the program `spirv-cross`, one text for each entry point.
 
-What memory accesses are called is SPIRV-Cross's; what they do is put in here (accesses.py). Above everything stand the
+SPIRV-Cross writes the names of memory accesses; this module puts in what they do (accesses.py). Each text begins with
 pragmas that keep Metal's compiler from what IEEE forbids, because its default is to reorder and to contract.
 """
 
@@ -20,7 +20,10 @@ from .accesses import Access
 PROGRAM = "spirv-cross"
 CURE = "apt-get install spirv-cross"
 VERSION = 30000
-"""Of the language: 3.0 is the first with atomic sums of f32, and with addresses of buffers on the host (Metal 3)."""
+"""Version of the language.
+
+3.0 is the first version with atomic sums of f32, and with addresses of buffers on the host (Metal 3).
+"""
 
 _OPTIONS = ("--msl", "--msl-version", str(VERSION), "--force-zero-initialized-variables")
 
@@ -34,18 +37,18 @@ using namespace metal;
 #pragma clang fp contract(off)
 #endif
 """
-"""Before 3.2 the host must turn fast math off when it compiles the text."""
+"""The begin of each text; before version 3.2 the host must turn fast math off when it compiles the text."""
 
 _DROPPED = ("#include <metal_stdlib>", "#include <simd/simd.h>", "using namespace metal;")
 
 
 class Absent(DeviceError):
-    """There is no SPIRV-Cross."""
+    """Signal that SPIRV-Cross is not installed."""
 
 
 @cache
 def program() -> str:
-    """The translator. Raises Absent."""
+    """Return the path of the translator, or raise Absent."""
     found = shutil.which(PROGRAM)
     if found is None:
         raise Absent(f"{PROGRAM}, which writes code for Metal, is not installed; cure: {CURE}")
@@ -53,9 +56,11 @@ def program() -> str:
 
 
 def translate(code: bytes, entries: Sequence[str], accesses: Sequence[Access]) -> dict[str, str]:
-    """The text of each entry point of a module that `rewrite` made.
+    """Return the text of each entry point of a module that `rewrite` made.
 
-    Raises Absent, and DeviceError with what the translator says of a module that it does not take.
+    Raises:
+        Absent: without SPIRV-Cross
+        DeviceError: with what the translator says of a module that it does not take
     """
     with tempfile.TemporaryDirectory() as folder:
         module = Path(folder) / "module.spv"
@@ -64,6 +69,7 @@ def translate(code: bytes, entries: Sequence[str], accesses: Sequence[Access]) -
 
 
 def _run(module: Path, entry: str) -> str:
+    """Run the translator for one entry point and return its text."""
     command = [program(), str(module), *_OPTIONS, "--entry", entry]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
@@ -73,7 +79,7 @@ def _run(module: Path, entry: str) -> str:
 
 
 def completed(text: str, accesses: Sequence[Access]) -> str:
-    """The text with the functions that access memory in place of their placeholders."""
+    """Return the text with the functions that access memory in place of their placeholders."""
     by_name = {access.name: access.text for access in accesses}
     for line in _DROPPED:
         text = text.replace(f"{line}\n", "")
@@ -84,4 +90,4 @@ def completed(text: str, accesses: Sequence[Access]) -> str:
 _FUNCTION = re.compile(
     r"^static inline __attribute__\(\(always_inline\)\)\n\w+ (?P<name>\w+)\(.*\)\n\{\n(?:.*\n)*?\}\n", re.MULTILINE
 )
-"""A function of the text. SPIRV-Cross ends them with a brace at the begin of a line."""
+"""The pattern of a function of the text; SPIRV-Cross ends functions with a brace at the begin of a line."""

@@ -1,1 +1,1 @@
-"""SPIR-V: kernels as compute shaders, written word by word."""
+"""Generate SPIR-V modules: kernels become compute shaders, written word by word."""

@@ -1,11 +1,14 @@
-"""Iterations of a task abreast: where a body is short and straight, a thread takes several at a time, statement by
-statement, so that what they load is on its way together.
+"""Write several iterations of a parallel task side by side in one thread.
+
+Where a body is short and straight, a thread takes several iterations at a time and writes them statement by statement,
+so that their loads are on the way together:
 
     while place + 3·stride < total: load x[place]; load x[place + stride]; ..; place += 4·stride
     while place < total: load x[place]; ..; place += stride
 
-Iterations of a parallel task may run in any order and between each other, so this is one of the ways to run them. Tasks
-with adstacks have a row for each thread, those in order one thread: neither is written so.
+Iterations of a parallel task may run in any order and interleaved, so this order is one of the legal ones. Tasks with
+adstacks are not written side by side, because each thread has one row. Tasks whose order shows are not either, because
+one thread runs them in order.
 """
 
 from __future__ import annotations
@@ -23,31 +26,35 @@ from .ops import CALLED
 from .statements import LOWER
 
 ABREAST = 4
-"""Iterations at a time: with as many threads as fill a device, loads enough for its memory."""
+"""Number of iterations that a thread takes at a time; as many threads as fill a device then keep memory busy."""
 
 MOST = 16
-"""Statements of a body, at most."""
+"""Greatest number of statements of a body whose iterations are written side by side."""
 
 _STRAIGHT = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Within, n.Load, n.Store, n.Atomic)
 
 
 def fits(e: Emitter, body: Block) -> bool:
-    """Whether iterations of this body are written abreast."""
+    """Return True if the iterations of this body are to be written side by side."""
     if not e.m.features.abreast or e.m.options.debug or e.m.in_order(e.task) or len(body) > MOST:
         return False
     return all(map(_is_straight, body)) and any(isinstance(s, n.Load) for s in body)
 
 
 def _is_straight(stmt: Stmt) -> bool:
+    """Return True if the statement lowers to code without control flow and without a call of a function."""
     called = isinstance(stmt, n.Op) and stmt.op in {*CALLED, *LEAN} and stmt.args[0].type.is_real
     return isinstance(stmt, _STRAIGHT) and not called
 
 
 def lower_abreast(e: Emitter, body: Block, places: list[ir.Value], start: Callable[[ir.Value], None]) -> None:
-    """The iterations at these places. start: sets the indices of the one at a place.
+    """Write the iterations at the given places side by side, statement by statement.
 
-    An index outside ends the launch behind the reads of all iterations, so that these are on their way together; where
-    addresses are numbers, it reads the argument block instead.
+    Args:
+        e: emitter of the task
+        body: statements of one iteration, which `fits` has accepted
+        places: number of each iteration in its box, as IR values
+        start: sets the indices of the iteration at a place
     """
     copies, outer = [], e.values
     for place in places:
@@ -55,6 +62,9 @@ def lower_abreast(e: Emitter, body: Block, places: list[ir.Value], start: Callab
         start(place)
         copies.append((e.iteration, e.values))
     for stmt in body:
+        # An index outside ends the launch only behind the loads of all iterations, so that these loads are on the way
+        # together. Without buffer addresses a load outside reads the argument block instead, so loads are not deferred
+        # there.
         reads_together = isinstance(stmt, n.Within) or isinstance(stmt, n.Load) and e.m.bindings is None
         ends: Deferred = []
         e.deferred = ends if reads_together else None

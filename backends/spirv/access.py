@@ -1,8 +1,9 @@
-"""Access to memory by address: loads, stores and atomics, and the block's own address.
+"""Emit loads, stores and atomics at addresses, and compute the address of the argument block.
 
-An address is an integer of 64 bits; pointers exist only inside one instruction. Every access is aligned to its type.
-On a device without buffer addresses it is a number of bytes from the begin of the buffer that is its root. Such a
-buffer has less than 2^32 bytes, so the number of an element, which is what a pointer is made of, has 32 bits.
+An address is an integer of 64 bits; a pointer exists only inside one instruction. Every access is aligned to its type.
+On a device without buffer addresses, an address is a number of bytes from the begin of a buffer, and this buffer is the
+root of the value. Such a buffer has less than 2^32 bytes, so the number of an element, from which a pointer is made,
+has 32 bits.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _STORAGE = {1: "StorageBuffer8BitAccess", 2: "StorageBuffer16BitAccess"}
 
 
 def pointer(code: Code, address: ir.Value, t: ir.Type) -> int:
-    """The id of a pointer to a value of type t."""
+    """Return the id of a pointer to a value of type `t` at an address.
+
+    Without buffer addresses, the address must have a root, which is the binding of the buffer.
+    """
     m = code.module
     if size_of(t) in _STORAGE:
         m.require(_STORAGE[size_of(t)])
@@ -39,19 +43,22 @@ def pointer(code: Code, address: ir.Value, t: ir.Type) -> int:
 
 
 def _element(code: Code, place: Value, size: int) -> Value:
-    """The number of the element at a place, of so many bytes."""
+    """Return the number of the element of `size` bytes at a place in a buffer, as an I32."""
     if place.number is not None:
         return code.const(I32, int(place.number) // size)
     return code.trunc(code.lshr(place, code.const(I64, size.bit_length() - 1)), I32)
 
 
 def _aligned(code: Code, t: ir.Type) -> tuple[int, ...]:
-    """The memory operands of an access."""
+    """Return the memory operands of an access to a value of type `t`."""
     return (op.ALIGNED, size_of(t)) if code.module.physical else ()
 
 
 def rooted(address: ir.Value, root: int | None) -> ir.Value:
-    """A number as an address in a buffer; as it stands where memory is reached by address alone."""
+    """Return a number as an address in the buffer `root`; return it unchanged if `root` is None.
+
+    The root is None on devices with buffer addresses.
+    """
     if root is None:
         return address
     assert isinstance(address, Value)
@@ -59,35 +66,39 @@ def rooted(address: ir.Value, root: int | None) -> ir.Value:
 
 
 def size_of(t: ir.Type) -> int:
-    """Bytes in memory."""
+    """Return the number of bytes that a value of type `t` takes in memory."""
     return _SIZES[t.name]
 
 
 def load(code: Code, address: ir.Value, t: ir.Type) -> Value:
-    """The content of memory."""
+    """Return the content of memory at an address, as a value of type `t`."""
     return code.result_of(t, "Load", pointer(code, address, t), *_aligned(code, t))
 
 
 def load_once(code: Code, address: ir.Value, t: ir.Type) -> Value:
-    """The content of memory that does not change while the shader runs."""
+    """Return the content of memory that does not change while the shader runs, loading it at most once in a function.
+
+    The caller emits it at the head of the function (`Body.at_head`).
+    """
     place = code.value(address)
     key = "once", t, place.id, place.root
     known = code.remembered(key)
     if known is not None:
         return known
     made = load(code, address, t)
-    code.unknown.add(made.id)  # unlike other memory, of which a driver knows what the shader has stored
+    # A driver knows nothing of this content, whereas it may know what the shader itself has stored in other memory.
+    code.unknown.add(made.id)
     return code.remember(key, made)
 
 
 def store(code: Code, value: ir.Value, address: ir.Value) -> None:
-    """Overwrite memory."""
+    """Overwrite the memory at an address with a value."""
     v = code.value(value)
     code.emit("Store", pointer(code, address, v.type), v.id, *_aligned(code, v.type))
 
 
 def block_address(code: Code) -> Value:
-    """Address of the argument block, from the push constant."""
+    """Return the address of the argument block, which the launch passes as a push constant."""
     if not code.module.physical:
         return code.const(I64, 0).within(BLOCK)
     m, variable = code.module, code.module.push_constant()
@@ -97,7 +108,13 @@ def block_address(code: Code) -> Value:
 
 
 def first_of(code: Code, name: str, number: int) -> Value:
-    """The first word of a built-in variable, in 64 bits."""
+    """Return the first word of a built-in variable of three words, widened to 64 bits.
+
+    Args:
+        code: function being written
+        name: name under which the module declares the variable
+        number: number of the built-in in SPIR-V, such as `GLOBAL_INVOCATION_ID`
+    """
     m = code.module
     variable = m.built_in(name, number)
     all_three = m.fresh()
@@ -106,10 +123,10 @@ def first_of(code: Code, name: str, number: int) -> Value:
 
 
 def chunk(code: Code) -> tuple[Value, Value]:
-    """(number of the first thread of this dispatch, threads of the task in all), in 64 bits.
+    """Return the number of the first thread of this dispatch and the number of threads of the whole task, in 64 bits.
 
-    Without addresses, a task whose adstacks do not fit in one buffer is dispatched in parts, each with a buffer of its
-    own, in which its rows count from 0.
+    Without buffer addresses, a task whose adstacks do not fit in one buffer is dispatched in parts. Each part has a
+    buffer of its own, in which its rows count from 0.
     """
     m, variable, out = code.module, code.module.launch_word(), []
     for member in range(2):
@@ -120,7 +137,7 @@ def chunk(code: Code) -> tuple[Value, Value]:
 
 
 def _atomic(code: Code, address: ir.Value, t: ir.Type) -> tuple[int, int, int]:
-    """(pointer, scope, semantics)."""
+    """Return the ids of pointer, scope and memory semantics of an atomic instruction."""
     if size_of(t) == 8 and isinstance(t, ir.IntType):
         code.module.require("Int64Atomics")
     place = pointer(code, address, t)
@@ -128,13 +145,13 @@ def _atomic(code: Code, address: ir.Value, t: ir.Type) -> tuple[int, int, int]:
 
 
 def atomic(code: Code, name: str, address: ir.Value, value: ir.Value) -> Value:
-    """The old content, replaced by what the instruction makes of it."""
+    """Emit the atomic instruction `name` on the memory at an address and return the old content."""
     v = code.value(value)
     return code.result_of(v.type, name, *_atomic(code, address, v.type), v.id)
 
 
 def compare_exchange(code: Code, address: ir.Value, expected: ir.Value, value: ir.Value) -> Value:
-    """The old content, of 32 or 64 bits; replaced if it is as expected."""
+    """Store `value` at an address if the content there, of 32 or 64 bits, equals `expected`; return the old content."""
     v = code.value(value)
     place, scope, relaxed = _atomic(code, address, v.type)
     both = v.id, code.value(expected).id

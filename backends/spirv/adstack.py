@@ -1,9 +1,10 @@
-"""Rows of LOWER on adstacks.
+"""Lower the statements on adstacks (rows of LOWER).
 
-Slot k of a row lies at base + offset·rows + (k·rows + row)·slot bytes: neighbouring threads touch neighbouring
-addresses. Addresses have 64 bits, so no heap is too large for them. A push at capacity is an overflow in every build,
-looked for once for a whole loop where its trips push alike (room.py). A read below an empty stack gives 0 and touches
-slot 0, which is the row's own also where the stack has no slots (llvm/void_stacks.py); nothing is written there.
+Slot k of a row lies at base + offset·rows + (k·rows + row)·slot bytes, so neighboring threads touch neighboring
+addresses. Addresses have 64 bits, so no heap is too large for them. A push at capacity is an overflow in every build;
+where the trips of a loop push alike, one comparison before the loop checks all of them (room.py). A read of an empty
+stack gives 0 and touches slot 0. That slot belongs to the row even where the stack has no slots (llvm/void_stacks.py);
+nothing is written to it.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from .statements import LOWER, from_memory, to_memory
 
 
 def _slot(e: Emitter, s: StackState, place: ir.Value, part: int) -> ir.Value:
-    """Address of the primal (part 0) or adjoint (part 1) of the slot at a place."""
+    """Return the address of the primal (part 0) or of the adjoint (part 1) of the slot at a place."""
     return s.slot(e, place, part)
 
 
 def _top(e: Emitter, s: StackState) -> tuple[ir.Value, ir.Value]:
-    """(place of the top slot, condition 'the stack is not empty'); the base if it is."""
+    """Return the place of the top slot (the base of an empty stack) and the condition that the stack is not empty."""
     b, place, group = e.b, s.place(e), s.group
     below = b.sub(place, group.pitch)
     if e.filled.get(s.stack.alloca.stack):
@@ -36,15 +37,18 @@ def _top(e: Emitter, s: StackState) -> tuple[ir.Value, ir.Value]:
 
 @LOWER.row(n.StackAlloca)
 def _alloca(e: Emitter, stmt: n.StackAlloca) -> None:
+    """Empty a stack where its declaration executes."""
     group = state_of(e, stmt.stack).group
     group.set(group.base)
 
 
 @LOWER.row(n.StackPush)
 def _push(e: Emitter, stmt: n.StackPush) -> None:
+    """Write a value to the next slot, zero its adjoint, and move the stack by one."""
     s = state_of(e, stmt.stack)
     group, level = s.group, s.group.pending[stmt.stack]
     place = s.place(e)
+    # The stacks of a group move together, so one check of a level serves all of them.
     if level not in group.checked and stmt.stack not in e.roomy:
         _check(e, s, stmt, place)
         group.checked.add(level)
@@ -56,7 +60,7 @@ def _push(e: Emitter, stmt: n.StackPush) -> None:
 
 
 def _check(e: Emitter, s: StackState, stmt: n.StackPush, place: ir.Value) -> None:
-    """An overflow where the stack of the group with the least capacity is full."""
+    """Trap with an overflow if the stack with the least capacity of the group is full."""
     full = e.b.icmp_unsigned(">=", place, s.group.limit)
     e.trap_with(
         full,
@@ -67,6 +71,7 @@ def _check(e: Emitter, s: StackState, stmt: n.StackPush, place: ir.Value) -> Non
 
 @LOWER.row(n.StackPop)
 def _pop(e: Emitter, stmt: n.StackPop) -> None:
+    """Drop the top of a stack."""
     known = e.filled.get(stmt.stack, 0)
     state_of(e, stmt.stack).group.move(e, stmt.stack, -1, sure=known > 0)
     if known:
@@ -74,7 +79,9 @@ def _pop(e: Emitter, stmt: n.StackPop) -> None:
 
 
 def _read(e: Emitter, stmt: n.StackTop | n.StackTopAdjoint, part: int) -> None:
+    """Define the result of a statement that reads the primal (part 0) or the adjoint (part 1) of the top slot."""
     s = state_of(e, stmt.stack)
+    # A group of trips that was read ahead (pops.py) has the contents of its tops in registers.
     ahead = e.tops.get(stmt.stack) if part == 0 else None
     if ahead is not None:
         e.values[stmt.result] = from_memory(e, ahead, s.dtype.is_bool)
@@ -97,6 +104,7 @@ def _load_top_adjoint(e: Emitter, stmt: n.StackTopAdjoint) -> None:
 
 @LOWER.row(n.StackAccumulate)
 def _accumulate(e: Emitter, stmt: n.StackAccumulate) -> None:
+    """Add a value to the adjoint on top; an empty stack takes nothing."""
     s = state_of(e, stmt.stack)
     value = e.operand(stmt.value)
     place, filled = _top(e, s)

@@ -1,9 +1,10 @@
-"""Read-modify-write of an element.
+"""Emit the read-modify-write of one element of an array.
 
-Where iterations run at once: one atomic instruction if the device has the operation with the right meaning, and a
-compare-and-swap loop over the row of SPIRV otherwise: reals but for sums that the device adds (in precise builds only
-if it keeps subnormal numbers), products, everything narrower than 32 bits, of which the loop exchanges the word around
-it. Where one iteration runs, or an element is its own: a load and a store.
+Where iterations run at once, this is one atomic instruction if the device has the operation with the right meaning, and
+otherwise a compare-and-swap loop around the row of SPIRV. The loop serves reals (but for sums that the device adds; in
+precise builds only if the device keeps subnormal numbers), products, and all types narrower than 32 bits, for which it
+exchanges the word around the element. Where one iteration runs at a time, or where no other iteration touches the
+element, a load and a store do.
 """
 
 from __future__ import annotations
@@ -36,7 +37,15 @@ _WORDS = {8: ir.IntType(8), 16: ir.IntType(16), 32: I32, 64: I64}
 
 
 def instruction(e: Arith, op: str, t: Scalar) -> str | None:
-    """The atomic instruction of this meaning on the device, if there is one; declares what it needs."""
+    """Return the atomic instruction of this meaning, or None if the device has none.
+
+    The capability that the instruction needs is declared.
+
+    Args:
+        e: function being written
+        op: operation of the IR, such as "add"
+        t: dtype of the element
+    """
     if t in (f32, f64) and op == "add":
         has = e.m.features.float32_add and not _flushed(e) if t == f32 else e.m.features.float64_add
         if has:
@@ -48,12 +57,21 @@ def instruction(e: Arith, op: str, t: Scalar) -> str | None:
 
 
 def _flushed(e: Arith) -> bool:
-    """Whether the device's sums of f32 may lose subnormal numbers that a precise build keeps."""
+    """Return True if the device's sums of f32 may lose subnormal numbers that a precise build has to keep."""
     return e.m.features.quirks.flushes and e.m.options.precise
 
 
 def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomic: bool) -> ir.Value:
-    """Apply the operation to the element at `place`; gives the old value."""
+    """Apply an operation to the element at an address and return the old value.
+
+    Args:
+        e: function being written
+        op: operation of the IR; "exchange" stores the value
+        t: dtype of the element
+        place: address of the element
+        value: second operand
+        atomic: True if another iteration may update the element at the same time
+    """
     memory = memory_type(t)
     if t.is_bool:
         value = e.b.zext(value, memory)
@@ -68,14 +86,18 @@ def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomi
 
 
 def combine(e: Arith, op: str, t: Scalar, old: ir.Value, value: ir.Value) -> ir.Value:
-    """The new content. Booleans hold 0 or 1 in a byte, where the bit operations mean the same."""
+    """Return the new content of an element from the old content and the operand."""
+    # Booleans hold 0 or 1 in a byte, where the bit operations mean the same.
     return value if op == "exchange" else apply(e, op, (t, t), old, value)
 
 
 def compare_and_swap(
     e: Arith, t: Scalar, place: ir.Value, expected: ir.Value, value: ir.Value, atomic: bool
 ) -> ir.Value:
-    """Replace the element at `place` if its bits are those of `expected`; gives the old value. No booleans."""
+    """Replace the element at `place` if its bits are those of `expected`, and return the old value.
+
+    The dtype `t` is not u1. Without `atomic`, a load, a comparison and a store serve.
+    """
     memory, word, b = memory_type(t), _WORDS[t.bits], e.b
     if not atomic:
         old = access.load(b, place, memory)
@@ -94,6 +116,8 @@ def compare_and_swap(
 
 
 def _loop(e: Arith, op: str, t: Scalar, root: int | None) -> Code:
+    """Return the function that applies `op` to an element by a compare-and-swap loop."""
+
     def combined(a: Arith, old: ir.Value, operands: list[ir.Value]) -> ir.Value:
         return combine(a, op, t, old, operands[0])
 
@@ -101,18 +125,28 @@ def _loop(e: Arith, op: str, t: Scalar, root: int | None) -> Code:
 
 
 Change = Callable[[Arith, ir.Value, list[ir.Value]], ir.Value]
+"""The type of a function that returns the new content from the old content and the operands."""
 
 
 def _repeated(e: Arith, name: str, t: Scalar, operands: int, change: Change, root: int | None) -> Code:
-    """NAME(address, operands...) repeats compare-and-swap until no other iteration came between; the old value.
+    """Return a function NAME(address, operands...) that repeats compare-and-swap until it succeeds.
 
-    root: the buffer in which it does so, where that matters.
+    The function returns the old value of the element.
+
+    Args:
+        e: a function of the module
+        name: name of the function to be written
+        t: dtype of the element
+        operands: number of operands
+        change: computes the new content from the old content and the operands
+        root: binding of the buffer that holds the element; None on devices with buffer addresses
     """
     memory = memory_type(t)
     own, word = _WORDS[max(t.bits, 8)], _WORDS[max(t.bits, 32)]
 
     def body(a: Arith, b: Code) -> None:
         place, *given = access.rooted(b.args[0], root), *b.args[1:]
+        # An element below 32 bits is a part of an aligned word, `shift` bits above its lowest bit.
         down = b.and_(place, a.word(word.width // 8 - 1))
         base, shift = b.sub(place, down), b.trunc(b.shl(down, a.word(3)), word)
         seen, swapped, old = b.scalar(word), b.scalar(ir.I1), b.scalar(memory)
@@ -135,7 +169,7 @@ def _repeated(e: Arith, name: str, t: Scalar, operands: int, change: Change, roo
 
 
 def _placed(a: Arith, word: ir.Value, part: ir.Value, shift: ir.Value, t: ir.IntType, own: ir.IntType) -> ir.Value:
-    """The word with its part at `shift` replaced."""
+    """Return the word with the part of `own.width` bits at `shift` replaced."""
     if own == t:
         return part
     b = a.b

@@ -1,10 +1,10 @@
-"""BINDINGS: which storage buffer of a shader a piece of memory lies in, on devices without buffer addresses.
+"""Assign each piece of memory to a storage buffer of the shader, on devices without buffer addresses.
 
-The argument block is binding 0, each slab of adstacks has one, so have lists of iterations, what a kernel prints to,
-and each array, as far as the device has enough; where it has not, several arrays share one, of which the host makes a
-buffer that holds them all. An address is then a number of bytes from the begin of its buffer, and which buffer it
-counts in is known when the module is written (`Value.root`). Buffers may overlap, as arrays of users may, so every one
-is declared Aliased.
+The argument block is binding 0. Each slab of adstacks has a binding, and so have the lists of iterations, the buffer
+that a kernel prints to, and each array, as far as the device has enough. Where it has not, several arrays share a
+binding, and the host makes one buffer that holds all of them. An address is then a number of bytes from the begin of
+its buffer, and the buffer is known when the module is written (`Value.root`). Buffers may overlap, as arrays of users
+may, so each of them is declared Aliased.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ BLOCK = 0
 
 @dataclass(frozen=True)
 class Bindings:
-    """Numbers of bindings by name of slab and of array; of lists and of prints, if there are such. count: of all."""
+    """Hold the numbers of the bindings of one kernel.
+
+    Attributes:
+        slabs: binding of each slab of adstacks, by name
+        arrays: binding of each array, by name
+        count: number of bindings in all
+        lists: binding of the lists of iterations, if the kernel has lists
+        prints: binding of the buffer for prints, if the kernel prints
+    """
 
     slabs: Mapping[str, int] = field(default_factory=dict)
     arrays: Mapping[str, int] = field(default_factory=dict)
@@ -32,9 +40,15 @@ class Bindings:
 
 
 def assign(kernel: Kernel, layout: Layout, most: int) -> Bindings:
-    """A binding for everything that a kernel reaches. most: storage buffers that a shader may have.
+    """Return a binding for each piece of memory that a kernel reaches.
 
-    Raises Unsupported for a device that has too few even if all arrays share one.
+    Args:
+        kernel: kernel that is compiled
+        layout: layout of its argument block
+        most: greatest number of storage buffers that a shader may have
+
+    Raises:
+        Unsupported: if the device has too few buffers even where all arrays share one
     """
     slabs = {slab: 1 + k for k, slab in enumerate(layout.slabs)}
     names, others = list(layout.arrays), {"lists": bool(layout.list_at), "prints": is_printing(kernel)}

@@ -1,10 +1,10 @@
-"""Body: one function being written, block by block, with structured control flow.
+"""Write one function of a module, block by block, with structured control flow.
 
-A pure instruction that is known where another one like it is asked for gives the same value: what a block computes is
-known in every block that it dominates. So is what a variable holds, until control comes from elsewhere.
+A pure instruction with the same operands as an earlier one gives the earlier value: what a block computes is known in
+every block that it dominates. The content of a variable is also known, until control comes from elsewhere.
 
-Control flow is written only by `if_then`, `if_else` and `loop`, which emit the merge instructions that SPIR-V asks
-for; a block that has ended takes no instruction.
+Only `if_then`, `if_else` and `loop` write control flow; they emit the merge instructions that SPIR-V demands. A block
+that has ended takes no instruction.
 """
 
 from __future__ import annotations
@@ -20,10 +20,16 @@ from .variables import Variable
 
 
 class Body:
-    """The body of a function. head: instructions that stand before all others, in the first block.
+    """Write the body of a function, block by block.
 
-    held: what is known of the content of variables, by id; `Variable` keeps it. products: factors of what may be
-    contracted, by the id of the product. unknown: ids of values of which no driver knows a thing.
+    Attributes:
+        args: parameters of the function
+        head: words of the instructions that stand before all others, in the first block
+        body: words of the instructions behind the head
+        ended: True if the current block has ended
+        held: content of variables as far as it is known, by id; `Variable` maintains it
+        products: factors of each product that may be contracted, by the id of the product
+        unknown: ids of values about which no driver knows anything
     """
 
     def __init__(self, module: Module, name: str, result: ir.Type, params: Sequence[ir.Type]) -> None:
@@ -50,7 +56,7 @@ class Body:
         self.held: dict[int, Value] = {}
 
     def close(self) -> None:
-        """Hand the function to the module. It must have returned."""
+        """Hand the finished function to the module; the function must have returned."""
         assert self.ended, "a function that does not return"
         end = encode("FunctionEnd")
         self.module.functions.append([*self._start, *self._variables, *self.head, *self.body, *end])
@@ -58,19 +64,24 @@ class Body:
     # -- instructions ---------------------------------------------------------------------------------------
 
     def emit(self, name: str, *operands: int) -> None:
-        """An instruction as it stands."""
+        """Append an instruction exactly as given."""
         assert self._at_head or not self.ended, f"{name} after the end of a block"
         (self.head if self._at_head else self.body).extend(encode(name, *operands))
 
     def result_of(self, t: ir.Type, name: str, *operands: int) -> Value:
-        """The result of an instruction with effects, or that reads memory."""
+        """Emit an instruction that has effects or reads memory, and return its result."""
         made = Value(t, self.module.fresh())
         self.emit(name, self.module.type(t), made.id, *operands)
         return made
 
     def pure(self, t: ir.Type, name: str, *operands: ir.Value | int, of: int | None = None) -> Value:
-        """The result of an instruction without effects; literal operands are numbers. of: the id of its type, where
-        that is no type of values.
+        """Return the result of an instruction without effects, reusing an earlier equal instruction.
+
+        Args:
+            t: type of the result
+            name: name of the instruction
+            *operands: values, or numbers where the instruction takes literals
+            of: id of the result type, if this type is not a type of values (such as a struct of two words)
         """
         ids = [x if isinstance(x, int) else self.value(x).id for x in operands]
         key = (t, name, *ids)
@@ -85,95 +96,100 @@ class Body:
         return known
 
     def exact(self, t: ir.Type, name: str, *operands: ir.Value | int) -> Value:
-        """A pure instruction on reals, which gives what IEEE says."""
+        """Return the result of a pure instruction on reals that no driver may contract, so that IEEE defines it."""
         before = self.module.bound
         made = self.pure(t, name, *operands)
+        # An earlier instruction that `pure` gave again has its decoration already.
         if made.id >= before:
             self.module.decorate(made.id, op.NO_CONTRACTION)
         return made
 
     def glsl(self, name: str, t: ir.Type, *operands: ir.Value) -> Value:
-        """An instruction of GLSL.std.450."""
+        """Return the result of an instruction of the extended set GLSL.std.450."""
         return self.exact(t, "ExtInst", self.module.glsl, op.GLSL[name], *operands)
 
     def remembered(self, key: object) -> Value | None:
-        """What `remember` was given under the key at the head of the function."""
+        """Return the value that `remember` stored under the key, or None."""
         return self._known_at_head.get(key)
 
     def remember(self, key: object, value: Value) -> Value:
-        """Keep a value of the head under a key; gives it."""
+        """Store a value of the head of the function under a key, and return the value."""
         self._known_at_head[key] = value
         return value
 
     @contextmanager
     def at_head(self) -> Iterator[None]:
-        """What is emitted inside stands at the head of the function, where it is done once."""
+        """Place what the `with` block emits at the head of the function, where it runs once."""
         before, self._at_head = self._at_head, True
         yield
         self._at_head = before
 
     def value(self, x: ir.Value) -> Value:
-        """The operand as a value of this module: constants of the LLVM generator are made anew."""
+        """Return the operand as a value of this module; make constants of the LLVM generator anew."""
         if isinstance(x, Value):
             return x
         assert isinstance(x, ir.Constant), x
         if x.constant is not None:
             return self.const(x.type, x.constant)
+        # LLVM writes a real constant as the hexadecimal bits of an f64.
         return self.const(x.type, struct.unpack(">d", bytes.fromhex(x.ref[2:].zfill(16)))[0])
 
     def const(self, t: ir.Type, number: int | float | bool) -> Value:
-        """A constant."""
+        """Return a constant of a type."""
         return self.module.constant(t, number)
 
     # -- variables ------------------------------------------------------------------------------------------
 
     def variable(self, id_of_type: int) -> int:
-        """A variable of the function, by its id; what it holds first is undefined."""
+        """Declare a variable of the function and return its id; the first content of the variable is undefined."""
         pointer, made = self.module.pointer(op.FUNCTION, id_of_type), self.module.fresh()
         self._variables += encode("Variable", pointer, made, op.FUNCTION)
         return made
 
     def scalar(self, t: ir.Type) -> Variable:
-        """A variable of a scalar type."""
+        """Declare a variable of a scalar type."""
         return Variable(self, t, self.variable(self.module.type(t)))
 
     def call(self, function: Body, args: Sequence[ir.Value]) -> Value:
-        """Call a function of the module."""
+        """Emit a call of a function of the module and return its result."""
         return self.result_of(function.result, "FunctionCall", function.id, *(self.value(a).id for a in args))
 
     # -- control --------------------------------------------------------------------------------------------
 
     def _end(self, name: str, *operands: int) -> None:
+        """Emit the instruction that ends the current block."""
         self.emit(name, *operands)
         self.ended = True
 
     def open(self, label: int) -> None:
-        """Begin the block of a label."""
+        """Begin the block that has this label."""
         assert self.ended, "the block before goes on"
         self.body += encode("Label", label)
         self.ended = False
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
-        """Blocks that do not dominate what follows: what they compute is not known there."""
+        """Forget at the end what the `with` block has computed, because its blocks do not dominate what follows."""
         self._known.append({})
         yield
         self._known.pop()
 
     def branch(self, label: int) -> None:
-        """Leave the block, unless it has ended."""
+        """Jump to a label, unless the current block has ended."""
         if not self.ended:
             self._end("Branch", label)
 
     def ret(self, value: ir.Value) -> None:
+        """Return a value from the function."""
         self._end("ReturnValue", self.value(value).id)
 
     def ret_void(self) -> None:
+        """Return from the function without a value."""
         self._end("Return")
 
     @contextmanager
     def if_then(self, cond: ir.Value) -> Iterator[None]:
-        """What is emitted inside runs only where the condition holds."""
+        """Run what the `with` block emits only where the condition holds."""
         then, done = self.module.fresh(), self.module.fresh()
         held = dict(self.held)
         self.emit("SelectionMerge", done, 0)
@@ -181,12 +197,13 @@ class Body:
         with self._inside():
             self.open(then)
             yield
+            # A branch that returned does not reach the merge block, so what was known before is still known there.
             self.held = held if self.ended else {}
             self.branch(done)
         self.open(done)
 
     def if_else(self, cond: ir.Value, then: Callable[[], None], orelse: Callable[[], None]) -> None:
-        """One of two blocks."""
+        """Run one of two blocks, which `then` and `orelse` emit."""
         yes, no, done = (self.module.fresh() for _ in range(3))
         held = self.held
         self.emit("SelectionMerge", done, 0)
@@ -203,10 +220,14 @@ class Body:
     def loop(
         self, condition: Callable[[], ir.Value], body: Callable[[], None], step: Callable[[], ir.Value | None]
     ) -> None:
-        """while condition(): body(); step(). A condition that `step` gives ends the loop where it holds."""
+        """Emit `while condition(): body(); step()`.
+
+        If `step` returns a value, the loop also ends behind a trip where this value is true.
+        """
         header, test, inside, latch, done = (self.module.fresh() for _ in range(5))
         self.branch(header)
         self.held = {}
+        # Control also comes back from the end of a trip, so no variable is known at the header.
         self.open(header)
         self.emit("LoopMerge", done, latch, 0)
         self.branch(test)

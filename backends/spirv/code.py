@@ -1,10 +1,10 @@
-"""Code: one function being written, instruction by instruction.
+"""Write the arithmetic of one function, instruction by instruction.
 
-Instructions have the names and the meaning of the LLVM generator's builder, so that rows which are free of control
-flow, edge cases included, and the polynomials of mathematical functions serve here too. As there, integer
-instructions on constants and identities give a value without an instruction. Real instructions carry NoContraction:
-no driver may fuse or reorder them. What may be contracted, by the flag CONTRACT, is fused here, so that every driver
-gives what one of the two roundings of a multiply-add gives.
+Instructions have the names and the meaning of the LLVM generator's builder, so that rows without control flow, edge
+cases included, and the polynomials of mathematical functions also serve for SPIR-V. As in that builder, integer
+instructions on constants and identities give a value without an instruction. Instructions on reals carry NoContraction:
+no driver may fuse or reorder them. The generator itself fuses what may be contracted (the flag CONTRACT), so that every
+driver gives the result of one of the two roundings of a multiply-add.
 """
 
 from __future__ import annotations
@@ -40,10 +40,12 @@ _LOGICAL = {"BitwiseAnd": "LogicalAnd", "BitwiseOr": "LogicalOr", "BitwiseXor": 
 
 
 CONTRACT = "contract"
-"""The flag of a product, and of a sum, that may become one instruction."""
+"""Flag of a product or a sum that may become part of a multiply-add."""
 
 
 def _real(name: str) -> Callable[..., Value]:
+    """Return a method that emits the real instruction `name` on operands whose zeros are hidden from the driver."""
+
     def emit(self: Code, x: ir.Value, y: ir.Value, flags: Sequence[str] = ()) -> Value:
         return self.arithmetic(name, hidden(self, x), hidden(self, y))
 
@@ -51,6 +53,7 @@ def _real(name: str) -> Callable[..., Value]:
 
 
 def _product(self: Code, x: ir.Value, y: ir.Value, flags: Sequence[str] = ()) -> Value:
+    """Emit a product of reals, and note its factors if it may be contracted."""
     v, w = hidden(self, x), hidden(self, y)
     made = self.arithmetic("FMul", v, w)
     if CONTRACT in flags:
@@ -59,13 +62,19 @@ def _product(self: Code, x: ir.Value, y: ir.Value, flags: Sequence[str] = ()) ->
 
 
 def _sum(name: str) -> Callable[..., Value]:
-    """x·y ± z and z ± x·y as a multiply-add, where both may be contracted. The product stays for other users."""
+    """Return a method that emits a sum or difference of reals, as a multiply-add where both parts may be contracted.
+
+    x·y + z, z + x·y  ->  fma(x, y, z)
+    x·y - z           ->  fma(x, y, -z)
+    z - x·y           ->  fma(-x, y, z)
+    """
 
     def emit(self: Code, x: ir.Value, y: ir.Value, flags: Sequence[str] = ()) -> Value:
         v, w = hidden(self, x), hidden(self, y)
         first, second = self.products.get(v.id), self.products.get(w.id)
         if CONTRACT not in flags or (first or second) is None:
             return self.arithmetic(name, v, w)
+        # The product itself stays in the module for its other users.
         if first is not None:
             return self.arithmetic("fma", *first, self.fneg(w) if name == "FSub" else w)
         assert second is not None
@@ -76,6 +85,8 @@ def _sum(name: str) -> Callable[..., Value]:
 
 
 def _plain(name: str) -> Callable[..., Value]:
+    """Return a method that emits the integer instruction `name` without folding."""
+
     def emit(self: Code, x: ir.Value, y: ir.Value) -> Value:
         return self.binary(name, x, y)
 
@@ -85,7 +96,15 @@ def _plain(name: str) -> Callable[..., Value]:
 def _folding(
     name: str, both: Callable[[int, int], int], left: int | None, right: int, absorbing: int | None = None
 ) -> Callable[..., Value]:
-    """A binary instruction on integers. left, right: operand on that side that leaves the other one as it is."""
+    """Return a method that emits a binary integer instruction, and folds constants and identities.
+
+    Args:
+        name: name of the instruction
+        both: computes the result of two constants
+        left: left operand that leaves the right one unchanged, or None
+        right: right operand that leaves the left one unchanged
+        absorbing: operand that is the result, whatever the other operand is
+    """
 
     def emit(self: Code, x: ir.Value, y: ir.Value) -> Value:
         v, w = self.value(x), self.value(y)
@@ -105,7 +124,7 @@ def _folding(
 
 
 def _placing(fold: Callable[..., Value]) -> Callable[..., Value]:
-    """An address and a number make an address in the same buffer."""
+    """Return a method like `fold` whose result lies in the same buffer as the address among its operands."""
 
     def emit(self: Code, x: ir.Value, y: ir.Value) -> Value:
         return fold(self, x, y).within(root_of(x, y))
@@ -114,7 +133,7 @@ def _placing(fold: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def _count(name: str) -> Callable[..., Value]:
-    """A shift. Counts are of the operand's type and below its width."""
+    """Return a method that emits a shift; counts have the operand's type and lie below its width."""
 
     def emit(self: Code, x: ir.Value, count: ir.Value) -> Value:
         v, w = self.value(x), self.value(count)
@@ -124,7 +143,7 @@ def _count(name: str) -> Callable[..., Value]:
 
 
 class Code(Body):
-    """Arithmetic of a function being written."""
+    """Write the arithmetic of a function."""
 
     # -- arithmetic -----------------------------------------------------------------------------------------
 
@@ -139,29 +158,33 @@ class Code(Body):
     fadd, fsub, fmul, fdiv = _sum("FAdd"), _sum("FSub"), _product, _real("FDiv")
 
     def mul(self, x: ir.Value, y: ir.Value) -> Value:
+        """Emit a product of integers."""
         return self._times(*hidden_factors(self, x, y))
 
     def srem(self, x: ir.Value, y: ir.Value) -> Value:
-        """x - (x / y) y: Vulkan leaves OpSRem of negative numbers undefined, and NVIDIA's driver gives others."""
+        """Emit the signed remainder x - (x / y) y."""
+        # Vulkan leaves OpSRem of negative numbers undefined, and NVIDIA's driver gives other numbers for them.
         return self.sub(x, self.mul(self.sdiv(x, y), y))
 
     def binary(self, name: str, x: ir.Value, y: ir.Value) -> Value:
-        """An instruction on two integers or truth values, that does not fold."""
+        """Emit an instruction on two integers or truth values without folding."""
         return self.pure(x.type, name, x, y)
 
     def widened_product(self, x: ir.Value, y: ir.Value) -> tuple[Value, Value]:
-        """(lower, upper) word of the product of two integers of 32 bits without sign."""
+        """Return the lower and the upper word of the product of two unsigned integers of 32 bits."""
         both = self.pure(I32, "UMulExtended", x, y, of=self.module.two_words)
         low, high = (self.pure(I32, "CompositeExtract", both, k) for k in range(2))
         return low, high
 
     def fneg(self, x: ir.Value) -> Value:
+        """Emit the negative of a real."""
         return self.exact(x.type, "FNegate", x)
 
     def arithmetic(self, name: str, *operands: Value) -> Value:
-        """An instruction on reals, none known to be zero by a driver; it knows the result if it knows all of them."""
+        """Emit an instruction on reals of which no operand is a zero that the driver knows."""
         t = operands[0].type
         made = self.glsl(name, t, *operands) if name == "fma" else self.exact(t, name, *operands)
+        # A driver knows the result only if it knows all operands.
         if any(x.id in self.unknown for x in operands):
             self.unknown.add(made.id)
         return made
@@ -169,25 +192,31 @@ class Code(Body):
     # -- conversions ----------------------------------------------------------------------------------------
 
     def fpext(self, x: ir.Value, to: ir.Type) -> Value:
+        """Widen a real to a larger type."""
         v = self.value(x)
         return subnormals.widened(self, v) if self.module.quirks.flushes else self.exact(to, "FConvert", v)
 
     def fptrunc(self, x: ir.Value, to: ir.Type) -> Value:
+        """Round a real to a smaller type."""
         v = self.value(x)
         return subnormals.narrowed(self, v) if self.module.quirks.flushes else self.exact(to, "FConvert", v)
 
     def trunc(self, x: ir.Value, to: ir.Type) -> Value:
+        """Keep the low bits of an integer."""
         if to == I1:
             return self.icmp_unsigned("!=", self.and_(x, self.const(x.type, 1)), self.const(x.type, 0))
         return self._resized("UConvert", x, to)
 
     def zext(self, x: ir.Value, to: ir.Type) -> Value:
+        """Widen an integer with zeros."""
         return self._resized("UConvert", x, to)
 
     def sext(self, x: ir.Value, to: ir.Type) -> Value:
+        """Widen an integer with its sign."""
         return self._resized("SConvert", x, to)
 
     def _resized(self, name: str, x: ir.Value, to: ir.Type) -> Value:
+        """Widen or cut an integer; constants and truth values need no conversion instruction."""
         v = self.value(x)
         if v.type == I1:
             return self.select(v, self.const(to, -1 if name == "SConvert" else 1), self.const(to, 0))
@@ -198,46 +227,56 @@ class Code(Body):
             return self.const(to, (number ^ sign) - sign if name == "SConvert" else number)
         made = self.pure(to, name, v)
         shrinks = isinstance(v.type, ir.IntType) and isinstance(to, ir.IntType) and to.width < v.type.width
+        # `_compared_resized` finds the integer before the conversion in this table.
         self._resizings[made.id] = "" if shrinks else name, v
         return made
 
     def sitofp(self, x: ir.Value, to: ir.Type) -> Value:
+        """Convert a signed integer to a real."""
         return self._to_real("ConvertSToF", "SConvert", x, to)
 
     def uitofp(self, x: ir.Value, to: ir.Type) -> Value:
+        """Convert an unsigned integer to a real."""
         return self._to_real("ConvertUToF", "UConvert", x, to)
 
     def _to_real(self, name: str, widen: str, x: ir.Value, to: ir.Type) -> Value:
-        """Narrow integers go by way of 32 bits, from where every device converts."""
+        """Convert an integer to a real."""
+        # Narrow integers are widened to 32 bits first, because every device converts from there.
         if isinstance(x.type, ir.IntType) and x.type.width < 32:
             x = self._resized(widen, x, I32)
         return self.exact(to, name, x)
 
     def to_whole(self, name: str, x: ir.Value, to: ir.Type) -> Value:
-        """A real, within the range of the type, truncated toward zero."""
+        """Convert a real within the range of the integer type `to`, truncating toward zero."""
         return self.exact(to, name, x)
 
     def bitcast(self, x: ir.Value, to: ir.Type) -> Value:
+        """Reinterpret the bits of a value as a type of the same width."""
         v = self.value(x)
         if self.module.type(v.type) == self.module.type(to):
+            # Both types have the same SPIR-V type, so no instruction is needed.
             return Value(to, v.id)
         return self.pure(to, "Bitcast", v)
 
     # -- comparisons and choices ----------------------------------------------------------------------------
 
     def icmp_signed(self, sign: str, x: ir.Value, y: ir.Value) -> Value:
+        """Compare two integers as signed numbers."""
         return self._icmp(sign, "S", x, y)
 
     def icmp_unsigned(self, sign: str, x: ir.Value, y: ir.Value) -> Value:
+        """Compare two integers as unsigned numbers."""
         return self._icmp(sign, "U", x, y)
 
     def _icmp(self, sign: str, kind: str, x: ir.Value, y: ir.Value) -> Value:
+        """Compare two integers of kind "S" (signed) or "U" (unsigned), folding constants."""
         v, w = self.value(x), self.value(y)
         if v.type == I1:
             return self._compared_truths(sign, v, w)
         if v.number is not None and w.number is not None:
             assert isinstance(v.type, ir.IntType)
             low = 1 << (v.type.width - 1) if kind == "S" else 0
+            # With the top bit flipped, signed numbers have the order of unsigned ones.
             return self.const(I1, _ORDER[sign](int(v.number) ^ low, int(w.number) ^ low))
         if w.number is not None and v.id in self._resizings:
             return self._compared_resized(sign, kind, v, w)
@@ -246,14 +285,15 @@ class Code(Body):
         return self._compared(sign, kind, v, w)
 
     def _compared(self, sign: str, kind: str, v: Value, w: Value) -> Value:
+        """Emit the comparison of two integers without folding."""
         name = "I" if sign in ("==", "!=") else kind
         return self.pure(I1, name + _SIGNS[sign], v, w)
 
     def _compared_resized(self, sign: str, kind: str, x: Value, constant: Value) -> Value:
-        """An integer that was widened or cut, against a constant, in the width that it comes from.
+        """Compare an integer that was widened or cut with a constant, in the width from which it comes.
 
-        It saves an instruction, and keeps drivers from doing so: Mesa 22.3 gets the ends of the range wrong, and takes
-        what was cut for what was widened.
+        It saves an instruction and keeps drivers from doing so: Mesa 22.3 gets the ends of the range wrong, and takes
+        an integer that was cut for one that was widened.
         """
         resizing, v = self._resizings[x.id]
         assert isinstance(v.type, ir.IntType) and isinstance(x.type, ir.IntType) and constant.number is not None
@@ -272,7 +312,7 @@ class Code(Body):
         return self.const(I1, _ORDER[sign](0, 1 if number > high else -1))
 
     def _compared_truths(self, sign: str, x: Value, y: Value) -> Value:
-        """false before true."""
+        """Compare two truth values; false is less than true."""
         if sign in ("==", "!="):
             return self.pure(I1, "Logical" + _SIGNS[sign], x, y)
         if sign in (">", ">="):
@@ -280,13 +320,14 @@ class Code(Body):
         return self.pure(I1, "LogicalAnd" if sign == "<" else "LogicalOr", self.pure(I1, "LogicalNot", x), y)
 
     def fcmp_ordered(self, sign: str, x: ir.Value, y: ir.Value) -> Value:
+        """Compare two reals; the result is false if an operand is NaN."""
         v, w = self.value(x), self.value(y)
         if subnormals.told_by_bits(self, v, w):
             return subnormals.compared(self, sign, v, w)
         return self.exact(I1, "FOrd" + _SIGNS[sign], v, w)
 
     def fcmp_unordered(self, sign: str, x: ir.Value, y: ir.Value) -> Value:
-        """sign "uno": whether an operand is NaN."""
+        """Compare two reals; the result is true if an operand is NaN, and the sign "uno" asks for nothing else."""
         if sign == "uno":
             nan = self.exact(I1, "FUnordNotEqual", x, x)
             return nan if x.ref == y.ref else self.or_(nan, self.exact(I1, "FUnordNotEqual", y, y))
@@ -296,6 +337,7 @@ class Code(Body):
         return self.exact(I1, "FUnord" + _SIGNS[sign], v, w)
 
     def select(self, cond: ir.Value, x: ir.Value, y: ir.Value) -> Value:
+        """Choose one of two values by a condition."""
         chosen, v, w = self.value(cond), self.value(x), self.value(y)
         if chosen.number is not None:
             return v if chosen.number else w

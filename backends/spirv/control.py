@@ -1,4 +1,4 @@
-"""Rows of LOWER on control flow: `if` and `while`, as the structured constructs of SPIR-V; `for` is in trips.py."""
+"""Lower `if` and `while` to the structured constructs of SPIR-V (rows of LOWER); trips.py lowers `for`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def _if(e: Emitter, stmt: n.If) -> None:
 
 @LOWER.row(n.While)
 def _while(e: Emitter, stmt: n.While) -> None:
+    """Write a loop whose test the driver cannot analyze."""
     b = e.b
     ran = trip_counter(e, stmt.trips)
 

@@ -1,6 +1,6 @@
-"""A module as text, one instruction a line, in the form of SPIR-V's own assembler, so that `spirv-as` reads it.
+"""Print a module as text, in the form of SPIR-V's own assembler, so that `spirv-as` reads it.
 
-Functions have their names, everything else the number of its id.
+Each instruction takes one line. Functions have their names; everything else has the number of its id.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _VOID = frozenset(
     SelectionMerge Branch BranchConditional Return ReturnValue FunctionEnd
     """.split()
 )
-"""Instructions that give none."""
+"""Instructions that give no result."""
 
 
 def instructions(words: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
-    """(name, operands) of each instruction of a module, header aside."""
+    """Yield the name and the operands of each instruction of a module, without the header."""
     at = 5
     while at < len(words):
         count = words[at] >> 16
@@ -73,7 +73,7 @@ def instructions(words: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
 
 
 def disassemble(words: Sequence[int]) -> str:
-    """The text of a module."""
+    """Return the text of a module given as its words."""
     ids = {o[0]: "%" + _text(o[1:])[0].replace(".", "_") for name, o in instructions(words) if name == "Name"}
     widths: dict[int, tuple[str, int]] = {}
     lines = ["; SPIR-V", "; Version: 1.5"]
@@ -85,6 +85,15 @@ def disassemble(words: Sequence[int]) -> str:
 
 
 def _line(name: str, operands: list[int], ids: dict[int, str], widths: dict[int, tuple[str, int]]) -> str:
+    """Return the line of one instruction.
+
+    Args:
+        name: name of the instruction
+        operands: its words behind the first
+        ids: names of ids that have a name
+        widths: kind ("TypeInt" or "TypeFloat") and bits of each scalar type, by the id of the type
+    """
+
     def named(number: int) -> str:
         return ids.get(number, f"%{number}")
 
@@ -102,12 +111,13 @@ def _line(name: str, operands: list[int], ids: dict[int, str], widths: dict[int,
 
 
 def _operands(name: str, rest: list[int], named: Named) -> Iterator[str]:
-    """What stands behind the result: literals by name, everything else as ids."""
+    """Yield the operands behind the result: literals by name, everything else as ids."""
     special = _SPECIAL.get(name)
     yield from special(rest, named) if special else map(named, rest)
 
 
 def _number(words: list[int], kind: str, width: int) -> str:
+    """Return the text of a constant from its words; the assembler reads infinities and NaN as hexadecimal reals."""
     pattern = sum(word << 32 * k for k, word in enumerate(words))
     if kind == "TypeInt":
         return str(pattern)
@@ -121,23 +131,25 @@ def _number(words: list[int], kind: str, width: int) -> str:
 
 
 def _text(words: list[int]) -> tuple[str, int]:
-    """A literal string, and how many words it takes."""
+    """Return a literal string and the number of words that it takes."""
     data = struct.pack(f"<{len(words)}I", *words)
     end = data.index(0)
     return data[:end].decode(), end // 4 + 1
 
 
 def _decorated(rest: list[int], named: Named) -> Iterator[str]:
+    """Yield a decoration with its operands."""
     yield from (_DECORATIONS[rest[0]], *(_BUILT_INS[k] if rest[0] == op.BUILT_IN else str(k) for k in rest[1:]))
 
 
 def _entry(rest: list[int], named: Named) -> Iterator[str]:
+    """Yield the operands of an entry point."""
     text, used = _text(rest[2:])
     yield from ("GLCompute", named(rest[1]), f'"{text}"', *map(named, rest[2 + used :]))
 
 
 def _accessed(ids: int) -> Special:
-    """So many ids, and a memory operand."""
+    """Return a printer of `ids` ids followed by an optional memory operand."""
 
     def write(rest: list[int], named: Named) -> Iterator[str]:
         yield from map(named, rest[:ids])
@@ -150,7 +162,7 @@ _GROUP_OPERATIONS = ("Reduce", "InclusiveScan", "ExclusiveScan")
 
 
 def _grouped(rest: list[int], named: Named) -> Iterator[str]:
-    """A scope; a group operation if a value follows both."""
+    """Yield a scope, and a group operation if a value follows both."""
     yield named(rest[0])
     yield from (_GROUP_OPERATIONS[rest[1]], named(rest[2])) if len(rest) > 2 else map(named, rest[1:])
 
@@ -179,4 +191,4 @@ _SPECIAL: dict[str, Special] = {
     "LoopMerge": lambda rest, named: iter((named(rest[0]), named(rest[1]), "None")),
     "SelectionMerge": lambda rest, named: iter((named(rest[0]), "None")),
 }
-"""Operands of instructions that have others than ids."""
+"""Printers of the operands of instructions that take more than ids, by the name of the instruction."""

@@ -1,7 +1,8 @@
-"""The state of code generation: of a module of shaders, of straight-line arithmetic, and of a task being written.
+"""Hold the state of code generation: of a module of shaders, of straight-line arithmetic, and of one task.
 
-Rows of OPS see an `Arith`: a `Code` and the module, with the methods that rows of the LLVM generator call, so a row
-or a polynomial written there serves here. Rows of statements see an `Emitter`, which belongs to one task.
+Rows of OPS see an `Arith`: a `Code` and the module, with the methods that rows of the LLVM generator call, so that a
+row or a polynomial of that generator also serves for SPIR-V. Rows of statements see an `Emitter`, which belongs to one
+task.
 """
 
 from __future__ import annotations
@@ -39,15 +40,26 @@ TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=
 
 @dataclass(frozen=True)
 class Features:
-    """What a device has that kernels may use. modes: float controls, see `Module`.
+    """List the features of a device that kernels may use.
 
-    int64: integers of 64 bits; without them they are pairs of words, see pairs.py.
-
-    subgroups: their threads add up, and number themselves; wide_subgroups: integers of 64 bits too.
-    buffer_addresses: memory is reached by address; else by at most so many storage_buffers that descriptors bind.
-    lists: of the iterations that pass a gate, made where the launcher asks for one.
-    shared_errors: the error record is that of the device, see `failer`; only with addresses. abreast: memory is far
-    away, so that several iterations are loaded for at a time, see abreast.py. quirks: of the driver.
+    Attributes:
+        int8: integers of 8 bits
+        int16: integers of 16 bits
+        float64: reals of 64 bits
+        int64: integers of 64 bits; without them such integers are pairs of words (pairs.py)
+        int64_atomics: atomics on integers of 64 bits
+        float32_add: atomic addition of f32
+        float64_add: atomic addition of f64
+        subgroups: instructions that add up the threads of a subgroup and number them
+        wide_subgroups: the same instructions on integers of 64 bits
+        buffer_addresses: memory is reached by address; without them it is reached by storage buffers that descriptors
+            bind
+        storage_buffers: greatest number of storage buffers of a shader
+        lists: lists of the iterations that pass a gate, made where the launcher asks for a list
+        shared_errors: the error record is that of the device (see `failer`); only with buffer addresses
+        abreast: memory is far away, so that a thread loads for several iterations at a time (abreast.py)
+        quirks: defects of the driver
+        modes: float controls that the device has (see `Module`)
     """
 
     int8: bool = True
@@ -70,10 +82,21 @@ class Features:
 
 @dataclass
 class ModuleState:
-    """What all functions of a module share. reduces: whether one reads the words of 2/pi behind the block.
+    """Hold the state that all functions of a module share.
 
-    exact: values that are not contracted. ranges: where values lie, of tasks where that was asked for (llvm/reach.py).
-    partners: likewise, sines and cosines of one argument (llvm/pairs.py). checks: which indices are compared.
+    Attributes:
+        kernel: kernel that is compiled
+        options: options of the build
+        features: features of the device
+        layout: layout of the argument block
+        module: module that is being written
+        sites: places in the program at which a shader may report an error
+        target: properties of the device that rows of the LLVM generator ask for
+        reduces: True if a function reads the words of 2/pi behind the argument block
+        exact: values that are not contracted
+        ranges: ranges of the values of each task for which they were asked (llvm/reach.py)
+        partners: sines and cosines of one argument, for the same tasks (llvm/pairs.py)
+        checks: which indices are compared with extents
     """
 
     kernel: Kernel
@@ -102,34 +125,46 @@ class ModuleState:
 
     @cached_property
     def bindings(self) -> Bindings | None:
-        """Of a device without buffer addresses, when the argument block is laid out."""
+        """Return the bindings of memory on a device without buffer addresses, or None.
+
+        Read this property only when the argument block is laid out.
+        """
         if self.features.buffer_addresses:
             return None
         return assign(self.kernel, self.layout, self.features.storage_buffers)
 
     def code(self, name: str, result: ir.Type, params: Sequence[ir.Type]) -> Code:
-        """A function to be written."""
+        """Begin a function of the module and return it, to be written."""
         return (Code if self.features.int64 else PairedCode)(self.module, name, result, params)
 
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
-        """Enter a place in the site table; gives its number."""
+        """Enter a place of the program in the site table and return its number.
+
+        Args:
+            kind: kind of the error, such as "overflow"
+            task: number of the task
+            stmt: statement at which the error occurs
+            axis: axis of the index, if the error is about an index
+        """
         self.sites.append(Site(kind, task, stmt, axis))
         return len(self.sites) - 1
 
     def is_atomic(self, task: int, array: str) -> bool:
-        """Whether updates of an array must be atomic: iterations run at once and may meet in an element."""
+        """Return True if updates of an array must be atomic: iterations run at once and may meet in an element."""
         parallel = self.kernel.tasks[task].is_parallel
         return parallel and array not in self.plain(task) and not self.in_order(task)
 
     def plain(self, task: int) -> frozenset[str]:
-        """Arrays of a parallel task whose updates cannot meet."""
+        """Return the arrays of a parallel task whose updates cannot meet in an element."""
         if task not in self._plain:
             self._plain[task] = share(self.kernel.tasks[task], 2, False).plain
         return self._plain[task]
 
     def in_order(self, task: int) -> bool:
-        """Whether one thread does all of a parallel task: another order of updates would show, and must not; or the
-        device has no atomic instructions for one of them.
+        """Return True if one thread does all iterations of a parallel task.
+
+        This is so where another order of updates would show and must not, and where the device has no atomic
+        instructions for one of the updates.
         """
         if task not in self._in_order:
             shows = self.options.deterministic and order_shows(self.kernel.tasks[task], self.plain(task))
@@ -137,7 +172,7 @@ class ModuleState:
         return self._in_order[task]
 
     def _updates_wide(self, task: int) -> bool:
-        """Whether updates of 64 bits may meet, other than sums that the device adds."""
+        """Return True if updates of 64 bits may meet, other than sums for which the device has an atomic addition."""
         for stmt in walk(self.kernel.tasks[task].body):
             if isinstance(stmt, Atomic) and stmt.array not in self.plain(task):
                 temp = self.layout.temps.get(stmt.array)
@@ -155,7 +190,15 @@ class ModuleState:
         body: Callable[[Arith, Code], None],
         attributes: Sequence[str] = (),
     ) -> Code:
-        """A function of the module, written by `body` the first time it is asked for. attributes: of no use here."""
+        """Return a function of the module; `body` writes it when it is first asked for.
+
+        Args:
+            name: name of the function, by which it is found again
+            result: type of the result
+            params: types of the parameters
+            body: writes the function
+            attributes: attributes of LLVM, which SPIR-V ignores
+        """
         known = self._helpers.get(name)
         if known is None:
             known = self._helpers[name] = self.code(name, result, params)
@@ -165,8 +208,13 @@ class ModuleState:
 
 
 class Arith:
-    """Straight-line arithmetic: the function `b` being written, and the module `m`. flags: of the program's own reals.
-    reach: the largest magnitude of the operand of what is written.
+    """Write straight-line arithmetic of a function.
+
+    Attributes:
+        m: state of the module
+        b: function that is being written
+        flags: flags of the reals of the program itself
+        reach: largest magnitude of the operand of the operation that is being written
     """
 
     def __init__(self, m: ModuleState, b: Code) -> None:
@@ -176,43 +224,55 @@ class Arith:
         self.reach = math.inf
 
     def intrinsic(self, name: str, *args: ir.Value, result: ir.Type | None = None) -> Result:
-        """What llvm.NAME gives."""
+        """Return the result that llvm.NAME gives for the arguments."""
         return intrinsics.INTRINSICS[name](self, *args, **({} if result is None else {"result": result}))
 
     def const(self, value: ir.Value, number: float | int | bool) -> Result:
-        """A constant of the type of `value`."""
+        """Return a constant of the type of `value`."""
         return self.b.const(value.type, number)
 
     def isnan(self, x: ir.Value) -> Result:
+        """Return the condition that a real is NaN."""
         return self.b.fcmp_unordered("uno", x, x)
 
     def false(self, x: ir.Value) -> Result:
-        """A false condition."""
+        """Return a false condition."""
         return self.b.const(I1, False)
 
     def word(self, number: int) -> Result:
-        """A constant of 64 bits."""
+        """Return a constant of 64 bits."""
         return self.b.const(I64, number)
 
     def to_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
-        """An integer value widened to 64 bits, by sign if its type has one."""
+        """Return an integer widened to 64 bits, by its sign if its type is signed."""
         if t.bits == 64:
             return value
         return self.b.sext(value, I64) if t.is_signed else self.b.zext(value, I64)
 
     def from_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
-        """The low bits of a 64-bit integer, as a value of an integer type."""
+        """Return the low bits of a 64-bit integer as a value of an integer type."""
         return value if t.bits == 64 else self.b.trunc(value, like(value.type, value_type(t)))
 
 
 class Emitter(Arith, Checked):
-    """The shader of one task being written. block: address of the argument block.
+    """Write the shader of one task.
 
-    values: by IR value. locals, arrays: variables by name. Slots of the block are read once, at the head of the shader.
-    kept: updates of which the thread keeps the sum. roomy: adstacks of which it is known that the pushes written now
-    fit. filled: adstacks, with how many values they are known to have at least. usual: trips are written that are known
-    to be usual (real_ranges.py). tops: contents of slots on top of some adstacks, read ahead. partners: results of
-    operations to come.
+    Attributes:
+        task: number of the task
+        values: SPIR-V values by IR value
+        locals: variables of locals, by name
+        arrays: variables of local arrays, by name
+        draws: number of draws of the iteration so far, if the task draws
+        iteration: row-major number of the iteration in its box
+        row: row of the adstacks of this thread
+        stacks: states of the adstacks, by name
+        roomy: adstacks for which it is known that the pushes that are being written fit
+        filled: for some adstacks, the least number of values that they are known to hold
+        kept: variables of the updates whose sum the thread keeps, by statement
+        usual: True while trips are written whose values lie in the usual ranges (real_ranges.py)
+        tops: contents of the slots on top of some adstacks, read ahead
+        partners: results of operations that come later
+        block: address of the argument block
     """
 
     def __init__(self, m: ModuleState, code: Code, task: int) -> None:
@@ -231,67 +291,80 @@ class Emitter(Arith, Checked):
         self.usual = False
         self.tops: dict[str, ir.Value] = {}
         self.partners: dict[Value, ir.Value] = {}
+        # Slots of the argument block are read once, at the head of the shader.
         with self.b.at_head():
             self.block = access.block_address(self.b)
 
     @property
     def flow(self) -> Emitter:
-        """What llvm/reach.py asks how trips are written."""
+        """Return the object that llvm/reach.py asks how trips are written, which is the emitter itself."""
         return self
 
     def operand(self, value: Value) -> ir.Value:
+        """Return the SPIR-V value of an IR value."""
         return self.values[value]
 
     def index(self, value: Value) -> ir.Value:
-        """An index operand in 64 bits."""
+        """Return an index operand in 64 bits."""
         return self.to_i64(self.operand(value), value.type)
 
     def slot_address(self, at: int) -> ir.Value:
-        """Address of the slot at byte offset `at` of the argument block."""
+        """Return the address of the slot at byte offset `at` of the argument block."""
         return self.b.add(self.block, self.word(at))
 
     def slot(self, at: int, t: ir.Type = I64) -> ir.Value:
-        """Content of a slot, read once at the head."""
+        """Return the content of a slot of the argument block, read once at the head of the shader."""
         with self.b.at_head():
             return access.load_once(self.b, self.slot_address(at), t)
 
     def address_of_slab(self, slab: str) -> ir.Value:
-        """Where the adstacks of a slab lie."""
+        """Return the address at which the adstacks of a slab lie."""
         bindings = self.m.bindings
         return access.rooted(self.slot(self.m.layout.slabs[slab]), bindings.slabs[slab] if bindings else None)
 
     def address_of_array(self, name: str) -> ir.Value:
-        """Of its first element."""
+        """Return the address of the first element of an array."""
         bindings = self.m.bindings
         at = self.m.layout.arrays[name].address_at
         return access.rooted(self.slot(at), bindings.arrays[name] if bindings else None)
 
     @cached_property
     def needs_comparisons(self) -> ir.Value:
-        """See llvm/launch_conditions.py; computed at the head of the shader."""
+        """Return the launch condition that indices must be compared, computed at the head of the shader.
+
+        See llvm/launch_conditions.py.
+        """
         with self.b.at_head():
             return needs_comparisons(self)
 
     def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
-        """Where `bad` holds: record the error with two numbers and end this thread's part of the launch."""
+        """Record an error with two numbers where `bad` is true, and end this thread's part of the launch there.
+
+        Args:
+            bad: condition of the error
+            site: number of the place in the site table
+            first: first number of the error, in 64 bits
+            second: second number of the error, in 64 bits
+        """
         with self.b.if_then(bad):
             self._fail(site, first, second)
 
     def trap_with(self, bad: ir.Value, site: int, numbers: Callable[[], tuple[ir.Value, ir.Value]]) -> None:
-        """The same with numbers that are computed where it has failed."""
+        """Trap like `trap_if`, with two numbers that are computed only where the error has occurred."""
         with self.b.if_then(bad):
             self._fail(site, *numbers())
 
     def _fail(self, site: int, first: ir.Value, second: ir.Value) -> None:
+        """Record an error and return from the shader."""
         self.b.call(failer(self.m), [self.block, self.b.const(ir.IntType(32), site + 1), first, second])
         self.b.ret_void()
 
 
 def failer(m: ModuleState) -> Code:
-    """sg.fail(block, site + 1, a, b): enter the error in the record unless there is one.
+    """Return sg.fail(block, site + 1, a, b), which enters an error in the record unless the record holds one already.
 
-    The record is the block's, or that of all launches of a device: then its place in the block holds the address, and
-    behind that what is added to the numbers of this kernel's sites.
+    The record is the block's, or that of all launches of a device. In the second case its place in the block holds the
+    address of the record, and behind this address the number that is added to the numbers of this kernel's sites.
     """
 
     def body(e: Arith, function: Code) -> None:

@@ -1,9 +1,9 @@
-"""Mathematical functions of f32 and f64 as functions of the module: what a library is to other targets.
+"""Write mathematical functions of f32 and f64 as functions of the module, in place of the library of other targets.
 
-The polynomials are those of the LLVM generator; a product and a sum are one instruction in default builds, which the
-device may round once or twice. What they leave to a library is
-written out: sin, cos and tan of large arguments (large.py), and the remainder, which divides integers. A large f32
-argument goes by way of f64, where the polynomials reach further, if the device has f64.
+The polynomials are those of the LLVM generator; in default builds a product and a sum are one instruction, which the
+device may round once or twice. Other code writes out what the polynomials leave to a library: sin, cos and tan of large
+arguments (large.py), and the remainder, which divides integers. A large f32 argument goes by way of f64, where the
+polynomials reach further, if the device has f64.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ARITY = {"pow": 2, "atan2": 2, "fmod": 2}
 
 
 def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
-    """The function of f32 or f64 arguments."""
+    """Return the result of a mathematical function of f32 or f64 arguments."""
     t = args[0].type
     if t == F32 and name in LEAN and not e.m.options.precise:
         write = shortest(name, e.reach)
@@ -37,7 +37,7 @@ def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
 
 
 def libcall(name: str) -> Callable[..., ir.Value]:
-    """The row of an operation that is one such function."""
+    """Return the row of an operation that is one mathematical function of this module."""
 
     def row(e: Arith, t: Any, *args: ir.Value) -> ir.Value:
         return call(e, name, *args)
@@ -46,6 +46,7 @@ def libcall(name: str) -> Callable[..., ir.Value]:
 
 
 def _by_polynomial(name: str, t: ir.Type) -> Callable[[Arith, Code], None]:
+    """Return the writer of a function that a polynomial of the LLVM generator computes."""
     inlined: Any = INLINED[name]
 
     def body(e: Arith, function: Code) -> None:
@@ -63,12 +64,21 @@ def _by_polynomial(name: str, t: ir.Type) -> Callable[[Arith, Code], None]:
 
 
 STEADY = frozenset({"sin", "tan", "asin", "tanh"})
-"""Functions that are their argument, to the last place, where that is subnormal."""
+"""Functions whose value for a subnormal argument is the argument itself, to the last place."""
 
 
 def _kept(e: Arith, name: str, found: ir.Value, x: ir.Value, y: ir.Value | None = None) -> ir.Value:
-    """The result; a subnormal argument itself, which a device may lose on the way through a polynomial; of atan2 the
-    quotient, where the second argument is not negative.
+    """Return the result of a function, or the exact result where a device may have lost a subnormal number.
+
+    A device may lose a subnormal argument on the way through a polynomial, so the argument itself is the result. For
+    atan2 the quotient is the result, where the second argument is not negative.
+
+    Args:
+        e: function being written
+        name: name of the mathematical function
+        found: result of the polynomial
+        x: first argument
+        y: second argument of atan2
     """
     b = e.b
     if x.type != F32 or not e.m.features.quirks.flushes:
@@ -83,9 +93,10 @@ def _kept(e: Arith, name: str, found: ir.Value, x: ir.Value, y: ir.Value | None 
 
 
 def sine_and_cosine(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Both of an f32 up to `reach`: one look, one reduction."""
+    """Return the sine and the cosine of an f32 up to `reach` with one range test and one reduction."""
     if shortest("sin", e.reach) is not None:
-        return quarter_waves(e, x)  # of loops whose arguments are known to be near: default builds alone
+        # Loops whose arguments are known to be small come this way, in default builds alone.
+        return quarter_waves(e, x)
     b, found = e.b, (e.b.scalar(F32), e.b.scalar(F32))
 
     def near() -> None:
@@ -104,14 +115,15 @@ def sine_and_cosine(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def _far(e: Arith, name: str, x: ir.Value) -> ir.Value:
-    """What lies outside of the range of the polynomials."""
+    """Return the function of an argument outside the range of the polynomials."""
     t = x.type
     return e.b.call(e.m.helper(f"sg.{name}.{t.name}.far", t, [t], lambda a, f: _of_large(a, name, f)), [x])
 
 
 def _of_large(e: Arith, name: str, function: Code) -> None:
-    """By way of f64, whose polynomials reach further, or by as many digits of 2/pi as it takes."""
+    """Write a function of a large argument."""
     (x,) = function.args
+    # The polynomials of f64 reach further than those of f32; without f64, as many digits of 2/pi as needed do.
     if x.type == F32 and e.m.features.float64:
         function.ret(e.b.fptrunc(call(e, name, e.b.fpext(x, F64)), F32))
     else:
@@ -122,7 +134,7 @@ def _of_large(e: Arith, name: str, function: Code) -> None:
 
 
 def fmod(e: Arith, function: Code) -> None:
-    """x - y·trunc(x/y), exact, with the sign of x: long division of the integers behind the mantissas."""
+    """Write x - y·trunc(x/y), exact, with the sign of x: a long division of the integers behind the mantissas."""
     b, (x, y) = function, function.args
     up, down = e.intrinsic("fabs", x), e.intrinsic("fabs", y)
     finite = b.fcmp_ordered("<", up, e.const(x, math.inf))
@@ -135,12 +147,12 @@ def fmod(e: Arith, function: Code) -> None:
 
 
 def _hidden(x: ir.Value) -> int:
-    """The digit of normal numbers that is not stored."""
+    """Return the digit of normal numbers that is not stored."""
     return 1 << format_of(x).mantissa
 
 
 def _parts(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """(exponent, mantissa as an integer), of 64 bits, of a positive finite number; subnormals have exponent 1."""
+    """Return exponent and mantissa of a positive finite number as integers of 64 bits; subnormals have exponent 1."""
     b = e.b
     word: ir.Value = b.bitcast(x, I64) if x.type == F64 else b.zext(b.bitcast(x, I32), I64)
     field, low = b.lshr(word, e.word(format_of(x).mantissa)), b.and_(word, e.word(_hidden(x) - 1))
@@ -149,7 +161,7 @@ def _parts(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def _divided(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
-    """One division of 64-bit integers finds as many binary places of the quotient as fit beside the mantissa."""
+    """Return the remainder of two positive numbers by long division."""
     b, most = e.b, e.word(63 - format_of(x).mantissa)
     (high, m), (low, divisor) = _parts(e, x), _parts(e, y)
     rest, left = b.scalar(I64), b.scalar(I64)
@@ -158,6 +170,7 @@ def _divided(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
 
     def divide() -> None:
         places = left.get()
+        # One division of 64-bit integers finds as many binary places of the quotient as fit beside the mantissa.
         step = b.select(b.icmp_unsigned("<", places, most), places, most)
         rest.set(b.urem(b.shl(rest.get(), step), divisor))
         left.set(b.sub(places, step))
@@ -167,7 +180,10 @@ def _divided(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _assembled(e: Arith, m: ir.Value, exponent: ir.Value, like: ir.Value) -> ir.Value:
-    """m in units of the last place at an exponent, without arithmetic on reals, which might flush subnormals."""
+    """Return the real with integer mantissa `m` at an exponent.
+
+    No instruction on reals takes part, because it might flush subnormal numbers.
+    """
     b, f = e.b, format_of(like)
     spare = b.sub(e.intrinsic("ctlz", m, e.false(m)), e.word(63 - f.mantissa))
     most = b.sub(exponent, e.word(1))

@@ -1,14 +1,15 @@
-"""What a driver must not know, because it draws a wrong conclusion: values that go through an exclusive or with a word
-that is zero as the shader runs, which no compiler can tell.
+"""Hide values from drivers that draw wrong conclusions from what they know about them.
 
-* llvmpipe's code generator takes x·0 for 0, 0/x for 0, x + 0 for x, and what is divided by 0 for undefined, wherever it
-  knows the zero and whatever x is: NaN, infinities and signs are lost, and stores with them; |-0| stays -0.
-* NVIDIA's (580.159) reads V[i % 2, 0] as V[1, 0] in a loop over i that also stores to y[i, 0]: a factor of 64 bits of
-  which it knows that it is a single bit of another factor.
-* It also counts the trips of `while n < E` wrongly, as none, one or any number, where the test computes E as the
-  larger of a number and its negative. What ends such a loop, a test or a `break`, goes through a word of which it
-  knows nothing, so it counts no trips. Loops of a number of trips that is computed before them stay as they are: it
-  has them right.
+A hidden value goes through an exclusive or with a word that is zero as the shader runs, which no compiler can tell.
+
+* llvmpipe's code generator takes x·0 for 0, 0/x for 0, x + 0 for x, and a number divided by 0 for undefined, wherever
+  it knows the zero and for any x: NaN, infinities and signs are lost, and stores with them. |-0| stays -0.
+* NVIDIA's (580.159) reads V[i % 2, 0] as V[1, 0] in a loop over i that also stores to y[i, 0]: the cause is a factor of
+  64 bits of which it knows that the factor is a single bit of another factor.
+* NVIDIA's also counts the trips of `while n < E` wrongly, as none, one or any number, where the test computes E as the
+  larger of a number and its negative. The value that ends such a loop, a test or a `break`, is hidden, so the driver
+  counts no trips. Loops whose number of trips is computed before them stay as they are, because the driver has them
+  right.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def hidden(code: Code, x: ir.Value) -> Value:
-    """The same real, of which the driver does not know whether it is zero."""
+    """Return the same real, of which the driver does not know whether it is zero."""
     v = code.value(x)
     if not code.module.quirks.known_zeros or v.id in code.unknown or code.module.reals.get(v.id):
         return v
@@ -37,14 +38,16 @@ def hidden(code: Code, x: ir.Value) -> Value:
 
 
 def hidden_factors(code: Code, x: ir.Value, y: ir.Value) -> tuple[Value, Value]:
-    """The factors of a product of integers; of those of 64 bits the driver knows no bit, unless one is a constant."""
+    """Return the factors of a product of integers, hidden where the driver could misuse what it knows of them."""
     v, w = code.value(x), code.value(y)
+    # Only factors of 64 bits matter, and only where neither of them is a constant.
     if not code.module.quirks.known_factors or v.type != I64 or (v.number, w.number) != (None, None):
         return v, w
     return _hidden_integer(code, v), _hidden_integer(code, w)
 
 
 def _hidden_integer(code: Code, v: Value) -> Value:
+    """Return the same integer of 64 bits, of which the driver knows no bit."""
     if v.id in code.unknown:
         return v
     made = code.xor(v, zero(code, I64)).within(v.root)
@@ -53,7 +56,7 @@ def _hidden_integer(code: Code, v: Value) -> Value:
 
 
 def hidden_truth(code: Code, cond: ir.Value) -> Value:
-    """The same truth for a loop to go by, of which the driver cannot tell when it changes."""
+    """Return the same truth value, by which a loop ends, so that the driver cannot tell when it changes."""
     v = code.value(cond)
     if not code.module.quirks.known_trips or v.number is not None:
         return v
@@ -62,7 +65,10 @@ def hidden_truth(code: Code, cond: ir.Value) -> Value:
 
 
 def zero(code: Code, word: ir.Type) -> Value:
-    """Zero, as the shader runs: each bit is the sign of the argument block's address, or of the number of a thread."""
+    """Return a word that is zero as the shader runs, although no driver knows it.
+
+    Each bit is the sign of the argument block's address, or the sign of the number of a thread.
+    """
     with code.at_head():
         made = code.remembered("zero")
         if made is None:

@@ -1,4 +1,4 @@
-"""INTRINSICS: what the rows of the LLVM generator ask for by `e.intrinsic`, in SPIR-V, edge cases included."""
+"""Write the intrinsics that rows of the LLVM generator ask for (`e.intrinsic`) in SPIR-V, edge cases included."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 def _glsl(name: str) -> Callable[..., Value]:
+    """Return a writer of one instruction of GLSL.std.450."""
+
     def write(e: Arith, *args: ir.Value) -> Value:
         return e.b.glsl(name, args[0].type, *args)
 
@@ -25,8 +27,9 @@ def _glsl(name: str) -> Callable[..., Value]:
 
 
 def _hiding(name: str) -> Callable[..., Value]:
-    """The same where a zero that the driver knows would go wrong; it leaves out the FAbs of -0 too."""
+    """Return a writer of one instruction of GLSL.std.450 whose operands hide zeros that the driver knows."""
 
+    # llvmpipe also leaves out the FAbs of a -0 that it knows.
     def write(e: Arith, *args: ir.Value) -> Value:
         return e.b.glsl(name, args[0].type, *(hidden(e.b, x) for x in args))
 
@@ -34,6 +37,8 @@ def _hiding(name: str) -> Callable[..., Value]:
 
 
 def _step(name: str) -> Callable[..., Value]:
+    """Return a writer of `floor` or `ceil`."""
+
     def write(e: Arith, x: ir.Value) -> Value:
         if e.m.features.quirks.flushes and x.type == F32:
             return stepped(e.b, name, e.b.value(x))
@@ -46,22 +51,28 @@ _fabs = _hiding("fabs")
 
 
 def _magnitude(e: Arith, x: ir.Value) -> Value:
+    """Write |x|."""
     return magnitude(e.b, x) if e.m.features.quirks.flushes and x.type == F32 else _fabs(e, x)
 
 
 def _copysign(e: Arith, x: ir.Value, y: ir.Value) -> Value:
-    """The magnitude by FAbs, not by a mask: Mesa 22.3 on LLVM 15 makes one mask of the two where x < 0 is asked too."""
+    """Write the magnitude of x with the sign of y."""
     if e.m.features.quirks.flushes and x.type == F32:
         return with_sign(e.b, x, y)
     b, word = e.b, bits_type(x.type)
     assert isinstance(word, ir.IntType)
     sign = 1 << (word.width - 1)
+    # The magnitude comes from FAbs, not from a mask: where x < 0 is also asked, Mesa 22.3 on LLVM 15 merges the two
+    # masks into one wrong mask.
     magnitude = b.bitcast(e.intrinsic("fabs", x), word)
     return b.bitcast(b.or_(magnitude, b.and_(b.bitcast(y, word), b.const(word, sign))), x.type)
 
 
 def _extreme(sign: str, join: str) -> Callable[..., Value]:
-    """NaN if an operand is; of zeros, which are equal, the sign bits joined decide."""
+    """Return a writer of the minimum or maximum of reals; the result is NaN if an operand is NaN.
+
+    Of two equal zeros, the sign bits joined by `join` decide.
+    """
 
     def write(e: Arith, x: ir.Value, y: ir.Value) -> Value:
         b, word = e.b, bits_type(x.type)
@@ -74,6 +85,8 @@ def _extreme(sign: str, join: str) -> Callable[..., Value]:
 
 
 def _least(compare: str, sign: str) -> Callable[..., Value]:
+    """Return a writer of the minimum or maximum of integers."""
+
     def write(e: Arith, x: ir.Value, y: ir.Value) -> Value:
         return e.b.select(getattr(e.b, compare)(sign, x, y), x, y)
 
@@ -84,10 +97,12 @@ def _least(compare: str, sign: str) -> Callable[..., Value]:
 
 
 def _halves(e: Arith, x: ir.Value) -> tuple[Value, Value]:
+    """Return the lower and the upper word of an integer of 64 bits."""
     return e.b.trunc(x, I32), e.b.trunc(e.b.lshr(x, e.const(x, 32)), I32)
 
 
 def _resized(e: Arith, count: Value, t: ir.Type) -> Value:
+    """Return a count of 32 bits as a value of the integer type `t`."""
     assert isinstance(t, ir.IntType)
     if t.width == 32:
         return count
@@ -95,15 +110,18 @@ def _resized(e: Arith, count: Value, t: ir.Type) -> Value:
 
 
 def _width(x: ir.Value) -> int:
+    """Return the number of bits of an integer."""
     assert isinstance(x.type, ir.IntType)
     return x.type.width
 
 
 def _word(e: Arith, x: ir.Value) -> ir.Value:
+    """Return an integer of at most 32 bits widened to 32."""
     return x if _width(x) == 32 else e.b.zext(x, I32)
 
 
 def _set_bits(e: Arith, x: ir.Value) -> Value:
+    """Write the number of set bits."""
     if _width(x) == 64:
         low, high = (e.b.pure(I32, "BitCount", half) for half in _halves(e, x))
         return _resized(e, e.b.add(low, high), x.type)
@@ -111,11 +129,13 @@ def _set_bits(e: Arith, x: ir.Value) -> Value:
 
 
 def _leading(e: Arith, word: ir.Value) -> Value:
-    """Of 32 bits: the highest set bit is number -1 where there is none."""
+    """Return the number of leading zeros of a word of 32 bits."""
+    # FindUMsb gives -1 for a word without a set bit, so the result is then 32.
     return e.b.sub(e.b.const(I32, 31), e.b.pure(I32, "ExtInst", e.b.module.glsl, 75, word))
 
 
 def _leading_zeros(e: Arith, x: ir.Value, poison: ir.Value) -> Value:
+    """Write the number of leading zeros."""
     b, width = e.b, _width(x)
     if width == 64:
         low, high = _halves(e, x)
@@ -126,7 +146,8 @@ def _leading_zeros(e: Arith, x: ir.Value, poison: ir.Value) -> Value:
 
 
 def _trailing_zeros(e: Arith, x: ir.Value, poison: ir.Value) -> Value:
-    """The bits below the lowest set one are those of (x - 1) & ~x."""
+    """Write the number of trailing zeros."""
+    # The bits below the lowest set bit are those of (x - 1) & ~x.
     below = e.b.and_(e.b.sub(x, e.const(x, 1)), e.b.xor(x, e.const(x, -1)))
     return _set_bits(e, below)
 
@@ -135,12 +156,13 @@ def _trailing_zeros(e: Arith, x: ir.Value, poison: ir.Value) -> Value:
 
 
 def _saturated(signed: bool) -> Callable[..., Value]:
-    """Truncated toward zero; what lies outside becomes the nearest end, and NaN 0. Ends are powers of two, so exact."""
+    """Return a writer of a conversion that truncates toward zero and saturates; NaN gives 0."""
 
     def write(e: Arith, x: ir.Value, result: ir.Type) -> Value:
         b = e.b
         assert isinstance(result, ir.IntType)
         width = result.width
+        # The ends of the range are powers of two, so they are exact in each real type.
         least, limit = (-(2.0 ** (width - 1)), 2.0 ** (width - 1)) if signed else (0.0, 2.0**width)
         inside = b.and_(b.fcmp_ordered(">=", x, e.const(x, least)), b.fcmp_ordered("<", x, e.const(x, limit)))
         safe = b.select(inside, x, e.const(x, 0.0))
@@ -174,3 +196,4 @@ INTRINSICS: dict[str, Callable[..., Value]] = {
     "fptosi.sat": _saturated(True),
     "fptoui.sat": _saturated(False),
 }
+"""Writers by the name of the intrinsic without the prefix "llvm."."""

@@ -1,7 +1,10 @@
-"""sin, cos and tan of large arguments: Payne and Hanek's reduction, in integers. f32 on devices without f64 alone.
+"""Write sin, cos and tan of large arguments by Payne and Hanek's reduction, in integers.
 
-|x| = m·2^E with 53 bits of m. Of 2/pi, words are skipped whose product with m·2^E is a multiple of 4 quarter turns;
-the next seven leave an error below 2^-140 of a turn, while no f64 comes closer than 2^-62 to a multiple of pi/2.
+f32 arguments come this way only on devices without f64. |x| = m·2^E with 53 bits of m. Those words of 2/pi are skipped
+whose product with m·2^E is a multiple of 4 quarter turns. The next seven words leave an error below 2^-140 of a turn,
+while no f64 comes closer than 2^-62 to a multiple of pi/2.
+
+Source: Payne and Hanek, Radian reduction for trigonometric functions, 1983.
 """
 
 from __future__ import annotations
@@ -19,17 +22,17 @@ from .emit import Arith
 from .module import Value
 
 WORDS = 7
-"""Words of 2/pi that take part in a product."""
+"""Number of words of 2/pi that take part in a product."""
 
 _ZEROS = 2
-"""Words of zeros before the first, for arguments below 2^53."""
+"""Number of words of zeros before the first word of 2/pi, for arguments below 2^53."""
 
 _LAST = (971 - 2 + 32 * _ZEROS) // 32 + WORDS
 
 
 @cache
 def two_over_pi() -> tuple[int, ...]:
-    """2/pi in words of 32 bits, two words of zeros first. pi by Machin's formula, with digits to spare."""
+    """Return 2/pi in words of 32 bits, behind two words of zeros."""
     bits = 32 * _LAST + 64
     one = 1 << (bits + 64)
 
@@ -41,6 +44,7 @@ def two_over_pi() -> tuple[int, ...]:
             k += 1
         return total
 
+    # Machin's formula gives pi, with digits to spare.
     pi = 4 * (4 * inverse_tangent(5) - inverse_tangent(239))
     digits = 2 * one * (1 << bits) // pi
     words = tuple((digits >> (bits - 32 * (k + 1))) & 0xFFFFFFFF for k in range(_LAST))
@@ -48,7 +52,7 @@ def two_over_pi() -> tuple[int, ...]:
 
 
 def write(e: Arith, name: str, x: ir.Value) -> ir.Value:
-    """The function of a real above the range of the polynomials; NaN of infinities."""
+    """Write sin, cos or tan of a real above the range of the polynomials; the result for infinities is NaN."""
     b = e.b
     arith: Any = e
     quadrant, r = _reduced(e, e.intrinsic("fabs", x))
@@ -69,11 +73,12 @@ def write(e: Arith, name: str, x: ir.Value) -> ir.Value:
 
 
 def _reduced(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """(number of quarter turns modulo 4, what is left, within pi/4 of 0) of a positive number."""
+    """Return the number of quarter turns modulo 4 and the rest, within pi/4 of 0, of a positive number."""
     b = e.b
     a, low, lowest, _ = _turned(e, x)
     quadrant = b.lshr(a, e.word(62))
     a, low = _shifted(e, a, low, e.word(2)), _shifted(e, low, lowest, e.word(2))
+    # A fraction of one half or more counts as the next quarter turn, less a negative rest.
     beyond = b.icmp_signed("<", a, e.word(0))
     quadrant = b.and_(b.add(quadrant, b.zext(beyond, I64)), e.word(3))
     flip = b.sext(beyond, I64)
@@ -90,14 +95,15 @@ def _reduced(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def _shifted(e: Arith, high: ir.Value, low: ir.Value, places: ir.Value) -> Value:
-    """The upper 64 of the 128 bits high·2^64 + low, moved up by fewer than 64 places."""
+    """Return the upper 64 of the 128 bits high·2^64 + low, moved up by fewer than 64 places."""
     b = e.b
+    # Two shifts, because one shift by 64 places would be undefined where `places` is 0.
     carried = b.lshr(b.lshr(low, e.word(1)), b.sub(e.word(63), places))
     return b.or_(b.shl(high, places), carried)
 
 
 def _turned(e: Arith, x: ir.Value) -> list[ir.Value]:
-    """Four words of 64 bits, highest first: x·2/pi in units of 4, without what is whole."""
+    """Return the fraction of x·2/pi in units of 4 as four words of 64 bits, highest first."""
     b = e.b
     bits = _bits_of_f64(e, x)
     m = b.or_(b.and_(bits, e.word((1 << 52) - 1)), e.word(1 << 52))
@@ -109,7 +115,7 @@ def _turned(e: Arith, x: ir.Value) -> list[ir.Value]:
 
 
 def _bits_of_f64(e: Arith, x: ir.Value) -> ir.Value:
-    """The bits of the f64 that is equal to a positive normal number."""
+    """Return the bits of the f64 that is equal to a positive normal number."""
     b = e.b
     if x.type == F64:
         return b.bitcast(x, I64)
@@ -119,11 +125,9 @@ def _bits_of_f64(e: Arith, x: ir.Value) -> ir.Value:
 
 
 def _window(e: Arith, first: ir.Value) -> list[ir.Value]:
-    """Words first, first + 1, ... of 2/pi, in 64 bits each.
-
-    The table stands in memory behind the argument block: drivers make chains of branches of a constant array.
-    """
+    """Return the words first, first + 1, ... of 2/pi, in 64 bits each."""
     b, e.m.reduces = e.b, True
+    # The table stands in memory behind the argument block, because drivers make chains of branches of a constant array.
     with b.at_head():
         table = b.add(access.block_address(b), e.word(e.m.layout.size))
     last = e.word(len(two_over_pi()) - 1)
@@ -136,7 +140,7 @@ def _window(e: Arith, first: ir.Value) -> list[ir.Value]:
 
 
 def _product(e: Arith, m: ir.Value, words: list[ir.Value]) -> list[ir.Value]:
-    """m times the integer of these words (highest first), modulo 2^(32·WORDS), in words again."""
+    """Return m times the integer of these words (highest first), modulo 2^(32·WORDS), as words again."""
     b, low32 = e.b, e.word(0xFFFFFFFF)
     out: list[ir.Value] = [e.word(0)] * WORDS
     for shift, part in ((0, b.and_(m, low32)), (1, b.lshr(m, e.word(32)))):

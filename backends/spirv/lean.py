@@ -1,13 +1,13 @@
-"""sin and cos of f32 in default builds: what every device can be spared of the code for lanes.
+"""Write sin and cos of f32 in default builds, without the parts of the code for lanes that no device needs.
 
-Of arguments that are known to be small there is less to do, as on CUDA (llvm/polynomials/lean.py has the limits):
-`shortest` says what.
+Where arguments are known to be small, less code does, as on CUDA (llvm/polynomials/lean.py has the limits); `shortest`
+chooses the code.
 
     n = the integer nearest to x/pi (- 1/2), d = x - n·pi (- pi/2), result = ±(d + d³·p(d²))
 
 The polynomial is that of polynomials/trigonometric.py, and so are the parts of pi, whose products are exact. No result
-is clamped: a test looks at every d whose result could be carried beyond 1, and finds none, in one rounding of a product
-and a sum as in two.
+is clamped: a test looks at every d whose result could be carried beyond 1, and finds none, whether a product and a sum
+are rounded once or twice.
 """
 
 from __future__ import annotations
@@ -21,23 +21,30 @@ from ..llvm.polynomials.evaluate import constants, flip, mad, polynomial, round_
 from ..llvm.polynomials.trigonometric import LIMITS, one_at_zero
 
 PARTS = 3
-"""Of pi: below the limit no number comes so close to a multiple that the next part would show."""
+"""Number of parts of pi that are subtracted.
+
+Below the limit no number comes so close to a multiple of pi that the next part would matter.
+"""
 
 
 def _half_wave(e: Any, d: ir.Value) -> ir.Value:
-    """sin(d) for |d| <= pi/2, but +0.0 for -0.0."""
+    """Return sin(d) for |d| <= pi/2, but +0.0 for -0.0."""
     square = e.b.fmul(d, d)
     return mad(e, e.b.fmul(d, square), polynomial(e, "sin_half", square, skip=1), d)
 
 
 def _less_multiple(e: Any, x: ir.Value, n: ir.Value) -> ir.Value:
+    """Return x - n·pi."""
     for part in constants("pi_short", x)[:PARTS]:
         x = scaled(e, n, -part, x)
     return x
 
 
 def sin(e: Any, x: ir.Value) -> ir.Value:
-    """sin(x) = sin((-1)^n·(x - n·pi))."""
+    """Return the sine of an f32 up to the limit.
+
+    sin(x) = sin((-1)^n·(x - n·pi)).
+    """
     n, total = round_to_integer(e, x, constants("inverse_pi", x)[0])
     d = flip(e, _less_multiple(e, x, n), sign_if_odd(e, total))
     found: ir.Value = e.intrinsic("copysign", _half_wave(e, d), d)
@@ -45,14 +52,20 @@ def sin(e: Any, x: ir.Value) -> ir.Value:
 
 
 def cos(e: Any, x: ir.Value) -> ir.Value:
-    """cos(x) = sin((-1)^n·((n + 1/2)·pi - x)); the difference is never 0."""
+    """Return the cosine of an f32 up to the limit.
+
+    cos(x) = sin((-1)^n·((n + 1/2)·pi - x)); the difference is never 0.
+    """
     n, total = round_to_integer(e, x, constants("inverse_pi", x)[0], -0.5)
     d = _less_multiple(e, x, e.b.fadd(n, e.const(n, 0.5)))
     return one_at_zero(e, x, _half_wave(e, e.b.fneg(flip(e, d, sign_if_odd(e, total)))))
 
 
 def quarter_waves(e: Any, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """(sin(x), cos(x)): those of d = x - n·pi/2, n the integer nearest to 2x/pi, exchanged where n is odd."""
+    """Return sin(x) and cos(x), made of those of d = x - n·pi/2.
+
+    n is the integer nearest to 2x/pi; where n is odd, sine and cosine change places.
+    """
     n, total = round_to_integer(e, x, 2 * constants("inverse_pi", x)[0])
     d = x
     for part in constants("pi_short", x)[:PARTS]:
@@ -66,12 +79,13 @@ LEAN: dict[str, Write] = {"sin": sin, "cos": cos}
 
 
 def _sin_of_half(e: Any, x: ir.Value) -> ir.Value:
+    """Return sin(x) for |x| up to pi/2."""
     found: ir.Value = e.intrinsic("copysign", _half_wave(e, x), x)
     return found
 
 
 def _cos_shifted(e: Any, x: ir.Value) -> ir.Value:
-    """cos(x) = sin(pi/2 - |x|) for |x| up to pi."""
+    """Return cos(x) = sin(pi/2 - |x|) for |x| up to pi."""
     first, second, _ = constants("pi_whole", x)
     d = e.b.fsub(e.const(x, first / 2), e.intrinsic("fabs", x))
     return one_at_zero(e, x, _half_wave(e, e.b.fadd(d, e.const(x, second / 2))))
@@ -81,7 +95,7 @@ _SMALL: dict[str, Write] = {"sin": _sin_of_half, "cos": _cos_shifted}
 
 
 def shortest(name: str, reach: float) -> Write | None:
-    """The shortest code for all arguments up to a magnitude; None if some need a look at them."""
+    """Return the writer of the shortest code for all arguments up to a magnitude, or None if some need a range test."""
     form = fused.form_within(name, reach)
     if form is None or reach > LIMITS[False]["f32"]:
         return None

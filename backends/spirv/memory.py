@@ -1,7 +1,7 @@
-"""Rows of LOWER on memory: arrays, temporaries, local scalars and local arrays.
+"""Lower accesses to arrays, temporaries, local scalars and local arrays (rows of LOWER).
 
 Arrays are C-contiguous; places are computed in 64 bits, so that none wraps. An index outside ends the launch with an
-error, unless checks are switched off; then one outside a local array reads 0 and writes nothing.
+error, unless checks are switched off. Without checks, an index outside a local array reads 0 and writes nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .variables import LocalArray
 
 
 def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Scalar]:
-    """(address, dtype) of the element a statement accesses."""
+    """Return the address and the dtype of the element that a statement accesses."""
     b, temp = e.b, e.m.layout.temps.get(stmt.array)
     if temp is not None:
         return e.slot_address(temp[0]), temp[1]
@@ -33,6 +33,7 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
         linear = b.add(b.mul(linear, extents[axis]), index) if axis else index
     offset = b.mul(linear, e.word(array.type.dtype.size))
     place = b.add(e.address_of_array(stmt.array), offset)
+    # A deferred check ends the launch only later, so the access of a stray index goes to the argument block.
     return place if stray is None else b.select(stray, e.block, place), array.type.dtype
 
 
@@ -57,6 +58,7 @@ def _store(e: Emitter, stmt: n.Store) -> None:
 
 @LOWER.row(n.Atomic)
 def _atomic(e: Emitter, stmt: n.Atomic) -> None:
+    """Update an element, or the sum of a thread where the updates are kept until the end of the task."""
     kept = e.kept.get(stmt)
     if kept is not None:
         t = stmt.value.type
@@ -75,6 +77,7 @@ def _atomic(e: Emitter, stmt: n.Atomic) -> None:
 
 @LOWER.row(n.Local)
 def _local(e: Emitter, stmt: n.Local) -> None:
+    """Declare a local scalar, or set it to zero where its declaration runs again."""
     t = value_type(stmt.dtype)
     if stmt.var not in e.locals:
         e.locals[stmt.var] = e.b.scalar(t)
@@ -93,6 +96,7 @@ def _set(e: Emitter, stmt: n.Set) -> None:
 
 @LOWER.row(n.LocalArray)
 def _local_array(e: Emitter, stmt: n.LocalArray) -> None:
+    """Declare a local array, or set it to zero where its declaration runs again."""
     if stmt.var not in e.arrays:
         t = e.b.module.array(value_type(stmt.dtype), max(stmt.size, 1))
         e.arrays[stmt.var] = LocalArray(e.b.variable(t), t, stmt.dtype, stmt.size)
@@ -101,7 +105,10 @@ def _local_array(e: Emitter, stmt: n.LocalArray) -> None:
 
 
 def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[int, ir.Value, LocalArray]:
-    """(id of the pointer, condition 'the index is inside', array); outside, the pointer is to element 0."""
+    """Return the id of a pointer to an element, the condition that the index is inside, and the local array.
+
+    Where the index is outside, the pointer is to element 0.
+    """
     b, array = e.b, e.arrays[stmt.var]
     index, size = e.index(stmt.index), e.word(array.size)
     inside = b.icmp_unsigned("<", index, size)
@@ -122,7 +129,8 @@ def _get_element(e: Emitter, stmt: n.GetElement) -> None:
 
 @LOWER.row(n.SetElement)
 def _set_element(e: Emitter, stmt: n.SetElement) -> None:
-    """Branch-free: outside, element 0 is overwritten by itself."""
+    """Set an element without a branch."""
     place, inside, array = _element(e, stmt)
     old = e.b.result_of(value_type(array.dtype), "Load", place)
+    # Where the index is outside, element 0 is overwritten by itself.
     e.b.emit("Store", place, e.b.select(inside, e.operand(stmt.value), old).id)

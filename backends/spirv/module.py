@@ -1,7 +1,8 @@
-"""A SPIR-V module being written: ids, types, constants, decorations, functions, entry points, and its words.
+"""Represent a SPIR-V module that is being written: ids, types, constants, functions, entry points, and its words.
 
-Types and constants exist once each. Capabilities and extensions are those of what has been written. Integers carry no
-sign, as in LLVM: the instruction decides. A half is an integer of 16 bits, because arithmetic never sees one.
+Each type and each constant exists once. The module declares the capabilities and extensions of what has been written.
+Integers carry no sign, as in LLVM: the instruction decides. A half is an integer of 16 bits, because no arithmetic is
+done on halves.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ _FORMS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 
 
 class Value(ir.Value):
-    """A result: its id. number: the number of a constant, as the type's integer pattern for integers.
+    """Represent the result of an instruction.
 
-    root: of an address on a device without buffer addresses, the binding of the buffer in which it counts bytes.
+    Attributes:
+        id: id of the result
+        number: number of a constant; for integers, the bit pattern of their type
+        root: binding of the buffer in which an address counts bytes, on a device without buffer addresses
     """
 
     __slots__ = ("id", "number", "root")
@@ -37,22 +41,22 @@ class Value(ir.Value):
         self.root = root
 
     def within(self, root: int | None) -> Value:
-        """The same number as an address in a buffer."""
+        """Return the same number as an address in a buffer."""
         return self if root == self.root else Value(self.type, self.id, self.number, root)
 
 
 def root_of(*values: ir.Value) -> int | None:
-    """The buffer of that operand which is an address in one."""
+    """Return the buffer of the operand that is an address in a buffer, or None."""
     return next((root for v in values if (root := getattr(v, "root", None)) is not None), None)
 
 
 def encode(name: str, *operands: int) -> list[int]:
-    """One instruction as words."""
+    """Return an instruction as words."""
     return [(len(operands) + 1) << 16 | op.OPCODES[name], *operands]
 
 
 def text_words(text: str) -> list[int]:
-    """A literal string: UTF-8, ended by a zero byte, filled up to whole words."""
+    """Return a literal string as words: UTF-8, ended by a zero byte, filled up to whole words."""
     data = text.encode() + b"\0"
     data += b"\0" * (-len(data) % 4)
     return list(struct.unpack(f"<{len(data) // 4}I", data))
@@ -60,7 +64,13 @@ def text_words(text: str) -> list[int]:
 
 @dataclass
 class EntryPoint:
-    """A shader of the module: its function, name and local size."""
+    """Represent a shader of the module.
+
+    Attributes:
+        id: id of its function
+        name: name by which a pipeline selects it
+        local_size: threads of a workgroup
+    """
 
     id: int
     name: str
@@ -69,10 +79,22 @@ class EntryPoint:
 
 @dataclass
 class Module:
-    """modes: float controls that the device has, by name, with the widths: ("RoundingModeRTE", 32).
+    """Represent a module that is being written.
 
-    physical: memory is reached by address; else by storage buffers that descriptors bind. paired: integers of 64 bits
-    are pairs of words, see pairs.py. quirks: of the driver. reals: constants by id.
+    Attributes:
+        modes: float controls that the device has, by name, with their widths, such as ("RoundingModeRTE", 32)
+        physical: True if memory is reached by address, False if by storage buffers that descriptors bind
+        paired: True if integers of 64 bits are pairs of words (pairs.py)
+        quirks: defects of the driver
+        capabilities: names of the capabilities that are declared
+        decorations: words of the decorations
+        names: words of the names
+        globals: words of types, constants and global variables
+        functions: words of each function
+        entries: entry points
+        interface: global variables that a shader uses, by name
+        bound: first id that is not in use
+        reals: numbers of the real constants, by id
     """
 
     modes: tuple[tuple[str, int], ...] = ()
@@ -98,7 +120,7 @@ class Module:
         self.glsl = self.fresh()
 
     def fresh(self) -> int:
-        """An id that nothing else has."""
+        """Return an id that nothing else has."""
         self.bound += 1
         return self.bound - 1
 
@@ -107,7 +129,7 @@ class Module:
         self.capabilities[capability] = None
 
     def name(self, id: int, text: str) -> None:
-        """Name an id for readers."""
+        """Give an id a name for readers."""
         self.names += encode("Name", id, *text_words(text))
 
     def decorate(self, id: int, *words: int) -> None:
@@ -117,6 +139,7 @@ class Module:
     # -- types ----------------------------------------------------------------------------------------------
 
     def _declared(self, key: object, name: str, *operands: int) -> int:
+        """Return the id of a type, declaring it the first time."""
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self.fresh()
@@ -124,7 +147,7 @@ class Module:
         return known
 
     def type(self, t: ir.Type) -> int:
-        """The id of a type of values."""
+        """Return the id of a type of values."""
         if t == ir.I1:
             return self._declared(t, "TypeBool")
         if t == ir.VOID:
@@ -142,23 +165,23 @@ class Module:
         return self._declared(("float", width), "TypeFloat", width)
 
     def pointer(self, storage: int, to: int) -> int:
-        """The id of a pointer type to a type given by its id."""
+        """Return the id of a pointer type to a type given by its id."""
         return self._declared(("pointer", storage, to), "TypePointer", storage, to)
 
     def array(self, t: ir.Type, count: int) -> int:
-        """The id of an array type."""
+        """Return the id of an array type."""
         element, length = self.type(t), self.constant(ir.IntType(32), count).id
         return self._declared(("array", element, length), "TypeArray", element, length)
 
     def function_type(self, result: ir.Type, params: tuple[ir.Type, ...]) -> int:
-        """The id of a function type."""
+        """Return the id of a function type."""
         ids = [self.type(result), *map(self.type, params)]
         return self._declared(("function", *ids), "TypeFunction", *ids)
 
     # -- constants ------------------------------------------------------------------------------------------
 
     def constant(self, t: ir.Type, number: int | float | bool) -> Value:
-        """A constant of a type of values; integers wrap."""
+        """Return a constant of a type of values; integers wrap."""
         id_of_type = self.type(t)
         if t == ir.I1:
             truth = bool(number)
@@ -173,13 +196,16 @@ class Module:
         key = "constant", id_of_type, pattern
         made = self._constant(t, pattern, key, "Constant", *_words(pattern, _WIDTHS[t.name]))
         self.reals[made.id] = float(number)
+        # A real has no `number`, because only integers are folded; `reals` holds it.
         return Value(t, made.id)
 
     def _pair(self, t: ir.IntType, pattern: int) -> Value:
+        """Return a constant of 64 bits as a vector of two words."""
         words = [self.constant(ir.IntType(32), word).id for word in _words(pattern, 64)]
         return self._constant(t, pattern, ("pair", pattern), "ConstantComposite", *words)
 
     def _constant(self, t: ir.Type, number: int, key: object, name: str, *words: int) -> Value:
+        """Return a constant, declaring it the first time."""
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self.fresh()
@@ -187,10 +213,11 @@ class Module:
         return Value(t, known, number)
 
     def null(self, id_of_type: int) -> int:
-        """The zero of any type."""
+        """Return the id of the zero of any type."""
         return self._of_type(("null", id_of_type), "ConstantNull", id_of_type)
 
     def _of_type(self, key: object, name: str, id_of_type: int, *words: int) -> int:
+        """Return the id of a constant of a type given by its id, declaring it the first time."""
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self.fresh()
@@ -199,12 +226,12 @@ class Module:
 
     @property
     def two_words(self) -> int:
-        """The id of the type of a product with its upper word."""
+        """Return the id of the type of a product with its upper word."""
         word = self.type(ir.IntType(32))
         return self._declared("two words", "TypeStruct", word, word)
 
     def helper(self, name: str, make: Callable[[], T]) -> T:
-        """A function of the module, made the first time it is asked for."""
+        """Return a function of the module, which `make` writes when it is first asked for."""
         if name not in self._helpers:
             self._helpers[name] = make()
         return cast(T, self._helpers[name])
@@ -212,7 +239,12 @@ class Module:
     # -- what a shader is given -----------------------------------------------------------------------------
 
     def built_in(self, name: str, number: int) -> int:
-        """A variable of three words that the device fills."""
+        """Return the id of a variable of three words that the device fills.
+
+        Args:
+            name: name under which the variable is found again
+            number: number of the built-in in SPIR-V
+        """
         if name not in self.interface:
             word = self.type(ir.IntType(32))
             three = self._declared(("vector", word), "TypeVector", word, 3)
@@ -222,11 +254,11 @@ class Module:
 
     @property
     def three_words(self) -> int:
-        """The id of the type of built-in variables."""
+        """Return the id of the type of built-in variables."""
         return self._known["vector", self.type(ir.IntType(32))]
 
     def push_constant(self) -> int:
-        """The variable that holds the address of the argument block."""
+        """Return the id of the variable that holds the address of the argument block."""
         if "block" not in self.interface:
             long = self.type(ir.IntType(64))
             struct_id = self._declared("block", "TypeStruct", long)
@@ -236,7 +268,10 @@ class Module:
         return self.interface["block"]
 
     def launch_word(self) -> int:
-        """The variable that holds two words of 32 bits of this dispatch (without addresses): see `access.chunk`."""
+        """Return the id of the variable with two words of 32 bits of this dispatch (see `access.chunk`).
+
+        Only modules without buffer addresses have this variable.
+        """
         if "launch" not in self.interface:
             word = self.type(ir.IntType(32))
             struct_id = self._declared("launch", "TypeStruct", word, word)
@@ -247,7 +282,13 @@ class Module:
         return self.interface["launch"]
 
     def storage_buffer(self, binding: int, t: ir.Type, size: int) -> int:
-        """The variable by which a bound buffer is an array of a type of so many bytes."""
+        """Return the id of the variable through which a bound buffer is an array of type `t`.
+
+        Args:
+            binding: number of the binding
+            t: type of the elements
+            size: bytes of an element
+        """
         element = self.type(t)
         name = f"buffer {binding} {element}"
         if name not in self.interface:
@@ -257,7 +298,7 @@ class Module:
         return self.interface[name]
 
     def _elements(self, element: int, size: int) -> int:
-        """The id of a struct that is one array, of as many elements as its buffer holds."""
+        """Return the id of a struct that is one array, of as many elements as its buffer holds."""
         key = "elements", element
         if key not in self._known:
             array = self._declared(("runtime array", element), "TypeRuntimeArray", element)
@@ -268,6 +309,7 @@ class Module:
         return self._known[key]
 
     def _variable(self, storage: int, to: int) -> int:
+        """Declare a global variable of a storage class and return its id."""
         pointer, made = self.pointer(storage, to), self.fresh()
         self.globals += encode("Variable", pointer, made, storage)
         return made
@@ -275,7 +317,8 @@ class Module:
     # -- the whole ------------------------------------------------------------------------------------------
 
     def words(self) -> list[int]:
-        """The module."""
+        """Return the words of the whole module."""
+        # Float controls are declared only for the widths of reals that the module uses.
         modes = [(name, width) for name, width in self.modes if width in self._floats]
         for name, _ in modes:
             self.require(name)
@@ -299,5 +342,5 @@ class Module:
 
 
 def _words(pattern: int, width: int) -> tuple[int, ...]:
-    """A literal of the pattern, lowest word first."""
+    """Return a literal of the bit pattern as words, lowest first."""
     return (pattern & 0xFFFFFFFF, pattern >> 32) if width == 64 else (pattern,)

@@ -1,10 +1,10 @@
-"""Numbers of SPIR-V: opcodes and enumerants that the generator uses, by the names of the specification."""
+"""List the numbers of SPIR-V that the generator uses, opcodes and enumerants, by the names of the specification."""
 
 from __future__ import annotations
 
 MAGIC = 0x07230203
 VERSION = 0x00010500
-"""1.5, the version of Vulkan 1.2."""
+"""SPIR-V 1.5, the version of Vulkan 1.2."""
 
 
 def _numbered(text: str) -> dict[str, int]:
@@ -47,27 +47,27 @@ EXTENSIONS = {
     "AtomicFloat32AddEXT": "SPV_EXT_shader_atomic_float_add",
     "AtomicFloat64AddEXT": "SPV_EXT_shader_atomic_float_add",
 }
-"""Extensions by the capability that needs them; all others are part of version 1.5."""
+"""Extensions by the capability that needs them; all other capabilities are part of version 1.5."""
 
 EXECUTION_MODES = {"LocalSize": 17, "DenormPreserve": 4459, "SignedZeroInfNanPreserve": 4461, "RoundingModeRTE": 4462}
 
 INPUT, FUNCTION, PUSH_CONSTANT, STORAGE_BUFFER, PHYSICAL = 1, 7, 9, 12, 5349
-"""Storage classes."""
+"""Numbers of storage classes."""
 
 BLOCK, ARRAY_STRIDE, BUILT_IN, ALIASED, BINDING, DESCRIPTOR_SET, OFFSET, NO_CONTRACTION = 2, 6, 11, 20, 33, 34, 35, 42
-"""Decorations."""
+"""Numbers of decorations."""
 
 NUM_WORKGROUPS, GLOBAL_INVOCATION_ID = 24, 28
-"""Built-in variables."""
+"""Numbers of built-in variables."""
 
 LOGICAL, PHYSICAL_64, GLSL_450, GL_COMPUTE = 0, 5348, 1, 5
-"""Addressing models, memory model, execution model."""
+"""Numbers of addressing models (LOGICAL, PHYSICAL_64), of the memory model and of the execution model."""
 
 ALIGNED = 2
 """The memory operand that an alignment follows."""
 
 DEVICE_SCOPE, SUBGROUP_SCOPE, RELAXED = 1, 3, 0
-"""Scopes, and the semantics of atomics."""
+"""Numbers of scopes, and of the memory semantics of atomics (RELAXED)."""
 
 GLSL = {
     "roundeven": 2,
@@ -80,4 +80,4 @@ GLSL = {
     "FindILsb": 73,
     "FindUMsb": 75,
 }
-"""Instructions of GLSL.std.450, those on reals by the names of LLVM's intrinsics."""
+"""Instructions of GLSL.std.450; those on reals have the names of LLVM's intrinsics."""

@@ -1,7 +1,7 @@
-"""SPIRV: the meaning of every scalar operation in SPIR-V, one row each.
+"""Define the meaning of every scalar operation in SPIR-V, one row each (table SPIRV).
 
-Rows that are free of control flow and of libraries are those of the LLVM generator: the `Code` that they write to
-has the instructions they use. The others stand here. f16 is computed as f32 and rounded after each operation.
+Rows without control flow and libraries are those of the LLVM generator, because the `Code` to which they write has the
+instructions that they use. This module has the other rows. f16 is computed as f32 and rounded after each operation.
 """
 
 from __future__ import annotations
@@ -23,8 +23,16 @@ SPIRV: Table[str, OpRow] = Table("spirv", OPS)
 
 
 def apply(e: Arith, name: str, types: tuple[Scalar, ...], *args: ir.Value) -> ir.Value:
-    """The operation on values of these IR types; f16 by way of f32, except where bits merely move."""
+    """Return the result of an operation on values of these IR types.
+
+    Args:
+        e: function being written
+        name: name of the operation
+        types: IR types of the arguments
+        *args: arguments, as SPIR-V values
+    """
     t = types[-1]
+    # f16 goes by way of f32, except where bits merely move.
     if t != f16 or name == "select":
         return SPIRV[name](e, t, *args)
     wide = SPIRV[name](e, f32, *(convert(e, a, f16, f32) for a in args))
@@ -32,22 +40,21 @@ def apply(e: Arith, name: str, types: tuple[Scalar, ...], *args: ir.Value) -> ir
 
 
 def convert(e: Arith, value: ir.Value, source: Scalar, to: Scalar) -> ir.Value:
-    """The value converted as docs/ir.md says. A half is compared as f32, because it is an integer to the module."""
+    """Return a value converted as docs/ir.md says."""
     if source == f16 and to.is_bool:
+        # A half is compared as f32, because it is an integer to the module.
         return convert(e, convert(e, value, f16, f32), f32, to)
     arith: Any = e
     return cast(arith, value, source, to)
 
 
 def _mod_real(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
-    """The exact remainder, moved to the sign of y; a zero remainder takes the sign of y.
-
-    Signs and zeros are told by bits: devices may take subnormal numbers for zeros where they compare.
-    """
+    """Write the exact remainder, moved to the sign of y; a zero remainder takes the sign of y."""
     b = e.b
     r = call(e, "fmod", x, y)
     word = bits_type(r.type)
     bits, none = b.bitcast(r, word), e.const(b.bitcast(r, word), 0)
+    # Bits tell signs and zeros, because devices may take subnormal numbers for zeros where they compare.
     differ = b.icmp_signed("<", b.xor(bits, b.bitcast(y, word)), none)
     moved = b.select(differ, b.fadd(r, y), r)
     is_zero = b.icmp_unsigned("==", b.shl(bits, e.const(bits, 1)), none)
@@ -55,12 +62,13 @@ def _mod_real(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _power(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
-    """x to the y by squaring, wrapping; a negative exponent gives 1/x truncated (0 for x = 0)."""
+    """Write x to the y by squaring, wrapping; a negative exponent gives 1/x truncated (0 for x = 0)."""
     name = f"sg.pow.{t}"
     return e.b.call(e.m.helper(name, x.type, [x.type, x.type], lambda a, f: _power_body(a, t, f)), [x, y])
 
 
 def _power_body(e: Arith, t: Scalar, b: Code) -> None:
+    """Write the function of the integer power."""
     base, exponent = b.args
     x, y, out = (b.scalar(base.type) for _ in range(3))
     x.set(base)
@@ -82,7 +90,7 @@ def _power_body(e: Arith, t: Scalar, b: Code) -> None:
 
 
 CALLED = ("exp", "log", "sin", "cos", "tan", "asin", "acos", "tanh", "atan2", "pow", "mod")
-"""What of reals is a function of the module, not a few instructions."""
+"""Operations that are, on reals, a function of the module and not a few instructions."""
 
 _OWN: dict[str, OpRow] = {
     **{name: libcall(name) for name in CALLED if name not in ("pow", "mod")},

@@ -1,9 +1,9 @@
-"""Integers of 64 bits on devices that have none: pairs of words, lower one first.
+"""Write integers of 64 bits on devices that have none: as pairs of words, the lower word first.
 
 A value of type I64 is a vector of two integers of 32 bits, in registers, variables and memory alike, so an address in
-the argument block and an element of an i64 array are read as on other devices. Everything here is a rewriting of one
-instruction on such values; the rows of operations and statements know nothing of it. Atomics of 64 bits there are
-none: one thread does all iterations of a task that would need them, as on devices that lack those alone.
+the argument block and an element of an i64 array are read as on other devices. Each function of this module rewrites
+one instruction on such values; the rows of operations and statements know nothing of it. Such devices have no atomics
+of 64 bits: one thread does all iterations of a task that would need them, as on devices that lack only those.
 """
 
 from __future__ import annotations
@@ -15,21 +15,24 @@ from .code import I1, I32, I64, Code
 from .module import Module, Value
 
 STEPS = 8
-"""Binary places of a quotient that one trip of the division finds: some drivers leave long loops."""
+"""Number of binary places of a quotient that one trip of the division finds.
+
+Fewer trips are safer, because some drivers leave long loops early.
+"""
 
 Pair = tuple[Value, Value]
-"""(lower, upper) word."""
+"""The lower and the upper word of an integer."""
 
 
 class PairedCode(Code):
-    """A function in which I64 is a pair."""
+    """Write a function in which I64 is a pair of words."""
 
     def __init__(self, module: Module, name: str, result: ir.Type, params: Sequence[ir.Type]) -> None:
         super().__init__(module, name, result, params)
         self._made: dict[int, Pair] = {}
 
     def pair(self, low: ir.Value, high: ir.Value) -> Value:
-        """The integer of these words."""
+        """Return the integer of two words."""
         v, w = self.value(low), self.value(high)
         if v.number is not None and w.number is not None:
             return self.const(I64, int(w.number) << 32 | int(v.number))
@@ -38,7 +41,7 @@ class PairedCode(Code):
         return made
 
     def parts(self, x: ir.Value) -> Pair:
-        """Its words."""
+        """Return the two words of an integer."""
         v = self.value(x)
         if v.number is not None:
             return self.const(I32, int(v.number) & 0xFFFFFFFF), self.const(I32, int(v.number) >> 32)
@@ -50,25 +53,27 @@ class PairedCode(Code):
     # -- arithmetic -----------------------------------------------------------------------------------------
 
     def binary(self, name: str, x: ir.Value, y: ir.Value) -> Value:
+        """Emit an instruction on two integers or truth values without folding, those of 64 bits word by word."""
         if x.type != I64:
             return super().binary(name, x, y)
         return _PAIRED[name](self, self.value(x), self.value(y))
 
     def negated(self, x: ir.Value) -> Value:
-        """0 - x."""
+        """Return 0 - x."""
         return self.sub(self.const(I64, 0), x)
 
     def is_negative(self, x: ir.Value) -> Value:
-        """By the highest bit."""
+        """Return the condition that the highest bit is set."""
         return self.icmp_signed("<", self.parts(x)[1], self.const(I32, 0))
 
     def magnitude(self, x: ir.Value) -> Value:
-        """|x|, as an integer without sign."""
+        """Return |x| as an unsigned integer."""
         return self.select(self.is_negative(x), self.negated(x), x)
 
     # -- comparisons ----------------------------------------------------------------------------------------
 
     def _compared(self, sign: str, kind: str, v: Value, w: Value) -> Value:
+        """Emit the comparison of two integers: the upper words decide, unless they are equal."""
         if v.type != I64:
             return super()._compared(sign, kind, v, w)
         (a, b), (c, d) = self.parts(v), self.parts(w)
@@ -82,6 +87,7 @@ class PairedCode(Code):
     # -- conversions ----------------------------------------------------------------------------------------
 
     def _resized(self, name: str, x: ir.Value, to: ir.Type) -> Value:
+        """Widen or cut an integer to or from a pair of words."""
         v = self.value(x)
         if v.number is not None or v.type in (I1, to) or I64 not in (v.type, to):
             return super()._resized(name, v, to)
@@ -91,6 +97,7 @@ class PairedCode(Code):
         return self.pair(low, self.ashr(low, self.const(I32, 31)) if name == "SConvert" else self.const(I32, 0))
 
     def _to_real(self, name: str, widen: str, x: ir.Value, to: ir.Type) -> Value:
+        """Convert an integer to a real, a signed pair by way of its magnitude."""
         if x.type != I64:
             return super()._to_real(name, widen, x, to)
         if name == "ConvertUToF":
@@ -99,12 +106,12 @@ class PairedCode(Code):
         return self.select(self.is_negative(x), self.fneg(found), found)
 
     def _rounded(self, x: ir.Value, to: ir.Type) -> Value:
-        """The nearest real: of the 32 highest bits, the lowest of which stands for all below too where there are few
-        digits; two words in f64, whose sum is rounded once.
-        """
+        """Return the real nearest to an unsigned pair."""
         if to.name == "f64":
+            # Both words are exact in f64, so the sum is rounded once.
             low, high = (self.exact(to, "ConvertUToF", word) for word in self.parts(x))
             return self.fadd(self.fmul(high, self.const(to, 2.0**32)), low)
+        # f32 has fewer digits than a word: the 32 highest bits decide, the lowest of which stands for all bits below.
         zeros = self._leading_zeros(x)
         low, high = self.parts(self.shl(x, self.pair(self.and_(zeros, self.const(I32, 63)), self.const(I32, 0))))
         rest = self.zext(self.icmp_unsigned("!=", low, self.const(I32, 0)), I32)
@@ -112,12 +119,14 @@ class PairedCode(Code):
         return self.fmul(self.exact(to, "ConvertUToF", self.or_(high, rest)), self.bitcast(scale, to))
 
     def _leading_zeros(self, x: ir.Value) -> Value:
-        """The highest set bit of a word is number -1 where there is none."""
+        """Return the number of leading zeros of a pair."""
+        # FindUMsb gives -1 for a word without a set bit.
         low, high = (self.pure(I32, "ExtInst", self.module.glsl, 75, word) for word in self.parts(x))
         none = self.icmp_unsigned("==", high, self.const(I32, -1))
         return self.sub(self.const(I32, 31), self.select(none, self.sub(low, self.const(I32, 32)), high))
 
     def to_whole(self, name: str, x: ir.Value, to: ir.Type) -> Value:
+        """Convert a real within the range of the integer type `to`, truncating toward zero, word by word."""
         if to != I64:
             return super().to_whole(name, x, to)
         zero, unit = self.const(x.type, 0.0), self.const(x.type, 2.0**32)
@@ -133,6 +142,7 @@ class PairedCode(Code):
 
 
 def _add(b: PairedCode, x: Value, y: Value) -> Value:
+    """Write the sum of two pairs, with the carry of the lower words."""
     (p, q), (r, s) = b.parts(x), b.parts(y)
     low = b.add(p, r)
     carry = b.zext(b.icmp_unsigned("<", low, p), I32)
@@ -140,18 +150,22 @@ def _add(b: PairedCode, x: Value, y: Value) -> Value:
 
 
 def _sub(b: PairedCode, x: Value, y: Value) -> Value:
+    """Write the difference of two pairs, with the borrow of the lower words."""
     (p, q), (r, s) = b.parts(x), b.parts(y)
     borrow = b.zext(b.icmp_unsigned("<", p, r), I32)
     return b.pair(b.sub(p, r), b.sub(b.sub(q, s), borrow))
 
 
 def _mul(b: PairedCode, x: Value, y: Value) -> Value:
+    """Write the product of two pairs, modulo 2^64."""
     (p, q), (r, s) = b.parts(x), b.parts(y)
     low, high = b.widened_product(p, r)
     return b.pair(low, b.add(high, b.add(b.mul(p, s), b.mul(q, r))))
 
 
 def _by_words(name: str) -> Callable[[PairedCode, Value, Value], Value]:
+    """Return a writer that does an operation on each word alone."""
+
     def write(b: PairedCode, x: Value, y: Value) -> Value:
         return b.pair(*(getattr(b, name)(p, q) for p, q in zip(b.parts(x), b.parts(y))))
 
@@ -159,21 +173,28 @@ def _by_words(name: str) -> Callable[[PairedCode, Value, Value], Value]:
 
 
 def _places(b: PairedCode, count: Value) -> tuple[Value, Value, Value]:
-    """(places within a word, 31 less those, condition 'a whole word more')."""
+    """Return a shift of a pair as shifts of words.
+
+    The results are the places within a word, 31 less those, and the condition that a whole word is added.
+    """
     n = b.parts(count)[0]
     k = b.and_(n, b.const(I32, 31))
     return k, b.sub(b.const(I32, 31), k), b.icmp_unsigned(">=", n, b.const(I32, 32))
 
 
 def _shl(b: PairedCode, x: Value, count: Value) -> Value:
+    """Write a shift to the left."""
     low, high = b.parts(x)
     k, other, far = _places(b, count)
+    # Two shifts, because one by 32 places would be undefined where k is 0.
     crossing = b.lshr(b.lshr(low, b.const(I32, 1)), other)
     near, moved = b.or_(b.shl(high, k), crossing), b.shl(low, k)
     return b.pair(b.select(far, b.const(I32, 0), moved), b.select(far, moved, near))
 
 
 def _shifted_down(name: str) -> Callable[[PairedCode, Value, Value], Value]:
+    """Return a writer of a shift to the right, "lshr" or "ashr"."""
+
     def write(b: PairedCode, x: Value, count: Value) -> Value:
         low, high = b.parts(x)
         k, other, far = _places(b, count)
@@ -189,6 +210,8 @@ def _shifted_down(name: str) -> Callable[[PairedCode, Value, Value], Value]:
 
 
 def _divided(name: str) -> Callable[[PairedCode, Value, Value], Value]:
+    """Return a writer of the call of an unsigned division, "udiv" or "urem"."""
+
     def write(b: PairedCode, x: Value, y: Value) -> Value:
         return b.call(b.module.helper(f"sg.pairs.{name}", lambda: _division(b.module, name)), [x, y])
 
@@ -196,11 +219,12 @@ def _divided(name: str) -> Callable[[PairedCode, Value, Value], Value]:
 
 
 def _division(module: Module, name: str) -> Code:
-    """x / y or x % y without signs; of two words where both have no more, else place by place."""
+    """Return the function x / y or x % y of unsigned pairs."""
     b = PairedCode(module, f"sg.pairs.{name}", I64, [I64, I64])
     x, y = b.args
     (p, upper), (q, above) = b.parts(x), b.parts(y)
     out, small = b.scalar(I64), b.icmp_unsigned("==", b.or_(upper, above), b.const(I32, 0))
+    # Numbers that fit in one word are divided by one instruction, all others place by place.
     b.if_else(small, lambda: out.set(b.zext(getattr(b, name)(p, q), I64)), lambda: out.set(_long(b, x, y, name)))
     b.ret(out.get())
     b.close()
@@ -208,13 +232,14 @@ def _division(module: Module, name: str) -> Code:
 
 
 def _long(b: PairedCode, x: Value, y: Value, name: str) -> Value:
-    """The dividend moves out at the upper end while the quotient moves in at the lower one."""
+    """Write a long division, place by place, and return its quotient or its remainder."""
     one, top = b.const(I64, 1), b.const(I64, 63)
     rest, left, done = b.scalar(I64), b.scalar(I64), b.scalar(I32)
     rest.set(b.const(I64, 0))
     left.set(x)
     done.set(b.const(I32, 0))
 
+    # The dividend moves out at the upper end of `left` while the quotient moves in at the lower end.
     def places() -> None:
         for _ in range(STEPS):
             before, digits = rest.get(), left.get()
@@ -232,6 +257,7 @@ def _long(b: PairedCode, x: Value, y: Value, name: str) -> Value:
 
 
 def _signed_quotient(b: PairedCode, x: Value, y: Value) -> Value:
+    """Write a signed quotient, truncated toward zero."""
     found = b.udiv(b.magnitude(x), b.magnitude(y))
     return b.select(b.is_negative(b.xor(x, y)), b.negated(found), found)
 
@@ -250,4 +276,4 @@ _PAIRED: dict[str, Callable[[PairedCode, Value, Value], Value]] = {
     "UMod": _divided("urem"),
     "SDiv": _signed_quotient,
 }
-"""Instructions on integers, by their names."""
+"""Writers of instructions on pairs, by the name of the instruction."""

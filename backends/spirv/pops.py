@@ -1,10 +1,10 @@
-"""Loops that take history back: several trips at a time, whose tops of stacks are read before any of them.
+"""Write loops that pop history: several trips at a time, whose tops of adstacks are read before any of them.
 
     while left >= 4: read 4 tops of each stack; 4 trips; left -= 4
     while left: one trip; left -= 1
 
-The reads are on their way together. Where sines have shorter code for arguments as small as usual trips left them, the
-tops are looked at, and trips that find larger ones are written apart, as llvm/pop_groups.py does it:
+So the reads are on their way together. Sines have shorter code for arguments as small as usual trips left them. Where
+such code serves, the tops are looked at, and trips that find larger ones are written apart, as in llvm/pop_groups.py:
 
     while left:  stop = left < 4 ? 0 : left - 4
                  if left >= 4 and the tops are small: 4 trips, short sines;  else: trips one by one down to stop
@@ -28,12 +28,17 @@ from .stack_state import StackState, state_of
 from .variables import Variable
 
 Trip = Callable[[ir.Value], None]
-"""Writes the trip of a number."""
+"""The type of a function that writes the trip of a given number."""
 
 
 class Pops:
-    """One such loop. at_once: trips of a group. read: stacks of which a trip reads the top. assumed: where usual trips
-    find it.
+    """Write a loop that pops history, in groups of trips.
+
+    Attributes:
+        e: emitter of the task
+        at_once: number of trips of a group
+        assumed: the largest magnitude that usual trips find on top of some stacks, by stack
+        read: stacks of which a trip reads the top
     """
 
     def __init__(self, e: Emitter, loop: n.For, at_once: int, assumed: dict[str, float]) -> None:
@@ -43,7 +48,13 @@ class Pops:
 
     @classmethod
     def of(cls, e: Emitter, loop: n.For, at_once: int) -> Pops | None:
-        """The loop, if it is such a one."""
+        """Return the loop to be written in groups, or None if it does not suit.
+
+        Args:
+            e: emitter of the task
+            loop: loop of the kernel
+            at_once: number of trips of a group; 1 for none
+        """
         if at_once == 1 or not _suits(e, loop):
             return None
         emitter: Any = e
@@ -54,7 +65,12 @@ class Pops:
         return made if known.keys() <= {s.stack.alloca.stack for s in made.read} else None
 
     def emit(self, trip: Trip, count: ir.Value) -> None:
-        """All trips."""
+        """Write all trips of the loop.
+
+        Args:
+            trip: writes the trip of a number
+            count: number of trips
+        """
         left = self.e.b.scalar(count.type)
         left.set(count)
         write = self._looking if self.assumed else self._certain
@@ -63,6 +79,7 @@ class Pops:
     # -- groups ---------------------------------------------------------------------------------------------
 
     def _certain(self, trip: Callable[[], None], left: Variable) -> None:
+        """Write groups as long as enough trips are left, then single trips."""
         e, b = self.e, self.e.b
         none, step = e.const(left.get(), 0), e.const(left.get(), self.at_once)
         b.loop(
@@ -73,6 +90,7 @@ class Pops:
         self._singly(trip, left, none)
 
     def _looking(self, trip: Callable[[], None], left: Variable) -> None:
+        """Write groups whose tops are small with short sines, and all other trips one by one."""
         e, b = self.e, self.e.b
         none, step = e.const(left.get(), 0), e.const(left.get(), self.at_once)
         stop, large = b.scalar(left.type), b.scalar(I1)
@@ -93,6 +111,7 @@ class Pops:
         b.loop(lambda: b.icmp_unsigned("!=", left.get(), none), body, lambda: None)
 
     def _together(self, tops: dict[str, list[ir.Value]], trip: Callable[[], None], left: Variable) -> None:
+        """Write the trips of a group, whose tops are read already."""
         e = self.e
         usual, e.usual = e.usual, bool(self.assumed) or e.usual
         for k in range(self.at_once):
@@ -102,6 +121,7 @@ class Pops:
         e.usual, e.tops = usual, {}
 
     def _singly(self, trip: Callable[[], None], left: Variable, stop: ir.Value) -> None:
+        """Write single trips until `stop` are left."""
         e, b = self.e, self.e.b
         b.loop(
             lambda: b.icmp_unsigned("!=", left.get(), stop),
@@ -112,16 +132,17 @@ class Pops:
     # -- tops -----------------------------------------------------------------------------------------------
 
     def _tops(self) -> dict[str, list[ir.Value]]:
-        """What the trips of a group find, by stack."""
+        """Return the contents that the trips of a group find on top, by stack."""
         return {s.stack.alloca.stack: [self._top(s, k) for k in range(self.at_once)] for s in self.read}
 
     def _top(self, s: StackState, k: int) -> ir.Value:
+        """Load the content that trip `k` of a group finds on top of a stack."""
         e = self.e
         place = e.b.sub(s.place(e), e.b.mul(s.group.pitch, e.word(k + 1)))
         return access.load(e.b, s.slot(e, place, 0), memory_type(s.dtype))
 
     def _are_small(self, tops: dict[str, list[ir.Value]]) -> ir.Value:
-        """Whether all are within what is assumed of them, or NaN."""
+        """Return the condition that all tops are within what is assumed of them, or NaN."""
         e, b = self.e, self.e.b
         small: ir.Value = b.const(I1, True)
         for stack, most in self.assumed.items():
@@ -131,8 +152,10 @@ class Pops:
 
 
 def _suits(e: Emitter, loop: n.For) -> bool:
-    """Whether every trip pops one value of each stack that it pops, and reads none behind that; and whether stacks that
-    grow together do so here, and have no adjoints.
+    """Return True if the trips of a loop can be taken in groups.
+
+    Every trip must pop one value of each stack that it pops, and read none behind that pop. Stacks that grow together
+    must do so in this loop, and have no adjoints.
     """
     found = pops_of_a_trip(loop)
     popped = {s.stack for s in walk(loop.body) if isinstance(s, n.StackPop)}

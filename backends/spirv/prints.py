@@ -1,7 +1,7 @@
-"""How a shader prints: a thread claims room in a buffer and writes a record there (backends/prints.py).
+"""Lower `print`: a thread claims room in a buffer and writes a record there (backends/prints.py).
 
-The counters have 32 bits here, so room is claimed only where some is left: otherwise they could come around. Invariant:
-they are below CAPACITY and what all threads that run at once claim.
+The counters have 32 bits, so room is claimed only where some is left; otherwise a counter could wrap. Invariant: a
+counter is below CAPACITY and what all threads that run at once claim.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .statements import LOWER, to_memory
 
 @LOWER.row(n.Print)
 def _print(e: Emitter, stmt: n.Print) -> None:
+    """Write a record with the arguments, if the buffer has room."""
     b, layout = e.b, e.m.layout
     words = HEAD + len(stmt.args)
     claim = e.m.helper("sg.print", I64, [I64] * 5, _claim)
@@ -32,21 +33,25 @@ def _print(e: Emitter, stmt: n.Print) -> None:
 
 
 def _root(e: Arith) -> int | None:
-    """The storage buffer of records, where there are such."""
+    """Return the storage buffer of records, or None on devices with buffer addresses."""
     return None if e.m.bindings is None else e.m.bindings.prints
 
 
 def _widened(e: Emitter, value: ir.Value) -> ir.Value:
-    """An integer in 32 bits at least: the low bytes are its own, and every device stores it."""
+    """Return an integer in 32 bits at least: its low bytes are the value, and every device stores words of 32 bits."""
     t = value.type
     return e.b.zext(value, I32) if isinstance(t, ir.IntType) and t.width < 32 else value
 
 
 def _claim(e: Arith, b: Code) -> None:
-    """sg.print(buffer, first, printer, head, iteration): address of a record, 0 if there is no room."""
+    """Write sg.print(buffer, first, printer, head, iteration).
+
+    The function returns the address of a record, or 0 if there is no room.
+    """
     buffer, first = access.rooted(b.args[0], _root(e)), access.rooted(b.args[1], BLOCK if e.m.bindings else None)
     printer, head, iteration = b.args[2:]
     words, most = b.trunc(b.lshr(head, e.word(32)), I32), b.const(I32, CAPACITY)
+    # An atomic or with 0 is an atomic load of the counter.
     claimed = access.atomic(b, "AtomicOr", buffer, b.const(I32, 0))
     with b.if_then(b.icmp_unsigned("<", claimed, most)):
         begin = access.atomic(b, "AtomicIAdd", buffer, words)
@@ -61,6 +66,6 @@ def _claim(e: Arith, b: Code) -> None:
 
 
 def _launch(b: Code, first: ir.Value, own: ir.Value) -> ir.Value:
-    """Number of the launch: of its first record, which may be this one."""
+    """Return the number of the launch, which is the place of its first record; this record may be the first."""
     known = access.compare_exchange(b, first, b.const(I32, 0), own)
     return b.select(b.icmp_unsigned("==", known, b.const(I32, 0)), own, known)

@@ -1,23 +1,28 @@
-"""Quirks: what drivers get wrong, or may, so that shaders for them go around it."""
+"""List the quirks of drivers: defects that shaders for them avoid."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 NESTING, MOST_NESTING = 48, 72
-"""How deep shaders for a driver with `shallow` nest where they can help it; and how deep it follows for sure."""
+"""How deep shaders for a `shallow` driver nest where branches can be flattened, and how deep they may nest at most."""
 
 NVIDIA = 0x10DE
-"""Its number among vendors."""
+"""The number of NVIDIA among vendors of devices."""
 
 
 @dataclass(frozen=True)
 class Quirks:
-    """loop_limit: all loops of a shader are left after some number of trips in all, and no one is told.
-    known_zeros, known_factors, known_trips: what is known of an operand, or of the trips of a loop, leads to wrong
-    results, see hiding.py. flushes: subnormal numbers of f32 may be taken for zeros, see subnormals.py. shallow:
-    conditions that nest deeper than a table of the driver (80 in lavapipe, of which a shader of ours takes some for
-    itself) are left out without a word.
+    """List the quirks of one driver.
+
+    Attributes:
+        loop_limit: all loops of a shader are left after some number of trips in all, without an error
+        known_zeros: what the driver knows of zeros leads to wrong results (hiding.py)
+        known_factors: what the driver knows of factors leads to wrong results (hiding.py)
+        known_trips: what the driver knows of the trips of a loop leads to wrong results (hiding.py)
+        flushes: subnormal numbers of f32 may be taken for zeros (subnormals.py)
+        shallow: conditions that nest deeper than a table of the driver are left out without an error; lavapipe has 80
+            entries, of which a shader itself takes some
     """
 
     loop_limit: bool = False
@@ -29,7 +34,13 @@ class Quirks:
 
 
 def quirks_of(name: str, vendor: int, modes: tuple[tuple[str, int], ...]) -> Quirks:
-    """Those of a device of this name. modes: float controls that it has."""
+    """Return the quirks of a device.
+
+    Args:
+        name: name of the device
+        vendor: number of its vendor
+        modes: float controls that the device has
+    """
     if "llvmpipe" in name:
         return Quirks(loop_limit=True, known_zeros=True, shallow=True)
     nvidia = vendor == NVIDIA

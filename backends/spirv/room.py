@@ -1,7 +1,7 @@
-"""Where the room of adstacks, and their content, is looked at once for a whole loop, as llvm/capacity.py finds it.
+"""Check the room and the content of adstacks once for a whole loop, as llvm/capacity.py finds it.
 
-Distances are in bytes: trips·pitch cannot overflow once the trips are no more than the capacity, because the slots of
-a row lie in memory.
+Distances are in bytes. trips·pitch cannot overflow once the trips are no more than the capacity, because the slots of a
+row lie in memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from .stack_state import Group, state_of
 
 @contextmanager
 def looked_at_once(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
-    """Before a loop of so many trips (64 bits), whose pushes and pops are spared it. Debug builds look each time."""
+    """Check room and content before a loop, so that pushes and pops inside need no checks of their own.
+
+    Debug builds check each push and pop instead.
+
+    Args:
+        e: emitter of the task
+        loop: loop of the kernel
+        trips: number of its trips, in 64 bits
+    """
     outer = e.roomy, e.filled
     if not e.m.options.debug:
         _room(e, loop, trips)
@@ -30,7 +38,9 @@ def looked_at_once(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
 
 
 def _room(e: Emitter, loop: n.For, trips: ir.Value) -> None:
+    """Trap if the pushes of a loop do not fit in a stack."""
     found = pushes_of_a_trip(loop)
+    # Stacks of a group have one depth, so one check serves all of them.
     groups = {id(state_of(e, name).group): push for name, push in reversed(found.items())}
     for push in groups.values():
         s, each = state_of(e, push.stack), pushes(loop.body, push.stack)
@@ -48,6 +58,7 @@ def _room(e: Emitter, loop: n.For, trips: ir.Value) -> None:
 
 
 def _content(e: Emitter, loop: n.For, trips: ir.Value) -> None:
+    """Trap if a loop pops more values than a stack holds."""
     found = pops_of_a_trip(loop)
     pops = {s.stack: s for s in loop.body if isinstance(s, n.StackPop)}
     groups = {id(state_of(e, name).group): name for name in reversed(found)}
@@ -67,7 +78,7 @@ def _content(e: Emitter, loop: n.For, trips: ir.Value) -> None:
 
 
 def _beyond(e: Emitter, group: Group, trips: ir.Value, each: int, there: ir.Value) -> ir.Value:
-    """Whether so many trips, of `each` slots, take more bytes than there are."""
+    """Return the condition that the trips, of `each` slots, take more bytes than `there`."""
     b = e.b
     taken = b.mul(b.mul(trips, e.word(each)), group.pitch)
     return b.or_(b.icmp_unsigned(">", trips, group.capacity), b.icmp_unsigned(">", taken, there))

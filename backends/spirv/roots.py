@@ -1,12 +1,15 @@
-"""Square roots of f32 that are rounded correctly: Vulkan lets those of a device be 2.5 ulps off, and NVIDIA's are one
-off in one case of six. Those of f64 are the device's.
+"""Write correctly rounded square roots of f32; those of f64 are the device's.
+
+Vulkan lets the square roots of a device be 2.5 ulps off, and NVIDIA's are one ulp off in one case of six.
 
 With r = x - s², which is exact for s near the root (s is split in halves of 12 digits, whose products are exact), a
-step of Newton's gives t = s + r/2s within one place of the root; then t, or the number beside it, is the root rounded:
+step of Newton's method gives t = s + r/2s within one place of the root; then t, or a number beside it, is the rounded
+root:
 
     x > (t + h)²  for h half the gap to the next number  <=>  x - t² > 2th,   x < (t - h)²  <=>  x - t² <= -2th
 
-for both sides are multiples of what h² is less than. Tried for each mantissa, from s up to six places off.
+because both sides are multiples of a number that is greater than h². Tried for each mantissa, from s up to six places
+off.
 """
 
 from __future__ import annotations
@@ -22,19 +25,22 @@ if TYPE_CHECKING:
     from .emit import Arith
 
 SMALL, LARGE, STEP = 2.0**-64, 2.0**96, 2.0**96
-"""Parts of r are multiples of 2^-46 x: below SMALL some would be subnormal, which devices may take for zeros, and above
-LARGE s² might overflow. Such x are scaled by STEP, up or down, subnormal ones too.
+"""Numbers below SMALL are scaled up by STEP, subnormal ones too, and numbers above LARGE are scaled down.
+
+Parts of r are multiples of 2^-46 x: below SMALL some would be subnormal, and devices may take them for zeros. Above
+LARGE s² might overflow.
 """
 
 
 def sqrt(e: Arith, x: ir.Value) -> Value:
-    """As IEEE 754 has it."""
+    """Write the square root that IEEE 754 defines."""
     if x.type != F32:
         return e.b.glsl("sqrt", x.type, x)
     return e.b.call(e.m.helper("sg.sqrt.f32", F32, [F32], _root), [x])
 
 
 def _root(e: Arith, function: Code) -> None:
+    """Write the function that computes the square root of an f32."""
     b, (given,) = function, function.args
     small, large = (b.fcmp_ordered(sign, given, e.const(given, limit)) for sign, limit in (("<", SMALL), (">", LARGE)))
 
@@ -51,7 +57,7 @@ def _root(e: Arith, function: Code) -> None:
 
 
 def _left(e: Arith, x: ir.Value, s: ir.Value) -> ir.Value:
-    """x - s²."""
+    """Return x - s²."""
     b = e.b
     high = b.bitcast(b.and_(b.bitcast(s, I32), b.const(I32, -4096)), F32)
     low = b.fsub(s, high)
@@ -60,6 +66,7 @@ def _left(e: Arith, x: ir.Value, s: ir.Value) -> ir.Value:
 
 
 def _nearest(e: Arith, x: ir.Value, t: ir.Value) -> ir.Value:
+    """Return the number among t and its two neighbors that is the rounded root."""
     b, left = e.b, _left(e, x, t)
     above, below = (b.bitcast(b.add(b.bitcast(t, I32), b.const(I32, step)), F32) for step in (1, -1))
     lower = b.select(b.fcmp_ordered("<=", left, b.fmul(t, b.fsub(below, t))), below, t)

@@ -1,8 +1,9 @@
-"""Lists of the iterations that pass a task's gate: `select_N` writes one, `task_N` runs over it where it is complete.
+"""Write lists of the iterations that pass a task's gate: `select_N` writes a list, `task_N` runs over a complete one.
 
-Which tasks are gated is as on other GPUs (cuda/selection.py). Slots of the block, behind all others: the address of the
-list, of 32-bit numbers of iterations; how many it has room for, 0 where the launch makes none; and its length, 0 when
-the launch begins, which counts all that pass. The gate is decided again when the task runs over the list.
+Which tasks are gated is decided as on other GPUs (cuda/selection.py). Three slots of the block, behind all others,
+belong to a list: its address (the list holds 32-bit numbers of iterations); the number of iterations for which it has
+room, 0 where the launch makes no list; and its length, 0 when the launch begins, which counts all iterations that pass.
+The gate is decided again when the task runs over the list.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ _REDUCE, _EXCLUSIVE_SCAN = 0, 2
 
 
 def lay_out_lists(m: ModuleState) -> None:
-    """Assign the slots of tasks that may run over a list: those with adstacks, where the order may not show."""
+    """Assign slots of the block to the tasks that may run over a list.
+
+    These are gated tasks with adstacks, in builds in which the order of iterations need not be kept.
+    """
     layout = m.layout
     if not m.features.lists or m.options.deterministic or not _can_bind(m):
         return
@@ -38,30 +42,35 @@ def lay_out_lists(m: ModuleState) -> None:
 
 
 def _can_bind(m: ModuleState) -> bool:
-    """Whether a list can have a storage buffer of its own, where that is how memory is reached."""
+    """Return True if a list can have a storage buffer of its own, or if memory is reached by address."""
     others = 1 + len(m.layout.slabs) + is_printing(m.kernel) + bool(m.layout.arrays)
     return m.features.buffer_addresses or m.features.storage_buffers > others
 
 
 def _take(layout: Layout, index: int) -> None:
+    """Assign the three slots of one task, behind the block so far."""
     layout.list_at[index], layout.room_at[index], layout.length_at[index] = (layout.size + 8 * k for k in range(3))
     layout.size += 24
 
 
 ROUNDS = (1, 2, 4, 8)
-"""Of how many iterations a thread may decide the gate before it asks for places."""
+"""Numbers of iterations for which a thread may decide the gate before it asks for places in the list."""
 
 BUSY = 1 << 16
-"""Threads from which on it is more than one."""
+"""Number of threads from which on a thread decides the gate for more than one iteration at a time."""
 
 
 def write_list(
     e: Emitter, first: ir.Value, threads: ir.Value, total: ir.Value, passes: Callable[[ir.Value], ir.Value]
 ) -> None:
-    """Put the numbers of the iterations that pass at the next places of the list, as far as that has room.
+    """Write the code that puts the numbers of the passing iterations on the list, as far as the list has room.
 
-    first: number of the thread, of so many. passes: whether the iteration of a number does; those of a thread are as
-    far apart as a group has threads. What the threads of a subgroup have found takes one atomic.
+    Args:
+        e: emitter of the task
+        first: number of the thread
+        threads: number of threads in all
+        total: number of iterations
+        passes: writes the gate of the iteration of a number, and returns its condition
     """
     b, lanes = e.b, 1 if e.m.in_order(e.task) else GROUP
     with b.at_head():
@@ -71,6 +80,8 @@ def write_list(
             rounds = b.select(is_enough, b.const(I32, fewer), rounds)
         wide = b.zext(rounds, I64)
         local = b.and_(first, e.word(lanes - 1))
+        # The iterations of a thread are as far apart as a group has threads, so that neighbors read neighboring
+        # elements.
         begin, stride = b.add(b.mul(b.sub(first, local), wide), local), b.mul(threads, wide)
     at, bits = b.scalar(I64), b.scalar(I32)
     at.set(begin)
@@ -90,6 +101,7 @@ def write_list(
 
 
 def _each(e: Emitter, rounds: ir.Value, body: Callable[[ir.Value], None]) -> None:
+    """Write a loop over `rounds` numbers from 0."""
     b, k = e.b, e.b.scalar(I32)
     k.set(b.const(I32, 0))
     b.loop(
@@ -100,7 +112,7 @@ def _each(e: Emitter, rounds: ir.Value, body: Callable[[ir.Value], None]) -> Non
 
 
 def _append(e: Emitter, rounds: ir.Value, bits: ir.Value, number: Callable[[ir.Value], ir.Value]) -> None:
-    """The numbers of the rounds whose bits are set."""
+    """Append the numbers of the rounds whose bits are set."""
     b, layout, place = e.b, e.m.layout, e.b.scalar(I64)
     place.set(b.zext(_claim(e, e.slot_address(layout.length_at[e.task]), e.intrinsic("ctpop", bits)), I64))
 
@@ -114,20 +126,19 @@ def _append(e: Emitter, rounds: ir.Value, bits: ir.Value, number: Callable[[ir.V
 
 
 def _list(e: Emitter) -> ir.Value:
-    """Address of the list."""
+    """Return the address of the list."""
     bindings = e.m.bindings
     return access.rooted(e.slot(e.m.layout.list_at[e.task]), bindings.lists if bindings else None)
 
 
 def _claim(e: Emitter, counter: ir.Value, own: ir.Value) -> ir.Value:
-    """The next numbers of a counter, as many as a thread wants; gives the first. By one atomic for all threads of a
-    subgroup that ask together, if it can be.
-    """
+    """Claim as many numbers of a counter as a thread wants, and return the first of them."""
     b = e.b
     if not e.m.features.subgroups:
         return access.atomic(b, "AtomicIAdd", counter, own)
     for capability in ("GroupNonUniform", "GroupNonUniformArithmetic", "GroupNonUniformBallot"):
         b.module.require(capability)
+    # One atomic serves all threads of a subgroup that ask together.
     scope, first, wanted = b.const(I32, op.SUBGROUP_SCOPE).id, b.scalar(I32), b.value(own).id
     rank = b.result_of(I32, "GroupNonUniformIAdd", scope, _EXCLUSIVE_SCAN, wanted)
     count = b.result_of(I32, "GroupNonUniformIAdd", scope, _REDUCE, wanted)
@@ -139,7 +150,12 @@ def _claim(e: Emitter, counter: ir.Value, own: ir.Value) -> ir.Value:
 
 
 class Numbers:
-    """Where the iterations of a task come from. total: how many there are."""
+    """Represent the source of the iterations of a task: its box, or a list.
+
+    Attributes:
+        total: number of iterations
+        complete: condition that the task runs over its list; None if the task has no list
+    """
 
     def __init__(self, e: Emitter, volume: ir.Value) -> None:
         self.total, self.complete = volume, None if e.task not in e.m.layout.list_at else self._complete(e)
@@ -148,7 +164,7 @@ class Numbers:
                 self.total = e.b.select(self.complete, e.slot(e.m.layout.length_at[e.task]), volume)
 
     def _complete(self, e: Emitter) -> ir.Value:
-        """Whether a list was made and has room for all that pass."""
+        """Return the condition that a list was made and has room for all iterations that pass."""
         b, layout = e.b, e.m.layout
         room, length = e.slot(layout.room_at[e.task]), e.slot(layout.length_at[e.task])
         with b.at_head():
@@ -156,7 +172,7 @@ class Numbers:
             return b.and_(made, b.icmp_unsigned("<=", length, room))
 
     def number(self, e: Emitter, place: ir.Value) -> ir.Value:
-        """The iteration at a place."""
+        """Return the number of the iteration at a place."""
         if self.complete is None:
             return place
         b, found = e.b, e.b.scalar(I64)
@@ -168,7 +184,7 @@ class Numbers:
 
 
 def gated(task: Task) -> tuple[Gate, Block]:
-    """(the gate of a task that has one, the statements it follows from)."""
+    """Return the gate of a task that has one, and the statements from which the gate follows."""
     found = gate_of(task)
     assert found is not None and found.gate is not None
     return found.gate, found.deciding

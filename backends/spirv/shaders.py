@@ -1,9 +1,9 @@
-"""SHADERS: from a kernel to one module with up to three entry points for each parallel task, one for each serial one.
+"""Turn a kernel into one module of shaders, with one entry point per serial task and up to three per parallel task.
 
 `bounds_N` (one thread) stores begin and extent of each axis of task N in the argument block. `select_N` lists the
-iterations that pass the gate of a task, if it has one (selection.py). `task_N` runs the task: each thread takes the
+iterations that pass the gate of a task, if it has a gate (selection.py). `task_N` runs the task: each thread takes the
 iterations first, first + stride, ... of the box in row-major order, or of the list, on the adstack row of its number.
-After an error has been recorded every shader does nothing.
+After an error has been recorded, every shader does nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from .sums import Kept
 assert adstack and control and memory and prints and trips, "they add their rows to LOWER"
 
 PROBE = 2
-"""What the host writes to `request_at` where a driver limits loops."""
+"""The value that the host writes to `request_at` where a driver limits loops: a number of trips."""
 
 LOCAL_SIZE = GROUP
 """Threads of a workgroup of a parallel task."""
@@ -48,9 +48,19 @@ LOCAL_SIZE = GROUP
 
 @dataclass(frozen=True)
 class Shaders:
-    """kernel: as it was compiled, without exits. words: the module. entries: names of entry points, in order of
-    dispatch, each with the task whose iterations it runs (None: one thread). tail: what must stand behind the block.
-    bindings: of storage buffers, where memory is not reached by address. summed: tasks whose threads keep sums.
+    """Hold the module of a kernel, and what a launcher must know about it.
+
+    Attributes:
+        kernel: kernel as it was compiled, without exits
+        words: words of the module
+        layout: layout of the argument block
+        sites: places in the program at which a shader may report an error
+        entries: names of the entry points in order of dispatch, each with the task whose iterations it runs (None: one
+            thread)
+        capabilities: names of the capabilities of the module
+        tail: bytes that must stand behind the argument block
+        bindings: bindings of storage buffers, where memory is not reached by address
+        summed: tasks whose threads keep sums
     """
 
     kernel: Kernel
@@ -65,13 +75,22 @@ class Shaders:
 
     @property
     def code(self) -> bytes:
-        """The module as bytes."""
+        """Return the module as bytes."""
         return b"".join(word.to_bytes(4, "little") for word in self.words)
 
 
 @deep
 def generate(kernel: Kernel, options: Options, features: Features | None = None) -> Shaders:
-    """The module of a kernel of stage tasks, structured or adjoint. Raises Unsupported for declared limits."""
+    """Return the module of a kernel of stage tasks, structured or adjoint.
+
+    Args:
+        kernel: kernel to be compiled
+        options: options of the build
+        features: features of the device; None for those of a usual device
+
+    Raises:
+        Unsupported: if the kernel needs what a declared limit excludes
+    """
     limits.check(kernel, "vulkan")
     features = features or Features()
     kernel = _prepared(kernel, features)
@@ -98,17 +117,18 @@ def generate(kernel: Kernel, options: Options, features: Features | None = None)
 
 
 def _prepared(kernel: Kernel, features: Features) -> Kernel:
-    """The kernel without exits, and no deeper than the driver follows."""
+    """Return the kernel without exits, nested no deeper than the driver follows."""
     kernel = lower_exits(kernel)
     return _with_a_task(flatten_branches(kernel, NESTING, MOST_NESTING) if features.quirks.shallow else kernel)
 
 
 def _with_a_task(kernel: Kernel) -> Kernel:
-    """A module needs an entry point: a kernel without tasks gets an empty serial one."""
+    """Return the kernel with at least one task, because a module needs an entry point."""
     return kernel if kernel.tasks else replace(kernel, tasks=(Task(()),))
 
 
 def _state(kernel: Kernel, options: Options, features: Features) -> ModuleState:
+    """Return the state of a module to be written, with the slots of its lists."""
     m = ModuleState(kernel, options, features)
     lay_out_lists(m)
     return m
@@ -116,13 +136,13 @@ def _state(kernel: Kernel, options: Options, features: Features) -> ModuleState:
 
 @deep
 def layout_of(kernel: Kernel, options: Options, features: Features) -> tuple[Kernel, Layout]:
-    """(the kernel without exits, its argument block), as `generate` makes them."""
+    """Return the kernel without exits, and its argument block as `generate` lays it out."""
     kernel = _prepared(kernel, features)
     return kernel, _state(kernel, options, features).layout
 
 
 def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:
-    """A shader that has looked whether an error stands in the block."""
+    """Begin a shader, which returns at once if an error stands in the record."""
     code = m.code(name, ir.VOID, ())
     m.module.entries.append(EntryPoint(code.id, name, local_size))
     e = Emitter(m, code, task)
@@ -137,14 +157,15 @@ def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:
 
 
 def _start(e: Emitter, block: n.Block) -> None:
-    """Random numbers of an iteration count from 0."""
+    """Let the draws of an iteration count from 0, if the block draws."""
     if any(isinstance(stmt, n.Random) for stmt in walk(block)):
         e.draws = e.draws or e.b.scalar(I32)
         e.draws.set(e.b.const(I32, 0))
 
 
 def _close(e: Emitter, block: n.Block = ()) -> None:
-    """Return. block: what the shader runs."""
+    """End a shader that has run `block`."""
+    # Threads of a parallel task stride over iterations, so its shader has a loop in any case.
     if e.m.features.quirks.loop_limit and (e.m.kernel.tasks[e.task].is_parallel or any(map(_loops, walk(block)))):
         _see_that_loops_run(e)
     e.b.ret_void()
@@ -152,15 +173,14 @@ def _close(e: Emitter, block: n.Block = ()) -> None:
 
 
 def _loops(stmt: n.Stmt) -> bool:
+    """Return True if the statement is a loop."""
     return isinstance(stmt, (n.For, n.While))
 
 
 def _see_that_loops_run(e: Emitter) -> None:
-    """Report a shader in which the driver has begun to leave loops early: a loop of two trips has not two then.
-
-    The number of trips is read from the block, so that nothing is known of it while the shader is made.
-    """
+    """Report a shader in which the driver has begun to leave loops early: a loop of two trips then has fewer."""
     b = e.b
+    # The number of trips is read from the block, so that a driver cannot know it while it compiles the shader.
     trips, done, seen = e.slot(e.m.layout.request_at), b.scalar(I64), b.scalar(I64)
     done.set(e.word(0))
     seen.set(e.word(0))
@@ -174,6 +194,7 @@ def _see_that_loops_run(e: Emitter) -> None:
 
 
 def _bounds(m: ModuleState, index: int, task: Task) -> None:
+    """Write the shader that stores the box of a task in the argument block."""
     e = _open(m, f"bounds_{index}", index, 1)
     b = e.b
     _start(e, task.bounds)
@@ -188,6 +209,7 @@ def _bounds(m: ModuleState, index: int, task: Task) -> None:
 
 
 def _serial(m: ModuleState, index: int, task: Task) -> None:
+    """Write the shader of a serial task."""
     e = _open(m, f"task_{index}", index, 1)
     _start(e, task.body)
     lower_block(e, task.body)
@@ -195,11 +217,11 @@ def _serial(m: ModuleState, index: int, task: Task) -> None:
 
 
 Box = list[tuple[ir.Value, ir.Value]]
-"""(begin, extent) of each axis."""
+"""The type of a box: begin and extent of each axis."""
 
 
 def _box(e: Emitter) -> tuple[Box, ir.Value]:
-    """(the box of the task, its volume), read at the head."""
+    """Return the box of the task and its number of iterations, read at the head of the shader."""
     at, total = e.m.layout.boxes[e.task], e.word(1)
     axes = range(len(e.m.kernel.tasks[e.task].indices))
     box: Box = [(e.slot(at + 16 * axis), e.slot(at + 16 * axis + 8)) for axis in axes]
@@ -210,7 +232,7 @@ def _box(e: Emitter) -> tuple[Box, ir.Value]:
 
 
 def _select(m: ModuleState, index: int, task: Task) -> None:
-    """The numbers of the iterations that pass the gate go to the list."""
+    """Write the shader that puts the numbers of the iterations that pass the gate on the list."""
     e = _open(m, f"select_{index}", index, LOCAL_SIZE)
     gate, deciding = gated(task)
     e.checks = m.checks.of(replace(task, body=deciding))
@@ -232,7 +254,7 @@ def _select(m: ModuleState, index: int, task: Task) -> None:
 
 
 def _parallel(m: ModuleState, index: int, task: Task) -> bool:
-    """Gives whether threads keep sums."""
+    """Write the shader of a parallel task, and return True if its threads keep sums."""
     e = _open(m, f"task_{index}", index, LOCAL_SIZE)
     box, volume = _box(e)
     numbers, kept = Numbers(e, volume), Kept(e, task)
@@ -256,8 +278,10 @@ def _over(
     each: Callable[[], None],
     abreast: bool = False,
 ) -> None:
-    """Write what is done `each` time for the iterations of this thread. block: what draws there. number: of the
-    iteration at a place. abreast: whether several take the statements of the block side by side.
+    """Write the loop of a thread over its iterations.
+
+    `number` returns the iteration at a place, `each` writes its body; draws of `block` count from 0. If `abreast`,
+    several iterations take the statements of the block side by side.
     """
     b, task = e.b, e.m.kernel.tasks[e.task]
     with b.at_head():
@@ -288,8 +312,9 @@ def _over(
 
 
 def _threads(e: Emitter) -> tuple[ir.Value, ir.Value]:
-    """(first iteration of this thread, threads that run the task). Its row is its number in this dispatch."""
+    """Return the first iteration of this thread and the number of threads of the task; set the row of the thread."""
     b, first = e.b, access.first_of(e.b, "thread", op.GLOBAL_INVOCATION_ID)
+    # The row of a thread is its number in this dispatch, which may be a part of the task.
     e.row = first
     if e.m.bindings is None:
         threads = b.mul(access.first_of(b, "groups", op.NUM_WORKGROUPS), e.word(LOCAL_SIZE))
@@ -297,15 +322,17 @@ def _threads(e: Emitter) -> tuple[ir.Value, ir.Value]:
         before, threads = access.chunk(b)
         first = b.add(first, before)
     if e.m.in_order(e.task):
+        # Only thread 0 runs a task in order; all others begin behind the last iteration.
         behind_all = e.word((1 << 63) - 1)
         first, threads = b.select(b.icmp_unsigned("==", first, e.word(0)), first, behind_all), e.word(1)
     return first, threads
 
 
 def _decoded(e: Emitter, box: Box) -> list[ir.Value]:
-    """Place along each axis from the row-major number. A box that has iterations has no extent of 0."""
+    """Return the place along each axis of the iteration, from its row-major number."""
     b = e.b
     places: list[ir.Value] = [e.iteration]
+    # A box that has iterations has no extent of 0, so no division by zero occurs.
     for _, extent in reversed(box[1:]):
         whole = b.call(e.m.helper("sg.quotient", I64, [I64, I64], _quotient), [places[0], extent])
         places[0:1] = [whole, b.sub(places[0], b.mul(whole, extent))]
@@ -313,9 +340,10 @@ def _decoded(e: Emitter, box: Box) -> list[ir.Value]:
 
 
 def _quotient(e: Arith, function: Code) -> None:
-    """Of 64-bit numbers, which mostly fit 32 bits: devices divide those in a tenth of the instructions."""
+    """Write the quotient of two 64-bit numbers."""
     b, (x, y) = function, function.args
     out = b.scalar(I64)
+    # Both numbers mostly fit 32 bits, and devices divide those in a tenth of the instructions.
     small = b.icmp_unsigned("==", b.lshr(b.or_(x, y), e.word(32)), e.word(0))
     b.if_else(
         small, lambda: out.set(b.zext(b.udiv(b.trunc(x, I32), b.trunc(y, I32)), I64)), lambda: out.set(b.udiv(x, y))

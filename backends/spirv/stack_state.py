@@ -1,10 +1,10 @@
-"""The adstacks of a shader being written: a cursor for all that grow and shrink together.
+"""Keep the state of the adstacks of a shader: one cursor for all stacks that grow and shrink together.
 
 Stacks that always have one depth (lockstep.py) and slots of one size in one slab form a group. The cursor is the
-address of the first free slot of the group's first stack; those of the others lie at distances known at the head, and
-so does the address at which the stack is full. Between two changes of a group's depth its stacks differ by numbers
-known here, `pending`; when all are equal again they go into the cursor. So a push is a store and an addition, and
-nothing is multiplied where slots are accessed.
+address of the first free slot of the group's first stack. The free slots of the other stacks lie at distances known at
+the head of the shader, and so does the address at which a stack is full. Between two changes of a group's depth, its
+stacks differ from the cursor by numbers known at compile time, `pending`; when all are equal again, they go into the
+cursor. So a push is a store and an addition, and no access to a slot needs a multiplication.
 """
 
 from __future__ import annotations
@@ -22,10 +22,16 @@ from .variables import Variable
 
 @dataclass
 class Group:
-    """Stacks of one depth and pitch. base, limit: the cursor where they are empty, and where one is full.
+    """Represent stacks of one depth and one pitch.
 
-    capacity: the least. pending: by stack, slots to be added to the cursor. checked: depths, counted from the cursor's,
-    that a push was compared at.
+    Attributes:
+        cursor: variable with the address of the first free slot of the first stack
+        base: the cursor where the stacks are empty
+        limit: the cursor where the stack with the least capacity is full
+        pitch: bytes from a slot to the next slot of the same row
+        capacity: least capacity of the stacks, in slots
+        pending: slots to be added to the cursor, by stack
+        checked: depths, relative to the cursor's, at which a push was compared with the limit
     """
 
     cursor: Variable
@@ -37,25 +43,32 @@ class Group:
     checked: set[int] = field(default_factory=set)
 
     def set(self, cursor: ir.Value) -> None:
-        """From here on this is the cursor of all."""
+        """Set the cursor of all stacks of the group."""
         self.cursor.set(cursor)
         self.checked.clear()
         self.pending = dict.fromkeys(self.pending, 0)
 
     def place(self, e: Emitter, stack: str) -> ir.Value:
-        """Where the cursor would stand if it were that of this stack alone; below the base where it popped too much."""
+        """Return the cursor as it would be for this stack alone.
+
+        The place lies below the base where the stack popped more than it held.
+        """
         return self.moved(e, self.pending[stack])
 
     def moved(self, e: Emitter, slots: int) -> ir.Value:
-        """The cursor so many slots on."""
+        """Return the cursor moved by a number of slots, which may be negative."""
         b, cursor = e.b, self.cursor.get()
         distance = b.mul(self.pitch, e.word(abs(slots)))
         return b.sub(cursor, distance) if slots < 0 else b.add(cursor, distance)
 
     def move(self, e: Emitter, stack: str, change: int, sure: bool = False) -> None:
-        """A stack grows or shrinks by one. The cursor does when all have; of an empty stack it stays at the base.
+        """Let a stack grow or shrink by one slot; the cursor moves when all stacks of the group have done so.
 
-        sure: the stack is not empty.
+        Args:
+            e: emitter of the task
+            stack: name of the stack
+            change: 1 for a push, -1 for a pop
+            sure: True if the stack is known to hold a value; otherwise the cursor stays at the base of an empty stack
         """
         self.pending[stack] += change
         (level, *others) = {*self.pending.values()}
@@ -66,18 +79,24 @@ class Group:
                 self.set(self.at_least_base(e, there) if level < 0 and not sure else there)
 
     def at_least_base(self, e: Emitter, place: ir.Value) -> ir.Value:
-        """The place, or the base where it lies below."""
+        """Return the place, or the base where the place lies below it."""
         return e.b.select(e.b.icmp_signed("<", place, self.base), self.base, place)
 
     def depth(self, e: Emitter, place: ir.Value) -> ir.Value:
-        """Number of slots below a place: a division, for messages."""
+        """Return the number of slots below a place, for error messages; this takes a division."""
         none = e.b.icmp_unsigned("==", self.pitch, e.word(0))
         return e.b.udiv(e.b.sub(place, self.base), e.b.select(none, e.word(1), self.pitch))
 
 
 @dataclass(frozen=True)
 class StackState:
-    """A stack of the shader: its group, and how far behind the cursor's its slots lie."""
+    """Represent an adstack of the shader.
+
+    Attributes:
+        stack: the stack in the layout
+        group: the group to which it belongs
+        distance: bytes from the slots of the group's first stack to its own
+    """
 
     stack: Stack
     group: Group
@@ -85,19 +104,20 @@ class StackState:
 
     @property
     def dtype(self) -> Scalar:
+        """Return the dtype of the values of the stack."""
         return self.stack.alloca.dtype
 
     def place(self, e: Emitter) -> ir.Value:
-        """The cursor of this stack, in terms of its group's."""
+        """Return the cursor of this stack, in terms of its group's cursor."""
         return self.group.place(e, self.stack.alloca.stack)
 
     def slot(self, e: Emitter, place: ir.Value, part: int) -> ir.Value:
-        """Address of the primal (part 0) or adjoint (part 1) of the slot at a place."""
+        """Return the address of the primal (part 0) or of the adjoint (part 1) of the slot at a place."""
         return e.b.add(e.b.add(place, self.distance), e.word(part * self.dtype.size))
 
 
 def state_of(e: Emitter, name: str) -> StackState:
-    """The stack of this name in the shader being written."""
+    """Return the state of the stack of this name; make all groups of the task when it is first called."""
     if not e.stacks:
         numbers = lockstep(e.m.kernel.tasks[e.task].body)
         groups: dict[object, list[Stack]] = {}
@@ -113,11 +133,12 @@ def state_of(e: Emitter, name: str) -> StackState:
 
 
 def _enter(e: Emitter, stacks: list[Stack]) -> None:
-    """Make the group of these stacks, all of one slab and size; what never changes stands at the head."""
+    """Make the group of these stacks, which all have one slab and one slot size."""
     b, layout, first = e.b, e.m.layout, stacks[0]
     rows, start = e.slot(layout.rows[first.task, first.slab]), e.address_of_slab(first.slab)
     offsets, capacities = [e.slot(s.offset_at) for s in stacks], [e.slot(s.capacity_at) for s in stacks]
     with b.at_head():
+        # A task without rows has no slots. Then every thread reads row 0.
         none = b.icmp_unsigned("==", rows, e.word(0))
         start = b.add(start, b.mul(b.select(none, e.word(0), e.row), e.word(first.slot_bytes)))
         bases = [b.add(start, b.mul(offset, rows)) for offset in offsets]
@@ -126,6 +147,7 @@ def _enter(e: Emitter, stacks: list[Stack]) -> None:
         for other in capacities[1:]:
             capacity = b.select(b.icmp_unsigned("<", other, capacity), other, capacity)
         limit = b.add(bases[0], b.mul(capacity, pitch))
+        # Everything that never changes stands at the head of the shader.
         distances = [b.sub(base, bases[0]) if k else e.word(0) for k, base in enumerate(bases)]
     names = [s.alloca.stack for s in stacks]
     group = Group(b.scalar(I64), bases[0], limit, pitch, capacity, dict.fromkeys(names, 0))

@@ -1,4 +1,4 @@
-"""LOWER: how each statement becomes SPIR-V; one row per class. Values and effects are here.
+"""Lower each statement to SPIR-V (table LOWER, one row per class); this module has the rows on values and effects.
 
 Kernels come without exits (lower_exits), so `scope`, `break`, `continue` and `return` have no rows. Memory, adstacks
 and control flow add their rows from files of their own.
@@ -31,7 +31,7 @@ LOWER: Table[type[Stmt], Callable[..., None]] = Table("spirv.lower", STATEMENTS.
 
 
 def lower_block(e: Emitter, block: Block) -> None:
-    """Statements in order."""
+    """Lower the statements of a block in order."""
     for stmt in block:
         LOWER[type(stmt)](e, stmt)
 
@@ -42,12 +42,12 @@ def _const(e: Emitter, stmt: n.Const) -> None:
 
 
 def from_memory(e: Arith, content: ir.Value, is_bool: bool) -> ir.Value:
-    """A value from its form in memory: any non-zero byte is a true u1."""
+    """Return a value from its form in memory: any non-zero byte is a true u1."""
     return e.b.icmp_unsigned("!=", content, e.const(content, 0)) if is_bool else content
 
 
 def to_memory(e: Arith, value: ir.Value, is_bool: bool) -> ir.Value:
-    """A value in the form it has in memory."""
+    """Return a value in the form that it has in memory."""
     return convert(e, value, u1, u8) if is_bool else value
 
 
@@ -59,17 +59,20 @@ def _arg(e: Emitter, stmt: n.Arg) -> None:
 
 @LOWER.row(n.Shape)
 def _shape(e: Emitter, stmt: n.Shape) -> None:
+    # An adjoint array has the shape of its primal, which alone has extents in the layout in some kernels.
     array = e.m.layout.arrays.get(stmt.array) or e.m.layout.arrays[stmt.array.removesuffix(".grad")]
     e.values[stmt.result] = e.from_i64(e.slot(array.shape_at + 8 * stmt.axis), stmt.result.type)
 
 
 @LOWER.row(n.Op)
 def _op(e: Emitter, stmt: n.Op) -> None:
+    """Write an operation; in debug builds, trap where an integer is divided by zero."""
     args = [e.operand(a) for a in stmt.args]
     types = tuple(a.type for a in stmt.args)
     if e.m.options.debug and stmt.op in ("floordiv", "mod") and types[0].is_int:
         zero = e.b.icmp_unsigned("==", args[1], e.const(args[1], 0))
         e.trap_if(zero, e.m.site("division", e.task, stmt), e.word(0), e.word(0))
+    # An exact value is not contracted.
     flags, e.flags = e.flags, () if stmt.result in e.m.exact else e.flags
     emitter: Any = e
     e.reach = reach_of(emitter, stmt)
@@ -90,8 +93,10 @@ def _bit_cast(e: Emitter, stmt: n.BitCast) -> None:
 
 @LOWER.row(n.Random)
 def _random(e: Emitter, stmt: n.Random) -> None:
+    """Write draw number `draws` of the iteration, as docs/ir.md defines it."""
     draws, b = e.draws, e.b
-    assert draws is not None  # made where the body draws
+    # `_start` in shaders.py makes the variable where a body draws.
+    assert draws is not None
     d = draws.get()
     draws.set(b.add(d, e.const(d, 1)))
     key = (e.slot(e.m.layout.draws_at, I32), e.slot(e.m.layout.draws_at + 4, I32))
@@ -105,6 +110,7 @@ def _random(e: Emitter, stmt: n.Random) -> None:
 
 @LOWER.row(n.Assert)
 def _assert(e: Emitter, stmt: n.Assert) -> None:
+    """Trap in debug builds if the condition is false."""
     if e.m.options.debug:
         failed = e.b.xor(e.operand(stmt.cond), e.b.const(I1, True))
         e.trap_if(failed, e.m.site("assert", e.task, stmt), e.word(0), e.word(0))

@@ -1,8 +1,8 @@
-"""Subnormal numbers of f32, on devices that do not promise to keep them.
+"""Keep subnormal numbers of f32 on devices that do not promise to keep them.
 
-Such a device may take them for zeros; NVIDIA's do where they compare, take magnitudes and widen, though not where they
-add, multiply and divide. So there order is told by integers, magnitudes by a mask, and what is widened goes by way of
-normal numbers. A comparison with a normal number needs none of it: zero lies on the same side.
+Such a device may take them for zeros. NVIDIA's devices do so where they compare, take magnitudes and widen, though not
+where they add, multiply and divide. So integers decide the order, a mask takes the magnitude, and widening goes by way
+of normal numbers. A comparison with a normal number needs none of this, because zero lies on the same side.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from .code import Code
 
 TINY = 2.0**-126
-"""The least normal number."""
+"""The least normal number of f32."""
 
 LEAST, INFINITE = 0x00800000, 0x7F800000
-"""Bits of TINY and of infinity; those of NaN are more."""
+"""Bits of TINY and of infinity; the bits of NaN are greater numbers."""
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
 def told_by_bits(code: Code, x: Value, y: Value) -> bool:
-    """Whether a comparison of these may take a subnormal number for zero."""
+    """Return True if the device could take a subnormal number for zero in a comparison of these reals."""
     if not code.module.quirks.flushes or x.type != F32:
         return False
     known = (code.module.reals.get(v.id) for v in (x, y))
@@ -36,7 +36,7 @@ def told_by_bits(code: Code, x: Value, y: Value) -> bool:
 
 
 def compared(code: Code, sign: str, x: Value, y: Value) -> Value:
-    """Whether x stands so to y; false if either is NaN."""
+    """Return the condition that x stands in the relation `sign` to y; it is false if either is NaN."""
     if code.module.reals.get(x.id) == 0.0:
         x, y, sign = y, x, _MIRRORED[sign]
     if code.module.reals.get(y.id) == 0.0 and sign in _WITH_ZERO:
@@ -46,19 +46,22 @@ def compared(code: Code, sign: str, x: Value, y: Value) -> Value:
 
 
 def compared_unordered(code: Code, sign: str, x: Value, y: Value) -> Value:
-    """The same; true if either is NaN."""
+    """Return the condition that x stands in the relation `sign` to y; it is true if either is NaN."""
     return code.xor(compared(code, _OPPOSITE[sign], x, y), code.const(ir.I1, True))
 
 
 def _positive(code: Code, bits: Value) -> Value:
+    """Return the condition that a number of these bits is positive and not NaN."""
     return code.icmp_unsigned("<", code.sub(bits, code.const(I32, 1)), code.const(I32, INFINITE))
 
 
 def _negative(code: Code, bits: Value) -> Value:
+    """Return the condition that a number of these bits is negative and not NaN."""
     return code.icmp_unsigned("<", code.sub(bits, code.const(I32, (1 << 31) + 1)), code.const(I32, INFINITE))
 
 
 def _zero(code: Code, bits: Value) -> Value:
+    """Return the condition that a number of these bits is a zero of either sign."""
     return code.icmp_unsigned("==", code.shl(bits, code.const(I32, 1)), code.const(I32, 0))
 
 
@@ -69,57 +72,61 @@ _WITH_ZERO = {
     ">=": lambda code, bits: code.or_(_positive(code, bits), _zero(code, bits)),
     "<=": lambda code, bits: code.or_(_negative(code, bits), _zero(code, bits)),
 }
-"""A number of these bits compared with zero."""
+"""Comparisons of a number, given by its bits, with zero."""
 
 
 def _rank(code: Code, x: Value) -> Value:
-    """An integer that orders as the numbers do; that of both zeros is 0."""
+    """Return an integer that orders as the numbers do; the integer of both zeros is 0."""
     bits = code.bitcast(x, I32)
     negative = code.icmp_signed("<", bits, code.const(I32, 0))
     return code.select(negative, code.sub(code.const(I32, 1 << 31), bits), bits)
 
 
 def _is_number(code: Code, x: Value) -> Value:
+    """Return the condition that x is not NaN."""
     return code.icmp_unsigned("<=", _size(code, x), code.const(I32, INFINITE))
 
 
 def _size(code: Code, x: ir.Value) -> Value:
-    """Bits of |x|."""
+    """Return the bits of |x|."""
     return code.and_(code.bitcast(x, I32), _all_but_sign(code))
 
 
 def _all_but_sign(code: Code) -> Value:
-    """A mask that drivers do not know, lest they see a magnitude or a sign in it and flush again."""
+    """Return the mask of all bits but the sign."""
+    # Drivers must not know the mask, because they would see a magnitude or a sign in it and flush again.
     with code.at_head():
         return code.xor(zero(code, I32), code.const(I32, (1 << 31) - 1))
 
 
 def magnitude(code: Code, x: ir.Value) -> Value:
-    """|x|."""
+    """Return |x|."""
     return code.bitcast(_size(code, x), F32)
 
 
 def with_sign(code: Code, x: ir.Value, y: ir.Value) -> Value:
-    """|x| with the sign of y."""
+    """Return |x| with the sign of y."""
     with code.at_head():
         sign = code.xor(_all_but_sign(code), code.const(I32, -1))
     return code.bitcast(code.or_(_size(code, x), code.and_(code.bitcast(y, I32), sign)), F32)
 
 
 def stepped(code: Code, name: str, x: Value) -> Value:
-    """floor or ceil: of subnormal numbers it is 0 or the whole number beside it."""
+    """Return floor(x) or ceil(x)."""
+    # The floor or ceiling of a subnormal number is 0 or the integer beside it, which its sign decides.
     side, beside = (_negative, -1.0) if name == "floor" else (_positive, 1.0)
     small = code.and_(side(code, code.bitcast(x, I32)), is_small(code, x))
     return code.select(small, code.const(F32, beside), code.glsl(name, F32, x))
 
 
 def is_small(code: Code, x: Value) -> Value:
-    """Whether a number is subnormal or zero."""
+    """Return the condition that a number is subnormal or zero."""
     return code.icmp_unsigned("<", _size(code, x), code.const(I32, LEAST))
 
 
 def widened(code: Code, x: Value) -> Value:
-    """As f64: a subnormal number is multiplied first, which keeps it, and divided as f64."""
+    """Return an f32 as an f64."""
+    # A subnormal number is multiplied first, which the device does right, and divided as an f64.
     small = is_small(code, x)
     scale, back = (code.const(t, number) for t, number in ((F32, 2.0**32), (F64, 2.0**-32)))
     by_way = code.fmul(code.exact(F64, "FConvert", code.fmul(x, scale)), back)
@@ -127,16 +134,18 @@ def widened(code: Code, x: Value) -> Value:
 
 
 def narrowed(code: Code, x: Value) -> Value:
-    """As f32: what becomes subnormal is rounded to its last place as f64, and divided as f32, which is exact.
+    """Return an f64 rounded to f32.
 
-    Adding and taking away 1.5·2^52 last places rounds to a multiple of one.
+    A number that becomes subnormal is rounded to its last place as an f64, and divided as an f32, which is exact.
     """
     size = code.glsl("fabs", F64, x)
     small = code.fcmp_ordered("<", size, code.const(F64, TINY))
+    # Adding and subtracting 1.5·2^52 last places rounds to a multiple of the last place.
     shift = code.const(F64, 1.5 * 2.0 ** (52 - 149))
     rounded = code.fsub(code.fadd(x, shift), shift)
     scaled = code.exact(F32, "FConvert", code.fmul(rounded, code.const(F64, 2.0**64)))
     by_way = code.fmul(scaled, code.const(F32, 2.0**-64))
+    # The upper word of the f64 has the sign in the same bit as an f32.
     upper = code.trunc(code.lshr(code.bitcast(x, I64), code.const(I64, 32)), I32)
     signed = with_sign(code, by_way, code.bitcast(upper, F32))
     return code.select(small, signed, code.exact(F32, "FConvert", x))

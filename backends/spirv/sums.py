@@ -1,13 +1,15 @@
-"""Updates of one element by all iterations of a task: each thread keeps its own, a subgroup makes one update of them.
+"""Update an element that all iterations of a task update: each thread keeps its own sum, a subgroup updates once.
 
     for i: loss[None] += f(x[i])      →      own = -0.0; for i of the thread: own += f(x[i]); subgroup: loss += all
 
-Which updates can be kept, and what changes nothing, is as on other GPUs (cuda/reductions.py). A thread whose own part
-is the neutral element, bit by bit, takes no part: it may have made no update, and then there may be no element.
+Which updates can be kept, and which value changes nothing, is decided as on other GPUs (cuda/reductions.py). A thread
+whose own part is the neutral element, bit by bit, takes no part: it may have made no update, and then the element may
+not exist.
 
-No barrier is needed, so a thread may leave its loop by an error: those of a subgroup that have something are added up
-by one instruction where the device has it for the type, and one of them makes the update. On other devices, and where
-the instruction does not say what NaN and -0.0 give (minima and maxima of reals), each thread makes its own.
+No barrier is needed, so a thread may leave its loop by an error. The sums of those threads of a subgroup that have
+something are added up by one instruction where the device has it for the type, and one thread makes the update. On
+other devices, and where the instruction does not say what NaN and -0.0 give (minima and maxima of reals), each thread
+makes its own update.
 """
 
 from __future__ import annotations
@@ -26,21 +28,25 @@ from .emit import Emitter
 from .variables import Variable
 
 MOST = 64
-"""Sums that a thread keeps: each is a register."""
+"""Greatest number of sums that a thread keeps; each takes a register."""
 
 _ADDED = {("add", "f"): "GroupNonUniformFAdd"} | {
     (name, kind): f"GroupNonUniform{text}"
     for kind, sign in (("i", "S"), ("u", "U"))
     for name, text in (("add", "IAdd"), ("min", f"{sign}Min"), ("max", f"{sign}Max"))
 }
-"""Instructions on all active threads of a subgroup."""
+"""Instructions on all active threads of a subgroup, by operation and kind of type."""
 
 _REDUCE = 0
-"""The group operation whose result is that of all."""
+"""The group operation whose result is that of all threads."""
 
 
 class Kept:
-    """The sums that the threads of a task keep, each in a variable."""
+    """Hold the sums that the threads of a task keep.
+
+    Attributes:
+        sums: each sum with its variable
+    """
 
     def __init__(self, e: Emitter, task: Task) -> None:
         self.sums: list[tuple[Sum, Variable]] = []
@@ -55,7 +61,7 @@ class Kept:
             e.kept.update(dict.fromkeys(s.updates, own))
 
     def publish(self, e: Emitter) -> None:
-        """Behind the last iteration of a thread: update the elements."""
+        """Write the updates of the elements, behind the last iteration of a thread."""
         for s, own in self.sums:
             found = own.get()
             with e.b.if_then(_differs(e, found, e.const(found, neutral(s.op, s.dtype)))):
@@ -63,12 +69,13 @@ class Kept:
 
 
 def _differs(e: Emitter, found: ir.Value, nothing: ir.Value) -> ir.Value:
-    """By bits: -0.0 is not 0.0."""
+    """Return the condition that two values differ in a bit; -0.0 differs from 0.0."""
     word = found.type if isinstance(found.type, ir.IntType) else bits_type(found.type)
     return e.b.icmp_unsigned("!=", e.b.bitcast(found, word), e.b.bitcast(nothing, word))
 
 
 def _update(e: Emitter, s: Sum, own: ir.Value) -> None:
+    """Write the update of one element, by one thread of the subgroup where the device can add up the type."""
     name = _ADDED.get((s.op, "f" if s.dtype.is_real else s.dtype.kind))
     if name is None or not _has(e, s.dtype):
         check_element(e, s, e.trap_if)
@@ -85,13 +92,13 @@ def _update(e: Emitter, s: Sum, own: ir.Value) -> None:
 
 
 def _has(e: Emitter, t: Scalar) -> bool:
-    """Whether the threads of a subgroup can add up a type."""
+    """Return True if the threads of a subgroup can add up values of a type."""
     features = e.m.features
     return features.subgroups and (t.is_real or t.bits == 32 or features.wide_subgroups)
 
 
 def _element(e: Emitter, s: Sum) -> ir.Value:
-    """Address of the element, from what the launch fixes."""
+    """Return the address of the element, from indices that the launch fixes."""
     temp = e.m.layout.temps.get(s.array)
     if temp is not None:
         return e.slot_address(temp[0])

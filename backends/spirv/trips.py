@@ -1,11 +1,11 @@
-"""The row of LOWER on `for`: its trips one by one, the first one apart, or several at a time.
+"""Lower `for`: trips one by one, the first trip apart, or several trips at a time (a row of LOWER).
 
     for k in range(n): B(k)      →      if 0 < n: B(0)                            where later trips have shorter code
                                         while n - k >= 4: B(k); ..; B(k + 3)      where B is short and calls nothing
                                         while k < n: B(k)
 
-What comes first, and how many trips are taken at a time, is decided as on CUDA (llvm/reach.py, llvm/pop_groups.py). A
-loop counter is a variable of the function: every driver makes it a register.
+The first trip and the number of trips taken at a time are decided as on CUDA (llvm/reach.py, llvm/pop_groups.py). A
+loop counter is a variable of the function, because every driver keeps it in a register.
 """
 
 from __future__ import annotations
@@ -31,16 +31,15 @@ from .statements import LOWER, lower_block
 from .variables import Variable
 
 PLAIN_AT_ONCE = ((8, 8), (16, 4))
-"""(statements of a loop at most, trips at a time), of a loop without adstacks."""
+"""Greatest number of statements of a loop without adstacks, with the number of trips taken at a time."""
 
 
 def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.Value, ir.Value]:
-    """(begin, number of iterations), in 64 bits, or in 32 where the bounds have no more: the distance is taken
-    unsigned, where it cannot overflow.
-    """
+    """Return begin and number of iterations, in 64 bits, or in 32 bits where the bounds have no more."""
     b, t = e.b, stmt.begin.type
     begin, end = (_word(e, e.operand(v), t) for v in (stmt.begin, stmt.end))
     low, high = (begin, end) if stmt.step > 0 else (end, begin)
+    # The distance is taken as an unsigned number, so it cannot overflow.
     less = (b.icmp_signed if t.is_signed else b.icmp_unsigned)("<", low, high)
     count, one = b.sub(high, low), e.const(low, 1)
     if abs(stmt.step) != 1:
@@ -49,19 +48,20 @@ def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.Value, ir.Value]:
 
 
 def _word(e: Emitter, value: ir.Value, t: Scalar) -> ir.Value:
-    """An integer in 32 bits, or in the 64 that it has."""
+    """Return an integer widened to 32 bits; integers of 32 and 64 bits stay as they are."""
     if t.bits >= 32:
         return value
     return e.b.sext(value, I32) if t.is_signed else e.b.zext(value, I32)
 
 
 def _index(e: Emitter, number: ir.Value, t: Scalar) -> ir.Value:
-    """The low bits of a number, as a value of an integer type of no more bits."""
+    """Return the low bits of a number as a value of an integer type of no more bits."""
     return number if t.bits >= 32 else e.b.trunc(number, value_type(t))
 
 
 @LOWER.row(n.For)
 def _for(e: Emitter, stmt: n.For) -> None:
+    """Write a loop: with groups of pops where they suit, in the usual way elsewhere."""
     begin, count = trip_count(e, stmt)
     with looked_at_once(e, stmt, e.b.zext(count, I64)):
         trips, at_once = Trips(e, stmt, begin, count), trips_at_once(e, stmt)
@@ -73,7 +73,10 @@ def _for(e: Emitter, stmt: n.For) -> None:
 
 
 def trips_at_once(e: Emitter, stmt: n.For) -> int:
-    """How many trips of a loop are written side by side; of an innermost one, that nothing ends early."""
+    """Return the number of trips of a loop that are written side by side.
+
+    It is more than 1 only for innermost loops that no trip ends early.
+    """
     body = list(walk(stmt.body))
     if e.m.options.debug or stmt.stop is not None or stmt.trips is not None or any(map(_is_long, body)):
         return 1
@@ -87,13 +90,23 @@ def trips_at_once(e: Emitter, stmt: n.For) -> int:
 
 
 def _is_long(stmt: n.Stmt) -> bool:
-    """Whether one trip with it is long enough: another loop, or a function other than a sine."""
+    """Return True if one trip with this statement is long enough: a loop, or a function other than a sine or cosine."""
     called = isinstance(stmt, n.Op) and stmt.op in CALLED and stmt.op not in LEAN and stmt.args[0].type.is_real
     return called or isinstance(stmt, (n.For, n.While))
 
 
 class Trips:
-    """A loop being written. count: its trips."""
+    """Write a `for` loop.
+
+    Attributes:
+        e: emitter of the task
+        loop: loop of the kernel
+        begin: first index
+        count: number of trips
+        ran: variable that counts the trips, if the kernel reads their number
+        indexed: True if the body uses the index
+        filled: adstacks known to hold values at the begin of a trip
+    """
 
     def __init__(self, e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value) -> None:
         self.e, self.loop, self.begin, self.count = e, loop, begin, count
@@ -102,7 +115,7 @@ class Trips:
         self.filled = e.filled
 
     def trip(self, k: ir.Value) -> None:
-        """Trip number k, from 0."""
+        """Write trip number k, from 0."""
         e, b, loop = self.e, self.e.b, self.loop
         e.filled, one = self.filled, e.const(k, 1)
         if self.ran is not None:
@@ -114,7 +127,7 @@ class Trips:
         lower_block(e, loop.body)
 
     def emit(self) -> None:
-        """All trips."""
+        """Write all trips."""
         e, b = self.e, self.e.b
         emitter: Any = e
         apart, usual = first_is_apart(emitter, self.loop), e.usual
@@ -136,16 +149,17 @@ class Trips:
         read_trips(e, self.loop.trips, self.ran)
 
     def _behind_first(self) -> ir.Value:
-        """The number of the next trip: none where the first one has ended the loop."""
+        """Return the number of the trip behind the first; the count where the first trip has ended the loop."""
         one, stop = self.e.const(self.count, 1), stopped(self.e, self.loop)
         return one if stop is None else self.e.b.select(stop, self.count, one)
 
     def _step(self, done: Variable) -> ir.Value | None:
+        """Count a trip, and return the condition that it has ended the loop."""
         done.set(self.e.b.add(done.get(), self.e.const(self.count, 1)))
         return stopped(self.e, self.loop)
 
     def _several(self, done: Variable, many: int) -> None:
-        """As long as so many trips are left."""
+        """Write `many` trips at a time as long as that number of trips is left."""
         b, count = self.e.b, self.count
         if many == 1:
             return
@@ -164,12 +178,12 @@ class Trips:
 
 
 def stopped(e: Emitter, stmt: n.For | n.While) -> ir.Value | None:
-    """Whether a trip has ended the loop; None if none can."""
+    """Return the condition that a trip has ended the loop, or None if no trip can."""
     return None if stmt.stop is None else hidden_truth(e.b, e.locals[stmt.stop].get())
 
 
 def trip_counter(e: Emitter, trips: Value | None, t: ir.Type = I64) -> Variable | None:
-    """What counts trips, if someone asks."""
+    """Return a variable that counts trips, or None if the kernel does not read their number."""
     if trips is None:
         return None
     ran = e.b.scalar(t)
@@ -178,6 +192,6 @@ def trip_counter(e: Emitter, trips: Value | None, t: ir.Type = I64) -> Variable 
 
 
 def read_trips(e: Emitter, trips: Value | None, ran: Variable | None) -> None:
-    """Behind the loop: how many there were."""
+    """Define the number of trips that the loop has run, behind the loop."""
     if trips is not None and ran is not None:
         e.values[trips] = e.from_i64(e.b.zext(ran.get(), I64), trips.type)

@@ -1,4 +1,4 @@
-"""Variables of a function: scalars, and local arrays."""
+"""Represent the variables of a function: scalars and local arrays."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 
 class Variable:
-    """A scalar variable of a function. Addresses that it holds are all of one buffer."""
+    """Represent a scalar variable of a function; all addresses that it holds are of one buffer."""
 
     def __init__(self, code: Body, t: ir.Type, id: int) -> None:
         self.code, self.type, self.id = code, t, id
         self.root: int | None = None
 
     def get(self) -> Value:
-        """Its content."""
+        """Return the content of the variable, loading it if it is not known."""
         held = self.code.held
         if self.id not in held:
             held[self.id] = self.code.result_of(self.type, "Load", self.id)
         return held[self.id].within(self.root)
 
     def set(self, value: ir.Value) -> None:
-        """Overwrite it."""
+        """Overwrite the variable."""
         self.root = root_of(value)
         content = self.code.held[self.id] = self.code.value(value)
         self.code.emit("Store", self.id, content.id)
@@ -36,7 +36,14 @@ class Variable:
 
 @dataclass(frozen=True)
 class LocalArray:
-    """A local array: its variable, the id of its type, element type and size."""
+    """Represent a local array.
+
+    Attributes:
+        id: id of its variable
+        type: id of its SPIR-V type
+        dtype: dtype of the elements
+        size: number of elements
+    """
 
     id: int
     type: int

@@ -1,1 +1,1 @@
-"""Vulkan: kernels as compute shaders on any GPU that has buffer addresses, and on lavapipe, which is a CPU."""
+"""Run kernels as compute shaders on any device with Vulkan 1.2; lavapipe, which runs on CPUs, is such a device."""

@@ -1,6 +1,6 @@
-"""What the host does with memory that it shares with a device: it waits for launches, then reads and writes in place.
+"""Read and write, for the host, memory that host and device share.
 
-Any of it raises what went wrong on the device.
+Each access first waits for launches, then works in place. Each of them raises an error that occurred on the device.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from .readback import Readback
 
 
 class HostAccess:
-    """Reads and writes arrays for the host, behind all launches."""
+    """Read and write arrays for the host, each access behind all launches."""
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._readback = Readback(queue)
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """An element as a Python number."""
+        """Return an element as a Python number."""
         self._queue.settle()
         return array.item(place)
 
     def fetch(self, array: np.ndarray) -> np.ndarray:
-        """A copy in memory of the host alone."""
+        """Return a copy of an array in memory of the host alone."""
         self._queue.settle()
         if self._readback.pays(array):
             return self._readback.read(array)
@@ -36,14 +36,14 @@ class HostAccess:
         return found
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """A copy that kernels use in place."""
+        """Return a copy of an array that kernels use in place."""
         made = mapped(self._queue, array.shape, array.dtype)
         self._queue.settle()
         made[...] = array
         return made
 
     def assign(self, array: np.ndarray, place: Any, value: Any) -> None:
-        """`array[place] = value`, of the array's type."""
+        """Store `value`, converted to the array's dtype, in `array[place]`."""
         self._queue.settle()
         array[place] = value
 
@@ -53,7 +53,10 @@ class HostAccess:
         array.fill(value)
 
     def share(self, array: np.ndarray) -> None:
-        """From now on others may touch the memory without asking: what touches it is over when a call returns."""
+        """Mark the memory of an array as shared with code that touches it without asking, and wait for all launches.
+
+        From now on, a launch that touches this memory is over when the call returns.
+        """
         owner = owner_of(array)
         if owner is not None and not owner.shared:
             owner.shared.append(True)

@@ -1,12 +1,12 @@
-"""Memory that host and device share: one allocation with two addresses, handed out in pieces.
+"""Hand out pieces of memory that host and device share: one allocation with two addresses.
 
-A *region* is a buffer that stays mapped as long as it lives: byte k of it is at `begin + k` for the host and at
-`begin + k + delta` for the device. Whoever holds an array holds an address of the host; a launch finds the device's in
-the table of regions, which lies in words that machine code reads. Small pieces are cut from regions of many, large ones
-have a region of their own.
+A *region* is a buffer that stays mapped as long as it lives: byte k of a region is at `begin + k` for the host and at
+`begin + k + delta` for the device. An array holds an address of the host; a launch finds the device's address in the
+table of regions, which lies in words that machine code reads. Small pieces are cut from regions of many pieces; large
+pieces have a region of their own.
 
-Invariant: the table that words lead to is complete and sorted. It is never changed, but replaced as a whole by one
-assignment, so that who reads it with the interpreter's lock held sees one state.
+Invariant: the table of regions is complete and sorted. The table is never changed, but replaced as a whole by one
+assignment, so that a reader with the interpreter's lock sees one state.
 """
 
 from __future__ import annotations
@@ -25,14 +25,22 @@ CHUNK = 1 << 22
 """Bytes of a region of many pieces."""
 
 LARGE = 1 << 19
-"""Bytes from which on a piece has a region of its own, a multiple of GRAIN."""
+"""Number of bytes above which a piece has a region of its own; a multiple of GRAIN."""
 
 LEAST, GRAIN = 256, 1 << 16
+"""Bytes of the smallest piece, and the bytes to a multiple of which large pieces are rounded up."""
 
 
 @dataclass(eq=False)
 class Region:
-    """A buffer and where the host sees it. used: bytes that were cut off; pieces: how many are out."""
+    """Represent a buffer and the place at which the host sees it.
+
+    Attributes:
+        buffer: the buffer, which stays mapped
+        used: bytes that were cut off for pieces
+        pieces: number of pieces in use
+        begin: first address for the host
+    """
 
     buffer: Buffer
     used: int = 0
@@ -44,17 +52,24 @@ class Region:
 
     @property
     def end(self) -> int:
+        """Return the address of the host behind the last byte."""
         return self.begin + self.buffer.size
 
     @property
     def delta(self) -> int:
-        """What is added to an address of the host."""
+        """Return the number that turns an address of the host into one of the device, by addition."""
         return self.buffer.address - self.begin
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some bytes. address: for the host; launches translate it."""
+    """Represent some bytes of a region.
+
+    Attributes:
+        region: the region in which the piece lies
+        address: address for the host, which launches translate
+        size: number of bytes
+    """
 
     region: Region
     address: int
@@ -62,28 +77,29 @@ class Piece:
 
     @property
     def on_device(self) -> int:
-        """The device's address."""
+        """Return the address for the device."""
         return self.address + self.region.delta
 
     @property
     def offset(self) -> int:
-        """Where it begins in the region's buffer."""
+        """Return the offset of the piece in the region's buffer, in bytes."""
         return self.address - self.region.begin
 
     @property
     def view(self) -> memoryview:
-        """Its bytes."""
+        """Return the bytes of the piece."""
         return self.region.buffer.view[self.offset : self.offset + self.size]
 
 
 class Arena:
-    """Pieces by size. table: words of the device, of which REGIONS leads to the table of regions.
+    """Hold all regions of a device, and their idle pieces by size.
 
-    The lock may be taken again by what the garbage collector ends meanwhile.
+    `table` holds the words of the device; its word REGIONS is the address of the table of regions.
     """
 
     def __init__(self, device: Device, table: array[int]) -> None:
         self.device = device
+        # A finalizer that the garbage collector runs meanwhile may take the lock again.
         self.lock = threading.RLock()
         self.kept = 0
         self._table = table
@@ -93,7 +109,11 @@ class Arena:
         self._publish()
 
     def take(self, size: int) -> Piece:
-        """At least so many bytes, of any content. Raises DeviceError, with the size."""
+        """Return a piece of at least `size` bytes, of any content.
+
+        Raises:
+            DeviceError: with the size, if there is no memory
+        """
         large = size > LARGE
         rounded = -(-size // GRAIN) * GRAIN if large else max(LEAST, 1 << max(size - 1, 0).bit_length())
         with self.lock:
@@ -107,7 +127,7 @@ class Arena:
             return found
 
     def give(self, piece: Piece) -> None:
-        """Back. No launch may use it."""
+        """Take a piece back, which no launch may use any more."""
         with self.lock:
             region = piece.region
             region.pieces -= 1
@@ -119,7 +139,7 @@ class Arena:
             self._idle.setdefault(piece.size, []).append(piece)
 
     def trim(self) -> None:
-        """Give all regions back of which nothing is in use."""
+        """Free all regions of which no piece is in use."""
         with self.lock:
             unused = [region for region in self._regions if not region.pieces]
             for size, pieces in self._idle.items():
@@ -131,18 +151,20 @@ class Arena:
 
     @property
     def held(self) -> int:
-        """Bytes of all regions."""
+        """Return the number of bytes of all regions."""
         return sum(region.buffer.size for region in self._regions)
 
     def find(self, address: int) -> Region | None:
-        """The region of an address of the host."""
+        """Return the region of an address of the host, or None."""
         return next((region for region in self._regions if region.begin <= address < region.end), None)
 
     def _large(self, size: int) -> Piece:
+        """Return a piece that fills a new region."""
         region = self._add(size)
         return Piece(region, region.begin, size)
 
     def _small(self, size: int) -> Piece:
+        """Return a piece cut from the current region of many pieces."""
         region = self._cut
         if region is None or region.used + size > CHUNK:
             region = self._cut = self._add(CHUNK)
@@ -151,23 +173,27 @@ class Arena:
         return made
 
     def _add(self, size: int) -> Region:
+        """Allocate a region and enter it in the table."""
         region = Region(Buffer(self.device, size))
         self._regions.append(region)
         self._publish()
         return region
 
     def _drop(self, regions: list[Region]) -> None:
+        """Remove regions from the table, then free them."""
         self._regions = [region for region in self._regions if region not in regions]
         self._publish()
         for region in regions:
             region.buffer.free()
 
     def _publish(self) -> None:
+        """Replace the table of regions by a new one."""
         self._regions.sort(key=lambda region: region.begin)
         made = words(bytes(8 * (1 + REGION * len(self._regions))))
         made[0] = len(self._regions)
         for k, region in enumerate(self._regions):
             made[1 + REGION * k : 1 + REGION * (k + 1)] = words((region.begin, region.end, region.delta))
+        # The old table must live until no word leads to it any more.
         before, self._published = getattr(self, "_published", None), made
         self._table[REGIONS] = address_of(made)
         del before

@@ -1,7 +1,7 @@
-"""VulkanBackend: compiles kernels to SPIR-V, makes pipelines of them, and launches them without waiting.
+"""Compile kernels to SPIR-V, make pipelines of them, and launch them without waiting (class VulkanBackend).
 
-The device is opened when it is first asked for, anew in a forked process. On one without buffer addresses launches are
-over when they return, and work on copies (descriptors.py).
+The device is opened when it is first asked for, and anew in a forked process. On a device without buffer addresses,
+launches are over when they return, and work on copies (descriptors.py).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from .memory import Heap, Hidden, Pool
 from .queue import Queue
 
 MASK = "STACKGRAD_VULKAN_MASK"
-"""Names of features, with commas between."""
+"""The environment variable that names features to mask, with commas between them."""
 
 GROUPS = {True: 32, False: 4096}
-"""Most groups of a task, by whether the device is a CPU: 4,096 groups of 64 threads fill any GPU."""
+"""Greatest number of groups of a task, by whether the device is a CPU: 4,096 groups of 64 threads fill any GPU."""
 
 CAPABILITIES = {
     "Float64": "float64",
@@ -50,7 +50,7 @@ CAPABILITIES = {
 
 
 def most_threads(device: Device) -> int:
-    """Of a task."""
+    """Return the greatest number of threads of a task on a device."""
     return GROUPS[device.card.is_cpu] * LOCAL_SIZE
 
 
@@ -58,13 +58,21 @@ _TYPES = {"Float64": ("f64",), "Int8": ("i8", "u8", "u1"), "Int16": ("i16", "u16
 
 
 def _needs(stmt: Stmt, capability: str) -> bool:
-    """Whether a statement makes a value for which a module declares the capability."""
+    """Return True if a statement makes a value for which a module declares the capability."""
     types = _TYPES.get(capability, ())
     return any(str(value.type) in types for value in results(stmt))
 
 
 class Opened:
-    """A device that is open, and what belongs to it. pool: of what launches borrow that do not use arrays in place."""
+    """Hold a device that is open, and what belongs to it.
+
+    Attributes:
+        device: the device
+        queue: its queue
+        pool: buffers that launches borrow if they do not use arrays in place
+        heap: memory of adstacks
+        access: reads and writes by the host
+    """
 
     def __init__(self, masked: tuple[str, ...] = ()) -> None:
         self.device = Device(masked=masked)
@@ -76,7 +84,7 @@ class Opened:
         self.access = HostAccess(self.queue)
 
     def reset(self) -> None:
-        """Wait, and give all adstack memory and idle buffers back; errors that nobody waited for are dropped."""
+        """Wait, and give back all adstack memory and idle buffers; drop errors for which no caller has waited."""
         self.queue.close()
         with self.device.lock:
             self.heap.reset()
@@ -85,10 +93,11 @@ class Opened:
 
 
 class VulkanBackend:
-    """Kernels on a Vulkan device.
+    """Compile kernels for Vulkan devices, and run them.
 
-    masked: features that are not used even where the device has them, so that each way around one runs on any machine;
-    None for those that the variable MASK names.
+    Attributes:
+        masked: features that are not used even where the device has them, so that each way around a missing feature
+            runs on any machine; by default those that the variable MASK names
     """
 
     name = "vulkan"
@@ -101,7 +110,12 @@ class VulkanBackend:
 
     @property
     def opened(self) -> Opened:
-        """The device and its queue, opened when they are first asked for. Raises Absent, DeviceError."""
+        """Return the device and its queue, opened when they are first asked for.
+
+        Raises:
+            Absent: if there is no device
+            DeviceError: if it does not open
+        """
         with self._lock:
             if self._opened is None or self._opened.device.process != os.getpid():
                 self._opened = Opened(self.masked)
@@ -109,11 +123,11 @@ class VulkanBackend:
 
     @property
     def device(self) -> Device:
-        """The device. Raises what `opened` raises."""
+        """Return the device, or raise what `opened` raises."""
         return self.opened.device
 
     def probe(self) -> Probe:
-        """Available where a device opens."""
+        """Return whether a device opens, with its version, or with a reason and a cure."""
         try:
             card = self.device.card
         except Absent as absent:
@@ -124,11 +138,16 @@ class VulkanBackend:
 
     @property
     def features(self) -> Features:
-        """What the generator may use."""
+        """Return the features that the generator may use."""
         return replace(self.device.card.features, shared_errors=self.device.addressed, lists=True)
 
     def compile(self, kernel: Kernel, options: Options) -> VulkanExecutable | DescriptorExecutable:
-        """Generate SPIR-V and make pipelines. Raises Unsupported for declared limits and for what the device lacks."""
+        """Generate SPIR-V for a kernel and make pipelines.
+
+        Raises:
+            Unsupported: for declared limits, and for features that the device lacks
+            DeviceError: if the driver refuses the module
+        """
         opened, features = self.opened, self.features
         shaders = generate(kernel, options, features)
         lacking = [c for c in shaders.capabilities if c in CAPABILITIES and not getattr(features, CAPABILITIES[c])]
@@ -142,14 +161,14 @@ class VulkanBackend:
     def _loaded(
         self, opened: Opened, kernel: Kernel, shaders: Shaders, options: Options
     ) -> VulkanExecutable | DescriptorExecutable:
-        """What launches the shaders. Raises DeviceError."""
+        """Return the executable of the shaders, or raise DeviceError."""
         most = most_threads(opened.device)
         if isinstance(opened.heap, Heap):
             return DescriptorExecutable(kernel, shaders, opened.device, opened.pool, opened.heap, most)
         return VulkanExecutable(kernel, shaders, opened.queue, opened.heap, options, most)
 
     def _refused(self, kernel: Kernel, lacking: list[str]) -> Unsupported:
-        """At the first statement that makes what the device cannot hold."""
+        """Return the refusal at the first statement that makes a value that the device cannot hold."""
         statements = (s for task in kernel.tasks for s in walk_task(task))
         found = next((s for s in statements if any(_needs(s, c) for c in lacking)), None)
         reason = f"kernel {kernel.name}: {self.device.card.name} has no {', no '.join(lacking)}"
@@ -165,43 +184,43 @@ class VulkanBackend:
 
     @property
     def counters(self) -> Counters:
-        """What was waited for and copied to the host since the device was opened."""
+        """Return the numbers of waits and of copies to the host since the device was opened."""
         return self.opened.queue.counters
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-        """Memory of an array that kernels use in place. Raises DeviceError."""
+        """Return an array of zeros that kernels use in place, or raise DeviceError."""
         return mapped_zeros(self.opened.queue, shape, dtype)
 
     def borrow(self, interface: Mapping[str, Any], lender: Any, stream: int | None) -> np.ndarray:
-        """Memory of other libraries is CUDA's. Raises ValueError."""
+        """Raise ValueError, because memory of other libraries is CUDA's."""
         raise ValueError("it is memory of CUDA, which Vulkan does not address")
 
     def interface(self, array: np.ndarray) -> dict[str, Any]:
-        """Arrays here have no `__cuda_array_interface__`. Raises AttributeError."""
+        """Raise AttributeError, because arrays of Vulkan have no `__cuda_array_interface__`."""
         raise AttributeError("__cuda_array_interface__: memory of Vulkan is not CUDA's")
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """A copy behind all launches, that kernels use in place."""
+        """Return a copy of an array, made behind all launches, that kernels use in place."""
         return self.opened.access.duplicate(array)
 
     def is_own(self, array: np.ndarray) -> bool:
-        """Whether kernels use the array in place."""
+        """Return True if kernels use the array in place."""
         return self._opened is not None and is_own(array, self._opened.queue)
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """An element as a Python number."""
+        """Return an element as a Python number."""
         return self.opened.access.item(array, place)
 
     def fetch(self, array: np.ndarray) -> np.ndarray:
-        """A copy of an array."""
+        """Return a copy of an array in memory of the host."""
         return self.opened.access.fetch(array)
 
     def assign(self, array: np.ndarray, place: Any, value: Any) -> None:
-        """`array[place] = value`, of the array's type."""
+        """Store `value`, converted to the array's dtype, in `array[place]`."""
         self.opened.access.assign(array, place, value)
 
     def share(self, array: np.ndarray) -> None:
-        """From now on others may touch the memory without asking."""
+        """Mark the memory of an array as shared with code that touches it without asking."""
         self.opened.access.share(array)
 
     def fill(self, array: np.ndarray, value: Any) -> None:
@@ -209,17 +228,17 @@ class VulkanBackend:
         self.opened.access.fill(array, value)
 
     def wait(self) -> None:
-        """For all launches, if any may be in flight. Raises what went wrong on the device."""
+        """Wait for all launches if any may be in flight, and raise an error that occurred on the device."""
         if self._opened is not None:
             self._opened.queue.settle()
 
     def sync(self) -> None:
-        """For everything that the device has to do. Raises what went wrong there."""
+        """Wait for everything that the device has to do, and raise an error that occurred there."""
         if self._opened is not None:
             self._opened.queue.wait()
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
-        """A row for each thread: what the policy gives, as far as iterations are counted."""
+        """Return the number of rows of a task, one for each thread that the policy gives."""
         device, features = self.device, self.features
         if not kernel.tasks[task].is_parallel:
             return Flight(1)
@@ -229,16 +248,16 @@ class VulkanBackend:
         return Flight(found[task].rows)
 
     def most_bytes(self) -> tuple[int, str]:
-        """(bytes that the adstacks of a launch can have, who says so)."""
+        """Return the bytes that the adstacks of a launch can have, and the words that say who sets this limit."""
         return self.opened.heap.most_bytes()
 
     def heap_report(self) -> dict[str, dict[str, int]]:
-        """Adstack memory by slab: bytes held now, and the most since the last reset."""
+        """Return the adstack memory by slab: bytes held now, and the most since the last reset."""
         if self._opened is None:
             return {slab: {"current": 0, "peak": 0} for slab in SLABS}
         return self._opened.heap.report()
 
     def reset(self) -> None:
-        """Wait, and give all adstack memory and idle buffers back; errors that nobody waited for are dropped."""
+        """Wait, and give back all adstack memory and idle buffers; drop errors for which no caller has waited."""
         if self._opened is not None and self._opened.device.process == os.getpid():
             self._opened.reset()

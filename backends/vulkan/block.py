@@ -1,7 +1,8 @@
-"""The argument block of a launch on a Vulkan device, in memory of the host: bound to addresses of the host.
+"""Build the argument block of a launch in memory of the host, bound to addresses of the host.
 
-Invariant: a slot for an array holds an address of mapped memory, or, for a foreign array while a launch of it is under
-way, that of its copy there; never one of plain host memory that has bytes when a launch starts.
+Invariant: the slot of an array holds an address of mapped memory; for a foreign array, while a launch on it is under
+way, it holds the address of the copy in mapped memory. When a launch starts, no slot holds an address of plain host
+memory that has bytes.
 """
 
 from __future__ import annotations
@@ -20,13 +21,21 @@ from .staging import Staging
 
 
 def laid_out(layout: Layout) -> Layout:
-    """The layout of a whole block: behind what shaders see, the address of the ring, and a code of the driver."""
+    """Return the layout of a whole block, which has two slots behind those that shaders see.
+
+    These two slots hold the address of the ring and an error code of the driver.
+    """
     passed = layout.size
     return replace(layout, passed=passed, driver_at=passed, driver_error_at=passed + 8, size=passed + 16)
 
 
 class VulkanBlock(Block):
-    """A block, and which of its arrays are foreign, by name."""
+    """Represent an argument block that knows which of its arrays are foreign.
+
+    Attributes:
+        queue: queue of the launches
+        foreign: bound foreign arrays, by name
+    """
 
     def __init__(self, layout: Layout, kernel: str, written: set[str], queue: Queue) -> None:
         super().__init__(layout, kernel, written)
@@ -35,6 +44,7 @@ class VulkanBlock(Block):
         self._shared: dict[str, list[bool]] = {}
 
     def _place(self, bound: Bound, array: np.ndarray) -> None:
+        """Bind an array, and note whether it is foreign."""
         super()._place(bound, array)
         name, owner = bound.array.name, owner_of(array)
         self.foreign.pop(name, None)
@@ -46,12 +56,12 @@ class VulkanBlock(Block):
 
     @property
     def is_shared(self) -> bool:
-        """Whether others may touch an array of this launch when it returns."""
+        """Return True if other code may touch an array of this launch as soon as the call returns."""
         return any(self._shared.values())
 
     @contextmanager
     def staged(self) -> Iterator[None]:
-        """Copies of foreign arrays stand in the block inside; what was written is copied back, also after an error."""
+        """Put copies of foreign arrays into the block inside the `with` block, and copy back what was written."""
         arrays = {}
         for name, bound in self.foreign.items():
             array = None if bound.held is None else bound.held()
@@ -67,7 +77,9 @@ class VulkanBlock(Block):
                 if name in self.written:
                     staging.copy_out(name)
         finally:
+            # The device may still use the copies, also after an error.
             self.queue.finish()
             staging.release()
-            for bound in self.foreign.values():  # the next launch binds it anew
+            # Without a held array the next launch binds it anew.
+            for bound in self.foreign.values():
                 bound.held = None

@@ -1,7 +1,7 @@
-"""How many iterations a parallel task has, where the host can tell: bounds of constants, arguments and extents.
+"""Count the iterations of a parallel task where the host can: bounds of constants, arguments and extents.
 
-Such a task is dispatched with the groups that it needs, and none where it has no iterations. Of any other the device
-alone knows the box, and the grid is the largest one: its threads stride over what there is.
+Such a task is dispatched with the groups that it needs, and with none where it has no iterations. The box of any other
+task is known to the device alone, and its grid is the largest: the threads stride over the iterations.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OPS: dict[str, Callable[..., int]] = {
 
 
 def iterations(task: Task, arrays: Arrays, scalars: Scalars) -> int | None:
-    """Of a parallel task; None if its bounds are not of this kind."""
+    """Return the number of iterations of a parallel task, or None if its bounds depend on more than the host knows."""
     known: dict[Value, int] = {}
     for stmt in task.bounds:
         value = _value(stmt, known, arrays, scalars)
@@ -44,7 +44,15 @@ def iterations(task: Task, arrays: Arrays, scalars: Scalars) -> int | None:
 
 
 def known(kernel: Kernel, layout: Layout, sizes: Sizes, arrays: Arrays, scalars: Scalars) -> dict[int, int]:
-    """Iterations of parallel tasks with stacks, as far as they are known. sizes: where some were counted."""
+    """Return the iterations of parallel tasks with adstacks, by task, as far as they are known.
+
+    Args:
+        kernel: kernel without exits
+        layout: layout of its argument block
+        sizes: sizes with the iterations that a counting kernel has counted
+        arrays: arrays of the launch, by name
+        scalars: scalars of the launch, by name
+    """
     found = dict(sizes.iterations)
     for index in dict.fromkeys(task for task, _ in layout.rows):
         task = kernel.tasks[index]
@@ -55,6 +63,7 @@ def known(kernel: Kernel, layout: Layout, sizes: Sizes, arrays: Arrays, scalars:
 
 
 def _value(stmt: n.Stmt, known: dict[Value, int], arrays: Arrays, scalars: Scalars) -> int | None:
+    """Return the integer that a statement of a bounds block gives, or None if the host cannot tell."""
     if isinstance(stmt, n.Const) and stmt.result.type.is_int:
         return int(stmt.value)
     if isinstance(stmt, n.Arg) and stmt.result.type.is_int:
@@ -69,5 +78,6 @@ def _value(stmt: n.Stmt, known: dict[Value, int], arrays: Arrays, scalars: Scala
 
 
 def _wrapped(value: int, t: Scalar) -> int:
+    """Return the value as an integer of type `t`, in two's complement."""
     low = value & ((1 << t.bits) - 1)
     return low - (1 << t.bits) if t.is_signed and low >> (t.bits - 1) else low

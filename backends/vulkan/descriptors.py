@@ -1,10 +1,10 @@
-"""Kernels on a device without buffer addresses: shaders reach memory by descriptors of storage buffers.
+"""Run kernels on a device without buffer addresses: shaders reach memory by descriptors of storage buffers.
 
-A launch is synchronous: arrays are copied to the device, the shaders of all tasks run in one submission, and what the
-kernel writes is copied back. Errors are raised by the launch itself, with the content that memory then has.
+A launch is synchronous: arrays are copied to the device, the shaders of all tasks run in one submission, and the arrays
+that the kernel writes are copied back. The launch itself raises errors; memory then has the content written so far.
 
-A shader sees `Card.reach` bytes of a buffer. An array that is larger is refused. Adstacks that need more are split: a
-task is dispatched in parts, side by side, each with as many threads as have rows in one window of each slab, and with a
+A shader sees `Card.reach` bytes of a buffer. A larger array is refused. Adstacks that need more are split: a task is
+dispatched in parts, side by side, each with as many threads as have rows in one window of each slab, and with a
 descriptor set of its own. Rows count from 0 in each window, iterations from the number of the first thread of the part.
 """
 
@@ -40,9 +40,12 @@ from .windows import Window, Windows
 
 @dataclass(frozen=True)
 class Split:
-    """How the threads of tasks with adstacks are spread over windows. rows: threads of a part, by task.
+    """Describe how the threads of tasks with adstacks are spread over windows.
 
-    windows: bytes of a window, by slab; parts: how many a slab has at most.
+    Attributes:
+        plan: places of the stacks of one part
+        windows: bytes of a window, by slab
+        parts: greatest number of windows of a slab
     """
 
     plan: stacks.Plan
@@ -51,16 +54,27 @@ class Split:
 
     @property
     def rows(self) -> Mapping[int, int]:
+        """Return the threads of a part, by task."""
         return self.plan.threads
 
     @property
     def needs(self) -> dict[str, int]:
-        """Bytes by slab."""
+        """Return the bytes of all windows, by slab."""
         return {slab: size * self.parts for slab, size in self.windows.items()}
 
 
 def split(shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], card: Card) -> Split:
-    """threads: of each task with stacks. Raises DeviceError for a group of threads that has no place in one window."""
+    """Spread the threads of tasks with adstacks over windows.
+
+    Args:
+        shaders: shaders of the kernel
+        sizes: capacities of the stacks
+        threads: threads of each task with stacks
+        card: physical device
+
+    Raises:
+        DeviceError: if the rows of a group of threads fit in no window
+    """
     one = stacks.plan(shaders.layout, sizes, {task: min(LOCAL_SIZE, k) for task, k in threads.items()})
     rows, reach = {}, card.reach // card.alignment * card.alignment
     for task, k in threads.items():
@@ -76,6 +90,7 @@ def split(shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], card: Card
 
 
 def _no_place(shaders: Shaders, plan: stacks.Plan, most: int, card: Card) -> str:
+    """Return the message that the rows of a group of threads fit in no window."""
     size, slots, index = plan.widest
     reason = (
         f"the adstacks of one group of threads need {most} bytes, and shaders of {card.name} without buffer addresses "
@@ -87,9 +102,13 @@ def _no_place(shaders: Shaders, plan: stacks.Plan, most: int, card: Card) -> str
 def reserve(
     shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], heap: Heap
 ) -> tuple[Split, dict[int, int], bool]:
-    """(the split, threads by task, whether the heap grew): fewer threads where there is no memory for all.
+    """Reserve memory for adstacks, for fewer threads where there is not enough for all of them.
 
-    Raises DeviceError, with the stack that wants most, where there is none for one group of threads.
+    Returns:
+        The split, the threads by task, and whether the heap grew.
+
+    Raises:
+        DeviceError: with the stack that needs most, if there is no memory for one group of threads
     """
     card, wanted = heap.device.card, dict(threads)
     while True:
@@ -106,7 +125,14 @@ def reserve(
 
 
 class Printer:
-    """What a kernel prints to. binding: its storage buffer. number: of the kernel in its records."""
+    """Hold the buffer to which a kernel prints.
+
+    Attributes:
+        binding: its storage buffer
+        buffer: the memory
+        prints: reader of the records
+        number: number of the kernel in its records
+    """
 
     def __init__(self, binding: int, shaders: Shaders, pool: Pool) -> None:
         self.binding, self.buffer = binding, pool.take(BYTES)
@@ -116,7 +142,7 @@ class Printer:
 
 
 def _give_back(recording: Recording, pool: Pool, own: list[Buffer], lists: list[Buffer]) -> None:
-    """What an executable held."""
+    """Give back what an executable held; memory that a lost device may still use stays."""
     recording.destroy()
     if recording.device.process == os.getpid() and not recording.device.lost:
         for buffer in (*own, *lists):
@@ -125,7 +151,17 @@ def _give_back(recording: Recording, pool: Pool, own: list[Buffer], lists: list[
 
 @dataclass
 class DescriptorExecutable:
-    """A compiled kernel. most: threads of a task. growths: how often a launch made the adstack heap larger."""
+    """Represent a compiled kernel of a device without buffer addresses.
+
+    Attributes:
+        kernel: the kernel
+        shaders: its shaders
+        device: the device
+        pool: buffers for copies
+        heap: memory of adstacks
+        most: greatest number of threads of a task
+        growths: number of launches that made the adstack heap larger
+    """
 
     kernel: Kernel
     shaders: Shaders
@@ -155,15 +191,18 @@ class DescriptorExecutable:
 
     @property
     def _bindings(self) -> Bindings:
+        """Return the bindings of the shaders, which reach memory by descriptors."""
         found = self.shaders.bindings
         assert found is not None, "shaders that reach memory by address"
         return found
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
-        """Execute once, arrays in place.
+        """Execute the kernel once, and update the arrays in place.
 
-        Raises KernelTypeError for arguments that do not fit and DeviceError for memory that cannot be had or reached,
-        both before anything runs; OutOfBounds, KernelAssertionError, DivisionByZero and AdstackOverflow afterwards.
+        Raises:
+            KernelTypeError: for arguments that do not fit, before anything runs
+            DeviceError: for memory that cannot be had or reached, before anything runs
+            OutOfBounds, KernelAssertionError, DivisionByZero, AdstackOverflow: for a trap in the kernel
         """
         with self.device.lock:
             error = self._run(arrays, scalars, sizes, draws)
@@ -175,7 +214,7 @@ class DescriptorExecutable:
                 raise error
 
     def _run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> StackgradError | None:
-        """Launch and wait; gives what went wrong in it."""
+        """Launch the kernel, wait, and return the error that occurred in it, or None."""
         layout, block = self.shaders.layout, self._block
         if layout.temps:
             begin = layout.temps_at
@@ -194,6 +233,7 @@ class DescriptorExecutable:
         return self._error(sizes) if block.word(layout.error_at) else None
 
     def _run_staged(self, arrays: Arrays, steps: list[list[Part]], parts: Split | None) -> None:
+        """Copy arrays to the device, run the steps, and copy written arrays back."""
         layout, block, own = self.shaders.layout, self._block, self._own
         staged = Windows(self.pool, self.device.card, arrays, self._bindings.arrays)
         try:
@@ -211,7 +251,7 @@ class DescriptorExecutable:
                 staged.release()
 
     def _threads(self, arrays: Arrays, scalars: Scalars) -> dict[int, int]:
-        """Threads of each parallel task: whole groups, for the iterations it has, as far as they are known."""
+        """Return the threads of each parallel task: whole groups for its iterations, as far as they are known."""
         found = {}
         for index, task in enumerate(self.shaders.kernel.tasks):
             if task.is_parallel:
@@ -222,7 +262,7 @@ class DescriptorExecutable:
     def _place_stacks(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, threads: dict[int, int]
     ) -> tuple[dict[int, int], Split]:
-        """Reserve memory and write places into the block; gives threads, of which rows may allow fewer."""
+        """Reserve memory for the stacks, write their places into the block, and return the threads that rows allow."""
         layout, block, kernel = self.shaders.layout, self._block, self.shaders.kernel
         counts, limits = known(kernel, layout, sizes, arrays, scalars), policy.description(self.device)
         wanted = policy.dispatches(kernel, layout, sizes, counts, limits, self.most)
@@ -235,7 +275,7 @@ class DescriptorExecutable:
         return threads | {task: k for task, k in allowed.items() if task in threads}, found
 
     def _place_lists(self, rooms: Mapping[int, int]) -> None:
-        """Lists of tasks, which run one after another, lie at the begin of one buffer."""
+        """Place the lists of tasks in one buffer; tasks run one after another, so all lists begin at its start."""
         layout, block, most = self.shaders.layout, self._block, self.device.card.reach // stacks.ENTRY
         self._listed = {task: rooms[task] if rooms[task] <= most else 0 for task in layout.list_at}
         for task, room in self._listed.items():
@@ -243,13 +283,14 @@ class DescriptorExecutable:
                 block.put(at[task], word)
         need = max(self._listed.values(), default=0) * stacks.ENTRY
         if self._bindings.lists is not None and (not self._lists or self._lists[0].size < need):
-            wider = self.pool.take(max(need, 1))  # before the old one goes: this may fail, and launches go on with that
+            # Take the new buffer before the old one is given back: if this fails, launches go on with the old one.
+            wider = self.pool.take(max(need, 1))
             for old in self._lists:
                 self.pool.give(old)
             self._lists[:] = [wider]
 
     def _sets(self, arrays: Mapping[int, Window], parts: Split | None) -> list[dict[int, Window]]:
-        """What each descriptor set shows, by binding."""
+        """Return the windows of each descriptor set, by binding."""
         common = {BLOCK: Window(self._own, 0, self._own.size), **arrays}
         if self._printer is not None:
             common[self._printer.binding] = Window(self._printer.buffer, 0, BYTES)
@@ -266,8 +307,14 @@ class DescriptorExecutable:
         return out
 
     def _steps(self, threads: Mapping[int, int], selecting: Mapping[int, int], parts: Split | None) -> list[list[Part]]:
-        """What is dispatched side by side, one after another, without tasks that have no iterations. selecting: threads
-        that make the list of a task.
+        """Return the steps of a launch, each a list of parts that are dispatched side by side.
+
+        Tasks without iterations have no step.
+
+        Args:
+            threads: threads of each parallel task
+            selecting: threads that make the list of a task
+            parts: how threads are spread over windows, if the kernel has adstacks
         """
         out = []
         for name, task in self.shaders.entries:
@@ -282,6 +329,7 @@ class DescriptorExecutable:
         return out
 
     def _error(self, sizes: Sizes) -> StackgradError:
+        """Return the exception of the error record."""
         record = self._block.take_error()
         if self.shaders.sites[record[0]].kind == "loops":
             return DeviceError(LOOPS.format(self.kernel.name, self.shaders.sites[record[0]].task))
@@ -290,10 +338,14 @@ class DescriptorExecutable:
         return found if explain is None or not isinstance(found, AdstackOverflow) else explain(found)
 
     def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
-        """Let what a reference leads to, if it is alive, add to the overflows of this kernel what it knows of them."""
+        """Let the function to which `explain` refers add what it knows to overflows of this kernel.
+
+        The function may have died meanwhile; then `explain` returns None.
+        """
         self._explain = explain
 
 
 def _in_parts(name: str, threads: int, rows: int) -> list[Part]:
+    """Return the dispatches of an entry point, each with at most `rows` threads."""
     firsts = range(0, threads, rows)
     return [Part(name, min(rows, threads - f) // LOCAL_SIZE, k, f, threads) for k, f in enumerate(firsts)]

@@ -1,7 +1,6 @@
-"""The Vulkan device: its queue, its memory and its pipelines.
+"""Choose and open the Vulkan device of a process: its features, its queue, its memory types and its pipelines.
 
-One device for a process, opened when it is first asked for. It is used by one launch at a time. Every error of the
-driver becomes a DeviceError; what cannot be opened says why and how to get it.
+The device is used by one launch at a time. Driver errors become DeviceErrors; they say what to do if nothing opens.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from .pipeline_cache import pipeline_cache
 
 
 def _library() -> Any:
-    """The `vulkan` package. Absent if it is not installed, or finds no loader."""
+    """Return the package `vulkan`, or raise Absent if it is not installed or finds no loader."""
     try:
         import vulkan
     except ImportError as problem:
@@ -34,7 +33,7 @@ def _library() -> Any:
 
 @contextmanager
 def refusals(doing: str, device: Device | None = None) -> Iterator[None]:
-    """Errors of the driver as DeviceError. device: what is lost where the driver says so."""
+    """Raise errors of the driver as DeviceError, and mark `device` as lost where the driver says so."""
     vk = _library()
     try:
         yield
@@ -45,7 +44,7 @@ def refusals(doing: str, device: Device | None = None) -> Iterator[None]:
 
 
 def worded(name: str) -> str:
-    """The name of an error, and what can be done where something can."""
+    """Return the name of an error, with a cure if there is one."""
     return f"{name}; cure: {_CURES[name]}" if name in _CURES else name
 
 
@@ -62,15 +61,15 @@ _OPENED: list[int] = []
 
 
 def _refuse_after_fork() -> None:
-    """Raise Absent where a driver of a card was in use before a fork: it then opens nothing, or waits for ever."""
+    """Raise Absent if a card was open before a fork, because its driver then opens nothing, or waits forever."""
     if _OPENED and _OPENED[-1] != os.getpid():
         raise Absent("the process that this one was forked from has opened a card", "start processes by `spawn`")
 
 
 class Device:
-    """An open device. Raises Absent if there is none, DeviceError if it does not open; it holds nothing then.
+    """Represent an open device, without the features in `masked`; nothing stays open if the constructor fails.
 
-    masked: features that it is opened without.
+    The constructor raises Absent if there is no device, and DeviceError if the device does not open.
     """
 
     def __init__(self, wanted: str | None = None, masked: Sequence[str] = ()) -> None:
@@ -108,7 +107,7 @@ class Device:
         self.commands = vk.vkCreateCommandPool(self.handle, info, None)
 
     def _close(self) -> None:
-        """Give back what was opened, before anything was made of it."""
+        """Give back what was opened, before any object was made with it."""
         if self.handle is not None:
             self.vk.vkDestroyDevice(self.handle, None)
         if self.instance is not None:
@@ -122,7 +121,7 @@ class Device:
         return found
 
     def require(self) -> None:
-        """Raise DeviceError where nothing can run on it any more."""
+        """Raise DeviceError if nothing can run on the device any more."""
         if self.process != os.getpid():
             raise DeviceError(
                 f"{self.card.name} was opened by the process that this one was forked from; cure: compile the kernel "
@@ -133,7 +132,7 @@ class Device:
 
     @property
     def addressed(self) -> bool:
-        """Whether shaders reach memory by address."""
+        """Return True if shaders reach memory by address."""
         return "bufferDeviceAddress" in self.card.has
 
     def _open(self) -> Any:
@@ -166,7 +165,7 @@ class Device:
 
     @cached_property
     def memory_types(self) -> list[tuple[int, int]]:
-        """(number, bytes of its heap) of the types that the host can write and that need no flush, best first."""
+        """Return the memory types that the host writes without flushes, each with the bytes of its heap, best first."""
         vk = self.vk
         found = vk.vkGetPhysicalDeviceMemoryProperties(self.card.handle)
         needed = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
@@ -177,7 +176,7 @@ class Device:
 
     @cached_property
     def cached_types(self) -> list[int]:
-        """Numbers of those types of `memory_types` that the host reads fast."""
+        """Return numbers of those types of `memory_types` that the host reads fast."""
         vk = self.vk
         found = vk.vkGetPhysicalDeviceMemoryProperties(self.card.handle)
         cached = vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT
@@ -185,20 +184,15 @@ class Device:
 
     @cached_property
     def local_types(self) -> list[int]:
-        """Numbers of the types of memory for what the device alone touches, best first."""
+        """Return numbers of the memory types for memory that the device alone touches, best first."""
         vk = self.vk
         found = vk.vkGetPhysicalDeviceMemoryProperties(self.card.handle)
         local = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
         kinds = [k for k in range(found.memoryTypeCount) if found.memoryTypes[k].propertyFlags & local]
         return [*kinds, *(k for k, _ in self.memory_types if k not in kinds)]
 
-    # -- programs -------------------------------------------------------------------------------------------
-
     def pipelines(self, code: bytes, entries: Sequence[str], bindings: int = 0) -> tuple[Any, dict[str, Any]]:
-        """(pipeline layout, pipeline by entry point) of a module. bindings: storage buffers that it names.
-
-        Raises DeviceError, and holds nothing then.
-        """
+        """Return the layout and the pipelines (by entry point) of a module that names `bindings` storage buffers."""
         vk = self.vk
         with refusals("making pipelines"):
             module = vk.vkCreateShaderModule(
@@ -209,7 +203,7 @@ class Device:
                 layout = self._pipeline_layout(bindings)
                 with pipeline_cache(self, code, entries) as cache:
                     made = self._made(module, layout, entries, cache)
-            except vk.VkError:
+            except vk.VkError:  # Nothing is held when the DeviceError is raised.
                 if layout is not None:
                     vk.vkDestroyPipelineLayout(self.handle, layout, None)
                 raise
@@ -233,7 +227,7 @@ class Device:
         return made
 
     def set_layout(self, bindings: int) -> Any:
-        """The layout of descriptor sets with so many storage buffers; one for all kernels, as long as the device."""
+        """Return the layout of descriptor sets with `bindings` storage buffers; all kernels share it."""
         vk = self.vk
         if bindings not in self._set_layouts:
             kind, stage = vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, vk.VK_SHADER_STAGE_COMPUTE_BIT
@@ -246,7 +240,7 @@ class Device:
         return self._set_layouts[bindings]
 
     def destroy(self, layout: Any, pipelines: dict[str, Any]) -> None:
-        """Give what `pipelines` made back. No launch may use it."""
+        """Give back what `pipelines` made, which no launch may use any more."""
         for pipeline in pipelines.values():
             self.vk.vkDestroyPipeline(self.handle, pipeline, None)
         self.vk.vkDestroyPipelineLayout(self.handle, layout, None)

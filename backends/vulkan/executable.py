@@ -1,8 +1,8 @@
-"""A kernel on a Vulkan device: its pipelines, its ring, the host code that launches it, blocks to launch with.
+"""Launch a kernel on a Vulkan device: its pipelines, its ring, its host code, and blocks to launch with.
 
-Launches on mapped arrays are not waited for; what goes wrong on the device surfaces at the next wait (queue.py). A
-launch on foreign arrays works on copies, so it is over, and has raised, when `run` returns; so is one on arrays that
-others may touch without asking, and one of a debug build.
+Launches on mapped arrays are not waited for; an error on the device surfaces at the next wait (queue.py). A launch on
+foreign arrays works on copies, so it is over, and has raised its errors, when `run` returns. The same holds for a
+launch on arrays that other code may touch without asking, and for a launch of a debug build.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ from .queue import Queue, Record
 from .ring import SLOTS, Ring, groups_at
 
 _LAUNCH = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
-"""Called with the interpreter's lock held: nothing else uses the queue meanwhile."""
+"""The type of host code, called with the interpreter's lock held: nothing else uses the queue meanwhile."""
 
 _EFFORT = 0
-"""Of the optimiser for host code, which is straight calls."""
+"""Effort of the optimizer for host code, which consists of straight calls."""
 
 DEBUG_WAITS = True
-"""Launches of debug builds are waited for, so that an error is raised by the launch that made it. Tests of what
-surfaces late set it to False.
+"""If True, launches of debug builds are waited for, so that the launch that made an error raises it.
+
+Tests of errors that surface late set it to False.
 """
 
 LOOPS = (
@@ -54,8 +55,13 @@ LOOPS = (
 
 @dataclass
 class Reader:
-    """Makes exceptions of error records. published: the sizes of the last launch. explain: refers to what adds to an
-    overflow what it knows of it. distrust: called then: nothing stands ready any more for what was published.
+    """Make exceptions of error records.
+
+    Attributes:
+        shaders: shaders of the kernel
+        distrust: called at an overflow, so that nothing that stands ready relies on the published sizes
+        published: the sizes of the last launch
+        explain: returns a function that adds what it knows to an overflow, or None
     """
 
     shaders: Shaders
@@ -64,6 +70,7 @@ class Reader:
     explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None] = lambda: None
 
     def __call__(self, record: Record) -> StackgradError:
+        """Return the exception of an error record."""
         shaders, site = self.shaders, self.shaders.sites[record[0]]
         if site.kind == "loops":
             return DeviceError(LOOPS.format(shaders.kernel.name, site.task))
@@ -77,7 +84,18 @@ class Reader:
 
 
 class VulkanExecutable:
-    """A compiled kernel. Threads may run it at the same time. most: threads of a task, at most."""
+    """Represent a compiled kernel; several Python threads may run it at the same time.
+
+    Attributes:
+        kernel: the kernel
+        shaders: its shaders
+        options: options of the build
+        queue: queue of the device
+        heap: memory of adstacks
+        most: greatest number of threads of a task
+        layout: layout of a whole block
+        growths: number of launches that made the adstack heap larger
+    """
 
     def __init__(
         self, kernel: Kernel, shaders: Shaders, queue: Queue, heap: DeviceHeap, options: Options, most: int
@@ -98,6 +116,7 @@ class VulkanExecutable:
         self._launch: Callable[[int], int] = _LAUNCH(self._host.address)
 
     def _load(self) -> None:
+        """Make pipelines, claim numbers for error records and prints, and make the ring."""
         queue, shaders, names = self.queue, self.shaders, [name for name, _ in self._entries]
         device = queue.device
         layout, pipelines = device.pipelines(shaders.code, names)
@@ -128,11 +147,14 @@ class VulkanExecutable:
     # -- launching ------------------------------------------------------------------------------------------
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
-        """Launch once. Foreign arrays are written when it returns, mapped ones when the device is waited for.
+        """Launch the kernel once.
 
-        Raises KernelTypeError for arguments that do not fit and DeviceError for memory that cannot be had or a driver
-        that refuses, before anything runs; what goes wrong on the device at the next wait, which is now if an array is
-        foreign or the build a debug build.
+        Foreign arrays are written when the call returns, mapped arrays when the device is waited for. An error on the
+        device is raised at the next wait, which is this call if an array is foreign or the build is a debug build.
+
+        Raises:
+            KernelTypeError: for arguments that do not fit, before anything runs
+            DeviceError: for memory that cannot be had or a driver that refuses, before anything runs
         """
         block = self._claim_block()
         try:
@@ -141,6 +163,7 @@ class VulkanExecutable:
             self._idle.append(block)
 
     def _claim_block(self) -> VulkanBlock:
+        """Return an idle block, or a new one."""
         self.queue.tidy()
         try:
             return self._idle.pop()
@@ -148,6 +171,7 @@ class VulkanExecutable:
             return self.new_block()
 
     def _run_bound(self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
+        """Bind a block to the arguments and launch it, waiting where that is necessary."""
         block.bind(arrays, scalars, draws)
         if block.foreign:
             with block.staged():
@@ -162,9 +186,14 @@ class VulkanExecutable:
     def run_timed(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
     ) -> tuple[float, list[float] | None]:
-        """Launch once and wait, for a profile. Gives the seconds waited for launches before, and those of each task.
+        """Launch once and wait, for a profile.
 
-        Raises what `run` raises, and what went wrong on the device.
+        Returns:
+            The seconds waited for earlier launches, and the seconds of each task (None if the device takes no time
+                stamps).
+
+        Raises:
+            StackgradError: what `run` raises, and an error on the device
         """
         begin = time.perf_counter()
         self.queue.settle()
@@ -188,13 +217,14 @@ class VulkanExecutable:
 
     @cached_property
     def _laps(self) -> Laps:
-        """The ring of profiles."""
+        """Return the ring of profiles, made when a profile is first taken."""
         tasks = [int(name.rpartition("_")[2]) for name, _ in self._entries]
         made = Laps(self.queue, *self._pipelines, self.shaders.layout.size, self.shaders.tail, tasks)
         self._rings.append(made)
         return made
 
     def _run(self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> None:
+        """Launch a bound block, with its stacks placed."""
         if not self.layout.stacks:
             self._start(block)
             return
@@ -203,7 +233,9 @@ class VulkanExecutable:
             self._start(block)
 
     def _start(self, block: VulkanBlock) -> None:
-        self.queue.reach(self._ring.busy_until)  # machine code waits too, but keeps the interpreter's lock
+        """Call the host code, and raise why it refused the launch."""
+        # Machine code also waits for a free slot, but keeps the interpreter's lock meanwhile.
+        self.queue.reach(self._ring.busy_until)
         with self._starting:
             if self._launch(block.address) == FAILED:
                 self.refuse(block, Sizes())
@@ -211,7 +243,7 @@ class VulkanExecutable:
     def _bind_stacks(
         self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes, heap: DeviceHeap
     ) -> None:
-        """Reserve memory and write offsets, capacities and bases into the block, unless they stand there already."""
+        """Reserve memory for stacks and write their places into the block, unless they stand there already."""
         self._reader.published = sizes
         counts = known(self.shaders.kernel, self.layout, sizes, arrays, scalars)
         key = heap.epoch, dict(sizes.capacities), dict(sizes.rows), dict(sizes.totals), counts
@@ -233,31 +265,38 @@ class VulkanExecutable:
             block.put(layout.list_at[task], heap.base("integer", stacks.WIDEST) + begin)
         for at, word in stacks.slab_words(layout, lambda slab: heap.base(slab, stacks.WIDEST)):
             block.put(at, word)
+        # Reserving may have changed the epoch of the heap.
         block.stacks_key = heap.epoch, *key[1:]
 
     @property
     def calls_back(self) -> bool:
-        """Whether launches are made by Python alone: those of a kernel that prints, see `Prints.lock`."""
+        """Return True if only Python may launch the kernel: a kernel that prints (see `Prints.lock`)."""
         return is_printing(self.kernel)
 
     # -- launches that stand ready --------------------------------------------------------------------------
 
     @property
     def address(self) -> int:
-        """Of the machine code `launch(block)`. It may be called while the executable lives."""
+        """Return the address of the machine code `launch(block)`, which may be called while the executable lives."""
         return self._host.address
 
     @property
     def is_bound(self) -> bool:
-        """Whether blocks hold addresses that may change with the heap's epoch."""
+        """Return True if blocks hold addresses that may change with the heap's epoch."""
         return bool(self.layout.stacks)
 
     def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
-        """Let what a reference leads to, if it is alive, add to the overflows of this kernel what it knows of them."""
+        """Let the function to which `explain` refers add what it knows to overflows of this kernel.
+
+        The function may have died meanwhile; then `explain` returns None.
+        """
         self._reader.explain = explain
 
     def stand(self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
-        """Prepare a block for native launches. False if that cannot be now; raises what `run` raises before it runs."""
+        """Prepare a block for native launches, and return False if that is impossible now.
+
+        It raises what `run` raises before anything runs.
+        """
         if self.options.debug and DEBUG_WAITS:
             return False
         block.bind(arrays, scalars, Draws())
@@ -272,7 +311,7 @@ class VulkanExecutable:
         return True
 
     def new_block(self) -> VulkanBlock:
-        """A block in which no launch stands yet."""
+        """Return a new block, which holds no arguments yet."""
         block = VulkanBlock(self.layout, self.kernel.name, self._written, self.queue)
         block.put(self.layout.driver_at, self._ring.address)
         block.put(self.layout.error_at, self.queue.record)
@@ -284,5 +323,5 @@ class VulkanExecutable:
         return block
 
     def refuse(self, block: VulkanBlock, sizes: Sizes) -> bool:
-        """Raise why a launch was refused."""
+        """Raise the reason why a launch was refused."""
         raise self.queue.refusal(block.word(self.layout.driver_error_at), f"launch of kernel {self.kernel.name}")

@@ -1,15 +1,15 @@
-"""`launch(block)`: host code that submits the tasks of a kernel, without Python, waits or locks.
+"""Generate `launch(block)`: host code that submits the tasks of a kernel without Python, and usually without waiting.
 
-It has the form of a CPU launch, so that everything that launches on a CPU launches here. It fills the next slot of the
-kernel's ring (ring.py), argument block and groups of each entry, and submits the command buffer that was recorded for
-that slot. What the block holds are addresses of the host; the slot gets the device's (arena.py).
+It has the form of a CPU launch, so that everything that launches on a CPU also launches on Vulkan. It fills the next
+slot of the kernel's ring (ring.py), argument block and groups of each entry, and submits the command buffer that was
+recorded for that slot. The block holds addresses of the host; the slot gets the device's addresses (arena.py).
 
 Invariant: `launch` is called with the interpreter's lock held, and nothing else submits to the queue; so the queue, the
-words of the device and the ring have one user at a time. It waits only if the slot is still in use, which is when the
-device is that many launches of one kernel behind.
+words of the device and the ring have one user at a time, and no further lock is needed. It waits only if the slot is
+still in use, which is when the device is that many launches of one kernel behind.
 
-A task has as many groups as its iterations need where the host can count them, and none where there are none; then the
-box is written by the host too, and no shader computes bounds.
+A task has as many groups as its iterations need where the host can count them, and none where it has no iterations. In
+these cases the host also writes the box, and no shader computes bounds.
 """
 
 from __future__ import annotations
@@ -32,42 +32,49 @@ from ..spirv.selection import BUSY, ROUNDS
 from ..spirv.shaders import LOCAL_SIZE
 
 (SUBMIT, QUEUE, VALUE, DONE, PENDING, REGIONS, WAIT, DEVICE, WAIT_INFO, WANTED, CLOSED, TABLE) = range(12)
-"""Words of a device. SUBMIT, WAIT: addresses of vkQueueSubmit and vkWaitSemaphores. VALUE: of the timeline behind the
-last submission; DONE: what it is known to have reached. PENDING: whether launches may be in flight. REGIONS: address of
-the table of regions: their number, then REGION words of each. WAIT_INFO: what WAIT is told, for the value WANTED.
-CLOSED: why nothing is to be submitted any more, a code of Vulkan's, or 0."""
+"""Numbers of the words of a device; TABLE is their count.
+
+* SUBMIT, WAIT: addresses of vkQueueSubmit and vkWaitSemaphores.
+* QUEUE, DEVICE: handles of the queue and of the device.
+* VALUE: value of the timeline behind the last submission. DONE: value that it is known to have reached.
+* PENDING: 1 if launches may be in flight.
+* REGIONS: address of the table of regions: their number, then REGION words of each.
+* WAIT_INFO: address of the structure that WAIT is given; this structure waits for the value WANTED.
+* CLOSED: reason why nothing is to be submitted any more, a code of Vulkan's, or 0.
+"""
 
 REGION = 3
-"""Words of a region: begin and end for the host, and what is added to get the device's address."""
+"""Words of a region in the table: begin and end for the host, and the offset from there to the device's address."""
 
 R_TABLE, R_NEXT, RING = range(3)
-"""Words of a ring, before those of its slots: address of the device's words, number of the next slot."""
+"""Numbers of the words of a ring: address of the device's words, number of the next slot; the slots come behind."""
 
 S_VALUE, S_HOST, S_INFO, SLOT = range(4)
-"""Of a slot: the timeline's value when it is free, its address for the host, address of what is submitted."""
+"""Numbers of the words of a slot: timeline value when it is free, address for the host, address of the submission."""
 
 GROUPS = 12
-"""Bytes of the groups of an entry, in a slot."""
+"""Bytes of the numbers of groups of an entry, in a slot."""
 
 SUMMING = 1 << 17
-"""Threads of a task that keep sums, at most: their subgroups update one element, one after another. On an H200 24,576
-more of them took 42 µs.
+"""Greatest number of threads of a task that keep sums, because their subgroups update one element one after another.
+
+On an H200, 24,576 more of these threads took 42 µs.
 """
 
 Entries = Sequence[tuple[str, int | None]]
-"""Entry points in order, each with the task whose iterations it runs (None: one thread)."""
+"""The type of entry points in order, each with the task whose iterations it runs (None: one thread)."""
 
 _UNKNOWN = (1 << 63) - 1
 _NULL = ir.Value(PTR, "null")
 
 
 def is_host_bound(kernel: Kernel, task: int, options: Options) -> bool:
-    """Whether the host computes the box of a task. Debug builds compute it where traps are reported."""
+    """Return True if the host computes the box of a task; in debug builds the device does, where traps are reported."""
     return not options.debug and is_countable(kernel.tasks[task])
 
 
 def needed(kernel: Kernel, entries: Entries, options: Options) -> list[tuple[str, int | None]]:
-    """Without the entries that compute boxes which the host computes."""
+    """Return the entries without those that compute boxes which the host computes."""
     kinds = ((name.partition("_"), task, name) for name, task in entries)
     return [
         (name, task)
@@ -86,8 +93,17 @@ def host_code(
     options: Options,
     summed: frozenset[int] = frozenset(),
 ) -> Generated:
-    """LLVM IR of `launch` for the host. layout: of the whole block, of which a slot gets `passed` bytes. counts_at:
-    where groups begin in a slot. most: threads of a task. summed: tasks whose threads keep sums.
+    """Return LLVM IR of `launch` for the host.
+
+    Args:
+        kernel: kernel without exits
+        layout: layout of the whole block, of which a slot gets `passed` bytes
+        entries: entry points in order of dispatch
+        counts_at: offset of the groups in a slot
+        slots: number of slots of the ring
+        most: greatest number of threads of a task
+        options: options of the build
+        summed: tasks whose threads keep sums
     """
     m = ModuleState(kernel, Options(), CPU, layout)
     function = ir.Function(m.module, "launch", I32, [PTR], ("nounwind",))
@@ -96,7 +112,7 @@ def host_code(
 
 
 class _Launch:
-    """The body of `launch`."""
+    """Write the body of `launch`."""
 
     def __init__(
         self, m: ModuleState, function: ir.Function, most: int, options: Options, summed: frozenset[int]
@@ -108,6 +124,7 @@ class _Launch:
         self._counts: dict[int, ir.Value] = {}
 
     def emit(self, entries: Entries, counts_at: int, slots: int) -> None:
+        """Write the body: fill the next slot and submit it."""
         m, b = self.m, self.b
         counts = [self._groups_of_entry(name, task) for name, task in entries]
         if counts and all(task is not None for _, task in entries):
@@ -125,17 +142,19 @@ class _Launch:
         b.ret(b.call(submit, [ring, self.block_error()]))
 
     def block_error(self) -> ir.Value:
-        """Where a code of the driver goes."""
+        """Return the address at which an error code of the driver is stored."""
         return self._at(self.m.layout.driver_error_at)
 
     def _at(self, offset: int) -> ir.Value:
+        """Return the address at an offset of the block."""
         return self.b.gep(self.block, const(I64, offset), I8)
 
     def _beside(self, slot: ir.Value, offset: int) -> ir.Value:
+        """Return the address at an offset of a slot."""
         return self.b.gep(slot, const(I64, offset), I8)
 
     def _leave_if_none(self, counts: Sequence[ir.Value]) -> None:
-        """Nothing is submitted if no entry has a group."""
+        """Return from `launch` without submitting if no entry has a group."""
         b = self.b
         some: ir.Value = const(I64, 0)
         for count in counts:
@@ -144,7 +163,7 @@ class _Launch:
             b.ret(const(I32, OK))
 
     def _fill(self, slot: ir.Value, ring: ir.Value) -> None:
-        """The block, with addresses of the device."""
+        """Copy the block into the slot, and replace addresses of the host by the device's."""
         m, b = self.m, self.b
         copy = m.declare("llvm.memcpy.p0.p0.i64", ir.VOID, [PTR, PTR, I64, I1])
         b.call(copy, [slot, self.block, const(I64, m.layout.passed), const(I1, 0)])
@@ -157,11 +176,13 @@ class _Launch:
     # -- groups ---------------------------------------------------------------------------------------------
 
     def _groups_of(self, index: int) -> ir.Value:
+        """Return the groups of a task, computed once."""
         if index not in self._groups:
             self._groups[index] = self._counted(index)
         return self._groups[index]
 
     def _groups_of_entry(self, name: str, task: int | None) -> ir.Value:
+        """Return the groups of an entry; a list that no launch wants has none."""
         if task is None:
             return const(I64, 1)
         if not name.startswith("select_"):
@@ -171,32 +192,34 @@ class _Launch:
         return b.select(unwanted, const(I64, 0), self._whole_groups(task, self._deciding(task)))
 
     def _deciding(self, index: int) -> ir.Value:
-        """Threads that decide gates at most, of several iterations each where there are many."""
+        """Return the greatest number of threads that decide gates, of several iterations each where there are many."""
         b, few = self.b, const(I64, min(BUSY, self.most))
         part = b.udiv(self._iterations(index), const(I64, ROUNDS[-1]))
         least = self.m.declare("llvm.umin.i64", I64, [I64, I64])
         return b.call(least, [b.select(b.icmp_unsigned(">", part, few), part, few), const(I64, self.most)])
 
     def _counted(self, index: int) -> ir.Value:
+        """Return the groups of a task, with as many threads as rows or sums allow."""
         held: ir.Value = const(I64, min(self.most, SUMMING) if index in self.summed else self.most)
         if any(s.task == index for s in self.m.layout.stacks):
             held = self.b.load(self._at(self.m.layout.threads_at[index]), I64)
         return self._whole_groups(index, held)
 
     def _whole_groups(self, index: int, most: ir.Value) -> ir.Value:
-        """Groups for all iterations of a task, with so many threads at most."""
+        """Return the groups for all iterations of a task, with at most `most` threads."""
         b, size = self.b, const(I64, LOCAL_SIZE)
         least = self.m.declare("llvm.umin.i64", I64, [I64, I64])
         count = b.call(least, [self._iterations(index), most])
         return b.udiv(b.add(count, b.sub(size, const(I64, 1))), size)
 
     def _iterations(self, index: int) -> ir.Value:
+        """Return the iterations of a task, computed once."""
         if index not in self._counts:
             self._counts[index] = self._count(index)
         return self._counts[index]
 
     def _count(self, index: int) -> ir.Value:
-        """Iterations of a task, of which the box is in the block then; very many if the host cannot tell."""
+        """Return the iterations of a task, or _UNKNOWN if the host cannot count them; a counted box is in the block."""
         b, task = self.b, self.m.kernel.tasks[index]
         if not is_host_bound(self.m.kernel, index, self.options):
             return const(I64, _UNKNOWN)
@@ -207,21 +230,26 @@ class _Launch:
 
 
 def _word(b: IRBuilder, base: ir.Value, number: int, t: ir.Type = I64) -> ir.Value:
+    """Load word `number` behind an address."""
     return b.load(b.gep(base, const(I64, number), I64), t)
 
 
 def _put(b: IRBuilder, base: ir.Value, number: int, value: ir.Value) -> None:
+    """Store a value in word `number` behind an address."""
     b.store(value, b.gep(base, const(I64, number), I64))
 
 
 def _slot(b: IRBuilder, ring: ir.Value) -> ir.Value:
-    """The words of the next slot."""
+    """Return the address of the words of the next slot of a ring."""
     at = b.add(b.mul(_word(b, ring, R_NEXT), const(I64, SLOT)), const(I64, RING))
     return b.gep(ring, at, I64)
 
 
 def _claim(e: Arith, function: ir.Function) -> None:
-    """sg.claim(ring, error): address of the next slot, when it is free; null for an error, whose code is stored."""
+    """Write sg.claim(ring, error), which returns the address of the next slot when it is free.
+
+    On an error, the function stores its code and returns null.
+    """
     b = e.b
     ring, error = function.args
     table, slot = _word(b, ring, R_TABLE, PTR), _slot(b, ring)
@@ -242,7 +270,7 @@ def _claim(e: Arith, function: ir.Function) -> None:
 
 
 def _submit(e: Arith, function: ir.Function, slots: int) -> None:
-    """sg.submit(ring, error): the slot that was claimed, with the next value of the timeline."""
+    """Write sg.submit(ring, error), which submits the claimed slot with the next value of the timeline."""
     b = e.b
     ring, error = function.args
     table, slot = _word(b, ring, R_TABLE, PTR), _slot(b, ring)
@@ -254,6 +282,7 @@ def _submit(e: Arith, function: ir.Function, slots: int) -> None:
     call = [_word(b, table, QUEUE), const(I32, 1), _word(b, slot, S_INFO), const(I64, 0)]
     code = b.call_pointer(_word(b, table, SUBMIT, PTR), I32, call)
     with b.if_then(b.icmp_unsigned("!=", code, const(I32, 0))):
+        # Nothing was submitted, so no wait may expect the new value.
         _put(b, table, VALUE, before)
         _put(b, slot, S_VALUE, known)
         b.store(b.sext(code, I64), error)
@@ -265,11 +294,15 @@ def _submit(e: Arith, function: ir.Function, slots: int) -> None:
 
 
 def _on_device(e: Arith, function: ir.Function) -> None:
-    """sg.on_device(regions, address): the device's address; the given one if it is in no region, as of no bytes."""
+    """Write sg.on_device(regions, address), which returns the device's address.
+
+    An address in no region, such as that of an array without bytes, is returned unchanged.
+    """
     b = e.b
     regions, address = function.args
     names = ("next", "look", "inside", "below", "above", "missing")
     following, look, inside, below, above, missing = (function.append_basic_block(name) for name in names)
+    # A binary search over the regions, which are sorted by address.
     low, high = b.alloca(I64), b.alloca(I64)
     b.store(const(I64, 0), low)
     b.store(b.load(regions, I64), high)

@@ -1,7 +1,7 @@
-"""LAPS: how long each task of a launch takes, by time stamps between the dispatches.
+"""Measure how long each task of a launch takes, by time stamps between the dispatches.
 
-A profile launches by a ring of its own, whose command buffers write a stamp before each entry and behind the last.
-Other launches pay nothing.
+A profile launches through a ring of its own, whose command buffers write a stamp before each entry and behind the last.
+So other launches pay nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .ring import SLOTS, Ring
 
 
 class Laps(Ring):
-    """A ring that takes times. entries: the task of each."""
+    """Represent a ring that takes times."""
 
     def __init__(
         self, queue: Queue, layout: Any, pipelines: Sequence[Any], size: int, tail: bytes, tasks: Sequence[int]
@@ -30,6 +30,7 @@ class Laps(Ring):
         super().__init__(queue, layout, pipelines, size, tail)
 
     def _mark(self, number: int, place: int) -> None:
+        """Write a time stamp into the command buffer of a slot."""
         vk, buffer, first = self.queue.device.vk, self._buffers[number], number * self._stamps
         if not place:
             vk.vkCmdResetQueryPool(buffer, self._pool, first, self._stamps)
@@ -37,13 +38,18 @@ class Laps(Ring):
 
     @property
     def next(self) -> int:
-        """Number of the next slot."""
+        """Return the number of the next slot."""
         return self.words[R_NEXT]
 
     def by_task(self, number: int, count: int) -> list[float]:
-        """Seconds of each of so many tasks in the last launch of a slot, which is over. Raises DeviceError."""
+        """Return the seconds of each of `count` tasks in the last launch of a slot, which is over.
+
+        Raises:
+            DeviceError: if the driver does not give the time stamps
+        """
         found = [0.0] * count
-        if number != self.next:  # else there was nothing to do, and nothing was submitted
+        # If the ring has not moved, there was nothing to do, and nothing was submitted.
+        if number != self.next:
             stamps = self._read(number)
             period = tick(self.queue.device)
             for task, begin, end in zip(self._tasks, stamps, stamps[1:]):
@@ -51,6 +57,7 @@ class Laps(Ring):
         return found
 
     def _read(self, number: int) -> list[int]:
+        """Return the time stamps of a slot, without bits that the device does not count."""
         device, vk = self.queue.device, self.queue.device.vk
         count, content = self._stamps, vk.ffi.new("uint64_t[]", self._stamps)
         flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
@@ -63,16 +70,17 @@ class Laps(Ring):
         return [stamp & ((1 << bits) - 1) for stamp in content]
 
     def release(self) -> None:
+        """Give back the ring and its time stamps."""
         super().release()
         self.queue.device.vk.vkDestroyQueryPool(self.queue.device.handle, self._pool, None)
 
 
 def valid_bits(device: Device) -> int:
-    """Bits of a time stamp; 0 if the device takes none."""
+    """Return the number of bits of a time stamp; it is 0 if the device takes none."""
     families = device.vk.vkGetPhysicalDeviceQueueFamilyProperties(device.card.handle)
     return int(families[device.family].timestampValidBits)
 
 
 def tick(device: Device) -> float:
-    """Seconds between two numbers of a time stamp."""
+    """Return the seconds between two successive values of a time stamp."""
     return float(device.vk.vkGetPhysicalDeviceProperties(device.card.handle).limits.timestampPeriod) * 1e-9

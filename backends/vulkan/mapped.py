@@ -1,7 +1,7 @@
-"""Arrays that host and device share: NumPy arrays over mapped memory, which kernels use in place.
+"""Make NumPy arrays over mapped memory, which host and device share and kernels use in place.
 
-A mapped array knows its owner by `base`, so that any view of it is recognised. Every other NumPy array is *foreign*: a
-launch works on a copy of it in mapped memory. Invariant: memory that launches may still use is given back through
+A mapped array reaches its owner by `base`, so that any view of it is recognized. Every other NumPy array is *foreign*:
+a launch works on a copy of it in mapped memory. Invariant: memory that launches may still use is given back through
 `Queue.drop`.
 """
 
@@ -19,9 +19,13 @@ from .queue import Queue
 
 
 class Mapped:
-    """Owner of mapped memory. NumPy makes arrays over it, which keep it alive.
+    """Own mapped memory; NumPy makes arrays over it, which keep their owner alive.
 
-    shared: holds something once others may touch the memory without asking.
+    Attributes:
+        queue: queue whose launches use the memory
+        shared: not empty once other code may touch the memory without asking
+        bytes: number of bytes
+        address: address for the host
     """
 
     def __init__(self, queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -37,7 +41,7 @@ class Mapped:
 
 
 def _taken(queue: Queue, size: int) -> Any:
-    """Memory; if there is none left, once more after what was dropped has gone back."""
+    """Return a piece of memory; if there is none left, try again after dropped memory has gone back."""
     try:
         return queue.arena.take(size)
     except DeviceError:
@@ -52,24 +56,24 @@ def _taken(queue: Queue, size: int) -> Any:
 
 
 def mapped(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """A new mapped array, of any content. Raises DeviceError with the numbers."""
+    """Return a new mapped array of any content, or raise DeviceError with the numbers."""
     return np.asarray(Mapped(queue, shape, dtype))
 
 
 def mapped_zeros(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """A new mapped array of zeros. Raises DeviceError with the numbers."""
+    """Return a new mapped array of zeros, or raise DeviceError with the numbers."""
     owner = Mapped(queue, shape, dtype)
     ctypes.memset(owner.address, 0, owner.bytes)
     return np.asarray(owner)
 
 
 def owner_of(array: np.ndarray) -> Mapped | None:
-    """The owner of the memory of an array, if it is mapped."""
+    """Return the owner of the memory of an array if it is mapped, else None."""
     found = owners.owner_of(array)
     return found if isinstance(found, Mapped) else None
 
 
 def is_own(array: np.ndarray, queue: Queue | None) -> bool:
-    """Whether kernels on this queue use the array in place."""
+    """Return True if kernels on this queue use the array in place."""
     owner = owner_of(array)
     return owner is not None and owner.queue is queue

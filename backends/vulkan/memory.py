@@ -1,6 +1,6 @@
-"""Device memory that the host sees too: buffers, a pool of those that launches borrow, and the adstack heap.
+"""Allocate device memory that the host also sees: buffers, a pool of buffers for launches, and the adstack heap.
 
-A buffer is mapped as long as it lives, so the host reads and writes it as bytes; no buffer without memory is ever
+A buffer is mapped as long as it lives, so the host reads and writes it as bytes. No buffer without memory is ever
 handed out.
 """
 
@@ -20,15 +20,19 @@ LEAST = 4096
 _ADDRESSED, _ALLOCATE_ADDRESSED = 0x20000, 2
 """VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT, VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT: the package does not name them."""
 KEPT = 1 << 28
-"""Bytes of idle buffers that a pool keeps."""
+"""Greatest number of bytes of idle buffers that a pool keeps."""
 
 
 class Buffer:
-    """Bytes of device memory. view: its bytes, as the host sees them, unless it is hidden. Raises DeviceError, with the
-    size.
+    """Represent bytes of device memory; the constructor raises DeviceError, with the size, without memory.
 
-    hidden: the host never looks at it, so that it may lie where only the device reaches. kinds: types of memory to
-    take, in this order; None for all that fit. kind: that it has.
+    Attributes:
+        device: the device
+        size: number of bytes
+        hidden: the host never looks at the memory, so it may lie where only the device reaches
+        kind: number of the memory type that the buffer has
+        view: bytes as the host sees them, unless the buffer is hidden
+        address: address for the device, if the device has addresses
     """
 
     def __init__(self, device: Device, size: int, hidden: bool = False, kinds: Sequence[int] | None = None) -> None:
@@ -51,10 +55,11 @@ class Buffer:
 
     @property
     def handle(self) -> Any:
-        """The buffer, as commands name it."""
+        """Return the buffer, as commands name it."""
         return self._handle
 
     def _bind(self) -> None:
+        """Allocate memory and bind it to the buffer, mapped unless it is hidden."""
         device, vk = self.device, self.device.vk
         needs = vk.vkGetBufferMemoryRequirements(device.handle, self._handle)
         kinds = self._kinds
@@ -67,14 +72,14 @@ class Buffer:
         self.address = self._address() if device.addressed else 0
 
     def _address(self) -> int:
-        """The device's address of the first byte."""
+        """Return the device's address of the first byte."""
         vk = self.device.vk
         place = vk.VkBufferDeviceAddressInfo(buffer=self._handle)
         found: int = vk.lib.vkGetBufferDeviceAddress(self.device.handle, vk.ffi.addressof(place))
         return found
 
     def _allocate(self, size: int, kinds: Sequence[int]) -> Any:
-        """Memory of the first kind of which there is so much."""
+        """Return memory of the first of these types of which enough is left."""
         device, vk = self.device, self.device.vk
         flags = vk.VkMemoryAllocateFlagsInfo(flags=_ALLOCATE_ADDRESSED) if device.addressed else None
         for place, kind in enumerate(kinds, 1):
@@ -88,7 +93,7 @@ class Buffer:
         raise DeviceError(f"{device.card.name} has no memory that the host can write")
 
     def free(self) -> None:
-        """Give it back. No launch may use it."""
+        """Give the memory back, which no launch may use any more."""
         vk, handle = self.device.vk, self.device.handle
         vk.vkDestroyBuffer(handle, self._handle, None)
         if self._memory is not None:
@@ -96,7 +101,7 @@ class Buffer:
 
 
 class Hidden:
-    """Memory for the device alone, by its address. wait: for everything in flight."""
+    """Hand out memory for the device alone, by its address."""
 
     def __init__(self, device: Device, wait: Callable[[], None]) -> None:
         self.device = device
@@ -104,28 +109,31 @@ class Hidden:
         self._buffers: dict[int, Buffer] = {}
 
     def allocate(self, size: int) -> int:
-        """Raises DeviceError if there is not so much."""
+        """Allocate memory and return its address for the device, or raise DeviceError if there is not enough."""
         made = Buffer(self.device, size, hidden=True)
         self._buffers[made.address] = made
         return made.address
 
     def free(self, address: int) -> None:
-        """Give it back. No launch may use it."""
+        """Give memory back, which no launch may use any more."""
         self._buffers.pop(address).free()
 
     def free_memory(self) -> tuple[int, int]:
-        """(bytes that this does not hold, bytes that the device has)."""
+        """Return the bytes that this object does not hold, and the bytes that the device has."""
         total = self.device.memory_types[0][1]
         return total - sum(buffer.size for buffer in self._buffers.values()), total
 
     def wait(self, stream: int | None = None) -> None:
-        """There is one stream."""
+        """Wait for everything in flight; there is one stream."""
         self._wait()
 
 
 @dataclass
 class Pool:
-    """Idle buffers by size, powers of two. The lock may be taken again by what the garbage collector ends meanwhile."""
+    """Keep idle buffers by size, powers of two.
+
+    A finalizer that the garbage collector runs while the lock is held may take the lock again.
+    """
 
     device: Device
     idle: dict[int, list[Buffer]] = field(default_factory=dict)
@@ -133,7 +141,7 @@ class Pool:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def take(self, size: int) -> Buffer:
-        """A buffer of at least so many bytes, of any content."""
+        """Return a buffer of at least `size` bytes, of any content."""
         rounded = max(LEAST, 1 << (size - 1).bit_length())
         with self.lock:
             found = self.idle.get(rounded)
@@ -143,7 +151,7 @@ class Pool:
         return Buffer(self.device, rounded)
 
     def give(self, buffer: Buffer) -> None:
-        """Back to the pool."""
+        """Return a buffer to the pool."""
         with self.lock:
             if self.kept + buffer.size <= KEPT:
                 self.kept += buffer.size
@@ -161,10 +169,14 @@ class Pool:
 
 @dataclass
 class Heap:
-    """The adstack slabs, each one buffer. A slab grows by at least half; its content is never kept.
+    """Hold the slabs of the adstack heap, each one buffer; a slab grows by at least half and keeps no content.
 
-    limit: most bytes of all slabs; None for what the memory of the device holds. peak: bytes by slab since the last
-    reset.
+    Attributes:
+        device: the device
+        limit: greatest number of bytes of all slabs; None for what the memory of the device holds
+        slabs: buffer of each slab that has one
+        peak: greatest number of bytes of each slab since the last reset
+        void: memory on which stacks without slots are read
     """
 
     device: Device
@@ -174,7 +186,11 @@ class Heap:
     void: Buffer | None = None
 
     def reserve(self, needs: Mapping[str, int]) -> bool:
-        """Make every slab at least so many bytes large; gives whether one had to grow. Raises HeapRefusal."""
+        """Make every slab at least as large as needed, and return True if a slab had to grow.
+
+        Raises:
+            HeapRefusal: if there is not enough memory
+        """
         grown = {name: need for name, need in needs.items() if need > self.held(name)}
         if not grown:
             return False
@@ -187,14 +203,16 @@ class Heap:
         return True
 
     def most_bytes(self) -> tuple[int, str]:
-        """(bytes that all slabs together can ever have, who says so)."""
+        """Return the bytes that all slabs together can ever have, and the words that say who sets this limit."""
         if self.limit is not None:
             return self.limit, "the heap is limited to"
         return self.device.memory_types[0][1], f"{self.device.card.name} has"
 
     def _grow(self, name: str, need: int, spare: int, needs: Mapping[str, int]) -> None:
+        """Replace a slab by a larger one, of half as much again if `spare` bytes allow it."""
         ample = self.held(name) + self.held(name) // 2
         old = self.slabs.pop(name, None)
+        # The content is not kept, so the old memory is free for the new slab.
         if old is not None:
             old.free()
         size = ample if need < ample <= spare else need
@@ -205,15 +223,15 @@ class Heap:
         self.peak[name] = max(self.peak.get(name, 0), self.slabs[name].size)
 
     def held(self, name: str) -> int:
-        """Bytes of a slab."""
+        """Return the bytes of a slab."""
         return self.slabs[name].size if name in self.slabs else 0
 
     def base(self, name: str) -> int:
-        """Address of a slab."""
+        """Return the address of a slab."""
         return self.buffer(name).address
 
     def buffer(self, name: str) -> Buffer:
-        """Of a slab; of an empty one, memory on which stacks without slots are read."""
+        """Return the buffer of a slab; for an empty slab, memory on which stacks without slots are read."""
         if name in self.slabs:
             return self.slabs[name]
         if self.void is None:
@@ -221,7 +239,7 @@ class Heap:
         return self.void
 
     def report(self) -> dict[str, dict[str, int]]:
-        """{"real": {"current": bytes, "peak": bytes}, ...}."""
+        """Return {"real": {"current": bytes, "peak": bytes}, ...}."""
         return {name: {"current": self.held(name), "peak": self.peak.get(name, 0)} for name in SLABS}
 
     def reset(self) -> None:
@@ -232,5 +250,6 @@ class Heap:
 
 
 def _worded(needs: Mapping[str, int]) -> str:
+    """Return the words that say how many bytes the adstacks need."""
     sizes = ", ".join(f"{need} bytes of {name} slots" for name, need in needs.items() if need)
     return f"the adstacks need {sizes}"

@@ -1,7 +1,7 @@
-"""What a driver made of a module, kept on disk for the next process, beside machine code of the CPU.
+"""Keep on disk what a driver made of a module, for the next process, beside machine code of the CPU.
 
 An entry is the content of a VkPipelineCache, by device, driver and module. Drivers look at the head of such data before
-they use it, and the cache on disk gives out only what it wrote; so whatever else is there is the same as nothing.
+they use it, and the cache on disk returns only what it wrote; so any other data counts as no data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HEAD = 32
 
 @contextmanager
 def pipeline_cache(device: Device, code: bytes, entries: Sequence[str]) -> Iterator[Any]:
-    """A VkPipelineCache for the pipelines of a module, with what is known of them; what is new in it is kept."""
+    """Yield a VkPipelineCache with the known pipelines of a module, and store its new content at the end."""
     vk, disk = device.vk, disk_cache.active()
     if disk is None:
         yield vk.VK_NULL_HANDLE
@@ -39,7 +39,7 @@ def pipeline_cache(device: Device, code: bytes, entries: Sequence[str]) -> Itera
 
 
 def _made(device: Device, known: bytes) -> Any:
-    """Filled, or empty where the driver refuses what is known."""
+    """Return a cache with the known content, or an empty cache if the driver refuses that content."""
     vk = device.vk
     for content in (known, b"") if known else (b"",):
         memory = vk.ffi.from_buffer(content) if content else None
@@ -53,14 +53,14 @@ def _made(device: Device, known: bytes) -> Any:
 
 
 def identity(device: Device) -> tuple[str, ...]:
-    """What of the device and its driver decides whether pipelines fit."""
+    """Return the properties of the device and its driver that decide whether pipelines fit."""
     found = device.vk.vkGetPhysicalDeviceProperties(device.card.handle)
     unique = bytes(found.pipelineCacheUUID).hex()
     return unique, str(found.vendorID), str(found.deviceID), str(found.driverVersion)
 
 
 def content_of(device: Device, cache: Any) -> bytes:
-    """The data of a cache; empty if the driver does not give it."""
+    """Return the data of a cache, which is empty if the driver does not give it."""
     vk, size = device.vk, device.vk.ffi.new("size_t *")
     get = vk.lib.vkGetPipelineCacheData
     if get(device.handle, cache, size, vk.ffi.NULL) != vk.VK_SUCCESS or not size[0]:

@@ -1,4 +1,4 @@
-"""How many threads and rows a task with adstacks gets, and whether it runs over a list: as cuda/policy.py decides.
+"""Decide how many threads and rows a task with adstacks gets, and whether it runs over a list, as cuda/policy.py does.
 
 Vulkan does not tell the size of the second-level cache: a discrete card is taken to have much, any other device little.
 Rows come in whole workgroups, and a task has no more threads than the device is given.
@@ -21,26 +21,33 @@ DISCRETE = 2
 """The kind of a card that is no part of the processor."""
 
 CACHES = {True: 32 << 20, False: 4 << 20}
-"""Bytes of the second-level cache, by whether the device is a card of its own."""
+"""Bytes of the second-level cache, by whether the device is a discrete card."""
 
 
 def described(is_discrete: bool, memory_bytes: int) -> Device:
-    """What the policy is told of a device."""
+    """Return what the policy must know about a device."""
     return Device(CACHES[is_discrete], memory_bytes)
 
 
 def description(device: vulkan.Device) -> Device:
-    """Of an open device."""
+    """Return what the policy must know about an open device."""
     return described(device.card.kind == DISCRETE, device.memory_types[0][1])
 
 
 def dispatches(
     kernel: Kernel, layout: Layout, sizes: Sizes, counts: Mapping[int, int], device: Device, most: int
 ) -> dict[int, Dispatch]:
-    """How each task with adstacks runs. kernel: without exits. counts: iterations of tasks, where they are known.
+    """Return how each task with adstacks runs.
 
-    A list holds numbers of 32 bits, so a task of more iterations has none.
+    Args:
+        kernel: kernel without exits
+        layout: layout of its argument block
+        sizes: capacities of the stacks
+        counts: iterations of tasks, where they are known
+        device: description of the device
+        most: greatest number of threads of a task
     """
+    # A list holds numbers of 32 bits, so a task of more iterations has none.
     listed = frozenset(task for task in layout.list_at if counts.get(task, 1 << 32) < 1 << 32)
     placement = Placement(kernel, layout, device, listed)
     found = placement.dispatches(replace(sizes, iterations=counts))

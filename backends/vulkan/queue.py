@@ -1,11 +1,11 @@
-"""What a device was given and what it has done: the timeline behind all submissions, waiting, errors, what is dropped.
+"""Track what a device was given and what it has done: the timeline of submissions, waits, errors, and dropped memory.
 
 Each submission raises a timeline semaphore to the next value, so "everything so far" is one number. Launches are
-submitted by machine code alone (host_code.py), with the interpreter's lock held; whoever waits lets the lock go.
+submitted by machine code alone (host_code.py), with the interpreter's lock held; a thread that waits lets the lock go.
 
-Invariant: whoever looks at memory that launches write waits first, and that ends with `raise_errors`, so an error
-surfaces before anything that it spoiled is seen. Shaders do nothing while an error stands in the record. Memory and
-code that is dropped while launches may use it is given back at the next wait, never earlier.
+Invariant: code that looks at memory that launches write waits first, and the wait raises errors, so an error surfaces
+before anything that it spoiled is seen. Shaders do nothing while an error stands in the record. Memory and code that is
+dropped while launches may use it is given back at the next wait, never earlier.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from .arena import Arena
 from .device import Device, refusals, worded
 
 Record = tuple[int, int, int]
-"""Number of a site among those of its kernel, and the two numbers of its kind."""
+"""The type of an error record: number of a site among those of its kernel, and the two numbers of its kind."""
 
 FORKED = -1000
-"""Why nothing is submitted in a forked process; no code of Vulkan's."""
+"""The reason, in place of a code of Vulkan's, why nothing is submitted in a forked process."""
 
 _LOST = -4
 _FOREVER = (1 << 64) - 1
@@ -40,7 +40,14 @@ _MOST_TRASH, _MOST_TRASH_BYTES = 512, 64 << 20
 
 
 class Queue:
-    """The only queue of a device. table: words that machine code reads. arena: memory that both sides see."""
+    """Represent the only queue of a device.
+
+    Attributes:
+        device: the device
+        counters: numbers of waits and of copies to the host
+        table: words that machine code reads (see host_code.py)
+        arena: memory that host and device share
+    """
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -58,7 +65,7 @@ class Queue:
         _close_with_process(weakref.ref(self))
 
     def _make_timeline(self) -> None:
-        """The semaphore, and the structures that machine code hands to the driver."""
+        """Make the semaphore, and the structures that machine code hands to the driver."""
         device, vk, ffi = self.device, self.device.vk, self.device.vk.ffi
         kind = vk.VkSemaphoreTypeCreateInfo(semaphoreType=vk.VK_SEMAPHORE_TYPE_TIMELINE, initialValue=0)
         with refusals("making a timeline"):
@@ -79,23 +86,25 @@ class Queue:
         table[h.WAIT_INFO] = number_of(vk, self._waited)
 
     def _function(self, name: str) -> int:
+        """Return the address of a function of the driver."""
         vk = self.device.vk
         return number_of(vk, vk.lib.vkGetDeviceProcAddr(self.device.handle, name.encode()))
 
     @property
     def table_address(self) -> int:
+        """Return the address of the words that machine code reads."""
         return address_of(self.table)
 
     # -- waiting --------------------------------------------------------------------------------------------
 
     @property
     def is_pending(self) -> bool:
-        """Whether launches may be in flight, or errors of some were not looked for."""
+        """Return True if launches may be in flight, or if nobody has looked for errors of some launches."""
         table = self.table
         return table[h.PENDING] != 0 or table[h.DONE] < table[h.VALUE]
 
     def reach(self, value: int) -> None:
-        """Wait until the timeline has this value. Raises DeviceError."""
+        """Wait until the timeline has reached this value, or raise DeviceError."""
         device, vk, table = self.device, self.device.vk, self.table
         if table[h.DONE] >= value or table[h.CLOSED] == FORKED:
             return
@@ -109,12 +118,13 @@ class Queue:
         table[h.DONE] = max(table[h.DONE], value)
 
     def finish(self) -> None:
-        """Wait for everything so far; what went wrong in it stays in the record."""
+        """Wait for everything so far; an error stays in the record."""
         self.reach(self.table[h.VALUE])
 
     def wait(self) -> None:
-        """For everything in flight. Raises what went wrong on the device."""
-        self.table[h.PENDING] = 0  # before: what is launched meanwhile sets it again
+        """Wait for everything in flight, and raise an error that occurred on the device."""
+        # This comes before the wait: a launch that is made meanwhile sets the word again.
+        self.table[h.PENDING] = 0
         self.counters.waits += 1
         trash, text = after(self._prints, self._finish)
         error = self._take_error()
@@ -124,7 +134,8 @@ class Queue:
         finally:
             if error is not None:
                 raise error
-        if text.lines:  # which a stream of the user's may have taken for a reason to launch
+        # A stream of the user's may have launched kernels while the text was written to it.
+        if text.lines:
             self.finish()
 
     def settle(self) -> None:
@@ -136,11 +147,16 @@ class Queue:
 
     @property
     def record(self) -> int:
-        """The device's address of the error record."""
+        """Return the device's address of the error record."""
         return self._record.on_device
 
     def claim(self, sites: int, reader: Callable[[Record], StackgradError]) -> int:
-        """What a kernel adds to the numbers of its sites. reader: what makes an exception of a record."""
+        """Return the number that a kernel adds to the numbers of its sites.
+
+        Args:
+            sites: number of sites of the kernel
+            reader: makes an exception of a record
+        """
         base = self._end
         self._end += sites + 1
         self._bases.append(base)
@@ -148,12 +164,12 @@ class Queue:
         return base
 
     def release(self, base: int) -> None:
-        """Nothing adds it any more."""
+        """Forget a number that `claim` returned, which nothing adds any more."""
         if self._readers.pop(base, None) is not None:
             self._bases.remove(base)
 
     def _take_error(self) -> StackgradError | None:
-        """The error in the record, which is cleared; what was launched behind it has not run."""
+        """Return the error in the record and clear the record; launches behind the error have not run."""
         site, first, second = self._record.view[:_RECORD_BYTES].cast("q")
         if not site:
             return None
@@ -163,7 +179,7 @@ class Queue:
         return None if reader is None else reader((site - 1 - base, first, second))
 
     def refusal(self, code: int, doing: str) -> DeviceError:
-        """The error for a code that a launch was refused with."""
+        """Return the error for a code with which a launch was refused."""
         if code == FORKED:
             return DeviceError(
                 f"{self.device.card.name} was opened by the process that this one was forked from; cure: compile the "
@@ -177,35 +193,40 @@ class Queue:
     # -- what is dropped ------------------------------------------------------------------------------------
 
     def drop(self, give_back: Callable[[], None], size: int = 0) -> None:
-        """Call this when no launch can use what it gives back; may be called by the collector of garbage."""
+        """Call `give_back` when no launch can use what it gives back; the garbage collector may call this method.
+
+        `size` is the number of bytes of memory that is given back.
+        """
         self._trash.append((give_back, size))
 
     def tidy(self) -> None:
-        """Give back what was dropped, if that takes no wait or there is much of it."""
+        """Give back what was dropped, if that takes no wait or if there is much of it."""
         if not self._trash:
             return
         much = len(self._trash) > _MOST_TRASH or sum(size for _, size in self._trash) > _MOST_TRASH_BYTES
         if much or not self.is_pending:
             trash, text = after(self._prints, self._finish)
-            if self._record.view[0:4] != bytes(4):  # whose kernel may be among it: the next wait raises the error first
+            # The kernel of the error may be among the trash, so the next wait must raise the error first.
+            if self._record.view[0:4] != bytes(4):
                 self._trash += trash
             else:
                 self._give_back(trash)
             text.show()
 
     def _finish(self) -> list[tuple[Callable[[], None], int]]:
-        """Wait; gives what was dropped before, and no launch uses any more."""
+        """Wait, and return what was dropped before the wait, which no launch uses any more."""
         trash, self._trash = self._trash, []
         self.finish()
         return trash
 
     def _give_back(self, trash: list[tuple[Callable[[], None], int]]) -> None:
+        """Give back what was dropped, unless this process was forked from the one that opened the device."""
         if self.device.process == os.getpid():
             for give_back, _ in trash:
                 give_back()
 
     def close(self) -> None:
-        """Wait, and give back what can be; what went wrong is dropped, what was printed shown."""
+        """Wait, give back what can be given back, drop an error, and show what was printed."""
         self.table[h.PENDING] = 0
         trash, text = after(self._prints, self._finish)
         self._give_back(trash)
@@ -214,7 +235,7 @@ class Queue:
 
     @property
     def prints(self) -> Prints:
-        """What kernels print to, made when the first one that prints is compiled."""
+        """Return the buffer to which kernels print, made when the first kernel that prints is compiled."""
         if self._prints is None:
             piece = self.arena.take(BYTES)
             self._prints = Prints(piece.address, piece.on_device)
@@ -222,19 +243,21 @@ class Queue:
 
 
 def number_of(vk: Any, thing: Any) -> int:
-    """A handle or pointer of the driver as a word."""
+    """Return a handle or pointer of the driver as a word."""
     return int(vk.ffi.cast("intptr_t", thing))
 
 
 def _close_with_process(held: weakref.ref[Queue]) -> None:
-    """No launch is in flight when a process ends, and what was printed is shown; one that is forked off submits nothing
-    and waits for nothing.
+    """Let the end of the process wait for launches and show prints, and close the queue in a forked process.
+
+    A forked process submits nothing and waits for nothing.
     """
 
     def end() -> None:
         queue = held()
         if queue is not None and queue.device.process == os.getpid():
-            with suppress(DeviceError):  # the device is lost: there is nothing to wait for
+            # If the device is lost, there is nothing to wait for.
+            with suppress(DeviceError):
                 after(queue._prints, queue.finish)[1].show()
 
     def part() -> None:

@@ -1,7 +1,7 @@
-"""READBACK: large arrays come to the host by way of memory that it reads fast.
+"""Copy large arrays to the host by way of memory that the host reads fast.
 
-Memory of a card that the host sees is not cached by it: each read goes over the bus. So the device copies what is asked
-for into a buffer in memory of the host first, part by part. Copies are submitted as launches are, by machine code of a
+The host does not cache memory of a card that it sees: each read goes over the bus. So the device first copies the
+content into a buffer in memory of the host, part by part. Copies are submitted as launches are, by machine code of a
 kernel without tasks, so they keep the rule that the queue has one user at a time (host_code.py).
 """
 
@@ -29,7 +29,7 @@ from .queue import Queue
 from .ring import SLOTS, Ring
 
 LEAST = 1 << 16
-"""Bytes that are worth a submission."""
+"""Least number of bytes for which a submission pays."""
 
 PART = 1 << 23
 """Bytes that are copied at once."""
@@ -38,13 +38,20 @@ _LAUNCH = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 class _Copies(Ring):
-    """Slots whose command buffers are recorded for each copy."""
+    """Represent slots whose command buffers are recorded anew for each copy."""
 
     def _record(self, number: int, offset: int, layout: Any, pipelines: Sequence[Any]) -> None:
-        """Nothing yet."""
+        """Record nothing when the ring is made."""
 
     def record(self, source: Buffer, offset: int, target: Buffer, size: int) -> None:
-        """What the next submission copies. Its slot is free."""
+        """Record the copy that the next submission makes; its slot must be free.
+
+        Args:
+            source: buffer to be copied from
+            offset: first byte in this buffer
+            target: buffer to be copied to, from its first byte on
+            size: number of bytes
+        """
         device, vk = self.queue.device, self.queue.device.vk
         everything, transfer = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, vk.VK_PIPELINE_STAGE_TRANSFER_BIT
         written, read = vk.VK_ACCESS_MEMORY_WRITE_BIT, vk.VK_ACCESS_TRANSFER_READ_BIT
@@ -63,14 +70,14 @@ class _Copies(Ring):
 
 
 class Readback:
-    """Copies from one queue's memory. One reader at a time."""
+    """Copy from the memory of one queue to the host, for one reader at a time."""
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._lock = threading.Lock()
 
     def pays(self, array: np.ndarray) -> bool:
-        """Whether reading the array in place is slow, and copies are to be had."""
+        """Return True if reading the array in place is slow and the device can copy it."""
         if array.nbytes < LEAST or not array.flags.c_contiguous or not self._queue.device.addressed:
             return False
         region = self._region(array)
@@ -78,10 +85,11 @@ class Readback:
         return region is not None and bool(cached) and region.buffer.kind not in cached
 
     def _region(self, array: np.ndarray) -> Region | None:
+        """Return the region in which an array lies, or None."""
         return self._queue.arena.find(_address(array))
 
     def read(self, array: np.ndarray) -> np.ndarray:
-        """A copy of an array of which nothing is being written. Raises DeviceError."""
+        """Return a copy of an array to which nothing is being written, or raise DeviceError."""
         region, found = self._region(array), np.empty(array.shape, array.dtype)
         assert region is not None
         begin, content = _address(array) - region.begin, found.reshape(-1).view(np.uint8)
@@ -94,6 +102,7 @@ class Readback:
         return found
 
     def _copy(self, source: Buffer, offset: int, size: int) -> None:
+        """Copy bytes of a buffer to the target, and wait."""
         queue, copies = self._queue, self._copies
         queue.reach(copies.busy_until)
         copies.record(source, offset, self._target, size)

@@ -1,8 +1,7 @@
-"""What a kernel without buffer addresses submits: descriptor sets, and a command buffer that is recorded once, as long
-as windows and grids stay.
+"""Submit the shaders of a kernel without buffer addresses: descriptor sets, and a recorded command buffer.
 
-Invariant: it is not on the device when `run` returns, so sets may be written and commands recorded anew. The caller
-holds the device's lock.
+The command buffer is recorded once, as long as windows and grids stay. Invariant: nothing of it is on the device when
+`run` returns, so sets may be written and commands recorded anew. The caller holds the device's lock.
 """
 
 from __future__ import annotations
@@ -21,8 +20,14 @@ Sets = Sequence[Mapping[int, Window]]
 
 @dataclass(frozen=True)
 class Part:
-    """A dispatch of an entry point: its groups, the number of its descriptor set, the number of its first thread, and
-    the threads of the task in all.
+    """Represent a dispatch of an entry point.
+
+    Attributes:
+        entry: name of the entry point
+        groups: number of its groups
+        set: number of its descriptor set
+        first: number of its first thread
+        threads: number of threads of the whole task
     """
 
     entry: str
@@ -33,7 +38,7 @@ class Part:
 
 
 class Recording:
-    """The pipelines of a kernel, descriptor sets for its storage buffers, and commands."""
+    """Hold the pipelines of a kernel, descriptor sets for its storage buffers, and recorded commands."""
 
     def __init__(self, device: Device, code: bytes, entries: Sequence[str], bindings: int) -> None:
         self.device, self.bindings = device, bindings
@@ -58,7 +63,15 @@ class Recording:
         self._submit = [vk.VkSubmitInfo(pCommandBuffers=[self._buffers[0]])]
 
     def run(self, sets: Sets, steps: Sequence[Sequence[Part]]) -> None:
-        """Dispatch the parts of each step side by side, step after step, and wait. Raises DeviceError."""
+        """Dispatch the parts of each step side by side, step after step, and wait.
+
+        Args:
+            sets: windows of each descriptor set, by binding
+            steps: parts of each step
+
+        Raises:
+            DeviceError: if the driver refuses, or if the device is lost
+        """
         device, vk = self.device, self.device.vk
         device.require()
         key = _key(sets), tuple(map(tuple, steps))
@@ -73,11 +86,12 @@ class Recording:
             try:
                 vk.vkWaitForFences(device.handle, 1, self._fences, vk.VK_TRUE, (1 << 64) - 1)
             except vk.VkError:
-                device.lost = True  # whatever the reason: what was submitted may run for ever
+                # For any reason of the failure, the submission may run forever.
+                device.lost = True
                 raise
 
     def _show(self, sets: Sets) -> None:
-        """Write the descriptors."""
+        """Write the windows into the descriptor sets."""
         vk, writes = self.device.vk, []
         self._have(len(sets))
         for target, shown in zip(self._sets, sets):
@@ -95,7 +109,7 @@ class Recording:
         vk.vkUpdateDescriptorSets(self.device.handle, len(writes), writes, 0, None)
 
     def _have(self, count: int) -> None:
-        """As many descriptor sets as that, at least."""
+        """Make at least `count` descriptor sets."""
         if count <= len(self._sets):
             return
         device, vk = self.device, self.device.vk
@@ -109,11 +123,13 @@ class Recording:
         self._sets = [made[k] for k in range(count)]
 
     def _drop_sets(self) -> None:
+        """Give back the descriptor sets."""
         if self._pool is not None:
             self.device.vk.vkDestroyDescriptorPool(self.device.handle, self._pool, None)
         self._pool, self._sets = None, []
 
     def _record(self, steps: Sequence[Sequence[Part]]) -> None:
+        """Record the commands of all steps, with a barrier between two steps."""
         vk, buffer = self.device.vk, self._buffers[0]
         compute, host = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, vk.VK_PIPELINE_STAGE_HOST_BIT
         both = vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT
@@ -130,6 +146,7 @@ class Recording:
         vk.vkEndCommandBuffer(buffer)
 
     def _dispatch(self, part: Part) -> None:
+        """Record the dispatch of one part."""
         vk, buffer, point = self.device.vk, self._buffers[0], self.device.vk.VK_PIPELINE_BIND_POINT_COMPUTE
         vk.vkCmdBindPipeline(buffer, point, self.pipelines[part.entry])
         vk.vkCmdBindDescriptorSets(buffer, point, self.layout, 0, 1, [self._sets[part.set]], 0, None)
@@ -138,8 +155,9 @@ class Recording:
         vk.vkCmdDispatch(buffer, part.groups, 1, 1)
 
     def destroy(self) -> None:
-        """Give everything back, the pipelines too. A process that did not open the device leaves it alone, and a device
-        that is lost may still use it.
+        """Give everything back, the pipelines too.
+
+        A process that did not open the device leaves it alone, and a lost device may still use what it has.
         """
         device, vk = self.device, self.device.vk
         if device.process != os.getpid() or device.lost:
@@ -154,5 +172,6 @@ class Recording:
 
 
 def _key(sets: Sets) -> object:
-    """What tells windows apart. A buffer that is alive is told from any other by what it is."""
+    """Return a key that tells windows apart."""
+    # A buffer that is alive is compared by identity.
     return tuple(tuple((k, w.buffer, w.offset, w.size) for k, w in shown.items()) for shown in sets)

@@ -1,8 +1,8 @@
-"""RING: a few slots of memory, each with a command buffer that was recorded for it, in which launches take turns.
+"""Let launches of a kernel take turns in a few slots of memory, each with a command buffer that was recorded for it.
 
-A slot is the argument block, what the module wants behind it, and the groups of each entry. The command buffer pushes
-the slot's address and dispatches each entry with the groups that the slot names, so it is recorded once, whatever is
-launched. A slot is used again when the timeline has passed the value of its last launch.
+A slot is the argument block, the tail that the module wants behind it, and the groups of each entry. The command buffer
+pushes the slot's address and dispatches each entry with the groups that the slot names, so it is recorded once for all
+launches. A slot is used again when the timeline has passed the value of its last launch.
 """
 
 from __future__ import annotations
@@ -18,18 +18,25 @@ from .host_code import GROUPS, R_NEXT, R_TABLE, RING, S_HOST, S_INFO, S_VALUE, S
 from .queue import Queue, number_of
 
 SLOTS = 8
-"""Launches of one kernel that the host may be ahead of the device."""
+"""Number of launches of one kernel by which the host may be ahead of the device."""
 
 _ALIGN = 64
 
 
 def round_up(size: int, to: int) -> int:
-    """The next multiple."""
+    """Return the next multiple of `to`."""
     return -(-size // to) * to
 
 
 class Ring:
-    """The slots of one kernel. words: see host_code.py. entries: pipelines in order of dispatch."""
+    """Represent the slots of one kernel.
+
+    Attributes:
+        queue: queue to which the slots are submitted
+        counts_at: offset of the groups in a slot
+        piece: memory of the slots
+        words: words that machine code reads (see host_code.py)
+    """
 
     def __init__(self, queue: Queue, layout: Any, pipelines: Sequence[Any], size: int, tail: bytes) -> None:
         self.queue = queue
@@ -50,6 +57,7 @@ class Ring:
             raise
 
     def _allocate(self) -> None:
+        """Allocate a command buffer for each slot."""
         device, vk = self.queue.device, self.queue.device.vk
         info = vk.VkCommandBufferAllocateInfo(
             commandPool=device.commands, level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=SLOTS
@@ -58,10 +66,11 @@ class Ring:
             self._buffers = vk.vkAllocateCommandBuffers(device.handle, info)
 
     def _prepare(self, number: int, at: int, size: int, tail: bytes, entries: int) -> None:
-        """What of a slot never changes, and the structure that submits it."""
+        """Write the parts of a slot that never change, and make the structure that submits it."""
         queue, ffi = self.queue, self.queue.device.vk.ffi
         view = self.piece.view[at:]
         view[size : size + len(tail)] = tail
+        # Machine code overwrites only the first of the three numbers of groups.
         view[self.counts_at : self.counts_at + GROUPS * entries] = words((1,)).tobytes()[:4] * (3 * entries)
         buffer = ffi.new("VkCommandBuffer[1]", [self._buffers[number]])
         info = ffi.new("VkSubmitInfo *")
@@ -76,6 +85,7 @@ class Ring:
         self.words[slot + S_INFO] = number_of(queue.device.vk, info)
 
     def _record(self, number: int, offset: int, layout: Any, pipelines: Sequence[Any]) -> None:
+        """Record the command buffer of a slot."""
         device, vk = self.queue.device, self.queue.device.vk
         buffer, memory = self._buffers[number], self.piece.region.buffer
         compute, host = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, vk.VK_PIPELINE_STAGE_HOST_BIT
@@ -96,25 +106,25 @@ class Ring:
             vk.vkEndCommandBuffer(buffer)
 
     def _mark(self, number: int, place: int) -> None:
-        """Before the entry of this place, and behind the last, in the command buffer of a slot: nothing."""
+        """Do nothing before entry `place`, or behind the last entry; `Laps` writes a time stamp."""
 
     @property
     def address(self) -> int:
-        """Of the words."""
+        """Return the address of the words."""
         return address_of(self.words)
 
     @property
     def busy_until(self) -> int:
-        """The value of the timeline from which on the next slot is free."""
+        """Return the value of the timeline from which on the next slot is free."""
         return self.words[RING + SLOT * self.words[R_NEXT] + S_VALUE]
 
     @property
     def next_buffer(self) -> Any:
-        """The command buffer of the next slot."""
+        """Return the command buffer of the next slot."""
         return self._buffers[self.words[R_NEXT]]
 
     def release(self) -> None:
-        """Give everything back. No launch may use it."""
+        """Give everything back, which no launch may use any more."""
         device, vk = self.queue.device, self.queue.device.vk
         if self._buffers is not None:
             with device.lock:
@@ -123,5 +133,5 @@ class Ring:
 
 
 def groups_at(size: int, tail: bytes) -> int:
-    """Where the groups begin in a slot."""
+    """Return the offset of the groups in a slot."""
     return round_up(size + len(tail), 16)

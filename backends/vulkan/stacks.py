@@ -1,9 +1,9 @@
-"""Where adstacks lie on a Vulkan device, and how many threads a task has: a row for each thread, slots interleaved.
+"""Place adstacks on a Vulkan device, with a row for each thread and slots interleaved.
 
     address of slot k = slab + offset · rows + (k · rows + row) · slot
 
 Tasks run one after another and share the slabs. A task of which it is known that no iteration needs a row gets stacks
-of capacity 0: a push onto one is an overflow, not a stray write.
+of capacity 0: a push to such a stack is an overflow, not a stray write.
 """
 
 from __future__ import annotations
@@ -26,22 +26,31 @@ ENTRY = 4
 """Bytes of a number in a list."""
 
 WIDEST = 16
-"""Bytes of the largest slot. Where there are no rows all threads read one slot."""
+"""Bytes of the largest slot; where there are no rows, all threads read one slot."""
 
 
 class Slabs(Protocol):
-    """A heap."""
+    """Represent a heap that can reserve memory for slabs."""
 
     def reserve(self, needs: Mapping[str, int]) -> bool:
-        """Make every slab so large; gives whether one grew. Raises HeapRefusal."""
+        """Make every slab at least as large as needed, and return True if a slab grew.
+
+        Raises:
+            HeapRefusal: if there is not enough memory
+        """
 
 
 @dataclass
 class Plan:
-    """Numbers of one launch: words by their place in the block, bytes by slab, threads of tasks with stacks; by task,
-    where its list of iterations begins in the integer slab.
+    """Hold the places of the adstacks of one launch.
 
-    by_task: bytes by task and slab. widest: bytes of the stack that takes most, its slots and its number.
+    Attributes:
+        threads: threads of each task with stacks
+        words: words to be written into the block, each with its place there
+        needs: bytes of each slab
+        by_task: bytes of each task and slab
+        lists: offset of the list of iterations in the integer slab, by task
+        widest: bytes of the stack that takes most, its slots and its number
     """
 
     threads: Mapping[int, int]
@@ -56,7 +65,14 @@ NONE: Mapping[int, int] = MappingProxyType({})
 
 
 def plan(layout: Layout, sizes: Sizes, threads: Mapping[int, int], rooms: Mapping[int, int] = NONE) -> Plan:
-    """Place every stack. threads: rows of each task with stacks. rooms: numbers in the list of each task; 0: none."""
+    """Place every stack of a kernel.
+
+    Args:
+        layout: layout of the argument block
+        sizes: capacities of the stacks
+        threads: rows of each task with stacks
+        rooms: room of the list of each task, in numbers; 0 for no list
+    """
     out = Plan(threads)
     for task, slab in layout.rows:
         row = _place(out, [s for s in layout.stacks if (s.task, s.slab) == (task, slab)], sizes, threads[task])
@@ -70,7 +86,7 @@ def plan(layout: Layout, sizes: Sizes, threads: Mapping[int, int], rooms: Mappin
 
 
 def _place(out: Plan, stacks: list[Stack], sizes: Sizes, rows: int) -> int:
-    """Stacks of a task one after another in a row of a slab; gives its bytes."""
+    """Place the stacks of a task one after another in a row of a slab, and return the bytes of the row."""
     offset, placed = 0, dict[int, int]()
     slots = {s.index: capacity(s, sizes) for s in stacks}
     for stack in (s for s in stacks if slots[s.index]):
@@ -80,6 +96,7 @@ def _place(out: Plan, stacks: list[Stack], sizes: Sizes, rows: int) -> int:
         out.words += ((stack.capacity_at, held), (stack.offset_at, offset))
         offset += held * size
         out.widest = max(out.widest, (held * size * rows, held, stack.index))
+    # A stack without slots is read at a place with slots as large, in front of another stack or on its own.
     void = [s for s in stacks if not slots[s.index]]
     places, end = void_places([s.slot_bytes for s in void], placed, offset)
     for stack in void:
@@ -88,7 +105,7 @@ def _place(out: Plan, stacks: list[Stack], sizes: Sizes, rows: int) -> int:
 
 
 def _list(out: Plan, task: int, room_at: int, room: int) -> None:
-    """Room for the list of a task behind all rows of the integer slab."""
+    """Make room for the list of a task behind all rows of the integer slab."""
     out.words.append((room_at, room))
     if room:
         out.lists[task] = begin = -(-out.needs.get("integer", 0) // ENTRY) * ENTRY
@@ -103,9 +120,13 @@ def reserve(
     heap: Slabs,
     rooms: Mapping[int, int] = NONE,
 ) -> tuple[Plan, bool]:
-    """(the plan for which there is memory, whether the heap grew): fewer threads where rows for all cannot be had.
+    """Reserve memory for the stacks, for fewer threads where rows for all cannot be had.
 
-    Raises DeviceError, with the stack that wants most, where there is none for one group of threads.
+    Returns:
+        The plan, and whether the heap grew.
+
+    Raises:
+        DeviceError: with the stack that takes most, if there is no memory for one group of threads
     """
     while True:
         found = plan(layout, sizes, threads, rooms)
@@ -121,10 +142,10 @@ def reserve(
 
 
 def fewer(threads: int) -> int:
-    """Half of the threads of a task, in whole groups; as many where there is one group."""
+    """Return half of the threads of a task, in whole groups; return the same number for a single group."""
     return max(LOCAL_SIZE, threads // 2 // LOCAL_SIZE * LOCAL_SIZE) if threads > LOCAL_SIZE else threads
 
 
 def slab_words(layout: Layout, base: Callable[[str], int]) -> list[tuple[int, int]]:
-    """Addresses of the slabs, by place in the block."""
+    """Return the addresses of the slabs, each with its place in the block."""
     return [(at, base(slab)) for slab, at in layout.slabs.items()]

@@ -1,6 +1,6 @@
-"""Host arrays on the device for one launch: copied in before, and back after it where the kernel writes.
+"""Copy host arrays to the device for one launch, and back behind it where the kernel writes.
 
-Arrays that share memory share it on the device too: those whose bytes overlap are one run, which is copied once and
+Arrays that share memory share it on the device too: arrays whose bytes overlap are one run, which is copied once and
 lies in one buffer, at the same alignment.
 """
 
@@ -14,63 +14,79 @@ from typing import Any, Protocol
 import numpy as np
 
 ALIGN = 64
-"""Places in a run keep their address modulo this."""
+"""Places in a run keep their address modulo this number."""
 
 
 class Piece(Protocol):
-    """Memory that the host sees: its bytes, and the address that a launch is given for it."""
+    """Represent memory that the host sees."""
 
     @property
-    def view(self) -> memoryview: ...
+    def view(self) -> memoryview:
+        """Return the bytes of the memory."""
+        ...
+
     @property
-    def address(self) -> int: ...
+    def address(self) -> int:
+        """Return the address that a launch is given for the memory."""
+        ...
 
 
 class Lender(Protocol):
-    """Where pieces come from: a pool of buffers, or an arena."""
+    """Represent the source of pieces: a pool of buffers, or an arena."""
 
-    def take(self, size: int) -> Any: ...
-    def give(self, piece: Any, /) -> None: ...
+    def take(self, size: int) -> Any:
+        """Return a piece of at least `size` bytes."""
+        ...
+
+    def give(self, piece: Any, /) -> None:
+        """Take a piece back."""
+        ...
 
 
 @dataclass
 class Run:
-    """Bytes begin .. end of host memory, and the memory that holds them from byte `begin % ALIGN` on."""
+    """Represent bytes begin .. end of host memory, and the memory on the device that holds a copy of them.
+
+    Attributes:
+        begin: first address
+        end: address behind the last byte
+        buffer: memory that holds the copy, from byte `begin % ALIGN` on
+    """
 
     begin: int
     end: int
     buffer: Piece
 
     def on_device(self, address: int) -> int:
-        """The device's address of a byte of the run."""
+        """Return the device's address of a byte of the run."""
         return self.buffer.address + self.begin % ALIGN + address - self.begin
 
     def copy_in(self) -> None:
-        """Host to device."""
+        """Copy all bytes from host to device."""
         size, at = self.end - self.begin, self.begin % ALIGN
         if size:
             self.buffer.view[at : at + size] = bytes_at(self.begin, size)
 
     def copy_out(self, address: int, size: int) -> None:
-        """Device to host."""
+        """Copy some bytes from device to host."""
         at = self.begin % ALIGN + address - self.begin
         if size:
             bytes_at(address, size)[:] = self.buffer.view[at : at + size]
 
 
 def bytes_at(address: int, size: int) -> memoryview:
-    """Memory of the host."""
+    """Return memory of the host as bytes."""
     return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
 
 
 def span(array: np.ndarray) -> tuple[int, int]:
-    """(address, bytes) of a contiguous array."""
+    """Return address and number of bytes of a contiguous array."""
     address: int = array.__array_interface__["data"][0]
     return address, array.nbytes
 
 
 class Staging:
-    """Arrays of one launch by name. Raises DeviceError if there is no memory for them."""
+    """Hold the copies of the arrays of one launch; the constructor raises DeviceError without memory for them."""
 
     def __init__(self, pool: Lender, arrays: Mapping[str, np.ndarray]) -> None:
         self.pool = pool
@@ -84,21 +100,22 @@ class Staging:
             raise
 
     def copy_in(self) -> None:
-        """All of them."""
+        """Copy all arrays to the device."""
         for run in self.runs:
             run.copy_in()
 
     def address(self, name: str) -> int:
-        """Where an array lies on the device."""
+        """Return the address of an array on the device."""
         at, size = span(self.arrays[name])
         return self._run(at, size).on_device(at)
 
     def copy_out(self, name: str) -> None:
-        """What the kernel has made of an array."""
+        """Copy an array that the kernel has written back to the host."""
         at, size = span(self.arrays[name])
         self._run(at, size).copy_out(at, size)
 
     def _run(self, at: int, size: int) -> Run:
+        """Return the run that holds an array."""
         return next(run for run in self.runs if run.begin <= at and at + size <= run.end)
 
     def release(self) -> None:
@@ -109,7 +126,10 @@ class Staging:
 
 
 def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """(begin, end) of runs; spans that touch without overlapping stay apart."""
+    """Return begin and end of each run, from sorted spans of address and size.
+
+    Spans that touch without overlapping stay apart.
+    """
     out: list[tuple[int, int]] = []
     for at, size in spans:
         if out and at < out[-1][1]:

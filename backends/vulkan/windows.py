@@ -1,7 +1,7 @@
-"""Arrays of one launch in one buffer, of which each storage buffer of a shader is shown a window.
+"""Place the arrays of one launch in one buffer, of which each storage buffer of a shader is shown a window.
 
-The host has a copy made of every run of bytes that arrays share (staging.py); all runs of a launch lie in one buffer,
-those of one binding side by side. A window begins where the device lets one begin, and holds all arrays of its binding.
+Every run of bytes that arrays share is copied once (staging.py). All runs of a launch lie in one buffer, those of one
+binding side by side. A window begins where the device lets a storage buffer begin, and holds all arrays of its binding.
 """
 
 from __future__ import annotations
@@ -17,12 +17,18 @@ from .memory import Buffer, Pool
 from .staging import ALIGN, bytes_at, merged, span
 
 WORD = 8
-"""Bytes of the largest word that an update of an element exchanges: windows hold whole ones."""
+"""Bytes of the largest word that an update of an element exchanges; windows hold whole words."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Bytes of a buffer that a storage buffer of a shader is."""
+    """Represent the bytes of a buffer that a storage buffer of a shader shows.
+
+    Attributes:
+        buffer: the buffer
+        offset: first byte
+        size: number of bytes
+    """
 
     buffer: Buffer
     offset: int
@@ -31,7 +37,7 @@ class Window:
 
 @dataclass(frozen=True)
 class _Run:
-    """Bytes begin .. end of host memory, and where they lie in the buffer."""
+    """Represent bytes begin .. end of host memory, and the place of their copy in the buffer."""
 
     begin: int
     end: int
@@ -39,9 +45,15 @@ class _Run:
 
 
 class Windows:
-    """Arrays of one launch by name, and their windows by binding. Raises DeviceError where they have no place.
+    """Hold the copies of the arrays of one launch, and the windows of the bindings.
 
-    bindings: numbers by name of array.
+    The constructor raises DeviceError if a window or the buffer is too large.
+
+    Attributes:
+        arrays: arrays by name
+        bindings: number of the binding of each array, by name
+        buffer: buffer that holds the copies
+        windows: windows by binding
     """
 
     def __init__(self, pool: Pool, card: Card, arrays: Mapping[str, np.ndarray], bindings: Mapping[str, int]) -> None:
@@ -55,7 +67,7 @@ class Windows:
         self.windows = {binding: Window(self.buffer, low, high - low) for binding, (low, high) in found.items()}
 
     def _placed(self) -> tuple[list[_Run], int]:
-        """Runs, in order of the first binding that shows one, and the bytes of all."""
+        """Return the runs, in order of the first binding that shows each of them, and the bytes of all runs."""
         first: dict[tuple[int, int], int] = {}
         spans = {name: span(array) for name, array in self.arrays.items()}
         runs = merged(sorted(spans.values()))
@@ -70,16 +82,17 @@ class Windows:
         return out, used + ALIGN
 
     def _spans(self) -> dict[int, tuple[int, int]]:
-        """(begin, end) of each window. An empty array has some bytes too: no descriptor is of none."""
+        """Return begin and end of each window, by binding."""
         out: dict[int, tuple[int, int]] = {}
         for name, array in self.arrays.items():
             binding, (low, high) = self.bindings[name], out.get(self.bindings[name], (1 << 63, 0))
             at, unit = self.place(name), max(self.card.alignment, WORD)
+            # An empty array takes some bytes too, because no descriptor may show none.
             out[binding] = min(low, at // unit * unit), max(high, (at + max(array.nbytes, 1) + WORD - 1) // WORD * WORD)
         return out
 
     def _beyond(self, binding: int, size: int) -> str:
-        """Why a window cannot be."""
+        """Return the message that a window exceeds what a shader reaches."""
         names = [name for name in self.arrays if self.bindings[name] == binding]
         owner = f"array {names[0]} takes" if len(names) == 1 else f"arrays {', '.join(names)} take, in one buffer,"
         return (
@@ -88,24 +101,24 @@ class Windows:
         )
 
     def place(self, name: str) -> int:
-        """Where an array begins in the buffer."""
+        """Return the offset of an array in the buffer."""
         at, size = span(self.arrays[name])
         run = next(run for run in self._runs if run.begin <= at and at + size <= run.end)
         return run.at + at - run.begin
 
     def address(self, name: str) -> int:
-        """Where an array begins in its window."""
+        """Return the offset of an array in its window."""
         return self.place(name) - self.windows[self.bindings[name]].offset
 
     def copy_in(self) -> None:
-        """All of them."""
+        """Copy all arrays to the device."""
         for run in self._runs:
             if run.end > run.begin:
                 size = run.end - run.begin
                 self.buffer.view[run.at : run.at + size] = bytes_at(run.begin, size)
 
     def copy_out(self, name: str) -> None:
-        """What the kernel has made of an array."""
+        """Copy an array that the kernel has written back to the host."""
         at, size = span(self.arrays[name])
         if size:
             place = self.place(name)
