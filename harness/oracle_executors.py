@@ -28,7 +28,7 @@ class JaxExecutor:
     seconds: float | None = None
 
     def supports(self, kernel: Kernel) -> str | None:
-        """Return the reason why JAX cannot run the kernel (it is absent, or the kernel is already a gradient), or None."""
+        """Return the reason why JAX cannot run the kernel, or None (JAX is absent, or the kernel is a gradient)."""
         if find_spec("jax") is None:
             return "jax is not installed; cure: pip install 'stackgrad[harness]'"
         return None if is_plain(kernel) else "the kernel is a gradient already"

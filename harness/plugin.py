@@ -186,7 +186,7 @@ class Runtime:
     name: str
 
     def init(self, **options: Any) -> None:
-        """Start the runtime again on this backend with the options of `sg.init`; fields of the old runtime become stale."""
+        """Start the runtime again on this backend with the options of `sg.init`; fields of the old one become stale."""
         from ..session import init
 
         init(arch=self.name, **options)

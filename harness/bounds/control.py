@@ -1,4 +1,4 @@
-"""This module executes control flow in a bounded run: an uncertain decision poisons, a certain one follows the reference."""
+"""This module executes control flow in a bounded run: uncertain decisions poison, certain ones follow the reference."""
 
 from __future__ import annotations
 

@@ -59,19 +59,10 @@ def run_bounded(
 ) -> Bounded:
     """Execute a kernel of stage tasks, structured or adjoint on copies of the arrays, and bound its errors.
 
-    Args:
-        kernel: the kernel, or a program made of it before.
-        arrays: the initial content, by name.
-        scalars: the scalar arguments.
-        sizes: the capacities of adstacks.
-        draws: the source of random numbers.
-        errors: bounds on the errors of inputs, such as those of the forward run that a gradient starts from.
-        precise: True if executors round add, sub, mul, div, sqrt and inv as IEEE says. Otherwise they may contract or
-            compute in higher precision, and the bound also covers the distance from the exact result.
-        fuel: the number of statements after which the run is ended.
-
-    Raises:
-        StackgradError: a launch on the reference raises it too.
+    `errors` bounds the errors of inputs, such as those of the forward run that a gradient starts from. `precise` says
+    that executors round add, sub, mul, div, sqrt and inv as IEEE says. Otherwise they may contract or compute in higher
+    precision, and the bound also covers the distance from the exact result. The function raises what a launch on the
+    reference raises.
     """
     program = kernel if isinstance(kernel, BoundedProgram) else BoundedProgram(kernel)
     copies = {name: np.array(array, order="C") for name, array in arrays.items()}

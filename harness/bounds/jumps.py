@@ -1,4 +1,4 @@
-"""This module bounds operations that jump, compare or decide: no error if the interval is certain, else an infinite one."""
+"""This module bounds operations that jump, compare or decide: no error if the interval is certain, else infinite."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class Ledger:
             self.terms[index], self.spread[index], self.mass[index] = 0.0, e, np.abs(content.astype(np.float64)) + e
 
     def conflict(self) -> int | None:
-        """Return an element whose content, or a value read from it, depends on the order of iterations; None if there is none."""
+        """Return an element whose content, or a value read from it, depends on the order of iterations, or None."""
         many, stored, read = self.owner == _MANY, self._was(Use.STORED), self._was(Use.READ)
         if self.takes:
             bad = many & stored & read & self.stores.nothing()

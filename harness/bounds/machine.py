@@ -154,7 +154,7 @@ class BoundedMachine(Machine):
 
 
 def error(frame: Frame, value: Value) -> Any:
-    """Return the error of a value in the lanes of a frame; a value without a note is exact (loop indices, trip counts)."""
+    """Return the error of a value in the lanes of a frame; loop indices and trip counts have no note and are exact."""
     key = ~value.id
     found: Any = frame.values.get(key)
     if found is None:

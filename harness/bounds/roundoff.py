@@ -70,7 +70,7 @@ Arguments = Sequence[Vector]
 
 
 class Bound:
-    """Represent the error of one operation on one type: `of(operands, errors, result)` returns the error of the result."""
+    """Represent the error of one operation on one type; `of(operands, errors, result)` returns the result's error."""
 
     __slots__ = ("of",)
 
@@ -174,7 +174,7 @@ class _Rounded:
         return gap if np.abs(r).max() < self.fmt.safe else self._repair(xs, errors, r, ZERO, gap)
 
     def _gap(self, xs: Arguments, r: Vector) -> Vector:
-        """Return |f(x) - r|, from double precision for narrower types; in f64 half an ulp unless r is known to be exact."""
+        """Return |f(x) - r|, by double precision for narrower types, else half an ulp unless r is known to be exact."""
         if self.dtype.bits < 64:
             return np.abs(NUMPY[self.name].meaning(*xs) - r)
         return np.where(self.rule.exact(xs, r), ZERO, np.abs(r) * self.fmt.u + self.fmt.tiny)

@@ -52,7 +52,10 @@ class Slots:
         return rows
 
     def _grown(self, rows: Rows, frame: Frame, stack: Stack) -> Rows:
-        """Return rows for all slots; new slots are exact zeros, since values pushed while the half was absent had no error."""
+        """Return rows for all slots of the stack.
+
+        New slots are exact zeros, since values that were pushed while the half was absent had no error.
+        """
         have, want = len(rows.cells), int(np.max(stack.top(frame)))
         if want > have:
             rows.extend(max(want, 2 * have, 4))
