@@ -64,10 +64,7 @@ def held(ti: Any) -> dict[str, Timed]:
 
 @device_work
 def device_launch(ti: Any) -> dict[str, Timed]:
-    """Launch a kernel without a loop, and gradients of 16 short loops with a bound in three kinds of places.
-
-    The bound is a constant, in a field, or in an ndarray.
-    """
+    """Launch a kernel without a loop, and gradients of 16 short loops: bound constant, in a field, in an ndarray."""
     y, x, z = real(ti, ()), real(ti, 16, np.linspace(-1, 1, 16)), real(ti, 16)
     n, bounds = whole(ti, (), np.array(8)), ti.ndarray(ti.i32, (16,))
     bounds.from_numpy(np.full(16, 8, np.int32))

@@ -362,5 +362,5 @@ def cold_compile(ti: Any) -> dict[str, Timed]:
 
 @fresh
 def warm_cache(ti: Any) -> dict[str, Timed]:
-    """Compile the same kernel in a second process with compiled code on disk: the first launch, then the first gradient."""
+    """Compile that kernel in a second process with compiled code on disk: the first launch, then the first gradient."""
     return cold_compile(ti)

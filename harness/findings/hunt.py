@@ -39,7 +39,7 @@ It is also the share of programs asked with traits for which the peer returned n
 """
 
 NEVER = 10
-"""Number of programs without a gradient that share two traits, after which a peer is expected to return none for these traits."""
+"""Number of programs without a gradient that share two traits, after which a peer is expected to give none."""
 
 MOST_PENDING = 200
 """Largest number of findings that wait; further findings are counted and dropped."""
@@ -295,7 +295,10 @@ def plan_for_peers(backends: tuple[str, ...], peers: tuple[str, ...]) -> Plan:
 
 
 def _reduce_all(found: Hunt, deadline: float, ended: threading.Event, setup: Setup) -> None:
-    """Reduce findings in the other thread; after the caller has ended, continue with waiting findings until the deadline."""
+    """Reduce findings in the other thread.
+
+    After the caller has ended, the thread reduces waiting findings until the deadline.
+    """
     with Worker(setup, HANG) as worker:
         while time.monotonic() < deadline:
             finding = found.next()

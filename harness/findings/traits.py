@@ -81,7 +81,7 @@ def _carried(f: Facts) -> bool:
 
 
 def _passed_on(f: Facts) -> bool:
-    """Return True if a serial loop reads a local before it assigns it, so that it reads the value of the trip before."""
+    """Return True if a serial loop reads a local before it assigns it, and so reads the value of the trip before."""
     return any(_read_first(s.body) for s, _ in f.serial if isinstance(s, m.For))
 
 
@@ -186,7 +186,7 @@ _VECTORS = (m.Vector, m.Matrix, m.Filled, m.Comprehension)
 
 
 def _vectors(f: Facts) -> set[str]:
-    """Return the locals that hold a vector or a matrix at some time, and arrays whose elements are vectors or matrices."""
+    """Return the locals that hold a vector or a matrix at some time, and arrays with elements of these kinds."""
     found = {field.name for field in f.program.fields if field.element}
     assigned = [n for n in f.nodes if isinstance(n, m.Assign) and len(n.targets) == len(n.values)]
     while True:
