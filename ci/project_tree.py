@@ -1,4 +1,4 @@
-"""This module represents the checkout as data: its files, the module of each Python file, and the imports of each module.
+"""This module represents the checkout as data: its files, the module of each file, and the imports of each module.
 
 Everything that judges the tree itself (tests/meta) reads it through this module. Invariant: modules are named as they
 are imported (`stackgrad.compiler.ir.walk`), never by folder. An import is resolved to the module that it loads,

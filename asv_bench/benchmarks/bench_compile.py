@@ -51,7 +51,10 @@ Step = Callable[[], object]
 
 
 class Compile(Bench):
-    """Base of benchmarks of compilation: a runtime traces kernels but compiles nothing by itself. Sizes do not matter."""
+    """Prepare benchmarks of compilation: the runtime traces kernels and compiles nothing by itself.
+
+    Sizes of the workloads do not matter.
+    """
 
     repeat = (5, 15, 2.0)
 

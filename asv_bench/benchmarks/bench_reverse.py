@@ -1,4 +1,7 @@
-"""Measure throughput: the time of a forward and of a reverse sweep, and their ratio, which depends little on the machine."""
+"""Measure throughput: the time of a forward and of a reverse sweep, and their ratio.
+
+The ratio hardly depends on the machine.
+"""
 
 from __future__ import annotations
 

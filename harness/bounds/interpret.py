@@ -52,7 +52,7 @@ def run_bounded(
     arrays: Arrays,
     scalars: Scalars,
     sizes: Sizes = Sizes(),  # noqa: B008
-    draws: Draws = Draws(),
+    draws: Draws = Draws(),  # noqa: B008
     errors: Errors | None = None,
     precise: bool = True,
     fuel: int = FUEL,  # noqa: B008

@@ -1,4 +1,4 @@
-"""This module puts the CUDA backend on the emulated driver, with one instance per process for each way to run a grid."""
+"""This module puts the CUDA backend on the emulated driver: one instance per process for each way to run a grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module represents modules of the emulated device: an image is the LLVM text, and loading compiles it for the host."""
+"""This module represents modules of the emulated device: an image is LLVM text, which is compiled for the host."""
 
 from __future__ import annotations
 

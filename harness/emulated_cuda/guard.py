@@ -1,4 +1,4 @@
-"""This module counts reads of managed memory by the host while launches are pending, by closed pages and a fault handler.
+"""This module counts reads of managed memory by the host during pending launches, by closed pages and a fault handler.
 
 On a device such a read returns what the launch has written by then. In the emulator the pages are closed (`close`) as
 long as anything is queued; the first access opens them, is counted in the owner's word, and goes on. The handler must
@@ -169,7 +169,7 @@ class Guard:
         self._protect(self._head_at, owner, mmap.PROT_READ | mmap.PROT_WRITE)
 
     def _install(self) -> None:
-        """Make this handler the first for faults; another one (faulthandler) may have been installed since the last call."""
+        """Make this handler the first for faults; faulthandler may have installed another one since the last call."""
         now = ctypes.create_string_buffer(_ACTION_BYTES)
         self._sigaction(signal.SIGSEGV, None, now)
         if now.raw[:8] != self._action.raw[:8]:

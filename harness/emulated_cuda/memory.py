@@ -122,7 +122,7 @@ class Memory:
         self._lows: list[int] = []
         self._table = array("Q", bytes(8))
         self.head = array("Q", [0, 0])
-        """Address of the table, number of its entries."""
+        """Address of the table, and number of its entries."""
         self._publish()
 
     def allocate(self, size: int, kind: str) -> int:

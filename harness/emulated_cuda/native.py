@@ -1,4 +1,4 @@
-"""This module offers the driver calls of machine code as C functions: launches, fills, events, and graphs of launches."""
+"""This module offers the driver calls of machine code as C functions: launches, fills, events, graphs of launches."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ Run = Callable[[int, int], None]
 """Function that runs an entry point, given the address of the argument block and the number of threadgroups."""
 
 _ARRAYS = re.compile(r"^template<.*>\nstruct spvUnsafeArray\n\{\n.*?^\};\n", re.MULTILINE | re.DOTALL)
-"""Pattern of the array type for several address spaces. The host has one address space, so the header has its own type."""
+"""Pattern of the array type for several address spaces. The host has only one, so the header has its own type."""
 _GIVEN = {"thread_position_in_grid": "uint3{k, 0, 0}", "threadgroups_per_grid": "uint3{groups, 1, 1}"}
 """Arguments that Metal fills in, for thread k of a grid of one axis."""
 

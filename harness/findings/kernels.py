@@ -97,7 +97,7 @@ class KernelsForPeers(Kernels):
     # -- along an array ---------------------------------------------------------------------------------------
 
     def _chain(self) -> list[Stmt]:
-        """Return a serial loop that makes each element of an array from the one before; nothing if there are too few."""
+        """Return a serial loop that makes each element of an array from the one before; nothing if it is too short."""
         found = [n for n in ("y", "z", "o") if self.extent(self.arrays[n].axes[0]) > 2]
         array = self._open(self.draw.choice(found)) if found else None
         if array is None:
